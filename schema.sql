@@ -1,0 +1,240 @@
+-- The whole current schema, with the reason for what is not obvious. Databases are changed by src/db/migrations only;
+-- test/schema.test.ts holds this file, the migrations and the row types of src/db/schema.ts equal.
+-- Conventions: STRICT tables; times are INTEGER epoch milliseconds (`*_at_ms`); booleans are INTEGER 0 or 1; UUIDs are
+-- lower-case TEXT; JSON is TEXT. Foreign keys are always enforced by D1.
+
+-- A person. Keys act on behalf of an account; signing in is the dashboard's business.
+CREATE TABLE users (
+  id TEXT PRIMARY KEY,
+  email TEXT NOT NULL COLLATE NOCASE UNIQUE,
+  created_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- The tenant. Every other table reaches exactly one row of this one.
+CREATE TABLE organizations (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  logo TEXT,
+  website TEXT,
+  management_email TEXT,
+  created_by TEXT NOT NULL REFERENCES users (id),
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- One app of one organization. `app_id` is the public reverse-domain id, unique over all organizations because devices send
+-- nothing else; `id` is the UUID that bindings name.
+CREATE TABLE apps (
+  id TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL UNIQUE,
+  owner_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  icon_url TEXT,
+  -- Seconds that an unlinked bundle is kept.
+  retention INTEGER NOT NULL DEFAULT 2592000,
+  -- The channel that a stock CLI uploads to when none is named.
+  default_upload_channel TEXT NOT NULL DEFAULT 'dev',
+  -- Whether devices are told a bundle's link and comment.
+  expose_metadata INTEGER NOT NULL DEFAULT 0 CHECK (expose_metadata IN (0, 1)),
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX apps_by_owner ON apps (owner_org, name);
+
+-- A secret that CI and scripts carry. Only `key_hash` identifies it; `key_ciphertext` exists for keys made with
+-- `hashed: false` alone, so that their managers can see them again, and is sealed with the Worker's secret.
+CREATE TABLE api_keys (
+  id TEXT PRIMARY KEY,
+  org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  key_hash TEXT NOT NULL UNIQUE,
+  key_ciphertext TEXT,
+  key_hint TEXT NOT NULL,
+  -- JSON array; the only value today is "org.create".
+  global_permissions TEXT NOT NULL DEFAULT '[]',
+  expires_at_ms INTEGER,
+  last_used_at_ms INTEGER,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
+
+-- A named distribution target of an app. AUTOINCREMENT: a channel id that was once granted to a key must never come back
+-- as another channel.
+CREATE TABLE channels (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  -- NULL: the bundle that is built into the store binary.
+  version_id INTEGER REFERENCES bundles (id),
+  public INTEGER NOT NULL DEFAULT 0 CHECK (public IN (0, 1)),
+  ios INTEGER NOT NULL DEFAULT 1 CHECK (ios IN (0, 1)),
+  android INTEGER NOT NULL DEFAULT 1 CHECK (android IN (0, 1)),
+  electron INTEGER NOT NULL DEFAULT 1 CHECK (electron IN (0, 1)),
+  allow_device_self_set INTEGER NOT NULL DEFAULT 0 CHECK (allow_device_self_set IN (0, 1)),
+  allow_emulator INTEGER NOT NULL DEFAULT 1 CHECK (allow_emulator IN (0, 1)),
+  allow_device INTEGER NOT NULL DEFAULT 1 CHECK (allow_device IN (0, 1)),
+  allow_dev INTEGER NOT NULL DEFAULT 1 CHECK (allow_dev IN (0, 1)),
+  allow_prod INTEGER NOT NULL DEFAULT 1 CHECK (allow_prod IN (0, 1)),
+  disable_auto_update TEXT NOT NULL DEFAULT 'major'
+    CHECK (disable_auto_update IN ('major', 'minor', 'patch', 'version_number', 'none')),
+  disable_auto_update_under_native INTEGER NOT NULL DEFAULT 1 CHECK (disable_auto_update_under_native IN (0, 1)),
+  -- A second bundle for a share of the devices. `rollout_id` salts the draw: a new rollout bundle draws a new cohort.
+  rollout_version_id INTEGER REFERENCES bundles (id),
+  rollout_id TEXT,
+  rollout_percentage_bps INTEGER NOT NULL DEFAULT 0 CHECK (rollout_percentage_bps BETWEEN 0 AND 10000),
+  rollout_enabled INTEGER NOT NULL DEFAULT 0 CHECK (rollout_enabled IN (0, 1)),
+  rollout_paused_at_ms INTEGER,
+  rollout_pause_reason TEXT,
+  created_by TEXT NOT NULL,
+  created_by_key TEXT,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL,
+  UNIQUE (app_id, name),
+  -- A channel left with no platform stops being public.
+  CHECK (public = 0 OR ios + android + electron > 0)
+) STRICT;
+-- At most one public channel a platform. The three conditions are also what an update check looks up.
+CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AND ios = 1;
+CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
+CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
+CREATE INDEX channels_by_version ON channels (version_id);
+CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id);
+
+-- One uploaded web build. Registered as `pending`, `ready` when every byte is stored and checked. A deleted bundle keeps its
+-- row (history names it) and gives up its name and its bytes.
+CREATE TABLE bundles (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  -- SemVer without a leading v.
+  name TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('pending', 'ready', 'deleted')),
+  -- Given by the uploader and passed to devices as it is: a SHA-256, or for an encrypted bundle an RSA value.
+  checksum TEXT,
+  -- Our own SHA-256 of the stored bytes.
+  sha256 TEXT,
+  size_bytes INTEGER,
+  storage_provider TEXT NOT NULL CHECK (storage_provider IN ('r2', 'external')),
+  -- Where the bytes are in R2. NULL for external bundles, bundles that consist of a manifest alone, and deleted ones.
+  object_key TEXT UNIQUE,
+  external_url TEXT,
+  session_key TEXT,
+  key_id TEXT,
+  min_update_version TEXT,
+  native_packages TEXT,
+  comment TEXT,
+  link TEXT,
+  cli_version TEXT,
+  created_by TEXT NOT NULL,
+  -- The key that uploaded the bundle: immutable, and what a preview key's rights hang on. No foreign key: history outlives keys.
+  created_by_key TEXT,
+  -- A pending registration is given up after this time.
+  expires_at_ms INTEGER,
+  -- Set while the stock CLI's two-call clean-up stands between its calls: the bundle goes when its last channel goes.
+  delete_marked_at_ms INTEGER,
+  deleted_at_ms INTEGER,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL,
+  CHECK ((status = 'deleted') = (deleted_at_ms IS NOT NULL))
+) STRICT;
+-- The name of a deleted bundle is free again.
+CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
+CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
+
+-- One file in the delta store of an app. `path` is the address the stock CLI chooses (it contains a hash of the content);
+-- `object_key` is ours and never used twice, so removing an old object can never remove a new one.
+CREATE TABLE delta_objects (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  path TEXT NOT NULL,
+  object_key TEXT NOT NULL UNIQUE,
+  size_bytes INTEGER NOT NULL,
+  -- When an uploader last asked for it or stored it; unreferenced files are kept for a day after that.
+  last_claimed_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (app_id, path)
+) STRICT, WITHOUT ROWID;
+
+-- The manifest of a bundle: which file of the delta store each file is.
+CREATE TABLE bundle_files (
+  bundle_id INTEGER NOT NULL REFERENCES bundles (id) ON DELETE CASCADE,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  file_name TEXT NOT NULL,
+  file_hash TEXT NOT NULL,
+  path TEXT NOT NULL,
+  PRIMARY KEY (bundle_id, file_name),
+  FOREIGN KEY (app_id, path) REFERENCES delta_objects (app_id, path)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bundle_files_by_path ON bundle_files (app_id, path);
+
+-- An upload that has begun: written before the first byte reaches R2, so that every object in R2 is known to D1 at all times.
+-- `object_prefix` is where its segments and its final object are.
+CREATE TABLE uploads (
+  id TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  -- Exactly one of the two: the bundle whose zip this is, or the path in the delta store.
+  bundle_id INTEGER REFERENCES bundles (id) ON DELETE CASCADE,
+  delta_path TEXT,
+  object_prefix TEXT NOT NULL UNIQUE,
+  -- NULL until a client that deferred it tells.
+  length_bytes INTEGER,
+  created_by TEXT NOT NULL,
+  created_by_key TEXT,
+  completed_at_ms INTEGER,
+  expires_at_ms INTEGER NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
+) STRICT;
+CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
+CREATE INDEX uploads_by_expiry ON uploads (expires_at_ms);
+
+-- Objects that nothing refers to any more. The row is written in the batch that drops the last reference, and goes when R2
+-- has removed everything under the prefix.
+CREATE TABLE garbage_objects (
+  object_prefix TEXT PRIMARY KEY,
+  created_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A role given to exactly one principal at one scope. The columns of narrower scopes are NULL for wider ones.
+CREATE TABLE role_bindings (
+  id TEXT PRIMARY KEY,
+  api_key_id TEXT REFERENCES api_keys (id) ON DELETE CASCADE,
+  user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+  role_name TEXT NOT NULL,
+  scope_type TEXT NOT NULL CHECK (scope_type IN ('org', 'app', 'channel')),
+  org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  app_id TEXT REFERENCES apps (id) ON DELETE CASCADE,
+  channel_id INTEGER REFERENCES channels (id) ON DELETE CASCADE,
+  -- The app_preview binding that a channel_preview binding came from and dies with.
+  parent_binding_id TEXT REFERENCES role_bindings (id) ON DELETE CASCADE,
+  expires_at_ms INTEGER,
+  created_at_ms INTEGER NOT NULL,
+  CHECK ((api_key_id IS NULL) <> (user_id IS NULL)),
+  CHECK ((scope_type = 'org') = (app_id IS NULL)),
+  CHECK ((scope_type = 'channel') = (channel_id IS NOT NULL))
+) STRICT;
+CREATE UNIQUE INDEX role_bindings_unique
+  ON role_bindings (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0));
+CREATE INDEX role_bindings_by_key ON role_bindings (api_key_id);
+CREATE INDEX role_bindings_by_user ON role_bindings (user_id);
+CREATE INDEX role_bindings_by_org ON role_bindings (org_id);
+CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
+CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
+CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
+
+-- What was changed, by whom, in the same batch as the change. Names are copied: an entry stays readable when its actor is gone.
+CREATE TABLE audit_log (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  org_id TEXT NOT NULL,
+  at_ms INTEGER NOT NULL,
+  actor_type TEXT NOT NULL CHECK (actor_type IN ('api_key', 'user', 'system')),
+  actor_id TEXT,
+  actor_name TEXT NOT NULL,
+  action TEXT NOT NULL,
+  target_type TEXT NOT NULL,
+  target_id TEXT NOT NULL,
+  -- JSON, never with a secret in it.
+  details TEXT NOT NULL DEFAULT '{}',
+  request_id TEXT NOT NULL,
+  ip_address TEXT
+) STRICT;
+CREATE INDEX audit_log_by_org ON audit_log (org_id, id);

@@ -1,0 +1,72 @@
+/**
+ * The settings of a deployment, read from the Worker's variables once per isolate. A bad value is one clear error that names the
+ * variable; nothing else in the source reads `env` for a setting.
+ */
+
+export interface Config {
+	/** Origin that clients reach the service at; undefined: the origin of each request. */
+	readonly publicUrl: string | undefined;
+	readonly corsAllowedOrigins: readonly string[];
+	readonly maxBundleBytes: number;
+	/** 32 bytes; signs links and seals the text of keys made with `hashed: false`. */
+	readonly secret: Uint8Array;
+	/** Answers are checked against their declared schema and carry counters. For development and tests. */
+	readonly diagnostics: boolean;
+}
+
+export interface ConfigVariables {
+	readonly PUBLIC_URL?: string;
+	readonly CORS_ALLOWED_ORIGINS?: string;
+	readonly MAX_BUNDLE_BYTES?: string;
+	readonly CAPSTAN_SECRET?: string;
+	readonly CAPSTAN_DIAGNOSTICS?: string;
+}
+
+/** The bytes of a bundle pass through one R2 upload, which ends at 5 GiB. */
+const LARGEST_BUNDLE_BYTES = 5 * 1024 ** 3;
+const DEFAULT_MAX_BUNDLE_BYTES = 1024 ** 3;
+
+export class ConfigError extends Error {
+	override readonly name = "ConfigError";
+}
+
+/** Parses the variables; throws a ConfigError that names the first bad one and says what it must be. */
+export function parseConfig(variables: ConfigVariables): Config {
+	return {
+		publicUrl: parsePublicUrl(variables.PUBLIC_URL ?? ""),
+		corsAllowedOrigins: (variables.CORS_ALLOWED_ORIGINS ?? "")
+			.split(",")
+			.map((origin) => origin.trim())
+			.filter((origin) => origin !== ""),
+		maxBundleBytes: parseMaxBundleBytes(variables.MAX_BUNDLE_BYTES ?? ""),
+		secret: parseSecret(variables.CAPSTAN_SECRET ?? ""),
+		diagnostics: variables.CAPSTAN_DIAGNOSTICS === "true",
+	};
+}
+
+function parsePublicUrl(text: string): string | undefined {
+	if (text === "") return undefined;
+	const url = URL.canParse(text) ? new URL(text) : undefined;
+	if (url === undefined || !/^https?:$/.test(url.protocol)) {
+		throw new ConfigError('PUBLIC_URL must be an http or https address such as "https://updates.example.com".');
+	}
+	return url.origin;
+}
+
+function parseMaxBundleBytes(text: string): number {
+	if (text === "") return DEFAULT_MAX_BUNDLE_BYTES;
+	const bytes = Number(text);
+	if (!Number.isInteger(bytes) || bytes < 1 || bytes > LARGEST_BUNDLE_BYTES) {
+		throw new ConfigError(`MAX_BUNDLE_BYTES must be a whole number of bytes from 1 to ${LARGEST_BUNDLE_BYTES}.`);
+	}
+	return bytes;
+}
+
+function parseSecret(text: string): Uint8Array {
+	if (!/^[0-9a-f]{64}$/.test(text)) {
+		throw new ConfigError(
+			"CAPSTAN_SECRET must be 64 lower-case hexadecimal digits; make one with `openssl rand -hex 32`.",
+		);
+	}
+	return Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+}

@@ -1,0 +1,193 @@
+/**
+ * The row types of every table, as Kysely sees them. They must equal schema.sql and the migrations (test/schema.test.ts reads all
+ * three), and nothing outside src/db may name a column that is not here. Booleans are 0 or 1, times are epoch milliseconds.
+ */
+import type { Generated } from "kysely";
+
+export type Flag = 0 | 1;
+
+export interface UsersTable {
+	id: string;
+	email: string;
+	created_at_ms: number;
+}
+
+export interface OrganizationsTable {
+	id: string;
+	name: string;
+	logo: string | null;
+	website: string | null;
+	management_email: string | null;
+	created_by: string;
+	created_at_ms: number;
+	updated_at_ms: number;
+}
+
+export interface AppsTable {
+	id: string;
+	app_id: string;
+	owner_org: string;
+	name: string;
+	icon_url: string | null;
+	retention: Generated<number>;
+	default_upload_channel: Generated<string>;
+	expose_metadata: Generated<Flag>;
+	created_at_ms: number;
+	updated_at_ms: number;
+}
+
+export interface ApiKeysTable {
+	id: string;
+	org_id: string;
+	user_id: string;
+	name: string;
+	key_hash: string;
+	key_ciphertext: string | null;
+	key_hint: string;
+	global_permissions: Generated<string>;
+	expires_at_ms: number | null;
+	last_used_at_ms: number | null;
+	created_at_ms: number;
+	updated_at_ms: number;
+}
+
+export type DisableAutoUpdate = "major" | "minor" | "patch" | "version_number" | "none";
+
+export interface ChannelsTable {
+	id: Generated<number>;
+	app_id: string;
+	name: string;
+	version_id: number | null;
+	public: Generated<Flag>;
+	ios: Generated<Flag>;
+	android: Generated<Flag>;
+	electron: Generated<Flag>;
+	allow_device_self_set: Generated<Flag>;
+	allow_emulator: Generated<Flag>;
+	allow_device: Generated<Flag>;
+	allow_dev: Generated<Flag>;
+	allow_prod: Generated<Flag>;
+	disable_auto_update: Generated<DisableAutoUpdate>;
+	disable_auto_update_under_native: Generated<Flag>;
+	rollout_version_id: number | null;
+	rollout_id: string | null;
+	rollout_percentage_bps: Generated<number>;
+	rollout_enabled: Generated<Flag>;
+	rollout_paused_at_ms: number | null;
+	rollout_pause_reason: string | null;
+	created_by: string;
+	created_by_key: string | null;
+	created_at_ms: number;
+	updated_at_ms: number;
+}
+
+export type BundleStatus = "pending" | "ready" | "deleted";
+export type StorageProvider = "r2" | "external";
+
+export interface BundlesTable {
+	id: Generated<number>;
+	app_id: string;
+	name: string;
+	status: BundleStatus;
+	checksum: string | null;
+	sha256: string | null;
+	size_bytes: number | null;
+	storage_provider: StorageProvider;
+	object_key: string | null;
+	external_url: string | null;
+	session_key: string | null;
+	key_id: string | null;
+	min_update_version: string | null;
+	native_packages: string | null;
+	comment: string | null;
+	link: string | null;
+	cli_version: string | null;
+	created_by: string;
+	created_by_key: string | null;
+	expires_at_ms: number | null;
+	delete_marked_at_ms: number | null;
+	deleted_at_ms: number | null;
+	created_at_ms: number;
+	updated_at_ms: number;
+}
+
+export interface DeltaObjectsTable {
+	app_id: string;
+	path: string;
+	object_key: string;
+	size_bytes: number;
+	last_claimed_at_ms: number;
+}
+
+export interface BundleFilesTable {
+	bundle_id: number;
+	app_id: string;
+	file_name: string;
+	file_hash: string;
+	path: string;
+}
+
+export interface UploadsTable {
+	id: string;
+	app_id: string;
+	bundle_id: number | null;
+	delta_path: string | null;
+	object_prefix: string;
+	length_bytes: number | null;
+	created_by: string;
+	created_by_key: string | null;
+	completed_at_ms: number | null;
+	expires_at_ms: number;
+	created_at_ms: number;
+}
+
+export interface GarbageObjectsTable {
+	object_prefix: string;
+	created_at_ms: number;
+}
+
+export type ScopeType = "org" | "app" | "channel";
+
+export interface RoleBindingsTable {
+	id: string;
+	api_key_id: string | null;
+	user_id: string | null;
+	role_name: string;
+	scope_type: ScopeType;
+	org_id: string;
+	app_id: string | null;
+	channel_id: number | null;
+	parent_binding_id: string | null;
+	expires_at_ms: number | null;
+	created_at_ms: number;
+}
+
+export interface AuditLogTable {
+	id: Generated<number>;
+	org_id: string;
+	at_ms: number;
+	actor_type: "api_key" | "user" | "system";
+	actor_id: string | null;
+	actor_name: string;
+	action: string;
+	target_type: string;
+	target_id: string;
+	details: Generated<string>;
+	request_id: string;
+	ip_address: string | null;
+}
+
+export interface Schema {
+	users: UsersTable;
+	organizations: OrganizationsTable;
+	apps: AppsTable;
+	api_keys: ApiKeysTable;
+	channels: ChannelsTable;
+	bundles: BundlesTable;
+	delta_objects: DeltaObjectsTable;
+	bundle_files: BundleFilesTable;
+	uploads: UploadsTable;
+	garbage_objects: GarbageObjectsTable;
+	role_bindings: RoleBindingsTable;
+	audit_log: AuditLogTable;
+}

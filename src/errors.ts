@@ -1,0 +1,110 @@
+/**
+ * The one error type of the service and the one table of its codes. An error that reaches a client is an ApiError with a code from
+ * this table; anything else is answered as `internal_error` and its message never leaves the log.
+ */
+
+/** Every error code that an answer can carry, with its HTTP status. */
+export const ERROR_STATUS = {
+	invalid_request: 400,
+	ambiguous_api_key: 400,
+	conflicting_parameters: 400,
+	checksum_mismatch: 400,
+	size_mismatch: 400,
+	external_url_rejected: 400,
+	invalid_global_permissions: 400,
+	preview_channel_must_be_private: 400,
+	channel_has_no_platform: 400,
+	missing_rollout_version: 400,
+	missing_delta_files: 400,
+	missing_api_key: 401,
+	invalid_api_key: 401,
+	expired_api_key: 401,
+	permission_denied: 403,
+	link_expired: 403,
+	invalid_signature: 403,
+	not_found: 404,
+	organization_not_found: 404,
+	app_not_found: 404,
+	channel_not_found: 404,
+	bundle_not_found: 404,
+	api_key_not_found: 404,
+	upload_not_found: 404,
+	method_not_allowed: 405,
+	app_id_already_exists: 409,
+	bundle_already_exists: 409,
+	bundle_already_ready: 409,
+	bundle_in_use: 409,
+	bundle_not_ready: 409,
+	bundle_incomplete: 409,
+	cannot_delete_own_api_key: 409,
+	channel_changed: 409,
+	upload_offset_conflict: 409,
+	upload_in_progress: 409,
+	length_required: 411,
+	unsupported_tus_version: 412,
+	payload_too_large: 413,
+	unsupported_media_type: 415,
+	range_not_satisfiable: 416,
+	not_acceptable: 406,
+	too_many_requests: 429,
+	internal_error: 500,
+	service_unavailable: 503,
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_STATUS;
+
+export interface ApiErrorOptions {
+	/** Facts for programs, shown as `moreInfo`. Never a secret, never text from an unknown error. */
+	readonly moreInfo?: Record<string, unknown>;
+	readonly headers?: Record<string, string>;
+	/** For the log only. */
+	readonly cause?: unknown;
+}
+
+/** An error that the client is told about. `message` is one sentence that names the remedy. */
+export class ApiError extends Error {
+	override readonly name = "ApiError";
+	readonly code: ErrorCode;
+	readonly status: number;
+	readonly moreInfo: Record<string, unknown>;
+	readonly headers: Record<string, string>;
+
+	constructor(code: ErrorCode, message: string, options: ApiErrorOptions = {}) {
+		super(message, options.cause === undefined ? undefined : { cause: options.cause });
+		this.code = code;
+		this.status = ERROR_STATUS[code];
+		this.moreInfo = options.moreInfo ?? {};
+		this.headers = options.headers ?? {};
+	}
+}
+
+/** One field that was refused: `path` is dotted from the root of the body or the query, e.g. `bindings.0.app_id`. */
+export interface RequestIssue {
+	readonly path: string;
+	readonly message: string;
+	readonly received?: string;
+}
+
+/** 400 `invalid_request` that names every offending field. */
+export function invalidRequest(issues: readonly RequestIssue[]): ApiError {
+	const first = issues[0];
+	const message =
+		first === undefined
+			? "The request is not valid."
+			: first.path === ""
+				? first.message
+				: `${first.path}: ${first.message}${issues.length > 1 ? ` (and ${issues.length - 1} more)` : ""}`;
+	return new ApiError("invalid_request", message, { moreInfo: { issues } });
+}
+
+/** Seconds that a client waits before it tries again after a fault of a backing service. */
+const RETRY_AFTER_SECONDS = 5;
+
+/** 503 for a failing D1, R2 or Queue; `cause` goes to the log. */
+export function serviceUnavailable(cause: unknown): ApiError {
+	return new ApiError("service_unavailable", "A storage service did not answer; try again after the given seconds.", {
+		headers: { "Retry-After": String(RETRY_AFTER_SECONDS) },
+		moreInfo: { retryAfterSeconds: RETRY_AFTER_SECONDS },
+		cause,
+	});
+}
