@@ -1,0 +1,111 @@
+/**
+ * The one decision: may this principal use this permission on this target? Pure. It also makes the branded ids: code that holds an
+ * `AppId` got it from here, and the query functions take nothing else, so a query without a decided tenant does not compile.
+ */
+import type { ScopeType } from "../db/schema";
+import { type Permission, ROLES, type RoleName } from "./permissions";
+import type { Binding, Principal } from "./principal";
+
+declare const authorized: unique symbol;
+export type OrgId = string & { readonly [authorized]: "org" };
+export type AppId = string & { readonly [authorized]: "app" };
+export type ChannelId = number & { readonly [authorized]: "channel" };
+
+/** Something that exists, and where it belongs. */
+export interface Target {
+	readonly orgId: string;
+	readonly appId?: string;
+	readonly channelId?: number;
+}
+
+/** The same, after a decision allowed it. */
+export interface Scope {
+	readonly orgId: OrgId;
+	readonly appId: AppId;
+	readonly channelId: ChannelId;
+}
+
+/** Set when every binding that grants is limited to the holder's own work: which binding, and what it gives on created channels. */
+export interface OwnWorkOnly {
+	readonly bindingId: string;
+	readonly roleOnCreatedChannel: RoleName | undefined;
+}
+
+export type Decision =
+	| { readonly outcome: "allow"; readonly ownWorkOnly: OwnWorkOnly | undefined }
+	| { readonly outcome: "forbidden"; readonly permission: Permission; readonly scope: ScopeType }
+	| { readonly outcome: "hidden" };
+
+/** Holding this at a target of that level means knowing that the target exists. */
+const VISIBILITY: Readonly<Record<ScopeType, Permission>> = {
+	org: "org.read",
+	app: "app.read",
+	channel: "channel.read",
+};
+
+/** `target` is null when the thing does not exist, which answers exactly as when the principal may not know of it. */
+export function decide(principal: Principal, permission: Permission, target: Target | null): Decision {
+	if (target === null) return { outcome: "hidden" };
+	const granting = principal.bindings.filter(
+		(binding) => covers(binding, target) && ROLES[binding.role].permissions.includes(permission),
+	);
+	if (granting.length > 0) {
+		const limited = granting.every((binding) => ROLES[binding.role].ownWorkOnly === true) ? granting[0] : undefined;
+		return {
+			outcome: "allow",
+			ownWorkOnly:
+				limited === undefined
+					? undefined
+					: { bindingId: limited.id, roleOnCreatedChannel: ROLES[limited.role].roleOnCreatedChannel },
+		};
+	}
+	const scope = levelOf(target);
+	const visible =
+		holds(principal, VISIBILITY[scope], target) ||
+		(scope === "org" && principal.bindings.some((binding) => binding.orgId === target.orgId));
+	return visible ? { outcome: "forbidden", permission, scope } : { outcome: "hidden" };
+}
+
+/** Whether the principal has the permission on the target. */
+export function holds(principal: Principal, permission: Permission, target: Target): boolean {
+	return principal.bindings.some(
+		(binding) => covers(binding, target) && ROLES[binding.role].permissions.includes(permission),
+	);
+}
+
+/** The first permission of the role that the principal does not have on the target itself; undefined when it has them all. */
+export function firstPermissionNotHeld(principal: Principal, role: RoleName, target: Target): Permission | undefined {
+	return ROLES[role].permissions.find((permission) => {
+		const decision = decide(principal, permission, target);
+		return decision.outcome !== "allow" || (decision.ownWorkOnly !== undefined && ROLES[role].ownWorkOnly !== true);
+	});
+}
+
+/** Ids of the organizations where the principal holds the permission for the whole organization. */
+export function orgsWhere(principal: Principal, permission: Permission): OrgId[] {
+	const ids = principal.bindings
+		.filter((binding) => binding.scopeType === "org" && ROLES[binding.role].permissions.includes(permission))
+		.map((binding) => binding.orgId as OrgId);
+	return [...new Set(ids)];
+}
+
+/** Ids of the apps where the principal holds the permission through a binding on that very app. */
+export function appsWhere(principal: Principal, permission: Permission): AppId[] {
+	const ids = principal.bindings
+		.filter((binding) => binding.scopeType === "app" && ROLES[binding.role].permissions.includes(permission))
+		.flatMap((binding) => (binding.appId === null ? [] : [binding.appId as AppId]));
+	return [...new Set(ids)];
+}
+
+function covers(binding: Binding, target: Target): boolean {
+	if (binding.orgId !== target.orgId) return false;
+	if (binding.scopeType === "org") return true;
+	if (binding.appId === null || binding.appId !== target.appId) return false;
+	if (binding.scopeType === "app") return true;
+	return binding.channelId !== null && binding.channelId === target.channelId;
+}
+
+function levelOf(target: Target): ScopeType {
+	if (target.channelId !== undefined) return "channel";
+	return target.appId === undefined ? "org" : "app";
+}

@@ -1,0 +1,92 @@
+/**
+ * The text of an API key: `cap_`, 32 random base62 characters (190 bits), 6 characters of CRC-32 in base62. The checksum lets a typo
+ * or a foreign token be refused without a database read and lets secret scanners match it. NEVER CHANGE THE PREFIX.
+ * Stored as a SHA-256 (such high entropy needs no slow hash); a key made with `hashed: false` is also stored sealed.
+ */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { str as crc32 } from "crc-32";
+
+const PREFIX = "cap_";
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const SECRET_LENGTH = 32;
+const CHECKSUM_LENGTH = 6;
+const SHAPE = new RegExp(`^${PREFIX}([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`);
+/** Characters of the random part that a hint shows: enough to tell keys apart, far too few to guess one. */
+const HINT_LENGTH = 4;
+
+export interface MintedKey {
+	/** The secret. Shown once, never stored in clear, never logged. */
+	readonly text: string;
+	readonly hash: string;
+	/** E.g. `cap_a1B2…`. */
+	readonly hint: string;
+}
+
+export function mintKey(randomBytes: (length: number) => Uint8Array): MintedKey {
+	let secret = "";
+	while (secret.length < SECRET_LENGTH) {
+		for (const byte of randomBytes(SECRET_LENGTH)) {
+			// 248 is the largest multiple of 62 in a byte; taking higher values too would favour the first characters.
+			if (byte < 248 && secret.length < SECRET_LENGTH) secret += ALPHABET[byte % 62];
+		}
+	}
+	const text = PREFIX + secret + checksum(secret);
+	return { text, hash: hashKey(text), hint: `${PREFIX}${secret.slice(0, HINT_LENGTH)}…` };
+}
+
+/** Whether the text has the form and the checksum of a key; says nothing about whether it exists. */
+export function isWellFormedKey(text: string): boolean {
+	const match = SHAPE.exec(text);
+	return match !== null && match[2] === checksum(match[1] ?? "");
+}
+
+/** Lower-case hexadecimal SHA-256 of the key's text. */
+export function hashKey(text: string): string {
+	return bytesToHex(sha256(utf8ToBytes(text)));
+}
+
+function checksum(secret: string): string {
+	let rest = crc32(secret) >>> 0;
+	let digits = "";
+	for (let index = 0; index < CHECKSUM_LENGTH; index++) {
+		digits = ALPHABET[rest % 62] + digits;
+		rest = Math.floor(rest / 62);
+	}
+	return digits;
+}
+
+const SEAL_NONCE_BYTES = 12;
+
+/** AES-GCM over the key's text, bound to the key's id, so that a sealed text copied to another row does not open. */
+export async function sealKey(
+	text: string,
+	keyId: string,
+	secret: Uint8Array,
+	randomBytes: (length: number) => Uint8Array,
+): Promise<string> {
+	const nonce = randomBytes(SEAL_NONCE_BYTES);
+	const sealed = await crypto.subtle.encrypt(
+		{ name: "AES-GCM", iv: nonce, additionalData: utf8ToBytes(keyId) },
+		await sealingKey(secret),
+		utf8ToBytes(text),
+	);
+	return bytesToHex(nonce) + bytesToHex(new Uint8Array(sealed));
+}
+
+/** The text that `sealKey` sealed. Throws when the secret or the key id is not the one it was sealed with. */
+export async function openKey(sealed: string, keyId: string, secret: Uint8Array): Promise<string> {
+	const bytes = Uint8Array.from(sealed.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+	const text = await crypto.subtle.decrypt(
+		{ name: "AES-GCM", iv: bytes.slice(0, SEAL_NONCE_BYTES), additionalData: utf8ToBytes(keyId) },
+		await sealingKey(secret),
+		bytes.slice(SEAL_NONCE_BYTES),
+	);
+	return new TextDecoder().decode(text);
+}
+
+/** A key of its own for each use of the one secret. */
+async function sealingKey(secret: Uint8Array): Promise<CryptoKey> {
+	const bytes = sha256(new Uint8Array([...utf8ToBytes("capstan api key seal\0"), ...secret]));
+	return crypto.subtle.importKey("raw", bytes, "AES-GCM", false, ["encrypt", "decrypt"]);
+}

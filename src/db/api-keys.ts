@@ -1,0 +1,148 @@
+/**
+ * Statements about API keys and their role bindings. The hash and the sealed text never leave this file except through the two
+ * functions that say so; lists and records cannot show them.
+ */
+import { type CompiledQuery, type Insertable, sql } from "kysely";
+import type { OrgId } from "../authz/decide";
+import type { RoleName } from "../authz/permissions";
+import { jsonList, query } from "./client";
+import type { ApiKeysTable, ScopeType } from "./schema";
+
+export interface ApiKeyRow {
+	readonly id: string;
+	readonly org_id: string;
+	readonly user_id: string;
+	readonly name: string;
+	readonly key_hint: string;
+	readonly is_hashed_key: 0 | 1;
+	readonly global_permissions: string;
+	readonly expires_at_ms: number | null;
+	readonly last_used_at_ms: number | null;
+	readonly created_at_ms: number;
+	readonly updated_at_ms: number;
+	/** JSON array of BindingRecord. */
+	readonly bindings: string;
+}
+
+export interface BindingRecord {
+	readonly id: string;
+	readonly role_name: RoleName;
+	readonly scope_type: ScopeType;
+	readonly org_id: string;
+	readonly app_id: string | null;
+	readonly channel_id: number | null;
+	readonly parent_binding_id: string | null;
+	readonly expires_at_ms: number | null;
+}
+
+const apiKeyRows = () =>
+	query.selectFrom("api_keys").select([
+		"api_keys.id",
+		"api_keys.org_id",
+		"api_keys.user_id",
+		"api_keys.name",
+		"api_keys.key_hint",
+		"api_keys.global_permissions",
+		"api_keys.expires_at_ms",
+		"api_keys.last_used_at_ms",
+		"api_keys.created_at_ms",
+		"api_keys.updated_at_ms",
+		sql<0 | 1>`api_keys.key_ciphertext IS NULL`.as("is_hashed_key"),
+		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
+				'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
+				'expires_at_ms', b.expires_at_ms)) FROM role_bindings b WHERE b.api_key_id = api_keys.id)`.as("bindings"),
+	]);
+
+/** The keys of whole organizations, and one more by its id; oldest first. */
+export function apiKeysPage(
+	orgIds: readonly OrgId[],
+	ownKeyId: string,
+	limit: number,
+	offset: number,
+): CompiledQuery<ApiKeyRow> {
+	return apiKeyRows()
+		.where((eb) =>
+			eb.or([eb("api_keys.org_id", "in", jsonList(JSON.stringify(orgIds))), eb("api_keys.id", "=", ownKeyId)]),
+		)
+		.orderBy("api_keys.created_at_ms")
+		.orderBy("api_keys.id")
+		.limit(limit)
+		.offset(offset)
+		.compile();
+}
+
+/** One key by its id; for loading beside the decision. */
+export function apiKeyById(id: string): CompiledQuery<ApiKeyRow> {
+	return apiKeyRows().where("api_keys.id", "=", id).compile();
+}
+
+export function apiKeyRecord(orgId: OrgId, id: string): CompiledQuery<ApiKeyRow> {
+	return apiKeyRows().where("api_keys.org_id", "=", orgId).where("api_keys.id", "=", id).compile();
+}
+
+/** The sealed text of a key made with `hashed: false`, for its managers to see again; for loading beside the decision. */
+export function sealedKeyText(id: string): CompiledQuery<{ key_ciphertext: string | null }> {
+	return query.selectFrom("api_keys").select("key_ciphertext").where("id", "=", id).compile();
+}
+
+export function insertApiKey(orgId: OrgId, values: Omit<Insertable<ApiKeysTable>, "org_id">): CompiledQuery {
+	return query
+		.insertInto("api_keys")
+		.values({ ...values, org_id: orgId })
+		.compile();
+}
+
+export interface NewBinding {
+	readonly id: string;
+	readonly apiKeyId: string;
+	readonly role: RoleName;
+	readonly orgId: string;
+	readonly appId: string | null;
+	readonly createdAtMs: number;
+}
+
+export function insertBinding(scopeType: "org" | "app", binding: NewBinding): CompiledQuery {
+	return query
+		.insertInto("role_bindings")
+		.values({
+			id: binding.id,
+			api_key_id: binding.apiKeyId,
+			user_id: null,
+			role_name: binding.role,
+			scope_type: scopeType,
+			org_id: binding.orgId,
+			app_id: binding.appId,
+			channel_id: null,
+			parent_binding_id: null,
+			expires_at_ms: null,
+			created_at_ms: binding.createdAtMs,
+		})
+		.compile();
+}
+
+/**
+ * The binding on a channel that the same batch made, which is named because its id is not known yet. Nothing is inserted unless the
+ * parent binding is still there.
+ */
+export function insertChannelBinding(
+	binding: NewBinding & { readonly appId: string },
+	channelName: string,
+	parentBindingId: string,
+): CompiledQuery {
+	return sql`INSERT INTO role_bindings
+		(id, api_key_id, role_name, scope_type, org_id, app_id, channel_id, parent_binding_id, created_at_ms)
+		SELECT ${binding.id}, ${binding.apiKeyId}, ${binding.role}, 'channel', parent.org_id, channels.app_id, channels.id, parent.id,
+			${binding.createdAtMs}
+		FROM channels INNER JOIN role_bindings AS parent ON parent.id = ${parentBindingId}
+		WHERE channels.app_id = ${binding.appId} AND channels.name = ${channelName}
+			AND parent.api_key_id = ${binding.apiKeyId}`.compile(query);
+}
+
+/** For guards: the binding has not been taken away. */
+export function bindingExists(id: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings WHERE id = ${id})`;
+}
+
+export function deleteApiKey(orgId: OrgId, id: string): CompiledQuery {
+	return query.deleteFrom("api_keys").where("org_id", "=", orgId).where("id", "=", id).compile();
+}

@@ -1,0 +1,84 @@
+/**
+ * Statements about apps. The public id is unique over all organizations, because devices know nothing else.
+ */
+import type { CompiledQuery, Insertable, Selectable, Updateable } from "kysely";
+import type { AppId, OrgId } from "../authz/decide";
+import { jsonList, query } from "./client";
+import type { AppsTable } from "./schema";
+
+export interface AppRow extends Selectable<AppsTable> {
+	/** Name of the public channel: Android's, or else whichever there is. */
+	readonly default_channel: string | null;
+}
+
+const appRows = () =>
+	query
+		.selectFrom("apps")
+		.selectAll("apps")
+		.select((eb) =>
+			eb
+				.selectFrom("channels")
+				.select("channels.name")
+				.whereRef("channels.app_id", "=", "apps.id")
+				.where("channels.public", "=", 1)
+				.orderBy("channels.android", "desc")
+				.orderBy("channels.ios", "desc")
+				.limit(1)
+				.as("default_channel"),
+		);
+
+/** One app by its public id; for loading beside the decision. */
+export function appByPublicId(publicAppId: string): CompiledQuery<AppRow> {
+	return appRows().where("apps.app_id", "=", publicAppId).compile();
+}
+
+/** A page of the apps of whole organizations and of single apps, by name. */
+export function appsPage(
+	orgIds: readonly OrgId[],
+	appIds: readonly AppId[],
+	limit: number,
+	offset: number,
+): CompiledQuery<AppRow> {
+	// One JSON parameter each: a key may have more bindings than D1 takes parameters.
+	return appRows()
+		.where((eb) =>
+			eb.or([
+				eb("apps.owner_org", "in", jsonList(JSON.stringify(orgIds))),
+				eb("apps.id", "in", jsonList(JSON.stringify(appIds))),
+			]),
+		)
+		.orderBy("apps.name")
+		.orderBy("apps.app_id")
+		.limit(limit)
+		.offset(offset)
+		.compile();
+}
+
+export function insertApp(values: Insertable<AppsTable>): CompiledQuery {
+	return query.insertInto("apps").values(values).compile();
+}
+
+export function updateApp(
+	appId: AppId,
+	values: Omit<Updateable<AppsTable>, "id" | "app_id" | "owner_org">,
+): CompiledQuery {
+	return query.updateTable("apps").set(values).where("id", "=", appId).compile();
+}
+
+export function deleteApp(appId: AppId): CompiledQuery {
+	return query.deleteFrom("apps").where("id", "=", appId).compile();
+}
+
+/** The record of an app, as the last statement of a batch that wrote it. */
+export function appRecord(appId: AppId): CompiledQuery<AppRow> {
+	return appRows().where("apps.id", "=", appId).compile();
+}
+
+export function appUuidsInOrg(orgId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
+	return query
+		.selectFrom("apps")
+		.select("id")
+		.where("owner_org", "=", orgId)
+		.where("id", "in", jsonList(JSON.stringify(appIds)))
+		.compile();
+}

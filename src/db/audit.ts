@@ -1,0 +1,41 @@
+/**
+ * The audit log's write side. An entry is a statement of the same batch as the change it tells of, so there is never one without the
+ * other. Names are copied into it, secrets never are.
+ */
+import type { CompiledQuery } from "kysely";
+import { query } from "./client";
+
+export interface Actor {
+	readonly type: "api_key" | "user" | "system";
+	readonly id: string | null;
+	readonly name: string;
+	readonly requestId: string;
+	readonly ipAddress: string | null;
+}
+
+export interface AuditEntry {
+	readonly orgId: string;
+	/** E.g. `channel.delete`. */
+	readonly action: string;
+	readonly target: { readonly type: string; readonly id: string };
+	readonly details?: Record<string, unknown>;
+}
+
+export function auditStatement(actor: Actor, atMs: number, entry: AuditEntry): CompiledQuery {
+	return query
+		.insertInto("audit_log")
+		.values({
+			org_id: entry.orgId,
+			at_ms: atMs,
+			actor_type: actor.type,
+			actor_id: actor.id,
+			actor_name: actor.name,
+			action: entry.action,
+			target_type: entry.target.type,
+			target_id: entry.target.id,
+			details: JSON.stringify(entry.details ?? {}),
+			request_id: actor.requestId,
+			ip_address: actor.ipAddress,
+		})
+		.compile();
+}

@@ -1,0 +1,36 @@
+/**
+ * The rows of a first run: one account, one organization, one admin key. Local starts and deployments insert the same rows, and
+ * inserting them into a database that already has an organization does nothing.
+ */
+import { type CompiledQuery, sql } from "kysely";
+import type { MintedKey } from "../authz/keys";
+import { query } from "./client";
+
+export interface Bootstrap {
+	readonly organizationId: string;
+	readonly statements: CompiledQuery[];
+}
+
+export const FIRST_ORGANIZATION_NAME = "My organization";
+export const FIRST_ACCOUNT_EMAIL = "admin@capstan.local";
+const FIRST_KEY_NAME = "First admin key";
+
+/** The statements, to be run as one batch. `key` holds `org_super_admin` on the first organization, and `org.create`. */
+export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
+	const [userId, organizationId, keyId] = [newId(), newId(), newId()];
+	const untouched = sql`WHERE NOT EXISTS (SELECT 1 FROM organizations)`;
+	const created = sql`WHERE EXISTS (SELECT 1 FROM organizations WHERE id = ${organizationId})`;
+	const statements = [
+		sql`INSERT INTO users (id, email, created_at_ms)
+			SELECT ${userId}, ${FIRST_ACCOUNT_EMAIL}, ${nowMs} ${untouched}`,
+		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms)
+			SELECT ${organizationId}, ${FIRST_ORGANIZATION_NAME}, ${userId}, ${nowMs}, ${nowMs} ${untouched}`,
+		sql`INSERT INTO api_keys (id, org_id, user_id, name, key_hash, key_hint, global_permissions, created_at_ms, updated_at_ms)
+			SELECT ${keyId}, ${organizationId}, ${userId}, ${FIRST_KEY_NAME}, ${key.hash}, ${key.hint}, '["org.create"]', ${nowMs}, ${nowMs} ${created}`,
+		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
+			SELECT ${newId()}, ${keyId}, 'org_super_admin', 'org', ${organizationId}, ${nowMs} ${created}`,
+		sql`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
+			SELECT ${newId()}, ${userId}, 'org_super_admin', 'org', ${organizationId}, ${nowMs} ${created}`,
+	];
+	return { organizationId, statements: statements.map((statement) => statement.compile(query)) };
+}

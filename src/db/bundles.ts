@@ -1,0 +1,148 @@
+/**
+ * Statements about bundles. A bundle is `pending` from its registration until its bytes are stored and checked; a pending row that
+ * comes to nothing is removed, a ready one that is deleted stays as history without its name and bytes.
+ */
+import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
+import type { AppId } from "../authz/decide";
+import { appUuid } from "./channels";
+import { query } from "./client";
+import type { BundlesTable } from "./schema";
+
+export type BundleRow = Selectable<BundlesTable>;
+
+export interface BundleListRow extends BundleRow {
+	/** JSON array of the names of the channels that use the bundle. */
+	readonly channels: string;
+	/** Public id of the app. */
+	readonly public_app_id: string;
+}
+
+const channelsOfBundle = sql<string>`(SELECT json_group_array(channels.name) FROM channels
+	WHERE channels.app_id = bundles.app_id AND (channels.version_id = bundles.id OR channels.rollout_version_id = bundles.id))`;
+
+const bundleListRows = () =>
+	query
+		.selectFrom("bundles")
+		.innerJoin("apps", "apps.id", "bundles.app_id")
+		.selectAll("bundles")
+		.select(["apps.app_id as public_app_id", channelsOfBundle.as("channels")])
+		.where("bundles.deleted_at_ms", "is", null);
+
+/** A page of the app's ready bundles, newest first; `version` narrows to one. For loading beside the decision. */
+export function bundlesPage(
+	publicAppId: string,
+	version: string | undefined,
+	limit: number,
+	offset: number,
+): CompiledQuery<BundleListRow> {
+	return bundleListRows()
+		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.status", "=", "ready")
+		.$if(version !== undefined, (rows) => rows.where("bundles.name", "=", version ?? ""))
+		.orderBy("bundles.created_at_ms", "desc")
+		.orderBy("bundles.id", "desc")
+		.limit(limit)
+		.offset(offset)
+		.compile();
+}
+
+/** A live bundle (pending or ready) by its version; for loading beside the decision. */
+export function bundleByName(publicAppId: string, name: string): CompiledQuery<BundleListRow> {
+	return bundleListRows()
+		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.name", "=", name)
+		.compile();
+}
+
+/** A live bundle by its id; for loading beside the decision. */
+export function bundleById(publicAppId: string, id: number): CompiledQuery<BundleListRow> {
+	return bundleListRows()
+		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.id", "=", id)
+		.compile();
+}
+
+/** The record of one live bundle, as the last statement of a batch that wrote it. */
+export function bundleRecord(appId: AppId, name: string): CompiledQuery<BundleListRow> {
+	return bundleListRows().where("bundles.app_id", "=", appId).where("bundles.name", "=", name).compile();
+}
+
+export type NewBundle = Omit<Insertable<BundlesTable>, "app_id" | "id">;
+
+export function insertBundle(appId: AppId, values: NewBundle): CompiledQuery<{ id: number }> {
+	return query
+		.insertInto("bundles")
+		.values({ ...values, app_id: appId })
+		.returning("id")
+		.compile();
+}
+
+/** Changes a live bundle. Who created it can not be changed. */
+export function updateBundle(
+	appId: AppId,
+	bundleId: number,
+	values: Omit<Updateable<BundlesTable>, "id" | "app_id" | "created_by" | "created_by_key">,
+): CompiledQuery {
+	return query
+		.updateTable("bundles")
+		.set(values)
+		.where("app_id", "=", appId)
+		.where("id", "=", bundleId)
+		.where("deleted_at_ms", "is", null)
+		.compile();
+}
+
+/** The row becomes history: name, bytes and manifest are let go of. Runs after `bytesOfBundlesToGarbage`. */
+export function markBundleDeleted(appId: AppId, bundleId: number, nowMs: number): CompiledQuery[] {
+	return [
+		query.deleteFrom("bundle_files").where("app_id", "=", appId).where("bundle_id", "=", bundleId).compile(),
+		updateBundle(appId, bundleId, {
+			status: "deleted",
+			object_key: null,
+			delete_marked_at_ms: null,
+			deleted_at_ms: nowMs,
+			updated_at_ms: nowMs,
+		}),
+	];
+}
+
+/** Removes a registration that never became ready; its uploads go with it. Runs after `uploadsOfBundleToGarbage`. */
+export function dropPendingBundle(appId: AppId, bundleId: number): CompiledQuery {
+	return query
+		.deleteFrom("bundles")
+		.where("app_id", "=", appId)
+		.where("id", "=", bundleId)
+		.where("status", "=", "pending")
+		.compile();
+}
+
+const UNUSED = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id
+	AND (channels.version_id = bundles.id OR channels.rollout_version_id = bundles.id))`;
+
+/** Deletes every ready bundle of the app that no channel uses, with an audit entry each. */
+export function deleteUnusedBundles(
+	appId: AppId,
+	nowMs: number,
+	audit: { readonly columns: readonly string[]; readonly values: readonly (string | number | null)[] },
+): CompiledQuery[] {
+	const unused = sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED}`;
+	return [
+		sql`INSERT INTO garbage_objects (object_prefix, created_at_ms)
+			SELECT object_key, ${nowMs} FROM bundles WHERE ${unused} AND object_key IS NOT NULL`,
+		sql`INSERT INTO audit_log (action, target_type, target_id, details, ${sql.join(audit.columns.map((name) => sql.ref(name)))})
+			SELECT 'bundle.delete', 'bundle', CAST(id AS TEXT), json_object('version', name), ${sql.join(audit.values)}
+			FROM bundles WHERE ${unused}`,
+		sql`DELETE FROM bundle_files WHERE app_id = ${appId} AND bundle_id IN (SELECT id FROM bundles WHERE ${unused})`,
+		sql`UPDATE bundles SET status = 'deleted', object_key = NULL, delete_marked_at_ms = NULL,
+			deleted_at_ms = ${nowMs}, updated_at_ms = ${nowMs} WHERE ${unused}`,
+	].map((statement) => statement.compile(query));
+}
+
+/** For guards: the bundle is there and every byte of it is stored. */
+export function bundleIsReady(appId: AppId, bundleId: number) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND id = ${bundleId} AND status = 'ready')`;
+}
+
+export function bundleIsPending(appId: AppId, bundleId: number) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND id = ${bundleId} AND status = 'pending')`;
+}

@@ -1,0 +1,158 @@
+/**
+ * Statements about channels. Each takes ids that a decision gave out and carries the tenant in its own WHERE; a statement that loads
+ * before the decision names the app by its public id instead, and its rows are dropped when the decision is no.
+ */
+import { type CompiledQuery, type ExpressionBuilder, type Selectable, sql, type Updateable } from "kysely";
+import type { AppId, ChannelId } from "../authz/decide";
+import { query } from "./client";
+import type { ChannelsTable, Flag, Schema } from "./schema";
+
+export interface ChannelRow extends Selectable<ChannelsTable> {
+	readonly version_name: string | null;
+	readonly rollout_version_name: string | null;
+	/** Key that uploaded the stable and the rollout bundle. */
+	readonly version_created_by_key: string | null;
+	readonly rollout_version_created_by_key: string | null;
+}
+
+const channelRows = () =>
+	query
+		.selectFrom("channels")
+		.leftJoin("bundles as stable", "stable.id", "channels.version_id")
+		.leftJoin("bundles as rollout", "rollout.id", "channels.rollout_version_id")
+		.selectAll("channels")
+		.select([
+			"stable.name as version_name",
+			"stable.created_by_key as version_created_by_key",
+			"rollout.name as rollout_version_name",
+			"rollout.created_by_key as rollout_version_created_by_key",
+		]);
+
+/** The app's UUID for use inside a WHERE, before it is known. */
+export function appUuid(eb: ExpressionBuilder<Schema, never>, publicAppId: string) {
+	return eb.selectFrom("apps").select("apps.id").where("apps.app_id", "=", publicAppId);
+}
+
+/** One channel by name; for loading beside the decision. */
+export function channelByName(publicAppId: string, name: string): CompiledQuery<ChannelRow> {
+	return channelRows()
+		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("channels.name", "=", name)
+		.compile();
+}
+
+/** A page of the app's channels, oldest first; for loading beside the decision. */
+export function channelsPage(publicAppId: string, limit: number, offset: number): CompiledQuery<ChannelRow> {
+	return channelRows()
+		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.orderBy("channels.created_at_ms")
+		.orderBy("channels.id")
+		.limit(limit)
+		.offset(offset)
+		.compile();
+}
+
+/** Names of the channels that use any of the bundles, stable or rollout; for loading beside the decision. */
+export function channelsUsingBundle(publicAppId: string, bundleName: string): CompiledQuery<{ name: string }> {
+	return query
+		.selectFrom("channels")
+		.innerJoin("bundles", (join) =>
+			join.on((eb) =>
+				eb.or([
+					eb("bundles.id", "=", eb.ref("channels.version_id")),
+					eb("bundles.id", "=", eb.ref("channels.rollout_version_id")),
+				]),
+			),
+		)
+		.select("channels.name")
+		.distinct()
+		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.name", "=", bundleName)
+		.where("bundles.deleted_at_ms", "is", null)
+		.orderBy("channels.name")
+		.compile();
+}
+
+export type ChannelValues = Updateable<
+	Omit<ChannelsTable, "id" | "app_id" | "name" | "created_by" | "created_by_key" | "created_at_ms">
+>;
+
+export function insertChannel(
+	appId: AppId,
+	values: ChannelValues & { name: string; created_by: string; created_by_key: string | null },
+	nowMs: number,
+): CompiledQuery<{ id: number; public: Flag }> {
+	return query
+		.insertInto("channels")
+		.values({ ...values, app_id: appId, created_at_ms: nowMs, updated_at_ms: nowMs })
+		.returning(["id", "public"])
+		.compile();
+}
+
+export function updateChannel(
+	appId: AppId,
+	channelId: ChannelId,
+	values: ChannelValues,
+	nowMs: number,
+): CompiledQuery<{ id: number; public: Flag }> {
+	return query
+		.updateTable("channels")
+		.set({ ...values, updated_at_ms: nowMs })
+		.where("app_id", "=", appId)
+		.where("id", "=", channelId)
+		.returning(["id", "public"])
+		.compile();
+}
+
+export type Platforms = Readonly<Record<"ios" | "android" | "electron", Flag>>;
+
+/**
+ * Takes the given platforms away from the public channels that hold them; one left with none stops being public. Runs before the
+ * channel that gets them is written, in the same batch.
+ */
+export function yieldPublicPlatforms(
+	appId: AppId,
+	exceptName: string,
+	platforms: Platforms,
+	nowMs: number,
+): CompiledQuery {
+	const { ios, android, electron } = platforms;
+	return sql`
+		UPDATE channels SET
+			ios = CASE WHEN ${ios} = 1 THEN 0 ELSE ios END,
+			android = CASE WHEN ${android} = 1 THEN 0 ELSE android END,
+			electron = CASE WHEN ${electron} = 1 THEN 0 ELSE electron END,
+			public = CASE WHEN (ios = 1 AND ${ios} = 0) OR (android = 1 AND ${android} = 0) OR (electron = 1 AND ${electron} = 0)
+				THEN 1 ELSE 0 END,
+			updated_at_ms = ${nowMs}
+		WHERE app_id = ${appId} AND name <> ${exceptName} AND public = 1
+			AND ((ios = 1 AND ${ios} = 1) OR (android = 1 AND ${android} = 1) OR (electron = 1 AND ${electron} = 1))`.compile(
+		query,
+	);
+}
+
+export function deleteChannel(appId: AppId, channelId: ChannelId): CompiledQuery {
+	return query.deleteFrom("channels").where("app_id", "=", appId).where("id", "=", channelId).compile();
+}
+
+/** For guards: the channel is there, and still points to these bundles. */
+export function channelStillPointsTo(
+	appId: AppId,
+	channelId: ChannelId,
+	versionId: number | null,
+	rolloutVersionId: number | null,
+) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId}
+		AND version_id IS ${versionId} AND rollout_version_id IS ${rolloutVersionId})`;
+}
+
+export function channelExists(appId: AppId, channelId: ChannelId) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
+}
+
+/** For guards: no channel but the given one (0: none is excepted) uses the bundle. */
+export function bundleUnusedExceptBy(appId: AppId, bundleId: number, channelId: number) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id <> ${channelId}
+		AND (version_id = ${bundleId} OR rollout_version_id = ${bundleId}))`;
+}

@@ -1,0 +1,159 @@
+/**
+ * Statements about uploads, the delta store and garbage: what ties D1 to the objects in R2. The order in which they are used is
+ * explained in src/storage/objects.ts.
+ */
+import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
+import type { AppId } from "../authz/decide";
+import { query } from "./client";
+import type { BundlesTable, UploadsTable } from "./schema";
+
+export type UploadRow = Selectable<UploadsTable>;
+
+/** An upload with what its completion needs to know. */
+export interface UploadWithBundle extends UploadRow {
+	readonly public_app_id: string;
+	readonly owner_org: string;
+	readonly bundle_name: string | null;
+	readonly bundle_status: BundlesTable["status"] | null;
+	readonly bundle_checksum: string | null;
+	readonly bundle_session_key: string | null;
+	readonly bundle_size_bytes: number | null;
+}
+
+const uploadRows = () =>
+	query
+		.selectFrom("uploads")
+		.innerJoin("apps", "apps.id", "uploads.app_id")
+		.leftJoin("bundles", "bundles.id", "uploads.bundle_id")
+		.selectAll("uploads")
+		.select([
+			"apps.app_id as public_app_id",
+			"apps.owner_org",
+			"bundles.name as bundle_name",
+			"bundles.status as bundle_status",
+			"bundles.checksum as bundle_checksum",
+			"bundles.session_key as bundle_session_key",
+			"bundles.size_bytes as bundle_size_bytes",
+		]);
+
+/** An upload by its id, which is random and handed to its owner alone; for loading beside the decision. */
+export function uploadById(id: string): CompiledQuery<UploadWithBundle> {
+	return uploadRows().where("uploads.id", "=", id).compile();
+}
+
+/** The newest upload of a live bundle; for loading beside the decision. */
+export function latestUploadOf(publicAppId: string, bundleName: string): CompiledQuery<UploadWithBundle> {
+	return uploadRows()
+		.where("apps.app_id", "=", publicAppId)
+		.where("bundles.name", "=", bundleName)
+		.where("bundles.deleted_at_ms", "is", null)
+		.orderBy("uploads.created_at_ms", "desc")
+		.orderBy("uploads.id", "desc")
+		.limit(1)
+		.compile();
+}
+
+export function insertUpload(values: Insertable<UploadsTable>): CompiledQuery {
+	return query.insertInto("uploads").values(values).compile();
+}
+
+/** Names the bundle of the same batch by its version, because its id is not known yet. */
+export function insertUploadForBundle(
+	appId: AppId,
+	bundleName: string,
+	values: Omit<Insertable<UploadsTable>, "app_id" | "bundle_id" | "delta_path">,
+): CompiledQuery {
+	return sql`INSERT INTO uploads
+		(id, app_id, bundle_id, object_prefix, length_bytes, created_by, created_by_key, expires_at_ms, created_at_ms)
+		SELECT ${values.id}, app_id, id, ${values.object_prefix}, ${values.length_bytes}, ${values.created_by},
+			${values.created_by_key}, ${values.expires_at_ms}, ${values.created_at_ms}
+		FROM bundles WHERE app_id = ${appId} AND name = ${bundleName} AND status = 'pending'`.compile(query);
+}
+
+/** For guards: nobody has completed the upload yet, and it was not given up. */
+export function uploadIsOpen(appId: AppId, uploadId: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM uploads WHERE app_id = ${appId} AND id = ${uploadId} AND completed_at_ms IS NULL)`;
+}
+
+export function completeUpload(appId: AppId, uploadId: string, nowMs: number): CompiledQuery {
+	return query
+		.updateTable("uploads")
+		.set({ completed_at_ms: nowMs })
+		.where("app_id", "=", appId)
+		.where("id", "=", uploadId)
+		.compile();
+}
+
+export function deleteUpload(appId: AppId, uploadId: string): CompiledQuery {
+	return query.deleteFrom("uploads").where("app_id", "=", appId).where("id", "=", uploadId).compile();
+}
+
+export function toGarbage(objectPrefix: string, nowMs: number): CompiledQuery {
+	return query
+		.insertInto("garbage_objects")
+		.values({ object_prefix: objectPrefix, created_at_ms: nowMs })
+		.onConflict((conflict) => conflict.doNothing())
+		.compile();
+}
+
+/** The stored bytes of a bundle, before its row lets go of them. */
+export function bytesOfBundleToGarbage(appId: AppId, bundleId: number, nowMs: number): CompiledQuery {
+	return sql`INSERT OR IGNORE INTO garbage_objects (object_prefix, created_at_ms)
+		SELECT object_key, ${nowMs} FROM bundles
+		WHERE app_id = ${appId} AND id = ${bundleId} AND object_key IS NOT NULL`.compile(query);
+}
+
+/** Everything that unfinished uploads of a bundle stored, before their rows go. */
+export function uploadsOfBundleToGarbage(appId: AppId, bundleId: number, nowMs: number): CompiledQuery {
+	return sql`INSERT OR IGNORE INTO garbage_objects (object_prefix, created_at_ms)
+		SELECT object_prefix, ${nowMs} FROM uploads
+		WHERE app_id = ${appId} AND bundle_id = ${bundleId} AND completed_at_ms IS NULL`.compile(query);
+}
+
+export function deleteOpenUploadsOfBundle(appId: AppId, bundleId: number): CompiledQuery {
+	return query
+		.deleteFrom("uploads")
+		.where("app_id", "=", appId)
+		.where("bundle_id", "=", bundleId)
+		.where("completed_at_ms", "is", null)
+		.compile();
+}
+
+/** Every object of an app, before the app's rows go: keys begin with the app's UUID. */
+export function everythingOfAppToGarbage(appId: AppId, nowMs: number): CompiledQuery {
+	return toGarbage(`${appId}/`, nowMs);
+}
+
+/** Stores a file under its path unless the path has one already, which is then claimed again. */
+export function upsertDeltaObject(
+	appId: AppId,
+	values: { readonly path: string; readonly objectKey: string; readonly sizeBytes: number },
+	nowMs: number,
+): CompiledQuery {
+	return query
+		.insertInto("delta_objects")
+		.values({
+			app_id: appId,
+			path: values.path,
+			object_key: values.objectKey,
+			size_bytes: values.sizeBytes,
+			last_claimed_at_ms: nowMs,
+		})
+		.onConflict((conflict) => conflict.columns(["app_id", "path"]).doUpdateSet({ last_claimed_at_ms: nowMs }))
+		.compile();
+}
+
+/** After `upsertDeltaObject`: our own object, when another stands under the path. */
+export function redundantDeltaObjectToGarbage(
+	appId: AppId,
+	path: string,
+	objectKey: string,
+	prefix: string,
+	nowMs: number,
+): CompiledQuery {
+	return sql`INSERT OR IGNORE INTO garbage_objects (object_prefix, created_at_ms)
+		SELECT ${prefix}, ${nowMs} WHERE NOT EXISTS (
+			SELECT 1 FROM delta_objects WHERE app_id = ${appId} AND path = ${path} AND object_key = ${objectKey})`.compile(
+		query,
+	);
+}
