@@ -1,0 +1,202 @@
+/**
+ * One endpoint is one value: method, path, who may call it, what it takes, what it answers. Routes, openapi.json, the authorization
+ * tests, the role matrix and the typed client are all derived from these values. `access` has no default: an endpoint that does not
+ * say who may call it does not compile.
+ */
+import type { CompiledQuery } from "kysely";
+import type * as v from "valibot";
+import type { OwnWorkOnly, Scope } from "../authz/decide";
+import type { Permission } from "../authz/permissions";
+import type { Principal } from "../authz/principal";
+import type { Actor } from "../db/audit";
+import type { Database, StatementResult } from "../db/client";
+import type { Deps } from "../deps";
+import type { ErrorCode } from "../errors";
+import type { ScopeSource } from "./scope";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "HEAD";
+
+type PathParams<Path extends string> = Path extends `${string}:${infer Param}/${infer Rest}`
+	? Param | PathParams<`/${Rest}`>
+	: Path extends `${string}:${infer Param}`
+		? Param
+		: never;
+
+type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : undefined;
+
+export interface Input<Path extends string, Query, Body> {
+	readonly params: Readonly<Record<PathParams<Path>, string>>;
+	readonly query: Output<Query>;
+	readonly body: Output<Body>;
+	readonly headers: Headers;
+}
+
+/** Who may call an endpoint. */
+export type Access<Row, Endpoint = unknown> =
+	/** Nobody needs a key; the text says why. */
+	| { readonly public: string }
+	/** Every valid key; the text says how the answer is limited to what that key may see. */
+	| { readonly anyKey: string }
+	/** One permission on one target. */
+	| { readonly permission: Permission; readonly scope: ScopeSource<Row> }
+	/** Which of the listed permissions depends on the request and on what is there; `choose` is asked for a valid request only. */
+	| {
+			readonly permissions: readonly [Permission, ...Permission[]];
+			readonly scope: ScopeSource<Row>;
+			readonly choose: (endpoint: Endpoint) => readonly [Permission, ...Permission[]];
+			/** True: lacking a permission on the narrowest target is 403 even if only the wider one is visible. */
+			readonly neverHidden?: true;
+	  };
+
+type Loaded<Load> = {
+	readonly [Index in keyof Load]: Load[Index] extends CompiledQuery<infer Row> ? StatementResult<Row> : never;
+};
+
+export interface Context<Path extends string, Query, Body, Row, Load> {
+	readonly deps: Deps;
+	readonly db: Database;
+	/** The time of the request, epoch milliseconds; one value for everything that the request writes. */
+	readonly nowMs: number;
+	readonly requestId: string;
+	readonly request: Request;
+	/** Origin that links in the answer begin with. */
+	readonly origin: string;
+	readonly input: Input<Path, Query, Body>;
+	/** The caller. Not there on public endpoints. */
+	readonly principal: Principal;
+	/** Who the audit log names. */
+	readonly actor: Actor;
+	/** Ids of the decided target; `channelId` only when the target is a channel. */
+	readonly scope: Scope;
+	/** The row that the scope was read from. */
+	readonly scopeRow: Row;
+	/** The rows that `load` asked for. */
+	readonly loaded: Loaded<Load>;
+	/** The limit that the permission came with, if it did. */
+	readonly ownWorkOnly: (permission: Permission) => OwnWorkOnly | undefined;
+	/** Work that goes on after the answer. */
+	readonly waitUntil: (work: Promise<unknown>) => void;
+}
+
+/** An answer with a status or headers of its own. */
+export class Reply<Body> {
+	constructor(
+		readonly status: number,
+		readonly body: Body,
+		readonly headers: Readonly<Record<string, string>> = {},
+	) {}
+}
+
+/** What answers that are not JSON are, e.g. `application/zip`. Their handlers return a Response. */
+export interface RawAnswer {
+	readonly contentType: string;
+	readonly description: string;
+}
+
+export interface EndpointExample {
+	readonly query?: Record<string, string>;
+	readonly body?: unknown;
+	readonly response?: unknown;
+}
+
+export interface EndpointDefinition<
+	Path extends string,
+	Query extends v.GenericSchema | undefined,
+	Body extends v.GenericSchema | undefined,
+	Answer extends v.GenericSchema | RawAnswer,
+	Row,
+	Load extends readonly CompiledQuery[],
+> {
+	readonly method: Method;
+	readonly path: Path;
+	readonly tag: string;
+	readonly summary: string;
+	readonly description?: string;
+	readonly access: Access<Row, Pick<Context<Path, Query, Body, Row, Load>, "input" | "scopeRow" | "loaded">>;
+	/** Schema of the query string (of the body as well when `queryOrBody`). */
+	readonly query?: Query;
+	/** The query may come as a JSON body instead, as stock clients send it with DELETE; a contradiction is 400. */
+	readonly queryOrBody?: true;
+	/** Schema of the JSON body. Without one the body is left unread, for handlers that stream it. */
+	readonly body?: Body;
+	/** Largest JSON body, bytes. Default 1 MiB. */
+	readonly bodyLimitBytes?: number;
+	/** 200 unless said. The first is the usual one. */
+	readonly status?: readonly [number, ...number[]];
+	readonly response: Answer;
+	/** Error codes beyond those of the pipeline. */
+	readonly errors: readonly ErrorCode[];
+	readonly example: EndpointExample;
+	/**
+	 * Reads that travel in the same round trip as the principal. Each statement carries its tenant in its own WHERE, and its rows are
+	 * dropped unless the decision allows the request.
+	 */
+	readonly load?: (input: Input<Path, Query, Body>, nowMs: number) => Load;
+	readonly handle: (
+		context: Context<Path, Query, Body, Row, Load>,
+	) => Promise<Answer extends v.GenericSchema ? v.InferInput<Answer> | Reply<v.InferInput<Answer>> : Response>;
+}
+
+/** The shape that generic code (pipeline, openapi, tests) sees. */
+export interface AnyEndpoint {
+	readonly method: Method;
+	readonly path: string;
+	readonly tag: string;
+	readonly summary: string;
+	readonly description?: string;
+	readonly access: Access<never, never>;
+	readonly query?: v.GenericSchema | undefined;
+	readonly queryOrBody?: true;
+	readonly body?: v.GenericSchema | undefined;
+	readonly bodyLimitBytes?: number;
+	readonly status?: readonly [number, ...number[]];
+	readonly response: v.GenericSchema | RawAnswer;
+	readonly errors: readonly ErrorCode[];
+	readonly example: EndpointExample;
+	readonly load?: unknown;
+	readonly handle: (context: never) => Promise<unknown>;
+}
+
+/** What the typed client needs to know of an endpoint; carried in the type alone. */
+export interface EndpointTypes<Method_ extends Method, Path extends string, Query, Body, Answer> {
+	readonly method: Method_;
+	readonly path: Path;
+	readonly types?: {
+		readonly params: Record<PathParams<Path>, string>;
+		readonly query: Query extends v.GenericSchema ? v.InferInput<Query> : undefined;
+		readonly body: Body extends v.GenericSchema ? v.InferInput<Body> : undefined;
+		readonly answer: Answer extends v.GenericSchema ? v.InferOutput<Answer> : Response;
+	};
+}
+
+/**
+ * Declares an endpoint.
+ *
+ * @example
+ * export const deleteChannel = endpoint({
+ *   method: "DELETE", path: "/channel", access: { permission: "channel.delete", scope: channelScope(...) }, ...
+ * });
+ */
+export function endpoint<
+	const Method_ extends Method,
+	const Path extends string,
+	const Answer extends v.GenericSchema | RawAnswer,
+	Query extends v.GenericSchema | undefined = undefined,
+	Body extends v.GenericSchema | undefined = undefined,
+	Row = undefined,
+	const Load extends readonly CompiledQuery[] = readonly [],
+>(
+	definition: EndpointDefinition<Path, Query, Body, Answer, Row, Load> & { readonly method: Method_ },
+): AnyEndpoint & EndpointTypes<Method_, Path, Query, Body, Answer> {
+	return definition as unknown as AnyEndpoint & EndpointTypes<Method_, Path, Query, Body, Answer>;
+}
+
+export function isRaw(answer: v.GenericSchema | RawAnswer): answer is RawAnswer {
+	return "contentType" in answer;
+}
+
+/** The permissions that an endpoint may ask for; empty for `public` and `anyKey`. */
+export function permissionsOf(access: AnyEndpoint["access"]): readonly Permission[] {
+	if ("permission" in access) return [access.permission];
+	return "permissions" in access ? access.permissions : [];
+}

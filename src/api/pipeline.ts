@@ -1,0 +1,247 @@
+/**
+ * The one path from a request to an endpoint's handler: key, principal, decision, validation, handler, answer. Authorization comes
+ * before validation, so a stranger learns nothing of the schema; no route exists outside `mount`, so none can skip a step.
+ */
+import type { Hono, Context as HonoContext } from "hono";
+import type { CompiledQuery } from "kysely";
+import * as v from "valibot";
+import { decide, type OwnWorkOnly, type Scope, type Target } from "../authz/decide";
+import { hashKey } from "../authz/keys";
+import type { Permission } from "../authz/permissions";
+import { type Principal, type PrincipalRow, principalFrom, principalStatement } from "../authz/principal";
+import type { Actor } from "../db/audit";
+import { type Database, openDb, type StatementResult } from "../db/client";
+import type { Deps } from "../deps";
+import { ApiError, type ErrorCode, invalidRequest, type RequestIssue } from "../errors";
+import { readJson } from "./body";
+import { readKey } from "./credentials";
+import { type AnyEndpoint, isRaw, type Method, permissionsOf, Reply } from "./endpoint";
+import type { RawInput, ScopeSource } from "./scope";
+
+/** What the pipeline itself can answer, on every endpoint. */
+export const PIPELINE_ERRORS: readonly ErrorCode[] = [
+	"invalid_request",
+	"conflicting_parameters",
+	"ambiguous_api_key",
+	"missing_api_key",
+	"invalid_api_key",
+	"expired_api_key",
+	"permission_denied",
+	"organization_not_found",
+	"app_not_found",
+	"channel_not_found",
+	"payload_too_large",
+	"unsupported_media_type",
+	"internal_error",
+	"service_unavailable",
+];
+
+export interface RequestVariables {
+	requestId: string;
+}
+
+export type CapstanApp = Hono<{ Variables: RequestVariables }>;
+type RequestContext = HonoContext<{ Variables: RequestVariables }>;
+
+/** Adds the endpoints to the app, and 405 with `Allow` for every other method on their paths. */
+export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], deps: Deps): void {
+	const methodsByPath = new Map<string, Method[]>();
+	for (const endpoint of endpoints) {
+		app.on(endpoint.method, endpoint.path, (c) => answer(endpoint, c, deps));
+		methodsByPath.set(endpoint.path, [...(methodsByPath.get(endpoint.path) ?? []), endpoint.method]);
+	}
+	for (const [path, methods] of methodsByPath) {
+		const allow = [...methods, ...(methods.includes("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
+		app.all(path, () => {
+			throw new ApiError("method_not_allowed", `This path takes ${allow}.`, { headers: { Allow: allow } });
+		});
+	}
+}
+
+/** The parts of an endpoint with their generic types worn off; only this file looks at endpoints this way. */
+type Untyped = AnyEndpoint & {
+	readonly consistency?: "first-primary" | "first-unconstrained";
+	readonly load?: (input: unknown, nowMs: number) => readonly CompiledQuery[];
+	readonly handle: (context: unknown) => Promise<unknown>;
+};
+
+async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Promise<Response> {
+	const untyped = endpoint as unknown as Untyped;
+	const access = endpoint.access;
+	const nowMs = deps.now();
+	const keyHash = "public" in access ? undefined : hashKey(readKey(c.req.raw.headers));
+	const { raw, issues: readIssues } = await readInput(endpoint, c);
+	const { input, issues } = validate(endpoint, raw, readIssues);
+
+	const db = openDb(deps.d1, "public" in access ? "first-unconstrained" : "first-primary");
+	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
+	const scopeStatement = source?.statement(raw);
+	const ownStatements = input === undefined ? [] : (untyped.load?.(input, nowMs) ?? []);
+	const statements: CompiledQuery[] = [
+		...(keyHash === undefined ? [] : [principalStatement(keyHash, nowMs)]),
+		...(scopeStatement === undefined ? [] : [scopeStatement]),
+		...ownStatements,
+	];
+	const results: StatementResult<unknown>[] = statements.length === 0 ? [] : await db.batch(statements);
+	const loaded = results.slice(results.length - ownStatements.length);
+
+	let principal: Principal | undefined;
+	let scopeRow: unknown;
+	let target: Target | null = null;
+	const limits = new Map<Permission, OwnWorkOnly>();
+	if (keyHash !== undefined) {
+		principal = principalFrom(results[0]?.rows[0] as PrincipalRow | undefined, nowMs);
+		if (source !== undefined) {
+			if (scopeStatement === undefined) throw invalidRequest(issues);
+			scopeRow = results[1]?.rows[0];
+			target = scopeRow === undefined ? null : source.target(scopeRow);
+			authorize(endpoint, principal, target, source, { input, scopeRow, loaded }, limits);
+		}
+	}
+	if (input === undefined) throw issues.length > 0 ? invalidRequest(issues) : new Error("refused without an issue");
+
+	const requestId = c.get("requestId");
+	const actor: Actor = {
+		type: principal === undefined ? "system" : "api_key",
+		id: principal?.keyId ?? null,
+		name: principal?.keyName ?? "anonymous",
+		requestId,
+		ipAddress: c.req.raw.headers.get("cf-connecting-ip"),
+	};
+	const output = await untyped.handle({
+		deps,
+		db,
+		nowMs,
+		requestId,
+		request: c.req.raw,
+		origin: deps.config.publicUrl ?? new URL(c.req.url).origin,
+		input,
+		principal,
+		actor,
+		scope: target as unknown as Scope,
+		scopeRow,
+		loaded,
+		ownWorkOnly: (permission: Permission) => limits.get(permission),
+		waitUntil: (work: Promise<unknown>) => c.executionCtx.waitUntil(work),
+	});
+	return serialise(endpoint, output, deps, db);
+}
+
+function authorize(
+	endpoint: AnyEndpoint,
+	principal: Principal,
+	target: Target | null,
+	source: ScopeSource<unknown>,
+	request: { input: unknown; scopeRow: unknown; loaded: readonly unknown[] },
+	limits: Map<Permission, OwnWorkOnly>,
+): void {
+	const access = endpoint.access;
+	const decided = (permission: Permission) => decide(principal, permission, target);
+	let needed = permissionsOf(access);
+	if ("permissions" in access) {
+		if (target !== null && request.input !== undefined) {
+			needed = (access.choose as unknown as (request: unknown) => readonly Permission[])(request);
+		} else {
+			// What an invalid request would need is unknown; holding any of the permissions is enough to be told what is wrong with it.
+			const held = needed.find((permission) => decided(permission).outcome === "allow");
+			if (held !== undefined) needed = [held];
+		}
+	}
+	for (const permission of needed) {
+		const decision = decided(permission);
+		if (decision.outcome === "allow") {
+			if (decision.ownWorkOnly !== undefined) limits.set(permission, decision.ownWorkOnly);
+			continue;
+		}
+		const appVisible =
+			"neverHidden" in access &&
+			target?.appId !== undefined &&
+			decide(principal, "app.read", { orgId: target.orgId, appId: target.appId }).outcome === "allow";
+		if (decision.outcome === "hidden" && !appVisible) throw source.hidden();
+		const scope = decision.outcome === "forbidden" ? decision.scope : "channel";
+		throw new ApiError(
+			"permission_denied",
+			`The API key lacks the permission ${permission} here; ask an administrator for a role that has it.`,
+			{ moreInfo: { permission, scope } },
+		);
+	}
+}
+
+async function readInput(endpoint: AnyEndpoint, c: RequestContext): Promise<{ raw: RawInput; issues: RequestIssue[] }> {
+	const issues: RequestIssue[] = [];
+	const fields: Record<string, unknown> = {};
+	for (const [name, value] of new URL(c.req.url).searchParams) {
+		if (Object.hasOwn(fields, name)) issues.push({ path: name, message: "is given more than once; give it once" });
+		Object.defineProperty(fields, name, { value, enumerable: true, configurable: true, writable: true });
+	}
+	let body: unknown;
+	if (endpoint.body !== undefined || endpoint.queryOrBody) body = await readJson(c.req.raw, endpoint.bodyLimitBytes);
+	if (endpoint.queryOrBody && typeof body === "object" && body !== null && !Array.isArray(body)) {
+		for (const [name, value] of Object.entries(body)) {
+			if (value === null) continue;
+			const asText = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
+			if (Object.hasOwn(fields, name) && fields[name] !== asText) {
+				throw new ApiError("conflicting_parameters", `${name} differs between the query and the body; send it once.`);
+			}
+			Object.defineProperty(fields, name, { value: asText, enumerable: true, configurable: true, writable: true });
+		}
+	}
+	return { raw: { params: c.req.param(), query: fields, body, headers: c.req.raw.headers }, issues };
+}
+
+function validate(
+	endpoint: AnyEndpoint,
+	raw: RawInput,
+	readIssues: readonly RequestIssue[],
+): { input: unknown; issues: readonly RequestIssue[] } {
+	const issues = [...readIssues];
+	const parse = (schema: v.GenericSchema | undefined, value: unknown): unknown => {
+		if (schema === undefined) return undefined;
+		const result = v.safeParse(schema, value);
+		if (!result.success) issues.push(...result.issues.map(issueOf));
+		return result.output;
+	};
+	const query = parse(endpoint.query, raw.query);
+	const body = parse(endpoint.body, raw.body ?? {});
+	return { input: issues.length > 0 ? undefined : { params: raw.params, query, body, headers: raw.headers }, issues };
+}
+
+/** Longest excerpt of a refused value that is shown. */
+const RECEIVED_LENGTH = 80;
+
+function issueOf(issue: v.BaseIssue<unknown>): RequestIssue {
+	const path = v.getDotPath(issue) ?? "";
+	if (issue.received === "undefined") return { path, message: "is required" };
+	const message = issue.message.startsWith("Invalid type")
+		? `must be ${issue.expected ?? "something else"}`
+		: issue.message;
+	return { path, message, received: issue.received.slice(0, RECEIVED_LENGTH) };
+}
+
+/** Answers that an endpoint did not declare. In diagnostics they are errors, so that a test sees them. */
+export class UndeclaredAnswer extends Error {
+	override readonly name = "UndeclaredAnswer";
+}
+
+function serialise(endpoint: AnyEndpoint, output: unknown, deps: Deps, db: Database): Response {
+	const counters: Record<string, string> = deps.config.diagnostics
+		? { "Server-Timing": `d1;desc="trips=${db.trips}"` }
+		: {};
+	if (isRaw(endpoint.response)) {
+		const response = output as Response;
+		for (const [name, value] of Object.entries(counters)) response.headers.set(name, value);
+		return response;
+	}
+	const reply = output instanceof Reply ? output : new Reply(endpoint.status?.[0] ?? 200, output);
+	if (deps.config.diagnostics) {
+		const checked = v.safeParse(endpoint.response, reply.body);
+		const statuses: readonly number[] = endpoint.status ?? [200];
+		if (!checked.success || !statuses.includes(reply.status)) {
+			const issues = checked.success ? `status ${reply.status}` : JSON.stringify(v.flatten(checked.issues));
+			throw new UndeclaredAnswer(`${endpoint.method} ${endpoint.path} answered outside its schema: ${issues}`);
+		}
+	}
+	const headers = { "content-type": "application/json", ...counters, ...reply.headers };
+	const empty = reply.status === 204;
+	return new Response(empty ? null : JSON.stringify(reply.body), { status: reply.status, headers });
+}

@@ -1,0 +1,105 @@
+/**
+ * The field types that requests and answers are made of. Two rules hold for every request: unknown fields are ignored, and an optional
+ * field that is null is absent (`optional`), unless null means something of its own (`nullable`).
+ */
+import parseVersion from "semver/functions/parse";
+import * as v from "valibot";
+
+export const PAGE_SIZE = 50;
+const LONGEST_TEXT = 512;
+
+/** A field that may be left out; null counts as left out. */
+export function optional<const Schema extends v.GenericSchema>(schema: Schema) {
+	return v.pipe(
+		v.nullish(schema),
+		v.transform((value): v.InferOutput<Schema> | undefined => value ?? undefined),
+	);
+}
+
+export const text = (longest = LONGEST_TEXT) =>
+	v.pipe(
+		v.string(),
+		v.minLength(1, "must not be empty"),
+		v.maxLength(longest, `must have at most ${longest} characters`),
+		// Lone surrogates cannot be stored as UTF-8, and NUL ends strings in too many tools.
+		v.check((value) => value.isWellFormed() && !value.includes("\0"), "must be valid Unicode text without NUL"),
+	);
+
+/** Text that people read, free of surrounding space. */
+export const label = (longest = 128) => v.pipe(text(longest), v.trim(), v.minLength(1, "must not be blank"));
+
+export const uuid = v.pipe(
+	v.string(),
+	v.toLowerCase(),
+	v.regex(/^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/, "must be a UUID"),
+);
+
+/** The public reverse-domain id of an app. */
+export const publicAppId = v.pipe(
+	v.string(),
+	v.maxLength(128, "must have at most 128 characters"),
+	v.regex(/^[a-z0-9]+(\.[\w-]+)+$/i, 'must be a reverse-domain id such as "com.example.app"'),
+);
+
+export const channelName = v.pipe(
+	text(128),
+	// Names stand in URLs and in filters of the stock CLI.
+	v.regex(/^[\w.\-/@+ ]+$/, "may contain letters, digits, spaces and . _ - / @ +"),
+	v.check((name) => name.trim() === name, "must not begin or end with a space"),
+	v.check((name) => !["builtin", "unknown"].includes(name), "is a reserved name; choose another"),
+);
+
+/** SemVer 2.0 without a leading v. */
+export const bundleVersion = v.pipe(
+	text(128),
+	v.check(
+		(version) => parseVersion(version)?.raw === version && !/^[v=]/.test(version),
+		'must be SemVer such as "1.2.3"',
+	),
+);
+
+export const integerId = v.pipe(v.number(), v.safeInteger("must be a whole number"), v.minValue(1, "must be positive"));
+
+export const httpsUrl = v.pipe(
+	text(2048),
+	v.check((value) => URL.canParse(value) && new URL(value).protocol === "https:", "must be an https address"),
+);
+
+/** A point in time in the future or the past, RFC 3339; epoch milliseconds inside. */
+export const timestamp = v.pipe(
+	v.string(),
+	v.regex(
+		/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/,
+		'must be an RFC 3339 time such as "2030-01-31T00:00:00Z"',
+	),
+	v.check((value) => !Number.isNaN(Date.parse(value)), "must be a time that exists"),
+	v.transform((value) => Date.parse(value)),
+);
+
+/** `true` or `false` in a query string. */
+export const booleanText = v.pipe(
+	v.picklist(["true", "false"], "must be true or false"),
+	v.transform((value) => value === "true"),
+);
+
+/** A zero-based page number in a query string. */
+export const pageNumber = v.pipe(
+	v.optional(v.string(), "0"),
+	v.regex(/^\d{1,9}$/, "must be a whole number, 0 or more"),
+	v.transform(Number),
+);
+
+/** In answers: RFC 3339 UTC. */
+export const time = v.pipe(v.string(), v.isoTimestamp());
+export const nullableTime = v.nullable(time);
+
+export const acknowledgement = v.strictObject({ status: v.literal("ok") });
+export const OK = { status: "ok" } as const;
+
+export function rfc3339(epochMs: number): string {
+	return new Date(epochMs).toISOString();
+}
+
+export function nullableRfc3339(epochMs: number | null): string | null {
+	return epochMs === null ? null : rfc3339(epochMs);
+}

@@ -1,0 +1,131 @@
+/**
+ * Where the target of an authorization decision is read from: a statement that is sent together with the principal, and what its row
+ * says. Sources read the raw request, because the decision is made before the request is validated.
+ */
+import type { CompiledQuery } from "kysely";
+import type { Target } from "../authz/decide";
+import { query } from "../db/client";
+import { ApiError, type ErrorCode } from "../errors";
+
+/** A request before validation: nothing about its values may be trusted. */
+export interface RawInput {
+	readonly params: Readonly<Record<string, string>>;
+	readonly query: Readonly<Record<string, unknown>>;
+	readonly body: unknown;
+	readonly headers: Headers;
+}
+
+export interface ScopeSource<Row> {
+	/** Undefined when the request does not say which target it means; it is then refused as invalid. */
+	readonly statement: (raw: RawInput) => CompiledQuery<Row> | undefined;
+	readonly target: (row: Row) => Target;
+	/** The one answer for "does not exist" and for "the caller may not know of it". */
+	readonly hidden: () => ApiError;
+}
+
+/** The text at a dotted path such as `query.app_id`; numbers count as their digits. */
+export function textAt(raw: RawInput, path: string): string | undefined {
+	let value: unknown = raw;
+	for (const part of path.split(".")) {
+		if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
+		value = (value as Record<string, unknown>)[part];
+	}
+	if (typeof value === "number") return String(value);
+	return typeof value === "string" ? value : undefined;
+}
+
+export function integerAt(raw: RawInput, path: string): number | undefined {
+	const value = textAt(raw, path);
+	return value !== undefined && /^\d{1,15}$/.test(value) ? Number(value) : undefined;
+}
+
+export function hiddenAs(code: ErrorCode, message: string): () => ApiError {
+	return () => new ApiError(code, message);
+}
+
+export const organizationNotFound = hiddenAs(
+	"organization_not_found",
+	"There is no such organization for this key; check orgId against GET /organization.",
+);
+export const appNotFound = hiddenAs(
+	"app_not_found",
+	"There is no such app for this key; check app_id against GET /app.",
+);
+export const channelNotFound = hiddenAs(
+	"channel_not_found",
+	"There is no such channel for this key; check its name against GET /channel.",
+);
+export const bundleNotFound = hiddenAs(
+	"bundle_not_found",
+	"There is no such bundle; check its version against GET /bundle.",
+);
+
+/** An organization whose UUID stands at `path`. */
+export function orgScope(path: string): ScopeSource<{ id: string }> {
+	return {
+		statement: (raw) => {
+			const id = textAt(raw, path);
+			if (id === undefined) return undefined;
+			return query.selectFrom("organizations").select("id").where("id", "=", id.toLowerCase()).compile();
+		},
+		target: (row) => ({ orgId: row.id }),
+		hidden: organizationNotFound,
+	};
+}
+
+export interface AppScopeRow {
+	readonly id: string;
+	readonly app_id: string;
+	readonly owner_org: string;
+	readonly default_upload_channel: string;
+}
+
+const APP_SCOPE_COLUMNS = ["apps.id", "apps.app_id", "apps.owner_org", "apps.default_upload_channel"] as const;
+
+/** An app whose public id stands at `path`. */
+export function appScope(path: string): ScopeSource<AppScopeRow> {
+	return {
+		statement: (raw) => {
+			const appId = textAt(raw, path);
+			if (appId === undefined) return undefined;
+			return query.selectFrom("apps").select(APP_SCOPE_COLUMNS).where("apps.app_id", "=", appId).compile();
+		},
+		target: (row) => ({ orgId: row.owner_org, appId: row.id }),
+		hidden: appNotFound,
+	};
+}
+
+export interface ChannelScopeRow extends AppScopeRow {
+	readonly channel_id: number | null;
+}
+
+/** A channel, by its name (`{ name: path }`) or its id (`{ id: path }`); a channel that is not there leaves the app as the target. */
+export function channelScope(
+	appPath: string,
+	channel: { name: string } | { id: string },
+): ScopeSource<ChannelScopeRow> {
+	return {
+		statement: (raw) => {
+			const appId = textAt(raw, appPath);
+			const name = "name" in channel ? textAt(raw, channel.name) : undefined;
+			const id = "id" in channel ? integerAt(raw, channel.id) : undefined;
+			if (appId === undefined || (name === undefined && id === undefined)) return undefined;
+			return query
+				.selectFrom("apps")
+				.leftJoin("channels", (join) =>
+					name === undefined
+						? join.onRef("channels.app_id", "=", "apps.id").on("channels.id", "=", id ?? 0)
+						: join.onRef("channels.app_id", "=", "apps.id").on("channels.name", "=", name),
+				)
+				.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
+				.where("apps.app_id", "=", appId)
+				.compile();
+		},
+		target: (row) => ({
+			orgId: row.owner_org,
+			appId: row.id,
+			...(row.channel_id === null ? {} : { channelId: row.channel_id }),
+		}),
+		hidden: channelNotFound,
+	};
+}

@@ -1,0 +1,74 @@
+/**
+ * The HTTP application: request id, CORS, the endpoints, and the only places where an error or an unknown path becomes an answer.
+ * Nothing here decides who may do what; that is the pipeline's.
+ */
+import { Hono } from "hono";
+import { cors } from "hono/cors";
+import { KEY_HEADERS } from "./api/credentials";
+import { endpoints } from "./api/endpoints";
+import { mount, type RequestVariables } from "./api/pipeline";
+import { compatEndpoints } from "./compat/capgo-cli/endpoints";
+import type { Deps } from "./deps";
+import { ApiError } from "./errors";
+
+export const allEndpoints = [...endpoints, ...compatEndpoints];
+
+/** What a browser may send and read across origins. */
+const CORS_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+const CORS_REQUEST_HEADERS = ["authorization", "content-type", ...KEY_HEADERS];
+const TUS_HEADERS = ["tus-resumable", "upload-length", "upload-offset", "upload-metadata", "upload-expires"];
+
+/** Builds the application; one for each isolate. */
+export function createApp(deps: Deps) {
+	const app = new Hono<{ Variables: RequestVariables }>({ strict: false });
+
+	app.use(async (c, next) => {
+		const requestId = deps.newId();
+		c.set("requestId", requestId);
+		await next();
+		c.header("x-request-id", requestId);
+		if (!c.res.headers.has("cache-control")) c.header("cache-control", "private, no-store");
+	});
+	const crossOrigin = cors({
+		origin: (origin) => (deps.config.corsAllowedOrigins.includes(origin) ? origin : null),
+		allowMethods: CORS_METHODS,
+		allowHeaders: [...CORS_REQUEST_HEADERS, ...TUS_HEADERS],
+		exposeHeaders: ["x-request-id", "link", "location", "retry-after", "etag", ...TUS_HEADERS],
+		maxAge: 86_400,
+	});
+	app.use(async (c, next) => {
+		// An OPTIONS that is no preflight is a TUS client's question.
+		const preflight = c.req.header("access-control-request-method") !== undefined;
+		if (c.req.method === "OPTIONS" && !preflight) return next();
+		return crossOrigin(c, next);
+	});
+
+	mount(app, allEndpoints, deps);
+
+	app.notFound((c) => {
+		const error = new ApiError("not_found", "There is nothing at this path; the API is described at /docs.");
+		return c.json(errorBody(error, c.get("requestId")), 404);
+	});
+	app.onError((error, c) => {
+		const requestId = c.get("requestId");
+		const known =
+			error instanceof ApiError
+				? error
+				: new ApiError("internal_error", "Something went wrong on our side; quote the requestId when you report it.");
+		if (known.status >= 500) {
+			const cause = error instanceof ApiError ? error.cause : error;
+			deps.log("error", "request_failed", {
+				requestId,
+				method: c.req.method,
+				path: c.req.path,
+				cause: cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause),
+			});
+		}
+		return c.json(errorBody(known, requestId), known.status as 400, known.headers);
+	});
+	return app;
+}
+
+function errorBody(error: ApiError, requestId: string) {
+	return { error: error.code, message: error.message, moreInfo: error.moreInfo, requestId };
+}

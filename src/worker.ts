@@ -1,0 +1,52 @@
+/**
+ * The Worker's entry: HTTP requests, queue batches and the scheduled sweep. The application is built once per isolate; a deployment
+ * whose settings are wrong answers every request with what is wrong.
+ */
+import { createApp } from "./app";
+import { ConfigError } from "./config";
+import { createDeps, type Deps, type Env } from "./deps";
+import { consume } from "./events/consumer";
+import type { QueueMessage } from "./events/messages";
+import { sweep } from "./events/sweep";
+
+interface Isolate {
+	readonly deps: Deps;
+	readonly app: ReturnType<typeof createApp>;
+}
+
+let isolate: Isolate | undefined;
+
+function start(env: Env): Isolate {
+	if (isolate === undefined) {
+		const deps = createDeps(env);
+		isolate = { deps, app: createApp(deps) };
+	}
+	return isolate;
+}
+
+export default {
+	async fetch(request, env, ctx) {
+		try {
+			return await start(env).app.fetch(request, env, ctx);
+		} catch (error) {
+			if (!(error instanceof ConfigError)) throw error;
+			console.error(JSON.stringify({ level: "error", event: "bad_configuration", message: error.message }));
+			const body = {
+				error: "service_unavailable",
+				message: "This deployment is not configured; its log says which variable to set.",
+				moreInfo: {},
+				requestId: "",
+			};
+			return Response.json(body, {
+				status: 503,
+				headers: { "Retry-After": "60", "Cache-Control": "private, no-store" },
+			});
+		}
+	},
+	async queue(batch, env) {
+		await consume(start(env).deps, batch);
+	},
+	async scheduled(_controller, env) {
+		await sweep(start(env).deps);
+	},
+} satisfies ExportedHandler<Env, QueueMessage>;
