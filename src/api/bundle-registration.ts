@@ -1,0 +1,103 @@
+/**
+ * Registering a bundle: the row that reserves its version, and the upload that its bytes may come by. Both the API and the stock CLI's
+ * requests come through here, so the rules are the same: a version that is complete is taken, one that a crashed run of the same key
+ * left pending starts over, one that another key is uploading is left alone.
+ */
+import type { CompiledQuery } from "kysely";
+import type { AppId } from "../authz/decide";
+import { type BundleRow, dropPendingBundle, insertBundle, type NewBundle } from "../db/bundles";
+import { deleteOpenUploadsOfBundle, insertUploadForBundle, uploadsOfBundleToGarbage } from "../db/uploads";
+import { ApiError } from "../errors";
+import { uploadPrefix } from "../storage/objects";
+
+/** How long the bytes of a registered bundle may take to arrive. */
+export const PENDING_LIFETIME_MS = 24 * 60 * 60 * 1000;
+
+export interface Uploader {
+	readonly userId: string;
+	readonly keyId: string;
+}
+
+/** What a registration says of a bundle; see the columns in schema.sql. */
+export interface BundleFacts {
+	readonly checksum: string | null;
+	readonly size_bytes: number | null;
+	readonly session_key: string | null;
+	readonly key_id: string | null;
+	readonly min_update_version: string | null;
+	readonly native_packages: string | null;
+	readonly comment: string | null;
+	readonly link: string | null;
+	readonly cli_version: string | null;
+}
+
+/** @throws {ApiError} `bundle_already_exists` unless the version is free, or pending and the caller's own */
+export function refuseTakenVersion(existing: BundleRow | undefined, uploader: Uploader, nowMs: number): void {
+	if (existing === undefined) return;
+	if (existing.status === "pending") {
+		const givenUp = existing.expires_at_ms !== null && existing.expires_at_ms <= nowMs;
+		if (givenUp || existing.created_by_key === uploader.keyId) return;
+		throw alreadyExists("is being uploaded by another key; wait for it, or choose another version");
+	}
+	throw alreadyExists("exists already; choose another version, or delete that bundle first");
+}
+
+function alreadyExists(what: string): ApiError {
+	return new ApiError("bundle_already_exists", `This version ${what}.`);
+}
+
+export const versionWasTaken = () => alreadyExists("was registered by another request at the same time; read it again");
+
+/** The statements of a fresh registration without its upload; an earlier pending one is dropped with all it stored. */
+export function registrationStatements(
+	appId: AppId,
+	version: string,
+	existing: BundleRow | undefined,
+	values: Pick<NewBundle, "status" | "storage_provider" | "sha256" | "external_url" | "expires_at_ms"> & BundleFacts,
+	uploader: Uploader,
+	nowMs: number,
+): CompiledQuery[] {
+	const drop =
+		existing === undefined
+			? []
+			: [uploadsOfBundleToGarbage(appId, existing.id, nowMs), dropPendingBundle(appId, existing.id)];
+	return [
+		...drop,
+		insertBundle(appId, {
+			...values,
+			name: version,
+			object_key: null,
+			created_by: uploader.userId,
+			created_by_key: uploader.keyId,
+			delete_marked_at_ms: null,
+			deleted_at_ms: null,
+			created_at_ms: nowMs,
+			updated_at_ms: nowMs,
+		}),
+	];
+}
+
+/** The statement that opens an upload for the pending bundle of this version. */
+export function openUploadStatement(
+	appId: AppId,
+	version: string,
+	uploadId: string,
+	lengthBytes: number | null,
+	uploader: Uploader,
+	nowMs: number,
+): CompiledQuery {
+	return insertUploadForBundle(appId, version, {
+		id: uploadId,
+		object_prefix: uploadPrefix(appId, uploadId),
+		length_bytes: lengthBytes,
+		created_by: uploader.userId,
+		created_by_key: uploader.keyId,
+		expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+		created_at_ms: nowMs,
+	});
+}
+
+/** Takes back the earlier uploads of a pending bundle, before another one opens. */
+export function abandonUploads(appId: AppId, bundleId: number, nowMs: number): CompiledQuery[] {
+	return [uploadsOfBundleToGarbage(appId, bundleId, nowMs), deleteOpenUploadsOfBundle(appId, bundleId)];
+}

@@ -1,0 +1,40 @@
+/**
+ * Every endpoint of the API, in the order of the documentation. What is not in this list (or in the stock CLI's, src/compat) is not
+ * reachable; the authorization tests, openapi.json and the typed client are made from it.
+ */
+import { createApiKey, deleteApiKey, getApiKey, listApiKeys } from "./routes/apikey";
+import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app";
+import { completeBundle, deleteBundle, listBundles, promoteBundle, registerBundle } from "./routes/bundle";
+import { deleteChannel, listChannels, setChannel } from "./routes/channel";
+import { downloadObject } from "./routes/download";
+import { listOrganizations } from "./routes/organization";
+import { health } from "./routes/service";
+import { tusAppend, tusCapabilities, tusCreate, tusStatus, uploadOnce } from "./routes/upload";
+
+export const endpoints = [
+	listOrganizations,
+	listApiKeys,
+	getApiKey,
+	createApiKey,
+	deleteApiKey,
+	listApps,
+	getApp,
+	createApp,
+	updateApp,
+	deleteApp,
+	listChannels,
+	setChannel,
+	deleteChannel,
+	listBundles,
+	registerBundle,
+	completeBundle,
+	promoteBundle,
+	deleteBundle,
+	uploadOnce,
+	tusCapabilities,
+	tusCreate,
+	tusStatus,
+	tusAppend,
+	downloadObject,
+	health,
+] as const;

@@ -1,0 +1,271 @@
+/**
+ * Apps: what channels and bundles belong to. Not in the specification, but nothing works without them. The public id is taken once
+ * over all organizations.
+ */
+import * as v from "valibot";
+import { type AppId, appsWhere, holds, orgsWhere } from "../../authz/decide";
+import { ROLES } from "../../authz/permissions";
+import { insertBinding } from "../../db/api-keys";
+import {
+	type AppRow,
+	appByPublicId,
+	appRecord,
+	appsPage,
+	deleteApp as deleteAppStatement,
+	insertApp,
+	updateApp as updateAppStatement,
+} from "../../db/apps";
+import { auditStatement } from "../../db/audit";
+import { batchOrFail } from "../../db/client";
+import { everythingOfAppToGarbage } from "../../db/uploads";
+import { ApiError } from "../../errors";
+import { collectGarbageSoon } from "../../events/producer";
+import { endpoint, Reply } from "../endpoint";
+import { pageBounds, pageReply } from "../page";
+import {
+	acknowledgement,
+	channelName,
+	label,
+	OK,
+	optional,
+	pageNumber,
+	publicAppId,
+	rfc3339,
+	text,
+	time,
+	uuid,
+} from "../schemas";
+import { appNotFound, appScope, orgScope } from "../scope";
+
+/** Five years, in seconds. */
+const LONGEST_RETENTION_SECONDS = 63_113_904;
+
+export const appSchema = v.strictObject({
+	id: v.string(),
+	app_id: v.string(),
+	name: v.string(),
+	icon_url: v.nullable(v.string()),
+	owner_org: v.string(),
+	default_channel: v.nullable(v.string()),
+	default_upload_channel: v.string(),
+	retention: v.number(),
+	expose_metadata: v.boolean(),
+	created_at: time,
+	updated_at: time,
+});
+
+function appAnswer(row: AppRow): v.InferOutput<typeof appSchema> {
+	return {
+		id: row.id,
+		app_id: row.app_id,
+		name: row.name,
+		icon_url: row.icon_url,
+		owner_org: row.owner_org,
+		default_channel: row.default_channel,
+		default_upload_channel: row.default_upload_channel,
+		retention: row.retention,
+		expose_metadata: row.expose_metadata === 1,
+		created_at: rfc3339(row.created_at_ms),
+		updated_at: rfc3339(row.updated_at_ms),
+	};
+}
+
+const EXAMPLE_APP = {
+	id: "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10",
+	app_id: "com.example.app",
+	name: "Example",
+	icon_url: null,
+	owner_org: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",
+	default_channel: "production",
+	default_upload_channel: "dev",
+	retention: 2_592_000,
+	expose_metadata: false,
+	created_at: "2026-11-21T08:00:00.000Z",
+	updated_at: "2026-11-21T08:00:00.000Z",
+};
+
+export const listApps = endpoint({
+	method: "GET",
+	path: "/app",
+	tag: "Apps",
+	summary: "List the apps that the key can read, by name",
+	access: { anyKey: "Lists the apps on which a binding of the key holds app.read." },
+	query: v.object({ page: pageNumber }),
+	response: v.array(appSchema),
+	errors: [],
+	example: { query: { page: "0" }, response: [EXAMPLE_APP] },
+	async handle({ db, principal, input, request, origin }) {
+		const { limit, offset } = pageBounds(input.query.page);
+		const [apps] = await db.batch([
+			appsPage(orgsWhere(principal, "app.read"), appsWhere(principal, "app.read"), limit, offset),
+		]);
+		return pageReply({ request, origin }, input.query.page, apps.rows, appAnswer);
+	},
+});
+
+export const getApp = endpoint({
+	method: "GET",
+	path: "/app/:app_id",
+	tag: "Apps",
+	summary: "Show one app",
+	access: { permission: "app.read", scope: appScope("params.app_id") },
+	response: appSchema,
+	errors: [],
+	example: { response: EXAMPLE_APP },
+	load: (input) => [appByPublicId(input.params.app_id)] as const,
+	async handle({ loaded }) {
+		const [app] = loaded[0].rows;
+		if (app === undefined) throw appNotFound();
+		return appAnswer(app);
+	},
+});
+
+export const createApp = endpoint({
+	method: "POST",
+	path: "/app",
+	tag: "Apps",
+	summary: "Create an app",
+	access: { permission: "org.create_app", scope: orgScope("body.owner_org") },
+	body: v.object({
+		app_id: publicAppId,
+		name: label(),
+		owner_org: uuid,
+		icon_url: optional(text(2048)),
+		default_upload_channel: optional(channelName),
+		retention: optional(retentionSeconds()),
+	}),
+	status: [201],
+	response: appSchema,
+	errors: ["app_id_already_exists"],
+	example: {
+		body: { app_id: "com.example.app", name: "Example", owner_org: EXAMPLE_APP.owner_org },
+		response: EXAMPLE_APP,
+	},
+	async handle({ db, deps, principal, scope, input, nowMs, actor }) {
+		const { body } = input;
+		const id = deps.newId() as AppId;
+		const granted = principal.bindings.find(
+			(binding) => binding.orgId === scope.orgId && ROLES[binding.role].roleOnCreatedApp !== undefined,
+		);
+		const role = granted === undefined ? undefined : ROLES[granted.role].roleOnCreatedApp;
+		// Whoever may already do everything with the organization's apps needs no binding of their own.
+		const needsBinding = role !== undefined && !holds(principal, "app.delete", { orgId: scope.orgId, appId: id });
+		const results = await batchOrFail(
+			db,
+			[
+				insertApp({
+					id,
+					app_id: body.app_id,
+					owner_org: scope.orgId,
+					name: body.name,
+					icon_url: body.icon_url ?? null,
+					...(body.retention === undefined ? {} : { retention: body.retention }),
+					...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
+					created_at_ms: nowMs,
+					updated_at_ms: nowMs,
+				}),
+				appRecord(id),
+				...(needsBinding
+					? [
+							insertBinding("app", {
+								id: deps.newId(),
+								apiKeyId: principal.keyId,
+								role,
+								orgId: scope.orgId,
+								appId: id,
+								createdAtMs: nowMs,
+							}),
+						]
+					: []),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "app.create",
+					target: { type: "app", id },
+					details: { app_id: body.app_id, name: body.name },
+				}),
+			],
+			{
+				"apps.app_id": () =>
+					new ApiError("app_id_already_exists", "An app with this app_id exists already; choose another app_id."),
+			},
+		);
+		const app = (results[1] as { rows: AppRow[] }).rows[0];
+		if (app === undefined) throw new Error("the app that was just inserted is missing");
+		return new Reply(201, appAnswer(app));
+	},
+});
+
+export const updateApp = endpoint({
+	method: "PUT",
+	path: "/app/:app_id",
+	tag: "Apps",
+	summary: "Change an app's settings",
+	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
+	body: v.object({
+		name: optional(label()),
+		icon_url: v.optional(v.nullable(text(2048))),
+		default_upload_channel: optional(channelName),
+		retention: optional(retentionSeconds()),
+		expose_metadata: optional(v.boolean()),
+	}),
+	response: appSchema,
+	errors: [],
+	example: { body: { name: "Example 2" }, response: { ...EXAMPLE_APP, name: "Example 2" } },
+	async handle({ db, scope, input, nowMs, actor }) {
+		const { body } = input;
+		const [, , app] = await db.batch([
+			updateAppStatement(scope.appId, {
+				...(body.name === undefined ? {} : { name: body.name }),
+				...(body.icon_url === undefined ? {} : { icon_url: body.icon_url }),
+				...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
+				...(body.retention === undefined ? {} : { retention: body.retention }),
+				...(body.expose_metadata === undefined ? {} : { expose_metadata: body.expose_metadata ? 1 : 0 }),
+				updated_at_ms: nowMs,
+			}),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "app.update",
+				target: { type: "app", id: scope.appId },
+				details: { after: body },
+			}),
+			appRecord(scope.appId),
+		]);
+		const [row] = app.rows;
+		if (row === undefined) throw appNotFound();
+		return appAnswer(row);
+	},
+});
+
+export const deleteApp = endpoint({
+	method: "DELETE",
+	path: "/app/:app_id",
+	tag: "Apps",
+	summary: "Delete an app with its channels, bundles and stored files",
+	access: { permission: "app.delete", scope: appScope("params.app_id") },
+	response: acknowledgement,
+	errors: [],
+	example: { response: OK },
+	async handle({ db, deps, scope, scopeRow, nowMs, actor, waitUntil }) {
+		await db.batch([
+			everythingOfAppToGarbage(scope.appId, nowMs),
+			deleteAppStatement(scope.appId),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "app.delete",
+				target: { type: "app", id: scope.appId },
+				details: { app_id: scopeRow.app_id },
+			}),
+		]);
+		waitUntil(collectGarbageSoon(deps));
+		return OK;
+	},
+});
+
+function retentionSeconds() {
+	return v.pipe(
+		v.number(),
+		v.integer("must be a whole number of seconds"),
+		v.minValue(0, "must not be negative"),
+		v.maxValue(LONGEST_RETENTION_SECONDS, `must be at most ${LONGEST_RETENTION_SECONDS} seconds`),
+	);
+}

@@ -1,0 +1,458 @@
+/**
+ * Bundles: uploaded web builds. A registration reserves the version; the last byte, checked, makes it ready; from then on it never
+ * changes. A bundle that a channel uses is never deleted.
+ */
+import * as v from "valibot";
+import { auditStatement } from "../../db/audit";
+import {
+	type BundleListRow,
+	bundleById,
+	bundleByName,
+	bundleIsReady,
+	bundleRecord,
+	bundlesPage,
+	deleteUnusedBundles,
+	dropPendingBundle,
+	markBundleDeleted,
+} from "../../db/bundles";
+import { bundleUnusedExceptBy, channelExists, updateChannel } from "../../db/channels";
+import { batchOrFail, guard, query } from "../../db/client";
+import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
+import { ApiError, invalidRequest } from "../../errors";
+import { collectGarbageSoon, removeBytes } from "../../events/producer";
+import { signedUploadUrl } from "../../storage/links";
+import {
+	openUploadStatement,
+	PENDING_LIFETIME_MS,
+	refuseTakenVersion,
+	registrationStatements,
+	versionWasTaken,
+} from "../bundle-registration";
+import { endpoint, Reply } from "../endpoint";
+import { verifyExternalBundle } from "../external-bundle";
+import { pageBounds, pageReply } from "../page";
+import {
+	acknowledgement,
+	booleanText,
+	bundleVersion,
+	httpsUrl,
+	integerId,
+	OK,
+	optional,
+	pageNumber,
+	publicAppId,
+	rfc3339,
+	text,
+	time,
+} from "../schemas";
+import { appScope, bundleNotFound, channelNotFound, channelScope } from "../scope";
+import { finishUpload, receivedSoFar } from "../upload-completion";
+import { bundleInUse, refuseForeignBundle } from "./channel";
+
+const bundleFields = {
+	id: v.number(),
+	app_id: v.string(),
+	name: v.string(),
+	checksum: v.nullable(v.string()),
+	size: v.nullable(v.number()),
+	storage_provider: v.picklist(["r2", "external"]),
+	external_url: v.nullable(v.string()),
+	session_key: v.nullable(v.string()),
+	key_id: v.nullable(v.string()),
+	min_update_version: v.nullable(v.string()),
+	comment: v.nullable(v.string()),
+	link: v.nullable(v.string()),
+	created_by_key: v.nullable(v.string()),
+	created_at: time,
+	updated_at: time,
+	channels: v.array(v.string()),
+};
+export const bundleSchema = v.strictObject(bundleFields);
+const registeredBundleSchema = v.strictObject({ ...bundleFields, upload_url: v.optional(v.string()) });
+
+export function bundleAnswer(row: BundleListRow): v.InferOutput<typeof bundleSchema> {
+	return {
+		id: row.id,
+		app_id: row.public_app_id,
+		name: row.name,
+		checksum: row.checksum,
+		size: row.size_bytes,
+		storage_provider: row.storage_provider,
+		external_url: row.external_url,
+		session_key: row.session_key,
+		key_id: row.key_id,
+		min_update_version: row.min_update_version,
+		comment: row.comment,
+		link: row.link,
+		created_by_key: row.created_by_key,
+		created_at: rfc3339(row.created_at_ms),
+		updated_at: rfc3339(row.updated_at_ms),
+		channels: JSON.parse(row.channels),
+	};
+}
+
+const EXAMPLE_BUNDLE = {
+	id: 41,
+	app_id: "com.example.app",
+	name: "1.4.0-pr.128",
+	checksum: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+	size: 1_048_576,
+	storage_provider: "r2" as const,
+	external_url: null,
+	session_key: null,
+	key_id: null,
+	min_update_version: null,
+	comment: null,
+	link: null,
+	created_by_key: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
+	created_at: "2026-11-21T08:00:00.000Z",
+	updated_at: "2026-11-21T08:00:00.000Z",
+	channels: ["pr-128"],
+};
+
+export const listBundles = endpoint({
+	method: "GET",
+	path: "/bundle",
+	tag: "Bundles",
+	summary: "List an app's bundles, newest first",
+	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
+	query: v.object({ app_id: publicAppId, version: optional(bundleVersion), page: pageNumber }),
+	response: v.array(bundleSchema),
+	errors: [],
+	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_BUNDLE] },
+	load: ({ query: { app_id, version, page } }) => {
+		const { limit, offset } = pageBounds(page);
+		return [bundlesPage(app_id, version, limit, offset)] as const;
+	},
+	async handle({ loaded, input, request, origin }) {
+		return pageReply({ request, origin }, input.query.page, loaded[0].rows, bundleAnswer);
+	},
+});
+
+const LONGEST_OPAQUE = 2048;
+/** A lower-case SHA-256, or whatever an encrypting uploader has instead. */
+export const checksumText = v.pipe(
+	text(LONGEST_OPAQUE),
+	v.transform((value) => (/^[0-9a-f]{64}$/i.test(value) ? value.toLowerCase() : value)),
+);
+
+const newBundleBody = v.pipe(
+	v.object({
+		app_id: publicAppId,
+		version: bundleVersion,
+		checksum: optional(checksumText),
+		size: optional(
+			v.pipe(v.number(), v.safeInteger("must be a whole number of bytes"), v.minValue(1, "must be positive")),
+		),
+		external_url: optional(httpsUrl),
+		session_key: optional(text(LONGEST_OPAQUE)),
+		key_id: optional(text(64)),
+		min_update_version: optional(bundleVersion),
+		comment: optional(text(2048)),
+		link: optional(text(2048)),
+	}),
+	v.forward(
+		v.partialCheck(
+			[["checksum"], ["session_key"]],
+			({ checksum, session_key }) =>
+				checksum === undefined || session_key !== undefined || /^[0-9a-f]{64}$/.test(checksum),
+			"must be the SHA-256 of the file, 64 hexadecimal digits; other values go with a session_key",
+		),
+		["checksum"],
+	),
+);
+
+export const registerBundle = endpoint({
+	method: "POST",
+	path: "/bundle",
+	tag: "Bundles",
+	summary: "Register a bundle, to upload it or to point to an external file",
+	description:
+		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them in pieces by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready at once. A version that this key left unfinished starts over.",
+	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
+	body: newBundleBody,
+	status: [201],
+	response: registeredBundleSchema,
+	errors: ["bundle_already_exists", "external_url_rejected", "payload_too_large", "checksum_mismatch", "size_mismatch"],
+	example: {
+		body: { app_id: "com.example.app", version: "1.4.0-pr.128", checksum: EXAMPLE_BUNDLE.checksum, size: 1_048_576 },
+		response: {
+			...EXAMPLE_BUNDLE,
+			channels: [],
+			upload_url: "https://updates.example.com/files/upload/one/…?expires=…&signature=…",
+		},
+	},
+	load: ({ body }) => [bundleByName(body.app_id, body.version)] as const,
+	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor, origin }) {
+		const { body } = input;
+		const [existing] = loaded[0].rows;
+		refuseTakenVersion(existing, principal, nowMs);
+		if (body.size !== undefined && body.size > deps.config.maxBundleBytes) {
+			throw invalidRequest([{ path: "size", message: `must be at most ${deps.config.maxBundleBytes} bytes` }]);
+		}
+		const facts = {
+			checksum: body.checksum ?? null,
+			size_bytes: body.size ?? null,
+			session_key: body.session_key ?? null,
+			key_id: body.key_id ?? null,
+			min_update_version: body.min_update_version ?? null,
+			native_packages: null,
+			comment: body.comment ?? null,
+			link: body.link ?? null,
+			cli_version: null,
+		};
+		const external = body.external_url === undefined ? undefined : await verifyExternal(deps, body.external_url, facts);
+		const uploadId = deps.newId();
+		const results = await batchOrFail(
+			db,
+			[
+				...registrationStatements(
+					scope.appId,
+					body.version,
+					existing,
+					external === undefined
+						? {
+								...facts,
+								status: "pending",
+								storage_provider: "r2",
+								sha256: null,
+								external_url: null,
+								expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+							}
+						: { ...facts, ...external, status: "ready", storage_provider: "external", expires_at_ms: null },
+					principal,
+					nowMs,
+				),
+				...(external === undefined
+					? [openUploadStatement(scope.appId, body.version, uploadId, body.size ?? null, principal, nowMs)]
+					: []),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "bundle.register",
+					target: { type: "bundle", id: body.version },
+					details: { app_id: scopeRow.app_id, version: body.version, external_url: body.external_url ?? null },
+				}),
+				bundleRecord(scope.appId, body.version),
+			],
+			{ "bundles.app_id, bundles.name": versionWasTaken },
+		);
+		const row = (results.at(-1) as { rows: BundleListRow[] } | undefined)?.rows[0];
+		if (row === undefined) throw new Error("the bundle that was just registered is missing");
+		return new Reply(201, {
+			...bundleAnswer(row),
+			...(external === undefined ? { upload_url: signedUploadUrl(deps, origin, uploadId, nowMs) } : {}),
+		});
+	},
+});
+
+/** The facts of an external bundle, after its file was fetched; an unencrypted one must be what it was said to be. */
+export async function verifyExternal(
+	deps: Parameters<typeof verifyExternalBundle>[0],
+	url: string,
+	facts: { readonly checksum: string | null; readonly size_bytes: number | null; readonly session_key: string | null },
+) {
+	const verified = await verifyExternalBundle(deps, url);
+	if (facts.size_bytes !== null && facts.size_bytes !== verified.sizeBytes) {
+		throw new ApiError("size_mismatch", "The file at external_url has another size; correct size or leave it out.", {
+			moreInfo: { expected: facts.size_bytes, received: verified.sizeBytes },
+		});
+	}
+	if (facts.checksum !== null && facts.session_key === null && facts.checksum !== verified.sha256) {
+		throw new ApiError(
+			"checksum_mismatch",
+			"The file at external_url has another SHA-256; correct checksum or leave it out.",
+		);
+	}
+	return {
+		external_url: url,
+		sha256: verified.sha256,
+		size_bytes: verified.sizeBytes,
+		checksum: facts.checksum ?? verified.sha256,
+	};
+}
+
+export const completeBundle = endpoint({
+	method: "POST",
+	path: "/bundle/complete",
+	tag: "Bundles",
+	summary: "Ask whether a bundle is ready, and finish it if only that is missing",
+	description:
+		"The last byte completes an upload by itself; this finishes one that a crash interrupted. Safe to repeat.",
+	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
+	body: v.object({ app_id: publicAppId, version: bundleVersion }),
+	response: bundleSchema,
+	errors: [
+		"bundle_not_found",
+		"bundle_incomplete",
+		"bundle_already_ready",
+		"upload_not_found",
+		"size_mismatch",
+		"checksum_mismatch",
+	],
+	example: { body: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: EXAMPLE_BUNDLE },
+	load: ({ body }) => [bundleByName(body.app_id, body.version), latestUploadOf(body.app_id, body.version)] as const,
+	async handle(context) {
+		const { deps, loaded, principal, ownWorkOnly } = context;
+		const [bundle] = loaded[0].rows;
+		const [upload] = loaded[1].rows;
+		if (bundle === undefined) throw bundleNotFound();
+		if (ownWorkOnly("app.upload_bundle") !== undefined)
+			refuseForeignBundle(bundle, principal.keyId, "app.upload_bundle");
+		if (bundle.status === "ready") return bundleAnswer(bundle);
+		const received = upload === undefined ? undefined : await receivedSoFar(deps, upload);
+		if (upload === undefined || received === undefined || (received.objectKey === undefined && !received.inSegments)) {
+			throw new ApiError(
+				"bundle_incomplete",
+				"Bytes are missing; go on with the upload, or register the version again.",
+				{
+					moreInfo: {
+						received_bytes: received?.receivedBytes ?? 0,
+						expected_bytes: upload?.length_bytes ?? bundle.size_bytes,
+					},
+				},
+			);
+		}
+		const ready = await finishUpload(context, upload, received);
+		return bundleAnswer({ ...bundle, ...ready });
+	},
+});
+
+export const promoteBundle = endpoint({
+	method: "PUT",
+	path: "/bundle",
+	tag: "Bundles",
+	summary: "Promote a bundle to a channel",
+	description: "A rollout of the same bundle on the channel is finished by it; a rollout of another one goes on.",
+	access: {
+		permission: "channel.promote_bundle",
+		scope: channelScope("body.app_id", { id: "body.channel_id" }),
+	},
+	body: v.object({ app_id: publicAppId, version_id: integerId, channel_id: integerId }),
+	response: v.strictObject({ status: v.literal("success"), message: v.string() }),
+	errors: ["bundle_not_found", "bundle_not_ready", "channel_not_found"],
+	example: {
+		body: { app_id: "com.example.app", version_id: 41, channel_id: 7 },
+		response: { status: "success", message: "Bundle 1.4.0-pr.128 set to channel pr-128" },
+	},
+	load: ({ body }) =>
+		[
+			bundleById(body.app_id, body.version_id),
+			query
+				.selectFrom("channels")
+				.innerJoin("apps", "apps.id", "channels.app_id")
+				.select(["channels.name", "channels.version_id", "channels.rollout_version_id"])
+				.where("apps.app_id", "=", body.app_id)
+				.where("channels.id", "=", body.channel_id)
+				.compile(),
+		] as const,
+	async handle({ db, scope, scopeRow, loaded, nowMs, actor, principal, ownWorkOnly }) {
+		const [bundle] = loaded[0].rows;
+		const [channel] = loaded[1].rows;
+		if (channel === undefined) throw channelNotFound();
+		if (bundle === undefined) throw bundleNotFound();
+		if (ownWorkOnly("channel.promote_bundle") !== undefined) refuseForeignBundle(bundle, principal.keyId);
+		if (bundle.status !== "ready") {
+			throw new ApiError(
+				"bundle_not_ready",
+				"The bundle's upload is not complete; finish it with POST /bundle/complete.",
+			);
+		}
+		const finishesRollout = channel.rollout_version_id === bundle.id;
+		await batchOrFail(
+			db,
+			[
+				guard("channel_exists", channelExists(scope.appId, scope.channelId)),
+				guard("bundle_ready", bundleIsReady(scope.appId, bundle.id)),
+				updateChannel(
+					scope.appId,
+					scope.channelId,
+					{
+						version_id: bundle.id,
+						...(finishesRollout
+							? { rollout_version_id: null, rollout_id: null, rollout_percentage_bps: 0, rollout_enabled: 0 }
+							: {}),
+					},
+					nowMs,
+				),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "channel.promote",
+					target: { type: "channel", id: String(scope.channelId) },
+					details: {
+						app_id: scopeRow.app_id,
+						channel: channel.name,
+						before: { version_id: channel.version_id },
+						after: { version_id: bundle.id, version: bundle.name },
+					},
+				}),
+			],
+			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound },
+		);
+		return { status: "success" as const, message: `Bundle ${bundle.name} set to channel ${channel.name}` };
+	},
+});
+
+const deleteBundleQuery = v.pipe(
+	v.object({
+		app_id: publicAppId,
+		version: optional(text(128)),
+		all: optional(booleanText),
+	}),
+	v.check(
+		({ version, all }) => (version !== undefined) !== (all === true),
+		"say either version=<one version> or all=true (every bundle that no channel uses)",
+	),
+);
+
+export const deleteBundle = endpoint({
+	method: "DELETE",
+	path: "/bundle",
+	tag: "Bundles",
+	summary: "Delete one bundle, or with all=true every bundle that no channel uses",
+	access: { permission: "bundle.delete", scope: appScope("query.app_id") },
+	query: deleteBundleQuery,
+	queryOrBody: true,
+	response: acknowledgement,
+	errors: ["bundle_not_found", "bundle_in_use"],
+	example: { query: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: OK },
+	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version ?? "")] as const,
+	async handle(context) {
+		const { db, deps, scope, scopeRow, input, loaded, nowMs, actor, waitUntil } = context;
+		if (input.query.all === true) {
+			await db.batch(
+				deleteUnusedBundles(scope.appId, nowMs, {
+					columns: ["org_id", "at_ms", "actor_type", "actor_id", "actor_name", "request_id", "ip_address"],
+					values: [scope.orgId, nowMs, actor.type, actor.id, actor.name, actor.requestId, actor.ipAddress],
+				}),
+			);
+			waitUntil(collectGarbageSoon(deps));
+			return OK;
+		}
+		const [bundle] = loaded[0].rows;
+		if (bundle === undefined) throw bundleNotFound();
+		const channels: string[] = JSON.parse(bundle.channels);
+		if (channels.length > 0) throw bundleInUse(channels, bundle.name);
+		await batchOrFail(
+			db,
+			[
+				guard("bundle_unused", bundleUnusedExceptBy(scope.appId, bundle.id, 0)),
+				uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
+				...(bundle.status === "pending"
+					? [dropPendingBundle(scope.appId, bundle.id)]
+					: [
+							bytesOfBundleToGarbage(scope.appId, bundle.id, nowMs),
+							...markBundleDeleted(scope.appId, bundle.id, nowMs),
+						]),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "bundle.delete",
+					target: { type: "bundle", id: String(bundle.id) },
+					details: { app_id: scopeRow.app_id, version: bundle.name },
+				}),
+			],
+			{ bundle_unused: () => bundleInUse([], bundle.name) },
+		);
+		await removeBytes(deps, [bundle], waitUntil);
+		return OK;
+	},
+});

@@ -1,0 +1,468 @@
+/**
+ * How bytes come in: in one request to a signed link, or in pieces by TUS 1.0 (https://tus.io/protocols/resumable-upload). Bodies
+ * stream through a buffer of one segment, so memory stays flat; a TUS upload keeps every segment that arrived, so a lost connection
+ * costs at most that much.
+ */
+import * as v from "valibot";
+import { bundleByName } from "../../db/bundles";
+import { query } from "../../db/client";
+import { completeUpload, insertUpload, type UploadWithBundle, uploadById, upsertDeltaObject } from "../../db/uploads";
+import { ApiError, invalidRequest } from "../../errors";
+import { verifyLink } from "../../storage/links";
+import { putOnce, segmentKey, uploadPrefix, wholeObjectKey } from "../../storage/objects";
+import { abandonUploads, openUploadStatement, PENDING_LIFETIME_MS } from "../bundle-registration";
+import { type Context, endpoint } from "../endpoint";
+import { acknowledgement, OK, text } from "../schemas";
+import { appNotFound, bundleNotFound, hiddenAs, type RawInput, type ScopeSource } from "../scope";
+import {
+	BUNDLE_CONTENT_TYPE,
+	bundleAlreadyReady,
+	type CompletionContext,
+	checksumMismatch,
+	expectedSha256,
+	FILE_CONTENT_TYPE,
+	finishUpload,
+	receivedSoFar,
+	refuse,
+	sizeMismatch,
+} from "../upload-completion";
+
+const uploadNotFound = hiddenAs(
+	"upload_not_found",
+	"There is no such upload for this key; it was given up, or belongs to another key: start a new one.",
+);
+
+/** The headers of a signed link, as its query carries them. */
+export const linkQuery = v.object({
+	expires: v.pipe(v.string(), v.regex(/^\d{1,12}$/, "must be as in the link")),
+	signature: text(64),
+});
+
+export const uploadOnce = endpoint({
+	method: "PUT",
+	path: "/files/upload/one/:id",
+	tag: "Uploads",
+	summary: "Upload a registered bundle in one request",
+	description:
+		"The path and query are the `upload_url` that POST /bundle answered with. The body is the zip file itself, with a Content-Length.",
+	access: { public: "The signature in the link stands for the key that registered the bundle." },
+	query: linkQuery,
+	response: acknowledgement,
+	errors: [
+		"invalid_signature",
+		"link_expired",
+		"upload_not_found",
+		"length_required",
+		"size_mismatch",
+		"checksum_mismatch",
+		"bundle_already_ready",
+	],
+	example: { query: { expires: "1795248000", signature: "…" }, response: OK },
+	load: (input) => [uploadById(input.params.id)] as const,
+	async handle(context) {
+		const { deps, input, loaded, nowMs, request } = context;
+		verifyLink(deps, "PUT", `/files/upload/one/${input.params.id}`, input.query, nowMs);
+		const [upload] = loaded[0].rows;
+		if (upload === undefined) throw uploadNotFound();
+		if (upload.completed_at_ms !== null) return OK;
+		if (upload.bundle_status !== "pending") throw bundleAlreadyReady();
+		const sizeBytes = contentLength(request);
+		if (sizeBytes > deps.config.maxBundleBytes) throw tooLarge(deps.config.maxBundleBytes);
+		const completion = { ...context, actor: { ...context.actor, ...uploaderOf(upload) } };
+		if (upload.bundle_size_bytes !== null && upload.bundle_size_bytes !== sizeBytes) {
+			throw await refuse(completion, upload, sizeMismatch(upload.bundle_size_bytes, sizeBytes));
+		}
+		const sha256 = expectedSha256(upload);
+		const objectKey = wholeObjectKey(upload.object_prefix);
+		const outcome = await putOnce(deps.bundles, objectKey, request.body as ReadableStream<Uint8Array>, {
+			contentType: BUNDLE_CONTENT_TYPE,
+			...(sha256 === undefined ? {} : { sha256 }),
+		});
+		if (outcome === "checksum_mismatch") throw await refuse(completion, upload, checksumMismatch());
+		// "exists": an earlier try stored the bytes and was interrupted; its object is what gets checked and counted.
+		const received =
+			outcome === "stored"
+				? { receivedBytes: sizeBytes, objectKey, inSegments: false }
+				: await receivedSoFar(deps, upload);
+		await finishUpload(completion, upload, received);
+		return OK;
+	},
+});
+
+/** Who an upload by link is attributed to: the key that asked for the link. */
+function uploaderOf(upload: UploadWithBundle) {
+	return { type: "api_key" as const, id: upload.created_by_key, name: "signed upload link" };
+}
+
+function contentLength(request: Request): number {
+	const header = request.headers.get("content-length");
+	if (header === null || !/^\d{1,15}$/.test(header)) {
+		throw new ApiError("length_required", "Send a Content-Length; chunked bodies of unknown length are not stored.");
+	}
+	const length = Number(header);
+	if (length === 0 || request.body === null) {
+		throw invalidRequest([{ path: "", message: "The body is empty; send the zip file as the body." }]);
+	}
+	return length;
+}
+
+function tooLarge(limitBytes: number): ApiError {
+	return new ApiError("payload_too_large", `The upload has more than ${limitBytes} bytes; make the bundle smaller.`, {
+		moreInfo: { limitBytes },
+	});
+}
+
+const TUS_VERSION = "1.0.0";
+const TUS_EXTENSIONS = "creation,expiration";
+/** What a lost connection may cost, and what one upload holds in memory. */
+const SEGMENT_BYTES = 8 * 1024 * 1024;
+/** Every segment is one R2 read when the upload is joined, and a Worker has a limited number of those. */
+const MOST_SEGMENTS = 900;
+const LONGEST_FILE_NAME = 900;
+
+interface UploadTarget {
+	readonly orgId: string;
+	readonly appId: string;
+	/** Of a zip: the bundle's version. */
+	readonly version: string | undefined;
+	/** Of a file in the delta store: the whole path. */
+	readonly deltaPath: string | undefined;
+}
+
+/** What `filename` in Upload-Metadata names: `orgs/<org>/apps/<app>/<version>.zip` or `orgs/<org>/apps/<app>/delta/…`. */
+function targetOf(headers: Headers): UploadTarget | undefined {
+	for (const pair of (headers.get("upload-metadata") ?? "").split(",")) {
+		const [name, encoded] = pair.trim().split(" ");
+		if (name !== "filename" || encoded === undefined) continue;
+		const path = fromBase64(encoded);
+		const match = path === undefined ? null : /^orgs\/([^/]+)\/apps\/([^/]+)\/(.+)$/.exec(path);
+		if (path === undefined || match === null || path.length > LONGEST_FILE_NAME) return undefined;
+		const [, orgId = "", appId = "", file = ""] = match;
+		if (file.startsWith("delta/")) return { orgId, appId, version: undefined, deltaPath: path };
+		return file.endsWith(".zip") ? { orgId, appId, version: file.slice(0, -4), deltaPath: undefined } : undefined;
+	}
+	return undefined;
+}
+
+function fromBase64(text: string): string | undefined {
+	try {
+		return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(
+			Uint8Array.from(atob(text), (char) => char.charCodeAt(0)),
+		);
+	} catch {
+		return undefined;
+	}
+}
+
+interface TusScopeRow {
+	readonly id: string;
+	readonly app_id: string;
+	readonly owner_org: string;
+}
+
+const appOfNewUpload: ScopeSource<TusScopeRow> = {
+	statement: (raw: RawInput) => {
+		const target = targetOf(raw.headers);
+		// Without a usable filename no app is named: nothing is found, as for an app that is not there.
+		return query
+			.selectFrom("apps")
+			.select(["id", "app_id", "owner_org"])
+			.where("app_id", "=", target?.appId ?? "")
+			.where("owner_org", "=", target?.orgId ?? "")
+			.compile();
+	},
+	target: (row) => ({ orgId: row.owner_org, appId: row.id }),
+	hidden: appNotFound,
+};
+
+const appOfUpload: ScopeSource<TusScopeRow> = {
+	statement: (raw) =>
+		query
+			.selectFrom("uploads")
+			.innerJoin("apps", "apps.id", "uploads.app_id")
+			.select(["apps.id", "apps.app_id", "apps.owner_org"])
+			.where("uploads.id", "=", raw.params.id ?? "")
+			.compile(),
+	target: (row) => ({ orgId: row.owner_org, appId: row.id }),
+	hidden: uploadNotFound,
+};
+
+function tusResponse(status: number, headers: Record<string, string>): Response {
+	return new Response(null, {
+		status,
+		headers: { "Tus-Resumable": TUS_VERSION, "Cache-Control": "no-store", ...headers },
+	});
+}
+
+function requireTus(headers: Headers): void {
+	if (headers.get("tus-resumable") === TUS_VERSION) return;
+	throw new ApiError("unsupported_tus_version", `Send the header Tus-Resumable: ${TUS_VERSION}.`, {
+		headers: { "Tus-Version": TUS_VERSION },
+	});
+}
+
+/** A header that must be a whole number. */
+function wholeNumber(headers: Headers, name: string): number {
+	const value = headers.get(name) ?? "";
+	if (!/^\d{1,15}$/.test(value)) {
+		throw invalidRequest([
+			{ path: `headers.${name}`, message: "must be a whole number of bytes", received: value.slice(0, 40) },
+		]);
+	}
+	return Number(value);
+}
+
+const TUS_ANSWER = { contentType: "application/offset+octet-stream", description: "No body; the headers of TUS 1.0." };
+
+export const tusCapabilities = endpoint({
+	method: "OPTIONS",
+	path: "/files/upload/attachments",
+	tag: "Uploads",
+	summary: "What the TUS endpoint can do",
+	access: { public: "It tells the protocol version and the size limit, which documentation tells too." },
+	response: TUS_ANSWER,
+	errors: [],
+	example: {},
+	async handle({ deps }) {
+		return tusResponse(204, {
+			"Tus-Version": TUS_VERSION,
+			"Tus-Extension": TUS_EXTENSIONS,
+			"Tus-Max-Size": String(deps.config.maxBundleBytes),
+		});
+	},
+});
+
+export const tusCreate = endpoint({
+	method: "POST",
+	path: "/files/upload/attachments",
+	tag: "Uploads",
+	summary: "Begin a resumable upload (TUS creation)",
+	description:
+		"`Upload-Metadata` holds `filename`, base64 of `orgs/<org id>/apps/<app_id>/<version>.zip` for a bundle that was registered with POST /bundle.",
+	access: { permission: "app.upload_bundle", scope: appOfNewUpload },
+	response: TUS_ANSWER,
+	errors: [
+		"unsupported_tus_version",
+		"bundle_not_found",
+		"bundle_already_ready",
+		"bundle_already_exists",
+		"size_mismatch",
+		"payload_too_large",
+	],
+	example: {},
+	load: ({ headers }) => {
+		const target = targetOf(headers);
+		return [bundleByName(target?.appId ?? "", target?.version ?? "")] as const;
+	},
+	async handle(context) {
+		const { deps, db, request, scope, principal, loaded, nowMs, origin } = context;
+		requireTus(request.headers);
+		const target = targetOf(request.headers);
+		if (target === undefined) throw appNotFound();
+		const lengthBytes = wholeNumber(request.headers, "upload-length");
+		if (lengthBytes > deps.config.maxBundleBytes) throw tooLarge(deps.config.maxBundleBytes);
+		const id = deps.newId();
+		if (target.version === undefined) {
+			await beginFile(context, id, target.deltaPath ?? "", lengthBytes);
+		} else {
+			const [bundle] = loaded[0].rows;
+			if (bundle === undefined) throw bundleNotFound();
+			if (bundle.status !== "pending") throw bundleAlreadyReady();
+			if (bundle.created_by_key !== principal.keyId) {
+				throw new ApiError("bundle_already_exists", "Another key is uploading this version; choose another version.");
+			}
+			if (lengthBytes === 0) throw invalidRequest([{ path: "headers.upload-length", message: "must be positive" }]);
+			if (bundle.size_bytes !== null && bundle.size_bytes !== lengthBytes) {
+				throw sizeMismatch(bundle.size_bytes, lengthBytes);
+			}
+			await db.batch([
+				...abandonUploads(scope.appId, bundle.id, nowMs),
+				openUploadStatement(scope.appId, target.version, id, lengthBytes, principal, nowMs),
+			]);
+		}
+		return tusResponse(201, {
+			Location: `${origin}/files/upload/attachments/${id}`,
+			"Upload-Offset": "0",
+			"Upload-Expires": new Date(nowMs + PENDING_LIFETIME_MS).toUTCString(),
+		});
+	},
+});
+
+type TusContext = Pick<
+	Context<string, undefined, undefined, TusScopeRow, readonly []>,
+	"deps" | "db" | "scope" | "principal" | "nowMs"
+>;
+
+/** Begins a file of the delta store. An empty one has no bytes to wait for and is stored at once. */
+async function beginFile(context: TusContext, id: string, path: string, lengthBytes: number): Promise<void> {
+	const { deps, db, scope, principal, nowMs } = context;
+	const prefix = uploadPrefix(scope.appId, id);
+	const begin = insertUpload({
+		id,
+		app_id: scope.appId,
+		bundle_id: null,
+		delta_path: path,
+		object_prefix: prefix,
+		length_bytes: lengthBytes,
+		created_by: principal.userId,
+		created_by_key: principal.keyId,
+		completed_at_ms: null,
+		expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+		created_at_ms: nowMs,
+	});
+	if (lengthBytes > 0) {
+		await db.batch([begin]);
+		return;
+	}
+	// The one object that is written before its row: a crash between the two leaves an object of no bytes.
+	const objectKey = wholeObjectKey(prefix);
+	await putOnce(deps.bundles, objectKey, new Uint8Array(), { contentType: FILE_CONTENT_TYPE });
+	await db.batch([
+		begin,
+		upsertDeltaObject(scope.appId, { path, objectKey, sizeBytes: 0 }, nowMs),
+		completeUpload(scope.appId, id, nowMs),
+	]);
+}
+
+/** The caller's own upload. */
+function ownUpload(
+	upload: UploadWithBundle | undefined,
+	keyId: string,
+): UploadWithBundle & { readonly length_bytes: number } {
+	if (upload === undefined || upload.created_by_key !== keyId || upload.length_bytes === null) throw uploadNotFound();
+	return { ...upload, length_bytes: upload.length_bytes };
+}
+
+export const tusStatus = endpoint({
+	method: "GET",
+	path: "/files/upload/attachments/:id",
+	tag: "Uploads",
+	summary: "Ask how much of a resumable upload has arrived (TUS HEAD)",
+	description: "Ask with HEAD. When every byte is there and only the completion is missing, it is done now.",
+	access: { permission: "app.upload_bundle", scope: appOfUpload },
+	response: TUS_ANSWER,
+	errors: ["upload_not_found", "unsupported_tus_version", "size_mismatch", "checksum_mismatch", "bundle_already_ready"],
+	example: {},
+	load: (input) => [uploadById(input.params.id)] as const,
+	async handle(context) {
+		requireTus(context.request.headers);
+		const upload = ownUpload(context.loaded[0].rows[0], context.principal.keyId);
+		const offset = await offsetAfterFinishing(context, upload);
+		return tusResponse(200, {
+			"Upload-Offset": String(offset),
+			"Upload-Length": String(upload.length_bytes),
+			"Upload-Expires": new Date(upload.expires_at_ms).toUTCString(),
+		});
+	},
+});
+
+async function offsetAfterFinishing(
+	context: CompletionContext,
+	upload: UploadWithBundle & { readonly length_bytes: number },
+): Promise<number> {
+	if (upload.completed_at_ms !== null) return upload.length_bytes;
+	const received = await receivedSoFar(context.deps, upload);
+	if (received.objectKey !== undefined || received.inSegments) await finishUpload(context, upload, received);
+	return received.receivedBytes;
+}
+
+export const tusAppend = endpoint({
+	method: "PATCH",
+	path: "/files/upload/attachments/:id",
+	tag: "Uploads",
+	summary: "Send the next bytes of a resumable upload (TUS PATCH)",
+	description: "The last byte completes the bundle: size and SHA-256 are checked, and what does not match is refused.",
+	access: { permission: "app.upload_bundle", scope: appOfUpload },
+	response: TUS_ANSWER,
+	errors: [
+		"upload_not_found",
+		"unsupported_tus_version",
+		"upload_offset_conflict",
+		"unsupported_media_type",
+		"payload_too_large",
+		"size_mismatch",
+		"checksum_mismatch",
+		"bundle_already_ready",
+	],
+	example: {},
+	load: (input) => [uploadById(input.params.id)] as const,
+	async handle(context) {
+		const { deps, request } = context;
+		requireTus(request.headers);
+		if (request.headers.get("content-type") !== "application/offset+octet-stream") {
+			throw new ApiError("unsupported_media_type", "Send content-type: application/offset+octet-stream.");
+		}
+		const upload = ownUpload(context.loaded[0].rows[0], context.principal.keyId);
+		const claimed = wholeNumber(request.headers, "upload-offset");
+		const expires = { "Upload-Expires": new Date(upload.expires_at_ms).toUTCString() };
+		const offset = await offsetAfterFinishing(context, upload);
+		if (claimed !== offset) throw offsetConflict(offset);
+		if (offset === upload.length_bytes) return tusResponse(204, { "Upload-Offset": String(offset), ...expires });
+		if (offset + Number(request.headers.get("content-length") ?? 0) > upload.length_bytes) {
+			throw tooLarge(upload.length_bytes);
+		}
+		const end = await storeSegments(deps.bundles, upload, offset, request.body as ReadableStream<Uint8Array> | null);
+		if (end === upload.length_bytes) {
+			const single = offset === 0 && end <= SEGMENT_BYTES;
+			await finishUpload(context, upload, {
+				receivedBytes: end,
+				objectKey: single ? segmentKey(upload.object_prefix, 0) : undefined,
+				inSegments: !single,
+			});
+		}
+		return tusResponse(204, { "Upload-Offset": String(end), ...expires });
+	},
+});
+
+function offsetConflict(offset: number): ApiError {
+	return new ApiError(
+		"upload_offset_conflict",
+		`The upload stands at byte ${offset}; ask with HEAD and go on from there.`,
+		{
+			moreInfo: { offset },
+			headers: { "Upload-Offset": String(offset) },
+		},
+	);
+}
+
+/** Stores the body in segments, each create-once under its offset, so that two writers can never mix; the offset it ended at. */
+async function storeSegments(
+	bucket: R2Bucket,
+	upload: UploadWithBundle & { readonly length_bytes: number },
+	start: number,
+	body: ReadableStream<Uint8Array> | null,
+): Promise<number> {
+	let offset = start;
+	const buffer = new Uint8Array(Math.min(SEGMENT_BYTES, upload.length_bytes - start));
+	let filled = 0;
+	const flush = async () => {
+		if (filled === 0) return;
+		// `slice` copies: the put must not see the buffer being filled again.
+		const outcome = await putOnce(bucket, segmentKey(upload.object_prefix, offset), buffer.slice(0, filled), {
+			contentType: upload.bundle_id === null ? FILE_CONTENT_TYPE : BUNDLE_CONTENT_TYPE,
+		});
+		if (outcome !== "stored") throw offsetConflict(offset);
+		offset += filled;
+		filled = 0;
+	};
+	if (upload.length_bytes - start > MOST_SEGMENTS * SEGMENT_BYTES) throw tooLarge(MOST_SEGMENTS * SEGMENT_BYTES);
+	try {
+		for await (const chunk of body ?? []) {
+			let rest = chunk;
+			while (rest.length > 0) {
+				const part = rest.subarray(0, buffer.length - filled);
+				if (offset + filled + part.length > upload.length_bytes) throw tooLarge(upload.length_bytes);
+				buffer.set(part, filled);
+				filled += part.length;
+				rest = rest.subarray(part.length);
+				if (filled === buffer.length) await flush();
+			}
+		}
+	} catch (error) {
+		// The connection broke off: what arrived is kept, and the client goes on from there.
+		if (!(error instanceof ApiError)) await flush();
+		throw error;
+	}
+	await flush();
+	return offset;
+}

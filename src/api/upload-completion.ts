@@ -1,0 +1,221 @@
+/**
+ * The last step of every upload: all bytes are in R2, now they are checked and the row that points to them is written. It is safe to
+ * repeat, and whoever comes by again (a retried request, POST /bundle/complete, a TUS HEAD) finishes what a crash interrupted.
+ * A bundle that fails its checks is dropped whole: nothing stays half registered and its name is free.
+ */
+import type { AppId } from "../authz/decide";
+import { type Actor, auditStatement } from "../db/audit";
+import { bundleIsPending, dropPendingBundle, updateBundle } from "../db/bundles";
+import { batchOrFail, type Database, guard } from "../db/client";
+import {
+	completeUpload,
+	redundantDeltaObjectToGarbage,
+	toGarbage,
+	type UploadWithBundle,
+	uploadIsOpen,
+	uploadsOfBundleToGarbage,
+	upsertDeltaObject,
+} from "../db/uploads";
+import type { Deps } from "../deps";
+import { ApiError } from "../errors";
+import { collectGarbageSoon } from "../events/producer";
+import {
+	headObject,
+	joinSegments,
+	listSegments,
+	putOnce,
+	segmentPrefix,
+	sha256OfObject,
+	wholeObjectKey,
+} from "../storage/objects";
+
+export interface CompletionContext {
+	readonly deps: Deps;
+	readonly db: Database;
+	readonly nowMs: number;
+	readonly actor: Actor;
+	readonly waitUntil: (work: Promise<unknown>) => void;
+}
+
+export const BUNDLE_CONTENT_TYPE = "application/zip";
+export const FILE_CONTENT_TYPE = "application/octet-stream";
+
+/** What R2 holds of an upload. `objectKey` is set when every byte is there in one object. */
+export interface Received {
+	readonly receivedBytes: number;
+	readonly objectKey: string | undefined;
+	/** True when the bytes are still in several segments. */
+	readonly inSegments: boolean;
+}
+
+export async function receivedSoFar(deps: Pick<Deps, "bundles">, upload: UploadWithBundle): Promise<Received> {
+	const whole = await headObject(deps.bundles, wholeObjectKey(upload.object_prefix));
+	if (whole !== null) return { receivedBytes: whole.size, objectKey: whole.key, inSegments: false };
+	const segments = await listSegments(deps.bundles, upload.object_prefix);
+	const receivedBytes = segments.reduce((sum, segment) => sum + segment.sizeBytes, 0);
+	const [first] = segments;
+	const complete = receivedBytes === upload.length_bytes;
+	return {
+		receivedBytes,
+		objectKey: complete && segments.length === 1 ? first?.key : undefined,
+		inSegments: complete && segments.length > 1,
+	};
+}
+
+/** What completion adds to a bundle's record. */
+export interface Finished {
+	readonly checksum: string | null;
+	readonly size_bytes: number;
+}
+
+/**
+ * Checks the received bytes and makes the bundle ready, or the file part of the delta store.
+ * @throws {ApiError} `size_mismatch` or `checksum_mismatch` (the registration is dropped), `bundle_already_ready`, `upload_not_found`
+ */
+export async function finishUpload(
+	context: CompletionContext,
+	upload: UploadWithBundle,
+	received: Received,
+): Promise<Finished> {
+	const { deps } = context;
+	if (upload.bundle_size_bytes !== null && upload.bundle_size_bytes !== received.receivedBytes) {
+		throw await refuse(context, upload, sizeMismatch(upload.bundle_size_bytes, received.receivedBytes));
+	}
+	const objectKey = received.objectKey ?? (await assemble(context, upload));
+	if (upload.bundle_id === null) {
+		await storeFile(context, upload, objectKey, received.receivedBytes);
+		return { checksum: null, size_bytes: received.receivedBytes };
+	}
+	const sha256 = await sha256OfObject(deps.bundles, objectKey);
+	if (sha256 === null)
+		throw new ApiError("upload_not_found", "The upload's bytes are gone; register the bundle again.");
+	const expected = expectedSha256(upload);
+	if (expected !== undefined && expected !== sha256) throw await refuse(context, upload, checksumMismatch());
+	await makeReady(context, upload, upload.bundle_id, { objectKey, sha256, sizeBytes: received.receivedBytes });
+	return { checksum: upload.bundle_checksum ?? sha256, size_bytes: received.receivedBytes };
+}
+
+/** The SHA-256 that the bytes must have; an encrypted bundle's checksum is an opaque value about other bytes. */
+export function expectedSha256(
+	upload: Pick<UploadWithBundle, "bundle_checksum" | "bundle_session_key">,
+): string | undefined {
+	const { bundle_checksum: checksum, bundle_session_key: sessionKey } = upload;
+	return checksum !== null && sessionKey === null ? checksum : undefined;
+}
+
+/** Joins the segments into one object, which R2 checks as it arrives where the SHA-256 is known. */
+async function assemble(context: CompletionContext, upload: UploadWithBundle): Promise<string> {
+	const { deps } = context;
+	const key = wholeObjectKey(upload.object_prefix);
+	const segments = await listSegments(deps.bundles, upload.object_prefix);
+	const sha256 = upload.bundle_id === null ? undefined : expectedSha256(upload);
+	const outcome = await putOnce(deps.bundles, key, joinSegments(deps.bundles, segments), {
+		contentType: upload.bundle_id === null ? FILE_CONTENT_TYPE : BUNDLE_CONTENT_TYPE,
+		...(sha256 === undefined ? {} : { sha256 }),
+	});
+	if (outcome === "checksum_mismatch") throw await refuse(context, upload, checksumMismatch());
+	return key;
+}
+
+async function makeReady(
+	{ deps, db, nowMs, actor, waitUntil }: CompletionContext,
+	upload: UploadWithBundle,
+	bundleId: number,
+	stored: { readonly objectKey: string; readonly sha256: string; readonly sizeBytes: number },
+): Promise<void> {
+	const appId = upload.app_id as AppId;
+	const fromSegments = stored.objectKey === wholeObjectKey(upload.object_prefix);
+	await batchOrFail(
+		db,
+		[
+			guard("upload_open", uploadIsOpen(appId, upload.id)),
+			guard("bundle_pending", bundleIsPending(appId, bundleId)),
+			updateBundle(appId, bundleId, {
+				status: "ready",
+				object_key: stored.objectKey,
+				sha256: stored.sha256,
+				size_bytes: stored.sizeBytes,
+				...(upload.bundle_checksum === null ? { checksum: stored.sha256 } : {}),
+				expires_at_ms: null,
+				updated_at_ms: nowMs,
+			}),
+			completeUpload(appId, upload.id, nowMs),
+			...(fromSegments ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
+			auditStatement(actor, nowMs, {
+				orgId: upload.owner_org,
+				action: "bundle.upload",
+				target: { type: "bundle", id: String(bundleId) },
+				details: {
+					app_id: upload.public_app_id,
+					version: upload.bundle_name,
+					sha256: stored.sha256,
+					size: stored.sizeBytes,
+				},
+			}),
+		],
+		{ upload_open: uploadIsGone, bundle_pending: bundleAlreadyReady },
+	);
+	if (fromSegments) waitUntil(collectGarbageSoon(deps));
+}
+
+async function storeFile(
+	{ deps, db, nowMs, waitUntil }: CompletionContext,
+	upload: UploadWithBundle,
+	objectKey: string,
+	sizeBytes: number,
+): Promise<void> {
+	const appId = upload.app_id as AppId;
+	const path = upload.delta_path ?? "";
+	const fromSegments = objectKey === wholeObjectKey(upload.object_prefix);
+	await batchOrFail(
+		db,
+		[
+			guard("upload_open", uploadIsOpen(appId, upload.id)),
+			upsertDeltaObject(appId, { path, objectKey, sizeBytes }, nowMs),
+			redundantDeltaObjectToGarbage(appId, path, objectKey, upload.object_prefix, nowMs),
+			completeUpload(appId, upload.id, nowMs),
+			...(fromSegments ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
+		],
+		{ upload_open: uploadIsGone },
+	);
+	if (fromSegments) waitUntil(collectGarbageSoon(deps));
+}
+
+/** Drops the registration and everything it stored, and gives back the error to throw. */
+export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {
+	const { deps, db, nowMs, waitUntil } = context;
+	if (upload.bundle_id === null) return error;
+	const appId = upload.app_id as AppId;
+	await db.batch([
+		uploadsOfBundleToGarbage(appId, upload.bundle_id, nowMs),
+		dropPendingBundle(appId, upload.bundle_id),
+	]);
+	waitUntil(collectGarbageSoon(deps));
+	return error;
+}
+
+export function sizeMismatch(expected: number, received: number): ApiError {
+	return new ApiError(
+		"size_mismatch",
+		"The upload has another size than was registered; it was refused and the version is free again: register it anew.",
+		{ moreInfo: { expected, received } },
+	);
+}
+
+export function checksumMismatch(): ApiError {
+	return new ApiError(
+		"checksum_mismatch",
+		"The SHA-256 of the bytes is not the registered checksum; the upload was refused and the version is free again: register it anew.",
+	);
+}
+
+export function bundleAlreadyReady(): ApiError {
+	return new ApiError("bundle_already_ready", "The bundle is complete and cannot be changed; upload another version.");
+}
+
+function uploadIsGone(): ApiError {
+	return new ApiError(
+		"upload_not_found",
+		"The upload was completed or given up by another request; ask for the bundle.",
+	);
+}

@@ -1,0 +1,63 @@
+/**
+ * Signed, expiring links: whoever holds one may do one thing to one object until it expires, without a key. The signature covers the
+ * method, the path and the expiry, and is made from the Worker's secret; the links hold nothing secret themselves.
+ */
+import { hmac } from "@noble/hashes/hmac.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import type { Config } from "../config";
+import { ApiError } from "../errors";
+
+/** Long enough for a slow phone to fetch and resume a large bundle. */
+const DOWNLOAD_LIFETIME_SECONDS = 24 * 60 * 60;
+/** Links are made for the end of such a period, so that the same object has the same link, and a cache one copy, for as long. */
+const DOWNLOAD_PERIOD_SECONDS = 60 * 60;
+export const UPLOAD_LIFETIME_SECONDS = 60 * 60;
+
+const DOWNLOAD_PATH = "/files/download/";
+const UPLOAD_PATH = "/files/upload/one/";
+
+interface Signer {
+	readonly config: Pick<Config, "secret">;
+}
+
+export function signedDownloadUrl(signer: Signer, origin: string, objectKey: string, nowMs: number): string {
+	const seconds = Math.floor(nowMs / 1000) + DOWNLOAD_LIFETIME_SECONDS;
+	const expires = Math.ceil(seconds / DOWNLOAD_PERIOD_SECONDS) * DOWNLOAD_PERIOD_SECONDS;
+	return signedUrl(signer, "GET", origin, DOWNLOAD_PATH + objectKey, expires);
+}
+
+export function signedUploadUrl(signer: Signer, origin: string, uploadId: string, nowMs: number): string {
+	return signedUrl(signer, "PUT", origin, UPLOAD_PATH + uploadId, Math.floor(nowMs / 1000) + UPLOAD_LIFETIME_SECONDS);
+}
+
+function signedUrl(signer: Signer, method: string, origin: string, path: string, expires: number): string {
+	return `${origin}${path}?expires=${expires}&signature=${signature(signer, method, path, expires)}`;
+}
+
+/**
+ * Seconds that the link is still good for.
+ * @throws {ApiError} `invalid_signature` or `link_expired`
+ */
+export function verifyLink(
+	signer: Signer,
+	method: "GET" | "PUT",
+	path: string,
+	link: { readonly expires: string; readonly signature: string },
+	nowMs: number,
+): number {
+	const expires = Number(link.expires);
+	const expected = utf8ToBytes(signature(signer, method, path, expires));
+	const given = utf8ToBytes(link.signature);
+	if (given.length !== expected.length || !crypto.subtle.timingSafeEqual(given, expected)) {
+		throw new ApiError("invalid_signature", "The link was altered; use it exactly as it was given.");
+	}
+	const secondsLeft = expires - Math.floor(nowMs / 1000);
+	if (secondsLeft <= 0) throw new ApiError("link_expired", "The link has expired; ask for a new one.");
+	return secondsLeft;
+}
+
+function signature(signer: Signer, method: string, path: string, expires: number): string {
+	const key = hmac(sha256, signer.config.secret, utf8ToBytes("capstan signed link"));
+	return bytesToHex(hmac(sha256, key, utf8ToBytes(`${method}\n${path}\n${expires}`)));
+}
