@@ -1,0 +1,45 @@
+/**
+ * Two projects: `worker` runs inside workerd with real D1, R2 and Queues; `node` starts the whole product and drives it from outside,
+ * with the stock clients among others.
+ */
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { defineConfig } from "vitest/config";
+
+const root = new URL("..", import.meta.url).pathname;
+
+export default defineConfig({
+	test: {
+		projects: [
+			{
+				plugins: [
+					cloudflareTest(async () => ({
+						wrangler: { configPath: `${root}wrangler.toml` },
+						miniflare: {
+							cf: false,
+							bindings: {
+								CAPSTAN_SECRET: "5e".repeat(32),
+								CAPSTAN_DIAGNOSTICS: "true",
+								TEST_MIGRATIONS: await readD1Migrations(`${root}src/db/migrations`),
+							},
+						},
+					})),
+				],
+				test: {
+					name: "worker",
+					root,
+					include: ["test/worker/**/*.test.ts"],
+					setupFiles: ["test/worker/support/migrate.ts"],
+				},
+			},
+			{
+				test: {
+					name: "node",
+					root,
+					include: ["test/node/**/*.test.ts"],
+					testTimeout: 120_000,
+					hookTimeout: 120_000,
+				},
+			},
+		],
+	},
+});

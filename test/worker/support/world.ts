@@ -1,0 +1,253 @@
+/**
+ * The world of a test: an organization of its own with an administrator's key, a clock that stands still, and faults on demand.
+ * Requests go through the whole application in this isolate; every answer is held to its declared schema and to two D1 round trips.
+ */
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { createApp } from "../../../src/app";
+import { mintKey } from "../../../src/authz/keys";
+import { parseConfig } from "../../../src/config";
+import { openDb, query } from "../../../src/db/client";
+import type { Deps, Env } from "../../../src/deps";
+import type { QueueMessage } from "../../../src/events/messages";
+
+export const testEnv = env as unknown as Env;
+/** 2026-11-21T08:00:00Z: the time of every test that does not say otherwise. */
+export const NOW_MS = Date.UTC(2026, 10, 21, 8);
+const ORIGIN = "https://updates.example.com";
+const MOST_TRIPS = 2;
+
+export interface Answer<Body = unknown> {
+	readonly status: number;
+	readonly body: Body;
+	readonly headers: Headers;
+	/** D1 round trips of the request; undefined for errors. */
+	readonly trips: number | undefined;
+}
+
+export interface RequestOptions {
+	readonly key?: string | undefined;
+	readonly query?: Record<string, string>;
+	readonly body?: unknown;
+	readonly rawBody?: BodyInit;
+	readonly headers?: Record<string, string>;
+}
+
+export interface World {
+	readonly deps: Deps & { readonly sent: QueueMessage[] };
+	readonly clock: { nowMs: number };
+	readonly orgId: string;
+	readonly userId: string;
+	/** org_super_admin with org.create. */
+	readonly adminKey: string;
+	readonly adminKeyId: string;
+	// biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
+	request<Body = any>(method: string, path: string, options?: RequestOptions): Promise<Answer<Body>>;
+}
+
+export interface WorldOptions {
+	readonly bindings?: Partial<Pick<Deps, "d1" | "bundles" | "events" | "fetch" | "assets">>;
+	readonly config?: Record<string, string>;
+}
+
+/** Mints an organization with an admin key. */
+export async function createWorld(options: WorldOptions = {}): Promise<World> {
+	const clock = { nowMs: NOW_MS };
+	const sent: QueueMessage[] = [];
+	const deps: World["deps"] = {
+		d1: testEnv.DB,
+		bundles: testEnv.BUNDLES,
+		assets: testEnv.ASSETS,
+		events: {
+			send: async (message: QueueMessage) => {
+				sent.push(message);
+			},
+		} as unknown as Deps["events"],
+		now: () => clock.nowMs,
+		newId: () => crypto.randomUUID(),
+		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+		fetch: async () => {
+			throw new Error("this test has no network");
+		},
+		log: () => undefined,
+		config: parseConfig({ ...testEnv, ...options.config }),
+		sent,
+		...options.bindings,
+	};
+	const app = createApp(deps);
+	const [orgId, userId, adminKeyId] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
+	const key = mintKey(deps.randomBytes);
+	const times = { created_at_ms: NOW_MS, updated_at_ms: NOW_MS };
+	await openDb(testEnv.DB, "first-primary").batch([
+		query
+			.insertInto("users")
+			.values({ id: userId, email: `${userId}@example.com`, created_at_ms: NOW_MS })
+			.compile(),
+		query
+			.insertInto("organizations")
+			.values({
+				id: orgId,
+				name: "Test",
+				logo: null,
+				website: null,
+				management_email: null,
+				created_by: userId,
+				...times,
+			})
+			.compile(),
+		query
+			.insertInto("api_keys")
+			.values({
+				id: adminKeyId,
+				org_id: orgId,
+				user_id: userId,
+				name: "admin",
+				key_hash: key.hash,
+				key_ciphertext: null,
+				key_hint: key.hint,
+				global_permissions: '["org.create"]',
+				expires_at_ms: null,
+				last_used_at_ms: null,
+				...times,
+			})
+			.compile(),
+		query
+			.insertInto("role_bindings")
+			.values({
+				id: crypto.randomUUID(),
+				api_key_id: adminKeyId,
+				user_id: null,
+				role_name: "org_super_admin",
+				scope_type: "org",
+				org_id: orgId,
+				app_id: null,
+				channel_id: null,
+				parent_binding_id: null,
+				expires_at_ms: null,
+				created_at_ms: NOW_MS,
+			})
+			.compile(),
+	]);
+
+	return {
+		deps,
+		clock,
+		orgId,
+		userId,
+		adminKey: key.text,
+		adminKeyId,
+		async request(method, path, { key, query: parameters, body, rawBody, headers } = {}) {
+			const url = path.startsWith("http") ? new URL(path) : new URL(path, ORIGIN);
+			for (const [name, value] of Object.entries(parameters ?? {})) url.searchParams.set(name, value);
+			const request = new Request(url, {
+				method,
+				headers: {
+					...(key === undefined ? {} : { authorization: key }),
+					...(body === undefined ? {} : { "content-type": "application/json" }),
+					...headers,
+				},
+				...(body === undefined ? {} : { body: JSON.stringify(body) }),
+				...(rawBody === undefined ? {} : { body: rawBody }),
+			});
+			const ctx = createExecutionContext();
+			const response = await app.fetch(request, testEnv, ctx);
+			const bytes = await response.arrayBuffer();
+			await waitOnExecutionContext(ctx);
+			const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+			const timing = /trips=(\d+)/.exec(response.headers.get("server-timing") ?? "")?.[1];
+			const trips = timing === undefined ? undefined : Number(timing);
+			if (trips !== undefined && trips > MOST_TRIPS) throw new Error(`${method} ${path} took ${trips} D1 round trips`);
+			return {
+				status: response.status,
+				body: (isJson && bytes.byteLength > 0 ? JSON.parse(new TextDecoder().decode(bytes)) : bytes) as never,
+				headers: response.headers,
+				trips,
+			};
+		},
+	};
+}
+
+export interface TestApp {
+	/** Public id. */
+	readonly appId: string;
+	readonly uuid: string;
+}
+
+let counter = 0;
+
+export async function createTestApp(world: World, name = "app"): Promise<TestApp> {
+	counter += 1;
+	const appId = `com.example.${name}${counter}.t${crypto.randomUUID().slice(0, 8)}`;
+	const { body, status } = await world.request("POST", "/app", {
+		key: world.adminKey,
+		body: { app_id: appId, name, owner_org: world.orgId },
+	});
+	if (status !== 201) throw new Error(`app not created: ${JSON.stringify(body)}`);
+	return { appId, uuid: body.id };
+}
+
+export interface TestKey {
+	readonly id: string;
+	readonly text: string;
+}
+
+/** A key with one binding: on the organization, or on the app when one is given. */
+export async function createTestKey(
+	world: World,
+	role: string,
+	app?: TestApp,
+	extra: Record<string, unknown> = {},
+): Promise<TestKey> {
+	const binding =
+		app === undefined
+			? { role_name: role, scope_type: "org", org_id: world.orgId }
+			: { role_name: role, scope_type: "app", org_id: world.orgId, app_id: app.uuid };
+	const { body, status } = await world.request("POST", "/apikey", {
+		key: world.adminKey,
+		body: { name: role, hashed: true, bindings: [binding], ...extra },
+	});
+	if (status !== 201) throw new Error(`key not created: ${JSON.stringify(body)}`);
+	return { id: body.id, text: body.key };
+}
+
+export async function sha256Hex(bytes: Uint8Array): Promise<string> {
+	const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+	return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Registers and uploads a small bundle; its id. */
+export async function uploadTestBundle(
+	world: World,
+	app: TestApp,
+	version: string,
+	key: string = world.adminKey,
+	content: Uint8Array = new TextEncoder().encode(`bundle ${version}`),
+): Promise<number> {
+	const registered = await world.request("POST", "/bundle", {
+		key,
+		body: { app_id: app.appId, version, checksum: await sha256Hex(content), size: content.length },
+	});
+	if (registered.status !== 201) throw new Error(`bundle not registered: ${JSON.stringify(registered.body)}`);
+	const uploaded = await world.request("PUT", registered.body.upload_url, {
+		rawBody: content,
+		headers: { "content-length": String(content.length) },
+	});
+	if (uploaded.status !== 200) throw new Error(`bundle not uploaded: ${JSON.stringify(uploaded.body)}`);
+	return registered.body.id;
+}
+
+/** Creates or changes a channel as the administrator; its id. */
+export async function setTestChannel(
+	world: World,
+	app: TestApp,
+	channel: string,
+	fields: Record<string, unknown> = {},
+	key: string = world.adminKey,
+): Promise<number> {
+	const { body, status } = await world.request("POST", "/channel", {
+		key,
+		body: { app_id: app.appId, channel, ...fields },
+	});
+	if (status > 201) throw new Error(`channel not set: ${JSON.stringify(body)}`);
+	return body.id;
+}
