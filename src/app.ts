@@ -9,9 +9,10 @@ import { endpoints } from "./api/endpoints";
 import { mount, type RequestVariables } from "./api/pipeline";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
 import type { Deps } from "./deps";
+import { deviceEndpoints } from "./device/endpoints";
 import { ApiError } from "./errors";
 
-export const allEndpoints = [...endpoints, ...compatEndpoints];
+export const allEndpoints = [...endpoints, ...deviceEndpoints, ...compatEndpoints];
 
 /** What a browser may send and read across origins. */
 const CORS_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];

@@ -18,7 +18,8 @@ export interface RawInput {
 export interface ScopeSource<Row> {
 	/** Undefined when the request does not say which target it means; it is then refused as invalid. */
 	readonly statement: (raw: RawInput) => CompiledQuery<Row> | undefined;
-	readonly target: (row: Row) => Target;
+	/** Null when the row says that the target is not there. */
+	readonly target: (row: Row) => Target | null;
 	/** The one answer for "does not exist" and for "the caller may not know of it". */
 	readonly hidden: () => ApiError;
 }
@@ -99,33 +100,49 @@ export interface ChannelScopeRow extends AppScopeRow {
 	readonly channel_id: number | null;
 }
 
-/** A channel, by its name (`{ name: path }`) or its id (`{ id: path }`); a channel that is not there leaves the app as the target. */
+/** A channel of an app, by its name (`{ name: path }`) or its id (`{ id: path }`). One that is not there is no target at all. */
 export function channelScope(
 	appPath: string,
 	channel: { name: string } | { id: string },
 ): ScopeSource<ChannelScopeRow> {
 	return {
-		statement: (raw) => {
-			const appId = textAt(raw, appPath);
-			const name = "name" in channel ? textAt(raw, channel.name) : undefined;
-			const id = "id" in channel ? integerAt(raw, channel.id) : undefined;
-			if (appId === undefined || (name === undefined && id === undefined)) return undefined;
-			return query
-				.selectFrom("apps")
-				.leftJoin("channels", (join) =>
-					name === undefined
-						? join.onRef("channels.app_id", "=", "apps.id").on("channels.id", "=", id ?? 0)
-						: join.onRef("channels.app_id", "=", "apps.id").on("channels.name", "=", name),
-				)
-				.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
-				.where("apps.app_id", "=", appId)
-				.compile();
-		},
-		target: (row) => ({
-			orgId: row.owner_org,
-			appId: row.id,
-			...(row.channel_id === null ? {} : { channelId: row.channel_id }),
-		}),
+		statement: (raw) => channelScopeStatement(raw, appPath, channel),
+		target: (row) => (row.channel_id === null ? null : channelTarget(row)),
 		hidden: channelNotFound,
 	};
+}
+
+/** For requests that may create the channel: where it is not there yet, the app is the target. */
+export function channelOrAppScope(appPath: string, channel: { name: string }): ScopeSource<ChannelScopeRow> {
+	return {
+		statement: (raw) => channelScopeStatement(raw, appPath, channel),
+		target: channelTarget,
+		hidden: appNotFound,
+	};
+}
+
+function channelTarget(row: ChannelScopeRow): Target {
+	const app = { orgId: row.owner_org, appId: row.id };
+	return row.channel_id === null ? app : { ...app, channelId: row.channel_id };
+}
+
+function channelScopeStatement(
+	raw: RawInput,
+	appPath: string,
+	channel: { name: string } | { id: string },
+): CompiledQuery<ChannelScopeRow> | undefined {
+	const appId = textAt(raw, appPath);
+	const name = "name" in channel ? textAt(raw, channel.name) : undefined;
+	const id = "id" in channel ? integerAt(raw, channel.id) : undefined;
+	if (appId === undefined || (name === undefined && id === undefined)) return undefined;
+	return query
+		.selectFrom("apps")
+		.leftJoin("channels", (join) =>
+			name === undefined
+				? join.onRef("channels.app_id", "=", "apps.id").on("channels.id", "=", id ?? 0)
+				: join.onRef("channels.app_id", "=", "apps.id").on("channels.name", "=", name),
+		)
+		.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
+		.where("apps.app_id", "=", appId)
+		.compile();
 }

@@ -5,7 +5,7 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { str as crc32 } from "crc-32";
+import crc32 from "crc-32";
 
 const PREFIX = "cap_";
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -47,7 +47,7 @@ export function hashKey(text: string): string {
 }
 
 function checksum(secret: string): string {
-	let rest = crc32(secret) >>> 0;
+	let rest = crc32.str(secret) >>> 0;
 	let digits = "";
 	for (let index = 0; index < CHECKSUM_LENGTH; index++) {
 		digits = ALPHABET[rest % 62] + digits;
@@ -65,7 +65,7 @@ export async function sealKey(
 	secret: Uint8Array,
 	randomBytes: (length: number) => Uint8Array,
 ): Promise<string> {
-	const nonce = randomBytes(SEAL_NONCE_BYTES);
+	const nonce = new Uint8Array(randomBytes(SEAL_NONCE_BYTES));
 	const sealed = await crypto.subtle.encrypt(
 		{ name: "AES-GCM", iv: nonce, additionalData: utf8ToBytes(keyId) },
 		await sealingKey(secret),

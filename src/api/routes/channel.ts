@@ -44,7 +44,7 @@ import {
 	text,
 	time,
 } from "../schemas";
-import { appScope, bundleNotFound, channelNotFound, channelScope } from "../scope";
+import { appScope, bundleNotFound, channelNotFound, channelOrAppScope, channelScope } from "../scope";
 
 const linkedBundle = v.nullable(v.strictObject({ id: v.number(), name: v.string() }));
 const disableAutoUpdate = v.picklist(["major", "minor", "patch", "version_number", "none"]);
@@ -413,7 +413,7 @@ export const setChannel = endpoint({
 	},
 	access: {
 		permissions: ["app.create_channel", "channel.update_settings", "channel.promote_bundle", "channel.read"],
-		scope: channelScope("body.app_id", { name: "body.channel" }),
+		scope: channelOrAppScope("body.app_id", { name: "body.channel" }),
 		neverHidden: true,
 		choose: ({ input, loaded }) =>
 			permissionsToChange(

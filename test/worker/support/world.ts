@@ -136,34 +136,39 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		userId,
 		adminKey: key.text,
 		adminKeyId,
-		async request(method, path, { key, query: parameters, body, rawBody, headers } = {}) {
-			const url = path.startsWith("http") ? new URL(path) : new URL(path, ORIGIN);
-			for (const [name, value] of Object.entries(parameters ?? {})) url.searchParams.set(name, value);
-			const request = new Request(url, {
-				method,
-				headers: {
-					...(key === undefined ? {} : { authorization: key }),
-					...(body === undefined ? {} : { "content-type": "application/json" }),
-					...headers,
-				},
-				...(body === undefined ? {} : { body: JSON.stringify(body) }),
-				...(rawBody === undefined ? {} : { body: rawBody }),
-			});
-			const ctx = createExecutionContext();
-			const response = await app.fetch(request, testEnv, ctx);
-			const bytes = await response.arrayBuffer();
-			await waitOnExecutionContext(ctx);
-			const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-			const timing = /trips=(\d+)/.exec(response.headers.get("server-timing") ?? "")?.[1];
-			const trips = timing === undefined ? undefined : Number(timing);
-			if (trips !== undefined && trips > MOST_TRIPS) throw new Error(`${method} ${path} took ${trips} D1 round trips`);
-			return {
-				status: response.status,
-				body: (isJson && bytes.byteLength > 0 ? JSON.parse(new TextDecoder().decode(bytes)) : bytes) as never,
-				headers: response.headers,
-				trips,
-			};
-		},
+		request: requestThrough(app),
+	};
+}
+
+/** Sends requests through one application; holds answers to their schema and to two round trips. */
+export function requestThrough(app: ReturnType<typeof createApp>): World["request"] {
+	return async (method, path, { key, query: parameters, body, rawBody, headers } = {}) => {
+		const url = path.startsWith("http") ? new URL(path) : new URL(path, ORIGIN);
+		for (const [name, value] of Object.entries(parameters ?? {})) url.searchParams.set(name, value);
+		const request = new Request(url, {
+			method,
+			headers: {
+				...(key === undefined ? {} : { authorization: key }),
+				...(body === undefined ? {} : { "content-type": "application/json" }),
+				...headers,
+			},
+			...(body === undefined ? {} : { body: JSON.stringify(body) }),
+			...(rawBody === undefined ? {} : { body: rawBody }),
+		});
+		const ctx = createExecutionContext();
+		const response = await app.fetch(request, testEnv, ctx);
+		const bytes = await response.arrayBuffer();
+		await waitOnExecutionContext(ctx);
+		const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+		const timing = /trips=(\d+)/.exec(response.headers.get("server-timing") ?? "")?.[1];
+		const trips = timing === undefined ? undefined : Number(timing);
+		if (trips !== undefined && trips > MOST_TRIPS) throw new Error(`${method} ${path} took ${trips} D1 round trips`);
+		return {
+			status: response.status,
+			body: (isJson && bytes.byteLength > 0 ? JSON.parse(new TextDecoder().decode(bytes)) : bytes) as never,
+			headers: response.headers,
+			trips,
+		};
 	};
 }
 

@@ -1,0 +1,96 @@
+/**
+ * What stands beside the Worker's source: the static assets (openapi.json and the page that shows it, with everything the page needs,
+ * so that it works offline) and the bundled Worker for local runs. `npm run build` makes the assets.
+ */
+import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+export const PROJECT_DIRECTORY = fileURLToPath(new URL("../..", import.meta.url));
+const ASSETS_DIRECTORY = join(PROJECT_DIRECTORY, "dist/assets");
+
+const DOCS_PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Capstan API</title>
+<link rel="stylesheet" href="/docs-assets/swagger-ui.css">
+</head>
+<body>
+<div id="api"><p>Loading the API description…</p></div>
+<script src="/docs-assets/swagger-ui-bundle.js"></script>
+<script src="/docs-assets/start.js"></script>
+</body>
+</html>
+`;
+
+const DOCS_SCRIPT = `SwaggerUIBundle({
+	url: "/openapi.json",
+	dom_id: "#api",
+	deepLinking: true,
+	docExpansion: "list",
+	defaultModelsExpandDepth: -1,
+	displayRequestDuration: true,
+	filter: true,
+	validatorUrl: null,
+});
+`;
+
+/** Nothing may be fetched from elsewhere; the page's library sets styles on elements, which is all that is let through. */
+const ASSET_HEADERS = `/docs
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  X-Content-Type-Options: nosniff
+  Referrer-Policy: no-referrer
+/openapi.json
+  X-Content-Type-Options: nosniff
+`;
+
+/** Writes dist/assets anew. */
+export async function buildAssets(): Promise<void> {
+	const swagger = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+	const docsAssets = join(ASSETS_DIRECTORY, "docs-assets");
+	await rm(ASSETS_DIRECTORY, { recursive: true, force: true });
+	await mkdir(docsAssets, { recursive: true });
+	await Promise.all([
+		cp(join(PROJECT_DIRECTORY, "src/docs/openapi.json"), join(ASSETS_DIRECTORY, "openapi.json")),
+		cp(join(swagger, "swagger-ui.css"), join(docsAssets, "swagger-ui.css")),
+		cp(join(swagger, "swagger-ui-bundle.js"), join(docsAssets, "swagger-ui-bundle.js")),
+		writeFile(join(docsAssets, "start.js"), DOCS_SCRIPT),
+		writeFile(join(ASSETS_DIRECTORY, "docs.html"), DOCS_PAGE),
+		writeFile(join(ASSETS_DIRECTORY, "_headers"), ASSET_HEADERS),
+	]);
+}
+
+export interface WorkerBuild {
+	readonly script: string;
+	readonly sizeBytes: number;
+}
+
+/** The Worker as one ES module, bundled with the conditions that wrangler bundles with. */
+export async function buildWorker(options: { readonly minify?: boolean } = {}): Promise<WorkerBuild> {
+	const result = await build({
+		entryPoints: [join(PROJECT_DIRECTORY, "src/worker.ts")],
+		bundle: true,
+		write: false,
+		format: "esm",
+		target: "es2024",
+		conditions: ["workerd", "worker", "browser"],
+		external: ["node:*", "cloudflare:*"],
+		minify: options.minify ?? false,
+		keepNames: true,
+		logLevel: "silent",
+		outfile: "worker.js",
+	});
+	const [file] = result.outputFiles;
+	if (file === undefined) throw new Error("esbuild made no output");
+	return { script: file.text, sizeBytes: file.contents.length };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+	await buildAssets();
+	const page = await readFile(join(ASSETS_DIRECTORY, "openapi.json"));
+	console.log(`dist/assets is ready (openapi.json: ${page.length} bytes)`);
+}

@@ -1,0 +1,194 @@
+/**
+ * The whole product on this machine: the Worker with D1, R2 and the Queue embedded, its bindings read from wrangler.toml so that a
+ * local run and a deployment cannot drift apart. `npm start`, the demo and the tests all start it here.
+ *
+ * The admin key is on the disk before the row that knows its hash exists: a crash between the two is finished by the next start.
+ */
+import { randomBytes, randomUUID } from "node:crypto";
+import { createServer } from "node:net";
+import type { D1Database } from "@cloudflare/workers-types";
+import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
+import { unstable_getMiniflareWorkerOptions } from "wrangler";
+import { hashKey, type MintedKey, mintKey } from "../authz/keys";
+import { bootstrapStatements, replaceFirstKeyStatements } from "../db/bootstrap";
+import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "./build";
+import { Failure } from "./failure";
+import { migrate, UnknownMigration } from "./migrate";
+import {
+	damaged,
+	isCode,
+	lockState,
+	prepareState,
+	readAdminKey,
+	readSecret,
+	type StatePaths,
+	statePaths,
+	writePrivately,
+} from "./state";
+
+const HOST = "127.0.0.1";
+/** A deployment's cron runs as often; here nothing else would start the sweep. */
+const SWEEP_INTERVAL_MS = 10 * 60 * 1000;
+
+export interface ServeOptions {
+	readonly stateDirectory: string;
+	/** 0: any free port. */
+	readonly port: number;
+	/** Makes the Worker check its own answers and count its round trips. */
+	readonly diagnostics?: boolean;
+	/** Answers the Worker's requests to the outside instead of the network; for tests. */
+	readonly outboundService?: (request: Request) => Response | Promise<Response>;
+	/** Replaces the admin key by a new one. */
+	readonly newAdminKey?: boolean;
+}
+
+export interface RunningCapstan {
+	readonly url: string;
+	/** Undefined when the key file was removed; the key itself still works. */
+	readonly adminKey: string | undefined;
+	readonly adminKeyPath: string;
+	readonly stateDirectory: string;
+	/** Whether this start made the first account, organization and key. */
+	readonly created: boolean;
+	readonly migrationsApplied: readonly string[];
+	readonly miniflare: Miniflare;
+	runScheduled(): Promise<void>;
+	stop(): Promise<void>;
+}
+
+/** Starts the product. Throws a Failure with the remedy for whatever the person can mend. */
+export async function serveCapstan(options: ServeOptions): Promise<RunningCapstan> {
+	const paths = statePaths(options.stateDirectory);
+	await prepareState(paths);
+	const unlock = await lockState(paths);
+	let miniflare: Miniflare | undefined;
+	try {
+		await refuseTakenPort(options.port);
+		const secret = await readSecret(paths);
+		const keptKey = await readAdminKey(paths);
+		await buildAssets();
+		const { script } = await buildWorker();
+		miniflare = new Miniflare(miniflareOptions(options, paths, secret, script));
+		const url = await miniflare.ready;
+		const db = (await miniflare.getD1Database("DB")) as unknown as D1Database;
+		const migrationsApplied = await openDatabase(db, paths);
+		const { created, adminKey } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
+		const running = miniflare;
+		const runScheduled = async () => {
+			const worker = await running.getWorker();
+			await worker.scheduled({ cron: "*/15 * * * *" });
+		};
+		const timer = setInterval(() => void runScheduled().catch(() => undefined), SWEEP_INTERVAL_MS);
+		timer.unref();
+		return {
+			url: url.origin,
+			adminKey,
+			adminKeyPath: paths.adminKey,
+			stateDirectory: paths.directory,
+			created,
+			migrationsApplied,
+			miniflare: running,
+			runScheduled,
+			async stop() {
+				clearInterval(timer);
+				await running.dispose();
+				unlock();
+			},
+		};
+	} catch (error) {
+		await miniflare?.dispose().catch(() => undefined);
+		unlock();
+		throw error;
+	}
+}
+
+function miniflareOptions(options: ServeOptions, paths: StatePaths, secret: string, script: string): MiniflareOptions {
+	const { workerOptions } = unstable_getMiniflareWorkerOptions(`${PROJECT_DIRECTORY}/wrangler.toml`);
+	const { modulesRules: _, ...bindings } = workerOptions;
+	return {
+		...bindings,
+		bindings: {
+			...bindings.bindings,
+			CAPSTAN_SECRET: secret,
+			...(options.diagnostics === true ? { CAPSTAN_DIAGNOSTICS: "true" } : {}),
+		},
+		name: "capstan",
+		modules: [{ type: "ESModule", path: "worker.js", contents: script }],
+		modulesRoot: "/",
+		host: HOST,
+		port: options.port,
+		cf: false,
+		d1Persist: paths.d1,
+		r2Persist: paths.r2,
+		log: new Log(LogLevel.ERROR),
+		// On Cloudflare a Worker cannot reach private networks; neither can it here.
+		outboundService: options.outboundService ?? {
+			network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } },
+		},
+	} as unknown as MiniflareOptions;
+}
+
+/** workerd's own complaint about a taken port is not readable. */
+async function refuseTakenPort(port: number): Promise<void> {
+	if (port === 0) return;
+	await new Promise<void>((resolve, reject) => {
+		const probe = createServer();
+		probe.once("error", (error) => {
+			const reason = isCode(error, "EACCES") ? "may not be used by this account" : "is in use";
+			reject(new Failure(`Port ${port} ${reason}; set PORT to another one, for example PORT=${port + 1} npm start.`));
+		});
+		probe.listen(port, HOST, () => probe.close(() => resolve()));
+	});
+}
+
+async function openDatabase(db: D1Database, paths: StatePaths): Promise<string[]> {
+	try {
+		const check = await db.prepare("PRAGMA quick_check").all<{ quick_check: string }>();
+		const verdict = check.results[0]?.quick_check ?? "no answer";
+		if (verdict !== "ok") throw damaged(paths, "the database fails its integrity check");
+		return await migrate(db);
+	} catch (error) {
+		if (error instanceof Failure) throw error;
+		if (error instanceof UnknownMigration) {
+			throw new Failure(
+				`The state directory ${paths.directory} was written by a newer Capstan (migration ${error.message}); start that version, or move the directory away.`,
+			);
+		}
+		throw damaged(paths, "the database cannot be read");
+	}
+}
+
+async function bootstrap(
+	db: D1Database,
+	paths: StatePaths,
+	keptKey: string | undefined,
+	replace: boolean,
+): Promise<{ created: boolean; adminKey: string | undefined }> {
+	const first = await db.prepare("SELECT id FROM organizations ORDER BY created_at_ms LIMIT 1").first<{ id: string }>();
+	const makeKey = () => mintKey((length) => randomBytes(length));
+	if (first === null) {
+		// A key file without an organization is a first run that was cut short: its key is the one that was meant.
+		const key: MintedKey = keptKey === undefined ? makeKey() : asMinted(keptKey);
+		await writePrivately(paths.adminKey, `${key.text}\n`);
+		await run(db, bootstrapStatements(key, randomUUID, Date.now()).statements);
+		return { created: true, adminKey: key.text };
+	}
+	if (replace) {
+		const key = makeKey();
+		await writePrivately(paths.adminKey, `${key.text}\n`);
+		await run(db, replaceFirstKeyStatements(key, randomUUID, Date.now()));
+		return { created: false, adminKey: key.text };
+	}
+	return { created: false, adminKey: keptKey };
+}
+
+function asMinted(text: string): MintedKey {
+	return { text, hash: hashKey(text), hint: `${text.slice(0, 8)}…` };
+}
+
+async function run(
+	db: D1Database,
+	statements: readonly { sql: string; parameters: readonly unknown[] }[],
+): Promise<void> {
+	await db.batch(statements.map((statement) => db.prepare(statement.sql).bind(...statement.parameters)));
+}

@@ -1,0 +1,443 @@
+/**
+ * The update decision: what a device that asks is told, and why. One pure function over what is known of the app and the device; the
+ * live route, its explanation and the tests all use it. It never throws, and every rule that was looked at leaves a step in the trace.
+ */
+import { isInRollout } from "./rollout";
+import { atLeastForMajor, compareVersions, readVersion } from "./version";
+
+export type Platform = "ios" | "android" | "electron";
+
+export interface Device {
+	readonly deviceId: string;
+	readonly platform: Platform;
+	/** The bundle it runs: a version, or `builtin`. */
+	readonly versionName: string;
+	/** Version of the store binary. */
+	readonly versionBuild: string;
+	readonly pluginVersion: string;
+	readonly isEmulator: boolean;
+	readonly isProd: boolean;
+	/** Empty when the device has none. */
+	readonly defaultChannel: string;
+	readonly keyId: string | undefined;
+}
+
+export interface Bundle {
+	readonly id: number;
+	readonly version: string;
+	readonly keyId: string | null;
+	readonly minUpdateVersion: string | null;
+	/** Whether there is anything to download: a stored file, an external one, or a manifest. */
+	readonly hasContent: boolean;
+}
+
+export interface Channel {
+	readonly id: number;
+	readonly name: string;
+	readonly public: boolean;
+	readonly platforms: Readonly<Record<Platform, boolean>>;
+	readonly allowDeviceSelfSet: boolean;
+	readonly allowEmulator: boolean;
+	readonly allowDevice: boolean;
+	readonly allowDev: boolean;
+	readonly allowProd: boolean;
+	readonly disableAutoUpdate: "major" | "minor" | "patch" | "version_number" | "none";
+	readonly disableAutoUpdateUnderNative: boolean;
+	/** Null: the bundle inside the store binary. */
+	readonly bundle: Bundle | null;
+	readonly rollout: Rollout | null;
+}
+
+export interface Rollout {
+	readonly id: string;
+	readonly bundle: Bundle;
+	readonly percentageBps: number;
+	readonly enabled: boolean;
+	readonly paused: boolean;
+}
+
+/** What is known of the app at the moment of the decision. Channels that cannot matter to the device may be left out. */
+export interface Snapshot {
+	readonly channels: readonly Channel[];
+	/** Whether the bundle that the device runs is still there. */
+	readonly currentBundleExists: boolean;
+}
+
+export type Kind = "up_to_date" | "blocked" | "failed";
+
+export interface TraceStep {
+	readonly rule: string;
+	readonly outcome: "passed" | "decided" | "skipped";
+	/** What was found, for a person to read. */
+	readonly finding: string;
+	/** What to change to get past this rule. */
+	readonly remedy?: string;
+}
+
+export interface Refusal {
+	readonly outcome: "none";
+	readonly error: string;
+	readonly message: string;
+	readonly kind: Kind;
+	/** Further fields of the answer. */
+	readonly extra: Readonly<Record<string, string | boolean>>;
+}
+
+export type Verdict =
+	| { readonly outcome: "update"; readonly bundle: Bundle; readonly channel: Channel }
+	| { readonly outcome: "builtin" }
+	| Refusal;
+
+export type Decision = Verdict & { readonly trace: readonly TraceStep[] };
+
+export const BUILTIN = "builtin";
+
+/** From these versions of the native plugin on, `{"version":"builtin"}` brings a device back to its store build. */
+const REVERTS_TO_BUILTIN = { 6: "6.2.0" };
+
+/** The decision for one device. */
+export function decideUpdate(snapshot: Snapshot, device: Device): Decision {
+	const trace: TraceStep[] = [];
+	const verdict = climb(snapshot, device, trace);
+	return { ...verdict, trace };
+}
+
+function climb(snapshot: Snapshot, device: Device, trace: TraceStep[]): Verdict {
+	const early = deviceRules(device, trace);
+	if (early !== undefined) return early;
+	const channel = resolveChannel(snapshot, device, trace);
+	if (channel === undefined) return goHomeOrStay(snapshot, device, trace);
+	const target = targetOf(channel, device, trace);
+	for (const { rule, check } of TARGET_RULES) {
+		const finding = check({ device, channel, target });
+		if (finding === undefined) trace.push({ rule, outcome: "passed", finding: "nothing against it" });
+		else {
+			const { verdict, why, remedy } = finding;
+			trace.push({ rule, outcome: "decided", finding: why, ...(remedy === undefined ? {} : { remedy }) });
+			return verdict;
+		}
+	}
+	if (target === null) {
+		trace.push({ rule: "store_build", outcome: "decided", finding: "the channel serves the store build" });
+		return { outcome: "builtin" };
+	}
+	trace.push({ rule: "serve", outcome: "decided", finding: `bundle ${target.version} of channel ${channel.name}` });
+	return { outcome: "update", bundle: target, channel };
+}
+
+/** Rules about the device alone. */
+function deviceRules(device: Device, trace: TraceStep[]): Verdict | undefined {
+	const refuse = (error: string, message: string, remedy: string): Verdict => {
+		trace.push({ rule: error, outcome: "decided", finding: message, remedy });
+		return refusal("failed", error, message);
+	};
+	if (device.versionBuild === "unknown") {
+		return refuse("unknown_version_build", "The version of the store binary is unknown.", "Set the app's version.");
+	}
+	if (readVersion(device.versionBuild) === null) {
+		return refuse("semver_error", "The version of the store binary holds no number.", "Use SemVer, such as 1.2.3.");
+	}
+	// Electron's updater always says 0.0.1, so its version tells nothing.
+	if (device.platform !== "electron" && readVersion(device.pluginVersion)?.major === 4) {
+		return refuse("unsupported_plugin_version", "Version 4 of the plugin is too old.", "Update the plugin.");
+	}
+	trace.push({ rule: "device", outcome: "passed", finding: `${device.platform}, store build ${device.versionBuild}` });
+	return undefined;
+}
+
+/** The named default channel where it may serve the device, else the public channel of its platform. */
+function resolveChannel(snapshot: Snapshot, device: Device, trace: TraceStep[]): Channel | undefined {
+	if (device.defaultChannel !== "") {
+		const named = snapshot.channels.find((channel) => channel.name === device.defaultChannel);
+		const obstacle = obstacleTo(named, device);
+		if (named !== undefined && obstacle === undefined) {
+			trace.push({ rule: "default_channel", outcome: "passed", finding: `channel ${named.name}` });
+			return named;
+		}
+		trace.push({
+			rule: "default_channel",
+			outcome: "skipped",
+			finding: `channel ${device.defaultChannel} ${obstacle?.finding ?? "does not exist"}; the public channel is next`,
+			...(obstacle === undefined ? {} : { remedy: obstacle.remedy }),
+		});
+	}
+	const open = snapshot.channels.find((channel) => channel.public && channel.platforms[device.platform]);
+	if (open === undefined) {
+		trace.push({
+			rule: "public_channel",
+			outcome: "skipped",
+			finding: `no public channel for ${device.platform}`,
+			remedy: "Make a channel public for this platform.",
+		});
+		return undefined;
+	}
+	trace.push({ rule: "public_channel", outcome: "passed", finding: `channel ${open.name}` });
+	return open;
+}
+
+function obstacleTo(channel: Channel | undefined, device: Device): { finding: string; remedy: string } | undefined {
+	if (channel === undefined)
+		return { finding: "does not exist", remedy: "Create it, or correct defaultChannel in the app." };
+	if (!channel.public && !channel.allowDeviceSelfSet) {
+		return { finding: "is private and devices may not choose it", remedy: "Set allow_device_self_set on it." };
+	}
+	if (!channel.platforms[device.platform]) {
+		return { finding: `is off for ${device.platform}`, remedy: `Set ${device.platform} to true on it.` };
+	}
+	return undefined;
+}
+
+/** No channel serves the device: it stays where it is, unless what it runs was deleted, as a preview is; then it goes home. */
+function goHomeOrStay(snapshot: Snapshot, device: Device, trace: TraceStep[]): Verdict {
+	if (!runsStoreBuild(device) && !snapshot.currentBundleExists) {
+		trace.push({ rule: "go_home", outcome: "decided", finding: `bundle ${device.versionName} was deleted` });
+		return backToStoreBuild(device) ?? { outcome: "builtin" };
+	}
+	trace.push({ rule: "no_channel", outcome: "decided", finding: "no channel serves this device" });
+	return refusal(
+		"failed",
+		"no_channel",
+		"No public channel serves this device, and it has no default channel that may.",
+	);
+}
+
+/** The channel's bundle for this device: its stable one, or the one that is being rolled out. */
+function targetOf(channel: Channel, device: Device, trace: TraceStep[]): Bundle | null {
+	const { rollout } = channel;
+	if (rollout === null || !rollout.enabled) return channel.bundle;
+	const note = (finding: string) => trace.push({ rule: "rollout", outcome: "passed", finding });
+	if (device.versionName === rollout.bundle.version) {
+		note("the device already runs the bundle that is rolled out and stays on it");
+		return rollout.bundle;
+	}
+	if (rollout.paused) {
+		note("the rollout is paused");
+		return channel.bundle;
+	}
+	const share = `${rollout.percentageBps / 100} %`;
+	if (isInRollout(rollout.id, device.deviceId, rollout.percentageBps)) {
+		note(`the device is among the ${share} that get ${rollout.bundle.version}`);
+		return rollout.bundle;
+	}
+	note(`the device is not among the ${share} that get ${rollout.bundle.version}`);
+	return channel.bundle;
+}
+
+interface Candidate {
+	readonly device: Device;
+	readonly channel: Channel;
+	/** Null: the store build. */
+	readonly target: Bundle | null;
+}
+
+interface Finding {
+	readonly verdict: Verdict;
+	readonly why: string;
+	readonly remedy?: string;
+}
+
+interface Rule {
+	readonly rule: string;
+	readonly check: (candidate: Candidate) => Finding | undefined;
+}
+
+/** The ladder, in its order: the first rule that finds something decides. Gates compare the store binary, not the bundle in use. */
+const TARGET_RULES: readonly Rule[] = [
+	{
+		rule: "bundle_has_content",
+		check: ({ target }) =>
+			target !== null && !target.hasContent
+				? refused("failed", "no_bundle", `Bundle ${target.version} has no file.`, {}, "Upload it again.")
+				: undefined,
+	},
+	{
+		rule: "encryption_key",
+		check: ({ target, device }) => {
+			const [bundleKeyId, deviceKeyId] = [target?.keyId ?? "", device.keyId ?? ""];
+			if (bundleKeyId === "" || deviceKeyId === "" || bundleKeyId === deviceKeyId) return undefined;
+			return refused(
+				"blocked",
+				"key_id_mismatch",
+				"The bundle was encrypted with another key than the device has.",
+				{ deviceKeyId, bundleKeyId },
+				"Encrypt with the key that the store binary holds.",
+			);
+		},
+	},
+	{
+		rule: "already_there",
+		check: ({ target, device }) => {
+			if (target === null && runsStoreBuild(device)) {
+				return refused("up_to_date", "already_on_builtin", "The device runs the store build already.", {});
+			}
+			const current = runsStoreBuild(device) ? device.versionBuild : device.versionName;
+			return target !== null && current === target.version
+				? refused("up_to_date", "no_new_version_available", "No new version available.", {})
+				: undefined;
+		},
+	},
+	{
+		rule: "disable_auto_update_to_major",
+		check: ({ target, device, channel }) =>
+			gate(channel.disableAutoUpdate === "major", target, device, (to, from) => to.major > from.major, "major"),
+	},
+	{
+		rule: "disable_auto_update_to_minor",
+		check: ({ target, device, channel }) =>
+			gate(
+				channel.disableAutoUpdate === "minor",
+				target,
+				device,
+				(to, from) => to.major !== from.major || to.minor !== from.minor,
+				"minor",
+			),
+	},
+	{
+		rule: "disable_auto_update_to_patch",
+		check: ({ target, device, channel }) =>
+			gate(
+				channel.disableAutoUpdate === "patch",
+				target,
+				device,
+				(to, from) => to.major !== from.major || to.minor !== from.minor || to.patch !== from.patch,
+				"patch",
+			),
+	},
+	{
+		rule: "disable_auto_update_to_metadata",
+		check: ({ target, device, channel }) => {
+			if (channel.disableAutoUpdate !== "version_number" || target === null) return undefined;
+			const facts = { version: target.version, old: device.versionBuild };
+			if (target.minUpdateVersion === null) {
+				return refused(
+					"blocked",
+					"misconfigured_channel",
+					"The channel updates by minimum version, and the bundle has none.",
+					facts,
+					"Give the bundle a min_update_version.",
+				);
+			}
+			return compare(target.minUpdateVersion, device.versionBuild) > 0
+				? refused(
+						"blocked",
+						"disable_auto_update_to_metadata",
+						`The bundle needs store build ${target.minUpdateVersion}.`,
+						{ ...facts, major: true },
+						"Ship that store build, or lower min_update_version.",
+					)
+				: undefined;
+		},
+	},
+	{
+		rule: "disable_auto_update_under_native",
+		check: ({ target, device, channel }) =>
+			channel.disableAutoUpdateUnderNative && target !== null && compare(target.version, device.versionBuild) < 0
+				? refused(
+						"blocked",
+						"disable_auto_update_under_native",
+						"The bundle is older than the store build.",
+						{ version: target.version, old: device.versionName },
+						"Promote a newer bundle, or allow going under the native version.",
+					)
+				: undefined,
+	},
+	{
+		rule: "disable_prod_build",
+		check: (given) => kindOfBuild(given, given.device.isProd, "allowProd", "disable_prod_build"),
+	},
+	{
+		rule: "disable_dev_build",
+		check: (given) => kindOfBuild(given, !given.device.isProd, "allowDev", "disable_dev_build"),
+	},
+	{
+		rule: "disable_device",
+		check: (given) => kindOfBuild(given, !given.device.isEmulator, "allowDevice", "disable_device"),
+	},
+	{
+		rule: "disable_emulator",
+		check: (given) => kindOfBuild(given, given.device.isEmulator, "allowEmulator", "disable_emulator"),
+	},
+	{
+		rule: "revert_to_builtin",
+		check: ({ target, device }) => {
+			const verdict = target === null ? backToStoreBuild(device) : undefined;
+			return verdict === undefined
+				? undefined
+				: {
+						verdict,
+						why: "the plugin cannot go back to the store build",
+						remedy: "Update the plugin to 6.2.0 or newer.",
+					};
+		},
+	},
+];
+
+/** A refusal where the plugin is too old to go back; undefined where it can. */
+function backToStoreBuild(device: Device): Refusal | undefined {
+	if (device.platform === "electron" || atLeastForMajor(device.pluginVersion, REVERTS_TO_BUILTIN)) return undefined;
+	return refusal(
+		"failed",
+		"revert_to_builtin_plugin_version_too_old",
+		"The plugin is too old to go back to the store build.",
+	);
+}
+
+export function runsStoreBuild(device: Pick<Device, "versionName" | "versionBuild">): boolean {
+	return device.versionName === "" || device.versionName === BUILTIN || device.versionName === device.versionBuild;
+}
+
+type Numbers = { readonly major: number; readonly minor: number; readonly patch: number };
+
+function gate(
+	applies: boolean,
+	target: Bundle | null,
+	device: Device,
+	exceeds: (to: Numbers, from: Numbers) => boolean,
+	level: "major" | "minor" | "patch",
+): Finding | undefined {
+	if (!applies || target === null) return undefined;
+	const [to, from] = [readVersion(target.version), readVersion(device.versionBuild)];
+	if (to === null || from === null || !exceeds(to, from)) return undefined;
+	return refused(
+		"blocked",
+		`disable_auto_update_to_${level}`,
+		`The channel does not update across a ${level} version of the store build.`,
+		{ major: true, version: target.version, old: device.versionBuild },
+		"Ship a store build of that version, or change disableAutoUpdate on the channel.",
+	);
+}
+
+function kindOfBuild(
+	{ channel, target, device }: Candidate,
+	concerned: boolean,
+	setting: "allowProd" | "allowDev" | "allowDevice" | "allowEmulator",
+	error: string,
+): Finding | undefined {
+	if (!concerned || channel[setting]) return undefined;
+	const messages: Readonly<Record<string, string>> = {
+		allowProd: "The channel is off for production builds.",
+		allowDev: "The channel is off for development builds.",
+		allowDevice: "The channel is off for physical devices.",
+		allowEmulator: "The channel is off for emulators.",
+	};
+	return refused(
+		"blocked",
+		error,
+		messages[setting] ?? error,
+		{ version: target?.version ?? BUILTIN, old: device.versionName },
+		"Change the channel's allow_ settings.",
+	);
+}
+
+function compare(one: string, other: string): number {
+	const [left, right] = [readVersion(one), readVersion(other)];
+	return left === null || right === null ? 0 : compareVersions(left, right);
+}
+
+function refusal(kind: Kind, error: string, message: string, extra: Refusal["extra"] = {}): Refusal {
+	return { outcome: "none", error, message, kind, extra };
+}
+
+function refused(kind: Kind, error: string, message: string, extra: Refusal["extra"], remedy?: string): Finding {
+	return { verdict: refusal(kind, error, message, extra), why: message, ...(remedy === undefined ? {} : { remedy }) };
+}

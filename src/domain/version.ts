@@ -1,0 +1,26 @@
+/**
+ * SemVer as devices and gates mean it. Native version numbers come as "1", "1.2" or worse and are coerced; bundle versions are SemVer
+ * already. Nothing here throws.
+ */
+
+import type SemVer from "semver/classes/semver";
+import coerce from "semver/functions/coerce";
+import compare from "semver/functions/compare";
+import parse from "semver/functions/parse";
+
+/** The version, coerced where it is not SemVer ("1.2" is 1.2.0); null when it holds no number at all. */
+export function readVersion(text: string): SemVer | null {
+	return parse(text) ?? coerce(text);
+}
+
+/** Whether `text` is at least the version given for its major; majors beyond the table understand everything, those below nothing. */
+export function atLeastForMajor(text: string, minimums: Readonly<Record<number, string>>): boolean {
+	const version = readVersion(text);
+	if (version === null) return false;
+	const minimum = minimums[version.major];
+	if (minimum !== undefined) return compare(version, minimum) >= 0;
+	const majors = Object.keys(minimums).map(Number);
+	return version.major > Math.max(...majors);
+}
+
+export { compare as compareVersions };
