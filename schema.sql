@@ -141,18 +141,21 @@ CREATE TABLE bundles (
 -- The name of a deleted bundle is free again.
 CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
+CREATE INDEX bundles_marked ON bundles (delete_marked_at_ms) WHERE delete_marked_at_ms IS NOT NULL;
 
 -- One file in the delta store of an app. `path` is the address the stock CLI chooses (it contains a hash of the content);
--- `object_key` is ours and never used twice, so removing an old object can never remove a new one.
+-- `object_key` is ours and never used twice, so removing an old object can never remove a new one. Only files of no bytes share
+-- one object, which stays as long as the app does.
 CREATE TABLE delta_objects (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   path TEXT NOT NULL,
-  object_key TEXT NOT NULL UNIQUE,
+  object_key TEXT NOT NULL,
   size_bytes INTEGER NOT NULL,
   -- When an uploader last asked for it or stored it; unreferenced files are kept for a day after that.
   last_claimed_at_ms INTEGER NOT NULL,
   PRIMARY KEY (app_id, path)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX delta_objects_by_claim ON delta_objects (last_claimed_at_ms);
 
 -- The manifest of a bundle: which file of the delta store each file is.
 CREATE TABLE bundle_files (
@@ -175,7 +178,7 @@ CREATE TABLE uploads (
   bundle_id INTEGER REFERENCES bundles (id) ON DELETE CASCADE,
   delta_path TEXT,
   object_prefix TEXT NOT NULL UNIQUE,
-  -- NULL until a client that deferred it tells.
+  -- Of a resumable upload. NULL: the bytes come in one request to a signed link.
   length_bytes INTEGER,
   created_by TEXT NOT NULL,
   created_by_key TEXT,
@@ -187,12 +190,16 @@ CREATE TABLE uploads (
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
 CREATE INDEX uploads_by_expiry ON uploads (expires_at_ms);
 
--- Objects that nothing refers to any more. The row is written in the batch that drops the last reference, and goes when R2
--- has removed everything under the prefix.
+-- Objects that nothing refers to any more. The row is written in the batch that drops the last reference. Everything under the
+-- prefix is removed at once, and again a day later, when the row goes: a request that was still sending bytes when the
+-- reference went may have stored them after the first removal.
 CREATE TABLE garbage_objects (
   object_prefix TEXT PRIMARY KEY,
-  created_at_ms INTEGER NOT NULL
+  created_at_ms INTEGER NOT NULL,
+  -- Equal to created_at_ms until the first removal.
+  due_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX garbage_objects_by_due ON garbage_objects (due_at_ms);
 
 -- A role given to exactly one principal at one scope. The columns of narrower scopes are NULL for wider ones.
 CREATE TABLE role_bindings (

@@ -41,6 +41,7 @@ export const ERROR_STATUS = {
 	upload_offset_conflict: 409,
 	upload_in_progress: 409,
 	length_required: 411,
+	precondition_failed: 412,
 	unsupported_tus_version: 412,
 	payload_too_large: 413,
 	unsupported_media_type: 415,

@@ -5,8 +5,21 @@
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
-import { type BundleRow, dropPendingBundle, insertBundle, type NewBundle } from "../db/bundles";
-import { deleteOpenUploadsOfBundle, insertUploadForBundle, uploadsOfBundleToGarbage } from "../db/uploads";
+import {
+	type BundleRow,
+	bundleIsPending,
+	dropPendingBundle,
+	insertBundle,
+	type NewBundle,
+	updateBundle,
+} from "../db/bundles";
+import { guard } from "../db/client";
+import {
+	deleteOpenUploadsOfBundle,
+	insertUpload,
+	insertUploadForNewBundle,
+	uploadsOfBundleToGarbage,
+} from "../db/uploads";
 import { ApiError } from "../errors";
 import { uploadPrefix } from "../storage/objects";
 
@@ -77,19 +90,17 @@ export function registrationStatements(
 	];
 }
 
-/** The statement that opens an upload for the pending bundle of this version. */
+/** After `registrationStatements`: the statement that opens the upload by link. */
 export function openUploadStatement(
 	appId: AppId,
 	version: string,
 	uploadId: string,
-	lengthBytes: number | null,
 	uploader: Uploader,
 	nowMs: number,
 ): CompiledQuery {
-	return insertUploadForBundle(appId, version, {
+	return insertUploadForNewBundle(appId, version, {
 		id: uploadId,
 		object_prefix: uploadPrefix(appId, uploadId),
-		length_bytes: lengthBytes,
 		created_by: uploader.userId,
 		created_by_key: uploader.keyId,
 		expires_at_ms: nowMs + PENDING_LIFETIME_MS,
@@ -97,7 +108,36 @@ export function openUploadStatement(
 	});
 }
 
-/** Takes back the earlier uploads of a pending bundle, before another one opens. */
-export function abandonUploads(appId: AppId, bundleId: number, nowMs: number): CompiledQuery[] {
-	return [uploadsOfBundleToGarbage(appId, bundleId, nowMs), deleteOpenUploadsOfBundle(appId, bundleId)];
+/**
+ * The statements that open an upload for a pending bundle: earlier uploads are given up, the registration lives on. `lengthBytes` is
+ * null for an upload by link.
+ */
+export function replaceUploadStatements(
+	appId: AppId,
+	bundleId: number,
+	uploadId: string,
+	lengthBytes: number | null,
+	uploader: Uploader,
+	nowMs: number,
+): CompiledQuery[] {
+	const expiresAtMs = nowMs + PENDING_LIFETIME_MS;
+	return [
+		guard("bundle_pending", bundleIsPending(appId, bundleId)),
+		uploadsOfBundleToGarbage(appId, bundleId, nowMs),
+		deleteOpenUploadsOfBundle(appId, bundleId),
+		updateBundle(appId, bundleId, { expires_at_ms: expiresAtMs, updated_at_ms: nowMs }),
+		insertUpload({
+			id: uploadId,
+			app_id: appId,
+			bundle_id: bundleId,
+			delta_path: null,
+			object_prefix: uploadPrefix(appId, uploadId),
+			length_bytes: lengthBytes,
+			created_by: uploader.userId,
+			created_by_key: uploader.keyId,
+			completed_at_ms: null,
+			expires_at_ms: expiresAtMs,
+			created_at_ms: nowMs,
+		}),
+	];
 }

@@ -9,7 +9,7 @@ import type { OwnWorkOnly, Scope } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import type { Actor } from "../db/audit";
-import type { Database, StatementResult } from "../db/client";
+import type { Consistency, Database, StatementResult } from "../db/client";
 import type { Deps } from "../deps";
 import type { ErrorCode } from "../errors";
 import type { ScopeSource } from "./scope";
@@ -132,6 +132,8 @@ export interface EndpointDefinition<
 	 * dropped unless the decision allows the request.
 	 */
 	readonly load?: (input: Input<Path, Query, Body>, nowMs: number) => Load;
+	/** Which copy of the database is read. The primary unless the endpoint is public; a public one that writes says so. */
+	readonly consistency?: Consistency;
 	readonly handle: (
 		context: Context<Path, Query, Body, Row, Load>,
 	) => Promise<Answer extends v.GenericSchema ? v.InferInput<Answer> | Reply<v.InferInput<Answer>> : Response>;
@@ -154,6 +156,7 @@ export interface AnyEndpoint {
 	readonly errors: readonly ErrorCode[];
 	readonly example: EndpointExample;
 	readonly load?: unknown;
+	readonly consistency?: Consistency;
 	readonly handle: (context: never) => Promise<unknown>;
 }
 

@@ -9,6 +9,7 @@ import { ApiError } from "../errors";
 import { sha256OfStream } from "../storage/objects";
 
 const MOST_REDIRECTS = 5;
+/** For all of it: redirects, headers and body. */
 const TIME_LIMIT_MS = 30_000;
 
 export interface VerifiedExternal {
@@ -52,11 +53,12 @@ export async function verifyExternalBundle(
 
 async function fetchFollowing(deps: Pick<Deps, "fetch">, first: string): Promise<Response> {
 	let url = first;
+	const signal = AbortSignal.timeout(TIME_LIMIT_MS);
 	for (let hop = 0; hop <= MOST_REDIRECTS; hop++) {
 		refusePrivate(url);
 		let response: Response;
 		try {
-			response = await deps.fetch(url, { redirect: "manual", signal: AbortSignal.timeout(TIME_LIMIT_MS) });
+			response = await deps.fetch(url, { redirect: "manual", signal });
 		} catch (error) {
 			throw rejected("the server cannot be reached", error);
 		}

@@ -60,7 +60,6 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], deps: 
 
 /** The parts of an endpoint with their generic types worn off; only this file looks at endpoints this way. */
 type Untyped = AnyEndpoint & {
-	readonly consistency?: "first-primary" | "first-unconstrained";
 	readonly load?: (input: unknown, nowMs: number) => readonly CompiledQuery[];
 	readonly handle: (context: unknown) => Promise<unknown>;
 };
@@ -73,7 +72,7 @@ async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Pro
 	const { raw, issues: readIssues } = await readInput(endpoint, c);
 	const { input, issues } = validate(endpoint, raw, readIssues);
 
-	const db = openDb(deps.d1, "public" in access ? "first-unconstrained" : "first-primary");
+	const db = openDb(deps.d1, endpoint.consistency ?? ("public" in access ? "first-unconstrained" : "first-primary"));
 	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
 	const scopeStatement = source?.statement(raw);
 	const ownStatements = input === undefined ? [] : (untyped.load?.(input, nowMs) ?? []);

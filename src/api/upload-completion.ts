@@ -3,15 +3,17 @@
  * repeat, and whoever comes by again (a retried request, POST /bundle/complete, a TUS HEAD) finishes what a crash interrupted.
  * A bundle that fails its checks is dropped whole: nothing stays half registered and its name is free.
  */
+import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
 import { type Actor, auditStatement } from "../db/audit";
 import { bundleIsPending, dropPendingBundle, updateBundle } from "../db/bundles";
-import { batchOrFail, type Database, guard } from "../db/client";
+import { batchOrFail, type Database, GuardFailed, guard } from "../db/client";
 import {
 	completeUpload,
 	redundantDeltaObjectToGarbage,
 	toGarbage,
 	type UploadWithBundle,
+	uploadExists,
 	uploadIsOpen,
 	uploadsOfBundleToGarbage,
 	upsertDeltaObject,
@@ -46,11 +48,14 @@ export interface Received {
 	readonly objectKey: string | undefined;
 	/** True when the bytes are still in several segments. */
 	readonly inSegments: boolean;
+	/** Of the object, where it was hashed as it came in. */
+	readonly sha256?: string;
 }
 
 export async function receivedSoFar(deps: Pick<Deps, "bundles">, upload: UploadWithBundle): Promise<Received> {
 	const whole = await headObject(deps.bundles, wholeObjectKey(upload.object_prefix));
 	if (whole !== null) return { receivedBytes: whole.size, objectKey: whole.key, inSegments: false };
+	if (upload.length_bytes === null) return { receivedBytes: 0, objectKey: undefined, inSegments: false };
 	const segments = await listSegments(deps.bundles, upload.object_prefix);
 	const receivedBytes = segments.reduce((sum, segment) => sum + segment.sizeBytes, 0);
 	const [first] = segments;
@@ -78,6 +83,7 @@ export async function finishUpload(
 	received: Received,
 ): Promise<Finished> {
 	const { deps } = context;
+	if (received.objectKey === undefined && !received.inSegments) throw uploadIsGone();
 	if (upload.bundle_size_bytes !== null && upload.bundle_size_bytes !== received.receivedBytes) {
 		throw await refuse(context, upload, sizeMismatch(upload.bundle_size_bytes, received.receivedBytes));
 	}
@@ -86,9 +92,8 @@ export async function finishUpload(
 		await storeFile(context, upload, objectKey, received.receivedBytes);
 		return { checksum: null, size_bytes: received.receivedBytes };
 	}
-	const sha256 = await sha256OfObject(deps.bundles, objectKey);
-	if (sha256 === null)
-		throw new ApiError("upload_not_found", "The upload's bytes are gone; register the bundle again.");
+	const sha256 = received.sha256 ?? (await sha256OfObject(deps.bundles, objectKey));
+	if (sha256 === null) throw uploadIsGone();
 	const expected = expectedSha256(upload);
 	if (expected !== undefined && expected !== sha256) throw await refuse(context, upload, checksumMismatch());
 	await makeReady(context, upload, upload.bundle_id, { objectKey, sha256, sizeBytes: received.receivedBytes });
@@ -108,8 +113,10 @@ async function assemble(context: CompletionContext, upload: UploadWithBundle): P
 	const { deps } = context;
 	const key = wholeObjectKey(upload.object_prefix);
 	const segments = await listSegments(deps.bundles, upload.object_prefix);
+	// Another request that joined them may have had the segments removed by now.
+	if (segments.reduce((sum, segment) => sum + segment.sizeBytes, 0) !== upload.length_bytes) throw uploadIsGone();
 	const sha256 = upload.bundle_id === null ? undefined : expectedSha256(upload);
-	const outcome = await putOnce(deps.bundles, key, joinSegments(deps.bundles, segments), {
+	const { outcome } = await putOnce(deps.bundles, key, joinSegments(deps.bundles, segments), {
 		contentType: upload.bundle_id === null ? FILE_CONTENT_TYPE : BUNDLE_CONTENT_TYPE,
 		...(sha256 === undefined ? {} : { sha256 }),
 	});
@@ -124,10 +131,11 @@ async function makeReady(
 	stored: { readonly objectKey: string; readonly sha256: string; readonly sizeBytes: number },
 ): Promise<void> {
 	const appId = upload.app_id as AppId;
-	const fromSegments = stored.objectKey === wholeObjectKey(upload.object_prefix);
-	await batchOrFail(
+	const joined = wasJoined(upload, stored.objectKey);
+	await onceOnly(
 		db,
 		[
+			guard("upload_exists", uploadExists(appId, upload.id)),
 			guard("upload_open", uploadIsOpen(appId, upload.id)),
 			guard("bundle_pending", bundleIsPending(appId, bundleId)),
 			updateBundle(appId, bundleId, {
@@ -140,7 +148,7 @@ async function makeReady(
 				updated_at_ms: nowMs,
 			}),
 			completeUpload(appId, upload.id, nowMs),
-			...(fromSegments ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
+			...(joined ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
 			auditStatement(actor, nowMs, {
 				orgId: upload.owner_org,
 				action: "bundle.upload",
@@ -153,9 +161,27 @@ async function makeReady(
 				},
 			}),
 		],
-		{ upload_open: uploadIsGone, bundle_pending: bundleAlreadyReady },
+		{ upload_exists: uploadIsGone, bundle_pending: bundleAlreadyReady },
 	);
-	if (fromSegments) waitUntil(collectGarbageSoon(deps));
+	if (joined) waitUntil(collectGarbageSoon(deps));
+}
+
+/** Whether the object was joined from segments, which are garbage then. */
+function wasJoined(upload: UploadWithBundle, objectKey: string): boolean {
+	return upload.length_bytes !== null && objectKey === wholeObjectKey(upload.object_prefix);
+}
+
+/** Runs a completing batch. One that another request completed with these same bytes is as good as ours. */
+async function onceOnly(
+	db: Database,
+	statements: readonly CompiledQuery[],
+	failures: Record<string, () => Error>,
+): Promise<void> {
+	try {
+		await batchOrFail(db, statements, failures);
+	} catch (error) {
+		if (!(error instanceof GuardFailed && error.guard === "upload_open")) throw error;
+	}
 }
 
 async function storeFile(
@@ -166,30 +192,45 @@ async function storeFile(
 ): Promise<void> {
 	const appId = upload.app_id as AppId;
 	const path = upload.delta_path ?? "";
-	const fromSegments = objectKey === wholeObjectKey(upload.object_prefix);
-	await batchOrFail(
+	const joined = wasJoined(upload, objectKey);
+	await onceOnly(
 		db,
 		[
+			guard("upload_exists", uploadExists(appId, upload.id)),
 			guard("upload_open", uploadIsOpen(appId, upload.id)),
 			upsertDeltaObject(appId, { path, objectKey, sizeBytes }, nowMs),
 			redundantDeltaObjectToGarbage(appId, path, objectKey, upload.object_prefix, nowMs),
 			completeUpload(appId, upload.id, nowMs),
-			...(fromSegments ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
+			...(joined ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
 		],
-		{ upload_open: uploadIsGone },
+		{ upload_exists: uploadIsGone },
 	);
-	if (fromSegments) waitUntil(collectGarbageSoon(deps));
+	if (joined) waitUntil(collectGarbageSoon(deps));
 }
 
-/** Drops the registration and everything it stored, and gives back the error to throw. */
+/** Drops the registration that the upload is for, with everything it stored, and gives back the error to throw. */
 export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {
-	const { deps, db, nowMs, waitUntil } = context;
 	if (upload.bundle_id === null) return error;
 	const appId = upload.app_id as AppId;
-	await db.batch([
-		uploadsOfBundleToGarbage(appId, upload.bundle_id, nowMs),
-		dropPendingBundle(appId, upload.bundle_id),
+	// An upload that was given up for another one has no say in the registration any more.
+	return refuseRegistration(context, appId, upload.bundle_id, error, [
+		guard("upload_open", uploadIsOpen(appId, upload.id)),
 	]);
+}
+
+/** The same where the upload was refused before it began. */
+export async function refuseRegistration(
+	{ deps, db, nowMs, waitUntil }: Pick<CompletionContext, "deps" | "db" | "nowMs" | "waitUntil">,
+	appId: AppId,
+	bundleId: number,
+	error: ApiError,
+	guards: readonly CompiledQuery[] = [],
+): Promise<ApiError> {
+	await batchOrFail(
+		db,
+		[...guards, uploadsOfBundleToGarbage(appId, bundleId, nowMs), dropPendingBundle(appId, bundleId)],
+		{ upload_open: uploadIsGone },
+	);
 	waitUntil(collectGarbageSoon(deps));
 	return error;
 }

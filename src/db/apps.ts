@@ -82,3 +82,12 @@ export function appUuidsInOrg(orgId: string, appIds: readonly string[]): Compile
 		.where("id", "in", jsonList(JSON.stringify(appIds)))
 		.compile();
 }
+
+export function appCounts(orgIds: readonly OrgId[]): CompiledQuery<{ owner_org: string; apps: number }> {
+	return query
+		.selectFrom("apps")
+		.select((eb) => ["owner_org", eb.fn.countAll<number>().as("apps")])
+		.where("owner_org", "in", jsonList(JSON.stringify(orgIds)))
+		.groupBy("owner_org")
+		.compile();
+}

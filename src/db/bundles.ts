@@ -62,6 +62,11 @@ export function bundleById(publicAppId: string, id: number): CompiledQuery<Bundl
 		.compile();
 }
 
+/** A live bundle by its id alone, for requests whose scope is read from the same id. */
+export function bundleOfScope(id: number): CompiledQuery<BundleListRow> {
+	return bundleListRows().where("bundles.id", "=", id).compile();
+}
+
 /** The record of one live bundle, as the last statement of a batch that wrote it. */
 export function bundleRecord(appId: AppId, name: string): CompiledQuery<BundleListRow> {
 	return bundleListRows().where("bundles.app_id", "=", appId).where("bundles.name", "=", name).compile();
@@ -127,8 +132,8 @@ export function deleteUnusedBundles(
 ): CompiledQuery[] {
 	const unused = sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED}`;
 	return [
-		sql`INSERT INTO garbage_objects (object_prefix, created_at_ms)
-			SELECT object_key, ${nowMs} FROM bundles WHERE ${unused} AND object_key IS NOT NULL`,
+		sql`INSERT INTO garbage_objects (object_prefix, created_at_ms, due_at_ms)
+			SELECT object_key, ${nowMs}, ${nowMs} FROM bundles WHERE ${unused} AND object_key IS NOT NULL`,
 		sql`INSERT INTO audit_log (action, target_type, target_id, details, ${sql.join(audit.columns.map((name) => sql.ref(name)))})
 			SELECT 'bundle.delete', 'bundle', CAST(id AS TEXT), json_object('version', name), ${sql.join(audit.values)}
 			FROM bundles WHERE ${unused}`,
@@ -141,6 +146,11 @@ export function deleteUnusedBundles(
 /** For guards: the bundle is there and every byte of it is stored. */
 export function bundleIsReady(appId: AppId, bundleId: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND id = ${bundleId} AND status = 'ready')`;
+}
+
+/** For guards: the bundle was not deleted, and its registration not dropped. */
+export function bundleIsLive(appId: AppId, bundleId: number) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND id = ${bundleId} AND deleted_at_ms IS NULL)`;
 }
 
 export function bundleIsPending(appId: AppId, bundleId: number) {

@@ -144,7 +144,7 @@ export interface UploadsTable {
 export interface GarbageObjectsTable {
 	object_prefix: string;
 	created_at_ms: number;
-	collected_at_ms: number | null;
+	due_at_ms: number;
 }
 
 export type ScopeType = "org" | "app" | "channel";

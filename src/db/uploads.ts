@@ -2,7 +2,7 @@
  * Statements about uploads, the delta store and garbage: what ties D1 to the objects in R2. The order in which they are used is
  * explained in src/storage/objects.ts.
  */
-import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
+import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
 import type { BundlesTable, UploadsTable } from "./schema";
@@ -18,6 +18,7 @@ export interface UploadWithBundle extends UploadRow {
 	readonly bundle_checksum: string | null;
 	readonly bundle_session_key: string | null;
 	readonly bundle_size_bytes: number | null;
+	readonly bundle_sha256: string | null;
 }
 
 const uploadRows = () =>
@@ -34,6 +35,7 @@ const uploadRows = () =>
 			"bundles.checksum as bundle_checksum",
 			"bundles.session_key as bundle_session_key",
 			"bundles.size_bytes as bundle_size_bytes",
+			"bundles.sha256 as bundle_sha256",
 		]);
 
 /** An upload by its id, which is random and handed to its owner alone; for loading beside the decision. */
@@ -57,20 +59,25 @@ export function insertUpload(values: Insertable<UploadsTable>): CompiledQuery {
 	return query.insertInto("uploads").values(values).compile();
 }
 
-/** Names the bundle of the same batch by its version, because its id is not known yet. */
-export function insertUploadForBundle(
+/** For the bundle that the same batch inserted under this version: its id is not known yet. */
+export function insertUploadForNewBundle(
 	appId: AppId,
 	bundleName: string,
-	values: Omit<Insertable<UploadsTable>, "app_id" | "bundle_id" | "delta_path">,
+	values: Omit<Insertable<UploadsTable>, "app_id" | "bundle_id" | "delta_path" | "length_bytes" | "completed_at_ms">,
 ): CompiledQuery {
 	return sql`INSERT INTO uploads
-		(id, app_id, bundle_id, object_prefix, length_bytes, created_by, created_by_key, expires_at_ms, created_at_ms)
-		SELECT ${values.id}, app_id, id, ${values.object_prefix}, ${values.length_bytes}, ${values.created_by},
+		(id, app_id, bundle_id, object_prefix, created_by, created_by_key, expires_at_ms, created_at_ms)
+		SELECT ${values.id}, app_id, id, ${values.object_prefix}, ${values.created_by},
 			${values.created_by_key}, ${values.expires_at_ms}, ${values.created_at_ms}
 		FROM bundles WHERE app_id = ${appId} AND name = ${bundleName} AND status = 'pending'`.compile(query);
 }
 
-/** For guards: nobody has completed the upload yet, and it was not given up. */
+/** For guards: the upload was not given up. */
+export function uploadExists(appId: AppId, uploadId: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM uploads WHERE app_id = ${appId} AND id = ${uploadId})`;
+}
+
+/** For guards: nobody has completed the upload yet. */
 export function uploadIsOpen(appId: AppId, uploadId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM uploads WHERE app_id = ${appId} AND id = ${uploadId} AND completed_at_ms IS NULL)`;
 }
@@ -84,30 +91,33 @@ export function completeUpload(appId: AppId, uploadId: string, nowMs: number): C
 		.compile();
 }
 
-export function deleteUpload(appId: AppId, uploadId: string): CompiledQuery {
-	return query.deleteFrom("uploads").where("app_id", "=", appId).where("id", "=", uploadId).compile();
+/** Lets go of what the SELECT names, one object or prefix a row; what was let go of before is looked at anew. */
+export function selectedToGarbage(prefixes: RawBuilder<unknown>, nowMs: number): CompiledQuery {
+	return sql`INSERT INTO garbage_objects (object_prefix, created_at_ms, due_at_ms)
+		SELECT object_prefix, ${nowMs}, ${nowMs} FROM (${prefixes}) WHERE true
+		ON CONFLICT (object_prefix) DO UPDATE SET created_at_ms = ${nowMs}, due_at_ms = ${nowMs}`.compile(query);
 }
 
 export function toGarbage(objectPrefix: string, nowMs: number): CompiledQuery {
-	return query
-		.insertInto("garbage_objects")
-		.values({ object_prefix: objectPrefix, created_at_ms: nowMs })
-		.onConflict((conflict) => conflict.doNothing())
-		.compile();
+	return selectedToGarbage(sql`SELECT ${objectPrefix} AS object_prefix`, nowMs);
 }
 
 /** The stored bytes of a bundle, before its row lets go of them. */
 export function bytesOfBundleToGarbage(appId: AppId, bundleId: number, nowMs: number): CompiledQuery {
-	return sql`INSERT OR IGNORE INTO garbage_objects (object_prefix, created_at_ms)
-		SELECT object_key, ${nowMs} FROM bundles
-		WHERE app_id = ${appId} AND id = ${bundleId} AND object_key IS NOT NULL`.compile(query);
+	return selectedToGarbage(
+		sql`SELECT object_key AS object_prefix FROM bundles
+			WHERE app_id = ${appId} AND id = ${bundleId} AND object_key IS NOT NULL`,
+		nowMs,
+	);
 }
 
 /** Everything that unfinished uploads of a bundle stored, before their rows go. */
 export function uploadsOfBundleToGarbage(appId: AppId, bundleId: number, nowMs: number): CompiledQuery {
-	return sql`INSERT OR IGNORE INTO garbage_objects (object_prefix, created_at_ms)
-		SELECT object_prefix, ${nowMs} FROM uploads
-		WHERE app_id = ${appId} AND bundle_id = ${bundleId} AND completed_at_ms IS NULL`.compile(query);
+	return selectedToGarbage(
+		sql`SELECT object_prefix FROM uploads
+			WHERE app_id = ${appId} AND bundle_id = ${bundleId} AND completed_at_ms IS NULL`,
+		nowMs,
+	);
 }
 
 export function deleteOpenUploadsOfBundle(appId: AppId, bundleId: number): CompiledQuery {
@@ -151,9 +161,9 @@ export function redundantDeltaObjectToGarbage(
 	prefix: string,
 	nowMs: number,
 ): CompiledQuery {
-	return sql`INSERT OR IGNORE INTO garbage_objects (object_prefix, created_at_ms)
-		SELECT ${prefix}, ${nowMs} WHERE NOT EXISTS (
-			SELECT 1 FROM delta_objects WHERE app_id = ${appId} AND path = ${path} AND object_key = ${objectKey})`.compile(
-		query,
+	return selectedToGarbage(
+		sql`SELECT ${prefix} AS object_prefix WHERE NOT EXISTS (
+			SELECT 1 FROM delta_objects WHERE app_id = ${appId} AND path = ${path} AND object_key = ${objectKey})`,
+		nowMs,
 	);
 }

@@ -52,7 +52,7 @@ export function verifyLink(
 	if (given.length !== expected.length || !crypto.subtle.timingSafeEqual(given, expected)) {
 		throw new ApiError("invalid_signature", "The link was altered; use it exactly as it was given.");
 	}
-	const secondsLeft = expires - Math.floor(nowMs / 1000);
+	const secondsLeft = Math.floor(expires - nowMs / 1000);
 	if (secondsLeft <= 0) throw new ApiError("link_expired", "The link has expired; ask for a new one.");
 	return secondsLeft;
 }

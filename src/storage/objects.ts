@@ -5,7 +5,8 @@
  * Write order, and what a crash leaves behind: the `uploads` row is written before the first byte, so D1 knows of every object in R2;
  * a bundle's row points to an object only after the object is whole and checked; an object is removed only after the row that pointed
  * to it is gone and `garbage_objects` names it. A crash at any point leaves an unfinished upload (given up at its expiry) or garbage
- * (removed by the queue consumer or the sweep), never a bundle without its bytes.
+ * (removed by the queue consumer or the sweep), never a bundle without its bytes. A request that still sends bytes while its upload is
+ * given up may store them after the garbage was removed: that is why garbage is looked at a second time (src/events/sweep.ts).
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
@@ -21,6 +22,11 @@ export function wholeObjectKey(prefix: string): string {
 	return `${prefix}object`;
 }
 
+/** The one object of an app that all its files of no bytes share. It is there before any row names it, and goes with the app. */
+export function emptyObjectKey(appId: string): string {
+	return `${appId}/empty/object`;
+}
+
 /** Keys sort by offset. */
 export function segmentKey(prefix: string, offsetBytes: number): string {
 	return `${segmentPrefix(prefix)}${String(offsetBytes).padStart(13, "0")}`;
@@ -30,46 +36,82 @@ export function segmentPrefix(prefix: string): string {
 	return `${prefix}segment-`;
 }
 
-export type PutOutcome = "stored" | "exists" | "checksum_mismatch";
+export type PutResult =
+	| { readonly outcome: "stored"; readonly sizeBytes: number }
+	| { readonly outcome: "exists" | "checksum_mismatch" };
+
+interface PutOptions {
+	readonly sha256?: string;
+	readonly contentType: string;
+}
 
 /** Stores the body unless the key is taken. With `sha256` (hex) R2 itself checks the bytes and stores nothing that differs. */
 export async function putOnce(
 	bucket: Bucket,
 	key: string,
 	body: ReadableStream<Uint8Array> | Uint8Array,
-	options: { readonly sha256?: string; readonly contentType: string },
-): Promise<PutOutcome> {
+	options: PutOptions,
+): Promise<PutResult> {
 	try {
 		const stored = await bucket.put(key, body as ReadableStream | ArrayBufferView, {
 			onlyIf: new Headers({ "if-none-match": "*" }),
 			httpMetadata: { contentType: options.contentType },
 			...(options.sha256 === undefined ? {} : { sha256: options.sha256 }),
 		});
-		return stored === null ? "exists" : "stored";
+		return stored === null ? { outcome: "exists" } : { outcome: "stored", sizeBytes: stored.size };
 	} catch (error) {
-		if (error instanceof Error && /\(10037\)/.test(error.message)) return "checksum_mismatch";
+		if (error instanceof Error && /\(10037\)/.test(error.message)) return { outcome: "checksum_mismatch" };
 		throw storageFault(error);
 	}
+}
+
+/** The same for bytes whose SHA-256 nobody knows yet: it is made of what was sent as it streams by, whether or not it is stored. */
+export async function putOnceHashing(
+	bucket: Bucket,
+	key: string,
+	body: ReadableStream<Uint8Array>,
+	lengthBytes: number,
+	options: PutOptions,
+): Promise<PutResult & { readonly sha256: string }> {
+	const { readable, writable } = new FixedLengthStream(lengthBytes);
+	const object = writable.getWriter();
+	const digest = new crypto.DigestStream("SHA-256");
+	const hash = digest.getWriter();
+	let storing = true;
+	const stopStoring = () => {
+		storing = false;
+		object.abort().catch(() => undefined);
+	};
+	// R2 may answer before it has read everything, e.g. that the key is taken; a write would then wait for ever.
+	const putting = putOnce(bucket, key, readable, options).finally(stopStoring);
+	putting.catch(() => undefined);
+	try {
+		for await (const chunk of body) {
+			await hash.write(chunk);
+			if (storing) await object.write(chunk).catch(stopStoring);
+		}
+	} catch (error) {
+		stopStoring();
+		digest.digest.catch(() => undefined);
+		hash.abort(error).catch(() => undefined);
+		throw storageFault(error);
+	}
+	await hash.close();
+	if (storing) await object.close().catch(stopStoring);
+	return { ...(await putting), sha256: bytesToHex(new Uint8Array(await digest.digest)) };
 }
 
 export async function headObject(bucket: Bucket, key: string): Promise<R2Object | null> {
 	return guarded(() => bucket.head(key));
 }
 
-export async function getObject(bucket: Bucket, key: string): Promise<R2ObjectBody | null> {
-	return guarded(() => bucket.get(key));
-}
-
-export type RangedGet = R2ObjectBody | R2Object | "unsatisfiable" | null;
-
-/** A GET as HTTP means it: `Range`, `If-None-Match` and friends are taken from the headers. No body means "not modified". */
-export async function getForRequest(bucket: Bucket, key: string, headers: Headers): Promise<RangedGet> {
-	try {
-		return await bucket.get(key, { onlyIf: headers, range: headers });
-	} catch (error) {
-		if (error instanceof Error && /\(10039\)/.test(error.message)) return "unsatisfiable";
-		throw storageFault(error);
-	}
+/** The object, or the part of it that lies within. */
+export async function getObject(
+	bucket: Bucket,
+	key: string,
+	range?: { readonly offset: number; readonly length: number },
+): Promise<R2ObjectBody | null> {
+	return guarded(() => bucket.get(key, range === undefined ? {} : { range }));
 }
 
 export interface Segment {
@@ -94,10 +136,15 @@ export async function removeObjects(bucket: Bucket, keys: string[]): Promise<voi
 	await guarded(() => bucket.delete(keys));
 }
 
-/** Removes everything that begins with the prefix. */
+/** Removes everything that begins with the prefix, a page at a time: R2 takes at most a thousand keys in one call. */
 export async function removeAll(bucket: Bucket, prefix: string): Promise<void> {
-	const keys = (await listAll(bucket, prefix)).map((object) => object.key);
-	if (keys.length > 0) await guarded(() => bucket.delete(keys));
+	let more = true;
+	while (more) {
+		const page = await guarded(() => bucket.list({ prefix }));
+		const keys = page.objects.map((object) => object.key);
+		if (keys.length > 0) await removeObjects(bucket, keys);
+		more = page.truncated;
+	}
 }
 
 /**
@@ -113,6 +160,8 @@ export async function sha256OfObject(bucket: Bucket, key: string): Promise<strin
 
 export async function sha256OfStream(stream: ReadableStream): Promise<string> {
 	const digest = new crypto.DigestStream("SHA-256");
+	// A stream that breaks off rejects both promises; only the first is waited for.
+	digest.digest.catch(() => undefined);
 	await stream.pipeTo(digest);
 	return bytesToHex(new Uint8Array(await digest.digest));
 }

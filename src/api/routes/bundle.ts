@@ -8,6 +8,8 @@ import {
 	type BundleListRow,
 	bundleById,
 	bundleByName,
+	bundleIsLive,
+	bundleIsPending,
 	bundleIsReady,
 	bundleRecord,
 	bundlesPage,
@@ -28,7 +30,7 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
-import { endpoint, Reply } from "../endpoint";
+import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
 import {
@@ -45,8 +47,8 @@ import {
 	text,
 	time,
 } from "../schemas";
-import { appScope, bundleNotFound, channelNotFound, channelScope } from "../scope";
-import { finishUpload, receivedSoFar } from "../upload-completion";
+import { type AppScopeRow, appScope, bundleNotFound, channelNotFound, channelScope } from "../scope";
+import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../upload-completion";
 import { bundleInUse, refuseForeignBundle } from "./channel";
 
 const bundleFields = {
@@ -223,9 +225,7 @@ export const registerBundle = endpoint({
 					principal,
 					nowMs,
 				),
-				...(external === undefined
-					? [openUploadStatement(scope.appId, body.version, uploadId, body.size ?? null, principal, nowMs)]
-					: []),
+				...(external === undefined ? [openUploadStatement(scope.appId, body.version, uploadId, principal, nowMs)] : []),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "bundle.register",
@@ -417,7 +417,7 @@ export const deleteBundle = endpoint({
 	example: { query: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: OK },
 	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version ?? "")] as const,
 	async handle(context) {
-		const { db, deps, scope, scopeRow, input, loaded, nowMs, actor, waitUntil } = context;
+		const { db, deps, scope, input, loaded, nowMs, actor, waitUntil } = context;
 		if (input.query.all === true) {
 			await db.batch(
 				deleteUnusedBundles(scope.appId, nowMs, {
@@ -430,29 +430,46 @@ export const deleteBundle = endpoint({
 		}
 		const [bundle] = loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
-		const channels: string[] = JSON.parse(bundle.channels);
-		if (channels.length > 0) throw bundleInUse(channels, bundle.name);
-		await batchOrFail(
-			db,
-			[
-				guard("bundle_unused", bundleUnusedExceptBy(scope.appId, bundle.id, 0)),
-				uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
-				...(bundle.status === "pending"
-					? [dropPendingBundle(scope.appId, bundle.id)]
-					: [
-							bytesOfBundleToGarbage(scope.appId, bundle.id, nowMs),
-							...markBundleDeleted(scope.appId, bundle.id, nowMs),
-						]),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "bundle.delete",
-					target: { type: "bundle", id: String(bundle.id) },
-					details: { app_id: scopeRow.app_id, version: bundle.name },
-				}),
-			],
-			{ bundle_unused: () => bundleInUse([], bundle.name) },
-		);
-		await removeBytes(deps, [bundle], waitUntil);
+		await deleteOneBundle(context, bundle);
 		return OK;
 	},
 });
+
+/** Deletes a bundle that no channel uses; one that is still pending leaves no trace. */
+export async function deleteOneBundle(
+	context: Pick<
+		Context<string, undefined, undefined, AppScopeRow, readonly []>,
+		"db" | "deps" | "scope" | "scopeRow" | "nowMs" | "actor" | "waitUntil"
+	>,
+	bundle: BundleListRow,
+	{ pendingOnly = false } = {},
+): Promise<void> {
+	const { db, deps, scope, scopeRow, nowMs, actor, waitUntil } = context;
+	const channels: string[] = JSON.parse(bundle.channels);
+	if (channels.length > 0) throw bundleInUse(channels, bundle.name);
+	await batchOrFail(
+		db,
+		[
+			guard("bundle_live", bundleIsLive(scope.appId, bundle.id)),
+			guard("bundle_unused", bundleUnusedExceptBy(scope.appId, bundle.id, 0)),
+			...(pendingOnly ? [guard("bundle_pending", bundleIsPending(scope.appId, bundle.id))] : []),
+			// Both ways for either kind: a pending bundle may have become ready since it was read.
+			uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
+			dropPendingBundle(scope.appId, bundle.id),
+			bytesOfBundleToGarbage(scope.appId, bundle.id, nowMs),
+			...markBundleDeleted(scope.appId, bundle.id, nowMs),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "bundle.delete",
+				target: { type: "bundle", id: String(bundle.id) },
+				details: { app_id: scopeRow.app_id, version: bundle.name },
+			}),
+		],
+		{
+			bundle_live: bundleNotFound,
+			bundle_unused: () => bundleInUse([], bundle.name),
+			bundle_pending: bundleAlreadyReady,
+		},
+	);
+	await removeBytes(deps, [bundle], waitUntil);
+}

@@ -5,12 +5,21 @@
  */
 import * as v from "valibot";
 import { bundleByName } from "../../db/bundles";
-import { query } from "../../db/client";
-import { completeUpload, insertUpload, type UploadWithBundle, uploadById, upsertDeltaObject } from "../../db/uploads";
+import { batchOrFail, query } from "../../db/client";
+import { insertUpload, type UploadWithBundle, uploadById, upsertDeltaObject } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
 import { verifyLink } from "../../storage/links";
-import { putOnce, segmentKey, uploadPrefix, wholeObjectKey } from "../../storage/objects";
-import { abandonUploads, openUploadStatement, PENDING_LIFETIME_MS } from "../bundle-registration";
+import {
+	emptyObjectKey,
+	putOnce,
+	putOnceHashing,
+	segmentKey,
+	sha256OfObject,
+	sha256OfStream,
+	uploadPrefix,
+	wholeObjectKey,
+} from "../../storage/objects";
+import { PENDING_LIFETIME_MS, replaceUploadStatements } from "../bundle-registration";
 import { type Context, endpoint } from "../endpoint";
 import { acknowledgement, OK, text } from "../schemas";
 import { appNotFound, bundleNotFound, hiddenAs, type RawInput, type ScopeSource } from "../scope";
@@ -22,8 +31,10 @@ import {
 	expectedSha256,
 	FILE_CONTENT_TYPE,
 	finishUpload,
+	type Received,
 	receivedSoFar,
 	refuse,
+	refuseRegistration,
 	sizeMismatch,
 } from "../upload-completion";
 
@@ -56,7 +67,9 @@ export const uploadOnce = endpoint({
 		"size_mismatch",
 		"checksum_mismatch",
 		"bundle_already_ready",
+		"upload_in_progress",
 	],
+	consistency: "first-primary",
 	example: { query: { expires: "1795248000", signature: "…" }, response: OK },
 	load: (input) => [uploadById(input.params.id)] as const,
 	async handle(context) {
@@ -64,46 +77,71 @@ export const uploadOnce = endpoint({
 		verifyLink(deps, "PUT", `/files/upload/one/${input.params.id}`, input.query, nowMs);
 		const [upload] = loaded[0].rows;
 		if (upload === undefined) throw uploadNotFound();
-		if (upload.completed_at_ms !== null) return OK;
-		if (upload.bundle_status !== "pending") throw bundleAlreadyReady();
-		const sizeBytes = contentLength(request);
-		if (sizeBytes > deps.config.maxBundleBytes) throw tooLarge(deps.config.maxBundleBytes);
+		const { body, sizeBytes } = sizedBody(request);
+		if (upload.completed_at_ms !== null) {
+			// The answer to an earlier try was lost; the same bytes again are no news.
+			if (upload.bundle_status === "deleted") throw uploadNotFound();
+			if ((await sha256OfStream(body)) !== upload.bundle_sha256) throw bundleAlreadyReady();
+			return OK;
+		}
 		const completion = { ...context, actor: { ...context.actor, ...uploaderOf(upload) } };
+		if (sizeBytes > deps.config.maxBundleBytes) {
+			throw await refuse(completion, upload, tooLarge(deps.config.maxBundleBytes));
+		}
 		if (upload.bundle_size_bytes !== null && upload.bundle_size_bytes !== sizeBytes) {
 			throw await refuse(completion, upload, sizeMismatch(upload.bundle_size_bytes, sizeBytes));
 		}
-		const sha256 = expectedSha256(upload);
-		const objectKey = wholeObjectKey(upload.object_prefix);
-		const outcome = await putOnce(deps.bundles, objectKey, request.body as ReadableStream<Uint8Array>, {
-			contentType: BUNDLE_CONTENT_TYPE,
-			...(sha256 === undefined ? {} : { sha256 }),
-		});
-		if (outcome === "checksum_mismatch") throw await refuse(completion, upload, checksumMismatch());
-		// "exists": an earlier try stored the bytes and was interrupted; its object is what gets checked and counted.
-		const received =
-			outcome === "stored"
-				? { receivedBytes: sizeBytes, objectKey, inSegments: false }
-				: await receivedSoFar(deps, upload);
-		await finishUpload(completion, upload, received);
+		await finishUpload(completion, upload, await storeWhole(completion, upload, body, sizeBytes));
 		return OK;
 	},
 });
+
+/** Stores the body as the upload's one object. R2 checks it where the SHA-256 is known, else it is hashed as it streams by. */
+async function storeWhole(
+	context: CompletionContext,
+	upload: UploadWithBundle,
+	body: ReadableStream<Uint8Array>,
+	sizeBytes: number,
+): Promise<Received> {
+	const bucket = context.deps.bundles;
+	const objectKey = wholeObjectKey(upload.object_prefix);
+	const expected = expectedSha256(upload);
+	const result =
+		expected === undefined
+			? await putOnceHashing(bucket, objectKey, body, sizeBytes, { contentType: BUNDLE_CONTENT_TYPE })
+			: {
+					...(await putOnce(bucket, objectKey, body, { contentType: BUNDLE_CONTENT_TYPE, sha256: expected })),
+					sha256: expected,
+				};
+	if (result.outcome === "checksum_mismatch") throw await refuse(context, upload, checksumMismatch());
+	if (result.outcome === "stored") {
+		return { receivedBytes: result.sizeBytes, objectKey, inSegments: false, sha256: result.sha256 };
+	}
+	// An earlier try stored the object and was interrupted, or another one was faster; it must have sent the same bytes.
+	if (expected === undefined && (await sha256OfObject(bucket, objectKey)) !== result.sha256) {
+		throw new ApiError(
+			"upload_in_progress",
+			"Other bytes came by this link before; register the version again to replace them.",
+		);
+	}
+	return receivedSoFar(context.deps, upload);
+}
 
 /** Who an upload by link is attributed to: the key that asked for the link. */
 function uploaderOf(upload: UploadWithBundle) {
 	return { type: "api_key" as const, id: upload.created_by_key, name: "signed upload link" };
 }
 
-function contentLength(request: Request): number {
+function sizedBody(request: Request): { body: ReadableStream<Uint8Array>; sizeBytes: number } {
 	const header = request.headers.get("content-length");
 	if (header === null || !/^\d{1,15}$/.test(header)) {
 		throw new ApiError("length_required", "Send a Content-Length; chunked bodies of unknown length are not stored.");
 	}
-	const length = Number(header);
-	if (length === 0 || request.body === null) {
+	const sizeBytes = Number(header);
+	if (sizeBytes === 0 || request.body === null) {
 		throw invalidRequest([{ path: "", message: "The body is empty; send the zip file as the body." }]);
 	}
-	return length;
+	return { body: request.body as ReadableStream<Uint8Array>, sizeBytes };
 }
 
 function tooLarge(limitBytes: number): ApiError {
@@ -227,7 +265,7 @@ export const tusCapabilities = endpoint({
 		return tusResponse(204, {
 			"Tus-Version": TUS_VERSION,
 			"Tus-Extension": TUS_EXTENSIONS,
-			"Tus-Max-Size": String(deps.config.maxBundleBytes),
+			"Tus-Max-Size": String(Math.min(deps.config.maxBundleBytes, MOST_SEGMENTS * SEGMENT_BYTES)),
 		});
 	},
 });
@@ -260,9 +298,10 @@ export const tusCreate = endpoint({
 		const target = targetOf(request.headers);
 		if (target === undefined) throw appNotFound();
 		const lengthBytes = wholeNumber(request.headers, "upload-length");
-		if (lengthBytes > deps.config.maxBundleBytes) throw tooLarge(deps.config.maxBundleBytes);
+		const limitBytes = Math.min(deps.config.maxBundleBytes, MOST_SEGMENTS * SEGMENT_BYTES);
 		const id = deps.newId();
 		if (target.version === undefined) {
+			if (lengthBytes > limitBytes) throw tooLarge(limitBytes);
 			await beginFile(context, id, target.deltaPath ?? "", lengthBytes);
 		} else {
 			const [bundle] = loaded[0].rows;
@@ -272,13 +311,15 @@ export const tusCreate = endpoint({
 				throw new ApiError("bundle_already_exists", "Another key is uploading this version; choose another version.");
 			}
 			if (lengthBytes === 0) throw invalidRequest([{ path: "headers.upload-length", message: "must be positive" }]);
-			if (bundle.size_bytes !== null && bundle.size_bytes !== lengthBytes) {
-				throw sizeMismatch(bundle.size_bytes, lengthBytes);
+			if (lengthBytes > limitBytes) {
+				throw await refuseRegistration(context, scope.appId, bundle.id, tooLarge(limitBytes));
 			}
-			await db.batch([
-				...abandonUploads(scope.appId, bundle.id, nowMs),
-				openUploadStatement(scope.appId, target.version, id, lengthBytes, principal, nowMs),
-			]);
+			if (bundle.size_bytes !== null && bundle.size_bytes !== lengthBytes) {
+				throw await refuseRegistration(context, scope.appId, bundle.id, sizeMismatch(bundle.size_bytes, lengthBytes));
+			}
+			await batchOrFail(db, replaceUploadStatements(scope.appId, bundle.id, id, lengthBytes, principal, nowMs), {
+				bundle_pending: bundleNotFound,
+			});
 		}
 		return tusResponse(201, {
 			Location: `${origin}/files/upload/attachments/${id}`,
@@ -296,17 +337,16 @@ type TusContext = Pick<
 /** Begins a file of the delta store. An empty one has no bytes to wait for and is stored at once. */
 async function beginFile(context: TusContext, id: string, path: string, lengthBytes: number): Promise<void> {
 	const { deps, db, scope, principal, nowMs } = context;
-	const prefix = uploadPrefix(scope.appId, id);
 	const begin = insertUpload({
 		id,
 		app_id: scope.appId,
 		bundle_id: null,
 		delta_path: path,
-		object_prefix: prefix,
+		object_prefix: uploadPrefix(scope.appId, id),
 		length_bytes: lengthBytes,
 		created_by: principal.userId,
 		created_by_key: principal.keyId,
-		completed_at_ms: null,
+		completed_at_ms: lengthBytes === 0 ? nowMs : null,
 		expires_at_ms: nowMs + PENDING_LIFETIME_MS,
 		created_at_ms: nowMs,
 	});
@@ -314,17 +354,13 @@ async function beginFile(context: TusContext, id: string, path: string, lengthBy
 		await db.batch([begin]);
 		return;
 	}
-	// The one object that is written before its row: a crash between the two leaves an object of no bytes.
-	const objectKey = wholeObjectKey(prefix);
+	// The client sends nothing more for a file of no bytes, so it is complete now.
+	const objectKey = emptyObjectKey(scope.appId);
 	await putOnce(deps.bundles, objectKey, new Uint8Array(), { contentType: FILE_CONTENT_TYPE });
-	await db.batch([
-		begin,
-		upsertDeltaObject(scope.appId, { path, objectKey, sizeBytes: 0 }, nowMs),
-		completeUpload(scope.appId, id, nowMs),
-	]);
+	await db.batch([begin, upsertDeltaObject(scope.appId, { path, objectKey, sizeBytes: 0 }, nowMs)]);
 }
 
-/** The caller's own upload. */
+/** The caller's own resumable upload. */
 function ownUpload(
 	upload: UploadWithBundle | undefined,
 	keyId: string,
@@ -401,7 +437,10 @@ export const tusAppend = endpoint({
 		if (offset + Number(request.headers.get("content-length") ?? 0) > upload.length_bytes) {
 			throw tooLarge(upload.length_bytes);
 		}
-		const end = await storeSegments(deps.bundles, upload, offset, request.body as ReadableStream<Uint8Array> | null);
+		const storing = storeSegments(deps.bundles, upload, offset, request.body as ReadableStream<Uint8Array> | null);
+		// When the connection breaks off, the rest of what arrived is still stored.
+		context.waitUntil(storing.catch(() => undefined));
+		const end = await storing;
 		if (end === upload.length_bytes) {
 			const single = offset === 0 && end <= SEGMENT_BYTES;
 			await finishUpload(context, upload, {
@@ -414,6 +453,11 @@ export const tusAppend = endpoint({
 	},
 });
 
+/** Another request stored bytes at the same offset first. */
+async function takenOffset(bucket: R2Bucket, upload: UploadWithBundle): Promise<ApiError> {
+	return offsetConflict((await receivedSoFar({ bundles: bucket }, upload)).receivedBytes);
+}
+
 function offsetConflict(offset: number): ApiError {
 	return new ApiError(
 		"upload_offset_conflict",
@@ -425,7 +469,10 @@ function offsetConflict(offset: number): ApiError {
 	);
 }
 
-/** Stores the body in segments, each create-once under its offset, so that two writers can never mix; the offset it ended at. */
+/**
+ * Stores the body in segments, each create-once under its offset, so that two writers can never mix; the offset it ended at. A body
+ * that breaks off is no error: what arrived is kept, and the client goes on from there.
+ */
 async function storeSegments(
 	bucket: R2Bucket,
 	upload: UploadWithBundle & { readonly length_bytes: number },
@@ -437,15 +484,13 @@ async function storeSegments(
 	let filled = 0;
 	const flush = async () => {
 		if (filled === 0) return;
-		// `slice` copies: the put must not see the buffer being filled again.
-		const outcome = await putOnce(bucket, segmentKey(upload.object_prefix, offset), buffer.slice(0, filled), {
+		const { outcome } = await putOnce(bucket, segmentKey(upload.object_prefix, offset), buffer.subarray(0, filled), {
 			contentType: upload.bundle_id === null ? FILE_CONTENT_TYPE : BUNDLE_CONTENT_TYPE,
 		});
-		if (outcome !== "stored") throw offsetConflict(offset);
+		if (outcome !== "stored") throw await takenOffset(bucket, upload);
 		offset += filled;
 		filled = 0;
 	};
-	if (upload.length_bytes - start > MOST_SEGMENTS * SEGMENT_BYTES) throw tooLarge(MOST_SEGMENTS * SEGMENT_BYTES);
 	try {
 		for await (const chunk of body ?? []) {
 			let rest = chunk;
@@ -459,9 +504,7 @@ async function storeSegments(
 			}
 		}
 	} catch (error) {
-		// The connection broke off: what arrived is kept, and the client goes on from there.
-		if (!(error instanceof ApiError)) await flush();
-		throw error;
+		if (error instanceof ApiError) throw error;
 	}
 	await flush();
 	return offset;

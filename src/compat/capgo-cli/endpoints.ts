@@ -1,4 +1,50 @@
 /**
- * The closed list of requests that the stock CLI sends beside the public API.
+ * The closed list of requests that the stock CLI (@capgo/cli) sends beside the public API. They go through the same pipeline and the
+ * same authorization as everything else; nothing but what that CLI needs may be added here.
  */
-export const compatEndpoints = [] as const;
+import { appExists } from "./app-exists";
+import {
+	actorEmail,
+	actorUserId,
+	checkPermission,
+	constants,
+	currentBundle,
+	existsVersion,
+	organizations,
+	versionId,
+} from "./rpc";
+import { config, events, filesConfig } from "./service";
+import { patchVersion, readApps, readChannels, upsertVersion } from "./tables";
+import {
+	deleteFailedVersion,
+	fileExists,
+	filesUploadLink,
+	finalizeUpload,
+	privateUploadLink,
+	setManifest,
+} from "./uploads";
+
+export const compatEndpoints = [
+	config,
+	filesConfig,
+	events,
+	appExists,
+	...constants,
+	actorUserId,
+	actorEmail,
+	checkPermission,
+	existsVersion,
+	versionId,
+	currentBundle,
+	organizations,
+	readChannels,
+	readApps,
+	upsertVersion,
+	patchVersion,
+	filesUploadLink,
+	privateUploadLink,
+	fileExists,
+	setManifest,
+	finalizeUpload,
+	deleteFailedVersion,
+] as const;

@@ -106,14 +106,16 @@ CREATE TABLE bundles (
 ) STRICT;
 CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
+CREATE INDEX bundles_marked ON bundles (delete_marked_at_ms) WHERE delete_marked_at_ms IS NOT NULL;
 CREATE TABLE delta_objects (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   path TEXT NOT NULL,
-  object_key TEXT NOT NULL UNIQUE,
+  object_key TEXT NOT NULL,
   size_bytes INTEGER NOT NULL,
   last_claimed_at_ms INTEGER NOT NULL,
   PRIMARY KEY (app_id, path)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX delta_objects_by_claim ON delta_objects (last_claimed_at_ms);
 CREATE TABLE bundle_files (
   bundle_id INTEGER NOT NULL REFERENCES bundles (id) ON DELETE CASCADE,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
@@ -142,8 +144,10 @@ CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
 CREATE INDEX uploads_by_expiry ON uploads (expires_at_ms);
 CREATE TABLE garbage_objects (
   object_prefix TEXT PRIMARY KEY,
-  created_at_ms INTEGER NOT NULL
+  created_at_ms INTEGER NOT NULL,
+  due_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX garbage_objects_by_due ON garbage_objects (due_at_ms);
 CREATE TABLE role_bindings (
   id TEXT PRIMARY KEY,
   api_key_id TEXT REFERENCES api_keys (id) ON DELETE CASCADE,

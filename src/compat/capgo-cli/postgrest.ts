@@ -1,0 +1,70 @@
+/**
+ * What little of PostgREST's manner the stock CLI relies on: filters written `eq.<value>`, and answers that are one object when the
+ * Accept header asks for one. There is no query language here: every shape is known beforehand and anything else is refused.
+ */
+import * as v from "valibot";
+import { Reply } from "../../api/endpoint";
+import { publicAppId } from "../../api/schemas";
+import { type AppScopeRow, appNotFound, type RawInput, type ScopeSource, textAt } from "../../api/scope";
+import { query } from "../../db/client";
+import { invalidRequest } from "../../errors";
+
+export const PREFIX = "/compat/capgo-cli";
+
+/** A filter of one operator; the value without it. */
+export function filter<const Operator extends "eq" | "neq">(operator: Operator) {
+	return v.pipe(
+		v.string(),
+		v.check((value) => value.startsWith(`${operator}.`), `must be ${operator}.<value>`),
+		v.transform((value) => value.slice(operator.length + 1)),
+	);
+}
+
+export const appFilter = v.pipe(filter("eq"), publicAppId);
+
+/** The app of an `app_id=eq.…` filter. */
+export function appOfFilter(path: string): ScopeSource<AppScopeRow> {
+	return {
+		statement: (raw: RawInput) => {
+			const text = textAt(raw, path);
+			if (text === undefined) return undefined;
+			return query
+				.selectFrom("apps")
+				.select(["id", "app_id", "owner_org", "default_upload_channel"])
+				.where("app_id", "=", text.replace(/^eq\./, ""))
+				.compile();
+		},
+		target: (row) => ({ orgId: row.owner_org, appId: row.id }),
+		hidden: appNotFound,
+	};
+}
+
+export const singleRefusal = v.strictObject({
+	code: v.literal("PGRST116"),
+	message: v.string(),
+	details: v.string(),
+	hint: v.null(),
+});
+
+/** The rows as an array, or the one row where the request asks for an object. */
+export function rowsReply<Row>(headers: Headers, rows: readonly Row[]) {
+	if (headers.get("accept")?.includes("application/vnd.pgrst.object+json") !== true) return new Reply(200, [...rows]);
+	const [row] = rows;
+	if (row !== undefined && rows.length === 1) return new Reply(200, row);
+	return new Reply(406, {
+		code: "PGRST116" as const,
+		message: "Cannot coerce the result to a single JSON object",
+		details: `The result contains ${rows.length} rows`,
+		hint: null,
+	});
+}
+
+export function unknownShape(select: string): Error {
+	return invalidRequest([
+		{
+			path: "select",
+			message: "is not one of the requests that the stock CLI sends; use the public API at /docs",
+			received: select.slice(0, 80),
+		},
+	]);
+}

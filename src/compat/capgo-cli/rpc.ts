@@ -1,0 +1,261 @@
+/**
+ * The remote procedures that the stock CLI calls. Those about plans and two-factor rules have one answer here, because this service
+ * has neither; the others ask the same decision as the public API.
+ */
+import * as v from "valibot";
+import { endpoint } from "../../api/endpoint";
+import { integerId, optional, publicAppId, text } from "../../api/schemas";
+import { appScope, bundleNotFound, channelNotFound } from "../../api/scope";
+import { holds, orgsWhere, type Target } from "../../authz/decide";
+import type { Principal } from "../../authz/principal";
+import { appCounts } from "../../db/apps";
+import { bundleByName } from "../../db/bundles";
+import { appUuid } from "../../db/channels";
+import { query } from "../../db/client";
+import { organizationsPage } from "../../db/organizations";
+import { PERMISSION_NAMES } from "./permission-names";
+import { PREFIX, rowsReply, singleRefusal } from "./postgrest";
+
+const TAG = "Stock CLI";
+const RPC = `${PREFIX}/rest/v1/rpc` as const;
+const MOST_ORGANIZATIONS = 200;
+
+/** A procedure whose answer never depends on the caller. */
+function constant<const Name extends string, Value extends string | number | boolean | readonly []>(
+	name: Name,
+	value: Value,
+	why: string,
+) {
+	return endpoint({
+		method: "POST",
+		path: `${RPC}/${name}` as const,
+		tag: TAG,
+		summary: `${name}: always ${JSON.stringify(value)}`,
+		access: { anyKey: why },
+		body: v.object({}),
+		response: v.unknown(),
+		errors: [],
+		example: { body: {}, response: value },
+		async handle() {
+			return value;
+		},
+	});
+}
+
+export const constants = [
+	constant("reject_access_due_to_2fa_for_app", false, "There is no two-factor rule to fail."),
+	constant("reject_access_due_to_2fa_for_org", false, "There is no two-factor rule to fail."),
+	constant("get_organization_cli_warnings", [], "There are no plans to warn about."),
+	constant("is_allowed_action_org_action", true, "There are no plans; permissions are checked by the action itself."),
+	constant("is_trial_org", 0, "There are no trials."),
+	constant("is_paying_org", true, "There are no plans."),
+	constant("has_usage_credits_org", true, "There are no credits."),
+] as const;
+
+export const actorUserId = endpoint({
+	method: "POST",
+	path: `${RPC}/request_actor_user_id`,
+	tag: TAG,
+	summary: "The account that the key acts for",
+	access: { anyKey: "It tells the key's own account." },
+	response: v.string(),
+	errors: [],
+	example: {},
+	async handle({ principal }) {
+		return principal.userId;
+	},
+});
+
+export const actorEmail = endpoint({
+	method: "POST",
+	path: `${RPC}/request_actor_email_adress`,
+	tag: TAG,
+	summary: "The e-mail address of the account that the key acts for",
+	access: { anyKey: "It tells the key's own account." },
+	response: v.string(),
+	errors: [],
+	example: {},
+	async handle({ db, principal }) {
+		const [users] = await db.batch([
+			query.selectFrom("users").select("email").where("id", "=", principal.userId).compile(),
+		]);
+		return users.rows[0]?.email ?? "";
+	},
+});
+
+export const checkPermission = endpoint({
+	method: "POST",
+	path: `${RPC}/cli_check_permission`,
+	tag: TAG,
+	summary: "Whether the calling key holds a permission",
+	access: { anyKey: "It tells the calling key what it may do itself." },
+	body: v.object({
+		permission_key: text(64),
+		org_id: optional(v.string()),
+		app_id: optional(v.string()),
+		channel_id: optional(integerId),
+	}),
+	response: v.boolean(),
+	errors: [],
+	example: { body: { permission_key: "app.upload_bundle", app_id: "com.example.app" }, response: true },
+	load: ({ body }) =>
+		[
+			query
+				.selectFrom("apps")
+				.select(["id", "owner_org"])
+				.where("app_id", "=", body.app_id ?? "")
+				.compile(),
+			query
+				.selectFrom("channels")
+				.select("id")
+				.where("app_id", "=", (eb) => appUuid(eb as never, body.app_id ?? ""))
+				.where("id", "=", body.channel_id ?? 0)
+				.compile(),
+		] as const,
+	async handle({ input, loaded, principal }) {
+		const { body } = input;
+		const permission = PERMISSION_NAMES[body.permission_key];
+		const target = targetOf(body, loaded[0].rows[0], loaded[1].rows[0]);
+		return permission !== undefined && target !== undefined && holds(principal, permission, target);
+	},
+});
+
+function targetOf(
+	body: {
+		readonly org_id?: string | undefined;
+		readonly app_id?: string | undefined;
+		readonly channel_id?: number | undefined;
+	},
+	app: { readonly id: string; readonly owner_org: string } | undefined,
+	channel: { readonly id: number } | undefined,
+): Target | undefined {
+	if (body.app_id === undefined) return body.org_id === undefined ? undefined : { orgId: body.org_id };
+	if (app === undefined) return undefined;
+	if (body.channel_id === undefined) return { orgId: app.owner_org, appId: app.id };
+	return channel === undefined ? undefined : { orgId: app.owner_org, appId: app.id, channelId: channel.id };
+}
+
+export const existsVersion = endpoint({
+	method: "POST",
+	path: `${RPC}/exist_app_versions`,
+	tag: TAG,
+	summary: "Whether a version is taken",
+	description: "A registration that this key left unfinished does not count: it starts over.",
+	access: { permission: "app.read_bundles", scope: appScope("body.appid") },
+	body: v.object({ appid: publicAppId, name_version: text(128) }),
+	response: v.boolean(),
+	errors: [],
+	example: { body: { appid: "com.example.app", name_version: "1.4.0" }, response: false },
+	load: ({ body }) => [bundleByName(body.appid, body.name_version)] as const,
+	async handle({ loaded, principal }) {
+		const [bundle] = loaded[0].rows;
+		return bundle !== undefined && (bundle.status === "ready" || bundle.created_by_key !== principal.keyId);
+	},
+});
+
+export const versionId = endpoint({
+	method: "POST",
+	path: `${RPC}/get_app_versions`,
+	tag: TAG,
+	summary: "The id of a version",
+	access: { permission: "app.read_bundles", scope: appScope("body.appid") },
+	body: v.object({ appid: publicAppId, name_version: text(128) }),
+	response: v.number(),
+	errors: ["bundle_not_found"],
+	example: { body: { appid: "com.example.app", name_version: "1.4.0" }, response: 41 },
+	load: ({ body }) => [bundleByName(body.appid, body.name_version)] as const,
+	async handle({ loaded }) {
+		const [bundle] = loaded[0].rows;
+		if (bundle === undefined) throw bundleNotFound();
+		return bundle.id;
+	},
+});
+
+export const currentBundle = endpoint({
+	method: "POST",
+	path: `${RPC}/get_channel_current_bundle_rbac`,
+	tag: TAG,
+	summary: "The version that a channel points to",
+	access: { permission: "app.read", scope: appScope("body.p_app_id") },
+	body: v.object({ p_app_id: publicAppId, p_channel_id: integerId }),
+	response: v.array(v.strictObject({ bundle_name: v.string() })),
+	errors: ["channel_not_found"],
+	example: { body: { p_app_id: "com.example.app", p_channel_id: 7 }, response: [{ bundle_name: "1.4.0" }] },
+	load: ({ body }) =>
+		[
+			query
+				.selectFrom("channels")
+				.leftJoin("bundles", "bundles.id", "channels.version_id")
+				.select("bundles.name")
+				.where("channels.app_id", "=", (eb) => appUuid(eb as never, body.p_app_id))
+				.where("channels.id", "=", body.p_channel_id)
+				.compile(),
+		] as const,
+	async handle({ loaded }) {
+		const [row] = loaded[0].rows;
+		if (row === undefined) throw channelNotFound();
+		return [{ bundle_name: row.name ?? "builtin" }];
+	},
+});
+
+const organizationRow = v.strictObject({
+	gid: v.string(),
+	created_by: v.string(),
+	name: v.string(),
+	role: v.string(),
+	logo: v.nullable(v.string()),
+	management_email: v.string(),
+	app_count: v.number(),
+	paying: v.boolean(),
+	trial_left: v.number(),
+	can_use_more: v.boolean(),
+	is_canceled: v.boolean(),
+	enforcing_2fa: v.boolean(),
+	"2fa_has_access": v.boolean(),
+	password_has_access: v.boolean(),
+});
+
+export const organizations = endpoint({
+	method: "POST",
+	path: `${RPC}/get_orgs_v7`,
+	tag: TAG,
+	summary: "The organizations that the key can read",
+	access: { anyKey: "Shows the organizations in which a binding of the key holds org.read." },
+	response: v.union([v.array(organizationRow), organizationRow, singleRefusal]),
+	status: [200, 406],
+	errors: [],
+	example: {},
+	async handle({ db, principal, request }) {
+		const readable = orgsWhere(principal, "org.read");
+		const [found, counts] = await db.batch([organizationsPage(readable, MOST_ORGANIZATIONS, 0), appCounts(readable)]);
+		const appsOf = new Map(counts.rows.map((row) => [row.owner_org, row.apps]));
+		return rowsReply(
+			request.headers,
+			found.rows.map((row) => ({
+				gid: row.id,
+				created_by: row.created_by,
+				name: row.name,
+				role: roleIn(principal, row.id),
+				logo: row.logo,
+				management_email: row.management_email ?? "",
+				app_count: appsOf.get(row.id) ?? 0,
+				paying: true,
+				trial_left: 0,
+				can_use_more: true,
+				is_canceled: false,
+				enforcing_2fa: false,
+				"2fa_has_access": true,
+				password_has_access: true,
+			})),
+		);
+	},
+});
+
+/** The CLI shows the role and picks organizations by it. */
+function roleIn(principal: Principal, orgId: string): string {
+	return (
+		principal.bindings.find((binding) => binding.orgId === orgId && binding.scopeType === "org")?.role ??
+		principal.bindings.find((binding) => binding.orgId === orgId)?.role ??
+		""
+	);
+}

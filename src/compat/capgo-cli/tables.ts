@@ -1,0 +1,328 @@
+/**
+ * The table-shaped requests of the stock CLI, each known by its exact `select` list or its exact change. Reads need app.read, writes
+ * what the same act needs in the public API.
+ */
+import * as v from "valibot";
+import {
+	type BundleFacts,
+	PENDING_LIFETIME_MS,
+	refuseTakenVersion,
+	registrationStatements,
+	versionWasTaken,
+} from "../../api/bundle-registration";
+import { endpoint, Reply } from "../../api/endpoint";
+import { checksumText, deleteOneBundle, verifyExternal } from "../../api/routes/bundle";
+import { refuseForeignBundle } from "../../api/routes/channel";
+import { bundleVersion, httpsUrl, optional, publicAppId, text } from "../../api/schemas";
+import {
+	type AppScopeRow,
+	appNotFound,
+	appScope,
+	bundleNotFound,
+	type RawInput,
+	type ScopeSource,
+	textAt,
+} from "../../api/scope";
+import { auditStatement } from "../../db/audit";
+import { bundleByName, bundleOfScope } from "../../db/bundles";
+import { batchOrFail, query } from "../../db/client";
+import { type CliChannelRow, cliChannels, setDeleteMark } from "../../db/compat";
+import { invalidRequest } from "../../errors";
+import { appFilter, appOfFilter, filter, PREFIX, rowsReply, singleRefusal, unknownShape } from "./postgrest";
+import { finalize } from "./uploads";
+
+const TAG = "Stock CLI";
+const TABLES = `${PREFIX}/rest/v1` as const;
+
+const stable = (row: CliChannelRow, fields: (row: CliChannelRow) => Record<string, unknown>) =>
+	row.version_id === null ? null : fields(row);
+const nativePackages = (row: CliChannelRow): unknown => JSON.parse(row.version_native_packages ?? "null");
+const rolloutInfo = (row: CliChannelRow) =>
+	row.rollout_version_id === null ? null : { id: row.rollout_version_id, name: row.rollout_version_name };
+
+const STABLE = "version:app_versions!channels_version_fkey";
+const ROLLOUT = "rollout_version_info:app_versions!channels_rollout_version_fkey";
+
+/** Every `select` that the CLI sends about channels, and the object that it gets for each row. */
+const CHANNEL_SHAPES: Readonly<Record<string, (row: CliChannelRow) => Record<string, unknown>>> = {
+	[`${STABLE}(checksum)`]: (row) => ({ version: stable(row, () => ({ checksum: row.version_checksum })) }),
+	[`${STABLE}(native_packages)`]: (row) => ({ version: stable(row, () => ({ native_packages: nativePackages(row) })) }),
+	[`${STABLE}(id,name,deleted)`]: (row) => ({
+		version: stable(row, () => ({ id: row.version_id, name: row.version_name, deleted: row.version_marked === 1 })),
+	}),
+	[`id,${STABLE}(id,name),${ROLLOUT}(id,name)`]: (row) => ({
+		id: row.id,
+		version: stable(row, () => ({ id: row.version_id, name: row.version_name })),
+		rollout_version_info: rolloutInfo(row),
+	}),
+	"disable_auto_update,version(id,name,min_update_version,native_packages)": (row) => ({
+		disable_auto_update: row.disable_auto_update,
+		version: stable(row, () => ({
+			id: row.version_id,
+			name: row.version_name,
+			min_update_version: row.version_min_update_version,
+			native_packages: nativePackages(row),
+		})),
+	}),
+	"id,public,version,rollout_version,rollout_enabled,rollout_percentage_bps": (row) => ({
+		id: row.id,
+		public: row.public === 1,
+		version: row.version_id,
+		rollout_version: row.rollout_version_id,
+		rollout_enabled: row.rollout_enabled === 1,
+		rollout_percentage_bps: row.rollout_percentage_bps,
+	}),
+	"id,name,version,rollout_version": (row) => ({
+		id: row.id,
+		name: row.name,
+		version: row.version_id,
+		rollout_version: row.rollout_version_id,
+	}),
+	"id,version": (row) => ({ id: row.id, version: row.version_id }),
+	id: (row) => ({ id: row.id }),
+	"*": (row) => ({
+		id: row.id,
+		name: row.name,
+		public: row.public === 1,
+		version: row.version_id,
+		rollout_version: row.rollout_version_id,
+		rollout_enabled: row.rollout_enabled === 1,
+		rollout_percentage_bps: row.rollout_percentage_bps,
+		disable_auto_update: row.disable_auto_update,
+		allow_device_self_set: row.allow_device_self_set === 1,
+		ios: row.ios === 1,
+		android: row.android === 1,
+		electron: row.electron === 1,
+		created_by: row.created_by,
+		owner_org: row.owner_org,
+	}),
+};
+
+/** `or=(version.eq.N,rollout_version.eq.N)`: the bundle that both name. */
+const usesBundle = v.pipe(
+	v.string(),
+	v.check(
+		(value) => /^\(version\.eq\.(\d{1,15}),rollout_version\.eq\.\1\)$/.test(value),
+		"must be (version.eq.N,rollout_version.eq.N)",
+	),
+	v.transform((value) => Number(/\d+/.exec(value)?.[0])),
+);
+
+export const readChannels = endpoint({
+	method: "GET",
+	path: `${TABLES}/channels`,
+	tag: TAG,
+	summary: "Channels of an app, in the shapes that the stock CLI asks for",
+	access: { permission: "app.read", scope: appOfFilter("query.app_id") },
+	query: v.object({
+		select: v.string(),
+		app_id: appFilter,
+		name: optional(v.pipe(v.string(), v.regex(/^(eq|neq)\./, "must be eq.<name> or neq.<name>"))),
+		or: optional(usesBundle),
+		limit: optional(v.pipe(v.string(), v.regex(/^\d{1,4}$/, "must be a whole number"))),
+	}),
+	response: v.union([v.array(v.record(v.string(), v.unknown())), singleRefusal, v.record(v.string(), v.unknown())]),
+	status: [200, 406],
+	errors: [],
+	example: {
+		query: { select: "id,version", app_id: "eq.com.example.app", name: "eq.pr-128" },
+		response: [{ id: 7, version: 41 }],
+	},
+	load: ({ query: { app_id, name, or } }) =>
+		[
+			cliChannels(app_id, {
+				name: name?.startsWith("eq.") === true ? name.slice(3) : undefined,
+				nameIsNot: name?.startsWith("neq.") === true ? name.slice(4) : undefined,
+				usesBundle: or,
+			}),
+		] as const,
+	async handle({ input, loaded, request }) {
+		const select = input.query.select.replace(/\s/g, "");
+		const shape = Object.hasOwn(CHANNEL_SHAPES, select) ? CHANNEL_SHAPES[select] : undefined;
+		if (shape === undefined) throw unknownShape(select);
+		const limit = Number(input.query.limit ?? loaded[0].rows.length);
+		return rowsReply(request.headers, loaded[0].rows.slice(0, limit).map(shape));
+	},
+});
+
+export const readApps = endpoint({
+	method: "GET",
+	path: `${TABLES}/apps`,
+	tag: TAG,
+	summary: "The channel that an app's bundles are uploaded to when none is named",
+	access: { permission: "app.read", scope: appOfFilter("query.app_id") },
+	query: v.object({ select: v.string(), app_id: appFilter }),
+	response: v.union([
+		v.array(v.strictObject({ default_upload_channel: v.string() })),
+		v.strictObject({ default_upload_channel: v.string() }),
+		singleRefusal,
+	]),
+	status: [200, 406],
+	errors: [],
+	example: {
+		query: { select: "default_upload_channel", app_id: "eq.com.example.app" },
+		response: [{ default_upload_channel: "dev" }],
+	},
+	async handle({ input, scopeRow, request }) {
+		if (input.query.select !== "default_upload_channel") throw unknownShape(input.query.select);
+		return rowsReply(request.headers, [{ default_upload_channel: scopeRow.default_upload_channel }]);
+	},
+});
+
+const uploadedVersion = v.object({
+	app_id: publicAppId,
+	name: bundleVersion,
+	storage_provider: v.picklist(["r2-direct", "r2", "external"], "must be r2-direct, r2 or external"),
+	checksum: optional(checksumText),
+	session_key: optional(text(2048)),
+	key_id: optional(text(64)),
+	external_url: optional(httpsUrl),
+	min_update_version: optional(bundleVersion),
+	native_packages: optional(v.array(v.record(v.string(), v.unknown()))),
+	comment: optional(text(2048)),
+	link: optional(text(2048)),
+	cli_version: optional(text(64)),
+});
+
+export const upsertVersion = endpoint({
+	method: "POST",
+	path: `${TABLES}/app_versions`,
+	tag: TAG,
+	summary: "Register a bundle, and say that it is uploaded",
+	description:
+		"With storage_provider r2-direct or external it registers like POST /bundle; with r2, after the upload, it changes nothing on a bundle that is ready. A manifest is set by /private/set_manifest alone, so `manifest: null` takes none away.",
+	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
+	query: v.object({ on_conflict: optional(v.string()) }),
+	body: uploadedVersion,
+	status: [201],
+	response: v.null(),
+	errors: ["bundle_already_exists", "external_url_rejected", "checksum_mismatch", "size_mismatch", "bundle_incomplete"],
+	example: { body: { app_id: "com.example.app", name: "1.4.0", storage_provider: "r2-direct" }, response: null },
+	load: ({ body }) => [bundleByName(body.app_id, body.name)] as const,
+	async handle(context) {
+		const { db, deps, principal, scope, input, loaded, nowMs, actor } = context;
+		const { body } = input;
+		const [existing] = loaded[0].rows;
+		if (body.storage_provider === "r2" && existing !== undefined) {
+			refuseForeignBundle(existing, principal.keyId, "app.upload_bundle");
+			await finalize(context, existing);
+			return null;
+		}
+		refuseTakenVersion(existing, principal, nowMs);
+		const facts: BundleFacts = {
+			checksum: body.checksum ?? null,
+			size_bytes: null,
+			session_key: body.session_key ?? null,
+			key_id: body.key_id ?? null,
+			min_update_version: body.min_update_version ?? null,
+			native_packages: body.native_packages === undefined ? null : JSON.stringify(body.native_packages),
+			comment: body.comment ?? null,
+			link: body.link ?? null,
+			cli_version: body.cli_version ?? null,
+		};
+		const isExternal = body.storage_provider === "external";
+		if (isExternal && body.external_url === undefined) {
+			throw invalidRequest([{ path: "external_url", message: "is required with storage_provider external" }]);
+		}
+		const external =
+			isExternal && body.external_url !== undefined ? await verifyExternal(deps, body.external_url, facts) : undefined;
+		await batchOrFail(
+			db,
+			[
+				...registrationStatements(
+					scope.appId,
+					body.name,
+					existing,
+					external === undefined
+						? {
+								...facts,
+								status: "pending",
+								storage_provider: "r2",
+								sha256: null,
+								external_url: null,
+								expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+							}
+						: { ...facts, ...external, status: "ready", storage_provider: "external", expires_at_ms: null },
+					principal,
+					nowMs,
+				),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "bundle.register",
+					target: { type: "bundle", id: body.name },
+					details: { app_id: body.app_id, version: body.name, external_url: body.external_url ?? null },
+				}),
+			],
+			{ "bundles.app_id, bundles.name": versionWasTaken },
+		);
+		return null;
+	},
+});
+
+/** The app of a bundle that is named by its app and version, or by its id alone. */
+const appOfVersion: ScopeSource<AppScopeRow> = {
+	statement: (raw: RawInput) => {
+		const appId = textAt(raw, "query.app_id")?.replace(/^eq\./, "");
+		const id = Number(textAt(raw, "query.id")?.replace(/^eq\./, ""));
+		if (appId === undefined && !Number.isSafeInteger(id)) return undefined;
+		const apps = query
+			.selectFrom("apps")
+			.select(["apps.id", "apps.app_id", "apps.owner_org", "apps.default_upload_channel"]);
+		return appId === undefined
+			? apps.innerJoin("bundles", "bundles.app_id", "apps.id").where("bundles.id", "=", id).compile()
+			: apps.where("apps.app_id", "=", appId).compile();
+	},
+	target: (row) => ({ orgId: row.owner_org, appId: row.id }),
+	hidden: appNotFound,
+};
+
+const versionFilter = v.pipe(
+	v.object({
+		app_id: optional(appFilter),
+		name: optional(filter("eq")),
+		id: optional(v.pipe(filter("eq"), v.regex(/^\d{1,15}$/, "must be eq.<id>"), v.transform(Number))),
+		deleted: optional(v.literal("eq.false", "must be eq.false")),
+	}),
+	v.check(
+		({ app_id, name, id }) => (id !== undefined && name === undefined) || (app_id !== undefined && name !== undefined),
+		"name the bundle by app_id and name, or by id",
+	),
+);
+
+export const patchVersion = endpoint({
+	method: "PATCH",
+	path: `${TABLES}/app_versions`,
+	tag: TAG,
+	summary: "The stock CLI's two-call clean-up, and where it put the file",
+	description:
+		"`deleted: true` on a bundle that a channel uses marks it: devices keep it, and it goes with its last channel. On one that none uses it deletes at once. `deleted: false` takes the mark back. `r2_path` is accepted and not needed.",
+	query: versionFilter,
+	body: v.pipe(
+		v.object({ deleted: optional(v.boolean()), r2_path: optional(v.string()) }),
+		v.check(
+			({ deleted, r2_path }) => (deleted === undefined) !== (r2_path === undefined),
+			"say either deleted or r2_path",
+		),
+	),
+	load: ({ query: { app_id, name, id } }) => [bundleByName(app_id ?? "", name ?? ""), bundleOfScope(id ?? 0)] as const,
+	access: {
+		permissions: ["app.upload_bundle", "bundle.delete"],
+		scope: appOfVersion,
+		choose: ({ input }) => [input.body.deleted === undefined ? "app.upload_bundle" : "bundle.delete"],
+	},
+	status: [204],
+	response: v.null(),
+	errors: ["bundle_not_found", "bundle_in_use"],
+	example: { query: { app_id: "eq.com.example.app", name: "eq.1.4.0" }, body: { deleted: true }, response: null },
+	async handle(context) {
+		const { db, scope, input, loaded, nowMs } = context;
+		const done = new Reply(204, null);
+		if (input.body.deleted === undefined) return done;
+		const bundle = loaded[1].rows[0] ?? loaded[0].rows[0];
+		if (bundle === undefined || bundle.app_id !== scope.appId) throw bundleNotFound();
+		const linked = JSON.parse(bundle.channels).length > 0;
+		if (input.body.deleted && !linked) await deleteOneBundle(context, bundle);
+		else await db.batch([setDeleteMark(scope.appId, bundle.id, input.body.deleted ? nowMs : null)]);
+		return done;
+	},
+});

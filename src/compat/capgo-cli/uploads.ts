@@ -1,0 +1,292 @@
+/**
+ * The stock CLI's way of uploading: a link for the zip, files of the delta store that are asked for before they are sent, the
+ * manifest, and the end of it. A bundle without a zip is ready when it has a manifest and the CLI says that it is done.
+ */
+import * as v from "valibot";
+import { replaceUploadStatements } from "../../api/bundle-registration";
+import { type Context, endpoint } from "../../api/endpoint";
+import { deleteOneBundle } from "../../api/routes/bundle";
+import { refuseForeignBundle } from "../../api/routes/channel";
+import { acknowledgement, OK, optional, publicAppId, text } from "../../api/schemas";
+import { type AppScopeRow, appNotFound, appScope, bundleNotFound, type ScopeSource } from "../../api/scope";
+import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../../api/upload-completion";
+import { auditStatement } from "../../db/audit";
+import { type BundleListRow, bundleByName, bundleIsPending, updateBundle } from "../../db/bundles";
+import { batchOrFail, guard, query } from "../../db/client";
+import {
+	claimDeltaObject,
+	deltaObject,
+	hasManifest,
+	insertManifest,
+	manifestIsNewOrSame,
+	manifestIsStored,
+	missingDeltaPaths,
+} from "../../db/compat";
+import {
+	deleteOpenUploadsOfBundle,
+	latestUploadOf,
+	type UploadWithBundle,
+	uploadsOfBundleToGarbage,
+} from "../../db/uploads";
+import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
+import { signedUploadUrl } from "../../storage/links";
+
+const TAG = "Stock CLI";
+const HOUR_MS = 60 * 60 * 1000;
+const namedBundle = { app_id: publicAppId, name: text(128) };
+
+/** The same link under the two paths that versions of the CLI use. */
+function uploadLink<const Path extends string>(path: Path) {
+	return endpoint({
+		method: "POST",
+		path,
+		tag: TAG,
+		summary: "A link that takes a registered bundle's zip in one PUT",
+		access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
+		body: v.object(namedBundle),
+		response: v.strictObject({ url: v.string() }),
+		errors: ["bundle_not_found", "bundle_already_ready"],
+		example: {
+			body: { app_id: "com.example.app", name: "1.4.0" },
+			response: { url: "https://updates.example.com/files/upload/one/…" },
+		},
+		load: ({ body }) => [bundleByName(body.app_id, body.name)] as const,
+		async handle({ db, deps, scope, principal, loaded, nowMs, origin }) {
+			const [bundle] = loaded[0].rows;
+			if (bundle === undefined) throw bundleNotFound();
+			refuseForeignBundle(bundle, principal.keyId, "app.upload_bundle");
+			if (bundle.status !== "pending") throw bundleAlreadyReady();
+			const id = deps.newId();
+			await batchOrFail(db, replaceUploadStatements(scope.appId, bundle.id, id, null, principal, nowMs), {
+				bundle_pending: bundleAlreadyReady,
+			});
+			return { url: signedUploadUrl(deps, origin, id, nowMs) };
+		},
+	});
+}
+export const filesUploadLink = uploadLink("/files/upload_link");
+export const privateUploadLink = uploadLink("/private/upload_link");
+
+/** The app in `orgs/<org>/apps/<app>/…`, where the organization is its owner. */
+const appOfFile: ScopeSource<AppScopeRow> = {
+	statement: (raw) => {
+		const match = /^orgs\/([^/]+)\/apps\/([^/]+)\//.exec(raw.params.path ?? "");
+		return query
+			.selectFrom("apps")
+			.select(["id", "app_id", "owner_org", "default_upload_channel"])
+			.where("app_id", "=", match?.[2] ?? "")
+			.where("owner_org", "=", match?.[1] ?? "")
+			.compile();
+	},
+	target: (row) => ({ orgId: row.owner_org, appId: row.id }),
+	hidden: appNotFound,
+};
+
+export const fileExists = endpoint({
+	method: "GET",
+	path: "/files/read/attachments/:path{.+}",
+	tag: TAG,
+	summary: "Whether a file is in the delta store already",
+	description: "Tells it to keys that may upload to the app; the bytes go to devices by signed links only.",
+	access: { permission: "app.upload_bundle", scope: appOfFile },
+	query: v.object({ nocache: optional(v.string()) }),
+	response: v.strictObject({ status: v.literal("ok"), size: v.number() }),
+	errors: ["not_found"],
+	example: { response: { status: "ok", size: 1024 } },
+	load: ({ params }) =>
+		[deltaObject(/^orgs\/[^/]+\/apps\/([^/]+)\//.exec(params["path{.+}"])?.[1] ?? "", params["path{.+}"])] as const,
+	async handle({ db, scope, loaded, nowMs, input }) {
+		const [file] = loaded[0].rows;
+		if (file === undefined) throw new ApiError("not_found", "The file is not in the delta store; upload it.");
+		// Not at every question: a bundle of a thousand files would write a thousand rows for nothing.
+		if (file.last_claimed_at_ms < nowMs - HOUR_MS) {
+			await db.batch([claimDeltaObject(scope.appId, input.params["path{.+}"], nowMs)]);
+		}
+		return { status: "ok" as const, size: file.size_bytes };
+	},
+});
+
+const MOST_FILES = 10_000;
+const MANIFEST_LIMIT_BYTES = 8 * 1024 * 1024;
+
+/** A file that stays inside the bundle wherever it is unpacked. */
+const fileName = v.pipe(
+	text(512),
+	v.check(
+		(name) => !/^[/\\]|^[a-z]:|\\/i.test(name) && !name.split("/").some((part) => part === ".." || part === "."),
+		"must be a relative path without . or .. in it",
+	),
+);
+
+export const setManifest = endpoint({
+	method: "POST",
+	path: "/private/set_manifest",
+	tag: TAG,
+	summary: "Say which files of the delta store a bundle consists of",
+	description: "Every file must be stored already. A manifest is set once; repeating the same one is fine.",
+	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
+	body: v.object({
+		...namedBundle,
+		manifest: v.pipe(
+			v.array(v.object({ file_name: fileName, s3_path: text(1024), file_hash: text(2048) })),
+			v.minLength(1, "must not be empty"),
+			v.maxLength(MOST_FILES, `must have at most ${MOST_FILES} files`),
+		),
+	}),
+	bodyLimitBytes: MANIFEST_LIMIT_BYTES,
+	response: acknowledgement,
+	errors: ["bundle_not_found", "missing_delta_files", "bundle_already_ready"],
+	example: {
+		body: {
+			app_id: "com.example.app",
+			name: "1.4.0",
+			manifest: [
+				{ file_name: "index.html", s3_path: "orgs/…/apps/com.example.app/delta/…_index.html", file_hash: "9f86…" },
+			],
+		},
+		response: OK,
+	},
+	load: ({ body }) =>
+		[bundleByName(body.app_id, body.name), missingDeltaPaths(body.app_id, JSON.stringify(body.manifest))] as const,
+	async handle({ db, scope, principal, loaded, input, actor, nowMs }) {
+		const [bundle] = loaded[0].rows;
+		if (bundle === undefined) throw bundleNotFound();
+		refuseForeignBundle(bundle, principal.keyId, "app.upload_bundle");
+		refuseRepeatedFiles(input.body.manifest);
+		const missing = loaded[1].rows.map((row) => row.path);
+		if (missing.length > 0) throw missingFiles(missing);
+		const manifest = JSON.stringify(input.body.manifest);
+		await batchOrFail(
+			db,
+			[
+				guard("stored", manifestIsStored(scope.appId, manifest)),
+				guard("new_or_same", manifestIsNewOrSame(bundle.id, manifest)),
+				insertManifest(scope.appId, bundle.id, manifest),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "bundle.set_manifest",
+					target: { type: "bundle", id: String(bundle.id) },
+					details: { app_id: input.body.app_id, version: bundle.name, files: input.body.manifest.length },
+				}),
+			],
+			{ stored: () => missingFiles([]), new_or_same: bundleAlreadyReady },
+		);
+		return OK;
+	},
+});
+
+function refuseRepeatedFiles(manifest: readonly { readonly file_name: string }[]): void {
+	const seen = new Set<string>();
+	const issues: RequestIssue[] = [];
+	for (const [index, { file_name }] of manifest.entries()) {
+		if (seen.has(file_name))
+			issues.push({ path: `manifest.${index}.file_name`, message: "is named twice", received: file_name });
+		seen.add(file_name);
+	}
+	if (issues.length > 0) throw invalidRequest(issues);
+}
+
+const MOST_NAMED = 20;
+function missingFiles(paths: readonly string[]): ApiError {
+	return new ApiError(
+		"missing_delta_files",
+		"Some files of the manifest are not stored; upload them and send it again.",
+		{
+			moreInfo: { files: paths.slice(0, MOST_NAMED), count: paths.length },
+		},
+	);
+}
+
+export const finalizeUpload = endpoint({
+	method: "POST",
+	path: "/private/finalize_bundle_upload",
+	tag: TAG,
+	summary: "Say that everything of a bundle is uploaded",
+	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
+	body: v.object(namedBundle),
+	response: acknowledgement,
+	errors: [
+		"bundle_not_found",
+		"bundle_incomplete",
+		"checksum_mismatch",
+		"size_mismatch",
+		"upload_not_found",
+		"bundle_already_ready",
+	],
+	example: { body: { app_id: "com.example.app", name: "1.4.0" }, response: OK },
+	load: ({ body }) => [bundleByName(body.app_id, body.name), latestUploadOf(body.app_id, body.name)] as const,
+	async handle(context) {
+		const [bundle] = context.loaded[0].rows;
+		if (bundle === undefined) throw bundleNotFound();
+		refuseForeignBundle(bundle, context.principal.keyId, "app.upload_bundle");
+		await finalize(context, bundle, context.loaded[1].rows[0]);
+		return OK;
+	},
+});
+
+type FinalizeContext = Pick<
+	Context<string, undefined, undefined, AppScopeRow, readonly []>,
+	"db" | "deps" | "scope" | "scopeRow" | "nowMs" | "actor" | "waitUntil"
+>;
+
+/** Makes a pending bundle ready: by its zip where that has arrived, else by its manifest alone. */
+export async function finalize(
+	context: FinalizeContext,
+	bundle: BundleListRow,
+	upload?: UploadWithBundle,
+): Promise<void> {
+	if (bundle.status === "ready") return;
+	const { db, deps, scope, nowMs, actor } = context;
+	if (upload !== undefined && upload.completed_at_ms === null) {
+		const received = await receivedSoFar(deps, upload);
+		if (received.objectKey !== undefined || received.inSegments) {
+			await finishUpload(context, upload, received);
+			return;
+		}
+	}
+	await batchOrFail(
+		db,
+		[
+			guard("pending", bundleIsPending(scope.appId, bundle.id)),
+			guard("has_manifest", hasManifest(bundle.id)),
+			uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
+			deleteOpenUploadsOfBundle(scope.appId, bundle.id),
+			updateBundle(scope.appId, bundle.id, { status: "ready", expires_at_ms: null, updated_at_ms: nowMs }),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "bundle.upload",
+				target: { type: "bundle", id: String(bundle.id) },
+				details: { app_id: bundle.public_app_id, version: bundle.name, manifest_only: true },
+			}),
+		],
+		{
+			pending: bundleAlreadyReady,
+			has_manifest: () =>
+				new ApiError("bundle_incomplete", "Neither a zip nor a manifest has arrived; go on with the upload.", {
+					moreInfo: { received_bytes: 0, expected_bytes: bundle.size_bytes },
+				}),
+		},
+	);
+}
+
+export const deleteFailedVersion = endpoint({
+	method: "DELETE",
+	path: "/private/delete_failed_version",
+	tag: TAG,
+	summary: "Take back a registration whose upload failed",
+	access: { permission: "app.upload_bundle", scope: appScope("query.app_id") },
+	query: v.object(namedBundle),
+	queryOrBody: true,
+	response: acknowledgement,
+	errors: ["bundle_not_found", "bundle_already_ready"],
+	example: { query: { app_id: "com.example.app", name: "1.4.0" }, response: OK },
+	load: ({ query: { app_id, name } }) => [bundleByName(app_id, name)] as const,
+	async handle(context) {
+		const [bundle] = context.loaded[0].rows;
+		if (bundle === undefined) throw bundleNotFound();
+		refuseForeignBundle(bundle, context.principal.keyId, "app.upload_bundle");
+		if (bundle.status !== "pending") throw bundleAlreadyReady();
+		await deleteOneBundle(context, bundle, { pendingOnly: true });
+		return OK;
+	},
+});
