@@ -27,6 +27,7 @@ export function createApp(deps: Deps) {
 		const requestId = deps.newId();
 		c.set("requestId", requestId);
 		await next();
+		await drain(c.req.raw);
 		c.header("x-request-id", requestId);
 		if (!c.res.headers.has("cache-control")) c.header("cache-control", "private, no-store");
 	});
@@ -68,6 +69,19 @@ export function createApp(deps: Deps) {
 		return c.json(errorBody(known, requestId), known.status as 400, known.headers);
 	});
 	return app;
+}
+
+/** Bodies up to this size are read to their end even where nobody wants them. */
+const DRAIN_LIMIT_BYTES = 1024 * 1024;
+
+/**
+ * An unread body makes the server close the connection, and a client that is sending its next request on it sees a network error.
+ * Large ones are not worth reading for that.
+ */
+async function drain(request: Request): Promise<void> {
+	if (request.body === null || request.bodyUsed) return;
+	if (Number(request.headers.get("content-length") ?? Number.POSITIVE_INFINITY) > DRAIN_LIMIT_BYTES) return;
+	await request.arrayBuffer().catch(() => undefined);
 }
 
 function errorBody(error: ApiError, requestId: string) {

@@ -9,6 +9,7 @@ const root = new URL("..", import.meta.url).pathname;
 
 export default defineConfig({
 	test: {
+		silent: "passed-only",
 		projects: [
 			{
 				plugins: [

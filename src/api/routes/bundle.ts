@@ -30,6 +30,7 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
+import { refuseForeignBundle } from "../channel-change";
 import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
@@ -49,7 +50,7 @@ import {
 } from "../schemas";
 import { type AppScopeRow, appScope, bundleNotFound, channelNotFound, channelScope } from "../scope";
 import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../upload-completion";
-import { bundleInUse, refuseForeignBundle } from "./channel";
+import { bundleInUse } from "./channel";
 
 const bundleFields = {
 	id: v.number(),

@@ -3,37 +3,40 @@
  * deleting one with its bundle is one batch as well, in which everything goes or nothing does.
  */
 import * as v from "valibot";
-import type { AppId, ChannelId, OwnWorkOnly } from "../../authz/decide";
+import type { AppId, ChannelId } from "../../authz/decide";
 import { holds } from "../../authz/decide";
-import type { Permission } from "../../authz/permissions";
-import { bindingExists, insertChannelBinding } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
-import { type BundleRow, bundleById, bundleByName, bundleIsReady, markBundleDeleted } from "../../db/bundles";
+import { markBundleDeleted } from "../../db/bundles";
 import {
 	bundleUnusedExceptBy,
 	type ChannelRow,
-	type ChannelValues,
 	channelByName,
 	channelExists,
 	channelStillPointsTo,
 	channelsPage,
 	deleteChannel as deleteChannelStatement,
-	insertChannel,
-	updateChannel,
-	yieldPublicPlatforms,
 } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
 import type { Flag } from "../../db/schema";
 import { bytesOfBundleToGarbage } from "../../db/uploads";
 import { ApiError } from "../../errors";
 import { removeBytes } from "../../events/producer";
+import {
+	CHANNEL_CHANGE_ERRORS,
+	CHANNEL_CHANGE_PERMISSIONS,
+	changeChannel,
+	channelBody,
+	channelChanged,
+	channelChangePermissions,
+	channelChangeReads,
+	refuseForeignBundle,
+} from "../channel-change";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import {
 	acknowledgement,
 	booleanText,
 	channelName,
-	integerId,
 	nullableRfc3339,
 	nullableTime,
 	OK,
@@ -41,10 +44,9 @@ import {
 	pageNumber,
 	publicAppId,
 	rfc3339,
-	text,
 	time,
 } from "../schemas";
-import { appScope, bundleNotFound, channelNotFound, channelOrAppScope, channelScope } from "../scope";
+import { appScope, channelNotFound, channelOrAppScope, channelScope } from "../scope";
 
 const linkedBundle = v.nullable(v.strictObject({ id: v.number(), name: v.string() }));
 const disableAutoUpdate = v.picklist(["major", "minor", "patch", "version_number", "none"]);
@@ -162,239 +164,6 @@ export const listChannels = endpoint({
 	},
 });
 
-const basisPoints = v.pipe(
-	v.number(),
-	v.integer("must be a whole number"),
-	v.minValue(0, "must not be negative"),
-	v.maxValue(10_000, "must be at most 10000"),
-);
-const percentage = v.pipe(
-	v.number(),
-	v.minValue(0, "must not be negative"),
-	v.maxValue(100, "must be at most 100"),
-	v.check((value) => Number.isInteger(Math.round(value * 1e6) / 1e4), "must have at most two decimals"),
-);
-/** A bundle by its version or its id; null, "builtin" and "unknown" are the store build. */
-const bundleChoice = v.pipe(
-	v.nullable(v.union([text(128), integerId], "must be a bundle's version, its id, or null")),
-	v.transform((value) => (value === "builtin" || value === "unknown" ? null : value)),
-);
-
-const channelBody = v.object({
-	app_id: publicAppId,
-	channel: channelName,
-	version: v.optional(bundleChoice),
-	public: optional(v.boolean()),
-	ios: optional(v.boolean()),
-	android: optional(v.boolean()),
-	electron: optional(v.boolean()),
-	allow_device_self_set: optional(v.boolean()),
-	allow_emulator: optional(v.boolean()),
-	allow_device: optional(v.boolean()),
-	allow_dev: optional(v.boolean()),
-	allow_prod: optional(v.boolean()),
-	disableAutoUpdate: optional(
-		v.pipe(
-			v.picklist(
-				["major", "minor", "patch", "version_number", "metadata", "none"],
-				"must be one of major, minor, patch, version_number, none",
-			),
-			// What the incumbent's documentation calls version_number.
-			v.transform((value) => (value === "metadata" ? "version_number" : value)),
-		),
-	),
-	disableAutoUpdateUnderNative: optional(v.boolean()),
-	rolloutVersion: v.optional(bundleChoice),
-	rollout_version: v.optional(bundleChoice),
-	rolloutPercentage: optional(percentage),
-	rollout_percentage: optional(percentage),
-	rolloutPercentageBps: optional(basisPoints),
-	rollout_percentage_bps: optional(basisPoints),
-	rolloutEnabled: optional(v.boolean()),
-	rollout_enabled: optional(v.boolean()),
-	rolloutPaused: optional(v.boolean()),
-	rollout_paused: optional(v.boolean()),
-	rolloutPauseReason: v.optional(v.nullable(text(256))),
-	rollout_pause_reason: v.optional(v.nullable(text(256))),
-	rollback: optional(v.boolean()),
-	promoteToStable: optional(v.boolean()),
-	promote_to_stable: optional(v.boolean()),
-});
-type ChannelBody = v.InferOutput<typeof channelBody>;
-
-/** What the body says about the rollout; camelCase wins where both spellings are given. */
-function rolloutOf(body: ChannelBody) {
-	const percent = body.rolloutPercentage ?? body.rollout_percentage;
-	const reason = body.rolloutPauseReason !== undefined ? body.rolloutPauseReason : body.rollout_pause_reason;
-	return {
-		version: body.rolloutVersion !== undefined ? body.rolloutVersion : body.rollout_version,
-		bps:
-			body.rolloutPercentageBps ??
-			body.rollout_percentage_bps ??
-			(percent === undefined ? undefined : Math.round(percent * 100)),
-		enabled: body.rolloutEnabled ?? body.rollout_enabled,
-		paused: body.rolloutPaused ?? body.rollout_paused,
-		pauseReason: reason,
-		rollback: body.rollback === true,
-		promoteToStable: (body.promoteToStable ?? body.promote_to_stable) === true,
-	};
-}
-
-type LoadedBundle = BundleRow & { readonly public_app_id: string };
-
-interface ChannelRequest {
-	readonly body: ChannelBody;
-	readonly channel: ChannelRow | undefined;
-	readonly stable: LoadedBundle | undefined;
-	readonly rollout: LoadedBundle | undefined;
-}
-
-interface ChannelChange {
-	/** Columns that differ from what is there, settings and bundles apart, because they need different permissions. */
-	readonly settings: ChannelValues;
-	readonly bundles: ChannelValues;
-	/** Bundles that the channel newly points to: they must be ready, and a preview key's own. */
-	readonly promoted: readonly LoadedBundle[];
-}
-
-const flag = (value: boolean): Flag => (value ? 1 : 0);
-
-/** The channel's settings that the body names, as columns. */
-function requestedSettings(body: ChannelBody, channel: ChannelRow | undefined): ChannelValues {
-	const named = {
-		public: body.public,
-		ios: body.ios,
-		android: body.android,
-		electron: body.electron,
-		allow_device_self_set: body.allow_device_self_set,
-		allow_emulator: body.allow_emulator,
-		allow_device: body.allow_device,
-		allow_dev: body.allow_dev,
-		allow_prod: body.allow_prod,
-		disable_auto_update_under_native: body.disableAutoUpdateUnderNative,
-	};
-	const flags: Record<string, Flag> = {};
-	for (const [column, value] of Object.entries(named)) if (value !== undefined) flags[column] = flag(value);
-	const settings: ChannelValues = { ...flags };
-	if (body.disableAutoUpdate !== undefined) settings.disable_auto_update = body.disableAutoUpdate;
-	return { ...settings, ...platformsOfPublic(body, settings, channel) };
-}
-
-/** What being public says about platforms, where the body does not say it itself. */
-function platformsOfPublic(body: ChannelBody, settings: ChannelValues, channel: ChannelRow | undefined): ChannelValues {
-	const named = [body.ios, body.android, body.electron].some((platform) => platform !== undefined);
-	const wantsPublic = body.public === true;
-	if (channel === undefined && wantsPublic && body.electron === undefined) {
-		// A new channel for one phone platform is not meant for desktops either.
-		const phones = [body.ios ?? true, body.android ?? true].filter(Boolean).length;
-		if (phones === 1) return { electron: 0 };
-	}
-	if (channel !== undefined && wantsPublic && !named && channel.ios + channel.android + channel.electron === 0) {
-		// It lost its platforms when another channel became public; asking for public again means having them back.
-		return { ios: 1, android: 1, electron: 1 };
-	}
-	const left = {
-		ios: settings.ios ?? channel?.ios ?? 1,
-		android: settings.android ?? channel?.android ?? 1,
-		electron: settings.electron ?? channel?.electron ?? 1,
-	};
-	if (Number(left.ios) + Number(left.android) + Number(left.electron) > 0) return {};
-	if (wantsPublic) {
-		throw new ApiError(
-			"channel_has_no_platform",
-			"A public channel needs a platform; set ios, android or electron to true.",
-		);
-	}
-	return channel?.public === 1 ? { public: 0 } : {};
-}
-
-/** The columns about bundles that the body asks for. Throws for a bundle that is not there. */
-function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: number): ChannelValues {
-	const { body, channel } = request;
-	const rollout = rolloutOf(body);
-	const values: ChannelValues = {};
-	if (body.version !== undefined) values.version_id = body.version === null ? null : found(request.stable).id;
-	if (rollout.version !== undefined) {
-		const id = rollout.version === null ? null : found(request.rollout).id;
-		if (id === null) Object.assign(values, NO_ROLLOUT);
-		else {
-			values.rollout_version_id = id;
-			if (id !== channel?.rollout_version_id) {
-				// Another bundle draws another cohort, and starts unpaused.
-				Object.assign(values, { rollout_id: newRolloutId, rollout_paused_at_ms: null, rollout_pause_reason: null });
-			}
-		}
-	}
-	if (rollout.bps !== undefined) values.rollout_percentage_bps = rollout.bps;
-	if (rollout.enabled !== undefined) values.rollout_enabled = flag(rollout.enabled);
-	if (rollout.paused === true) values.rollout_paused_at_ms = channel?.rollout_paused_at_ms ?? nowMs;
-	if (rollout.paused === false) Object.assign(values, { rollout_paused_at_ms: null, rollout_pause_reason: null });
-	if (rollout.pauseReason !== undefined) values.rollout_pause_reason = rollout.pauseReason;
-	const rolloutId = values.rollout_version_id !== undefined ? values.rollout_version_id : channel?.rollout_version_id;
-	if ((rolloutId ?? null) === null && (rollout.enabled === true || rollout.promoteToStable)) {
-		throw new ApiError("missing_rollout_version", "The channel has no rollout bundle; send rolloutVersion as well.");
-	}
-	if (rollout.promoteToStable) Object.assign(values, NO_ROLLOUT, { version_id: rolloutId ?? null });
-	if (rollout.rollback) Object.assign(values, NO_ROLLOUT);
-	return values;
-}
-
-const NO_ROLLOUT = {
-	rollout_version_id: null,
-	rollout_id: null,
-	rollout_percentage_bps: 0,
-	rollout_enabled: 0,
-	rollout_paused_at_ms: null,
-	rollout_pause_reason: null,
-} as const;
-
-function found(bundle: LoadedBundle | undefined): LoadedBundle {
-	if (bundle === undefined) throw bundleNotFound();
-	if (bundle.status !== "ready") {
-		throw new ApiError(
-			"bundle_not_ready",
-			"The bundle's upload is not complete; finish it with POST /bundle/complete.",
-		);
-	}
-	return bundle;
-}
-
-function differences(values: ChannelValues, channel: ChannelRow | undefined): ChannelValues {
-	if (channel === undefined) return values;
-	const current: Readonly<Record<string, unknown>> = { ...channel };
-	return Object.fromEntries(Object.entries(values).filter(([column, value]) => current[column] !== value));
-}
-
-function changeOf(request: ChannelRequest, newRolloutId: string, nowMs: number): ChannelChange {
-	const { channel, stable, rollout } = request;
-	const bundles = differences(requestedBundles(request, newRolloutId, nowMs), channel);
-	const promoted: LoadedBundle[] = [];
-	if (typeof bundles.version_id === "number" && stable !== undefined) promoted.push(stable);
-	if (typeof bundles.rollout_version_id === "number" && rollout !== undefined) promoted.push(rollout);
-	return { settings: differences(requestedSettings(request.body, channel), channel), bundles, promoted };
-}
-
-/** What a POST on an existing channel needs: nothing but sight of it when it changes nothing. */
-function permissionsToChange(request: ChannelRequest, nowMs: number): readonly [Permission, ...Permission[]] {
-	if (request.channel === undefined) return ["app.create_channel"];
-	let change: ChannelChange;
-	try {
-		change = changeOf(request, "undrawn", nowMs);
-	} catch (error) {
-		// What is wrong with the request is for those to hear who may promote; the handler says it.
-		if (error instanceof ApiError) return ["channel.promote_bundle"];
-		throw error;
-	}
-	const needed: Permission[] = [];
-	if (Object.keys(change.bundles).length > 0) needed.push("channel.promote_bundle");
-	if (Object.keys(change.settings).length > 0) needed.push("channel.update_settings");
-	const [first, ...rest] = needed;
-	return first === undefined ? ["channel.read"] : [first, ...rest];
-}
-
-const bundleOfChoice = (appId: string, choice: string | number | null | undefined) =>
-	typeof choice === "number" ? bundleById(appId, choice) : bundleByName(appId, choice ?? "");
-
 export const setChannel = endpoint({
 	method: "POST",
 	path: "/channel",
@@ -403,173 +172,25 @@ export const setChannel = endpoint({
 	description:
 		"A name that is not there yet creates a channel (201), one that is there changes only the fields that are sent (200). Making a channel public takes its platforms away from the public channel that held them. A preview key is bound to the channel it creates, which is private.",
 	body: channelBody,
-	load: ({ body }) => {
-		const rolloutVersion = rolloutOf(body).version;
-		return [
-			channelByName(body.app_id, body.channel),
-			bundleOfChoice(body.app_id, body.version),
-			bundleOfChoice(body.app_id, rolloutVersion),
-		] as const;
-	},
+	load: ({ body }) => channelChangeReads(body),
 	access: {
-		permissions: ["app.create_channel", "channel.update_settings", "channel.promote_bundle", "channel.read"],
+		permissions: CHANNEL_CHANGE_PERMISSIONS,
 		scope: channelOrAppScope("body.app_id", { name: "body.channel" }),
 		neverHidden: true,
-		choose: ({ input, loaded }) =>
-			permissionsToChange(
-				{
-					body: input.body,
-					channel: loaded[0].rows[0],
-					stable: loaded[1].rows[0],
-					rollout: loaded[2].rows[0],
-				},
-				0,
-			),
+		choose: (request) => channelChangePermissions(request),
 	},
 	status: [200, 201],
 	response: v.strictObject({ status: v.literal("ok"), id: v.number(), public: v.boolean() }),
-	errors: [
-		"bundle_not_found",
-		"bundle_not_ready",
-		"channel_changed",
-		"channel_has_no_platform",
-		"missing_rollout_version",
-		"preview_channel_must_be_private",
-	],
+	errors: CHANNEL_CHANGE_ERRORS,
 	example: {
 		body: { app_id: "com.example.app", channel: "pr-128", version: "1.4.0-pr.128", allow_device_self_set: true },
 		response: { status: "ok", id: 7, public: false },
 	},
 	async handle(context) {
-		const { db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor } = context;
-		const { body } = input;
-		const channel = loaded[0].rows[0];
-		const request = { body, channel, stable: loaded[1].rows[0], rollout: loaded[2].rows[0] };
-		const change = changeOf(request, deps.newId(), nowMs);
-		const created = channel === undefined;
-		const limit = context.ownWorkOnly(created ? "app.create_channel" : "channel.promote_bundle");
-		if (limit !== undefined) {
-			if (created) refusePublicPreview(body, scopeRow.default_upload_channel);
-			for (const bundle of change.promoted) refuseForeignBundle(bundle, principal.keyId);
-		}
-		const values = { ...change.settings, ...change.bundles };
-		if (channel !== undefined && Object.keys(values).length === 0) {
-			return { status: "ok" as const, id: channel.id, public: channel.public === 1 };
-		}
-
-		const isPublic = (values.public ?? channel?.public ?? 0) === 1;
-		const platforms = {
-			ios: flag((values.ios ?? channel?.ios ?? 1) === 1),
-			android: flag((values.android ?? channel?.android ?? 1) === 1),
-			electron: flag((values.electron ?? channel?.electron ?? 1) === 1),
-		};
-		const write =
-			channel === undefined
-				? insertChannel(
-						scope.appId,
-						{ ...values, name: body.channel, created_by: principal.userId, created_by_key: principal.keyId },
-						nowMs,
-					)
-				: updateChannel(scope.appId, scope.channelId, values, nowMs);
-		const results = await batchOrFail(
-			db,
-			[
-				...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
-				...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),
-				...(created && limit !== undefined ? [guard("binding_exists", bindingExists(limit.bindingId))] : []),
-				...(isPublic ? [yieldPublicPlatforms(scope.appId, body.channel, platforms, nowMs)] : []),
-				write,
-				...previewBinding(limit, created, {
-					id: deps.newId(),
-					apiKeyId: principal.keyId,
-					orgId: scope.orgId,
-					appId: scope.appId,
-					channelName: body.channel,
-					createdAtMs: nowMs,
-				}),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: created ? "channel.create" : "channel.update",
-					target: { type: "channel", id: channel === undefined ? body.channel : String(channel.id) },
-					details: { app_id: scopeRow.app_id, channel: body.channel, before: before(channel, values), after: values },
-				}),
-				query
-					.selectFrom("channels")
-					.select(["id", "public"])
-					.where("app_id", "=", scope.appId)
-					.where("name", "=", body.channel)
-					.compile(),
-			],
-			{
-				bundle_ready: bundleNotFound,
-				channel_exists: channelNotFound,
-				binding_exists: bindingIsGone,
-				"channels.app_id, channels.name": () => channelChanged("was created by another request"),
-				"channels.app_id": () => channelChanged("changed at the same time as another one became public"),
-			},
-		);
-		const row = (results.at(-1) as { rows: { id: number; public: Flag }[] } | undefined)?.rows[0];
-		if (row === undefined) throw new Error("the channel that was just written is missing");
-		const body_ = { status: "ok" as const, id: row.id, public: row.public === 1 };
-		return created ? new Reply(201, body_) : body_;
+		const { id, public: isPublic, created } = await changeChannel(context);
+		return new Reply(created ? 201 : 200, { status: "ok" as const, id, public: isPublic });
 	},
 });
-
-function before(channel: ChannelRow | undefined, values: ChannelValues): Record<string, unknown> | undefined {
-	if (channel === undefined) return undefined;
-	const current: Readonly<Record<string, unknown>> = { ...channel };
-	return Object.fromEntries(Object.keys(values).map((column) => [column, current[column]]));
-}
-
-function previewBinding(
-	limit: OwnWorkOnly | undefined,
-	created: boolean,
-	binding: {
-		readonly id: string;
-		readonly apiKeyId: string;
-		readonly orgId: string;
-		readonly appId: AppId;
-		readonly channelName: string;
-		readonly createdAtMs: number;
-	},
-) {
-	const role = limit?.roleOnCreatedChannel;
-	if (!created || limit === undefined || role === undefined) return [];
-	return [insertChannelBinding({ ...binding, role }, binding.channelName, limit.bindingId)];
-}
-
-function refusePublicPreview(body: ChannelBody, defaultUploadChannel: string): void {
-	if (body.public === true || body.channel === defaultUploadChannel) {
-		throw new ApiError(
-			"preview_channel_must_be_private",
-			"A preview key creates private channels only, under names that are not the app's default; leave public out and choose another name.",
-		);
-	}
-}
-
-/** Preview rule 5: a preview key acts on the bundles that it uploaded itself, and on no other. */
-export function refuseForeignBundle(
-	bundle: Pick<BundleRow, "created_by_key">,
-	keyId: string,
-	permission: Permission = "channel.promote_bundle",
-): void {
-	if (bundle.created_by_key === keyId) return;
-	throw new ApiError(
-		"permission_denied",
-		"A preview key acts on the bundles that it uploaded itself; use the key that uploaded this one, or one with a wider role.",
-		{ moreInfo: { permission, scope: "app" } },
-	);
-}
-
-function bindingIsGone(): ApiError {
-	return new ApiError("permission_denied", "The key's binding was just taken away; ask an administrator for a role.", {
-		moreInfo: { permission: "app.create_channel", scope: "app" },
-	});
-}
-
-function channelChanged(what: string): ApiError {
-	return new ApiError("channel_changed", `The channel ${what}; read it again and repeat the request.`);
-}
 
 export const deleteChannel = endpoint({
 	method: "DELETE",

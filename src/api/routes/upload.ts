@@ -494,9 +494,9 @@ async function storeSegments(
 	try {
 		for await (const chunk of body ?? []) {
 			let rest = chunk;
+			if (offset + filled + rest.length > upload.length_bytes) throw tooLarge(upload.length_bytes);
 			while (rest.length > 0) {
 				const part = rest.subarray(0, buffer.length - filled);
-				if (offset + filled + part.length > upload.length_bytes) throw tooLarge(upload.length_bytes);
 				buffer.set(part, filled);
 				filled += part.length;
 				rest = rest.subarray(part.length);

@@ -14,7 +14,7 @@ import {
 	versionId,
 } from "./rpc";
 import { config, events, filesConfig } from "./service";
-import { patchVersion, readApps, readChannels, upsertVersion } from "./tables";
+import { patchChannel, patchVersion, readApps, readChannels, upsertVersion } from "./tables";
 import {
 	deleteFailedVersion,
 	fileExists,
@@ -38,6 +38,7 @@ export const compatEndpoints = [
 	currentBundle,
 	organizations,
 	readChannels,
+	patchChannel,
 	readApps,
 	upsertVersion,
 	patchVersion,

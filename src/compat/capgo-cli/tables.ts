@@ -10,15 +10,26 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../../api/bundle-registration";
+import {
+	CHANNEL_CHANGE_ERRORS,
+	CHANNEL_CHANGE_PERMISSIONS,
+	type ChannelBody,
+	changeChannel,
+	channelChangePermissions,
+	channelChangeReads,
+	refuseForeignBundle,
+} from "../../api/channel-change";
 import { endpoint, Reply } from "../../api/endpoint";
 import { checksumText, deleteOneBundle, verifyExternal } from "../../api/routes/bundle";
-import { refuseForeignBundle } from "../../api/routes/channel";
-import { bundleVersion, httpsUrl, optional, publicAppId, text } from "../../api/schemas";
+import { bundleVersion, channelName, httpsUrl, integerId, optional, publicAppId, text } from "../../api/schemas";
 import {
 	type AppScopeRow,
 	appNotFound,
 	appScope,
 	bundleNotFound,
+	type ChannelScopeRow,
+	channelNotFound,
+	channelScope,
 	type RawInput,
 	type ScopeSource,
 	textAt,
@@ -27,7 +38,7 @@ import { auditStatement } from "../../db/audit";
 import { bundleByName, bundleOfScope } from "../../db/bundles";
 import { batchOrFail, query } from "../../db/client";
 import { type CliChannelRow, cliChannels, setDeleteMark } from "../../db/compat";
-import { invalidRequest } from "../../errors";
+import { ApiError, invalidRequest } from "../../errors";
 import { appFilter, appOfFilter, filter, PREFIX, rowsReply, singleRefusal, unknownShape } from "./postgrest";
 import { finalize } from "./uploads";
 
@@ -142,6 +153,54 @@ export const readChannels = endpoint({
 		if (shape === undefined) throw unknownShape(select);
 		const limit = Number(input.query.limit ?? loaded[0].rows.length);
 		return rowsReply(request.headers, loaded[0].rows.slice(0, limit).map(shape));
+	},
+});
+
+/** The channel of `app_id=eq.…&name=eq.…`; the body repeats both. */
+const filteredChannel: ScopeSource<ChannelScopeRow> = {
+	...channelScope("body.app_id", { name: "body.name" }),
+	hidden: channelNotFound,
+};
+
+/** What a body of the CLI says, in the words of POST /channel. */
+const patchedChannel = v.pipe(
+	v.object({
+		app_id: publicAppId,
+		name: channelName,
+		version: v.optional(v.nullable(integerId)),
+		allow_device_self_set: optional(v.boolean()),
+		public: optional(v.boolean()),
+	}),
+	v.transform(({ name, ...body }): ChannelBody => ({ ...body, channel: name })),
+);
+
+export const patchChannel = endpoint({
+	method: "PATCH",
+	path: `${TABLES}/channels`,
+	tag: TAG,
+	summary: "Promote to a channel and let devices choose it, as `bundle upload --self-assign` says it",
+	query: v.object({ app_id: appFilter, name: filter("eq"), select: optional(v.literal("*", "must be *")) }),
+	body: patchedChannel,
+	load: ({ body }) => channelChangeReads(body),
+	access: {
+		permissions: CHANNEL_CHANGE_PERMISSIONS,
+		scope: filteredChannel,
+		choose: (request) => channelChangePermissions(request),
+	},
+	response: v.array(v.strictObject({ id: v.number(), name: v.string(), public: v.boolean() })),
+	errors: ["conflicting_parameters", "channel_not_found", ...CHANNEL_CHANGE_ERRORS],
+	example: {
+		query: { app_id: "eq.com.example.app", name: "eq.pr-128" },
+		body: { app_id: "com.example.app", name: "pr-128", version: 41, allow_device_self_set: true },
+		response: [{ id: 7, name: "pr-128", public: false }],
+	},
+	async handle(context) {
+		const { query: filters, body } = context.input;
+		if (filters.app_id !== body.app_id || filters.name !== body.channel) {
+			throw new ApiError("conflicting_parameters", "The filter and the body name different channels; name the same.");
+		}
+		const changed = await changeChannel(context);
+		return [{ id: changed.id, name: body.channel, public: changed.public }];
 	},
 });
 

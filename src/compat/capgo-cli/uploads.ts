@@ -4,9 +4,9 @@
  */
 import * as v from "valibot";
 import { replaceUploadStatements } from "../../api/bundle-registration";
+import { refuseForeignBundle } from "../../api/channel-change";
 import { type Context, endpoint } from "../../api/endpoint";
 import { deleteOneBundle } from "../../api/routes/bundle";
-import { refuseForeignBundle } from "../../api/routes/channel";
 import { acknowledgement, OK, optional, publicAppId, text } from "../../api/schemas";
 import { type AppScopeRow, appNotFound, appScope, bundleNotFound, type ScopeSource } from "../../api/scope";
 import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../../api/upload-completion";

@@ -1,0 +1,226 @@
+/**
+ * The published @capgo/cli 8.68.1 against the running product: what an administrator does with it, and what CI does with a preview
+ * key. Each command is followed by a look at what the API then says.
+ */
+import { Response } from "miniflare";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type CliProject, createCliProject } from "../clients/capgo-cli";
+import { createProductApp, createProductKey, makeZip, type Product, sha256, startProduct } from "./support/product";
+
+const EXTERNAL_URL = "https://bundles.example.com/external.zip";
+let product: Product;
+beforeAll(async () => {
+	product = await startProduct({
+		outboundService: (request) =>
+			request.url === EXTERNAL_URL ? new Response(makeZip("external")) : new Response("nothing here", { status: 404 }),
+	});
+});
+afterAll(async () => product?.stop());
+
+let apps = 0;
+async function newProject(): Promise<{ cli: CliProject; appId: string; uuid: string }> {
+	apps += 1;
+	const appId = `com.example.cli${apps}`;
+	const uuid = await createProductApp(product, appId);
+	return { cli: await createCliProject(product.directory, product.url, appId), appId, uuid };
+}
+
+const admin = () => ["--apikey", product.adminKey];
+const channelOf = async (appId: string, channel: string) =>
+	await product.api("GET", `/channel?app_id=${appId}&channel=${channel}`);
+const versionsOf = async (appId: string): Promise<string[]> =>
+	(await product.api("GET", `/bundle?app_id=${appId}`)).body.map((bundle: { name: string }) => bundle.name);
+
+async function check(appId: string, defaultChannel: string, versionName = "builtin") {
+	const response = await fetch(`${product.url}/updates`, {
+		method: "POST",
+		headers: { "content-type": "application/json" },
+		body: JSON.stringify({
+			app_id: appId,
+			device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
+			version_name: versionName,
+			version_build: "1.0.0",
+			platform: "android",
+			plugin_version: "8.51.23",
+			is_emulator: false,
+			is_prod: true,
+			defaultChannel,
+		}),
+	});
+	return (await response.json()) as Record<string, unknown> & {
+		manifest?: { download_url: string; file_hash: string }[];
+	};
+}
+
+/** The command must have ended well; its output says why it did not. */
+async function succeed(run: Promise<{ code: number | null; output: string }>): Promise<string> {
+	const { code, output } = await run;
+	expect(code, output).toBe(0);
+	return output;
+}
+
+describe("an administrator with the stock CLI", () => {
+	test("login keeps the key, app add and list and set and delete work, organization list and account id answer", async () => {
+		const cli = await createCliProject(product.directory, product.url, "com.example.added");
+		await succeed(cli.run("login", product.adminKey));
+		await succeed(cli.run("app", "add", "com.example.added", "--name", "Added"));
+		expect((await product.api("GET", "/app/com.example.added")).body.name).toBe("Added");
+		expect(await succeed(cli.run("app", "list"))).toContain("com.example.added");
+		await succeed(cli.run("app", "set", "com.example.added", "--name", "Renamed"));
+		expect((await product.api("GET", "/app/com.example.added")).body.name).toBe("Renamed");
+		expect(await succeed(cli.run("organization", "list"))).toContain("My organization");
+		expect(await succeed(cli.run("account", "id"))).toContain("admin@capstan.local");
+	});
+
+	test("an unknown key is refused at login", async () => {
+		const cli = await createCliProject(product.directory, product.url, "com.example.login");
+		const { code, output } = await cli.run("login", `cap_${"x".repeat(38)}`);
+		expect(code, output).not.toBe(0);
+	});
+
+	test("channel add, list, set, currentBundle and delete", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		expect((await channelOf(appId, "production")).body.public).toBe(true);
+		expect(await succeed(cli.run("channel", "list", appId, ...admin()))).toContain("production");
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", ...admin()));
+		expect(await succeed(cli.run("channel", "currentBundle", "production", appId, ...admin()))).toContain("1.0.1");
+		await succeed(cli.run("channel", "set", "production", appId, "--no-ios", ...admin()));
+		expect((await channelOf(appId, "production")).body).toMatchObject({ ios: false, android: true });
+		await succeed(cli.run("channel", "delete", "production", appId, ...admin()));
+		expect((await channelOf(appId, "production")).status).toBe(404);
+		expect(await versionsOf(appId)).toEqual(["1.0.1"]);
+	});
+
+	test("channel delete --delete-bundle, two calls of this CLI, ends where the one atomic call ends", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "doomed", ...admin()));
+		await succeed(cli.run("channel", "delete", "doomed", appId, "--delete-bundle", ...admin()));
+		expect((await channelOf(appId, "doomed")).status).toBe(404);
+		expect(await versionsOf(appId)).toEqual([]);
+	});
+
+	test.each([
+		["zip", ["--zip"]],
+		["TUS", ["--tus"]],
+		["zip and delta", ["--delta"]],
+		["delta only", ["--delta-only"]],
+	])("bundle upload as %s reaches a device whole", async (_, flags) => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		await cli.write("big.txt", "capstan ".repeat(200_000));
+		const upload = ["bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", ...flags, ...admin()];
+		await succeed(cli.run(...upload));
+		const answer = await check(appId, "");
+		expect(answer).toMatchObject({ version: "1.0.1" });
+		expect(answer).not.toHaveProperty("error");
+		const wantsManifest = flags[0]?.startsWith("--delta") === true;
+		expect(answer.manifest !== undefined).toBe(wantsManifest);
+		for (const file of answer.manifest ?? []) expect((await fetch(file.download_url)).status).toBe(200);
+		if (flags[0] !== "--delta-only") {
+			const bytes = new Uint8Array(await (await fetch(String(answer.url))).arrayBuffer());
+			expect(sha256(bytes)).toBe(answer.checksum);
+		}
+	});
+
+	test("bundle upload --external is fetched, hashed and served from where it is", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		const upload = ["bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production"];
+		await succeed(cli.run(...upload, "--external", EXTERNAL_URL, ...admin()));
+		const zip = makeZip("external");
+		expect(await check(appId, "")).toMatchObject({ version: "1.0.1", url: EXTERNAL_URL, checksum: sha256(zip) });
+	});
+
+	test("a version that exists is not uploaded again", async () => {
+		const { cli, appId } = await newProject();
+		const upload = ["bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", ...admin()];
+		await succeed(cli.run(...upload));
+		const { code, output } = await cli.run(...upload);
+		expect(code).not.toBe(0);
+		expect(output).toContain("already exists");
+	});
+
+	test("bundle delete and cleanup --keep remove the oldest, and never what a channel uses", async () => {
+		const { cli, appId } = await newProject();
+		for (const version of ["1.0.1", "1.0.2", "1.0.3"]) {
+			await cli.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${version}`);
+			await succeed(
+				cli.run("bundle", "upload", appId, "--bundle", version, "--channel", `channel-${version}`, ...admin()),
+			);
+		}
+		await succeed(cli.run("channel", "delete", "channel-1.0.2", appId, ...admin()));
+		await succeed(cli.run("channel", "delete", "channel-1.0.3", appId, ...admin()));
+		await succeed(cli.run("bundle", "cleanup", appId, "--keep", "1", "--force", ...admin()));
+		expect(await versionsOf(appId)).toEqual(["1.0.3", "1.0.1"]);
+		await succeed(cli.run("bundle", "delete", "1.0.3", appId, ...admin()));
+		expect(await versionsOf(appId)).toEqual(["1.0.1"]);
+		expect(await succeed(cli.run("bundle", "list", appId, ...admin()))).toContain("1.0.1");
+	});
+
+	test("probe is told what a device would be told", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", ...admin()));
+		expect(await succeed(cli.run("probe", "--platform", "android"))).toContain("1.0.1");
+	});
+});
+
+describe("CI with a preview key and the stock CLI", () => {
+	test("upload makes the private channel and promotes, a tester receives it, one call cleans up, the name is free", async () => {
+		const { cli, appId, uuid } = await newProject();
+		const key = ["--apikey", await createProductKey(product, "app_preview", uuid)];
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", ...admin()));
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // preview");
+		const upload = [
+			"bundle",
+			"upload",
+			appId,
+			"--bundle",
+			"1.1.0-pr.128",
+			"--channel",
+			"pr-128",
+			"--self-assign",
+			...key,
+		];
+		await succeed(cli.run(...upload));
+		expect((await channelOf(appId, "pr-128")).body).toMatchObject({ public: false, allow_device_self_set: true });
+		expect((await check(appId, "pr-128", "1.0.1")).version).toBe("1.1.0-pr.128");
+		expect((await check(appId, "", "1.0.1")).error).toBe("no_new_version_available");
+
+		const clean = ["channel", "delete", "pr-128", appId, "--delete-bundle", ...key];
+		await succeed(cli.run(...clean));
+		expect((await channelOf(appId, "pr-128")).status).toBe(404);
+		expect(await versionsOf(appId)).toEqual(["1.0.1"]);
+		expect((await check(appId, "pr-128", "1.1.0-pr.128")).version).toBe("1.0.1");
+		await succeed(cli.run(...upload));
+		expect((await check(appId, "pr-128")).version).toBe("1.1.0-pr.128");
+	});
+
+	test("a second upload to its own channel with --self-assign repeats what holds and succeeds", async () => {
+		const { cli, appId, uuid } = await newProject();
+		const key = ["--apikey", await createProductKey(product, "app_preview", uuid)];
+		const upload = (version: string) =>
+			cli.run("bundle", "upload", appId, "--bundle", version, "--channel", "pr-1", "--self-assign", ...key);
+		await succeed(upload("1.1.0-pr.1"));
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // second push");
+		await succeed(upload("1.1.0-pr.2"));
+		expect((await channelOf(appId, "pr-1")).body.version.name).toBe("1.1.0-pr.2");
+	});
+
+	test("another preview key can neither promote to the channel nor delete it, and the main channel is out of reach", async () => {
+		const { cli, appId, uuid } = await newProject();
+		const mine = ["--apikey", await createProductKey(product, "app_preview", uuid)];
+		const other = ["--apikey", await createProductKey(product, "app_preview", uuid)];
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.1.0-pr.1", "--channel", "pr-1", ...mine));
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // other");
+		for (const channel of ["pr-1", "production"]) {
+			await cli.run("bundle", "upload", appId, "--bundle", `1.1.0-other-${channel}`, "--channel", channel, ...other);
+			expect((await channelOf(appId, channel)).body.version?.name ?? "").not.toContain("other");
+			await cli.run("channel", "delete", channel, appId, "--delete-bundle", ...other);
+			expect((await channelOf(appId, channel)).status).toBe(200);
+		}
+	});
+});
