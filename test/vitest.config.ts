@@ -10,6 +10,7 @@ const root = new URL("..", import.meta.url).pathname;
 export default defineConfig({
 	test: {
 		silent: "passed-only",
+		reporters: ["default", ["json", { outputFile: `${root}dist/test-results.json` }]],
 		projects: [
 			{
 				plugins: [

@@ -21,6 +21,7 @@ import {
 	prepareState,
 	readAdminKey,
 	readSecret,
+	refuseBrokenDatabase,
 	type StatePaths,
 	statePaths,
 	writePrivately,
@@ -28,6 +29,9 @@ import {
 
 const HOST = "127.0.0.1";
 /** A deployment's cron runs as often; here nothing else would start the sweep. */
+/** A sound database of any size opens far sooner; workerd does not answer at all for some broken ones. */
+const DATABASE_TIME_LIMIT_MS = 30_000;
+const STOP_TIME_LIMIT_MS = 3_000;
 const SWEEP_INTERVAL_MS = 10 * 60 * 1000;
 
 export interface ServeOptions {
@@ -66,12 +70,15 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		await refuseTakenPort(options.port);
 		const secret = await readSecret(paths);
 		const keptKey = await readAdminKey(paths);
+		await refuseBrokenDatabase(paths);
 		await buildAssets();
 		const { script } = await buildWorker();
 		miniflare = new Miniflare(miniflareOptions(options, paths, secret, script));
 		const url = await miniflare.ready;
 		const db = (await miniflare.getD1Database("DB")) as unknown as D1Database;
-		const migrationsApplied = await openDatabase(db, paths);
+		const migrationsApplied = await within(DATABASE_TIME_LIMIT_MS, openDatabase(db, paths), () =>
+			damaged(paths, "the database does not answer"),
+		);
 		const { created, adminKey } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
 		const running = miniflare;
 		const runScheduled = async () => {
@@ -96,9 +103,24 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 			},
 		};
 	} catch (error) {
-		await miniflare?.dispose().catch(() => undefined);
+		// A runtime that is stuck is ended with this process.
+		if (miniflare !== undefined)
+			await within(STOP_TIME_LIMIT_MS, miniflare.dispose(), () => error).catch(() => undefined);
 		unlock();
 		throw error;
+	}
+}
+
+/** The result, or the given error when it takes too long. */
+async function within<Result>(limitMs: number, work: Promise<Result>, late: () => unknown): Promise<Result> {
+	let timer: NodeJS.Timeout | undefined;
+	const limit = new Promise<never>((_, reject) => {
+		timer = setTimeout(() => reject(late()), limitMs);
+	});
+	try {
+		return await Promise.race([work, limit]);
+	} finally {
+		clearTimeout(timer);
 	}
 }
 

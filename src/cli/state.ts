@@ -90,12 +90,41 @@ function isRunning(pid: number): boolean {
 
 /** Whether a database was ever made here. */
 export async function hasDatabase(paths: StatePaths): Promise<boolean> {
+	return (await databaseFiles(paths)).length > 0;
+}
+
+async function databaseFiles(paths: StatePaths): Promise<string[]> {
 	try {
 		const files = await readdir(paths.d1, { recursive: true });
-		return files.some((name) => name.endsWith(".sqlite"));
+		return files.filter((name) => name.endsWith(".sqlite")).map((name) => join(paths.d1, name));
 	} catch (error) {
-		if (isCode(error, "ENOENT")) return false;
+		if (isCode(error, "ENOENT")) return [];
 		throw error;
+	}
+}
+
+/**
+ * Refuses database files that are not SQLite's or are shorter than they say (https://sqlite.org/fileformat2.html, 1.3). workerd does
+ * not answer at all when it is given such a file, so this is looked at before it starts.
+ */
+export async function refuseBrokenDatabase(paths: StatePaths): Promise<void> {
+	for (const path of await databaseFiles(paths)) {
+		const file = await open(path, "r");
+		try {
+			const { size } = await file.stat();
+			// A new database has nothing but its write-ahead log yet.
+			if (size === 0) continue;
+			const header = Buffer.alloc(100);
+			await file.read(header, 0, 100, 0);
+			if (header.toString("latin1", 0, 16) !== "SQLite format 3\0")
+				throw damaged(paths, "the database is not a database");
+			const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
+			const pageCountIsValid = header.readUInt32BE(24) === header.readUInt32BE(92);
+			if (pageCountIsValid && size < pageSize * header.readUInt32BE(28))
+				throw damaged(paths, "the database is cut off");
+		} finally {
+			await file.close();
+		}
 	}
 }
 

@@ -1,0 +1,222 @@
+/**
+ * `npm start` as a person meets it: the first run, the second one, what is said when something is wrong, and that nothing is left
+ * running afterwards.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
+let parent: string;
+const started = new Set<ChildProcess>();
+
+beforeAll(async () => {
+	parent = await mkdtemp(join(tmpdir(), "capstan-start-"));
+});
+afterAll(async () => {
+	for (const child of started) child.kill("SIGKILL");
+	await rm(parent, { recursive: true, force: true });
+});
+
+const newState = async () => join(await mkdtemp(join(parent, "state-")), "state");
+
+interface Started {
+	readonly child: ChildProcess;
+	readonly output: () => string;
+	/** Resolves with the exit code. */
+	readonly exited: Promise<number | null>;
+	/** Resolves when the text has appeared; rejects when the process ends first. */
+	until(text: string): Promise<void>;
+}
+
+function start(environment: Record<string, string>, ...options: string[]): Started {
+	const child = spawn(process.execPath, ["--import", "tsx", "src/cli/start.ts", ...options], {
+		cwd: PROJECT,
+		env: { ...process.env, PORT: "0", ...environment },
+		stdio: ["ignore", "pipe", "pipe"],
+	});
+	started.add(child);
+	let output = "";
+	const waiting = new Set<() => void>();
+	for (const stream of [child.stdout, child.stderr]) {
+		stream?.on("data", (chunk) => {
+			output += chunk;
+			for (const look of waiting) look();
+		});
+	}
+	const exited = new Promise<number | null>((resolve) => child.on("close", (code) => resolve(code)));
+	return {
+		child,
+		output: () => output,
+		exited,
+		until: (text) =>
+			new Promise((resolve, reject) => {
+				const look = () => {
+					if (output.includes(text)) resolve();
+				};
+				waiting.add(look);
+				look();
+				void exited.then(() => reject(new Error(`ended before "${text}": ${output}`)));
+			}),
+	};
+}
+
+async function startAndStop(state: string, ...options: string[]): Promise<string> {
+	const run = start({ CAPSTAN_STATE: state }, ...options);
+	await run.until(options.includes("--json") ? "}\n" : "npm run demo");
+	run.child.kill("SIGINT");
+	await run.exited;
+	return run.output();
+}
+
+/** The one sentence that a failed start says. */
+async function failure(environment: Record<string, string>, ...options: string[]): Promise<string> {
+	const run = start(environment, ...options);
+	expect(await run.exited, run.output()).toBe(1);
+	const lines = run.output().trim().split("\n");
+	expect(lines, run.output()).toHaveLength(1);
+	return lines[0] ?? "";
+}
+
+async function databaseFile(state: string): Promise<string> {
+	const files = await readdir(join(state, "d1"), { recursive: true });
+	const name = files.find((file) => file.endsWith(".sqlite") && !file.includes("metadata"));
+	if (name === undefined) throw new Error("no database");
+	return join(state, "d1", name);
+}
+
+describe("npm start", () => {
+	test("first run: prints the URL and a key that works, keeps the key for the owner alone, and says in three lines what to do", async () => {
+		const state = await newState();
+		const run = start({ CAPSTAN_STATE: state });
+		await run.until("npm run demo");
+		const url = /http:\/\/127\.0\.0\.1:\d+/.exec(run.output())?.[0] ?? "";
+		const key = (await readFile(join(state, "admin.key"), "utf8")).trimEnd();
+		expect(run.output()).toContain(key);
+		expect(await (await fetch(`${url}/organization`, { headers: { authorization: key } })).json()).toMatchObject([
+			{ name: "My organization" },
+		]);
+		for (const file of ["admin.key", "secret.key"]) {
+			expect((await stat(join(state, file))).mode & 0o777, file).toBe(0o600);
+		}
+		expect(run.output().match(/^\d\. /gm)).toEqual(["1. ", "2. ", "3. "]);
+		expect((await fetch(`${url}/docs`)).headers.get("content-security-policy")).toContain("default-src 'none'");
+		expect((await (await fetch(`${url}/openapi.json`)).json()) as object).toMatchObject({ openapi: "3.1.0" });
+		run.child.kill("SIGINT");
+		await run.exited;
+		await expect(fetch(`${url}/ok`)).rejects.toThrow();
+	});
+
+	test("second run: the same key, the same data, nothing created or migrated again", async () => {
+		const state = await newState();
+		const first = JSON.parse(await startAndStop(state, "--json"));
+		const key = await readFile(join(state, "admin.key"), "utf8");
+		const second = JSON.parse(await startAndStop(state, "--json"));
+		expect(first).toMatchObject({ created: true, migrationsApplied: [expect.stringContaining("0001")] });
+		expect(second).toMatchObject({ created: false, migrationsApplied: [] });
+		expect(await readFile(join(state, "admin.key"), "utf8")).toBe(key);
+	});
+
+	test("a first run that was cut short after the key was written goes on with that key", async () => {
+		const state = await newState();
+		await startAndStop(state);
+		const key = await readFile(join(state, "admin.key"), "utf8");
+		await rm(join(state, "d1"), { recursive: true });
+		const run = start({ CAPSTAN_STATE: state });
+		await run.until("npm run demo");
+		expect(run.output()).toContain(key.trimEnd());
+		expect(run.output()).toContain("Created the first account");
+		run.child.kill("SIGINT");
+		await run.exited;
+	});
+
+	test("a lost key file is said, and --new-admin-key replaces the key", async () => {
+		const state = await newState();
+		await startAndStop(state);
+		const old = (await readFile(join(state, "admin.key"), "utf8")).trim();
+		await rm(join(state, "admin.key"));
+		expect(await startAndStop(state)).toContain("--new-admin-key");
+		const run = start({ CAPSTAN_STATE: state }, "--new-admin-key");
+		await run.until("npm run demo");
+		const url = /http:\/\/127\.0\.0\.1:\d+/.exec(run.output())?.[0] ?? "";
+		const key = (await readFile(join(state, "admin.key"), "utf8")).trim();
+		const status = async (text: string) =>
+			(await fetch(`${url}/organization`, { headers: { authorization: text } })).status;
+		expect([await status(key), await status(old)]).toEqual([200, 401]);
+		run.child.kill("SIGINT");
+		await run.exited;
+	});
+
+	test.each(["SIGINT", "SIGTERM"] as const)(
+		"%s stops everything that was started and lets go of the directory",
+		async (signal) => {
+			const state = await newState();
+			const run = start({ CAPSTAN_STATE: state });
+			await run.until("npm run demo");
+			const children = (await readFile(`/proc/${run.child.pid}/task/${run.child.pid}/children`, "utf8"))
+				.trim()
+				.split(" ");
+			run.child.kill(signal);
+			await run.exited;
+			for (const pid of children) await expect(stat(`/proc/${pid}/fd/0`)).rejects.toThrow();
+			expect(await readdir(state)).not.toContain("lock");
+		},
+	);
+});
+
+describe("what a person can mend is one sentence and exit code 1", () => {
+	test("a port in use", async () => {
+		const server = createServer();
+		await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+		const { port } = server.address() as { port: number };
+		expect(await failure({ CAPSTAN_STATE: await newState(), PORT: String(port) })).toContain(`Port ${port} is in use`);
+		server.close();
+	});
+
+	test("a port that is no port, and an option that does not exist", async () => {
+		const state = await newState();
+		expect(await failure({ CAPSTAN_STATE: state, PORT: "80a" })).toContain("PORT");
+		expect(await failure({ CAPSTAN_STATE: state, PORT: "70000" })).toContain("65535");
+		expect(await failure({ CAPSTAN_STATE: state }, "--fast")).toContain("--fast");
+	});
+
+	test("a state directory that is a file, or below one", async () => {
+		const file = join(await mkdtemp(join(parent, "file-")), "file");
+		await writeFile(file, "");
+		expect(await failure({ CAPSTAN_STATE: file })).toContain("cannot be written to");
+		expect(await failure({ CAPSTAN_STATE: join(file, "below") })).toContain("cannot be written to");
+	});
+
+	test.skipIf(process.getuid?.() === 0)("a state directory without write permission", async () => {
+		const state = await newState();
+		await mkdir(state, { mode: 0o500 });
+		expect(await failure({ CAPSTAN_STATE: state })).toContain("cannot be written to");
+		await chmod(state, 0o700);
+	});
+
+	test("a state directory that another run uses", async () => {
+		const state = await newState();
+		const run = start({ CAPSTAN_STATE: state });
+		await run.until("npm run demo");
+		expect(await failure({ CAPSTAN_STATE: state })).toContain("Another Capstan");
+		run.child.kill("SIGINT");
+		await run.exited;
+	});
+
+	test.each([
+		["a truncated database", async (state: string) => truncate(await databaseFile(state), 5000)],
+		["a database of garbage", async (state: string) => writeFile(await databaseFile(state), "garbage ".repeat(4000))],
+		["a key file of garbage", (state: string) => writeFile(join(state, "admin.key"), "not a key\n")],
+		["a secret of garbage", (state: string) => writeFile(join(state, "secret.key"), "short\n")],
+		["a lost secret", (state: string) => rm(join(state, "secret.key"))],
+	])("damaged: %s", async (_, damage) => {
+		const state = await newState();
+		await startAndStop(state);
+		await damage(state);
+		expect(await failure({ CAPSTAN_STATE: state })).toContain("is damaged");
+	});
+});

@@ -1,0 +1,325 @@
+/**
+ * Bundles on a server of the team's own: registration fetches the file once, from public https addresses only, within bounds of size
+ * and time, and stores the SHA-256 and size of what it got. Nothing is registered when that fails.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import { query } from "../../src/db/client";
+import type { Deps } from "../../src/deps";
+import { isPrivateHost } from "../../src/domain/public-host";
+import { brokenBody, patterned, register, rows } from "./support/bytes";
+import { violations } from "./support/invariants";
+import { createTestApp, createWorld, setTestChannel, sha256Hex, type TestApp, type World } from "./support/world";
+
+const LIMIT_BYTES = 100_000;
+const URL_ = "https://cdn.example.org/bundle.zip";
+
+let world: World;
+let app: TestApp;
+let fetched: { url: string; init: RequestInit }[];
+let respond: (url: string) => Response | Promise<Response>;
+
+beforeAll(async () => {
+	const fetch: Deps["fetch"] = async (url, init) => {
+		fetched.push({ url, init });
+		return respond(url);
+	};
+	world = await createWorld({ bindings: { fetch }, config: { MAX_BUNDLE_BYTES: String(LIMIT_BYTES) } });
+	app = await createTestApp(world);
+});
+
+let counter = 0;
+/** Registers a fresh version with the address. */
+async function external(url: string, answer: typeof respond, fields: Record<string, unknown> = {}) {
+	counter += 1;
+	const version = `1.0.${counter}`;
+	fetched = [];
+	respond = answer;
+	const registered = await register(world, app, version, world.adminKey, { external_url: url, ...fields });
+	const [row] = await rows(
+		query.selectFrom("bundles").selectAll().where("app_id", "=", app.uuid).where("name", "=", version),
+	);
+	return { ...registered, version, row };
+}
+
+const unreachable = () => {
+	throw new Error("nothing may be fetched");
+};
+const redirect = (location: string, status = 302) => new Response(null, { status, headers: { location } });
+
+async function expectRejected(promise: ReturnType<typeof external>, reason: RegExp) {
+	const { status, body, row } = await promise;
+	expect([status, body.error]).toEqual([400, "external_url_rejected"]);
+	expect(body.message).toMatch(reason);
+	expect(body.moreInfo.issues[0].path).toBe("external_url");
+	expect(row).toBeUndefined();
+}
+
+describe("registering an external bundle", () => {
+	test.each([1, 1000, 65_537, LIMIT_BYTES])(
+		"of %i bytes stores the SHA-256 and size of what was fetched",
+		async (size) => {
+			const bytes = patterned(size);
+			const { status, body, trips, row } = await external(URL_, () => new Response(bytes));
+			expect([status, trips]).toEqual([201, 2]);
+			const sha256 = await sha256Hex(bytes);
+			expect(body).toMatchObject({ storage_provider: "external", external_url: URL_, checksum: sha256, size });
+			expect(body).not.toHaveProperty("upload_url");
+			expect(row).toMatchObject({ status: "ready", sha256, size_bytes: size, object_key: null, expires_at_ms: null });
+			expect(
+				await rows(
+					query
+						.selectFrom("uploads")
+						.selectAll()
+						.where("bundle_id", "=", row?.id ?? 0),
+				),
+			).toEqual([]);
+		},
+	);
+
+	test("makes it ready for a channel at once", async () => {
+		const { version } = await external(URL_, () => new Response(patterned(10)));
+		await setTestChannel(world, app, "external", { version });
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("follows redirects within public https, and keeps the address that was given", async () => {
+		const answers: Record<string, () => Response> = {
+			[URL_]: () => redirect("/moved.zip", 301),
+			"https://cdn.example.org/moved.zip": () => redirect("https://other.example.net/x?y=1", 307),
+			"https://other.example.net/x?y=1": () => new Response(patterned(10)),
+		};
+		const { status, row } = await external(URL_, (url) => answers[url]?.() ?? unreachable());
+		expect(status).toBe(201);
+		expect(row?.external_url).toBe(URL_);
+		expect(fetched.map(({ url }) => url)).toEqual(Object.keys(answers));
+	});
+
+	test("lets no redirect be followed unseen, and one time limit bounds all of it", async () => {
+		let hop = 0;
+		await external(URL_, () => {
+			hop += 1;
+			return hop < 3 ? redirect(`/${hop}`) : new Response(patterned(10));
+		});
+		expect(fetched.map(({ init }) => init.redirect)).toEqual(["manual", "manual", "manual"]);
+		const signals = fetched.map(({ init }) => init.signal);
+		expect(signals[0]).toBeInstanceOf(AbortSignal);
+		expect(new Set(signals).size).toBe(1);
+		for (const { init } of fetched) expect(new Headers(init.headers).has("authorization")).toBe(false);
+	});
+
+	test("checks what the uploader said of an unencrypted file, and takes an encrypted one's checksum as it is", async () => {
+		const bytes = patterned(500);
+		const answer = () => new Response(bytes);
+		const wrongChecksum = await external(URL_, answer, { checksum: "0".repeat(64) });
+		expect([wrongChecksum.status, wrongChecksum.body.error]).toEqual([400, "checksum_mismatch"]);
+		const wrongSize = await external(URL_, answer, { size: 501 });
+		expect([wrongSize.status, wrongSize.body.error]).toEqual([400, "size_mismatch"]);
+		expect([wrongChecksum.row, wrongSize.row]).toEqual([undefined, undefined]);
+		const right = await external(URL_, answer, { checksum: (await sha256Hex(bytes)).toUpperCase(), size: 500 });
+		expect(right.status).toBe(201);
+		const opaque = "ab".repeat(256);
+		const encrypted = await external(URL_, answer, { checksum: opaque, session_key: "iv:key" });
+		expect(encrypted.row).toMatchObject({ checksum: opaque, sha256: await sha256Hex(bytes) });
+	});
+
+	test("of a version that is ready is 409 before anything is fetched", async () => {
+		const { version } = await external(URL_, () => new Response(patterned(10)));
+		fetched = [];
+		const again = await register(world, app, version, world.adminKey, { external_url: URL_ });
+		expect([again.status, fetched]).toEqual([409, []]);
+	});
+
+	test("by a key without app.upload_bundle fetches nothing", async () => {
+		fetched = [];
+		const stranger = await createWorld();
+		const refused = await register(world, app, "9.9.9", stranger.adminKey, { external_url: URL_ });
+		expect([refused.status, fetched]).toEqual([404, []]);
+	});
+});
+
+const PRIVATE_HOSTS = [
+	"127.0.0.1",
+	"127.1",
+	"2130706433",
+	"0x7f.1",
+	"0x7f000001",
+	"0177.0.0.1",
+	"0.0.0.0",
+	"0",
+	"10.1.2.3",
+	"172.16.0.1",
+	"192.168.1.1",
+	"169.254.169.254",
+	"100.64.0.1",
+	"192.0.0.8",
+	"192.0.2.1",
+	"198.18.0.1",
+	"224.0.0.1",
+	"255.255.255.255",
+	"[::1]",
+	"[::]",
+	"[::ffff:10.0.0.1]",
+	"[::ffff:7f00:1]",
+	"[::127.0.0.1]",
+	"[::ffff:0:127.0.0.1]",
+	"[64:ff9b::7f00:1]",
+	"[64:ff9b:1::7f00:1]",
+	"[2002:7f00:1::]",
+	"[fe80::1]",
+	"[fec0::1]",
+	"[fc00::1]",
+	"[fd12:3456::1]",
+	"[ff02::1]",
+	"[2001:db8::1]",
+	"localhost",
+	"LOCALHOST",
+	"localhost.",
+	"foo.localhost",
+	"foo.localhost.",
+	"intranet",
+	"printer.local",
+	"metadata.google.internal",
+	"router.lan",
+	"nas.home.arpa",
+	"db.localdomain",
+	"１２７.0.0.1",
+];
+
+describe("addresses that are not public are refused and nothing is fetched", () => {
+	test.each(PRIVATE_HOSTS)("https://%s/", async (host) => {
+		await expectRejected(external(`https://${host}/b.zip`, unreachable), /not public/);
+		expect(fetched).toEqual([]);
+	});
+
+	test("the same as the target of a redirect", async () => {
+		for (const host of PRIVATE_HOSTS) {
+			await expectRejected(
+				external(URL_, (url) => (url === URL_ ? redirect(`https://${host}/b.zip`) : unreachable())),
+				/not public/,
+			);
+			expect(fetched).toHaveLength(1);
+		}
+	});
+
+	test("user names, passwords, and schemes other than https", async () => {
+		await expectRejected(external("https://user@cdn.example.org/", unreachable), /user name/);
+		await expectRejected(external("https://:secret@cdn.example.org/", unreachable), /user name/);
+		for (const address of [
+			"http://cdn.example.org/",
+			"ftp://cdn.example.org/",
+			"file:///etc/passwd",
+			"cdn.example.org",
+		]) {
+			const { status, body } = await external(address, unreachable);
+			expect([status, body.error]).toEqual([400, "invalid_request"]);
+		}
+		for (const target of ["http://cdn.example.org/", "file:///etc/passwd", "data:,x", "https://a:b@cdn.example.org/"]) {
+			await expectRejected(
+				external(URL_, (url) => (url === URL_ ? redirect(target) : unreachable())),
+				/not|user/,
+			);
+			expect(fetched).toHaveLength(1);
+		}
+	});
+
+	test("public hosts pass", () => {
+		for (const host of [
+			"example.com",
+			"a.b.example",
+			"8.8.8.8",
+			"[2606:4700::1111]",
+			"localhost.example.com",
+			"xn--bcher-kva.de",
+		]) {
+			expect([host, isPrivateHost(new URL(`https://${host}/`).hostname)]).toEqual([host, false]);
+		}
+	});
+});
+
+describe("what cannot be fetched whole is refused", () => {
+	test("a redirect loop, after five redirects", async () => {
+		await expectRejected(
+			external(URL_, () => redirect(URL_)),
+			/more than 5 times/,
+		);
+		expect(fetched).toHaveLength(6);
+	});
+
+	test("a redirect to nowhere, and one without a target", async () => {
+		await expectRejected(
+			external(URL_, () => redirect("https://[")),
+			/no address/,
+		);
+		await expectRejected(
+			external(URL_, () => new Response(null, { status: 302 })),
+			/status 302/,
+		);
+	});
+
+	test("another status than 200", async () => {
+		for (const status of [201, 204, 206, 304, 403, 404, 500]) {
+			const body = [204, 304].includes(status) ? null : "no";
+			await expectRejected(
+				external(URL_, () => new Response(body, { status })),
+				new RegExp(`status ${status}`),
+			);
+		}
+	});
+
+	test("a file that says it is too large, without reading it", async () => {
+		let cancelled = false;
+		const stream = new ReadableStream({
+			pull: (controller) => controller.enqueue(patterned(10)),
+			cancel: () => {
+				cancelled = true;
+			},
+		});
+		const headers = { "content-length": String(LIMIT_BYTES + 1) };
+		await expectRejected(
+			external(URL_, () => new Response(stream, { headers })),
+			/more than 100000 bytes/,
+		);
+		expect(cancelled).toBe(true);
+	});
+
+	test("a file that does not say so, as soon as it is", async () => {
+		let sentBytes = 0;
+		const endless = new ReadableStream({
+			pull: (controller) => {
+				sentBytes += 10_000;
+				controller.enqueue(patterned(10_000));
+			},
+		});
+		await expectRejected(
+			external(URL_, () => new Response(endless)),
+			/more than 100000 bytes/,
+		);
+		expect(sentBytes).toBeLessThan(2 * LIMIT_BYTES);
+	});
+
+	test("a server that cannot be reached or takes too long, before or within the body", async () => {
+		const timeout = () => {
+			throw new DOMException("The operation was aborted due to timeout", "TimeoutError");
+		};
+		await expectRejected(external(URL_, timeout), /cannot be reached/);
+		await expectRejected(
+			external(URL_, () => new Response(brokenBody(patterned(10)))),
+			/broke off/,
+		);
+		const { body } = await external(URL_, () => {
+			throw new Error("secret inner detail");
+		});
+		expect(JSON.stringify(body)).not.toContain("secret inner detail");
+	});
+
+	test("an empty file", async () => {
+		await expectRejected(
+			external(URL_, () => new Response("")),
+			/empty/,
+		);
+		await expectRejected(
+			external(URL_, () => new Response(null)),
+			/empty|no body/,
+		);
+	});
+});

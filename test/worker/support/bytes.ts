@@ -1,0 +1,147 @@
+/**
+ * What the tests about bytes share: registering, sending, resuming, and looking into the database and the bucket behind the service's
+ * back.
+ */
+import type { Compilable } from "kysely";
+import { openDb } from "../../../src/db/client";
+import { signedDownloadUrl } from "../../../src/storage/links";
+import { type Answer, sha256Hex, type TestApp, testEnv, type World } from "./world";
+
+type Client = Pick<World, "request">;
+
+/** Bytes that differ from place to place, so that a lost, doubled or moved piece changes the hash. */
+export function patterned(length: number, seed = 1): Uint8Array {
+	const bytes = new Uint8Array(length);
+	let state = seed >>> 0 || 1;
+	for (let index = 0; index < length; index++) {
+		state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+		bytes[index] = state >>> 24;
+	}
+	return bytes;
+}
+
+export function register(
+	client: Client,
+	app: TestApp,
+	version: string,
+	key: string,
+	fields: Record<string, unknown> = {},
+): Promise<Answer> {
+	return client.request("POST", "/bundle", { key, body: { app_id: app.appId, version, ...fields } });
+}
+
+/** Sends the whole body to an upload link. */
+export function putBytes(client: Client, url: string, bytes: Uint8Array): Promise<Answer> {
+	return client.request("PUT", url, { rawBody: bytes, headers: { "content-length": String(bytes.length) } });
+}
+
+export function complete(client: Client, app: TestApp, version: string, key: string): Promise<Answer> {
+	return client.request("POST", "/bundle/complete", { key, body: { app_id: app.appId, version } });
+}
+
+const TUS = { "tus-resumable": "1.0.0" };
+export const TUS_PATH = "/files/upload/attachments";
+
+export const zipName = (world: World, app: TestApp, version: string) =>
+	`orgs/${world.orgId}/apps/${app.appId}/${version}.zip`;
+export const deltaName = (world: World, app: TestApp, file: string) =>
+	`orgs/${world.orgId}/apps/${app.appId}/delta/${file}`;
+
+export function tusCreate(
+	client: Client,
+	key: string,
+	fileName: string,
+	length: number,
+	headers: Record<string, string> = {},
+): Promise<Answer> {
+	return client.request("POST", TUS_PATH, {
+		key,
+		headers: {
+			...TUS,
+			"upload-length": String(length),
+			"upload-metadata": `filename ${btoa(fileName)},filetype ${btoa("application/zip")}`,
+			...headers,
+		},
+	});
+}
+
+export function tusHead(client: Client, key: string, location: string): Promise<Answer> {
+	return client.request("HEAD", location, { key, headers: TUS });
+}
+
+export function tusPatch(
+	client: Client,
+	key: string,
+	location: string,
+	offset: number,
+	body: BodyInit,
+	headers: Record<string, string> = {},
+): Promise<Answer> {
+	return client.request("PATCH", location, {
+		key,
+		rawBody: body,
+		headers: {
+			...TUS,
+			"content-type": "application/offset+octet-stream",
+			"upload-offset": String(offset),
+			...(body instanceof Uint8Array ? { "content-length": String(body.length) } : {}),
+			...headers,
+		},
+	});
+}
+
+/** The Location of a creation that worked. */
+export function locationOf(created: Answer): string {
+	const location = created.headers.get("location");
+	if (created.status !== 201 || location === null) throw new Error(`no upload: ${created.status}`);
+	return location;
+}
+
+/** A body that breaks off after the given bytes, as a lost connection does. */
+export function brokenBody(...chunks: Uint8Array[]): ReadableStream<Uint8Array> {
+	const rest = [...chunks];
+	return new ReadableStream<Uint8Array>({
+		pull(controller) {
+			const next = rest.shift();
+			if (next === undefined) controller.error(new Error("the connection was lost"));
+			else controller.enqueue(next);
+		},
+	});
+}
+
+/** Rows as the database has them. */
+export async function rows<Row>(statement: Compilable<Row>): Promise<Row[]> {
+	const [result] = await openDb(testEnv.DB, "first-primary").batch([statement.compile()]);
+	return result.rows;
+}
+
+export async function run(...statements: Compilable[]): Promise<void> {
+	await openDb(testEnv.DB, "first-primary").batch(statements.map((statement) => statement.compile()));
+}
+
+/** Keys in the bucket under the prefix, sorted. */
+export async function storedKeys(prefix: string): Promise<string[]> {
+	const keys: string[] = [];
+	let cursor: string | undefined;
+	do {
+		const page = await testEnv.BUNDLES.list({ prefix, ...(cursor === undefined ? {} : { cursor }) });
+		keys.push(...page.objects.map((object) => object.key));
+		cursor = page.truncated ? page.cursor : undefined;
+	} while (cursor !== undefined);
+	return keys.sort();
+}
+
+export async function storedBytes(key: string): Promise<Uint8Array | undefined> {
+	const object = await testEnv.BUNDLES.get(key);
+	return object === null ? undefined : new Uint8Array(await object.arrayBuffer());
+}
+
+export async function storedSha256(key: string): Promise<string | undefined> {
+	const bytes = await storedBytes(key);
+	return bytes === undefined ? undefined : sha256Hex(bytes);
+}
+
+/** A link as POST /updates hands it out. */
+export function downloadUrl(world: World, objectKey: string): string {
+	return signedDownloadUrl(world.deps, "https://updates.example.com", objectKey, world.clock.nowMs);
+}

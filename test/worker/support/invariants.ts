@@ -1,0 +1,91 @@
+/**
+ * What must hold between D1 and R2 at every moment, whatever crashed: no channel without its bundle's bytes, no bundle without its
+ * object, no object that D1 does not know. `settled` adds what must hold after everything unfinished has expired and been swept.
+ */
+import { query } from "../../../src/db/client";
+import { emptyObjectKey } from "../../../src/storage/objects";
+import { rows, storedBytes, storedKeys } from "./bytes";
+import { sha256Hex } from "./world";
+
+/** Every violation in the app's part of the database and the bucket, in words; empty when all is well. */
+export async function violations(appUuid: string, { settled = false } = {}): Promise<string[]> {
+	const found: string[] = [];
+	const ofApp = (table: "bundles" | "channels" | "uploads" | "delta_objects" | "bundle_files") =>
+		rows(query.selectFrom(table).selectAll().where("app_id", "=", appUuid)) as Promise<never[]>;
+	const bundles: {
+		id: number;
+		name: string;
+		status: string;
+		storage_provider: string;
+		object_key: string | null;
+		sha256: string | null;
+		size_bytes: number | null;
+	}[] = await ofApp("bundles");
+	const channels: { name: string; version_id: number | null; rollout_version_id: number | null }[] =
+		await ofApp("channels");
+	const uploads: { id: string; object_prefix: string; completed_at_ms: number | null }[] = await ofApp("uploads");
+	const deltaObjects: { path: string; object_key: string; size_bytes: number }[] = await ofApp("delta_objects");
+	const files: { bundle_id: number; path: string }[] = await ofApp("bundle_files");
+	const garbage = await rows(
+		query.selectFrom("garbage_objects").selectAll().where("object_prefix", "like", `${appUuid}/%`),
+	);
+	const bindings = await rows(
+		query
+			.selectFrom("role_bindings")
+			.leftJoin("channels", "channels.id", "role_bindings.channel_id")
+			.select(["role_bindings.id", "channels.id as channel"])
+			.where("role_bindings.app_id", "=", appUuid)
+			.where("role_bindings.channel_id", "is not", null),
+	);
+	const appExists = (await rows(query.selectFrom("apps").select("id").where("id", "=", appUuid))).length > 0;
+	const keys = await storedKeys(`${appUuid}/`);
+
+	for (const bundle of bundles) {
+		const what = `${bundle.status} bundle ${bundle.name}`;
+		if (bundle.status !== "ready" && bundle.object_key !== null) found.push(`${what} points to an object`);
+		if (settled && bundle.status === "pending") found.push(`${what} remains`);
+		if (bundle.status !== "ready" || bundle.storage_provider !== "r2") continue;
+		if (bundle.object_key === null) {
+			if (!files.some((file) => file.bundle_id === bundle.id)) found.push(`${what} has neither object nor files`);
+			continue;
+		}
+		const bytes = await storedBytes(bundle.object_key);
+		if (bytes === undefined) found.push(`${what} lost its object`);
+		else if (bytes.length !== bundle.size_bytes) found.push(`${what} has another size than its object`);
+		else if ((await sha256Hex(bytes)) !== bundle.sha256) found.push(`${what} has other bytes than its SHA-256`);
+	}
+	const ready = new Set(bundles.filter((bundle) => bundle.status === "ready").map((bundle) => bundle.id));
+	for (const channel of channels) {
+		for (const id of [channel.version_id, channel.rollout_version_id]) {
+			if (id !== null && !ready.has(id)) found.push(`channel ${channel.name} points to a bundle that is not ready`);
+		}
+	}
+	for (const file of deltaObjects) {
+		const bytes = await storedBytes(file.object_key);
+		if (bytes?.length !== file.size_bytes) found.push(`delta file ${file.path} lost its object`);
+	}
+	for (const binding of bindings) {
+		if (binding.channel === null) found.push(`binding ${binding.id} names a channel that is gone`);
+	}
+	const wholes = new Set<string>([
+		...bundles.flatMap((bundle) => (bundle.object_key === null ? [] : [bundle.object_key])),
+		...deltaObjects.map((file) => file.object_key),
+		...(appExists ? [emptyObjectKey(appUuid)] : []),
+	]);
+	const prefixes = [
+		...uploads.filter((upload) => upload.completed_at_ms === null).map((upload) => upload.object_prefix),
+		...garbage.map((row) => row.object_prefix),
+	];
+	for (const key of keys) {
+		const known = wholes.has(key) || prefixes.some((prefix) => key.startsWith(prefix));
+		if (!known) found.push(`object ${key} is unknown to D1`);
+		if (settled && !wholes.has(key)) found.push(`object ${key} remains though nothing uses it`);
+	}
+	for (const { object_prefix } of garbage) {
+		const inUse = [...wholes].find((key) => key.startsWith(object_prefix));
+		if (inUse !== undefined) found.push(`object ${inUse} is in use and garbage`);
+		if (settled) found.push(`garbage ${object_prefix} remains`);
+	}
+	if (settled) for (const upload of uploads) found.push(`upload ${upload.id} remains`);
+	return found;
+}

@@ -1,0 +1,548 @@
+/**
+ * Resumable uploads by TUS 1.0: what arrived stays, the client goes on from there, and the last byte completes the bundle or the file.
+ * Two writers never mix, and a crash before the completion is made good by whoever asks next.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import { createApp } from "../../src/app";
+import { query } from "../../src/db/client";
+import {
+	brokenBody,
+	complete,
+	deltaName,
+	locationOf,
+	patterned,
+	register,
+	rows,
+	storedBytes,
+	storedKeys,
+	storedSha256,
+	TUS_PATH,
+	tusCreate,
+	tusHead,
+	tusPatch,
+	zipName,
+} from "./support/bytes";
+import { violations } from "./support/invariants";
+import {
+	createTestApp,
+	createTestKey,
+	createWorld,
+	requestThrough,
+	sha256Hex,
+	type TestApp,
+	type TestKey,
+	testEnv,
+	type World,
+} from "./support/world";
+
+const SEGMENT_BYTES = 8 * 1024 * 1024;
+let world: World;
+let app: TestApp;
+let ci: TestKey;
+let otherKey: TestKey;
+
+beforeAll(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+	ci = await createTestKey(world, "app_developer", app);
+	otherKey = await createTestKey(world, "app_developer", app);
+});
+
+const bundleRow = async (name: string) =>
+	(
+		await rows(
+			query
+				.selectFrom("bundles")
+				.selectAll()
+				.where("app_id", "=", app.uuid)
+				.where("name", "=", name)
+				.orderBy("id", "desc"),
+		)
+	)[0];
+const deltaRow = async (file: string) =>
+	(
+		await rows(
+			query
+				.selectFrom("delta_objects")
+				.selectAll()
+				.where("app_id", "=", app.uuid)
+				.where("path", "=", deltaName(world, app, file)),
+		)
+	)[0];
+const offsetOf = async (location: string) =>
+	Number((await tusHead(world, ci.text, location)).headers.get("upload-offset"));
+
+/** Registers a version and opens an upload for it. */
+async function begin(version: string, length: number, fields: Record<string, unknown> = {}): Promise<string> {
+	const registered = await register(world, app, version, ci.text, fields);
+	expect(registered.status).toBe(201);
+	return locationOf(await tusCreate(world, ci.text, zipName(world, app, version), length));
+}
+
+describe("the protocol", () => {
+	test("OPTIONS tells version, extensions and the size limit without a key", async () => {
+		const answer = await world.request("OPTIONS", TUS_PATH);
+		expect(answer.status).toBe(204);
+		expect(answer.headers.get("tus-version")).toBe("1.0.0");
+		expect(answer.headers.get("tus-extension")).toBe("creation,expiration");
+		expect(answer.headers.get("tus-max-size")).toBe("1073741824");
+	});
+
+	test("creation answers 201 with Location, offset 0 and expiry, with and without a trailing slash", async () => {
+		for (const [version, path] of [
+			["1.0.0", TUS_PATH],
+			["1.0.1", `${TUS_PATH}/`],
+		] as const) {
+			await register(world, app, version, ci.text);
+			const created = await world.request("POST", path, {
+				key: ci.text,
+				headers: {
+					"tus-resumable": "1.0.0",
+					"upload-length": "5",
+					"upload-metadata": `filename ${btoa(zipName(world, app, version))}`,
+				},
+			});
+			expect(created).toMatchObject({ status: 201, trips: 2 });
+			expect(created.headers.get("tus-resumable")).toBe("1.0.0");
+			expect(created.headers.get("upload-offset")).toBe("0");
+			expect(Date.parse(created.headers.get("upload-expires") ?? "")).toBe(world.clock.nowMs + 86_400_000);
+			expect(created.headers.get("location")).toMatch(/^https:\/\/updates\.example\.com\/files\/upload\/attachments\//);
+			expect((await tusPatch(world, ci.text, locationOf(created), 0, patterned(5))).status).toBe(204);
+			expect((await bundleRow(version))?.status).toBe("ready");
+		}
+	});
+
+	test("pieces add up: HEAD tells the offset after each, and the last byte makes the bundle ready with these bytes", async () => {
+		const bytes = patterned(30_000);
+		const location = await begin("1.1.0", bytes.length, { checksum: await sha256Hex(bytes), size: bytes.length });
+		for (const [start, end] of [
+			[0, 10_000],
+			[10_000, 10_001],
+			[10_001, 30_000],
+		] as const) {
+			expect(await offsetOf(location)).toBe(start);
+			const patched = await tusPatch(world, ci.text, location, start, bytes.slice(start, end));
+			expect(patched).toMatchObject({ status: 204, trips: end === 30_000 ? 2 : 1 });
+			expect(patched.headers.get("upload-offset")).toBe(String(end));
+		}
+		const head = await tusHead(world, ci.text, location);
+		expect([head.headers.get("upload-offset"), head.headers.get("upload-length")]).toEqual(["30000", "30000"]);
+		const row = await bundleRow("1.1.0");
+		expect(row).toMatchObject({ status: "ready", sha256: await sha256Hex(bytes), size_bytes: 30_000 });
+		expect(await storedSha256(row?.object_key ?? "")).toBe(await sha256Hex(bytes));
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("one PATCH of several segments is stored whole, whatever the sizes of its chunks", async () => {
+		const bytes = patterned(SEGMENT_BYTES + 12_345);
+		for (const [version, fields] of [
+			["1.1.1", { checksum: await sha256Hex(bytes) }],
+			["1.1.2", { checksum: "cd".repeat(256), session_key: "iv:key" }],
+			["1.1.3", {}],
+		] as const) {
+			const location = await begin(version, bytes.length, fields);
+			expect((await tusPatch(world, ci.text, location, 0, bytes)).status).toBe(204);
+			const row = await bundleRow(version);
+			expect(row).toMatchObject({ status: "ready", sha256: await sha256Hex(bytes), size_bytes: bytes.length });
+			expect(await storedSha256(row?.object_key ?? "")).toBe(await sha256Hex(bytes));
+		}
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("a length of exactly one segment is one object, without a copy and without garbage", async () => {
+		const bytes = patterned(SEGMENT_BYTES);
+		const location = await begin("1.1.4", bytes.length);
+		expect((await tusPatch(world, ci.text, location, 0, bytes)).status).toBe(204);
+		const row = await bundleRow("1.1.4");
+		expect(row?.object_key).toMatch(/segment-0000000000000$/);
+		expect(await storedKeys(row?.object_key?.replace(/segment.*$/, "") ?? "")).toEqual([row?.object_key]);
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("a wrong offset is 409 with the right one, and stores nothing", async () => {
+		const location = await begin("1.2.0", 100);
+		await tusPatch(world, ci.text, location, 0, patterned(40));
+		for (const offset of [0, 39, 41, 100]) {
+			const refused = await tusPatch(world, ci.text, location, offset, patterned(10));
+			expect(refused).toMatchObject({
+				status: 409,
+				body: { error: "upload_offset_conflict", moreInfo: { offset: 40 } },
+			});
+			expect(refused.headers.get("upload-offset")).toBe("40");
+		}
+		expect(await offsetOf(location)).toBe(40);
+	});
+
+	test("more bytes than were announced are 413, declared or not, and what came before stays", async () => {
+		const location = await begin("1.2.1", 100);
+		await tusPatch(world, ci.text, location, 0, patterned(60));
+		expect((await tusPatch(world, ci.text, location, 60, patterned(41))).status).toBe(413);
+		const undeclared = new Blob([patterned(41)]).stream();
+		expect((await tusPatch(world, ci.text, location, 60, undeclared)).status).toBe(413);
+		expect(await offsetOf(location)).toBe(60);
+		expect((await tusPatch(world, ci.text, location, 60, patterned(40))).status).toBe(204);
+		expect((await bundleRow("1.2.1"))?.status).toBe("ready");
+	});
+
+	test("another content type is 415, another or no protocol version 412, an offset that is no number 400", async () => {
+		const location = await begin("1.2.2", 100);
+		const patch = (headers: Record<string, string>) => tusPatch(world, ci.text, location, 0, patterned(10), headers);
+		expect(await patch({ "content-type": "application/octet-stream" })).toMatchObject({ status: 415 });
+		for (const version of ["", "0.2.2"]) {
+			const refused = await patch({ "tus-resumable": version });
+			expect(refused).toMatchObject({ status: 412, body: { error: "unsupported_tus_version" } });
+			expect(refused.headers.get("tus-version")).toBe("1.0.0");
+		}
+		const without = await world.request("HEAD", location, { key: ci.text });
+		expect(without.status).toBe(412);
+		for (const offset of ["", "-1", "1.5", "ten"]) expect((await patch({ "upload-offset": offset })).status).toBe(400);
+		for (const length of ["", "-1", "ten"]) {
+			const created = await tusCreate(world, ci.text, zipName(world, app, "1.2.2"), 0, { "upload-length": length });
+			expect(created.status).toBe(400);
+		}
+		expect(await offsetOf(location)).toBe(0);
+	});
+
+	test("an upload is its key's alone: another key gets 404, as for one that is not there, and so does another organization", async () => {
+		const location = await begin("1.2.3", 10);
+		const stranger = await createWorld();
+		for (const key of [otherKey.text, world.adminKey, stranger.adminKey]) {
+			expect(await tusHead(world, key, location)).toMatchObject({ status: 404 });
+			expect(await tusPatch(world, key, location, 0, patterned(10))).toMatchObject({
+				status: 404,
+				body: { error: "upload_not_found" },
+			});
+		}
+		expect((await tusHead(world, ci.text, `${TUS_PATH}/${crypto.randomUUID()}`)).status).toBe(404);
+		expect((await bundleRow("1.2.3"))?.status).toBe("pending");
+	});
+
+	test("creation needs a registration of one's own in that organization and app", async () => {
+		const stranger = await createWorld();
+		const foreign = await tusCreate(world, stranger.adminKey, zipName(world, app, "1.2.3"), 10);
+		expect(foreign).toMatchObject({ status: 404, body: { error: "app_not_found" } });
+		const wrongOrg = `orgs/${stranger.orgId}/apps/${app.appId}/1.2.3.zip`;
+		expect((await tusCreate(world, ci.text, wrongOrg, 10)).status).toBe(404);
+		expect(await tusCreate(world, ci.text, zipName(world, app, "99.0.0"), 10)).toMatchObject({
+			status: 404,
+			body: { error: "bundle_not_found" },
+		});
+		expect(await tusCreate(world, otherKey.text, zipName(world, app, "1.2.3"), 10)).toMatchObject({
+			status: 409,
+			body: { error: "bundle_already_exists" },
+		});
+		expect(await tusCreate(world, ci.text, zipName(world, app, "1.1.0"), 10)).toMatchObject({
+			status: 409,
+			body: { error: "bundle_already_ready" },
+		});
+		for (const name of ["nonsense", "orgs/x", `orgs/${world.orgId}/apps/${app.appId}/1.2.3.tar`]) {
+			expect((await tusCreate(world, ci.text, name, 10)).status).toBe(404);
+		}
+	});
+
+	test("a second creation takes the place of the first, whose bytes are let go of", async () => {
+		const first = await begin("1.2.4", 20);
+		await tusPatch(world, ci.text, first, 0, patterned(5));
+		const second = locationOf(await tusCreate(world, ci.text, zipName(world, app, "1.2.4"), 20));
+		expect((await tusHead(world, ci.text, first)).status).toBe(404);
+		expect((await tusPatch(world, ci.text, second, 0, patterned(20))).status).toBe(204);
+		expect((await bundleRow("1.2.4"))?.status).toBe("ready");
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("creation of an upload keeps the registration for as long as the upload may come", async () => {
+		const slow = await createWorld();
+		const slowApp = await createTestApp(slow);
+		const [one, two] = [
+			await createTestKey(slow, "app_developer", slowApp),
+			await createTestKey(slow, "app_developer", slowApp),
+		];
+		await register(slow, slowApp, "1.0.0", one.text);
+		slow.clock.nowMs += 23 * 3_600_000;
+		const location = locationOf(await tusCreate(slow, one.text, zipName(slow, slowApp, "1.0.0"), 10));
+		slow.clock.nowMs += 2 * 3_600_000;
+		expect((await register(slow, slowApp, "1.0.0", two.text)).status).toBe(409);
+		expect((await tusPatch(slow, one.text, location, 0, patterned(10))).status).toBe(204);
+	});
+});
+
+describe("a lost connection", () => {
+	test("keeps what arrived: whole segments and the rest, and the client goes on from there", async () => {
+		const bytes = patterned(SEGMENT_BYTES + 50_000);
+		const location = await begin("2.0.0", bytes.length, { checksum: await sha256Hex(bytes) });
+		const arrived = SEGMENT_BYTES + 20_000;
+		await tusPatch(world, ci.text, location, 0, brokenBody(bytes.slice(0, 5_000_000), bytes.slice(5_000_000, arrived)));
+		expect(await offsetOf(location)).toBe(arrived);
+		expect((await tusPatch(world, ci.text, location, arrived, bytes.slice(arrived))).status).toBe(204);
+		const row = await bundleRow("2.0.0");
+		expect(row?.status).toBe("ready");
+		expect(await storedSha256(row?.object_key ?? "")).toBe(await sha256Hex(bytes));
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("before the first byte keeps the upload as it was", async () => {
+		const location = await begin("2.0.1", 10);
+		await tusPatch(world, ci.text, location, 0, brokenBody());
+		expect(await offsetOf(location)).toBe(0);
+	});
+
+	test("after the very last byte still completes the bundle", async () => {
+		const location = await begin("2.0.2", 10);
+		await tusPatch(world, ci.text, location, 0, brokenBody(patterned(10)));
+		expect((await bundleRow("2.0.2"))?.status).toBe("ready");
+	});
+});
+
+/** Makes requests meet: each put waits until `count` of them have come. */
+function meetingBucket(count: number): R2Bucket {
+	let arrived = 0;
+	let open: () => void = () => undefined;
+	const gate = new Promise<void>((resolve) => {
+		open = resolve;
+	});
+	return new Proxy(testEnv.BUNDLES, {
+		get(bucket, name) {
+			const value: unknown = Reflect.get(bucket, name);
+			if (typeof value !== "function") return value;
+			if (name !== "put") return value.bind(bucket);
+			return async (...given: Parameters<R2Bucket["put"]>) => {
+				arrived += 1;
+				if (arrived >= count) open();
+				await gate;
+				return bucket.put(...given);
+			};
+		},
+	});
+}
+
+describe("two writers on one upload", () => {
+	test("at the same offset: one is stored, the other is told where to go on, and nothing is mixed", async () => {
+		const location = await begin("3.0.0", 100);
+		const [one, two] = [patterned(60, 1), patterned(40, 2)] as const;
+		const client = { request: requestThrough(createApp({ ...world.deps, bundles: meetingBucket(2) })) };
+		const answers = await Promise.all([one, two].map((bytes) => tusPatch(client, ci.text, location, 0, bytes)));
+		expect(answers.map((answer) => answer.status).sort()).toEqual([204, 409]);
+		const winner = answers[0]?.status === 204 ? one : two;
+		const offset = await offsetOf(location);
+		expect(offset).toBe(winner.length);
+		expect(answers.find((answer) => answer.status === 409)?.body).toMatchObject({ moreInfo: { offset } });
+		const rest = patterned(100 - offset, 3);
+		expect((await tusPatch(world, ci.text, location, offset, rest)).status).toBe(204);
+		const stored = await storedBytes((await bundleRow("3.0.0"))?.object_key ?? "");
+		expect(stored).toEqual(new Uint8Array([...winner, ...rest]));
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("that both complete it end with one ready bundle and two successes", async () => {
+		const bytes = patterned(100);
+		const location = await begin("3.0.1", 100, { checksum: await sha256Hex(bytes) });
+		await tusPatch(world, ci.text, location, 0, bytes.slice(0, 40));
+		await crashBeforeCompletion((client) => tusPatch(client, ci.text, location, 40, bytes.slice(40)));
+		const client = { request: requestThrough(createApp({ ...world.deps, bundles: meetingBucket(2) })) };
+		const answers = await Promise.all([tusHead(client, ci.text, location), tusHead(client, ci.text, location)]);
+		expect(answers.map((answer) => [answer.status, answer.headers.get("upload-offset")])).toEqual([
+			[200, "100"],
+			[200, "100"],
+		]);
+		expect(await storedBytes((await bundleRow("3.0.1"))?.object_key ?? "")).toEqual(bytes);
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+});
+
+/** Sends a request whose second batch, the one that writes, never reaches the database. */
+async function crashBeforeCompletion(send: (client: Pick<World, "request">) => Promise<unknown>): Promise<void> {
+	let trips = 0;
+	const d1 = {
+		withSession(constraint: D1SessionConstraint) {
+			const session = testEnv.DB.withSession(constraint);
+			return {
+				prepare: (text: string) => session.prepare(text),
+				async batch(statements: D1PreparedStatement[]) {
+					trips += 1;
+					if (trips > 1) throw new Error("Network connection lost.");
+					return session.batch(statements);
+				},
+			};
+		},
+	} as unknown as D1Database;
+	await send({ request: requestThrough(createApp({ ...world.deps, d1 })) });
+	expect(trips).toBe(2);
+}
+
+describe("a crash between the last byte and the completion is made good", () => {
+	const bytes = patterned(1000);
+	async function crashed(version: string): Promise<string> {
+		const location = await begin(version, bytes.length, { checksum: await sha256Hex(bytes) });
+		await crashBeforeCompletion((client) => tusPatch(client, ci.text, location, 0, bytes));
+		expect((await bundleRow(version))?.status).toBe("pending");
+		return location;
+	}
+
+	test("by HEAD", async () => {
+		const location = await crashed("4.0.0");
+		expect(await offsetOf(location)).toBe(1000);
+		expect((await bundleRow("4.0.0"))?.status).toBe("ready");
+	});
+
+	test("by the repeated PATCH, which is told that everything is there", async () => {
+		const location = await crashed("4.0.1");
+		const repeated = await tusPatch(world, ci.text, location, 0, bytes);
+		expect([repeated.status, repeated.headers.get("upload-offset")]).toEqual([409, "1000"]);
+		expect((await bundleRow("4.0.1"))?.status).toBe("ready");
+	});
+
+	test("by POST /bundle/complete, also by another key of the app, as often as it is asked", async () => {
+		await crashed("4.0.2");
+		const done = await complete(world, app, "4.0.2", otherKey.text);
+		expect(done).toMatchObject({ status: 200, trips: 2, body: { name: "4.0.2", size: 1000 } });
+		const again = await complete(world, app, "4.0.2", ci.text);
+		expect(again.body).toEqual(done.body);
+	});
+});
+
+describe("what does not match is refused and the version is free", () => {
+	test("another checksum, found with the last byte, in one segment or several", async () => {
+		for (const [version, length] of [
+			["5.0.0", 1000],
+			["5.0.1", SEGMENT_BYTES + 5],
+		] as const) {
+			const location = await begin(version, length, { checksum: "0".repeat(64) });
+			const refused = await tusPatch(world, ci.text, location, 0, patterned(length));
+			expect(refused).toMatchObject({ status: 400, body: { error: "checksum_mismatch" } });
+			expect(await bundleRow(version)).toBeUndefined();
+			expect((await register(world, app, version, otherKey.text)).status).toBe(201);
+		}
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("another length than the registered size, and one over the limit, at creation", async () => {
+		await register(world, app, "5.1.0", ci.text, { size: 10 });
+		expect(await tusCreate(world, ci.text, zipName(world, app, "5.1.0"), 11)).toMatchObject({
+			status: 400,
+			body: { error: "size_mismatch", moreInfo: { expected: 10, received: 11 } },
+		});
+		expect((await register(world, app, "5.1.0", otherKey.text)).status).toBe(201);
+		await register(world, app, "5.1.1", ci.text);
+		expect((await tusCreate(world, ci.text, zipName(world, app, "5.1.1"), 2 ** 31)).status).toBe(413);
+		expect((await register(world, app, "5.1.1", otherKey.text)).status).toBe(201);
+	});
+
+	test("an upload that was given up for another has no say: its refusal does not drop the registration", async () => {
+		const registered = await register(world, app, "5.2.0", ci.text, { checksum: "0".repeat(64) });
+		const bundles = new Proxy(testEnv.BUNDLES, {
+			get(bucket, name) {
+				const value: unknown = Reflect.get(bucket, name);
+				if (typeof value !== "function") return value;
+				if (name !== "put") return value.bind(bucket);
+				return async (...given: Parameters<R2Bucket["put"]>) => {
+					// While the PUT is under way, the client begins a resumable upload instead.
+					locationOf(await tusCreate(world, ci.text, zipName(world, app, "5.2.0"), 10));
+					return bucket.put(...given);
+				};
+			},
+		});
+		const client = { request: requestThrough(createApp({ ...world.deps, bundles })) };
+		const late = await client.request("PUT", registered.body.upload_url, {
+			rawBody: patterned(10),
+			headers: { "content-length": "10" },
+		});
+		expect(late).toMatchObject({ status: 404, body: { error: "upload_not_found" } });
+		expect((await bundleRow("5.2.0"))?.status).toBe("pending");
+	});
+
+	test("POST /bundle/complete says how many bytes are missing", async () => {
+		const location = await begin("5.3.0", 100);
+		await tusPatch(world, ci.text, location, 0, patterned(30));
+		expect(await complete(world, app, "5.3.0", ci.text)).toMatchObject({
+			status: 409,
+			body: { error: "bundle_incomplete", moreInfo: { received_bytes: 30, expected_bytes: 100 } },
+		});
+		expect((await bundleRow("5.3.0"))?.status).toBe("pending");
+	});
+
+	test("a creation that raced with the end of its registration opens nothing on the next owner's bundle", async () => {
+		const registered = await register(world, app, "5.4.0", ci.text);
+		let trips = 0;
+		const d1 = {
+			withSession(constraint: D1SessionConstraint) {
+				const session = testEnv.DB.withSession(constraint);
+				return {
+					prepare: (text: string) => session.prepare(text),
+					async batch(statements: D1PreparedStatement[]) {
+						trips += 1;
+						if (trips === 2) {
+							// The registration is dropped, and another key registers the version.
+							await world.request("DELETE", "/bundle", {
+								key: world.adminKey,
+								query: { app_id: app.appId, version: "5.4.0" },
+							});
+							await register(world, app, "5.4.0", otherKey.text);
+						}
+						return session.batch(statements);
+					},
+				};
+			},
+		} as unknown as D1Database;
+		const client = { request: requestThrough(createApp({ ...world.deps, d1 })) };
+		const created = await tusCreate(client, ci.text, zipName(world, app, "5.4.0"), 10);
+		expect(created.status).toBe(404);
+		const row = await bundleRow("5.4.0");
+		expect(row?.id).not.toBe(registered.body.id);
+		const uploads = await rows(
+			query
+				.selectFrom("uploads")
+				.selectAll()
+				.where("bundle_id", "=", row?.id ?? 0),
+		);
+		expect(uploads.map((upload) => upload.created_by_key)).toEqual([otherKey.id]);
+	});
+});
+
+describe("files of the delta store", () => {
+	const upload = async (file: string, bytes: Uint8Array) => {
+		const location = locationOf(await tusCreate(world, ci.text, deltaName(world, app, file), bytes.length));
+		const patched = await tusPatch(world, ci.text, location, 0, bytes);
+		expect(patched).toMatchObject({ status: 204, trips: 2 });
+	};
+
+	test("are stored under their path without a registration", async () => {
+		await upload("aa_index.html", patterned(500));
+		const row = await deltaRow("aa_index.html");
+		expect(row).toMatchObject({ size_bytes: 500, last_claimed_at_ms: world.clock.nowMs });
+		expect(await storedBytes(row?.object_key ?? "")).toEqual(patterned(500));
+	});
+
+	test("of no bytes are complete with their creation, many of them, and again, in two round trips", async () => {
+		for (const file of ["00_a.txt", "00_b.txt", "00_a.txt"]) {
+			expect(await tusCreate(world, ci.text, deltaName(world, app, file), 0)).toMatchObject({ status: 201, trips: 2 });
+			const row = await deltaRow(file);
+			expect(row?.size_bytes).toBe(0);
+			expect(await storedBytes(row?.object_key ?? "")).toEqual(new Uint8Array());
+		}
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("sent twice keep the first object, and the second becomes garbage", async () => {
+		await upload("bb_main.js", patterned(400));
+		const first = await deltaRow("bb_main.js");
+		world.clock.nowMs += 5;
+		await upload("bb_main.js", patterned(400));
+		world.clock.nowMs -= 5;
+		expect(await deltaRow("bb_main.js")).toEqual({ ...first, last_claimed_at_ms: world.clock.nowMs + 5 });
+		expect(await violations(app.uuid)).toEqual([]);
+		const garbage = await rows(
+			query
+				.selectFrom("garbage_objects")
+				.selectAll()
+				.where("created_at_ms", "=", world.clock.nowMs + 5),
+		);
+		expect(garbage).toHaveLength(1);
+	});
+
+	test("of several segments are joined", async () => {
+		const bytes = patterned(SEGMENT_BYTES + 1);
+		await upload("cc_big.wasm", bytes);
+		expect(await storedSha256((await deltaRow("cc_big.wasm"))?.object_key ?? "")).toBe(await sha256Hex(bytes));
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+});
