@@ -46,8 +46,10 @@ export const FILE_CONTENT_TYPE = "application/octet-stream";
 export interface Received {
 	readonly receivedBytes: number;
 	readonly objectKey: string | undefined;
-	/** True when the bytes are still in several segments. */
+	/** True when all bytes are there, still in several segments. */
 	readonly inSegments: boolean;
+	/** How many segments there are; undefined once they are joined. */
+	readonly segments?: number;
 	/** Of the object, where it was hashed as it came in. */
 	readonly sha256?: string;
 }
@@ -64,6 +66,7 @@ export async function receivedSoFar(deps: Pick<Deps, "bundles">, upload: UploadW
 		receivedBytes,
 		objectKey: complete && segments.length === 1 ? first?.key : undefined,
 		inSegments: complete && segments.length > 1,
+		segments: segments.length,
 	};
 }
 

@@ -2,7 +2,7 @@
  * What stands beside the Worker's source: the static assets (openapi.json and the page that shows it, with everything the page needs,
  * so that it works offline) and the bundled Worker for local runs. `npm run build` makes the assets.
  */
-import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -48,20 +48,29 @@ const ASSET_HEADERS = `/docs
   X-Content-Type-Options: nosniff
 `;
 
-/** Writes dist/assets anew. */
+/** Brings dist/assets up to date. Files that are right already are left alone: another run may be serving them. */
 export async function buildAssets(): Promise<void> {
 	const swagger = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
-	const docsAssets = join(ASSETS_DIRECTORY, "docs-assets");
-	await rm(ASSETS_DIRECTORY, { recursive: true, force: true });
-	await mkdir(docsAssets, { recursive: true });
-	await Promise.all([
-		cp(join(PROJECT_DIRECTORY, "src/docs/openapi.json"), join(ASSETS_DIRECTORY, "openapi.json")),
-		cp(join(swagger, "swagger-ui.css"), join(docsAssets, "swagger-ui.css")),
-		cp(join(swagger, "swagger-ui-bundle.js"), join(docsAssets, "swagger-ui-bundle.js")),
-		writeFile(join(docsAssets, "start.js"), DOCS_SCRIPT),
-		writeFile(join(ASSETS_DIRECTORY, "docs.html"), DOCS_PAGE),
-		writeFile(join(ASSETS_DIRECTORY, "_headers"), ASSET_HEADERS),
-	]);
+	const copied = (path: string) => readFile(path);
+	const files: Readonly<Record<string, string | Buffer>> = {
+		"openapi.json": await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json")),
+		"docs.html": DOCS_PAGE,
+		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),
+		"docs-assets/swagger-ui-bundle.js": await copied(join(swagger, "swagger-ui-bundle.js")),
+		"docs-assets/start.js": DOCS_SCRIPT,
+		_headers: ASSET_HEADERS,
+	};
+	await mkdir(join(ASSETS_DIRECTORY, "docs-assets"), { recursive: true });
+	for (const [name, content] of Object.entries(files))
+		await putFile(join(ASSETS_DIRECTORY, name), Buffer.from(content));
+}
+
+async function putFile(path: string, content: Buffer): Promise<void> {
+	const current = await readFile(path).catch(() => undefined);
+	if (current?.equals(content) === true) return;
+	const temporary = `${path}.${process.pid}`;
+	await writeFile(temporary, content);
+	await rename(temporary, path);
 }
 
 export interface WorkerBuild {

@@ -6,6 +6,7 @@
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { createServer } from "node:net";
+import type { Readable } from "node:stream";
 import type { D1Database } from "@cloudflare/workers-types";
 import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
@@ -17,6 +18,7 @@ import { migrate, UnknownMigration } from "./migrate";
 import {
 	damaged,
 	isCode,
+	isInitialized,
 	lockState,
 	prepareState,
 	readAdminKey,
@@ -66,6 +68,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	await prepareState(paths);
 	const unlock = await lockState(paths);
 	let miniflare: Miniflare | undefined;
+	const phase = { started: false };
 	try {
 		await refuseTakenPort(options.port);
 		const secret = await readSecret(paths);
@@ -73,7 +76,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		await refuseBrokenDatabase(paths);
 		await buildAssets();
 		const { script } = await buildWorker();
-		miniflare = new Miniflare(miniflareOptions(options, paths, secret, script));
+		miniflare = new Miniflare(miniflareOptions(options, paths, secret, script, phase));
 		const url = await miniflare.ready;
 		const db = (await miniflare.getD1Database("DB")) as unknown as D1Database;
 		const migrationsApplied = await within(DATABASE_TIME_LIMIT_MS, openDatabase(db, paths), () =>
@@ -81,6 +84,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		);
 		const { created, adminKey } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
 		const running = miniflare;
+		phase.started = true;
 		const runScheduled = async () => {
 			const worker = await running.getWorker();
 			await worker.scheduled({ cron: "*/15 * * * *" });
@@ -124,7 +128,13 @@ async function within<Result>(limitMs: number, work: Promise<Result>, late: () =
 	}
 }
 
-function miniflareOptions(options: ServeOptions, paths: StatePaths, secret: string, script: string): MiniflareOptions {
+function miniflareOptions(
+	options: ServeOptions,
+	paths: StatePaths,
+	secret: string,
+	script: string,
+	phase: { readonly started: boolean },
+): MiniflareOptions {
 	const { workerOptions } = unstable_getMiniflareWorkerOptions(`${PROJECT_DIRECTORY}/wrangler.toml`);
 	const { modulesRules: _, ...bindings } = workerOptions;
 	return {
@@ -143,6 +153,17 @@ function miniflareOptions(options: ServeOptions, paths: StatePaths, secret: stri
 		d1Persist: paths.d1,
 		r2Persist: paths.r2,
 		log: new Log(LogLevel.ERROR),
+		handleRuntimeStdio: (stdout: Readable, stderr: Readable) => {
+			// What goes wrong while it starts is said in our own words; later on its lines are the Worker's log.
+			for (const [from, to] of [
+				[stdout, process.stdout],
+				[stderr, process.stderr],
+			] as const) {
+				from.on("data", (chunk) => {
+					if (phase.started) to.write(chunk);
+				});
+			}
+		},
 		// On Cloudflare a Worker cannot reach private networks; neither can it here.
 		outboundService: options.outboundService ?? {
 			network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } },
@@ -189,12 +210,16 @@ async function bootstrap(
 	const first = await db.prepare("SELECT id FROM organizations ORDER BY created_at_ms LIMIT 1").first<{ id: string }>();
 	const makeKey = () => mintKey((length) => randomBytes(length));
 	if (first === null) {
+		if (await isInitialized(paths)) throw damaged(paths, "the database is empty");
 		// A key file without an organization is a first run that was cut short: its key is the one that was meant.
 		const key: MintedKey = keptKey === undefined ? makeKey() : asMinted(keptKey);
 		await writePrivately(paths.adminKey, `${key.text}\n`);
 		await run(db, bootstrapStatements(key, randomUUID, Date.now()).statements);
+		await writePrivately(paths.initialized, `${new Date().toISOString()}\n`);
 		return { created: true, adminKey: key.text };
 	}
+	// A first run that was cut short between its rows and its mark.
+	if (!(await isInitialized(paths))) await writePrivately(paths.initialized, `${new Date().toISOString()}\n`);
 	if (replace) {
 		const key = makeKey();
 		await writePrivately(paths.adminKey, `${key.text}\n`);

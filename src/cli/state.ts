@@ -13,6 +13,8 @@ export interface StatePaths {
 	readonly directory: string;
 	readonly adminKey: string;
 	readonly secretKey: string;
+	/** There from the end of the first run on: from then on a database without an organization is a lost one. */
+	readonly initialized: string;
 	readonly lock: string;
 	readonly d1: string;
 	readonly r2: string;
@@ -23,6 +25,7 @@ export function statePaths(directory: string): StatePaths {
 		directory,
 		adminKey: join(directory, "admin.key"),
 		secretKey: join(directory, "secret.key"),
+		initialized: join(directory, "initialized"),
 		lock: join(directory, "lock"),
 		d1: join(directory, "d1"),
 		r2: join(directory, "r2"),
@@ -146,6 +149,10 @@ export async function readAdminKey(paths: StatePaths): Promise<string | undefine
 	const text = (await readText(paths.adminKey))?.trim();
 	if (text !== undefined && !isWellFormedKey(text)) throw damaged(paths, "admin.key does not hold an API key");
 	return text;
+}
+
+export async function isInitialized(paths: StatePaths): Promise<boolean> {
+	return (await readText(paths.initialized)) !== undefined;
 }
 
 /** Writes a file that only its owner may read, and waits until it is on the disk. */

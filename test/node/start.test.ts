@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { serveCapstan } from "../../src/cli/serve";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
 let parent: string;
@@ -89,6 +90,19 @@ async function databaseFile(state: string): Promise<string> {
 	return join(state, "d1", name);
 }
 
+/** The database after long use: so much was written that SQLite folded its write-ahead log into the file. */
+async function wholeDatabase(state: string): Promise<string> {
+	const running = await serveCapstan({ stateDirectory: state, port: 0 });
+	const db = await running.miniflare.getD1Database("DB");
+	const entry = `INSERT INTO audit_log (org_id, at_ms, actor_type, actor_name, action, target_type, target_id, details, request_id)
+		VALUES ('', 0, 'system', '', '', '', '', hex(randomblob(800000)), '')`;
+	for (let count = 0; count < 6; count++) await db.prepare(entry).run();
+	await running.stop();
+	const path = await databaseFile(state);
+	if ((await stat(path)).size < 1_000_000) throw new Error("the log was not folded in");
+	return path;
+}
+
 describe("npm start", () => {
 	test("first run: prints the URL and a key that works, keeps the key for the owner alone, and says in three lines what to do", async () => {
 		const state = await newState();
@@ -126,6 +140,7 @@ describe("npm start", () => {
 		await startAndStop(state);
 		const key = await readFile(join(state, "admin.key"), "utf8");
 		await rm(join(state, "d1"), { recursive: true });
+		await rm(join(state, "initialized"));
 		const run = start({ CAPSTAN_STATE: state });
 		await run.until("npm run demo");
 		expect(run.output()).toContain(key.trimEnd());
@@ -208,8 +223,27 @@ describe("what a person can mend is one sentence and exit code 1", () => {
 	});
 
 	test.each([
-		["a truncated database", async (state: string) => truncate(await databaseFile(state), 5000)],
-		["a database of garbage", async (state: string) => writeFile(await databaseFile(state), "garbage ".repeat(4000))],
+		["a lost database", (state: string) => rm(join(state, "d1"), { recursive: true })],
+		["a database whose log is lost", async (state: string) => rm(`${await databaseFile(state)}-wal`)],
+		[
+			"a database of garbage",
+			async (state: string) => {
+				const file = await databaseFile(state);
+				await rm(`${file}-wal`);
+				await writeFile(file, "garbage ".repeat(4000));
+			},
+		],
+		["a database cut off", async (state: string) => truncate(await wholeDatabase(state), 50_000)],
+		[
+			"a page of garbage in the database",
+			async (state: string) => {
+				const path = await wholeDatabase(state);
+				const bytes = await readFile(path);
+				bytes.fill("garbage ", 4096, bytes.length);
+				await rm(`${path}-wal`);
+				await writeFile(path, bytes);
+			},
+		],
 		["a key file of garbage", (state: string) => writeFile(join(state, "admin.key"), "not a key\n")],
 		["a secret of garbage", (state: string) => writeFile(join(state, "secret.key"), "short\n")],
 		["a lost secret", (state: string) => rm(join(state, "secret.key"))],

@@ -1,0 +1,17 @@
+/**
+ * The first admin key, for local runs and deployments alike: made here, or taken up again from the file that kept it, so that a first
+ * run that was cut short is finished with the key that was meant.
+ */
+import { randomBytes } from "node:crypto";
+import { hashKey, type MintedKey, mintKey } from "../authz/keys";
+
+const HINT_LENGTH = 8;
+
+export function makeAdminKey(): MintedKey {
+	return mintKey((length) => randomBytes(length));
+}
+
+/** `text` must be well formed. */
+export function adminKeyOf(text: string): MintedKey {
+	return { text, hash: hashKey(text), hint: `${text.slice(0, HINT_LENGTH)}…` };
+}

@@ -1,0 +1,441 @@
+/**
+ * `npm run deploy`: the whole product on the user's own Cloudflare account with one command and nothing typed. Every step first looks at
+ * what is there, so a second run changes nothing but the code, and a run that was cut short is finished by the next one.
+ *
+ * Two things are never lost: the secret is made only when Cloudflare says that there is none, and the admin key is on this machine's
+ * disk before the database knows its hash. The key's text never leaves this machine.
+ */
+import "./node-version";
+import { type SpawnOptions, spawn } from "node:child_process";
+import { randomBytes, randomUUID } from "node:crypto";
+import { rmSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { experimental_readRawConfig, type Unstable_RawConfig } from "wrangler";
+import { hashKey, isWellFormedKey } from "../authz/keys";
+import { bootstrapStatements, replaceFirstKeyStatements } from "../db/bootstrap";
+import { adminKeyOf, makeAdminKey } from "./admin-key";
+import { buildAssets, PROJECT_DIRECTORY } from "./build";
+import { Failure } from "./failure";
+import { literal, sqlText } from "./sql-text";
+import { isCode, writePrivately } from "./state";
+
+const HELP = `Deploys Capstan to your own Cloudflare account: database, bucket, queue, secret, Worker, first admin key.
+
+  npm run deploy                      deploy, or deploy again
+  npm run deploy -- --dry-run         show the steps and build the Worker; nothing is changed
+  npm run deploy -- --new-admin-key   replace the first admin key
+
+  CLOUDFLARE_API_TOKEN    an API token, where no browser can be opened to log in
+  CLOUDFLARE_ACCOUNT_ID   the account, where the login has more than one
+  CAPSTAN_STATE           directory that keeps the key (default .capstan)
+`;
+
+const DATABASE_BINDING = "DB";
+const SECRET_NAME = "CAPSTAN_SECRET";
+/** wrangler.toml with the ids that Cloudflare gave. The user's own file stays as it is. */
+const RESOLVED_CONFIG = join(PROJECT_DIRECTORY, "dist/wrangler.deploy.json");
+
+export interface DeployOptions {
+	/** How wrangler is called, e.g. `["node", ".../wrangler.js"]`. Tests put another program here. */
+	readonly wrangler?: readonly string[];
+	readonly keyPath: string;
+	readonly dryRun?: boolean;
+	readonly newAdminKey?: boolean;
+	readonly say?: (line: string) => void;
+}
+
+export interface Deployment {
+	/** Undefined when wrangler named no address; then it is the one of the routes in wrangler.toml. */
+	readonly url: string | undefined;
+	readonly key: DeployedKey;
+}
+
+export type DeployedKey =
+	| { readonly state: "created" | "kept"; readonly text: string }
+	/** The deployment has its organization, but the key in the file, if any, is not one of its keys. */
+	| { readonly state: "elsewhere" };
+
+/** What wrangler.toml says about the deployment. */
+export interface Project {
+	readonly databaseName: string;
+	readonly databaseId: string | undefined;
+	readonly queues: readonly string[];
+}
+
+export function readProject(config: Unstable_RawConfig): Project {
+	const database = config.d1_databases?.find((one) => one.binding === DATABASE_BINDING);
+	if (database?.database_name === undefined) {
+		throw new Failure(`wrangler.toml names no database for ${DATABASE_BINDING}; give it a database_name.`);
+	}
+	const { producers = [], consumers = [] } = config.queues ?? {};
+	return {
+		databaseName: database.database_name,
+		databaseId: database.database_id,
+		queues: [...new Set([...producers, ...consumers].map((one) => one.queue))],
+	};
+}
+
+export interface Step {
+	readonly title: string;
+	readonly commands: readonly (readonly string[])[];
+}
+
+/** The wrangler commands in their order. What is in `<…>` is known only while deploying. */
+export function deploymentSteps(project: Project) {
+	const { databaseName, queues } = project;
+	const resolved = ["--config", RESOLVED_CONFIG];
+	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", ...resolved];
+	return {
+		account: { title: "Find the account", commands: [["whoami", "--json"]] },
+		database: {
+			title: "Find the database, or create it",
+			commands:
+				project.databaseId === undefined
+					? [
+							["d1", "list", "--json"],
+							["d1", "create", databaseName],
+						]
+					: [],
+		},
+		queues: {
+			title: "Find the queue, or create it",
+			commands: queues.flatMap((queue) => [
+				["queues", "info", queue],
+				["queues", "create", queue],
+			]),
+		},
+		migrations: {
+			title: "Bring the database to the current schema",
+			commands: [["d1", "migrations", "apply", DATABASE_BINDING, "--remote", ...resolved]],
+		},
+		secret: { title: "Look whether the secret is there", commands: [["secret", "list", "--format", "json"]] },
+		worker: {
+			title: "Deploy the Worker (and create its bucket), with a new secret if there was none",
+			commands: [["deploy", ...resolved, "--secrets-file", "<new secret>"]],
+		},
+		key: {
+			title: "Create the first organization and its admin key, unless there is one",
+			commands: [
+				[...execute, "--command", "<count>"],
+				[...execute, "--file", "<rows>"],
+			],
+		},
+	} satisfies Record<string, Step>;
+}
+
+interface Finished {
+	readonly code: number;
+	readonly stdout: string;
+	readonly stderr: string;
+}
+
+type Wrangler = (
+	command: readonly string[],
+	options?: { readonly shown?: boolean; readonly environment?: Record<string, string> },
+) => Promise<Finished>;
+
+/** Deploys. Throws a Failure with the remedy for whatever the person can mend. */
+export async function deploy(options: DeployOptions): Promise<Deployment | undefined> {
+	const say = options.say ?? console.log;
+	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+	const project = readProject(rawConfig);
+	const steps = deploymentSteps(project);
+	const call = callWrangler(options.wrangler ?? [process.execPath, installedWrangler()]);
+
+	await buildAssets();
+	if (options.dryRun === true) {
+		for (const step of Object.values(steps)) {
+			say(step.title);
+			for (const command of step.commands) say(`  wrangler ${command.join(" ")}`);
+		}
+		await writeResolvedConfig(rawConfig, project.databaseId);
+		await must(call, ["deploy", "--dry-run", "--config", RESOLVED_CONFIG], { shown: true });
+		return undefined;
+	}
+
+	const scratch = await mkdtemp(join(tmpdir(), "capstan-deploy-"));
+	const clean = () => rmSync(scratch, { recursive: true, force: true });
+	process.once("exit", clean);
+	try {
+		say(steps.account.title);
+		const accountId = await findAccount(call, rawConfig.account_id);
+		const wrangler: Wrangler = (command, more = {}) =>
+			call(command, { ...more, environment: { ...more.environment, CLOUDFLARE_ACCOUNT_ID: accountId } });
+
+		say(steps.database.title);
+		await writeResolvedConfig(rawConfig, project.databaseId ?? (await findDatabase(wrangler, project.databaseName)));
+		say(steps.queues.title);
+		for (const queue of project.queues) await findQueue(wrangler, queue);
+		say(steps.migrations.title);
+		for (const command of steps.migrations.commands) await must(wrangler, command, { shown: true });
+		say(steps.secret.title);
+		const secretArguments = (await hasSecret(wrangler)) ? [] : ["--secrets-file", await makeSecret(scratch)];
+		say(steps.worker.title);
+		const outputPath = join(scratch, "output.ndjson");
+		await must(wrangler, ["deploy", "--config", RESOLVED_CONFIG, ...secretArguments], {
+			shown: true,
+			environment: { WRANGLER_OUTPUT_FILE_PATH: outputPath },
+		});
+		say(steps.key.title);
+		const key = await settleKey(wrangler, options, scratch);
+		return { url: await readAddress(outputPath), key };
+	} finally {
+		process.off("exit", clean);
+		clean();
+	}
+}
+
+function installedWrangler(): string {
+	return join(dirname(createRequire(import.meta.url).resolve("wrangler/package.json")), "bin/wrangler.js");
+}
+
+function callWrangler(prefix: readonly string[]): Wrangler {
+	const [program = "", ...before] = prefix;
+	return async (command, { shown = false, environment = {} } = {}) => {
+		const settings: SpawnOptions = {
+			cwd: PROJECT_DIRECTORY,
+			env: { ...process.env, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", ...environment },
+			// No standard input: wrangler takes its defaults instead of asking.
+			stdio: shown ? ["ignore", "inherit", "inherit"] : ["ignore", "pipe", "pipe"],
+		};
+		const child = spawn(program, [...before, ...command], settings);
+		const [texts, code] = await Promise.all([
+			Promise.all([child.stdout, child.stderr].map((stream) => (stream === null ? "" : readAll(stream)))),
+			new Promise<number>((done, fail) => child.once("error", fail).once("close", (status) => done(status ?? 1))),
+		]);
+		return { code, stdout: texts[0] ?? "", stderr: texts[1] ?? "" };
+	};
+}
+
+async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
+	let text = "";
+	for await (const chunk of stream) text += String(chunk);
+	return text;
+}
+
+/** Runs a command that has to succeed. */
+async function must(wrangler: Wrangler, command: readonly string[], options: Parameters<Wrangler>[1] = {}) {
+	const finished = await wrangler(command, options);
+	if (finished.code === 0) return finished;
+	throw failed(command, finished);
+}
+
+function failed(command: readonly string[], { stdout, stderr }: Finished): Failure {
+	const [first = "", second = ""] = command;
+	const name = `wrangler ${first}${second.startsWith("-") || first === "deploy" ? "" : ` ${second}`}`;
+	const said = `${stderr}\n${stdout}`.trim();
+	const where = said === "" ? "its message is above" : `it says:\n${said}\n`;
+	return new Failure(
+		`\`${name}\` failed; ${where}${said === "" ? ". " : ""}Mend that and run npm run deploy again: it goes on where this one stopped.`,
+	);
+}
+
+function parse<Shape>(command: readonly string[], finished: Finished): Shape {
+	try {
+		return JSON.parse(finished.stdout) as Shape;
+	} catch {
+		throw failed(command, finished);
+	}
+}
+
+async function findAccount(call: Wrangler, configuredId: string | undefined): Promise<string> {
+	const command = ["whoami", "--json"];
+	let finished = await call(command);
+	if (finished.code !== 0) {
+		if (!process.stdin.isTTY || process.env.CLOUDFLARE_API_TOKEN !== undefined) {
+			throw new Failure(
+				"You are not logged in to Cloudflare; run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid token, and run npm run deploy again.",
+			);
+		}
+		await must(call, ["login"], { shown: true });
+		finished = await must(call, command);
+	}
+	const chosen = process.env.CLOUDFLARE_ACCOUNT_ID ?? configuredId;
+	if (chosen !== undefined && chosen !== "") return chosen;
+	const { accounts = [] } = parse<{ accounts?: { id: string; name: string }[] }>(command, finished);
+	const [only, ...more] = accounts;
+	if (only !== undefined && more.length === 0) return only.id;
+	const names = accounts.map(({ id, name }) => `${id} (${name})`).join(", ");
+	throw new Failure(
+		`This login has ${accounts.length === 0 ? "no account that it may list" : `several accounts: ${names}`}; set CLOUDFLARE_ACCOUNT_ID to the one to deploy to.`,
+	);
+}
+
+/** The id of the database, which is created if there is none of that name. */
+async function findDatabase(wrangler: Wrangler, name: string): Promise<string> {
+	const command = ["d1", "list", "--json"];
+	const find = async () => {
+		const databases = parse<{ name: string; uuid: string }[]>(command, await must(wrangler, command));
+		return databases.find((one) => one.name === name)?.uuid;
+	};
+	const found = await find();
+	if (found !== undefined) return found;
+	await must(wrangler, ["d1", "create", name]);
+	const created = await find();
+	if (created === undefined)
+		throw new Failure(`The database "${name}" was created but is not listed yet; run npm run deploy again.`);
+	return created;
+}
+
+/** `wrangler deploy` creates databases and buckets that are missing, but refuses a queue that is (ensureQueuesExist in its source). */
+async function findQueue(wrangler: Wrangler, name: string): Promise<void> {
+	const command = ["queues", "info", name];
+	const finished = await wrangler(command);
+	if (finished.code === 0) return;
+	if (!`${finished.stdout}${finished.stderr}`.includes(`Queue "${name}" does not exist`))
+		throw failed(command, finished);
+	await must(wrangler, ["queues", "create", name]);
+}
+
+/** A failure to look is no absence: a new secret in the old one's place would make every sealed key unreadable. */
+async function hasSecret(wrangler: Wrangler): Promise<boolean> {
+	const command = ["secret", "list", "--format", "json"];
+	const finished = await wrangler(command);
+	if (finished.code === 0) {
+		return parse<{ name: string }[]>(command, finished).some((secret) => secret.name === SECRET_NAME);
+	}
+	if (/Worker "[^"]*" not found/.test(`${finished.stdout}${finished.stderr}`)) return false;
+	throw failed(command, finished);
+}
+
+/** Deployed together with the Worker, so that no version ever runs without it. */
+async function makeSecret(scratch: string): Promise<string> {
+	const path = join(scratch, "secrets.json");
+	await writeFile(path, JSON.stringify({ [SECRET_NAME]: randomBytes(32).toString("hex") }), { mode: 0o600 });
+	return path;
+}
+
+async function writeResolvedConfig(config: Unstable_RawConfig, databaseId: string | undefined): Promise<void> {
+	const at = (path: string | undefined) => (path === undefined ? undefined : resolve(PROJECT_DIRECTORY, path));
+	// The assets are built already; the paths are absolute because the file lies elsewhere.
+	const { build: _, ...rest } = config;
+	const resolved = {
+		...rest,
+		main: at(config.main),
+		assets: { ...config.assets, directory: at(config.assets?.directory) },
+		d1_databases: config.d1_databases?.map((one) => ({
+			...one,
+			migrations_dir: at(one.migrations_dir),
+			...(one.binding === DATABASE_BINDING ? { database_id: databaseId } : {}),
+		})),
+	};
+	await mkdir(dirname(RESOLVED_CONFIG), { recursive: true });
+	await writeFile(RESOLVED_CONFIG, `${JSON.stringify(resolved, null, "\t")}\n`);
+}
+
+async function settleKey(wrangler: Wrangler, options: DeployOptions, scratch: string): Promise<DeployedKey> {
+	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG];
+	const keptText = await readKey(options.keyPath);
+	const look = async (text: string | undefined) => {
+		const hash = text === undefined ? null : hashKey(text);
+		const query = `SELECT (SELECT count(*) FROM organizations) AS organizations, (SELECT count(*) FROM api_keys WHERE key_hash = ${literal(hash)}) AS known`;
+		const command = [...execute, "--command", query];
+		const [answer] = parse<{ results: { organizations: number; known: number }[] }[]>(
+			command,
+			await must(wrangler, command),
+		);
+		const row = answer?.results[0];
+		if (row === undefined) throw new Failure("The database gave no answer; run npm run deploy again.");
+		return row;
+	};
+	const write = async (statements: Parameters<typeof sqlText>[0]) => {
+		const path = join(scratch, "rows.sql");
+		await writeFile(path, sqlText(statements), { mode: 0o600 });
+		// A file is taken whole or not at all.
+		await must(wrangler, [...execute, "--file", path]);
+	};
+	const { organizations, known } = await look(keptText);
+	if (organizations > 0 && options.newAdminKey !== true) {
+		return keptText !== undefined && known > 0 ? { state: "kept", text: keptText } : { state: "elsewhere" };
+	}
+	const replace = organizations > 0;
+	// A key file beside an empty database is a deployment that was cut short: its key is the one that was meant.
+	const key = replace || keptText === undefined ? makeAdminKey() : adminKeyOf(keptText);
+	await mkdir(dirname(options.keyPath), { recursive: true, mode: 0o700 });
+	await writePrivately(options.keyPath, `${key.text}\n`);
+	const now = Date.now();
+	await write(
+		replace ? replaceFirstKeyStatements(key, randomUUID, now) : bootstrapStatements(key, randomUUID, now).statements,
+	);
+	if ((await look(key.text)).known === 0) {
+		throw new Failure(
+			"The admin key was not stored, because another deployment was faster; run npm run deploy -- --new-admin-key.",
+		);
+	}
+	return { state: "created", text: key.text };
+}
+
+async function readKey(path: string): Promise<string | undefined> {
+	let text: string;
+	try {
+		text = (await readFile(path, "utf8")).trim();
+	} catch (error) {
+		if (isCode(error, "ENOENT")) return undefined;
+		throw new Failure(`${path} cannot be read; make it readable, or move it away.`);
+	}
+	if (!isWellFormedKey(text)) throw new Failure(`${path} does not hold an API key; move it away.`);
+	return text;
+}
+
+async function readAddress(outputPath: string): Promise<string | undefined> {
+	const text = await readFile(outputPath, "utf8").catch(() => "");
+	for (const line of text.split("\n").filter((one) => one !== "")) {
+		const entry = JSON.parse(line) as { type?: string; targets?: string[] };
+		const address =
+			entry.type === "deploy" ? entry.targets?.find((target) => target.startsWith("https://")) : undefined;
+		if (address !== undefined) return address;
+	}
+	return undefined;
+}
+
+function announce({ url, key }: Deployment, keyPath: string): void {
+	console.log(`\nCapstan is deployed${url === undefined ? "" : ` at ${url}`}`);
+	if (key.state === "elsewhere") {
+		console.log(`Its admin key is not in ${keyPath}; \`npm run deploy -- --new-admin-key\` makes a new one.`);
+	} else {
+		console.log(`Admin key: ${key.text}\n(kept in ${keyPath}, readable by you alone)`);
+	}
+	if (url !== undefined) console.log(`Read the API at ${url}/docs`);
+}
+
+async function main(): Promise<void> {
+	const { values } = parseOptions();
+	if (values.help === true) {
+		console.log(HELP);
+		return;
+	}
+	process.once("SIGINT", () => process.exit(130));
+	process.once("SIGTERM", () => process.exit(143));
+	const keyPath = join(resolve(process.env.CAPSTAN_STATE || ".capstan"), "deployed-admin.key");
+	const deployment = await deploy({
+		keyPath,
+		dryRun: values["dry-run"] === true,
+		newAdminKey: values["new-admin-key"] === true,
+	});
+	if (deployment !== undefined) announce(deployment, keyPath);
+}
+
+function parseOptions() {
+	try {
+		return parseArgs({
+			options: { help: { type: "boolean" }, "dry-run": { type: "boolean" }, "new-admin-key": { type: "boolean" } },
+		});
+	} catch {
+		throw new Failure("There is no such option; see npm run deploy -- --help.");
+	}
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+	try {
+		await main();
+	} catch (error) {
+		if (error instanceof Failure) console.error(error.message);
+		else console.error(error);
+		process.exit(1);
+	}
+}

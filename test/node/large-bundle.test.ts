@@ -1,0 +1,281 @@
+/**
+ * A bundle of 100 MB through the running product: in one request, by the stock TUS client over a connection that is cut half-way, and
+ * out again whole and in parts. The Worker's process must not grow with the size of what passes through it.
+ */
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Upload } from "tus-js-client";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
+import { readSecret, statePaths } from "../../src/cli/state";
+import { signedDownloadUrl } from "../../src/storage/links";
+
+const MIB = 1024 * 1024;
+const APP_ID = "com.example.large";
+const SMALL_BYTES = 10 * MIB;
+const LARGE_BYTES = 100 * MIB;
+/** Held back by allocators and by R2's stand-in, which lives in the same process; far less than a bundle in memory. */
+const MOST_GROWTH_MIB = 64;
+
+let state: string;
+let capstan: RunningCapstan;
+let key: string;
+let orgId: string;
+let secret: Uint8Array;
+
+beforeAll(async () => {
+	state = await mkdtemp(join(tmpdir(), "capstan-large-"));
+	capstan = await serveCapstan({ stateDirectory: state, port: 0, diagnostics: true });
+	key = capstan.adminKey ?? "";
+	secret = Uint8Array.from(Buffer.from(await readSecret(statePaths(state)), "hex"));
+	[{ id: orgId }] = (await ask("GET", "/organization")) as [{ id: string }];
+	await ask("POST", "/app", { app_id: APP_ID, name: "Large", owner_org: orgId });
+});
+afterAll(async () => {
+	await capstan?.stop();
+	await rm(state, { recursive: true, force: true });
+});
+
+async function ask(method: string, path: string, body?: unknown): Promise<unknown> {
+	const response = await fetch(capstan.url + path, {
+		method,
+		headers: { authorization: key, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+		...(body === undefined ? {} : { body: JSON.stringify(body) }),
+	});
+	const answer = await response.json();
+	if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
+	return answer;
+}
+
+/** Bytes that differ everywhere, the same in every run. */
+function patterned(length: number, seed: string): Buffer {
+	const block = createHash("sha512").update(seed).digest();
+	const bytes = Buffer.alloc(length, block);
+	for (let offset = 0; offset + 4 <= length; offset += 4096) bytes.writeUInt32LE(offset, offset);
+	return bytes;
+}
+
+const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
+
+async function register(version: string, checksum?: string): Promise<string> {
+	const bundle = { app_id: APP_ID, version, ...(checksum === undefined ? {} : { checksum }) };
+	return ((await ask("POST", "/bundle", bundle)) as { upload_url: string }).upload_url;
+}
+
+interface StoredBundle {
+	readonly object_key: string;
+	readonly sha256: string;
+	readonly size_bytes: number;
+}
+
+async function stored(version: string): Promise<StoredBundle> {
+	const db = await capstan.miniflare.getD1Database("DB");
+	const row = await db
+		.prepare("SELECT object_key, sha256, size_bytes FROM bundles WHERE name = ? AND status = 'ready'")
+		.bind(version)
+		.first<StoredBundle>();
+	if (row === null) throw new Error(`bundle ${version} is not ready`);
+	return row;
+}
+
+const linkTo = async (version: string) =>
+	signedDownloadUrl({ config: { secret } }, capstan.url, (await stored(version)).object_key, Date.now());
+
+async function put(url: string, bytes: Buffer): Promise<void> {
+	const response = await fetch(url, {
+		method: "PUT",
+		body: new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length),
+	});
+	expect([response.status, await response.json()]).toEqual([200, { status: "ok" }]);
+	expect(response.headers.get("server-timing")).toContain("trips=2");
+}
+
+/** Hashes as it downloads: this process shares the machine. */
+async function download(url: string): Promise<string> {
+	const response = await fetch(url);
+	expect(response.status).toBe(200);
+	const hash = createHash("sha256");
+	for await (const chunk of response.body ?? []) hash.update(chunk);
+	return hash.digest("hex");
+}
+
+/** Uploads by the stock client; resolves with the number of times that it asked where to go on. */
+function uploadByTus(origin: string, version: string, bytes: Buffer): Promise<{ resumed: number }> {
+	let resumed = 0;
+	return new Promise((resolve, reject) => {
+		const upload = new Upload(bytes, {
+			endpoint: `${origin}/files/upload/attachments/`,
+			retryDelays: [0, 100, 100, 100, 100],
+			headers: { authorization: key },
+			metadata: { filename: `orgs/${orgId}/apps/${APP_ID}/${version}.zip`, filetype: "application/zip" },
+			onBeforeRequest: (request) => {
+				if (request.getMethod() === "HEAD") resumed += 1;
+			},
+			onError: reject,
+			onSuccess: () => resolve({ resumed }),
+		});
+		upload.start();
+	});
+}
+
+/** A way to the product that is cut once, after so many bytes from the client. */
+async function cutConnection(afterBytes: number): Promise<{ origin: string; server: Server; wasCut: () => boolean }> {
+	let cut = false;
+	let passedBytes = 0;
+	const target = new URL(capstan.url);
+	const server = createServer((client) => {
+		const upstream = connect(Number(target.port), target.hostname);
+		client.on("data", (chunk) => {
+			passedBytes += chunk.length;
+			if (cut || passedBytes < afterBytes) return;
+			cut = true;
+			client.resetAndDestroy();
+			upstream.resetAndDestroy();
+		});
+		client.pipe(upstream).pipe(client);
+		client.on("error", () => upstream.destroy());
+		upstream.on("error", () => client.destroy());
+	});
+	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+	const { port } = server.address() as AddressInfo;
+	return { origin: `http://127.0.0.1:${port}`, server, wasCut: () => cut };
+}
+
+describe("100 MB", () => {
+	test("come in by one PUT and go out whole and in parts, byte for byte", async () => {
+		const bytes = patterned(LARGE_BYTES, "put");
+		const checksum = sha256(bytes);
+		await put(await register("1.0.0", checksum), bytes);
+		expect(await stored("1.0.0")).toMatchObject({ sha256: checksum, size_bytes: LARGE_BYTES });
+		const url = await linkTo("1.0.0");
+		expect(await download(url)).toBe(checksum);
+
+		const hash = createHash("sha256");
+		const partBytes = 33 * MIB;
+		let etag: string | null = null;
+		for (let offset = 0; offset < LARGE_BYTES; offset += partBytes) {
+			const last = Math.min(offset + partBytes, LARGE_BYTES) - 1;
+			const part: Response = await fetch(url, {
+				headers: { range: `bytes=${offset}-${offset + partBytes - 1}`, ...(etag === null ? {} : { "if-range": etag }) },
+			});
+			expect(part.status).toBe(206);
+			expect(part.headers.get("content-range")).toBe(`bytes ${offset}-${last}/${LARGE_BYTES}`);
+			expect(part.headers.get("content-length")).toBe(String(last - offset + 1));
+			etag = part.headers.get("etag");
+			for await (const chunk of part.body ?? []) hash.update(chunk);
+		}
+		expect(hash.digest("hex")).toBe(checksum);
+	});
+
+	test("come in by the stock TUS client over a connection that is cut half-way, without starting over", async () => {
+		const bytes = patterned(LARGE_BYTES, "tus");
+		const checksum = sha256(bytes);
+		await register("1.1.0", checksum);
+		const way = await cutConnection(50 * MIB);
+		try {
+			const { resumed } = await uploadByTus(way.origin, "1.1.0", bytes);
+			expect(way.wasCut()).toBe(true);
+			expect(resumed).toBeGreaterThan(0);
+		} finally {
+			way.server.close();
+		}
+		expect(await stored("1.1.0")).toMatchObject({ sha256: checksum, size_bytes: LARGE_BYTES });
+		expect(await download(await linkTo("1.1.0"))).toBe(checksum);
+	});
+
+	test("after a cut, all whole segments that arrived are kept", async () => {
+		await register("1.2.0");
+		const way = await cutConnection(30 * MIB);
+		const headers = { authorization: key, "tus-resumable": "1.0.0" };
+		const created = await fetch(`${way.origin}/files/upload/attachments`, {
+			method: "POST",
+			headers: {
+				...headers,
+				"upload-length": String(LARGE_BYTES),
+				"upload-metadata": `filename ${btoa(`orgs/${orgId}/apps/${APP_ID}/1.2.0.zip`)}`,
+			},
+		});
+		const location = created.headers.get("location") ?? "";
+		const bytes = new Uint8Array(patterned(LARGE_BYTES, "cut"));
+		await expect(
+			fetch(location, {
+				method: "PATCH",
+				headers: { ...headers, "upload-offset": "0", "content-type": "application/offset+octet-stream" },
+				body: bytes,
+			}),
+		).rejects.toThrow();
+		const head = await fetch(location, { method: "HEAD", headers });
+		expect(head.status).toBe(200);
+		const offset = Number(head.headers.get("upload-offset"));
+		expect(offset).toBeGreaterThanOrEqual(16 * MIB);
+		expect(offset).toBeLessThanOrEqual(30 * MIB);
+		way.server.close();
+	});
+
+	test("a PUT whose connection is cut stores nothing, and the same link takes it again", async () => {
+		const bytes = patterned(LARGE_BYTES, "again");
+		const url = await register("1.3.0");
+		const way = await cutConnection(50 * MIB);
+		const cutUrl = url.replace(capstan.url, way.origin);
+		await expect(fetch(cutUrl, { method: "PUT", body: new Uint8Array(bytes) })).rejects.toThrow();
+		way.server.close();
+		await expect(stored("1.3.0")).rejects.toThrow("not ready");
+		await put(url, bytes);
+		expect(await stored("1.3.0")).toMatchObject({ sha256: sha256(bytes), size_bytes: LARGE_BYTES });
+	});
+});
+
+/** The workerd process that this test started. */
+function workerdPid(): number | undefined {
+	if (!existsSync("/proc/self/clear_refs")) return undefined;
+	return readdirSync("/proc")
+		.filter((name) => /^\d+$/.test(name))
+		.map(Number)
+		.find((pid) => {
+			try {
+				const [, rest = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split("(workerd) ");
+				return rest.split(" ")[1] === String(process.pid);
+			} catch {
+				return false;
+			}
+		});
+}
+
+/** MiB by which the process grew at its peak while `work` ran. */
+async function growthMib(pid: number, work: () => Promise<unknown>): Promise<number> {
+	const read = (name: string) =>
+		Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
+	// Resets the peak to what is used now.
+	writeFileSync(`/proc/${pid}/clear_refs`, "5");
+	const before = read("VmRSS");
+	await work();
+	return read("VmHWM") - before;
+}
+
+describe("the Worker's memory", () => {
+	test("does not grow with the bundle, on any way in or out", { timeout: 180_000 }, async (context) => {
+		const pid = workerdPid();
+		if (pid === undefined) return context.skip("the peak of a process is only known on Linux");
+		const growth: Record<string, number> = {};
+		for (const [size, bytes] of [
+			["small", patterned(SMALL_BYTES, "small")],
+			["large", patterned(LARGE_BYTES, "large")],
+		] as const) {
+			const version = (kind: string) => `2.0.0-${size}.${kind}`;
+			const checked = await register(version("checked"), sha256(bytes));
+			growth[`${size} PUT, checked by R2`] = await growthMib(pid, () => put(checked, bytes));
+			const hashed = await register(version("hashed"));
+			growth[`${size} PUT, hashed by the Worker`] = await growthMib(pid, () => put(hashed, bytes));
+			await register(version("tus"));
+			growth[`${size} TUS`] = await growthMib(pid, () => uploadByTus(capstan.url, version("tus"), bytes));
+			const url = await linkTo(version("tus"));
+			growth[`${size} download`] = await growthMib(pid, () => download(url));
+		}
+		const tooMuch = Object.entries(growth).filter(([, mib]) => !(mib < MOST_GROWTH_MIB));
+		expect([tooMuch, Object.keys(growth).length]).toEqual([[], 8]);
+	});
+});
