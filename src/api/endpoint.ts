@@ -16,10 +16,12 @@ import type { ScopeSource } from "./scope";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "HEAD";
 
+/** `:name`, or `:name{pattern}` for a rest that may hold slashes. */
+type ParamName<Param extends string> = Param extends `${infer Name}{${string}` ? Name : Param;
 type PathParams<Path extends string> = Path extends `${string}:${infer Param}/${infer Rest}`
-	? Param | PathParams<`/${Rest}`>
+	? ParamName<Param> | PathParams<`/${Rest}`>
 	: Path extends `${string}:${infer Param}`
-		? Param
+		? ParamName<Param>
 		: never;
 
 type Output<Schema> = Schema extends v.GenericSchema ? v.InferOutput<Schema> : undefined;

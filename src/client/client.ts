@@ -73,7 +73,7 @@ export function createClient(options: ClientOptions) {
 	return async <const Key extends EndpointKey>(endpoint: Key, request: RequestOf<Key>): Promise<AnswerOf<Key>> => {
 		const { params = {}, query = {}, body, signal } = request as AnyRequest;
 		const [method = "", path = ""] = endpoint.split(" ");
-		const filled = path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
+		const filled = path.replace(/:(\w+)(\{.+?\})?/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
 		const url = new URL(filled, options.baseUrl);
 		for (const [name, value] of Object.entries(query)) {
 			if (value !== undefined && value !== null) url.searchParams.set(name, String(value));

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../src/app";
 import { query } from "../../src/db/client";
 import { wantedOf } from "../../src/domain/conditional-request";
+import { verifyLink } from "../../src/storage/links";
 import { downloadUrl, patterned, putBytes, register, rows } from "./support/bytes";
 import {
 	createTestApp,
@@ -47,7 +48,7 @@ const bodyOf = (answer: { body: unknown }) => new Uint8Array(answer.body as Arra
 describe("a link", () => {
 	test("answers with the whole object, its size, its ETag and leave to keep it as long as the link is good", async () => {
 		const answer = await get();
-		expect(answer.status).toBe(200);
+		expect(answer).toMatchObject({ status: 200, trips: 0 });
 		expect(bodyOf(answer)).toEqual(bytes);
 		expect(answer.headers.get("content-length")).toBe(String(SIZE));
 		expect(answer.headers.get("content-type")).toBe("application/zip");
@@ -120,6 +121,13 @@ describe("a link", () => {
 		const { search } = new URL(url);
 		expect(await putBytes(world, `${upload.origin}${upload.pathname}${search}`, bytes)).toMatchObject({ status: 403 });
 		expect((await world.request("DELETE", url)).status).toBe(405);
+	});
+
+	test("is signed for its method as well as for its path", () => {
+		const { pathname, searchParams } = new URL(url);
+		const link = { expires: searchParams.get("expires") ?? "", signature: searchParams.get("signature") ?? "" };
+		expect(verifyLink(world.deps, "GET", pathname, link, world.clock.nowMs)).toBeGreaterThan(0);
+		expect(() => verifyLink(world.deps, "PUT", pathname, link, world.clock.nowMs)).toThrow("altered");
 	});
 
 	test("signed with another secret is 403", async () => {

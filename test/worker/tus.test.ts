@@ -266,6 +266,50 @@ describe("the protocol", () => {
 	});
 });
 
+describe("what one upload may cost", () => {
+	test("no more memory than one segment, in one and the same buffer", async () => {
+		const location = await begin("1.3.0", 3 * SEGMENT_BYTES - 5);
+		const buffers = new Set<ArrayBufferLike>();
+		const sizes: number[] = [];
+		const bundles = new Proxy(testEnv.BUNDLES, {
+			get(bucket, name) {
+				const value: unknown = Reflect.get(bucket, name);
+				if (typeof value !== "function") return value;
+				if (name !== "put") return value.bind(bucket);
+				return (...given: Parameters<R2Bucket["put"]>) => {
+					if (given[1] instanceof Uint8Array) {
+						buffers.add(given[1].buffer);
+						sizes.push(given[1].byteLength);
+					}
+					return bucket.put(...given);
+				};
+			},
+		});
+		const client = { request: requestThrough(createApp({ ...world.deps, bundles })) };
+		const bytes = patterned(3 * SEGMENT_BYTES - 5);
+		expect((await tusPatch(client, ci.text, location, 0, bytes)).status).toBe(204);
+		expect(sizes).toEqual([SEGMENT_BYTES, SEGMENT_BYTES, SEGMENT_BYTES - 5]);
+		expect([...buffers].map((buffer) => buffer.byteLength)).toEqual([SEGMENT_BYTES]);
+		expect((await bundleRow("1.3.0"))?.sha256).toBe(await sha256Hex(bytes));
+	});
+
+	test("no more reads than a Worker has: pieces so small that they could never be joined are refused early", async () => {
+		const location = await begin("1.3.1", 1000);
+		const prefix = (await rows(query.selectFrom("uploads").selectAll().orderBy("created_at_ms", "desc"))).find(
+			(upload) => location.endsWith(upload.id),
+		)?.object_prefix;
+		const segment = (offset: number) => `${prefix}segment-${String(offset).padStart(13, "0")}`;
+		for (let start = 0; start < 899; start += 100) {
+			const offsets = Array.from({ length: Math.min(100, 899 - start) }, (_, index) => start + index);
+			await Promise.all(offsets.map((offset) => testEnv.BUNDLES.put(segment(offset), "x")));
+		}
+		expect((await tusPatch(world, ci.text, location, 899, "y")).status).toBe(204);
+		const refused = await tusPatch(world, ci.text, location, 900, "z");
+		expect(refused).toMatchObject({ status: 413, body: { moreInfo: { limitPieces: 900 } } });
+		expect(await offsetOf(location)).toBe(900);
+	});
+});
+
 describe("a lost connection", () => {
 	test("keeps what arrived: whole segments and the rest, and the client goes on from there", async () => {
 		const bytes = patterned(SEGMENT_BYTES + 50_000);

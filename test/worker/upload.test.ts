@@ -13,6 +13,7 @@ import {
 	putBytes,
 	register,
 	rows,
+	run,
 	storedBytes,
 	storedKeys,
 	storedSha256,
@@ -199,6 +200,20 @@ describe("a PUT to upload_url", () => {
 			});
 			expect(await bundleRow(version)).toEqual(before);
 		}
+	});
+
+	test("never changes a bundle that is not pending, whatever else went wrong", async () => {
+		const registered = await register(world, app, "1.2.5", world.adminKey);
+		await run(query.updateTable("bundles").set({ status: "ready" }).where("id", "=", registered.body.id));
+		expect(await putBytes(world, registered.body.upload_url, patterned(10))).toMatchObject({
+			status: 409,
+			body: { error: "bundle_already_ready" },
+		});
+		expect(await bundleRow("1.2.5")).toMatchObject({ object_key: null, sha256: null });
+		await run(query.deleteFrom("bundles").where("id", "=", registered.body.id));
+		await testEnv.BUNDLES.delete(
+			await storedKeys(`${app.uuid}/${new URL(registered.body.upload_url).pathname.split("/").at(-1)}/`),
+		);
 	});
 
 	test("whose connection breaks off leaves nothing stored and can be sent again", async () => {

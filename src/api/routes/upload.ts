@@ -150,6 +150,14 @@ function tooLarge(limitBytes: number): ApiError {
 	});
 }
 
+function tooManyPieces(): ApiError {
+	return new ApiError(
+		"payload_too_large",
+		`The upload came in too many pieces; begin it anew and send pieces of ${SEGMENT_BYTES} bytes or more.`,
+		{ moreInfo: { limitPieces: MOST_SEGMENTS } },
+	);
+}
+
 const TUS_VERSION = "1.0.0";
 const TUS_EXTENSIONS = "creation,expiration";
 /** What a lost connection may cost, and what one upload holds in memory. */
@@ -383,7 +391,7 @@ export const tusStatus = endpoint({
 	async handle(context) {
 		requireTus(context.request.headers);
 		const upload = ownUpload(context.loaded[0].rows[0], context.principal.keyId);
-		const offset = await offsetAfterFinishing(context, upload);
+		const { offset } = await finishIfWhole(context, upload);
 		return tusResponse(200, {
 			"Upload-Offset": String(offset),
 			"Upload-Length": String(upload.length_bytes),
@@ -392,14 +400,15 @@ export const tusStatus = endpoint({
 	},
 });
 
-async function offsetAfterFinishing(
+/** Where the upload stands; one that only lacks its completion gets it. */
+async function finishIfWhole(
 	context: CompletionContext,
 	upload: UploadWithBundle & { readonly length_bytes: number },
-): Promise<number> {
-	if (upload.completed_at_ms !== null) return upload.length_bytes;
+): Promise<{ readonly offset: number; readonly segments: number }> {
+	if (upload.completed_at_ms !== null) return { offset: upload.length_bytes, segments: 0 };
 	const received = await receivedSoFar(context.deps, upload);
 	if (received.objectKey !== undefined || received.inSegments) await finishUpload(context, upload, received);
-	return received.receivedBytes;
+	return { offset: received.receivedBytes, segments: received.segments ?? 0 };
 }
 
 export const tusAppend = endpoint({
@@ -431,12 +440,13 @@ export const tusAppend = endpoint({
 		const upload = ownUpload(context.loaded[0].rows[0], context.principal.keyId);
 		const claimed = wholeNumber(request.headers, "upload-offset");
 		const expires = { "Upload-Expires": new Date(upload.expires_at_ms).toUTCString() };
-		const offset = await offsetAfterFinishing(context, upload);
+		const { offset, segments } = await finishIfWhole(context, upload);
 		if (claimed !== offset) throw offsetConflict(offset);
 		if (offset === upload.length_bytes) return tusResponse(204, { "Upload-Offset": String(offset), ...expires });
 		if (offset + Number(request.headers.get("content-length") ?? 0) > upload.length_bytes) {
 			throw tooLarge(upload.length_bytes);
 		}
+		if (segments + Math.ceil((upload.length_bytes - offset) / SEGMENT_BYTES) > MOST_SEGMENTS) throw tooManyPieces();
 		const storing = storeSegments(deps.bundles, upload, offset, request.body as ReadableStream<Uint8Array> | null);
 		// When the connection breaks off, the rest of what arrived is still stored.
 		context.waitUntil(storing.catch(() => undefined));

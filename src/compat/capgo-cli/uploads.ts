@@ -94,13 +94,13 @@ export const fileExists = endpoint({
 	errors: ["not_found"],
 	example: { response: { status: "ok", size: 1024 } },
 	load: ({ params }) =>
-		[deltaObject(/^orgs\/[^/]+\/apps\/([^/]+)\//.exec(params["path{.+}"])?.[1] ?? "", params["path{.+}"])] as const,
+		[deltaObject(/^orgs\/[^/]+\/apps\/([^/]+)\//.exec(params.path)?.[1] ?? "", params.path)] as const,
 	async handle({ db, scope, loaded, nowMs, input }) {
 		const [file] = loaded[0].rows;
 		if (file === undefined) throw new ApiError("not_found", "The file is not in the delta store; upload it.");
 		// Not at every question: a bundle of a thousand files would write a thousand rows for nothing.
 		if (file.last_claimed_at_ms < nowMs - HOUR_MS) {
-			await db.batch([claimDeltaObject(scope.appId, input.params["path{.+}"], nowMs)]);
+			await db.batch([claimDeltaObject(scope.appId, input.params.path, nowMs)]);
 		}
 		return { status: "ok" as const, size: file.size_bytes };
 	},

@@ -1,0 +1,229 @@
+/**
+ * One request for every endpoint, for the authorization tests. Each entry makes what it needs as an administrator and gives back a
+ * request that succeeds with enough rights. A new endpoint needs an entry here: the coverage test fails and names it.
+ */
+import {
+	createTestKey,
+	type RequestOptions,
+	setTestChannel,
+	type TestApp,
+	uploadTestBundle,
+	type World,
+} from "./world";
+
+export interface PreparedRequest extends Omit<RequestOptions, "key"> {
+	/** The path with its parameters filled in. */
+	readonly path: string;
+}
+
+type Prepare = (world: World, app: TestApp) => Promise<PreparedRequest>;
+
+let counter = 0;
+const fresh = (name: string) => `${name}-${++counter}`;
+const freshVersion = () => `1.0.${++counter}`;
+const PREFIX = "/compat/capgo-cli";
+const RPC = `${PREFIX}/rest/v1/rpc`;
+
+const tusHeaders = (world: World, app: TestApp, version: string, length: number) => ({
+	"tus-resumable": "1.0.0",
+	"upload-length": String(length),
+	"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/${version}.zip`)}`,
+});
+
+async function registered(world: World, app: TestApp): Promise<{ version: string; uploadUrl: string }> {
+	const version = freshVersion();
+	const { body } = await world.request("POST", "/bundle", {
+		key: world.adminKey,
+		body: { app_id: app.appId, version },
+	});
+	return { version, uploadUrl: body.upload_url };
+}
+
+async function uploaded(world: World, app: TestApp): Promise<{ id: number; version: string }> {
+	const version = freshVersion();
+	return { id: await uploadTestBundle(world, app, version), version };
+}
+
+const constantProcedure =
+	(name: string): Prepare =>
+	async () => ({ path: `${RPC}/${name}`, body: {} });
+const registeredProcedure =
+	(path: string): Prepare =>
+	async (world, app) => ({ path, body: { app_id: app.appId, name: (await registered(world, app)).version } });
+
+/** Endpoints whose answer depends on the caller's own uploads: roles that may call them get 403 or 404 for another's. */
+export const REQUESTS: Readonly<Record<string, Prepare>> = {
+	"GET /organization": async (world) => ({ path: "/organization", query: { orgId: world.orgId } }),
+	"GET /apikey": async () => ({ path: "/apikey" }),
+	"GET /apikey/:id": async (world, app) => ({ path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}` }),
+	"POST /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId }, body: { name: "made" } }),
+	"DELETE /apikey/:id": async (world, app) => ({
+		path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}`,
+	}),
+	"GET /app": async () => ({ path: "/app" }),
+	"GET /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
+	"POST /app": async (world) => ({
+		path: "/app",
+		body: {
+			app_id: `com.example.made${++counter}.t${crypto.randomUUID().slice(0, 8)}`,
+			name: "made",
+			owner_org: world.orgId,
+		},
+	}),
+	"PUT /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}`, body: { name: fresh("name") } }),
+	"DELETE /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
+	"GET /channel": async (_, app) => ({ path: "/channel", query: { app_id: app.appId } }),
+	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("made") } }),
+	"DELETE /channel": async (world, app) => {
+		const channel = fresh("doomed");
+		await setTestChannel(world, app, channel);
+		return { path: "/channel", query: { app_id: app.appId, channel } };
+	},
+	"GET /bundle": async (_, app) => ({ path: "/bundle", query: { app_id: app.appId } }),
+	"POST /bundle": async (_, app) => ({ path: "/bundle", body: { app_id: app.appId, version: freshVersion() } }),
+	"POST /bundle/complete": async (world, app) => ({
+		path: "/bundle/complete",
+		body: { app_id: app.appId, version: (await uploaded(world, app)).version },
+	}),
+	"PUT /bundle": async (world, app) => ({
+		path: "/bundle",
+		body: {
+			app_id: app.appId,
+			version_id: (await uploaded(world, app)).id,
+			channel_id: await setTestChannel(world, app, fresh("target")),
+		},
+	}),
+	"DELETE /bundle": async (world, app) => ({
+		path: "/bundle",
+		query: { app_id: app.appId, version: (await uploaded(world, app)).version },
+	}),
+	"POST /files/upload/attachments": async (world, app) => ({
+		path: "/files/upload/attachments",
+		headers: {
+			...tusHeaders(world, app, "unused", 5),
+			"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("file")}`)}`,
+		},
+	}),
+	"GET /files/upload/attachments/:id": async (world, app) => ({
+		path: await begunUpload(world, app),
+		headers: { "tus-resumable": "1.0.0" },
+	}),
+	"PATCH /files/upload/attachments/:id": async (world, app) => ({
+		path: await begunUpload(world, app),
+		headers: {
+			"tus-resumable": "1.0.0",
+			"upload-offset": "0",
+			"content-type": "application/offset+octet-stream",
+			"content-length": "5",
+		},
+		rawBody: "bytes",
+	}),
+	"POST /private/events": async () => ({ path: "/private/events", body: { event: "x" } }),
+	[`GET ${PREFIX}/functions/v1/app/:app_id`]: async (_, app) => ({ path: `${PREFIX}/functions/v1/app/${app.appId}` }),
+	...Object.fromEntries(
+		[
+			"reject_access_due_to_2fa_for_app",
+			"reject_access_due_to_2fa_for_org",
+			"get_organization_cli_warnings",
+			"is_allowed_action_org_action",
+			"is_trial_org",
+			"is_paying_org",
+			"has_usage_credits_org",
+			"request_actor_user_id",
+			"request_actor_email_adress",
+			"get_orgs_v7",
+		].map((name) => [`POST ${RPC}/${name}`, constantProcedure(name)]),
+	),
+	[`POST ${RPC}/cli_check_permission`]: async (_, app) => ({
+		path: `${RPC}/cli_check_permission`,
+		body: { permission_key: "app.read", app_id: app.appId },
+	}),
+	[`POST ${RPC}/exist_app_versions`]: async (_, app) => ({
+		path: `${RPC}/exist_app_versions`,
+		body: { appid: app.appId, name_version: "1.0.0" },
+	}),
+	[`POST ${RPC}/get_app_versions`]: async (world, app) => ({
+		path: `${RPC}/get_app_versions`,
+		body: { appid: app.appId, name_version: (await uploaded(world, app)).version },
+	}),
+	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app) => ({
+		path: `${RPC}/get_channel_current_bundle_rbac`,
+		body: { p_app_id: app.appId, p_channel_id: await setTestChannel(world, app, fresh("current")) },
+	}),
+	[`GET ${PREFIX}/rest/v1/channels`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/channels`,
+		query: { select: "id,version", app_id: `eq.${app.appId}` },
+	}),
+	[`PATCH ${PREFIX}/rest/v1/channels`]: async (world, app) => {
+		const name = fresh("patched");
+		await setTestChannel(world, app, name);
+		return {
+			path: `${PREFIX}/rest/v1/channels`,
+			query: { app_id: `eq.${app.appId}`, name: `eq.${name}` },
+			body: { app_id: app.appId, name, allow_device_self_set: true },
+		};
+	},
+	[`GET ${PREFIX}/rest/v1/apps`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/apps`,
+		query: { select: "default_upload_channel", app_id: `eq.${app.appId}` },
+	}),
+	[`POST ${PREFIX}/rest/v1/app_versions`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/app_versions`,
+		body: { app_id: app.appId, name: freshVersion(), storage_provider: "r2-direct" },
+	}),
+	[`PATCH ${PREFIX}/rest/v1/app_versions`]: async (world, app) => ({
+		path: `${PREFIX}/rest/v1/app_versions`,
+		query: { app_id: `eq.${app.appId}`, name: `eq.${(await uploaded(world, app)).version}` },
+		body: { deleted: true },
+	}),
+	"POST /files/upload_link": registeredProcedure("/files/upload_link"),
+	"POST /private/upload_link": registeredProcedure("/private/upload_link"),
+	"GET /files/read/attachments/:path{.+}": async (world, app) => {
+		const path = `orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("empty")}`;
+		await world.request("POST", "/files/upload/attachments", {
+			key: world.adminKey,
+			headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(path)}` },
+		});
+		return { path: `/files/read/attachments/${path}` };
+	},
+	"POST /private/set_manifest": async (world, app) => {
+		const path = `orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("empty")}`;
+		await world.request("POST", "/files/upload/attachments", {
+			key: world.adminKey,
+			headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(path)}` },
+		});
+		const { version } = await registered(world, app);
+		const manifest = [{ file_name: "index.html", s3_path: path, file_hash: "ab" }];
+		return { path: "/private/set_manifest", body: { app_id: app.appId, name: version, manifest } };
+	},
+	"POST /private/finalize_bundle_upload": async (world, app) => ({
+		path: "/private/finalize_bundle_upload",
+		body: { app_id: app.appId, name: (await uploaded(world, app)).version },
+	}),
+	"DELETE /private/delete_failed_version": async (world, app) => ({
+		path: "/private/delete_failed_version",
+		query: { app_id: app.appId, name: (await registered(world, app)).version },
+	}),
+};
+
+async function begunUpload(world: World, app: TestApp): Promise<string> {
+	const { version } = await registered(world, app);
+	const { headers, status } = await world.request("POST", "/files/upload/attachments", {
+		key: world.adminKey,
+		headers: tusHeaders(world, app, version, 5),
+	});
+	if (status !== 201) throw new Error("upload not begun");
+	return new URL(headers.get("location") ?? "").pathname;
+}
+
+/** A public endpoint is reviewed here by hand: the list must equal what the declarations say. */
+export const PUBLIC_ENDPOINTS: readonly string[] = [
+	"PUT /files/upload/one/:id",
+	"OPTIONS /files/upload/attachments",
+	"GET /files/download/:app/:upload/:part",
+	"GET /ok",
+	"GET /updates",
+	"POST /updates",
+	"GET /private/config",
+	"GET /files/config",
+];
