@@ -47,6 +47,8 @@ export interface DeployOptions {
 	readonly dryRun?: boolean;
 	readonly newAdminKey?: boolean;
 	readonly say?: (line: string) => void;
+	/** False: what wrangler prints is not passed on. */
+	readonly showWrangler?: boolean;
 }
 
 export interface Deployment {
@@ -145,7 +147,7 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
 	const project = readProject(rawConfig);
 	const steps = deploymentSteps(project);
-	const call = callWrangler(options.wrangler ?? [process.execPath, installedWrangler()]);
+	const call = callWrangler(options.wrangler ?? [process.execPath, installedWrangler()], options.showWrangler ?? true);
 
 	await buildAssets();
 	if (options.dryRun === true) {
@@ -194,14 +196,14 @@ function installedWrangler(): string {
 	return join(dirname(createRequire(import.meta.url).resolve("wrangler/package.json")), "bin/wrangler.js");
 }
 
-function callWrangler(prefix: readonly string[]): Wrangler {
+function callWrangler(prefix: readonly string[], showWrangler: boolean): Wrangler {
 	const [program = "", ...before] = prefix;
 	return async (command, { shown = false, environment = {} } = {}) => {
 		const settings: SpawnOptions = {
 			cwd: PROJECT_DIRECTORY,
 			env: { ...process.env, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", ...environment },
 			// No standard input: wrangler takes its defaults instead of asking.
-			stdio: shown ? ["ignore", "inherit", "inherit"] : ["ignore", "pipe", "pipe"],
+			stdio: shown && showWrangler ? ["ignore", "inherit", "inherit"] : ["ignore", "pipe", "pipe"],
 		};
 		const child = spawn(program, [...before, ...command], settings);
 		const [texts, code] = await Promise.all([

@@ -13,8 +13,10 @@ export interface FakeAccount {
 	queues: string[];
 	/** Undefined: there is no Worker yet. */
 	secrets: { name: string; type: string }[] | undefined;
-	/** First two words of a command that fails. */
-	broken?: string;
+	/** Words in a command that fails. */
+	broken?: string | undefined;
+	/** Whether the database commands really run; otherwise they find an empty database. */
+	realDatabase: boolean;
 }
 
 const directory = process.env.FAKE_WRANGLER_DIRECTORY ?? "";
@@ -30,12 +32,12 @@ function end(code: number, text: string): never {
 	process.exit(code);
 }
 
-function valueOf(option: string): string | undefined {
+function optionValue(option: string): string | undefined {
 	const index = command.indexOf(option);
 	return index < 0 ? undefined : command[index + 1];
 }
 
-if (account.broken !== undefined && `${first} ${second}`.startsWith(account.broken)) {
+if (account.broken !== undefined && command.join(" ").includes(account.broken)) {
 	end(1, "✘ [ERROR] A request to the Cloudflare API failed.");
 }
 if (first === "whoami") {
@@ -61,14 +63,14 @@ if (first === "secret" && second === "list") {
 }
 if (first === "deploy" && !command.includes("--dry-run")) {
 	account.secrets ??= [];
-	const secretsPath = valueOf("--secrets-file");
+	const secretsPath = optionValue("--secrets-file");
 	if (secretsPath !== undefined) {
 		copyFileSync(secretsPath, join(directory, "secrets.json"));
 		for (const name of Object.keys(JSON.parse(readFileSync(secretsPath, "utf8")))) {
 			account.secrets.push({ name, type: "secret_text" });
 		}
 	}
-	copyFileSync(valueOf("--config") ?? "", join(directory, "config.json"));
+	copyFileSync(optionValue("--config") ?? "", join(directory, "config.json"));
 	const outputPath = process.env.WRANGLER_OUTPUT_FILE_PATH;
 	if (outputPath !== undefined) {
 		const targets = ["https://capstan.example.workers.dev", "schedule: */15 * * * *"];
@@ -76,11 +78,15 @@ if (first === "deploy" && !command.includes("--dry-run")) {
 	}
 	end(0, "Uploaded capstan");
 }
+const sqlPath = optionValue("--file");
+if (sqlPath !== undefined && existsSync(sqlPath)) copyFileSync(sqlPath, join(directory, "rows.sql"));
+if (!account.realDatabase) {
+	const known = optionValue("--command")?.includes("NULL") === true ? 0 : 1;
+	end(0, JSON.stringify([{ results: [{ organizations: 0, known }], success: true }]));
+}
 const real = command.flatMap((word) =>
 	word === "--remote" ? ["--local", "--persist-to", join(directory, "database")] : [word],
 );
-const sqlPath = valueOf("--file");
-if (sqlPath !== undefined && existsSync(sqlPath)) copyFileSync(sqlPath, join(directory, "rows.sql"));
 const { status } = spawnSync(process.execPath, ["node_modules/wrangler/bin/wrangler.js", ...real], {
 	stdio: "inherit",
 });
