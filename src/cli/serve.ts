@@ -4,17 +4,18 @@
  *
  * The admin key is on the disk before the row that knows its hash exists: a crash between the two is finished by the next start.
  */
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
 import type { Readable } from "node:stream";
 import type { D1Database } from "@cloudflare/workers-types";
 import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
-import { hashKey, type MintedKey, mintKey } from "../authz/keys";
 import { bootstrapStatements, replaceFirstKeyStatements } from "../db/bootstrap";
+import { adminKeyOf, makeAdminKey } from "./admin-key";
 import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 import { migrate, UnknownMigration } from "./migrate";
+import { guardRuntimes } from "./runtime-guard";
 import {
 	damaged,
 	isCode,
@@ -30,10 +31,10 @@ import {
 } from "./state";
 
 const HOST = "127.0.0.1";
-/** A deployment's cron runs as often; here nothing else would start the sweep. */
 /** A sound database of any size opens far sooner; workerd does not answer at all for some broken ones. */
 const DATABASE_TIME_LIMIT_MS = 30_000;
 const STOP_TIME_LIMIT_MS = 3_000;
+/** A deployment has cron; here nothing else would start the sweep. */
 const SWEEP_INTERVAL_MS = 10 * 60 * 1000;
 
 export interface ServeOptions {
@@ -68,6 +69,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	await prepareState(paths);
 	const unlock = await lockState(paths);
 	let miniflare: Miniflare | undefined;
+	let endGuard = async (): Promise<void> => undefined;
 	const phase = { started: false };
 	try {
 		await refuseTakenPort(options.port);
@@ -77,7 +79,9 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		await buildAssets();
 		const { script } = await buildWorker();
 		miniflare = new Miniflare(miniflareOptions(options, paths, secret, script, phase));
-		const url = await miniflare.ready;
+		await miniflare.ready;
+		endGuard = await guardRuntimes();
+		const url = await miniflare.unsafeGetDirectURL();
 		const db = (await miniflare.getD1Database("DB")) as unknown as D1Database;
 		const migrationsApplied = await within(DATABASE_TIME_LIMIT_MS, openDatabase(db, paths), () =>
 			damaged(paths, "the database does not answer"),
@@ -103,13 +107,14 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 			async stop() {
 				clearInterval(timer);
 				await running.dispose();
+				await endGuard();
 				unlock();
 			},
 		};
 	} catch (error) {
 		// A runtime that is stuck is ended with this process.
 		if (miniflare !== undefined)
-			await within(STOP_TIME_LIMIT_MS, miniflare.dispose(), () => error).catch(() => undefined);
+			await within(STOP_TIME_LIMIT_MS, miniflare.dispose().then(endGuard), () => error).catch(() => undefined);
 		unlock();
 		throw error;
 	}
@@ -147,9 +152,15 @@ function miniflareOptions(
 		name: "capstan",
 		modules: [{ type: "ESModule", path: "worker.js", contents: script }],
 		modulesRoot: "/",
+		// Straight to the Worker, as on Cloudflare: Miniflare's own entry adds headers, answers errors with their stack and costs a third
+		// of the throughput. It stays on a port of its own, for the calls from this process.
 		host: HOST,
-		port: options.port,
+		port: 0,
+		unsafeDirectSockets: [{ host: HOST, port: options.port }],
 		cf: false,
+		// The names of bindings, not those of a deployment's resources: giving the deployment other ones must not hide the local data.
+		d1Databases: namedByBinding(bindings.d1Databases),
+		r2Buckets: namedByBinding(bindings.r2Buckets),
 		d1Persist: paths.d1,
 		r2Persist: paths.r2,
 		log: new Log(LogLevel.ERROR),
@@ -169,6 +180,10 @@ function miniflareOptions(
 			network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } },
 		},
 	} as unknown as MiniflareOptions;
+}
+
+function namedByBinding(resources: object | undefined): Record<string, string> {
+	return Object.fromEntries(Object.keys(resources ?? {}).map((binding) => [binding, binding]));
 }
 
 /** workerd's own complaint about a taken port is not readable. */
@@ -208,11 +223,10 @@ async function bootstrap(
 	replace: boolean,
 ): Promise<{ created: boolean; adminKey: string | undefined }> {
 	const first = await db.prepare("SELECT id FROM organizations ORDER BY created_at_ms LIMIT 1").first<{ id: string }>();
-	const makeKey = () => mintKey((length) => randomBytes(length));
 	if (first === null) {
 		if (await isInitialized(paths)) throw damaged(paths, "the database is empty");
 		// A key file without an organization is a first run that was cut short: its key is the one that was meant.
-		const key: MintedKey = keptKey === undefined ? makeKey() : asMinted(keptKey);
+		const key = keptKey === undefined ? makeAdminKey() : adminKeyOf(keptKey);
 		await writePrivately(paths.adminKey, `${key.text}\n`);
 		await run(db, bootstrapStatements(key, randomUUID, Date.now()).statements);
 		await writePrivately(paths.initialized, `${new Date().toISOString()}\n`);
@@ -221,16 +235,12 @@ async function bootstrap(
 	// A first run that was cut short between its rows and its mark.
 	if (!(await isInitialized(paths))) await writePrivately(paths.initialized, `${new Date().toISOString()}\n`);
 	if (replace) {
-		const key = makeKey();
+		const key = makeAdminKey();
 		await writePrivately(paths.adminKey, `${key.text}\n`);
 		await run(db, replaceFirstKeyStatements(key, randomUUID, Date.now()));
 		return { created: false, adminKey: key.text };
 	}
 	return { created: false, adminKey: keptKey };
-}
-
-function asMinted(text: string): MintedKey {
-	return { text, hash: hashKey(text), hint: `${text.slice(0, 8)}…` };
 }
 
 async function run(
