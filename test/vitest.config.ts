@@ -18,6 +18,8 @@ export default defineConfig({
 						wrangler: { configPath: `${root}wrangler.toml` },
 						miniflare: {
 							cf: false,
+							// Empty; the schema test applies schema.sql to it.
+							d1Databases: ["SECOND_DB"],
 							bindings: {
 								CAPSTAN_SECRET: "5e".repeat(32),
 								CAPSTAN_DIAGNOSTICS: "true",

@@ -79,12 +79,16 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		await buildAssets();
 		const { script } = await buildWorker();
 		miniflare = new Miniflare(miniflareOptions(options, paths, secret, script, phase));
-		await miniflare.ready;
+		await awaitRuntime(miniflare, options.port);
 		endGuard = await guardRuntimes();
 		const url = await miniflare.unsafeGetDirectURL();
 		const db = (await miniflare.getD1Database("DB")) as unknown as D1Database;
 		const migrationsApplied = await within(DATABASE_TIME_LIMIT_MS, openDatabase(db, paths), () =>
 			damaged(paths, "the database does not answer"),
+		);
+		const bucket = await miniflare.getR2Bucket("BUNDLES");
+		await within(DATABASE_TIME_LIMIT_MS, refuseLostBytes(db, bucket, paths), () =>
+			damaged(paths, "the bundles' bytes cannot be read"),
 		);
 		const { created, adminKey } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
 		const running = miniflare;
@@ -152,8 +156,8 @@ function miniflareOptions(
 		name: "capstan",
 		modules: [{ type: "ESModule", path: "worker.js", contents: script }],
 		modulesRoot: "/",
-		// Straight to the Worker, as on Cloudflare: Miniflare's own entry adds headers, answers errors with their stack and costs a third
-		// of the throughput. It stays on a port of its own, for the calls from this process.
+		// Straight to the Worker, as on Cloudflare: Miniflare's own entry adds headers, answers errors with their stack and lets
+		// through 1,550 requests a second for 2,180 (GET /ok). It stays on a port of its own, for the calls from this process.
 		host: HOST,
 		port: 0,
 		unsafeDirectSockets: [{ host: HOST, port: options.port }],
@@ -214,6 +218,30 @@ async function openDatabase(db: D1Database, paths: StatePaths): Promise<string[]
 		}
 		throw damaged(paths, "the database cannot be read");
 	}
+}
+
+async function awaitRuntime(miniflare: Miniflare, port: number): Promise<void> {
+	try {
+		await miniflare.ready;
+	} catch {
+		// Taken since we looked?
+		await refuseTakenPort(port);
+		throw new Failure("The Workers runtime (workerd) does not start on this machine; install it anew with npm ci.");
+	}
+}
+
+/** A row names its bytes only once they are stored, so a row without bytes means that the bucket was lost. One of them tells. */
+async function refuseLostBytes(
+	db: D1Database,
+	bucket: { head(key: string): Promise<unknown> },
+	paths: StatePaths,
+): Promise<void> {
+	const newest = await db
+		.prepare("SELECT object_key FROM bundles WHERE object_key IS NOT NULL ORDER BY id DESC LIMIT 1")
+		.first<{ object_key: string }>();
+	if (newest === null) return;
+	const object = await bucket.head(newest.object_key).catch(() => null);
+	if (object === null) throw damaged(paths, "the bundles' bytes are missing");
 }
 
 async function bootstrap(

@@ -2,8 +2,9 @@
  * `npm start`: serves the product on loopback until it is stopped. What a person can mend is said in one sentence with exit code 1;
  * stopping takes down everything that was started.
  */
+import "./node-version";
 import { resolve } from "node:path";
-import { styleText } from "node:util";
+import util from "node:util";
 import { Failure } from "./failure";
 import { type RunningCapstan, serveCapstan } from "./serve";
 
@@ -13,7 +14,7 @@ const HELP = `Serves Capstan on this machine, with its database, object store an
   npm start -- --json              print one line of JSON instead of text
   npm start -- --new-admin-key     replace the first admin key
 
-  PORT            port on 127.0.0.1 (default 8787; 0: any free one)
+  PORT            port on 127.0.0.1 (default 8787; 0 takes any that is free)
   CAPSTAN_STATE   directory that keeps everything (default .capstan)
 `;
 
@@ -31,13 +32,7 @@ function readPort(): number {
 	return port;
 }
 
-function refuseOldNode(): void {
-	const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-	if (major > 20 || (major === 20 && minor >= 19)) return;
-	throw new Failure(`Node ${process.versions.node} is too old; install Node 20.19 or newer.`);
-}
-
-const bold = (text: string) => (process.stdout.isTTY ? styleText("bold", text) : text);
+const bold = (text: string) => (process.stdout.isTTY ? util.styleText("bold", text) : text);
 
 function announce(capstan: RunningCapstan): void {
 	const { url, adminKey, adminKeyPath, created } = capstan;
@@ -51,8 +46,13 @@ function announce(capstan: RunningCapstan): void {
 	}
 	console.log("");
 	console.log(`1. Read the API at ${url}/docs`);
-	console.log(`2. See your organization: curl -H "authorization: $(cat ${adminKeyPath})" ${url}/organization`);
+	console.log(`2. See your organization: curl -H "authorization: $(cat ${quoted(adminKeyPath)})" ${url}/organization`);
 	console.log("3. Watch a preview come and go with the stock clients: npm run demo (in another terminal)");
+}
+
+/** For a shell, when it needs it. */
+function quoted(path: string): string {
+	return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 /** npm that is told to stop ends its shell but not us; without this the product would go on with nobody to stop it. */
@@ -75,7 +75,6 @@ async function main(): Promise<void> {
 		console.log(HELP);
 		return;
 	}
-	refuseOldNode();
 	let stopping = false;
 	let running: RunningCapstan | undefined;
 	const stop = () => {

@@ -2,9 +2,22 @@
  * The state directory of a local run: everything that must survive is in it, and two runs never share it. What is damaged is said in
  * one sentence and never repaired by guessing, because a wrong guess would lose keys or data.
  */
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
-import { access, chmod, constants, mkdir, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import {
+	access,
+	chmod,
+	constants,
+	link,
+	mkdir,
+	open,
+	readdir,
+	readFile,
+	rename,
+	rm,
+	stat,
+	writeFile,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { isWellFormedKey } from "../authz/keys";
 import { Failure } from "./failure";
@@ -50,17 +63,26 @@ export async function prepareState(paths: StatePaths): Promise<void> {
 	}
 }
 
+/** Directories that this process holds: a lock with our own number that is not among them is left over from an earlier process. */
+const held = new Set<string>();
+
 /**
  * Takes the directory for this process; gives back how to let go of it. The lock of a process that is gone is taken over, and ours goes
  * when the process ends, however it ends.
  */
 export async function lockState(paths: StatePaths): Promise<() => void> {
-	for (let attempt = 0; attempt < 2; attempt++) {
+	const ours = `${process.pid} ${await startOf(process.pid)}\n`;
+	const draft = `${paths.lock}.${randomUUID()}`;
+	for (let attempt = 0; attempt < 3; attempt++) {
+		// Written first and then named, so that nobody ever reads half a lock.
+		await writeFile(draft, ours, { mode: 0o600 });
 		try {
-			const file = await open(paths.lock, "wx", 0o600);
-			await file.writeFile(`${process.pid}\n`);
-			await file.close();
-			const unlock = () => rmSync(paths.lock, { force: true });
+			await link(draft, paths.lock);
+			held.add(paths.lock);
+			const unlock = () => {
+				held.delete(paths.lock);
+				rmSync(paths.lock, { force: true });
+			};
 			process.once("exit", unlock);
 			return () => {
 				process.off("exit", unlock);
@@ -68,67 +90,106 @@ export async function lockState(paths: StatePaths): Promise<() => void> {
 			};
 		} catch (error) {
 			if (!isCode(error, "EEXIST")) throw error;
-			const pid = Number((await readText(paths.lock)) ?? "");
-			if (isRunning(pid)) {
+			const theirs = (await readText(paths.lock)) ?? "";
+			const pid = Number.parseInt(theirs, 10);
+			if (held.has(paths.lock) || (pid !== process.pid && (await isRunning(theirs)))) {
 				throw new Failure(
 					`Another Capstan (process ${pid}) uses the state directory ${paths.directory}; stop it, or set CAPSTAN_STATE to another directory.`,
 				);
 			}
-			await rm(paths.lock, { force: true });
+			await removeLeftLock(paths, theirs);
+		} finally {
+			await rm(draft, { force: true });
 		}
 	}
 	throw new Failure(`The state directory ${paths.directory} is being started by another process; try again.`);
 }
 
-function isRunning(pid: number): boolean {
+/** Moved aside before it is removed: what another process has put in its place meanwhile is put back. */
+async function removeLeftLock(paths: StatePaths, left: string): Promise<void> {
+	const aside = `${paths.lock}.${randomUUID()}`;
+	try {
+		await rename(paths.lock, aside);
+	} catch (error) {
+		if (isCode(error, "ENOENT")) return;
+		throw error;
+	}
+	if ((await readText(aside)) !== left) await link(aside, paths.lock).catch(() => undefined);
+	await rm(aside, { force: true });
+}
+
+/** Whether the process that wrote the lock is there still. Its number alone may by now be another program's, after a restart above all. */
+async function isRunning(lock: string): Promise<boolean> {
+	const [pidText = "", started = ""] = lock.trim().split(" ");
+	const pid = Number(pidText);
 	if (!Number.isInteger(pid) || pid <= 0) return false;
-	if (pid === process.pid) return true;
 	try {
 		process.kill(pid, 0);
-		return true;
 	} catch (error) {
-		return isCode(error, "EPERM");
+		if (!isCode(error, "EPERM")) return false;
 	}
+	const start = await startOf(pid);
+	return start === "" || started === "" || start === started;
+}
+
+/** When the process started, as the system says it (proc_pid_stat(5), field 22); empty where there is no /proc. */
+async function startOf(pid: number): Promise<string> {
+	const text = (await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "")) || "";
+	return text.slice(text.lastIndexOf(")") + 2).split(" ")[19] ?? "";
 }
 
 /** Whether a database was ever made here. */
 export async function hasDatabase(paths: StatePaths): Promise<boolean> {
-	return (await databaseFiles(paths)).length > 0;
+	return (await databaseFiles(paths.d1)).length > 0;
 }
 
-async function databaseFiles(paths: StatePaths): Promise<string[]> {
+async function databaseFiles(directory: string): Promise<string[]> {
 	try {
-		const files = await readdir(paths.d1, { recursive: true });
-		return files.filter((name) => name.endsWith(".sqlite")).map((name) => join(paths.d1, name));
+		const files = await readdir(directory, { recursive: true });
+		return files.filter((name) => /\.sqlite(-wal)?$/.test(name)).map((name) => join(directory, name));
 	} catch (error) {
 		if (isCode(error, "ENOENT")) return [];
 		throw error;
 	}
 }
 
+const DATABASE_HEADER_BYTES = 100;
+const LOG_HEADER_BYTES = 32;
+const LOG_MAGIC = new Set([0x377f0682, 0x377f0683]);
+
 /**
- * Refuses database files that are not SQLite's or are shorter than they say (https://sqlite.org/fileformat2.html, 1.3). workerd does
- * not answer at all when it is given such a file, so this is looked at before it starts.
+ * Refuses database files that are not SQLite's or are shorter than they say (https://sqlite.org/fileformat2.html, 1.3 and 4.1). workerd
+ * does not answer at all when it is given some of them and silently drops a broken log, so they are looked at before it starts. The
+ * bucket keeps its index in such files as well.
  */
 export async function refuseBrokenDatabase(paths: StatePaths): Promise<void> {
-	for (const path of await databaseFiles(paths)) {
+	for (const path of [...(await databaseFiles(paths.d1)), ...(await databaseFiles(paths.r2))]) {
 		const file = await open(path, "r");
 		try {
 			const { size } = await file.stat();
-			// A new database has nothing but its write-ahead log yet.
-			if (size === 0) continue;
-			const header = Buffer.alloc(100);
-			await file.read(header, 0, 100, 0);
-			if (header.toString("latin1", 0, 16) !== "SQLite format 3\0")
-				throw damaged(paths, "the database is not a database");
-			const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
-			const pageCountIsValid = header.readUInt32BE(24) === header.readUInt32BE(92);
-			if (pageCountIsValid && size < pageSize * header.readUInt32BE(28))
-				throw damaged(paths, "the database is cut off");
+			const header = Buffer.alloc(DATABASE_HEADER_BYTES);
+			await file.read(header, 0, DATABASE_HEADER_BYTES, 0);
+			const fault = path.endsWith("-wal") ? faultOfLog(size, header) : faultOfDatabase(size, header);
+			if (fault !== undefined) throw damaged(paths, fault);
 		} finally {
 			await file.close();
 		}
 	}
+}
+
+function faultOfDatabase(sizeBytes: number, header: Buffer): string | undefined {
+	// A new database has nothing but its write-ahead log yet.
+	if (sizeBytes === 0) return undefined;
+	if (header.toString("latin1", 0, 16) !== "SQLite format 3\0") return "the database is not a database";
+	const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
+	const pageCountIsValid = header.readUInt32BE(24) === header.readUInt32BE(92);
+	return pageCountIsValid && sizeBytes < pageSize * header.readUInt32BE(28) ? "the database is cut off" : undefined;
+}
+
+function faultOfLog(sizeBytes: number, header: Buffer): string | undefined {
+	// A crash may leave less than a header; nothing was promised then.
+	if (sizeBytes < LOG_HEADER_BYTES || LOG_MAGIC.has(header.readUInt32BE(0))) return undefined;
+	return "the database's log is not a log";
 }
 
 /** The Worker's secret, made once. */
