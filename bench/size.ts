@@ -1,0 +1,78 @@
+/**
+ * `npm run bench:size`: what the built Worker weighs, and how many D1 round trips each endpoint of the public API takes, counted by the
+ * Worker itself on the running product.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { buildWorker } from "../src/cli/build";
+import { serveCapstan } from "../src/cli/serve";
+
+const kilobytes = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`;
+const { script } = await buildWorker({ minify: true });
+const compressed = gzipSync(script, { level: 9 }).length;
+
+const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
+const capstan = await serveCapstan({ stateDirectory: directory, port: 0, diagnostics: true });
+const trips: [string, number][] = [];
+
+async function send(method: string, path: string, body?: unknown) {
+	const url = path.startsWith("http") ? path : `${capstan.url}${path}`;
+	const isBytes = body instanceof Uint8Array;
+	const response = await fetch(url, {
+		method,
+		headers: {
+			...(path.startsWith("http") || path === "/updates" ? {} : { authorization: capstan.adminKey ?? "" }),
+			...(body === undefined || isBytes ? {} : { "content-type": "application/json" }),
+		},
+		...(body === undefined ? {} : { body: isBytes ? body : JSON.stringify(body) }),
+	});
+	const text = await response.text();
+	if (!response.ok) throw new Error(`${method} ${path}: ${text}`);
+	const count = /trips=(\d+)/.exec(response.headers.get("server-timing") ?? "")?.[1];
+	trips.push([`${method} ${new URL(url).pathname.replace(/[0-9a-f-]{36}/g, ":id")}`, Number(count)]);
+	return text === "" ? undefined : JSON.parse(text);
+}
+
+try {
+	const app_id = "com.example.bench";
+	const [organization] = await send("GET", "/organization");
+	await send("POST", "/app", { app_id, name: "Bench", owner_org: organization.id });
+	await send("GET", `/app/${app_id}`);
+	const key = await send("POST", `/apikey?org_id=${organization.id}`, { name: "bench", hashed: true });
+	await send("GET", "/apikey");
+	await send("POST", "/channel", { app_id, channel: "production", public: true });
+	const { id, upload_url } = await send("POST", "/bundle", { app_id, version: "1.0.1" });
+	await send("PUT", upload_url, new TextEncoder().encode("bytes"));
+	await send("POST", "/bundle/complete", { app_id, version: "1.0.1" });
+	const channel = await send("GET", `/channel?app_id=${app_id}&channel=production`);
+	await send("PUT", "/bundle", { app_id, version_id: id, channel_id: channel.id });
+	await send("GET", `/channel?app_id=${app_id}`);
+	await send("GET", `/bundle?app_id=${app_id}`);
+	await send("POST", "/updates", {
+		app_id,
+		device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
+		version_name: "builtin",
+		version_build: "1.0.0",
+		platform: "ios",
+		plugin_version: "8.51.23",
+	});
+	await send("DELETE", `/channel?app_id=${app_id}&channel=production&delete_bundle=true`);
+	await send("DELETE", `/bundle?app_id=${app_id}&all=true`);
+	await send("DELETE", `/apikey/${key.id}`);
+	await send("DELETE", `/app/${app_id}`);
+} finally {
+	await capstan.stop();
+	await rm(directory, { recursive: true, force: true });
+}
+
+if (process.argv.includes("--json")) {
+	console.log(
+		JSON.stringify({ workerBytes: script.length, workerGzipBytes: compressed, d1Trips: Object.fromEntries(trips) }),
+	);
+} else {
+	console.log(`Worker: ${kilobytes(script.length)} minified, ${kilobytes(compressed)} gzip\n`);
+	console.log("D1 round trips");
+	for (const [request, count] of trips) console.log(`  ${count}  ${request}`);
+}
