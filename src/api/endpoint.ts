@@ -133,7 +133,7 @@ export interface EndpointDefinition<
 	 * Reads that travel in the same round trip as the principal. Each statement carries its tenant in its own WHERE, and its rows are
 	 * dropped unless the decision allows the request.
 	 */
-	readonly load?: (input: Input<Path, Query, Body>, nowMs: number) => Load;
+	readonly load?: (input: Input<Path, Query, Body>, nowMs: number, keyHash: string) => Load;
 	/** Which copy of the database is read. The primary unless the endpoint is public; a public one that writes says so. */
 	readonly consistency?: Consistency;
 	readonly handle: (

@@ -60,7 +60,7 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], deps: 
 
 /** The parts of an endpoint with their generic types worn off; only this file looks at endpoints this way. */
 type Untyped = AnyEndpoint & {
-	readonly load?: (input: unknown, nowMs: number) => readonly CompiledQuery[];
+	readonly load?: (input: unknown, nowMs: number, keyHash: string) => readonly CompiledQuery[];
 	readonly handle: (context: unknown) => Promise<unknown>;
 };
 
@@ -75,7 +75,7 @@ async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Pro
 	const db = openDb(deps.d1, endpoint.consistency ?? ("public" in access ? "first-unconstrained" : "first-primary"));
 	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
 	const scopeStatement = source?.statement(raw);
-	const ownStatements = input === undefined ? [] : (untyped.load?.(input, nowMs) ?? []);
+	const ownStatements = input === undefined ? [] : (untyped.load?.(input, nowMs, keyHash ?? "") ?? []);
 	const statements: CompiledQuery[] = [
 		...(keyHash === undefined ? [] : [principalStatement(keyHash, nowMs)]),
 		...(scopeStatement === undefined ? [] : [scopeStatement]),

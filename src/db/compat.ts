@@ -7,6 +7,7 @@ import type { AppId } from "../authz/decide";
 import { appUuid } from "./channels";
 import { query } from "./client";
 import type { DisableAutoUpdate, Flag } from "./schema";
+import { ownDeltaPath } from "./uploads";
 
 export interface CliChannelRow {
 	readonly id: number;
@@ -103,31 +104,39 @@ export function setDeleteMark(appId: AppId, bundleId: number, markedAtMs: number
 		.compile();
 }
 
-/** The paths of a JSON manifest that are not in the app's delta store; for loading beside the decision. */
-export function missingDeltaPaths(publicAppId: string, manifestJson: string): CompiledQuery<{ path: string }> {
+/** The paths of a JSON manifest that the key finds no file under; for loading beside the decision. */
+export function missingDeltaPaths(
+	publicAppId: string,
+	manifestJson: string,
+	keyHash: string,
+): CompiledQuery<{ path: string }> {
 	return sql<{ path: string }>`SELECT DISTINCT value ->> 's3_path' AS path FROM json_each(${manifestJson})
 		WHERE NOT EXISTS (SELECT 1 FROM delta_objects
-			WHERE app_id = (SELECT id FROM apps WHERE apps.app_id = ${publicAppId}) AND path = value ->> 's3_path')`.compile(
-		query,
-	);
+			WHERE app_id = (SELECT id FROM apps WHERE apps.app_id = ${publicAppId})
+				AND path IN (value ->> 's3_path', ${keyIdOf(keyHash)} || ':' || (value ->> 's3_path')))`.compile(query);
 }
 
 /** For guards: every file of the manifest is in the delta store. */
-export function manifestIsStored(appId: AppId, manifestJson: string) {
+export function manifestIsStored(appId: AppId, manifestJson: string, keyId: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${manifestJson}) AS wanted WHERE NOT EXISTS (
-		SELECT 1 FROM delta_objects WHERE app_id = ${appId} AND path = wanted.value ->> 's3_path'))`;
+		SELECT 1 FROM delta_objects WHERE app_id = ${appId}
+			AND path IN (wanted.value ->> 's3_path', ${keyId} || ':' || (wanted.value ->> 's3_path'))))`;
 }
 
 /** For guards: the bundle has no manifest yet, or one that the given one repeats. */
-export function manifestIsNewOrSame(bundleId: number, manifestJson: string) {
+export function manifestIsNewOrSame(bundleId: number, manifestJson: string, keyId: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = ${bundleId} AND NOT EXISTS (
 		SELECT 1 FROM json_each(${manifestJson}) AS given WHERE given.value ->> 'file_name' = f.file_name
-			AND given.value ->> 'file_hash' = f.file_hash AND given.value ->> 's3_path' = f.path))`;
+			AND given.value ->> 'file_hash' = f.file_hash
+			AND f.path IN (given.value ->> 's3_path', ${keyId} || ':' || (given.value ->> 's3_path'))))`;
 }
 
-export function insertManifest(appId: AppId, bundleId: number, manifestJson: string): CompiledQuery {
+/** The key's own file where it has one, else the one that all may use. */
+export function insertManifest(appId: AppId, bundleId: number, manifestJson: string, keyId: string): CompiledQuery {
 	return sql`INSERT OR IGNORE INTO bundle_files (bundle_id, app_id, file_name, file_hash, path)
-		SELECT ${bundleId}, ${appId}, value ->> 'file_name', value ->> 'file_hash', value ->> 's3_path'
+		SELECT ${bundleId}, ${appId}, value ->> 'file_name', value ->> 'file_hash', coalesce(
+			(SELECT path FROM delta_objects
+				WHERE app_id = ${appId} AND path = ${keyId} || ':' || (value ->> 's3_path')), value ->> 's3_path')
 		FROM json_each(${manifestJson})`.compile(query);
 }
 
@@ -136,25 +145,31 @@ export function hasManifest(bundleId: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId})`;
 }
 
-/** Whether a file is in the app's delta store; for loading beside the decision. */
+/** The id of the calling key, for statements that are sent before the principal is known. */
+function keyIdOf(keyHash: string) {
+	return sql<string>`(SELECT id FROM api_keys WHERE key_hash = ${keyHash})`;
+}
+
+/** Whether the key finds a file under the path; for loading beside the decision. */
 export function deltaObject(
 	publicAppId: string,
 	path: string,
+	keyHash: string,
 ): CompiledQuery<{ size_bytes: number; last_claimed_at_ms: number }> {
 	return query
 		.selectFrom("delta_objects")
 		.select(["size_bytes", "last_claimed_at_ms"])
 		.where("app_id", "=", (eb) => appUuid(eb as never, publicAppId))
-		.where("path", "=", path)
+		.where(sql<boolean>`path IN (${path}, ${keyIdOf(keyHash)} || ':' || ${path})`)
 		.compile();
 }
 
 /** Whoever was told that the file is there will refer to it soon: the sweep leaves it alone for another while. */
-export function claimDeltaObject(appId: AppId, path: string, nowMs: number): CompiledQuery {
+export function claimDeltaObject(appId: AppId, path: string, keyId: string, nowMs: number): CompiledQuery {
 	return query
 		.updateTable("delta_objects")
 		.set({ last_claimed_at_ms: nowMs })
 		.where("app_id", "=", appId)
-		.where("path", "=", path)
+		.where("path", "in", [path, ownDeltaPath(path, keyId)])
 		.compile();
 }

@@ -134,6 +134,14 @@ export function everythingOfAppToGarbage(appId: AppId, nowMs: number): CompiledQ
 	return toGarbage(`${appId}/`, nowMs);
 }
 
+/**
+ * Where a key that acts on its own work alone keeps a file of the delta store: paths of the shared store begin with `orgs/`, so the two
+ * never meet, and nobody else's update is made of a preview's files.
+ */
+export function ownDeltaPath(path: string, keyId: string): string {
+	return `${keyId}:${path}`;
+}
+
 /** Stores a file under its path unless the path has one already, which is then claimed again. */
 export function upsertDeltaObject(
 	appId: AppId,

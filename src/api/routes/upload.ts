@@ -6,7 +6,7 @@
 import * as v from "valibot";
 import { bundleByName } from "../../db/bundles";
 import { batchOrFail, query } from "../../db/client";
-import { insertUpload, type UploadWithBundle, uploadById, upsertDeltaObject } from "../../db/uploads";
+import { insertUpload, ownDeltaPath, type UploadWithBundle, uploadById, upsertDeltaObject } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
 import { verifyLink } from "../../storage/links";
 import {
@@ -310,7 +310,9 @@ export const tusCreate = endpoint({
 		const id = deps.newId();
 		if (target.version === undefined) {
 			if (lengthBytes > limitBytes) throw tooLarge(limitBytes);
-			await beginFile(context, id, target.deltaPath ?? "", lengthBytes);
+			const path = target.deltaPath ?? "";
+			const apart = context.ownWorkOnly("app.upload_bundle") !== undefined;
+			await beginFile(context, id, apart ? ownDeltaPath(path, principal.keyId) : path, lengthBytes);
 		} else {
 			const [bundle] = loaded[0].rows;
 			if (bundle === undefined) throw bundleNotFound();

@@ -93,14 +93,14 @@ export const fileExists = endpoint({
 	response: v.strictObject({ status: v.literal("ok"), size: v.number() }),
 	errors: ["not_found"],
 	example: { response: { status: "ok", size: 1024 } },
-	load: ({ params }) =>
-		[deltaObject(/^orgs\/[^/]+\/apps\/([^/]+)\//.exec(params.path)?.[1] ?? "", params.path)] as const,
-	async handle({ db, scope, loaded, nowMs, input }) {
+	load: ({ params }, _nowMs, keyHash) =>
+		[deltaObject(/^orgs\/[^/]+\/apps\/([^/]+)\//.exec(params.path)?.[1] ?? "", params.path, keyHash)] as const,
+	async handle({ db, scope, principal, loaded, nowMs, input }) {
 		const [file] = loaded[0].rows;
 		if (file === undefined) throw new ApiError("not_found", "The file is not in the delta store; upload it.");
 		// Not at every question: a bundle of a thousand files would write a thousand rows for nothing.
 		if (file.last_claimed_at_ms < nowMs - HOUR_MS) {
-			await db.batch([claimDeltaObject(scope.appId, input.params.path, nowMs)]);
+			await db.batch([claimDeltaObject(scope.appId, input.params.path, principal.keyId, nowMs)]);
 		}
 		return { status: "ok" as const, size: file.size_bytes };
 	},
@@ -146,8 +146,11 @@ export const setManifest = endpoint({
 		},
 		response: OK,
 	},
-	load: ({ body }) =>
-		[bundleByName(body.app_id, body.name), missingDeltaPaths(body.app_id, JSON.stringify(body.manifest))] as const,
+	load: ({ body }, _nowMs, keyHash) =>
+		[
+			bundleByName(body.app_id, body.name),
+			missingDeltaPaths(body.app_id, JSON.stringify(body.manifest), keyHash),
+		] as const,
 	async handle({ db, scope, principal, loaded, input, actor, nowMs }) {
 		const [bundle] = loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
@@ -159,9 +162,9 @@ export const setManifest = endpoint({
 		await batchOrFail(
 			db,
 			[
-				guard("stored", manifestIsStored(scope.appId, manifest)),
-				guard("new_or_same", manifestIsNewOrSame(bundle.id, manifest)),
-				insertManifest(scope.appId, bundle.id, manifest),
+				guard("stored", manifestIsStored(scope.appId, manifest, principal.keyId)),
+				guard("new_or_same", manifestIsNewOrSame(bundle.id, manifest, principal.keyId)),
+				insertManifest(scope.appId, bundle.id, manifest, principal.keyId),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "bundle.set_manifest",

@@ -75,10 +75,12 @@ export async function createProductKey(product: Product, role: string, appUuid: 
 
 /** A zip with an index.html that tells its version. */
 export function makeZip(version: string): Uint8Array {
-	return zipSync({
-		"index.html": strToU8(`<!doctype html><title>${version}</title>`),
-		"app.js": strToU8("notifyAppReady()"),
-	});
+	// A fixed time: the same zip must have the same bytes whenever it is made.
+	const mtime = new Date("2026-11-21T08:00:00Z");
+	return zipSync(
+		{ "index.html": strToU8(`<!doctype html><title>${version}</title>`), "app.js": strToU8("notifyAppReady()") },
+		{ mtime },
+	);
 }
 
 export function sha256(bytes: Uint8Array): string {
