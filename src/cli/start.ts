@@ -105,10 +105,16 @@ async function main(): Promise<void> {
 	await capstan.runScheduled();
 }
 
+/** E.g. a full disk, or a directory where a file should be. */
+function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+	return error instanceof Error && "syscall" in error;
+}
+
 try {
 	await main();
 } catch (error) {
 	if (error instanceof Failure) console.error(error.message);
+	else if (isSystemError(error)) console.error(`The system refused it (${error.message}); mend that and start again.`);
 	else console.error(error);
 	process.exit(1);
 }

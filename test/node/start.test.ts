@@ -8,8 +8,9 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { serveCapstan } from "../../src/cli/serve";
+import { makeZip, sha256 } from "./support/product";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
 let parent: string;
@@ -176,9 +177,34 @@ describe("npm start", () => {
 				.trim()
 				.split(" ");
 			run.child.kill(signal);
-			await run.exited;
+			expect(await run.exited).toBe(0);
 			for (const pid of children) await expect(stat(`/proc/${pid}/fd/0`)).rejects.toThrow();
 			expect(await readdir(state)).not.toContain("lock");
+		},
+	);
+
+	test.runIf(process.platform === "linux")(
+		"SIGKILL leaves no runtime behind, and the next start takes the directory over",
+		async () => {
+			const state = await newState();
+			const run = start({ CAPSTAN_STATE: state });
+			await run.until("npm run demo");
+			const url = /http:\/\/127\.0\.0\.1:\d+/.exec(run.output())?.[0] ?? "";
+			run.child.kill("SIGKILL");
+			await run.exited;
+			await vi.waitFor(() => expect(fetch(`${url}/ok`)).rejects.toThrow(), { timeout: 10_000 });
+			expect(await readdir(state)).toContain("lock");
+			expect(JSON.parse(await startAndStop(state, "--json"))).toMatchObject({ created: false });
+		},
+	);
+
+	test.runIf(process.platform === "linux")(
+		"a lock whose process number now belongs to another program is taken over",
+		async () => {
+			const state = await newState();
+			await mkdir(state);
+			await writeFile(join(state, "lock"), `${process.pid} 1\n`);
+			expect(JSON.parse(await startAndStop(state, "--json"))).toMatchObject({ created: true });
 		},
 	);
 });
@@ -222,8 +248,43 @@ describe("what a person can mend is one sentence and exit code 1", () => {
 		await run.exited;
 	});
 
+	test("a state directory that a newer version wrote", async () => {
+		const state = await newState();
+		const running = await serveCapstan({ stateDirectory: state, port: 0 });
+		const db = await running.miniflare.getD1Database("DB");
+		await db.prepare("INSERT INTO d1_migrations (name) VALUES ('9999_later.sql')").run();
+		await running.stop();
+		expect(await failure({ CAPSTAN_STATE: state })).toContain("newer Capstan (migration 9999_later.sql)");
+	});
+
+	test("a bucket that was lost", async () => {
+		const state = await newState();
+		const running = await serveCapstan({ stateDirectory: state, port: 0 });
+		const headers = { authorization: running.adminKey ?? "", "content-type": "application/json" };
+		const send = async (path: string, body: object) =>
+			(
+				await fetch(`${running.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) })
+			).json() as Promise<{
+				upload_url: string;
+			}>;
+		const [{ id }] = (await (await fetch(`${running.url}/organization`, { headers })).json()) as [{ id: string }];
+		await send("/app", { app_id: "com.example.lost", name: "Lost", owner_org: id });
+		const zip = makeZip("1.0.0");
+		const fields = { checksum: sha256(zip), size: zip.length };
+		const { upload_url } = await send("/bundle", { app_id: "com.example.lost", version: "1.0.0", ...fields });
+		expect((await fetch(upload_url, { method: "PUT", body: zip })).status).toBe(200);
+		await running.stop();
+		expect(JSON.parse(await startAndStop(state, "--json"))).toMatchObject({ created: false });
+		await rm(join(state, "r2"), { recursive: true });
+		expect(await failure({ CAPSTAN_STATE: state })).toContain("the bundles' bytes are missing");
+	});
+
 	test.each([
 		["a lost database", (state: string) => rm(join(state, "d1"), { recursive: true })],
+		[
+			"a log of garbage",
+			async (state: string) => writeFile(`${await databaseFile(state)}-wal`, "garbage ".repeat(4000)),
+		],
 		["a database whose log is lost", async (state: string) => rm(`${await databaseFile(state)}-wal`)],
 		[
 			"a database of garbage",
