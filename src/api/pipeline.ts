@@ -74,7 +74,8 @@ async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Pro
 
 	const db = openDb(deps.d1, endpoint.consistency ?? ("public" in access ? "first-unconstrained" : "first-primary"));
 	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
-	const scopeStatement = source?.statement(raw);
+	// A parameter that is given twice names no target.
+	const scopeStatement = readIssues.length > 0 ? undefined : source?.statement(raw);
 	const ownStatements = input === undefined ? [] : (untyped.load?.(input, nowMs, keyHash ?? "") ?? []);
 	const statements: CompiledQuery[] = [
 		...(keyHash === undefined ? [] : [principalStatement(keyHash, nowMs)]),

@@ -381,7 +381,7 @@ function refuseMisplacedBindings(
 				received: appId,
 			});
 		}
-		const identity = `${binding.role_name} ${appId ?? ""}`;
+		const identity = `${binding.role_name} ${binding.org_id} ${appId ?? ""}`;
 		if (seen.has(identity)) issues.push({ path, message: "repeats an earlier binding; leave it out" });
 		seen.add(identity);
 	}
