@@ -112,7 +112,9 @@ describe("input", () => {
 	});
 
 	test("a query parameter that is given twice is refused by its name", async () => {
-		const answer = await world.request("GET", `/channel?app_id=${app.appId}&app_id=other`, { key: world.adminKey });
+		const answer = await world.request("GET", `/channel?app_id=${app.appId}&app_id=com.example.other`, {
+			key: world.adminKey,
+		});
 		expect(answer).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "app_id" }] } } });
 	});
 });
