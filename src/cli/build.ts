@@ -2,6 +2,7 @@
  * What stands beside the Worker's source: the static assets (openapi.json and the page that shows it, with everything the page needs,
  * so that it works offline) and the bundled Worker for local runs. `npm run build` makes the assets.
  */
+import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -68,7 +69,7 @@ export async function buildAssets(): Promise<void> {
 async function putFile(path: string, content: Buffer): Promise<void> {
 	const current = await readFile(path).catch(() => undefined);
 	if (current?.equals(content) === true) return;
-	const temporary = `${path}.${process.pid}`;
+	const temporary = `${path}.${randomUUID()}`;
 	await writeFile(temporary, content);
 	await rename(temporary, path);
 }
