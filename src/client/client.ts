@@ -33,6 +33,15 @@ export type RequestOf<Key extends EndpointKey> = Field<"params", Part<Key, "para
 	Field<"body", Part<Key, "body">> & { readonly signal?: AbortSignal };
 export type AnswerOf<Key extends EndpointKey> = Part<Key, "answer">;
 
+/** Left out where an endpoint needs nothing. */
+type RequestArguments<Key extends EndpointKey> =
+	Record<never, never> extends RequestOf<Key> ? [request?: RequestOf<Key>] : [request: RequestOf<Key>];
+
+export type CapstanClient = <const Key extends EndpointKey>(
+	endpoint: Key,
+	...request: RequestArguments<Key>
+) => Promise<AnswerOf<Key>>;
+
 export interface ClientOptions {
 	/** E.g. `https://updates.example.com`. */
 	readonly baseUrl: string;
@@ -68,13 +77,12 @@ interface AnyRequest {
  * const { id } = await capstan("POST /channel", { body: { app_id: "com.example.app", channel: "pr-128" } });
  * @throws {CapstanError} for every answer that is no success
  */
-export function createClient(options: ClientOptions) {
+export function createClient(options: ClientOptions): CapstanClient {
 	const send = options.fetch ?? ((url: string, init: RequestInit) => fetch(url, init));
-	return async <const Key extends EndpointKey>(endpoint: Key, request: RequestOf<Key>): Promise<AnswerOf<Key>> => {
-		const { params = {}, query = {}, body, signal } = request as AnyRequest;
+	return async <const Key extends EndpointKey>(endpoint: Key, ...[request]: RequestArguments<Key>) => {
+		const { params = {}, query = {}, body, signal } = (request ?? {}) as AnyRequest;
 		const [method = "", path = ""] = endpoint.split(" ");
-		const filled = path.replace(/:(\w+)(\{.+?\})?/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
-		const url = new URL(filled, options.baseUrl);
+		const url = new URL(filledPath(path, params), options.baseUrl);
 		for (const [name, value] of Object.entries(query)) {
 			if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
 		}
@@ -89,16 +97,41 @@ export function createClient(options: ClientOptions) {
 		});
 		if (!response.ok) throw await errorOf(response);
 		const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-		return (isJson ? await response.json() : response) as AnswerOf<Key>;
+		// JSON of no content: only its header says that it would have been JSON.
+		const answer = !isJson ? response : response.status === 204 ? null : await response.json();
+		return answer as AnswerOf<Key>;
 	};
 }
 
+/** Fills in the parameters. Empty ones and dots would be taken out of the path, and another endpoint would answer. */
+function filledPath(path: string, params: Readonly<Record<string, string>>): string {
+	return path.replace(/:(\w+)(\{.+?\})?/g, (_, name: string) => {
+		const value = params[name] ?? "";
+		if (["", ".", ".."].includes(value)) throw new TypeError(`The path parameter ${name} must not be "${value}".`);
+		return encodeURIComponent(value);
+	});
+}
+
+/** The part of an unreadable answer that its error quotes. */
+const EXCERPT_LENGTH = 200;
+
 async function errorOf(response: Response): Promise<CapstanError> {
 	const text = await response.text();
+	const { error, message, moreInfo, requestId } = parsedObject(text);
+	// Something between client and service may answer as well, in words of its own.
+	if (typeof error !== "string" || typeof message !== "string") {
+		const excerpt = text.slice(0, EXCERPT_LENGTH);
+		return new CapstanError(response.status, "unreadable_answer", `HTTP ${response.status}: ${excerpt}`, {}, "");
+	}
+	const facts = typeof moreInfo === "object" && moreInfo !== null ? { ...moreInfo } : {};
+	return new CapstanError(response.status, error, message, facts, typeof requestId === "string" ? requestId : "");
+}
+
+function parsedObject(text: string): Readonly<Record<string, unknown>> {
 	try {
-		const { error, message, moreInfo, requestId } = JSON.parse(text);
-		return new CapstanError(response.status, error, message, moreInfo, requestId);
+		const value: unknown = JSON.parse(text);
+		return typeof value === "object" && value !== null ? { ...value } : {};
 	} catch {
-		return new CapstanError(response.status, "unreadable_answer", text.slice(0, 200), {}, "");
+		return {};
 	}
 }

@@ -1,6 +1,8 @@
 /**
- * One request for every endpoint, for the authorization tests. Each entry makes what it needs as an administrator and gives back a
- * request that succeeds with enough rights. A new endpoint needs an entry here: the coverage test fails and names it.
+ * One request for every endpoint, for the authorization tests. Each entry makes what it needs and gives back a request that succeeds
+ * with enough rights. A new endpoint needs an entry here, `"METHOD path": async (world, app, makers) => ({ path, query?, body? })`, or,
+ * if it is public, its name in PUBLIC_ENDPOINTS: the coverage test fails and names it. Whatever an entry makes for its request is made
+ * by the keys in `makers`, because some endpoints are for the maker alone.
  */
 import {
 	createTestKey,
@@ -16,7 +18,16 @@ export interface PreparedRequest extends Omit<RequestOptions, "key"> {
 	readonly path: string;
 }
 
-type Prepare = (world: World, app: TestApp) => Promise<PreparedRequest>;
+/** Whose key makes the bundles and files, and the channels, that a request is about. */
+export interface Makers {
+	readonly bundle: string;
+	readonly channel: string;
+}
+
+/** Without makers the administrator makes everything. */
+type Prepare = (world: World, app: TestApp, makers?: Makers) => Promise<PreparedRequest>;
+
+const byAdmin = (world: World): Makers => ({ bundle: world.adminKey, channel: world.adminKey });
 
 let counter = 0;
 const fresh = (name: string) => `${name}-${++counter}`;
@@ -30,18 +41,34 @@ const tusHeaders = (world: World, app: TestApp, version: string, length: number)
 	"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/${version}.zip`)}`,
 });
 
-async function registered(world: World, app: TestApp): Promise<{ version: string; uploadUrl: string }> {
+async function registered(world: World, app: TestApp, makers = byAdmin(world)): Promise<string> {
 	const version = freshVersion();
-	const { body } = await world.request("POST", "/bundle", {
-		key: world.adminKey,
+	const { status, body } = await world.request("POST", "/bundle", {
+		key: makers.bundle,
 		body: { app_id: app.appId, version },
 	});
-	return { version, uploadUrl: body.upload_url };
+	if (status !== 201) throw new Error(`bundle not registered: ${JSON.stringify(body)}`);
+	return version;
 }
 
-async function uploaded(world: World, app: TestApp): Promise<{ id: number; version: string }> {
+async function uploaded(world: World, app: TestApp, makers = byAdmin(world)): Promise<{ id: number; version: string }> {
 	const version = freshVersion();
-	return { id: await uploadTestBundle(world, app, version), version };
+	return { id: await uploadTestBundle(world, app, version, makers.bundle), version };
+}
+
+async function madeChannel(world: World, app: TestApp, name: string, makers = byAdmin(world)): Promise<number> {
+	return setTestChannel(world, app, name, {}, makers.channel);
+}
+
+/** An empty file of the delta store, which is whole as soon as it is begun. */
+async function storedFile(world: World, app: TestApp, makers = byAdmin(world)): Promise<string> {
+	const path = `orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("empty")}`;
+	const { status } = await world.request("POST", "/files/upload/attachments", {
+		key: makers.bundle,
+		headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(path)}` },
+	});
+	if (status !== 201) throw new Error("file not stored");
+	return path;
 }
 
 const constantProcedure =
@@ -49,9 +76,9 @@ const constantProcedure =
 	async () => ({ path: `${RPC}/${name}`, body: {} });
 const registeredProcedure =
 	(path: string): Prepare =>
-	async (world, app) => ({ path, body: { app_id: app.appId, name: (await registered(world, app)).version } });
+	async (world, app, makers) => ({ path, body: { app_id: app.appId, name: await registered(world, app, makers) } });
 
-/** Endpoints whose answer depends on the caller's own uploads: roles that may call them get 403 or 404 for another's. */
+/** Endpoints whose answer depends on the caller's own work: roles that may call them get 403 or 404 for another's. */
 export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /organization": async (world) => ({ path: "/organization", query: { orgId: world.orgId } }),
 	"GET /apikey": async () => ({ path: "/apikey" }),
@@ -74,28 +101,28 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"DELETE /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
 	"GET /channel": async (_, app) => ({ path: "/channel", query: { app_id: app.appId } }),
 	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("made") } }),
-	"DELETE /channel": async (world, app) => {
+	"DELETE /channel": async (world, app, makers) => {
 		const channel = fresh("doomed");
-		await setTestChannel(world, app, channel);
+		await madeChannel(world, app, channel, makers);
 		return { path: "/channel", query: { app_id: app.appId, channel } };
 	},
 	"GET /bundle": async (_, app) => ({ path: "/bundle", query: { app_id: app.appId } }),
 	"POST /bundle": async (_, app) => ({ path: "/bundle", body: { app_id: app.appId, version: freshVersion() } }),
-	"POST /bundle/complete": async (world, app) => ({
+	"POST /bundle/complete": async (world, app, makers) => ({
 		path: "/bundle/complete",
-		body: { app_id: app.appId, version: (await uploaded(world, app)).version },
+		body: { app_id: app.appId, version: (await uploaded(world, app, makers)).version },
 	}),
-	"PUT /bundle": async (world, app) => ({
+	"PUT /bundle": async (world, app, makers) => ({
 		path: "/bundle",
 		body: {
 			app_id: app.appId,
-			version_id: (await uploaded(world, app)).id,
-			channel_id: await setTestChannel(world, app, fresh("target")),
+			version_id: (await uploaded(world, app, makers)).id,
+			channel_id: await madeChannel(world, app, fresh("target"), makers),
 		},
 	}),
-	"DELETE /bundle": async (world, app) => ({
+	"DELETE /bundle": async (world, app, makers) => ({
 		path: "/bundle",
-		query: { app_id: app.appId, version: (await uploaded(world, app)).version },
+		query: { app_id: app.appId, version: (await uploaded(world, app, makers)).version },
 	}),
 	"POST /files/upload/attachments": async (world, app) => ({
 		path: "/files/upload/attachments",
@@ -104,12 +131,12 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("file")}`)}`,
 		},
 	}),
-	"GET /files/upload/attachments/:id": async (world, app) => ({
-		path: await begunUpload(world, app),
+	"GET /files/upload/attachments/:id": async (world, app, makers) => ({
+		path: await begunUpload(world, app, makers),
 		headers: { "tus-resumable": "1.0.0" },
 	}),
-	"PATCH /files/upload/attachments/:id": async (world, app) => ({
-		path: await begunUpload(world, app),
+	"PATCH /files/upload/attachments/:id": async (world, app, makers) => ({
+		path: await begunUpload(world, app, makers),
 		headers: {
 			"tus-resumable": "1.0.0",
 			"upload-offset": "0",
@@ -142,21 +169,21 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: `${RPC}/exist_app_versions`,
 		body: { appid: app.appId, name_version: "1.0.0" },
 	}),
-	[`POST ${RPC}/get_app_versions`]: async (world, app) => ({
+	[`POST ${RPC}/get_app_versions`]: async (world, app, makers) => ({
 		path: `${RPC}/get_app_versions`,
-		body: { appid: app.appId, name_version: (await uploaded(world, app)).version },
+		body: { appid: app.appId, name_version: (await uploaded(world, app, makers)).version },
 	}),
-	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app) => ({
+	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app, makers) => ({
 		path: `${RPC}/get_channel_current_bundle_rbac`,
-		body: { p_app_id: app.appId, p_channel_id: await setTestChannel(world, app, fresh("current")) },
+		body: { p_app_id: app.appId, p_channel_id: await madeChannel(world, app, fresh("current"), makers) },
 	}),
 	[`GET ${PREFIX}/rest/v1/channels`]: async (_, app) => ({
 		path: `${PREFIX}/rest/v1/channels`,
 		query: { select: "id,version", app_id: `eq.${app.appId}` },
 	}),
-	[`PATCH ${PREFIX}/rest/v1/channels`]: async (world, app) => {
+	[`PATCH ${PREFIX}/rest/v1/channels`]: async (world, app, makers) => {
 		const name = fresh("patched");
-		await setTestChannel(world, app, name);
+		await madeChannel(world, app, name, makers);
 		return {
 			path: `${PREFIX}/rest/v1/channels`,
 			query: { app_id: `eq.${app.appId}`, name: `eq.${name}` },
@@ -171,45 +198,35 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: `${PREFIX}/rest/v1/app_versions`,
 		body: { app_id: app.appId, name: freshVersion(), storage_provider: "r2-direct" },
 	}),
-	[`PATCH ${PREFIX}/rest/v1/app_versions`]: async (world, app) => ({
+	[`PATCH ${PREFIX}/rest/v1/app_versions`]: async (world, app, makers) => ({
 		path: `${PREFIX}/rest/v1/app_versions`,
-		query: { app_id: `eq.${app.appId}`, name: `eq.${(await uploaded(world, app)).version}` },
+		query: { app_id: `eq.${app.appId}`, name: `eq.${(await uploaded(world, app, makers)).version}` },
 		body: { deleted: true },
 	}),
 	"POST /files/upload_link": registeredProcedure("/files/upload_link"),
 	"POST /private/upload_link": registeredProcedure("/private/upload_link"),
-	"GET /files/read/attachments/:path{.+}": async (world, app) => {
-		const path = `orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("empty")}`;
-		await world.request("POST", "/files/upload/attachments", {
-			key: world.adminKey,
-			headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(path)}` },
-		});
-		return { path: `/files/read/attachments/${path}` };
-	},
-	"POST /private/set_manifest": async (world, app) => {
-		const path = `orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("empty")}`;
-		await world.request("POST", "/files/upload/attachments", {
-			key: world.adminKey,
-			headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(path)}` },
-		});
-		const { version } = await registered(world, app);
-		const manifest = [{ file_name: "index.html", s3_path: path, file_hash: "ab" }];
-		return { path: "/private/set_manifest", body: { app_id: app.appId, name: version, manifest } };
-	},
-	"POST /private/finalize_bundle_upload": async (world, app) => ({
-		path: "/private/finalize_bundle_upload",
-		body: { app_id: app.appId, name: (await uploaded(world, app)).version },
+	"GET /files/read/attachments/:path{.+}": async (world, app, makers) => ({
+		path: `/files/read/attachments/${await storedFile(world, app, makers)}`,
 	}),
-	"DELETE /private/delete_failed_version": async (world, app) => ({
+	"POST /private/set_manifest": async (world, app, makers) => {
+		const manifest = [{ file_name: "index.html", s3_path: await storedFile(world, app, makers), file_hash: "ab" }];
+		const name = await registered(world, app, makers);
+		return { path: "/private/set_manifest", body: { app_id: app.appId, name, manifest } };
+	},
+	"POST /private/finalize_bundle_upload": async (world, app, makers) => ({
+		path: "/private/finalize_bundle_upload",
+		body: { app_id: app.appId, name: (await uploaded(world, app, makers)).version },
+	}),
+	"DELETE /private/delete_failed_version": async (world, app, makers) => ({
 		path: "/private/delete_failed_version",
-		query: { app_id: app.appId, name: (await registered(world, app)).version },
+		query: { app_id: app.appId, name: await registered(world, app, makers) },
 	}),
 };
 
-async function begunUpload(world: World, app: TestApp): Promise<string> {
-	const { version } = await registered(world, app);
+async function begunUpload(world: World, app: TestApp, makers = byAdmin(world)): Promise<string> {
+	const version = await registered(world, app, makers);
 	const { headers, status } = await world.request("POST", "/files/upload/attachments", {
-		key: world.adminKey,
+		key: makers.bundle,
 		headers: tusHeaders(world, app, version, 5),
 	});
 	if (status !== 201) throw new Error("upload not begun");
