@@ -17,7 +17,14 @@ export const allEndpoints = [...endpoints, ...deviceEndpoints, ...compatEndpoint
 /** What a browser may send and read across origins. */
 const CORS_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 const CORS_REQUEST_HEADERS = ["authorization", "content-type", ...KEY_HEADERS];
-const TUS_HEADERS = ["tus-resumable", "upload-length", "upload-offset", "upload-metadata", "upload-expires"];
+const TUS_HEADERS = [
+	"tus-resumable",
+	"tus-version",
+	"upload-length",
+	"upload-offset",
+	"upload-metadata",
+	"upload-expires",
+];
 
 /** Builds the application; one for each isolate. */
 export function createApp(deps: Deps) {
@@ -66,7 +73,9 @@ export function createApp(deps: Deps) {
 				cause: cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause),
 			});
 		}
-		return c.json(errorBody(known, requestId), known.status as 400, known.headers);
+		// TUS wants its version on every answer of its paths.
+		const tus = c.req.path.startsWith("/files/upload/attachments") ? { "Tus-Resumable": "1.0.0" } : {};
+		return c.json(errorBody(known, requestId), known.status as 400, { ...tus, ...known.headers });
 	});
 	return app;
 }

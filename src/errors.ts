@@ -47,7 +47,6 @@ export const ERROR_STATUS = {
 	unsupported_media_type: 415,
 	range_not_satisfiable: 416,
 	not_acceptable: 406,
-	too_many_requests: 429,
 	internal_error: 500,
 	service_unavailable: 503,
 } as const;

@@ -44,15 +44,24 @@ export interface BundleFacts {
 	readonly cli_version: string | null;
 }
 
-/** @throws {ApiError} `bundle_already_exists` unless the version is free, or pending and the caller's own */
+/** A version is free, or pending and given up or the uploader's own; else it is taken. */
+export function isVersionTaken(
+	existing: BundleRow | undefined,
+	uploader: Pick<Uploader, "keyId">,
+	nowMs: number,
+): boolean {
+	if (existing === undefined) return false;
+	if (existing.status !== "pending") return true;
+	const givenUp = existing.expires_at_ms !== null && existing.expires_at_ms <= nowMs;
+	return !givenUp && existing.created_by_key !== uploader.keyId;
+}
+
+/** @throws {ApiError} `bundle_already_exists` if the version is taken */
 export function refuseTakenVersion(existing: BundleRow | undefined, uploader: Uploader, nowMs: number): void {
-	if (existing === undefined) return;
-	if (existing.status === "pending") {
-		const givenUp = existing.expires_at_ms !== null && existing.expires_at_ms <= nowMs;
-		if (givenUp || existing.created_by_key === uploader.keyId) return;
-		throw alreadyExists("is being uploaded by another key; wait for it, or choose another version");
-	}
-	throw alreadyExists("exists already; choose another version, or delete that bundle first");
+	if (!isVersionTaken(existing, uploader, nowMs)) return;
+	throw existing?.status === "pending"
+		? alreadyExists("is being uploaded by another key; wait for it, or choose another version")
+		: alreadyExists("exists already; choose another version, or delete that bundle first");
 }
 
 function alreadyExists(what: string): ApiError {

@@ -13,6 +13,7 @@ import {
 	type ChannelValues,
 	channelByName,
 	channelExists,
+	channelPlatformsAre,
 	insertChannel,
 	updateChannel,
 	yieldPublicPlatforms,
@@ -196,12 +197,18 @@ function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: 
 	if ((rolloutId ?? null) === null && (rollout.enabled === true || rollout.promoteToStable)) {
 		throw new ApiError("missing_rollout_version", "The channel has no rollout bundle; send rolloutVersion as well.");
 	}
+	const finishesRollout =
+		typeof values.version_id === "number" &&
+		values.version_id === channel?.rollout_version_id &&
+		rollout.version === undefined;
+	if (finishesRollout) Object.assign(values, NO_ROLLOUT);
 	if (rollout.promoteToStable) Object.assign(values, NO_ROLLOUT, { version_id: rolloutId ?? null });
 	if (rollout.rollback) Object.assign(values, NO_ROLLOUT);
 	return values;
 }
 
-const NO_ROLLOUT = {
+/** A channel without a rollout. */
+export const NO_ROLLOUT = {
 	rollout_version_id: null,
 	rollout_id: null,
 	rollout_percentage_bps: 0,
@@ -317,6 +324,8 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 		return { id: channel.id, public: channel.public === 1, created };
 	}
 
+	// Others yield to what this request makes public, never to what was public when it was read.
+	const movesPlatforms = (["public", "ios", "android", "electron"] as const).some((name) => values[name] !== undefined);
 	const isPublic = (values.public ?? channel?.public ?? 0) === 1;
 	const platforms = {
 		ios: flag((values.ios ?? channel?.ios ?? 1) === 1),
@@ -337,7 +346,10 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
 			...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),
 			...(created && limit !== undefined ? [guard("binding_exists", bindingExists(limit.bindingId))] : []),
-			...(isPublic ? [yieldPublicPlatforms(scope.appId, body.channel, platforms, nowMs)] : []),
+			...(channel !== undefined && movesPlatforms
+				? [guard("platforms_as_read", channelPlatformsAre(scope.appId, scope.channelId, channel))]
+				: []),
+			...(isPublic && movesPlatforms ? [yieldPublicPlatforms(scope.appId, body.channel, platforms, nowMs)] : []),
 			write,
 			...previewBinding(limit, created, {
 				id: deps.newId(),
@@ -363,6 +375,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 		{
 			bundle_ready: bundleNotFound,
 			channel_exists: channelNotFound,
+			platforms_as_read: () => channelChanged("was changed by another request"),
 			binding_exists: bindingIsGone,
 			"channels.app_id, channels.name": () => channelChanged("was created by another request"),
 			"channels.app_id": () => channelChanged("changed at the same time as another one became public"),

@@ -21,7 +21,7 @@ export const ANONYMOUS_VALUE = "capstan-public-no-rights";
  */
 export function readKey(headers: Headers): string {
 	const values = new Set<string>();
-	const authorization = headers.get("authorization")?.replace(/^Bearer\s+/i, "");
+	const authorization = headers.get("authorization")?.replace(/^Bearer(\s+|$)/i, "");
 	for (const value of [authorization, ...KEY_HEADERS.map((name) => headers.get(name))]) {
 		const key = value?.trim() ?? "";
 		if (key !== "" && key !== ANONYMOUS_VALUE) values.add(key);

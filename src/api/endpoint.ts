@@ -89,7 +89,7 @@ export class Reply<Body> {
 	) {}
 }
 
-/** What answers that are not JSON are, e.g. `application/zip`. Their handlers return a Response. */
+/** What bodies that are not JSON are, e.g. `application/zip`. Handlers of such answers return a Response. */
 export interface RawAnswer {
 	readonly contentType: string;
 	readonly description: string;
@@ -121,6 +121,8 @@ export interface EndpointDefinition<
 	readonly queryOrBody?: true;
 	/** Schema of the JSON body. Without one the body is left unread, for handlers that stream it. */
 	readonly body?: Body;
+	/** What the body is where the handler streams it. */
+	readonly rawBody?: RawAnswer;
 	/** Largest JSON body, bytes. Default 1 MiB. */
 	readonly bodyLimitBytes?: number;
 	/** 200 unless said. The first is the usual one. */
@@ -152,6 +154,7 @@ export interface AnyEndpoint {
 	readonly query?: v.GenericSchema | undefined;
 	readonly queryOrBody?: true;
 	readonly body?: v.GenericSchema | undefined;
+	readonly rawBody?: RawAnswer;
 	readonly bodyLimitBytes?: number;
 	readonly status?: readonly [number, ...number[]];
 	readonly response: v.GenericSchema | RawAnswer;

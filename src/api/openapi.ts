@@ -5,8 +5,9 @@
 import { toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import { ERROR_STATUS, type ErrorCode } from "../errors";
-import { type AnyEndpoint, isRaw, permissionsOf } from "./endpoint";
+import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
 import { PIPELINE_ERRORS } from "./pipeline";
+import type { ScopeSource } from "./scope";
 
 type Json = Record<string, unknown>;
 
@@ -24,6 +25,20 @@ const ERROR_SCHEMA: Json = {
 		moreInfo: { type: "object", description: "Facts for programs; `issues` lists refused fields by path." },
 		requestId: { type: "string" },
 	},
+};
+
+/** Path parameters have no schema of their own; these are the values that examples show. */
+const PATH_EXAMPLES: Readonly<Record<string, string>> = {
+	id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
+	app_id: "com.example.app",
+	app: "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10",
+	upload: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
+	part: "whole",
+	path: "orgs/b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21/apps/com.example.app/delta/9f86_index.html",
+};
+
+const RETRY_AFTER: Json = {
+	"Retry-After": { description: "Seconds to wait before the next try.", schema: { type: "integer" } },
 };
 
 const KEY_HEADERS = ["authorization", "capstankey", "servicekey", "capgkey"];
@@ -61,18 +76,25 @@ function operation(endpoint: AnyEndpoint): Json {
 		operationId: operationId(endpoint),
 		tags: [endpoint.tag],
 		summary: endpoint.summary,
-		description: [endpoint.description, accessText(access)].filter(Boolean).join("\n\n"),
+		description: [endpoint.description, bodyText(endpoint), accessText(access)].filter(Boolean).join("\n\n"),
 		"x-capstan-permission": permissionValue(access),
 		security: isPublic ? [] : KEY_HEADERS.map((name) => ({ [name]: [] })),
 		parameters: parameters(endpoint),
 		...(endpoint.body === undefined ? {} : { requestBody: requestBody(endpoint.body, endpoint.example.body) }),
-		responses: { ...successes(endpoint), ...failures(endpoint, isPublic) },
+		...(endpoint.rawBody === undefined ? {} : { requestBody: rawRequestBody(endpoint.rawBody) }),
+		responses: { ...successes(endpoint), ...failures(endpoint) },
 	};
 }
 
 function operationId({ method, path }: AnyEndpoint): string {
 	const words = path.match(/[A-Za-z0-9]+/g) ?? [];
 	return [method.toLowerCase(), ...words.map((word) => word[0]?.toUpperCase() + word.slice(1))].join("");
+}
+
+function bodyText(endpoint: AnyEndpoint): string | undefined {
+	return endpoint.queryOrBody
+		? "The parameters may come as a JSON body instead; a contradiction is refused."
+		: undefined;
 }
 
 function accessText(access: AnyEndpoint["access"]): string {
@@ -89,11 +111,12 @@ function permissionValue(access: AnyEndpoint["access"]): unknown {
 }
 
 function parameters(endpoint: AnyEndpoint): Json[] {
-	const inPath = [...endpoint.path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+	const inPath = [...endpoint.path.matchAll(/:(\w+)/g)].map(([, name = ""]) => ({
 		name,
 		in: "path",
 		required: true,
 		schema: { type: "string" },
+		...(PATH_EXAMPLES[name] === undefined ? {} : { example: PATH_EXAMPLES[name] }),
 	}));
 	if (endpoint.query === undefined) return inPath;
 	const schema = schemaOf(endpoint.query, "input") as { properties?: Record<string, Json>; required?: string[] };
@@ -101,10 +124,18 @@ function parameters(endpoint: AnyEndpoint): Json[] {
 		name,
 		in: "query",
 		required: schema.required?.includes(name) ?? false,
-		schema: property,
+		schema: withoutNull(property),
 		...(endpoint.example.query?.[name] === undefined ? {} : { example: endpoint.example.query[name] }),
 	}));
 	return [...inPath, ...inQuery];
+}
+
+/** A query has no null; leaving the parameter out is how it says that. */
+function withoutNull(schema: Json): Json {
+	const { anyOf, ...rest } = schema;
+	if (!Array.isArray(anyOf)) return schema;
+	const choices: Json[] = anyOf.filter((choice: Json) => choice.type !== "null");
+	return choices.length === 1 ? { ...rest, ...choices[0] } : { ...rest, anyOf: choices };
 }
 
 function requestBody(schema: v.GenericSchema, example: unknown): Json {
@@ -116,25 +147,60 @@ function requestBody(schema: v.GenericSchema, example: unknown): Json {
 	};
 }
 
+function rawRequestBody({ contentType, description }: RawAnswer): Json {
+	return { required: true, description, content: { [contentType]: { schema: { type: "string", format: "binary" } } } };
+}
+
+const SUCCESS_TEXT: Readonly<Record<number, string>> = {
+	200: "The answer.",
+	201: "Created.",
+	204: "Done; no body.",
+	206: "The range that was asked for.",
+	304: "Unchanged; no body.",
+	406: "Not one row, where one object was asked for.",
+};
+const BODILESS: readonly number[] = [204, 304];
+
 function successes(endpoint: AnyEndpoint): Json {
-	if (isRaw(endpoint.response)) {
-		const { contentType, description } = endpoint.response;
-		return { 200: { description, content: { [contentType]: { schema: { type: "string", format: "binary" } } } } };
-	}
-	const schema = schemaOf(endpoint.response, "output");
-	const { response: example } = endpoint.example;
-	const content = { "application/json": { schema, ...(example === undefined ? {} : { example }) } };
+	const statuses = endpoint.status ?? [200];
 	return Object.fromEntries(
-		(endpoint.status ?? [200]).map((status) => [
+		statuses.map((status) => [
 			status,
-			status === 204 ? { description: "Done." } : { description: status === 201 ? "Created." : "The answer.", content },
+			{
+				description:
+					isRaw(endpoint.response) && status === statuses[0]
+						? endpoint.response.description
+						: (SUCCESS_TEXT[status] ?? "The answer."),
+				...(BODILESS.includes(status) ? {} : { content: successContent(endpoint) }),
+			},
 		]),
 	);
 }
 
-function failures(endpoint: AnyEndpoint, isPublic: boolean): Json {
-	const aboutKeys = (code: ErrorCode) => /api_key|permission|organization|app_not_found|channel_not_found/.test(code);
-	const codes = new Set([...PIPELINE_ERRORS.filter((code) => !isPublic || !aboutKeys(code)), ...endpoint.errors]);
+function successContent({ response, example }: AnyEndpoint): Json {
+	if (isRaw(response)) return { [response.contentType]: { schema: { type: "string", format: "binary" } } };
+	const schema = schemaOf(response, "output");
+	return {
+		"application/json": { schema, ...(example.response === undefined ? {} : { example: example.response }) },
+	};
+}
+
+/** The errors of the pipeline that this endpoint can meet; the others would only hide them. */
+function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
+	const { access } = endpoint;
+	const readsJson = endpoint.body !== undefined || endpoint.queryOrBody === true;
+	const hidden = "scope" in access ? (access.scope as ScopeSource<unknown>).hidden().code : undefined;
+	return PIPELINE_ERRORS.filter((code) => {
+		if (code === "conflicting_parameters") return endpoint.queryOrBody === true;
+		if (code === "payload_too_large" || code === "unsupported_media_type") return readsJson;
+		if (code === "permission_denied") return permissionsOf(access).length > 0;
+		if (ERROR_STATUS[code] === 404) return code === hidden;
+		return code.endsWith("_api_key") ? !("public" in access) : true;
+	}).concat(hidden === undefined ? [] : [hidden]);
+}
+
+function failures(endpoint: AnyEndpoint): Json {
+	const codes = new Set([...pipelineErrors(endpoint), ...endpoint.errors]);
 	const byStatus = new Map<number, ErrorCode[]>();
 	for (const code of codes) byStatus.set(ERROR_STATUS[code], [...(byStatus.get(ERROR_STATUS[code]) ?? []), code]);
 	return Object.fromEntries(
@@ -144,6 +210,7 @@ function failures(endpoint: AnyEndpoint, isPublic: boolean): Json {
 				status,
 				{
 					description: list.map((code) => `\`${code}\``).join(", "),
+					...(status === 429 || status === 503 ? { headers: RETRY_AFTER } : {}),
 					content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
 				},
 			]),

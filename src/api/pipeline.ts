@@ -51,8 +51,9 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], deps: 
 		methodsByPath.set(endpoint.path, [...(methodsByPath.get(endpoint.path) ?? []), endpoint.method]);
 	}
 	for (const [path, methods] of methodsByPath) {
-		const allow = [...methods, ...(methods.includes("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
-		app.all(path, () => {
+		const allow = [...new Set([...methods, ...(methods.includes("GET") ? ["HEAD"] : []), "OPTIONS"])].join(", ");
+		app.all(path, (c) => {
+			if (c.req.method === "OPTIONS") return new Response(null, { status: 204, headers: { Allow: allow } });
 			throw new ApiError("method_not_allowed", `This path takes ${allow}.`, { headers: { Allow: allow } });
 		});
 	}
@@ -69,14 +70,15 @@ async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Pro
 	const access = endpoint.access;
 	const nowMs = deps.now();
 	const keyHash = "public" in access ? undefined : hashKey(readKey(c.req.raw.headers));
-	const { raw, issues: readIssues } = await readInput(endpoint, c);
+	const { raw, issues: readIssues, failure } = await readInput(endpoint, c);
 	const { input, issues } = validate(endpoint, raw, readIssues);
 
 	const db = openDb(deps.d1, endpoint.consistency ?? ("public" in access ? "first-unconstrained" : "first-primary"));
 	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
 	// A parameter that is given twice names no target.
-	const scopeStatement = readIssues.length > 0 ? undefined : source?.statement(raw);
-	const ownStatements = input === undefined ? [] : (untyped.load?.(input, nowMs, keyHash ?? "") ?? []);
+	const scopeStatement = readIssues.length > 0 || failure !== undefined ? undefined : source?.statement(raw);
+	const ownStatements =
+		input === undefined || failure !== undefined ? [] : (untyped.load?.(input, nowMs, keyHash ?? "") ?? []);
 	const statements: CompiledQuery[] = [
 		...(keyHash === undefined ? [] : [principalStatement(keyHash, nowMs)]),
 		...(scopeStatement === undefined ? [] : [scopeStatement]),
@@ -92,12 +94,15 @@ async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Pro
 	if (keyHash !== undefined) {
 		principal = principalFrom(results[0]?.rows[0] as PrincipalRow | undefined, nowMs);
 		if (source !== undefined) {
-			if (scopeStatement === undefined) throw invalidRequest(issues);
+			if (scopeStatement === undefined) {
+				throw failure ?? invalidRequest(issues.length > 0 || source.missing === undefined ? issues : [source.missing]);
+			}
 			scopeRow = results[1]?.rows[0];
 			target = scopeRow === undefined ? null : source.target(scopeRow);
 			authorize(endpoint, principal, target, source, { input, scopeRow, loaded }, limits);
 		}
 	}
+	if (failure !== undefined) throw failure;
 	if (input === undefined) throw issues.length > 0 ? invalidRequest(issues) : new Error("refused without an issue");
 
 	const requestId = c.get("requestId");
@@ -167,26 +172,55 @@ function authorize(
 	}
 }
 
-async function readInput(endpoint: AnyEndpoint, c: RequestContext): Promise<{ raw: RawInput; issues: RequestIssue[] }> {
+interface ReadInput {
+	readonly raw: RawInput;
+	readonly issues: RequestIssue[];
+	/** Why the body could not be read; told after the key was found good. */
+	readonly failure: ApiError | undefined;
+}
+
+async function readInput(endpoint: AnyEndpoint, c: RequestContext): Promise<ReadInput> {
 	const issues: RequestIssue[] = [];
 	const fields: Record<string, unknown> = {};
-	for (const [name, value] of new URL(c.req.url).searchParams) {
-		if (Object.hasOwn(fields, name)) issues.push({ path: name, message: "is given more than once; give it once" });
+	const set = (name: string, value: unknown) =>
 		Object.defineProperty(fields, name, { value, enumerable: true, configurable: true, writable: true });
+	const known = fieldsOf(endpoint.query);
+	for (const [name, value] of new URL(c.req.url).searchParams) {
+		if (Object.hasOwn(fields, name) && known.has(name)) {
+			issues.push({ path: name, message: "is given more than once; give it once" });
+		}
+		set(name, value);
 	}
 	let body: unknown;
-	if (endpoint.body !== undefined || endpoint.queryOrBody) body = await readJson(c.req.raw, endpoint.bodyLimitBytes);
+	let failure: ApiError | undefined;
+	try {
+		if (endpoint.body !== undefined || endpoint.queryOrBody) {
+			body = await readJson(c.req.raw, endpoint.bodyLimitBytes);
+		}
+	} catch (error) {
+		if (!(error instanceof ApiError)) throw error;
+		failure = error;
+	}
 	if (endpoint.queryOrBody && typeof body === "object" && body !== null && !Array.isArray(body)) {
 		for (const [name, value] of Object.entries(body)) {
 			if (value === null) continue;
 			const asText = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
 			if (Object.hasOwn(fields, name) && fields[name] !== asText) {
-				throw new ApiError("conflicting_parameters", `${name} differs between the query and the body; send it once.`);
+				failure = new ApiError(
+					"conflicting_parameters",
+					`${name} differs between the query and the body; send it once.`,
+				);
 			}
-			Object.defineProperty(fields, name, { value: asText, enumerable: true, configurable: true, writable: true });
+			set(name, asText);
 		}
 	}
-	return { raw: { params: c.req.param(), query: fields, body, headers: c.req.raw.headers }, issues };
+	return { raw: { params: c.req.param(), query: fields, body, headers: c.req.raw.headers }, issues, failure };
+}
+
+/** The names that a schema of an object knows. */
+function fieldsOf(schema: v.GenericSchema | undefined): ReadonlySet<string> {
+	const entries = schema !== undefined && "entries" in schema ? schema.entries : {};
+	return new Set(Object.keys(entries as object));
 }
 
 function validate(
@@ -227,15 +261,18 @@ function serialise(endpoint: AnyEndpoint, output: unknown, deps: Deps, db: Datab
 	const counters: Record<string, string> = deps.config.diagnostics
 		? { "Server-Timing": `d1;desc="trips=${db.trips}"` }
 		: {};
+	const statuses: readonly number[] = endpoint.status ?? [200];
 	if (isRaw(endpoint.response)) {
 		const response = output as Response;
+		if (deps.config.diagnostics && !statuses.includes(response.status)) {
+			throw new UndeclaredAnswer(`${endpoint.method} ${endpoint.path} answered with the status ${response.status}`);
+		}
 		for (const [name, value] of Object.entries(counters)) response.headers.set(name, value);
 		return response;
 	}
 	const reply = output instanceof Reply ? output : new Reply(endpoint.status?.[0] ?? 200, output);
 	if (deps.config.diagnostics) {
 		const checked = v.safeParse(endpoint.response, reply.body);
-		const statuses: readonly number[] = endpoint.status ?? [200];
 		if (!checked.success || !statuses.includes(reply.status)) {
 			const issues = checked.success ? `status ${reply.status}` : JSON.stringify(v.flatten(checked.issues));
 			throw new UndeclaredAnswer(`${endpoint.method} ${endpoint.path} answered outside its schema: ${issues}`);

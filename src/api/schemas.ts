@@ -28,17 +28,18 @@ export const text = (longest = LONGEST_TEXT) =>
 /** Text that people read, free of surrounding space. */
 export const label = (longest = 128) => v.pipe(text(longest), v.trim(), v.minLength(1, "must not be blank"));
 
+// Patterns carry no flags: openapi.json cannot say them, and would refuse what is taken here.
 export const uuid = v.pipe(
 	v.string(),
+	v.regex(/^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$/, "must be a UUID"),
 	v.toLowerCase(),
-	v.regex(/^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/, "must be a UUID"),
 );
 
 /** The public reverse-domain id of an app. */
 export const publicAppId = v.pipe(
 	v.string(),
 	v.maxLength(128, "must have at most 128 characters"),
-	v.regex(/^[a-z0-9]+(\.[\w-]+)+$/i, 'must be a reverse-domain id such as "com.example.app"'),
+	v.regex(/^[a-zA-Z0-9]+(\.[\w-]+)+$/, 'must be a reverse-domain id such as "com.example.app"'),
 );
 
 export const channelName = v.pipe(
@@ -53,7 +54,7 @@ export const channelName = v.pipe(
 export const bundleVersion = v.pipe(
 	text(128),
 	v.check(
-		(version) => parseVersion(version)?.raw === version && !/^[v=]/.test(version),
+		(version) => /^\d\S*$/.test(version) && parseVersion(version)?.raw === version && !/^[v=]/.test(version),
 		'must be SemVer such as "1.2.3"',
 	),
 );
@@ -72,7 +73,12 @@ export const timestamp = v.pipe(
 		/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/,
 		'must be an RFC 3339 time such as "2030-01-31T00:00:00Z"',
 	),
-	v.check((value) => !Number.isNaN(Date.parse(value)), "must be a time that exists"),
+	v.check((value) => {
+		const [year = 0, month = 0, day = 0] = value.split(/[-T]/).map(Number);
+		// Date.parse takes February 31st for March 3rd.
+		const dayExists = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
+		return dayExists && !Number.isNaN(Date.parse(value));
+	}, "must be a time that exists"),
 	v.transform((value) => Date.parse(value)),
 );
 

@@ -5,7 +5,7 @@
 import type { CompiledQuery } from "kysely";
 import type { Target } from "../authz/decide";
 import { query } from "../db/client";
-import { ApiError, type ErrorCode } from "../errors";
+import { ApiError, type ErrorCode, type RequestIssue } from "../errors";
 
 /** A request before validation: nothing about its values may be trusted. */
 export interface RawInput {
@@ -20,24 +20,31 @@ export interface ScopeSource<Row> {
 	readonly statement: (raw: RawInput) => CompiledQuery<Row> | undefined;
 	/** Null when the row says that the target is not there. */
 	readonly target: (row: Row) => Target | null;
+	/** What to say when the request names no target and no field of its schema is to blame. */
+	readonly missing?: RequestIssue;
 	/** The one answer for "does not exist" and for "the caller may not know of it". */
 	readonly hidden: () => ApiError;
 }
 
-/** The text at a dotted path such as `query.app_id`; numbers count as their digits. */
+/** The text at a dotted path such as `query.app_id`. */
 export function textAt(raw: RawInput, path: string): string | undefined {
+	const value = valueAt(raw, path);
+	return typeof value === "string" ? value : undefined;
+}
+
+function valueAt(raw: RawInput, path: string): unknown {
 	let value: unknown = raw;
 	for (const part of path.split(".")) {
 		if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
 		value = (value as Record<string, unknown>)[part];
 	}
-	if (typeof value === "number") return String(value);
-	return typeof value === "string" ? value : undefined;
+	return value;
 }
 
 export function integerAt(raw: RawInput, path: string): number | undefined {
-	const value = textAt(raw, path);
-	return value !== undefined && /^\d{1,15}$/.test(value) ? Number(value) : undefined;
+	const value = valueAt(raw, path);
+	if (typeof value === "number") return Number.isSafeInteger(value) ? value : undefined;
+	return typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : undefined;
 }
 
 export function hiddenAs(code: ErrorCode, message: string): () => ApiError {

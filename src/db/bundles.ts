@@ -5,7 +5,7 @@
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId } from "../authz/decide";
 import { appUuid } from "./channels";
-import { query } from "./client";
+import { jsonList, query } from "./client";
 import type { BundlesTable } from "./schema";
 
 export type BundleRow = Selectable<BundlesTable>;
@@ -51,6 +51,14 @@ export function bundleByName(publicAppId: string, name: string): CompiledQuery<B
 	return bundleListRows()
 		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
 		.where("bundles.name", "=", name)
+		.compile();
+}
+
+/** Live bundles by their versions, at most a few; for loading beside the decision. */
+export function bundlesByNames(publicAppId: string, names: readonly string[]): CompiledQuery<BundleListRow> {
+	return bundleListRows()
+		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.name", "in", jsonList(JSON.stringify(names)))
 		.compile();
 }
 

@@ -52,28 +52,6 @@ export function channelsPage(publicAppId: string, limit: number, offset: number)
 		.compile();
 }
 
-/** Names of the channels that use any of the bundles, stable or rollout; for loading beside the decision. */
-export function channelsUsingBundle(publicAppId: string, bundleName: string): CompiledQuery<{ name: string }> {
-	return query
-		.selectFrom("channels")
-		.innerJoin("bundles", (join) =>
-			join.on((eb) =>
-				eb.or([
-					eb("bundles.id", "=", eb.ref("channels.version_id")),
-					eb("bundles.id", "=", eb.ref("channels.rollout_version_id")),
-				]),
-			),
-		)
-		.select("channels.name")
-		.distinct()
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
-		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
-		.where("bundles.name", "=", bundleName)
-		.where("bundles.deleted_at_ms", "is", null)
-		.orderBy("channels.name")
-		.compile();
-}
-
 export type ChannelValues = Updateable<
 	Omit<ChannelsTable, "id" | "app_id" | "name" | "created_by" | "created_by_key" | "created_at_ms">
 >;
@@ -145,6 +123,12 @@ export function channelStillPointsTo(
 ) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId}
 		AND version_id IS ${versionId} AND rollout_version_id IS ${rolloutVersionId})`;
+}
+
+/** For guards: the channel is public, and on for platforms, as it was read. */
+export function channelPlatformsAre(appId: AppId, channelId: ChannelId, read: Platforms & { readonly public: Flag }) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND public = ${read.public}
+		AND ios = ${read.ios} AND android = ${read.android} AND electron = ${read.electron})`;
 }
 
 export function channelExists(appId: AppId, channelId: ChannelId) {

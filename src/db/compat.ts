@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { appUuid } from "./channels";
+import { appUuid, bundleUnusedExceptBy } from "./channels";
 import { query } from "./client";
 import type { DisableAutoUpdate, Flag } from "./schema";
 import { ownDeltaPath } from "./uploads";
@@ -93,51 +93,85 @@ export function cliChannels(publicAppId: string, filter: ChannelFilter): Compile
 		.compile();
 }
 
-/** Marks a bundle for deletion with its last channel, or (null) takes the mark back. */
-export function setDeleteMark(appId: AppId, bundleId: number, markedAtMs: number | null): CompiledQuery {
+/** Marks bundles for deletion with their last channel, or (null) takes the mark back. */
+export function setDeleteMark(appId: AppId, bundleIds: readonly number[], markedAtMs: number | null): CompiledQuery {
 	return query
 		.updateTable("bundles")
 		.set({ delete_marked_at_ms: markedAtMs })
 		.where("app_id", "=", appId)
-		.where("id", "=", bundleId)
+		.where("id", "in", bundleIds)
 		.where("deleted_at_ms", "is", null)
 		.compile();
 }
 
-/** The paths of a JSON manifest that the key finds no file under; for loading beside the decision. */
-export function missingDeltaPaths(
-	publicAppId: string,
-	manifestJson: string,
-	keyHash: string,
-): CompiledQuery<{ path: string }> {
-	return sql<{ path: string }>`SELECT DISTINCT value ->> 's3_path' AS path FROM json_each(${manifestJson})
+export interface ManifestFile {
+	readonly file_name: string;
+	readonly s3_path: string;
+	readonly file_hash: string;
+}
+
+/** Far enough below D1's longest value of 2,000,000 bytes, at three bytes a character. */
+const LONGEST_PART = 600_000;
+
+/** A manifest as JSON arrays that fit into one parameter each: one of thousands of files is longer than D1 takes. */
+export function manifestParts(files: readonly ManifestFile[]): string[] {
+	const parts: string[][] = [[]];
+	let length = 0;
+	for (const { file_name, s3_path, file_hash } of files) {
+		const file = JSON.stringify({ file_name, s3_path, file_hash });
+		if (length + file.length > LONGEST_PART) {
+			parts.push([]);
+			length = 0;
+		}
+		parts.at(-1)?.push(file);
+		length += file.length + 1;
+	}
+	return parts.map((part) => `[${part.join(",")}]`);
+}
+
+/** The paths of a manifest's part that the key finds no file under; for loading beside the decision. */
+export function missingDeltaPaths(publicAppId: string, part: string, keyHash: string): CompiledQuery<{ path: string }> {
+	return sql<{ path: string }>`SELECT DISTINCT value ->> 's3_path' AS path FROM json_each(${part})
 		WHERE NOT EXISTS (SELECT 1 FROM delta_objects
 			WHERE app_id = (SELECT id FROM apps WHERE apps.app_id = ${publicAppId})
 				AND path IN (value ->> 's3_path', ${keyIdOf(keyHash)} || ':' || (value ->> 's3_path')))`.compile(query);
 }
 
-/** For guards: every file of the manifest is in the delta store. */
-export function manifestIsStored(appId: AppId, manifestJson: string, keyId: string) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${manifestJson}) AS wanted WHERE NOT EXISTS (
+/** For guards: every file of the manifest's part is in the delta store. */
+export function manifestIsStored(appId: AppId, part: string, keyId: string) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${part}) AS wanted WHERE NOT EXISTS (
 		SELECT 1 FROM delta_objects WHERE app_id = ${appId}
 			AND path IN (wanted.value ->> 's3_path', ${keyId} || ':' || (wanted.value ->> 's3_path'))))`;
 }
 
-/** For guards: the bundle has no manifest yet, or one that the given one repeats. */
-export function manifestIsNewOrSame(bundleId: number, manifestJson: string, keyId: string) {
-	return sql<boolean>`NOT EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = ${bundleId} AND NOT EXISTS (
-		SELECT 1 FROM json_each(${manifestJson}) AS given WHERE given.value ->> 'file_name' = f.file_name
-			AND given.value ->> 'file_hash' = f.file_hash
-			AND f.path IN (given.value ->> 's3_path', ${keyId} || ':' || (given.value ->> 's3_path'))))`;
+/** For guards: the bundle has no manifest yet, or one of that many files. */
+export function manifestIsNewOrHas(bundleId: number, files: number) {
+	return sql<boolean>`(SELECT count(*) FROM bundle_files WHERE bundle_id = ${bundleId}) IN (0, ${files})`;
+}
+
+/** For guards: the bundle has no manifest yet, or every file of the part is in it. Each side is read once, however many files it has. */
+export function manifestIsNewOrHolds(bundleId: number, part: string, keyId: string) {
+	const own = `${keyId}:`;
+	return sql<boolean>`(NOT EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId}) OR NOT EXISTS (
+		SELECT value ->> 'file_name', value ->> 'file_hash', value ->> 's3_path' FROM json_each(${part})
+		EXCEPT SELECT file_name, file_hash,
+			CASE substr(path, 1, ${own.length}) WHEN ${own} THEN substr(path, ${own.length + 1}) ELSE path END
+		FROM bundle_files WHERE bundle_id = ${bundleId}))`;
+}
+
+/** For guards: a bundle that devices may run already gets no manifest it did not have. */
+export function manifestIsSetOrBundleUnused(appId: AppId, bundleId: number) {
+	return sql<boolean>`(EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId})
+		OR ${bundleUnusedExceptBy(appId, bundleId, 0)})`;
 }
 
 /** The key's own file where it has one, else the one that all may use. */
-export function insertManifest(appId: AppId, bundleId: number, manifestJson: string, keyId: string): CompiledQuery {
+export function insertManifest(appId: AppId, bundleId: number, part: string, keyId: string): CompiledQuery {
 	return sql`INSERT OR IGNORE INTO bundle_files (bundle_id, app_id, file_name, file_hash, path)
 		SELECT ${bundleId}, ${appId}, value ->> 'file_name', value ->> 'file_hash', coalesce(
 			(SELECT path FROM delta_objects
 				WHERE app_id = ${appId} AND path = ${keyId} || ':' || (value ->> 's3_path')), value ->> 's3_path')
-		FROM json_each(${manifestJson})`.compile(query);
+		FROM json_each(${part})`.compile(query);
 }
 
 /** For guards: the bundle has a manifest, so it can be served without a zip. */

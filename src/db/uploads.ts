@@ -38,6 +38,15 @@ const uploadRows = () =>
 			"bundles.sha256 as bundle_sha256",
 		]);
 
+/** An upload by its id, while the key that opened it is good: a link is worth no more than the key that asked for it. */
+export function uploadByLink(id: string, nowMs: number): CompiledQuery<UploadWithBundle> {
+	return uploadRows()
+		.innerJoin("api_keys", "api_keys.id", "uploads.created_by_key")
+		.where("uploads.id", "=", id)
+		.where((eb) => eb.or([eb("api_keys.expires_at_ms", "is", null), eb("api_keys.expires_at_ms", ">", nowMs)]))
+		.compile();
+}
+
 /** An upload by its id, which is random and handed to its owner alone; for loading beside the decision. */
 export function uploadById(id: string): CompiledQuery<UploadWithBundle> {
 	return uploadRows().where("uploads.id", "=", id).compile();

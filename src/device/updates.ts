@@ -127,7 +127,7 @@ export const checkUpdate = endpoint({
 			return { error: "app_not_found", message: "There is no such app on this server.", kind: "failed" as const };
 		}
 		const device = deviceOf(input.body);
-		const channels = loaded[1].rows.map(channelOf);
+		const channels = loaded[1].rows.map((row) => channelOf(row, readsManifest(device)));
 		const decision = decideUpdate({ channels, currentBundleExists: app.current_exists === 1 }, device);
 		if (decision.outcome === "builtin") return { version: BUILTIN } as const;
 		if (decision.outcome === "none") return refusalOf(decision);
@@ -172,17 +172,22 @@ function bundleRows(channels: readonly CheckedChannel[]): CheckedBundle[] {
 	);
 }
 
-function bundleOf(row: CheckedBundle): Bundle {
+/** Electron's updater wants the zip whatever else there is. */
+function readsManifest(device: Device): boolean {
+	return device.platform !== "electron" && atLeastForMajor(device.pluginVersion, READS_MANIFEST);
+}
+
+function bundleOf(row: CheckedBundle, manifestIsRead: boolean): Bundle {
 	return {
 		id: row.id,
 		version: row.name,
 		keyId: row.key_id,
 		minUpdateVersion: row.min_update_version,
-		hasContent: row.object_key !== null || row.external_url !== null || row.has_manifest === 1,
+		hasContent: row.object_key !== null || row.external_url !== null || (manifestIsRead && row.has_manifest === 1),
 	};
 }
 
-function channelOf(row: CheckedChannel): Channel {
+function channelOf(row: CheckedChannel, manifestIsRead: boolean): Channel {
 	const stable = parseBundle(row.stable);
 	const rollout = parseBundle(row.rollout);
 	return {
@@ -197,13 +202,13 @@ function channelOf(row: CheckedChannel): Channel {
 		allowProd: row.allow_prod === 1,
 		disableAutoUpdate: row.disable_auto_update,
 		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
-		bundle: stable === null ? null : bundleOf(stable),
+		bundle: stable === null ? null : bundleOf(stable, manifestIsRead),
 		rollout:
 			rollout === null
 				? null
 				: {
 						id: row.rollout_id ?? "",
-						bundle: bundleOf(rollout),
+						bundle: bundleOf(rollout, manifestIsRead),
 						percentageBps: row.rollout_percentage_bps,
 						enabled: row.rollout_enabled === 1,
 						paused: row.rollout_paused_at_ms !== null,
@@ -225,7 +230,7 @@ function successOf(
 	const electron = device.platform === "electron";
 	const sessionKey = bundle.session_key ?? "";
 	const stored = bundle.object_key === null ? links.nothing : links.link(bundle.object_key);
-	const manifest = !electron && bundle.external_url === null && atLeastForMajor(device.pluginVersion, READS_MANIFEST);
+	const manifest = bundle.external_url === null && readsManifest(device);
 	const metadata = exposeMetadata && atLeastForMajor(device.pluginVersion, READS_METADATA);
 	return {
 		version: bundle.name,

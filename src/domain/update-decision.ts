@@ -113,8 +113,15 @@ function climb(snapshot: Snapshot, device: Device, trace: TraceStep[]): Verdict 
 		if (finding === undefined) trace.push({ rule, outcome: "passed", finding: "nothing against it" });
 		else {
 			const { verdict, why, remedy } = finding;
-			trace.push({ rule, outcome: "decided", finding: why, ...(remedy === undefined ? {} : { remedy }) });
-			return verdict;
+			const homeless = verdict.outcome === "none" && verdict.kind !== "up_to_date" && bundleIsGone(snapshot, device);
+			trace.push({
+				rule,
+				outcome: homeless ? "passed" : "decided",
+				finding: why,
+				...(remedy === undefined ? {} : { remedy }),
+			});
+			// It may not have what the channel serves, and must not stay on what was deleted.
+			return homeless ? goHome(device, trace) : verdict;
 		}
 	}
 	if (target === null) {
@@ -189,16 +196,23 @@ function obstacleTo(channel: Channel | undefined, device: Device): { finding: st
 
 /** No channel serves the device: it stays where it is, unless what it runs was deleted, as a preview is; then it goes home. */
 function goHomeOrStay(snapshot: Snapshot, device: Device, trace: TraceStep[]): Verdict {
-	if (!runsStoreBuild(device) && !snapshot.currentBundleExists) {
-		trace.push({ rule: "go_home", outcome: "decided", finding: `bundle ${device.versionName} was deleted` });
-		return backToStoreBuild(device) ?? { outcome: "builtin" };
-	}
+	if (bundleIsGone(snapshot, device)) return goHome(device, trace);
 	trace.push({ rule: "no_channel", outcome: "decided", finding: "no channel serves this device" });
 	return refusal(
 		"failed",
 		"no_channel",
 		"No public channel serves this device, and it has no default channel that may.",
 	);
+}
+
+/** Whether the device runs a bundle that was deleted, as a preview is when it is cleaned up. */
+function bundleIsGone(snapshot: Snapshot, device: Device): boolean {
+	return !runsStoreBuild(device) && !snapshot.currentBundleExists;
+}
+
+function goHome(device: Device, trace: TraceStep[]): Verdict {
+	trace.push({ rule: "go_home", outcome: "decided", finding: `bundle ${device.versionName} was deleted` });
+	return backToStoreBuild(device) ?? { outcome: "builtin" };
 }
 
 /** The channel's bundle for this device: its stable one, or the one that is being rolled out. */
@@ -270,7 +284,8 @@ const TARGET_RULES: readonly Rule[] = [
 			if (target === null && runsStoreBuild(device)) {
 				return refused("up_to_date", "already_on_builtin", "The device runs the store build already.", {});
 			}
-			const current = runsStoreBuild(device) ? device.versionBuild : device.versionName;
+			// The store build counts as the version that it was built from, however that is written.
+			const current = runsStoreBuild(device) ? readVersion(device.versionBuild)?.version : device.versionName;
 			return target !== null && current === target.version
 				? refused("up_to_date", "no_new_version_available", "No new version available.", {})
 				: undefined;

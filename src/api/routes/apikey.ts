@@ -135,6 +135,7 @@ const apiKeyScope: ScopeSource<{ id: string; org_id: string }> = {
 
 /** The organization that a new key is for: `org_id` of the query, or the one that all bindings name. */
 const newKeyScope: ScopeSource<{ id: string }> = {
+	missing: { path: "org_id", message: "is required unless bindings name the organization" },
 	statement: (raw) => {
 		const orgId = textAt(raw, "query.org_id") ?? orgOfBindings(raw);
 		if (orgId === undefined) return undefined;
@@ -397,6 +398,7 @@ function refuseStrongerBindings(principal: Principal, bindings: readonly NewBind
 
 function refuseStrongerKey(principal: Principal, key: ApiKeyRow): void {
 	const bindings: BindingRecord[] = JSON.parse(key.bindings);
+	refuseGlobalPermissionsNotHeld(principal, JSON.parse(key.global_permissions));
 	for (const binding of bindings) {
 		// Given by the service with a binding that is checked itself.
 		if (binding.parent_binding_id !== null || !isRoleName(binding.role_name)) continue;
@@ -423,12 +425,7 @@ function refuseGlobalPermissions(
 	bindings: readonly NewBindingInput[],
 ): void {
 	if (wanted.length === 0) return;
-	const missing = wanted.find((permission) => !principal.globalPermissions.includes(permission as "org.create"));
-	if (missing !== undefined) {
-		throw new ApiError("permission_denied", `This API key does not hold ${missing} itself; use a key that does.`, {
-			moreInfo: { permission: missing, scope: "global" },
-		});
-	}
+	refuseGlobalPermissionsNotHeld(principal, wanted);
 	// `org.create` is for keys that administer an organization, which is what updating its settings says without naming a role.
 	const administers = bindings.some(
 		(binding) => binding.scope_type === "org" && ROLES[binding.role_name].permissions.includes("org.update_settings"),
@@ -439,4 +436,13 @@ function refuseGlobalPermissions(
 			"org.create needs an org_admin or org_super_admin binding in the same key; add one to bindings.",
 		);
 	}
+}
+
+function refuseGlobalPermissionsNotHeld(principal: Principal, permissions: readonly string[]): void {
+	const held: readonly string[] = principal.globalPermissions;
+	const missing = permissions.find((permission) => !held.includes(permission));
+	if (missing === undefined) return;
+	throw new ApiError("permission_denied", `This API key does not hold ${missing} itself; use a key that does.`, {
+		moreInfo: { permission: missing, scope: "global" },
+	});
 }

@@ -37,7 +37,7 @@ import {
 } from "../schemas";
 import { appNotFound, appScope, orgScope } from "../scope";
 
-/** Five years, in seconds. */
+/** Two years, in seconds. */
 const LONGEST_RETENTION_SECONDS = 63_113_904;
 
 export const appSchema = v.strictObject({

@@ -30,7 +30,7 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
-import { refuseForeignBundle } from "../channel-change";
+import { NO_ROLLOUT, refuseForeignBundle } from "../channel-change";
 import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
@@ -369,9 +369,7 @@ export const promoteBundle = endpoint({
 					scope.channelId,
 					{
 						version_id: bundle.id,
-						...(finishesRollout
-							? { rollout_version_id: null, rollout_id: null, rollout_percentage_bps: 0, rollout_enabled: 0 }
-							: {}),
+						...(finishesRollout ? NO_ROLLOUT : {}),
 					},
 					nowMs,
 				),

@@ -18,6 +18,7 @@ export const downloadObject = endpoint({
 		"The path and query are a link that POST /updates answered with. Takes a single Range, If-Range and the conditional headers.",
 	access: { public: "The signature in the link, made for a device that may have the bundle, is checked instead." },
 	query: linkQuery,
+	status: [200, 206, 304],
 	response: { contentType: "application/zip", description: "The stored bytes; 206 for a range, 304 when unchanged." },
 	errors: ["invalid_signature", "link_expired", "not_found", "precondition_failed", "range_not_satisfiable"],
 	example: { query: { expires: "1795248000", signature: "…" } },

@@ -6,7 +6,14 @@
 import * as v from "valibot";
 import { bundleByName } from "../../db/bundles";
 import { batchOrFail, query } from "../../db/client";
-import { insertUpload, ownDeltaPath, type UploadWithBundle, uploadById, upsertDeltaObject } from "../../db/uploads";
+import {
+	insertUpload,
+	ownDeltaPath,
+	type UploadWithBundle,
+	uploadById,
+	uploadByLink,
+	upsertDeltaObject,
+} from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
 import { verifyLink } from "../../storage/links";
 import {
@@ -21,7 +28,7 @@ import {
 } from "../../storage/objects";
 import { PENDING_LIFETIME_MS, replaceUploadStatements } from "../bundle-registration";
 import { type Context, endpoint } from "../endpoint";
-import { acknowledgement, OK, text } from "../schemas";
+import { acknowledgement, OK } from "../schemas";
 import { appNotFound, bundleNotFound, hiddenAs, type RawInput, type ScopeSource } from "../scope";
 import {
 	BUNDLE_CONTENT_TYPE,
@@ -45,8 +52,9 @@ const uploadNotFound = hiddenAs(
 
 /** The headers of a signed link, as its query carries them. */
 export const linkQuery = v.object({
-	expires: v.pipe(v.string(), v.regex(/^\d{1,12}$/, "must be as in the link")),
-	signature: text(64),
+	// A link without them is a link that nobody signed, and is told the same.
+	expires: v.pipe(v.optional(v.string(), "0"), v.regex(/^\d{1,12}$/, "must be as in the link")),
+	signature: v.optional(v.pipe(v.string(), v.maxLength(64, "must be as in the link")), ""),
 });
 
 export const uploadOnce = endpoint({
@@ -58,6 +66,7 @@ export const uploadOnce = endpoint({
 		"The path and query are the `upload_url` that POST /bundle answered with. The body is the zip file itself, with a Content-Length.",
 	access: { public: "The signature in the link stands for the key that registered the bundle." },
 	query: linkQuery,
+	rawBody: { contentType: "application/zip", description: "The zip file." },
 	response: acknowledgement,
 	errors: [
 		"invalid_signature",
@@ -71,7 +80,7 @@ export const uploadOnce = endpoint({
 	],
 	consistency: "first-primary",
 	example: { query: { expires: "1795248000", signature: "…" }, response: OK },
-	load: (input) => [uploadById(input.params.id)] as const,
+	load: (input, nowMs) => [uploadByLink(input.params.id, nowMs)] as const,
 	async handle(context) {
 		const { deps, input, loaded, nowMs, request } = context;
 		verifyLink(deps, "PUT", `/files/upload/one/${input.params.id}`, input.query, nowMs);
@@ -266,6 +275,7 @@ export const tusCapabilities = endpoint({
 	tag: "Uploads",
 	summary: "What the TUS endpoint can do",
 	access: { public: "It tells the protocol version and the size limit, which documentation tells too." },
+	status: [204],
 	response: TUS_ANSWER,
 	errors: [],
 	example: {},
@@ -286,6 +296,7 @@ export const tusCreate = endpoint({
 	description:
 		"`Upload-Metadata` holds `filename`, base64 of `orgs/<org id>/apps/<app_id>/<version>.zip` for a bundle that was registered with POST /bundle.",
 	access: { permission: "app.upload_bundle", scope: appOfNewUpload },
+	status: [201],
 	response: TUS_ANSWER,
 	errors: [
 		"unsupported_tus_version",
@@ -420,6 +431,8 @@ export const tusAppend = endpoint({
 	summary: "Send the next bytes of a resumable upload (TUS PATCH)",
 	description: "The last byte completes the bundle: size and SHA-256 are checked, and what does not match is refused.",
 	access: { permission: "app.upload_bundle", scope: appOfUpload },
+	rawBody: { contentType: "application/offset+octet-stream", description: "The next bytes of the file." },
+	status: [204],
 	response: TUS_ANSWER,
 	errors: [
 		"upload_not_found",

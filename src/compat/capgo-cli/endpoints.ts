@@ -14,7 +14,16 @@ import {
 	versionId,
 } from "./rpc";
 import { config, events, filesConfig } from "./service";
-import { patchChannel, patchVersion, readApps, readChannels, upsertVersion } from "./tables";
+import {
+	patchApp,
+	patchChannel,
+	patchVersion,
+	readApps,
+	readChannels,
+	readOrganizations,
+	readVersions,
+	upsertVersion,
+} from "./tables";
 import {
 	deleteFailedVersion,
 	fileExists,
@@ -40,6 +49,9 @@ export const compatEndpoints = [
 	readChannels,
 	patchChannel,
 	readApps,
+	patchApp,
+	readOrganizations,
+	readVersions,
 	upsertVersion,
 	patchVersion,
 	filesUploadLink,

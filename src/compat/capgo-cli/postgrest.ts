@@ -20,6 +20,35 @@ export function filter<const Operator extends "eq" | "neq">(operator: Operator) 
 	);
 }
 
+/** `in.(a,"b")`: the values. */
+const listFilter = v.pipe(
+	v.string(),
+	v.regex(/^in\.\((?:"[^"\\]*"|[^",()]+)(?:,(?:"[^"\\]*"|[^",()]+))*\)$/, "must be in.(<value>,…)"),
+	v.transform((value) => [...value.slice(4, -1).matchAll(/"([^"]*)"|[^",]+/g)].map((match) => match[1] ?? match[0])),
+	v.maxLength(10, "must name at most 10 values"),
+);
+
+/** `eq.<value>` or `in.(<value>,…)`: the values. */
+export const valuesFilter = v.union(
+	[
+		v.pipe(
+			filter("eq"),
+			v.transform((value) => [value]),
+		),
+		listFilter,
+	],
+	"must be eq.<value> or in.(<value>,…)",
+);
+
+/** The parameters of a request that are filters and nothing else: one that is not known would change what is meant. */
+export function filters<const Entries extends v.ObjectEntries>(entries: Entries) {
+	return v.strictObject(entries, (issue) =>
+		issue.expected === "never"
+			? "is not a filter that the stock CLI sends here; use the public API at /docs"
+			: issue.message,
+	);
+}
+
 export const appFilter = v.pipe(filter("eq"), publicAppId);
 
 /** The app of an `app_id=eq.…` filter. */

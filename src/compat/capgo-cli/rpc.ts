@@ -3,6 +3,7 @@
  * has neither; the others ask the same decision as the public API.
  */
 import * as v from "valibot";
+import { isVersionTaken } from "../../api/bundle-registration";
 import { endpoint } from "../../api/endpoint";
 import { integerId, optional, publicAppId, text } from "../../api/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../api/scope";
@@ -45,6 +46,8 @@ function constant<const Name extends string, Value extends string | number | boo
 export const constants = [
 	constant("reject_access_due_to_2fa_for_app", false, "There is no two-factor rule to fail."),
 	constant("reject_access_due_to_2fa_for_org", false, "There is no two-factor rule to fail."),
+	constant("check_org_members_2fa_enabled", [], "There is no two-factor rule to fail."),
+	constant("check_org_members_password_policy", [], "There are no passwords."),
 	constant("get_organization_cli_warnings", [], "There are no plans to warn about."),
 	constant("is_allowed_action_org_action", true, "There are no plans; permissions are checked by the action itself."),
 	constant("is_trial_org", 0, "There are no trials."),
@@ -114,7 +117,8 @@ export const checkPermission = endpoint({
 		] as const,
 	async handle({ input, loaded, principal }) {
 		const { body } = input;
-		const permission = PERMISSION_NAMES[body.permission_key];
+		const known = Object.hasOwn(PERMISSION_NAMES, body.permission_key);
+		const permission = known ? PERMISSION_NAMES[body.permission_key] : undefined;
 		const channel = loaded[1].rows[0];
 		const target = targetOf(body, loaded[0].rows[0], channel);
 		if (permission === undefined || target === undefined) return false;
@@ -146,16 +150,15 @@ export const existsVersion = endpoint({
 	path: `${RPC}/exist_app_versions`,
 	tag: TAG,
 	summary: "Whether a version is taken",
-	description: "A registration that this key left unfinished does not count: it starts over.",
+	description: "A registration that this key left unfinished, or that was given up, does not count: it starts over.",
 	access: { permission: "app.read_bundles", scope: appScope("body.appid") },
 	body: v.object({ appid: publicAppId, name_version: text(128) }),
 	response: v.boolean(),
 	errors: [],
 	example: { body: { appid: "com.example.app", name_version: "1.4.0" }, response: false },
 	load: ({ body }) => [bundleByName(body.appid, body.name_version)] as const,
-	async handle({ loaded, principal }) {
-		const [bundle] = loaded[0].rows;
-		return bundle !== undefined && (bundle.status === "ready" || bundle.created_by_key !== principal.keyId);
+	async handle({ loaded, principal, nowMs }) {
+		return isVersionTaken(loaded[0].rows[0], principal, nowMs);
 	},
 });
 

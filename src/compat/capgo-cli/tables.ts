@@ -21,7 +21,7 @@ import {
 } from "../../api/channel-change";
 import { endpoint, Reply } from "../../api/endpoint";
 import { checksumText, deleteOneBundle, verifyExternal } from "../../api/routes/bundle";
-import { bundleVersion, channelName, httpsUrl, integerId, optional, publicAppId, text } from "../../api/schemas";
+import { bundleVersion, channelName, httpsUrl, integerId, optional, publicAppId, text, uuid } from "../../api/schemas";
 import {
 	type AppScopeRow,
 	appNotFound,
@@ -30,16 +30,30 @@ import {
 	type ChannelScopeRow,
 	channelNotFound,
 	channelScope,
+	organizationNotFound,
 	type RawInput,
 	type ScopeSource,
 	textAt,
 } from "../../api/scope";
+import { updateApp } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
-import { bundleByName, bundleOfScope } from "../../db/bundles";
+import { type BundleListRow, bundleByName, bundleOfScope, bundlesByNames, bundlesPage } from "../../db/bundles";
 import { batchOrFail, query } from "../../db/client";
 import { type CliChannelRow, cliChannels, setDeleteMark } from "../../db/compat";
+import type { OrganizationRow } from "../../db/organizations";
+import { latestUploadOf } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
-import { appFilter, appOfFilter, filter, PREFIX, rowsReply, singleRefusal, unknownShape } from "./postgrest";
+import {
+	appFilter,
+	appOfFilter,
+	filter,
+	filters,
+	PREFIX,
+	rowsReply,
+	singleRefusal,
+	unknownShape,
+	valuesFilter,
+} from "./postgrest";
 import { finalize } from "./uploads";
 
 const TAG = "Stock CLI";
@@ -83,6 +97,7 @@ const CHANNEL_SHAPES: Readonly<Record<string, (row: CliChannelRow) => Record<str
 		rollout_enabled: row.rollout_enabled === 1,
 		rollout_percentage_bps: row.rollout_percentage_bps,
 	}),
+	"id,name": (row) => ({ id: row.id, name: row.name }),
 	"id,name,version,rollout_version": (row) => ({
 		id: row.id,
 		name: row.name,
@@ -125,7 +140,7 @@ export const readChannels = endpoint({
 	tag: TAG,
 	summary: "Channels of an app, in the shapes that the stock CLI asks for",
 	access: { permission: "app.read", scope: appOfFilter("query.app_id") },
-	query: v.object({
+	query: filters({
 		select: v.string(),
 		app_id: appFilter,
 		name: optional(v.pipe(v.string(), v.regex(/^(eq|neq)\./, "must be eq.<name> or neq.<name>"))),
@@ -174,12 +189,14 @@ const patchedChannel = v.pipe(
 	v.transform(({ name, ...body }): ChannelBody => ({ ...body, channel: name })),
 );
 
+const patchedRow = v.strictObject({ id: v.number(), name: v.string(), public: v.boolean() });
+
 export const patchChannel = endpoint({
 	method: "PATCH",
 	path: `${TABLES}/channels`,
 	tag: TAG,
 	summary: "Promote to a channel and let devices choose it, as `bundle upload --self-assign` says it",
-	query: v.object({ app_id: appFilter, name: filter("eq"), select: optional(v.literal("*", "must be *")) }),
+	query: filters({ app_id: appFilter, name: filter("eq"), select: optional(v.literal("*", "must be *")) }),
 	body: patchedChannel,
 	load: ({ body }) => channelChangeReads(body),
 	access: {
@@ -187,7 +204,7 @@ export const patchChannel = endpoint({
 		scope: filteredChannel,
 		choose: (request) => channelChangePermissions(request),
 	},
-	response: v.array(v.strictObject({ id: v.number(), name: v.string(), public: v.boolean() })),
+	response: v.union([v.array(patchedRow), patchedRow]),
 	errors: ["conflicting_parameters", "channel_not_found", ...CHANNEL_CHANGE_ERRORS],
 	example: {
 		query: { app_id: "eq.com.example.app", name: "eq.pr-128" },
@@ -200,22 +217,26 @@ export const patchChannel = endpoint({
 			throw new ApiError("conflicting_parameters", "The filter and the body name different channels; name the same.");
 		}
 		const changed = await changeChannel(context);
-		return [{ id: changed.id, name: body.channel, public: changed.public }];
+		const row = { id: changed.id, name: body.channel, public: changed.public };
+		return rowsReply(context.request.headers, [row]) as Reply<typeof row>;
 	},
 });
+
+/** Every `select` that the CLI sends about an app. */
+const APP_SHAPES: Readonly<Record<string, (row: AppScopeRow) => Record<string, string>>> = {
+	default_upload_channel: (row) => ({ default_upload_channel: row.default_upload_channel }),
+	owner_org: (row) => ({ owner_org: row.owner_org }),
+	app_id: (row) => ({ app_id: row.app_id }),
+};
 
 export const readApps = endpoint({
 	method: "GET",
 	path: `${TABLES}/apps`,
 	tag: TAG,
-	summary: "The channel that an app's bundles are uploaded to when none is named",
+	summary: "The channel that an app's bundles are uploaded to when none is named, and its owner",
 	access: { permission: "app.read", scope: appOfFilter("query.app_id") },
-	query: v.object({ select: v.string(), app_id: appFilter }),
-	response: v.union([
-		v.array(v.strictObject({ default_upload_channel: v.string() })),
-		v.strictObject({ default_upload_channel: v.string() }),
-		singleRefusal,
-	]),
+	query: filters({ select: v.string(), app_id: appFilter }),
+	response: v.union([v.array(v.record(v.string(), v.string())), singleRefusal, v.record(v.string(), v.string())]),
 	status: [200, 406],
 	errors: [],
 	example: {
@@ -223,8 +244,78 @@ export const readApps = endpoint({
 		response: [{ default_upload_channel: "dev" }],
 	},
 	async handle({ input, scopeRow, request }) {
-		if (input.query.select !== "default_upload_channel") throw unknownShape(input.query.select);
-		return rowsReply(request.headers, [{ default_upload_channel: scopeRow.default_upload_channel }]);
+		const { select } = input.query;
+		const shape = Object.hasOwn(APP_SHAPES, select) ? APP_SHAPES[select] : undefined;
+		if (shape === undefined) throw unknownShape(select);
+		return rowsReply(request.headers, [shape(scopeRow)]);
+	},
+});
+
+export const patchApp = endpoint({
+	method: "PATCH",
+	path: `${TABLES}/apps`,
+	tag: TAG,
+	summary: "Choose the channel that bundles are uploaded to when none is named",
+	access: { permission: "app.update_settings", scope: appOfFilter("query.app_id") },
+	query: filters({ app_id: appFilter }),
+	// Other settings of the CLI are about services that are not here; to ignore them would be to say that they were made.
+	body: v.strictObject({ default_upload_channel: channelName }, (issue) =>
+		issue.expected === "never" ? "is a setting that this server does not have" : issue.message,
+	),
+	status: [204],
+	response: v.null(),
+	errors: [],
+	example: {
+		query: { app_id: "eq.com.example.app" },
+		body: { default_upload_channel: "dev" },
+		response: null,
+	},
+	async handle({ db, scope, input, nowMs, actor }) {
+		await db.batch([
+			updateApp(scope.appId, { default_upload_channel: input.body.default_upload_channel, updated_at_ms: nowMs }),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "app.update",
+				target: { type: "app", id: scope.appId },
+				details: { after: input.body },
+			}),
+		]);
+		return new Reply(204, null);
+	},
+});
+
+/** Every `select` that the CLI sends about the newest bundle. */
+const VERSION_SHAPES: Readonly<Record<string, (row: BundleListRow) => Record<string, string | number>>> = {
+	name: (row) => ({ name: row.name }),
+	"id,name": (row) => ({ id: row.id, name: row.name }),
+};
+const versionRow = v.record(v.string(), v.union([v.string(), v.number()]));
+
+export const readVersions = endpoint({
+	method: "GET",
+	path: `${TABLES}/app_versions`,
+	tag: TAG,
+	summary: "The newest bundle of an app, as `bundle upload --auto-bump` asks for it",
+	access: { permission: "app.read_bundles", scope: appOfFilter("query.app_id") },
+	query: filters({
+		select: v.string(),
+		app_id: appFilter,
+		order: v.literal("created_at.desc", "must be created_at.desc"),
+		limit: v.literal("1", "must be 1"),
+	}),
+	response: v.union([v.array(versionRow), singleRefusal, versionRow]),
+	status: [200, 406],
+	errors: [],
+	example: {
+		query: { select: "name", app_id: "eq.com.example.app", order: "created_at.desc", limit: "1" },
+		response: [{ name: "1.4.0" }],
+	},
+	load: ({ query: { app_id } }) => [bundlesPage(app_id, undefined, 1, 0)] as const,
+	async handle({ input, loaded, request }) {
+		const select = input.query.select.replace(/\s/g, "");
+		const shape = Object.hasOwn(VERSION_SHAPES, select) ? VERSION_SHAPES[select] : undefined;
+		if (shape === undefined) throw unknownShape(select);
+		return rowsReply(request.headers, loaded[0].rows.map(shape));
 	},
 });
 
@@ -251,20 +342,39 @@ export const upsertVersion = endpoint({
 	description:
 		"With storage_provider r2-direct or external it registers like POST /bundle; with r2, after the upload, it changes nothing on a bundle that is ready. A manifest is set by /private/set_manifest alone, so `manifest: null` takes none away.",
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
-	query: v.object({ on_conflict: optional(v.string()) }),
+	query: filters({
+		on_conflict: optional(v.literal("name,app_id", "must be name,app_id")),
+		app_id: optional(appFilter),
+		name: optional(filter("eq")),
+	}),
 	body: uploadedVersion,
 	status: [201],
 	response: v.null(),
-	errors: ["bundle_already_exists", "external_url_rejected", "checksum_mismatch", "size_mismatch", "bundle_incomplete"],
+	errors: [
+		"bundle_already_exists",
+		"bundle_already_ready",
+		"bundle_incomplete",
+		"bundle_not_found",
+		"checksum_mismatch",
+		"conflicting_parameters",
+		"external_url_rejected",
+		"size_mismatch",
+		"upload_not_found",
+	],
 	example: { body: { app_id: "com.example.app", name: "1.4.0", storage_provider: "r2-direct" }, response: null },
-	load: ({ body }) => [bundleByName(body.app_id, body.name)] as const,
+	load: ({ body }) => [bundleByName(body.app_id, body.name), latestUploadOf(body.app_id, body.name)] as const,
 	async handle(context) {
 		const { db, deps, principal, scope, input, loaded, nowMs, actor } = context;
 		const { body } = input;
+		const filtered = input.query;
+		if ((filtered.app_id ?? body.app_id) !== body.app_id || (filtered.name ?? body.name) !== body.name) {
+			throw new ApiError("conflicting_parameters", "The filter and the body name different bundles; name the same.");
+		}
 		const [existing] = loaded[0].rows;
-		if (body.storage_provider === "r2" && existing !== undefined) {
+		if (body.storage_provider === "r2") {
+			if (existing === undefined) throw bundleNotFound();
 			refuseForeignBundle(existing, principal.keyId, "app.upload_bundle");
-			await finalize(context, existing);
+			await finalize(context, existing, loaded[1].rows[0]);
 			return null;
 		}
 		refuseTakenVersion(existing, principal, nowMs);
@@ -336,9 +446,9 @@ const appOfVersion: ScopeSource<AppScopeRow> = {
 };
 
 const versionFilter = v.pipe(
-	v.object({
+	filters({
 		app_id: optional(appFilter),
-		name: optional(filter("eq")),
+		name: optional(valuesFilter),
 		id: optional(v.pipe(filter("eq"), v.regex(/^\d{1,15}$/, "must be eq.<id>"), v.transform(Number))),
 		deleted: optional(v.literal("eq.false", "must be eq.false")),
 	}),
@@ -354,7 +464,7 @@ export const patchVersion = endpoint({
 	tag: TAG,
 	summary: "The stock CLI's two-call clean-up, and where it put the file",
 	description:
-		"`deleted: true` on a bundle that a channel uses marks it: devices keep it, and it goes with its last channel. On one that none uses it deletes at once. `deleted: false` takes the mark back. `r2_path` is accepted and not needed.",
+		"`deleted: true` on a bundle that a channel uses marks it: devices keep it, and it goes with its last channel. On one that none uses it deletes at once. `deleted: false` takes the mark back, of several bundles if the filter is `in.(…)`. `r2_path` is accepted and not needed.",
 	query: versionFilter,
 	body: v.pipe(
 		v.object({ deleted: optional(v.boolean()), r2_path: optional(v.string()) }),
@@ -363,7 +473,8 @@ export const patchVersion = endpoint({
 			"say either deleted or r2_path",
 		),
 	),
-	load: ({ query: { app_id, name, id } }) => [bundleByName(app_id ?? "", name ?? ""), bundleOfScope(id ?? 0)] as const,
+	load: ({ query: { app_id, name, id } }) =>
+		[id === undefined ? bundlesByNames(app_id ?? "", name ?? []) : bundleOfScope(id)] as const,
 	access: {
 		permissions: ["app.upload_bundle", "bundle.delete"],
 		scope: appOfVersion,
@@ -374,14 +485,93 @@ export const patchVersion = endpoint({
 	errors: ["bundle_not_found", "bundle_in_use"],
 	example: { query: { app_id: "eq.com.example.app", name: "eq.1.4.0" }, body: { deleted: true }, response: null },
 	async handle(context) {
-		const { db, scope, input, loaded, nowMs } = context;
+		const { db, scope, scopeRow, input, loaded, nowMs, actor } = context;
+		const { deleted } = input.body;
 		const done = new Reply(204, null);
-		if (input.body.deleted === undefined) return done;
-		const bundle = loaded[1].rows[0] ?? loaded[0].rows[0];
-		if (bundle === undefined || bundle.app_id !== scope.appId) throw bundleNotFound();
-		const linked = JSON.parse(bundle.channels).length > 0;
-		if (input.body.deleted && !linked) await deleteOneBundle(context, bundle);
-		else await db.batch([setDeleteMark(scope.appId, bundle.id, input.body.deleted ? nowMs : null)]);
+		if (deleted === undefined) return done;
+		if (deleted && (input.query.name?.length ?? 1) > 1) {
+			throw invalidRequest([{ path: "name", message: "must be eq.<version>: bundles are deleted one by one" }]);
+		}
+		const bundles = loaded[0].rows.filter((bundle) => bundle.app_id === scope.appId);
+		const [bundle] = bundles;
+		if (bundle === undefined) throw bundleNotFound();
+		if (deleted && JSON.parse(bundle.channels).length === 0) {
+			await deleteOneBundle(context, bundle);
+			return done;
+		}
+		const changed = bundles.filter((each) => (each.delete_marked_at_ms !== null) !== deleted);
+		if (changed.length === 0) return done;
+		await db.batch([
+			setDeleteMark(
+				scope.appId,
+				changed.map(({ id }) => id),
+				deleted ? nowMs : null,
+			),
+			...changed.map(({ id, name }) =>
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: deleted ? "bundle.mark_for_deletion" : "bundle.keep",
+					target: { type: "bundle", id: String(id) },
+					details: { app_id: scopeRow.app_id, version: name },
+				}),
+			),
+		]);
 		return done;
+	},
+});
+
+/** The organization of an `id=eq.…` filter. */
+const orgOfFilter: ScopeSource<OrganizationRow> = {
+	statement: (raw) => {
+		const id = textAt(raw, "query.id")?.replace(/^eq\./, "");
+		return id === undefined
+			? undefined
+			: query.selectFrom("organizations").selectAll().where("id", "=", id.toLowerCase()).compile();
+	},
+	target: (row) => ({ orgId: row.id }),
+	hidden: organizationNotFound,
+};
+
+/** Every `select` that the CLI sends about an organization. */
+const ORGANIZATION_SHAPES: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+	[
+		"name,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
+		"name,management_email,created_by,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
+	].map((select) => [select, select.split(",")]),
+);
+
+export const readOrganizations = endpoint({
+	method: "GET",
+	path: `${TABLES}/orgs`,
+	tag: TAG,
+	summary: "One organization, in the shapes that the stock CLI asks for",
+	access: { permission: "org.read", scope: orgOfFilter },
+	query: filters({ select: v.string(), id: v.pipe(filter("eq"), uuid) }),
+	response: v.union([v.array(v.record(v.string(), v.unknown())), singleRefusal, v.record(v.string(), v.unknown())]),
+	status: [200, 406],
+	errors: [],
+	example: {
+		query: {
+			select: Object.keys(ORGANIZATION_SHAPES)[0] ?? "",
+			id: "eq.b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",
+		},
+		response: [{ name: "My organization", enforcing_2fa: false }],
+	},
+	async handle({ input, scopeRow, request }) {
+		const select = input.query.select.replace(/\s/g, "");
+		const columns = Object.hasOwn(ORGANIZATION_SHAPES, select) ? ORGANIZATION_SHAPES[select] : undefined;
+		if (columns === undefined) throw unknownShape(select);
+		const row: Readonly<Record<string, unknown>> = {
+			name: scopeRow.name,
+			management_email: scopeRow.management_email ?? "",
+			created_by: scopeRow.created_by,
+			// Rules that organizations here do not have.
+			enforcing_2fa: false,
+			password_policy_config: null,
+			require_apikey_expiration: false,
+			max_apikey_expiration_days: null,
+			enforce_hashed_api_keys: false,
+		};
+		return rowsReply(request.headers, [Object.fromEntries(columns.map((column) => [column, row[column] ?? null]))]);
 	},
 });

@@ -11,15 +11,18 @@ import { acknowledgement, OK, optional, publicAppId, text } from "../../api/sche
 import { type AppScopeRow, appNotFound, appScope, bundleNotFound, type ScopeSource } from "../../api/scope";
 import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../../api/upload-completion";
 import { auditStatement } from "../../db/audit";
-import { type BundleListRow, bundleByName, bundleIsPending, updateBundle } from "../../db/bundles";
+import { type BundleListRow, bundleByName, bundleIsLive, bundleIsPending, updateBundle } from "../../db/bundles";
 import { batchOrFail, guard, query } from "../../db/client";
 import {
 	claimDeltaObject,
 	deltaObject,
 	hasManifest,
 	insertManifest,
-	manifestIsNewOrSame,
+	manifestIsNewOrHas,
+	manifestIsNewOrHolds,
+	manifestIsSetOrBundleUnused,
 	manifestIsStored,
+	manifestParts,
 	missingDeltaPaths,
 } from "../../db/compat";
 import {
@@ -107,7 +110,8 @@ export const fileExists = endpoint({
 });
 
 const MOST_FILES = 10_000;
-const MANIFEST_LIMIT_BYTES = 8 * 1024 * 1024;
+/** Of an encrypted bundle each file takes 1.5 kB: its hash and the session key in its path are long. */
+const MANIFEST_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /** A file that stays inside the bundle wherever it is unpacked. */
 const fileName = v.pipe(
@@ -116,6 +120,12 @@ const fileName = v.pipe(
 		(name) => !/^[/\\]|^[a-z]:|\\/i.test(name) && !name.split("/").some((part) => part === ".." || part === "."),
 		"must be a relative path without . or .. in it",
 	),
+);
+
+/** What other keys keep for themselves is stored under paths that begin otherwise, and cannot be named. */
+const storedPath = v.pipe(
+	text(2048),
+	v.startsWith("orgs/", "must be orgs/<org>/apps/<app>/delta/… as the file was uploaded"),
 );
 
 export const setManifest = endpoint({
@@ -128,7 +138,7 @@ export const setManifest = endpoint({
 	body: v.object({
 		...namedBundle,
 		manifest: v.pipe(
-			v.array(v.object({ file_name: fileName, s3_path: text(1024), file_hash: text(2048) })),
+			v.array(v.object({ file_name: fileName, s3_path: storedPath, file_hash: text(2048) })),
 			v.minLength(1, "must not be empty"),
 			v.maxLength(MOST_FILES, `must have at most ${MOST_FILES} files`),
 		),
@@ -149,22 +159,29 @@ export const setManifest = endpoint({
 	load: ({ body }, _nowMs, keyHash) =>
 		[
 			bundleByName(body.app_id, body.name),
-			missingDeltaPaths(body.app_id, JSON.stringify(body.manifest), keyHash),
+			...manifestParts(body.manifest).map((part) => missingDeltaPaths(body.app_id, part, keyHash)),
 		] as const,
 	async handle({ db, scope, principal, loaded, input, actor, nowMs }) {
 		const [bundle] = loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
 		refuseForeignBundle(bundle, principal.keyId, "app.upload_bundle");
 		refuseRepeatedFiles(input.body.manifest);
-		const missing = loaded[1].rows.map((row) => row.path);
+		const [, ...missingOfParts] = loaded;
+		const missing = missingOfParts.flatMap(({ rows }) => rows.map((row) => row.path));
 		if (missing.length > 0) throw missingFiles(missing);
-		const manifest = JSON.stringify(input.body.manifest);
+		const parts = manifestParts(input.body.manifest);
 		await batchOrFail(
 			db,
 			[
-				guard("stored", manifestIsStored(scope.appId, manifest, principal.keyId)),
-				guard("new_or_same", manifestIsNewOrSame(bundle.id, manifest, principal.keyId)),
-				insertManifest(scope.appId, bundle.id, manifest, principal.keyId),
+				guard("live", bundleIsLive(scope.appId, bundle.id)),
+				guard("new_or_same", manifestIsNewOrHas(bundle.id, input.body.manifest.length)),
+				guard("new_or_same", manifestIsSetOrBundleUnused(scope.appId, bundle.id)),
+				// Every condition before the first insertion, which would make the manifest one that is not new.
+				...parts.flatMap((part) => [
+					guard("stored", manifestIsStored(scope.appId, part, principal.keyId)),
+					guard("new_or_same", manifestIsNewOrHolds(bundle.id, part, principal.keyId)),
+				]),
+				...parts.map((part) => insertManifest(scope.appId, bundle.id, part, principal.keyId)),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "bundle.set_manifest",
@@ -172,11 +189,15 @@ export const setManifest = endpoint({
 					details: { app_id: input.body.app_id, version: bundle.name, files: input.body.manifest.length },
 				}),
 			],
-			{ stored: () => missingFiles([]), new_or_same: bundleAlreadyReady },
+			{ live: bundleNotFound, stored: () => missingFiles([]), new_or_same: manifestAlreadySet },
 		);
 		return OK;
 	},
 });
+
+function manifestAlreadySet(): ApiError {
+	return new ApiError("bundle_already_ready", "The bundle has another manifest already; upload another version.");
+}
 
 function refuseRepeatedFiles(manifest: readonly { readonly file_name: string }[]): void {
 	const seen = new Set<string>();
