@@ -217,8 +217,10 @@ function failures(endpoint: AnyEndpoint): Json {
 	);
 }
 
-/** Checks that JSON Schema cannot say are left to the text of their error. */
+/** What JSON Schema cannot say and the text of an error does. Anything else that would be lost stops the generator. */
+const LEFT_TO_ERRORS = ["check", "partial_check", "trim", "to_lower_case", "transform"];
+
 function schemaOf(schema: v.GenericSchema, typeMode: "input" | "output"): Json {
-	const { $schema: _, ...rest } = toJsonSchema(schema, { typeMode, errorMode: "ignore" });
+	const { $schema: _, ...rest } = toJsonSchema(schema, { typeMode, errorMode: "throw", ignoreActions: LEFT_TO_ERRORS });
 	return rest;
 }

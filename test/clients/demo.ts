@@ -133,10 +133,19 @@ async function story(directory: string, url: string, adminKey: string): Promise<
 
 	chapter("5. Another pull request's key keeps its hands off");
 	const theft = await cli(project, "other-ci", otherCi, "channel", "delete", PREVIEW, APP_ID, "--delete-bundle");
-	must(theft.code !== 0, "it cannot delete the preview");
+	const stillThere = await check(PREVIEW, "1.0.1");
+	must(
+		theft.code !== 0 && "version" in stillThere && stillThere.version === PREVIEW_VERSION,
+		"it cannot delete the preview",
+	);
 	await project.write("app.js", "CapacitorUpdater.notifyAppReady(); // something else");
 	const push = ["bundle", "upload", APP_ID, "--bundle", "6.6.6", "--channel", "production"];
-	must((await cli(project, "other-ci", otherCi, ...push)).code !== 0, "it cannot touch production");
+	const pushed = await cli(project, "other-ci", otherCi, ...push);
+	const production = await admin("GET /channel", { query: { app_id: APP_ID, channel: "production" } });
+	must(
+		pushed.code !== 0 && !Array.isArray(production) && production.version?.name === "1.0.1",
+		"it cannot touch production",
+	);
 
 	chapter("6. The pull request is closed: one atomic clean-up");
 	const clean = await cli(project, "ci", ci, "channel", "delete", PREVIEW, APP_ID, "--delete-bundle");

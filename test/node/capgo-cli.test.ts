@@ -5,24 +5,30 @@
 import { Response } from "miniflare";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type CliProject, createCliProject } from "../clients/capgo-cli";
+import { type Recorder, startRecorder } from "../clients/recorder";
 import { createProductApp, createProductKey, makeZip, type Product, sha256, startProduct } from "./support/product";
 
 const EXTERNAL_URL = "https://bundles.example.com/external.zip";
 let product: Product;
+let recorder: Recorder;
 beforeAll(async () => {
 	product = await startProduct({
 		outboundService: (request) =>
 			request.url === EXTERNAL_URL ? new Response(makeZip("external")) : new Response("nothing here", { status: 404 }),
 	});
+	recorder = await startRecorder(product.url);
 });
-afterAll(async () => product?.stop());
+afterAll(async () => {
+	await recorder?.stop();
+	await product?.stop();
+});
 
 let apps = 0;
 async function newProject(): Promise<{ cli: CliProject; appId: string; uuid: string }> {
 	apps += 1;
 	const appId = `com.example.cli${apps}`;
 	const uuid = await createProductApp(product, appId);
-	return { cli: await createCliProject(product.directory, product.url, appId), appId, uuid };
+	return { cli: await createCliProject(product.directory, recorder.url, appId), appId, uuid };
 }
 
 const admin = () => ["--apikey", product.adminKey];
@@ -61,19 +67,24 @@ async function succeed(run: Promise<{ code: number | null; output: string }>): P
 
 describe("an administrator with the stock CLI", () => {
 	test("login keeps the key, app add and list and set and delete work, organization list and account id answer", async () => {
-		const cli = await createCliProject(product.directory, product.url, "com.example.added");
+		const cli = await createCliProject(product.directory, recorder.url, "com.example.added");
 		await succeed(cli.run("login", product.adminKey));
 		await succeed(cli.run("app", "add", "com.example.added", "--name", "Added"));
 		expect((await product.api("GET", "/app/com.example.added")).body.name).toBe("Added");
 		expect(await succeed(cli.run("app", "list"))).toContain("com.example.added");
 		await succeed(cli.run("app", "set", "com.example.added", "--name", "Renamed"));
 		expect((await product.api("GET", "/app/com.example.added")).body.name).toBe("Renamed");
+		await succeed(cli.run("channel", "add", "nightly", "com.example.added"));
+		await succeed(cli.run("app", "set", "com.example.added", "--default-upload-channel", "nightly"));
+		expect((await product.api("GET", "/app/com.example.added")).body.default_upload_channel).toBe("nightly");
 		expect(await succeed(cli.run("organization", "list"))).toContain("My organization");
 		expect(await succeed(cli.run("account", "id"))).toContain("admin@capstan.local");
+		await succeed(cli.run("app", "delete", "com.example.added"));
+		expect((await product.api("GET", "/app/com.example.added")).status).toBe(404);
 	});
 
 	test("an unknown key is refused at login", async () => {
-		const cli = await createCliProject(product.directory, product.url, "com.example.login");
+		const cli = await createCliProject(product.directory, recorder.url, "com.example.login");
 		const { code, output } = await cli.run("login", `cap_${"x".repeat(38)}`);
 		expect(code, output).not.toBe(0);
 	});
@@ -139,6 +150,58 @@ describe("an administrator with the stock CLI", () => {
 		const { code, output } = await cli.run(...upload);
 		expect(code).not.toBe(0);
 		expect(output).toContain("already exists");
+	});
+
+	test("bundle upload encrypted reaches a device as it was encrypted, whole and as single files", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("key", "create", "--force"));
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		const upload = ["bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", "--delta"];
+		await succeed(cli.run(...upload, ...admin()));
+		const answer = await check(appId, "", "builtin");
+		expect(answer).toMatchObject({
+			version: "1.0.1",
+			checksum: expect.stringMatching(/^[0-9a-f]{512}$/),
+			session_key: expect.stringMatching(/^[\w+/=]+:[\w+/=]+$/),
+		});
+		expect((await fetch(String(answer.url))).status).toBe(200);
+		expect(answer.manifest).toHaveLength(2);
+		for (const file of answer.manifest ?? []) {
+			expect(file.file_hash).toMatch(/^[0-9a-f]{512}$/);
+			expect((await fetch(file.download_url)).status).toBe(200);
+		}
+	});
+
+	test("bundle upload without a version or a channel takes the next version and the app's upload channel", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", ...admin()));
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // next");
+		await succeed(cli.run("bundle", "upload", appId, "--auto-bump", "patch", ...admin()));
+		expect((await channelOf(appId, "dev")).body.version.name).toBe("1.0.2");
+	});
+
+	test("bundle upload --delete-linked-bundle-on-upload leaves the channel the new bundle alone", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "beta", ...admin()));
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // next");
+		const upload = ["bundle", "upload", appId, "--bundle", "1.0.2", "--channel", "beta"];
+		await succeed(cli.run(...upload, "--delete-linked-bundle-on-upload", ...admin()));
+		expect(await versionsOf(appId)).toEqual(["1.0.2"]);
+		expect((await channelOf(appId, "beta")).body.version.name).toBe("1.0.2");
+	});
+
+	test("bundle upload --rollout gives a share of the devices the new bundle", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "beta", ...admin()));
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // next");
+		const upload = ["bundle", "upload", appId, "--bundle", "1.0.2", "--channel", "beta", "--rollout", "25"];
+		await succeed(cli.run(...upload, ...admin()));
+		expect((await channelOf(appId, "beta")).body).toMatchObject({
+			version: { name: "1.0.1" },
+			rollout_version_info: { name: "1.0.2" },
+			rolloutPercentageBps: 2500,
+			rolloutEnabled: true,
+		});
 	});
 
 	test("bundle delete and cleanup --keep remove the oldest, and never what a channel uses", async () => {
@@ -223,4 +286,15 @@ describe("CI with a preview key and the stock CLI", () => {
 			expect((await channelOf(appId, channel)).status).toBe(200);
 		}
 	});
+});
+
+/** What the server says to a request that it does not know, and to none that it understands. */
+const UNKNOWN = ["invalid_request", "conflicting_parameters", "not_found", "method_not_allowed", "internal_error"];
+
+test("the server knows every request that the CLI sent above, but for the pictures of apps, which it does not keep", () => {
+	const unknown = recorder.requests
+		.filter(({ status, error }) => status >= 500 || (error !== undefined && UNKNOWN.includes(error)))
+		.filter(({ path }) => !path.startsWith("/compat/capgo-cli/storage/v1/object/"));
+	expect(recorder.requests.length).toBeGreaterThan(300);
+	expect(unknown).toEqual([]);
 });

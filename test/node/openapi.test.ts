@@ -2,14 +2,45 @@
  * openapi.json is what the endpoints say, its examples are what they take and answer, and nothing that makes it is in the Worker.
  */
 import { readFileSync } from "node:fs";
+import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { describe, expect, test } from "vitest";
-import { isRaw } from "../../src/api/endpoint";
+import { type AnyEndpoint, isRaw, permissionsOf } from "../../src/api/endpoint";
 import { openApiDocument } from "../../src/api/openapi";
 import { allEndpoints } from "../../src/app";
 import { buildWorker } from "../../src/cli/build";
+import { ERROR_STATUS } from "../../src/errors";
 
 const keyOf = (endpoint: { method: string; path: string }) => `${endpoint.method} ${endpoint.path}`;
+
+const endpoints: readonly AnyEndpoint[] = allEndpoints;
+
+interface Operation {
+	readonly operationId: string;
+	readonly description: string;
+	readonly security: readonly unknown[];
+	readonly parameters: readonly { name: string; required: boolean; example?: unknown }[];
+	readonly responses: Readonly<Record<string, { description: string } | undefined>>;
+	readonly "x-capstan-permission": unknown;
+}
+
+const documented = () => JSON.parse(JSON.stringify(openApiDocument(endpoints)));
+
+/** Operations by the method and path that their endpoints have. */
+function operationsByKey(): ReadonlyMap<string, Operation> {
+	const { paths }: { paths: Record<string, Record<string, Operation>> } = documented();
+	const byKey = new Map<string, Operation>();
+	for (const endpoint of endpoints) {
+		const path = endpoint.path.replace(/\{.+?\}$/, "").replace(/:(\w+)/g, "{$1}");
+		const operation = paths[path]?.[endpoint.method.toLowerCase()];
+		if (operation !== undefined) byKey.set(keyOf(endpoint), operation);
+	}
+	const written = Object.values(paths).reduce((sum, path) => sum + Object.keys(path).length, 0);
+	expect(written, "operations that no endpoint has").toBe(byKey.size);
+	return byKey;
+}
+
+const needsBody = (endpoint: AnyEndpoint) => endpoint.body !== undefined && !v.safeParse(endpoint.body, {}).success;
 
 describe("openapi.json", () => {
 	test("is current; `npm run openapi` writes it", () => {
@@ -17,21 +48,77 @@ describe("openapi.json", () => {
 		expect(written).toEqual(JSON.parse(JSON.stringify(openApiDocument(allEndpoints))));
 	});
 
-	test("has every operation once, with its permission and the error envelope", () => {
-		const { paths } = openApiDocument(allEndpoints) as {
-			paths: Record<string, Record<string, Record<string, unknown>>>;
-		};
-		const operations = Object.values(paths).flatMap((path) => Object.values(path));
-		expect(operations).toHaveLength(allEndpoints.length);
-		expect(new Set(operations.map((operation) => operation.operationId)).size).toBe(allEndpoints.length);
-		for (const operation of operations) expect(operation).toHaveProperty("x-capstan-permission");
+	test("is valid OpenAPI 3.1, by a validator that refuses a broken one", async () => {
+		const validator = new Validator();
+		expect(await validator.validate(documented())).toEqual({ valid: true });
+		expect(validator.version).toBe("3.1");
+		const broken = { ...documented(), paths: { "/app": { get: { responses: { ok: {} } } } } };
+		expect((await new Validator().validate(broken)).valid).toBe(false);
+	});
+
+	test("has every operation once, with the permission that it asks for and the reason where it asks for none", () => {
+		const operations = operationsByKey();
+		expect(operations.size).toBe(endpoints.length);
+		expect(new Set([...operations.values()].map((operation) => operation.operationId)).size).toBe(endpoints.length);
+		for (const endpoint of endpoints) {
+			const { access } = endpoint;
+			const operation = operations.get(keyOf(endpoint));
+			const reason = "public" in access ? access.public : "anyKey" in access ? access.anyKey : undefined;
+			const needed = "public" in access ? "public" : "anyKey" in access ? "any key" : permissionsOf(access);
+			expect(operation?.["x-capstan-permission"], keyOf(endpoint)).toEqual(needed);
+			for (const text of reason === undefined ? permissionsOf(access) : [reason]) {
+				expect(operation?.description, keyOf(endpoint)).toContain(text);
+			}
+			expect(operation?.security, keyOf(endpoint)).toHaveLength("public" in access ? 0 : 4);
+		}
+	});
+
+	test("says of every operation each status it declares, each error with its envelope, and when to try again", () => {
+		const operations = operationsByKey();
+		for (const endpoint of endpoints) {
+			const responses = operations.get(keyOf(endpoint))?.responses ?? {};
+			for (const status of endpoint.status ?? [200]) expect(responses, keyOf(endpoint)).toHaveProperty(String(status));
+			for (const code of endpoint.errors) {
+				expect(responses[ERROR_STATUS[code]]?.description, keyOf(endpoint)).toContain(`\`${code}\``);
+			}
+			for (const status of ["400", "500", "503", ...("public" in endpoint.access ? [] : ["401"])]) {
+				expect(JSON.stringify(responses[status]), `${keyOf(endpoint)} ${status}`).toContain(
+					"#/components/schemas/Error",
+				);
+			}
+			expect(responses["503"], keyOf(endpoint)).toHaveProperty("headers.Retry-After");
+			if ("public" in endpoint.access) expect(Object.keys(responses), keyOf(endpoint)).not.toContain("401");
+		}
+	});
+
+	test("shows an example of everything that is required", () => {
+		const lacking = endpoints.flatMap((endpoint) => {
+			const operation = operationsByKey().get(keyOf(endpoint));
+			const parameters = operation?.parameters ?? [];
+			return [
+				...parameters.filter(({ required, example }) => required && example === undefined).map(({ name }) => name),
+				...(endpoint.body !== undefined && endpoint.example.body === undefined && needsBody(endpoint) ? ["body"] : []),
+				// What the stock CLI asks for is documented by that CLI.
+				...(!isRaw(endpoint.response) && endpoint.tag !== "Stock CLI" && endpoint.example.response === undefined
+					? ["response"]
+					: []),
+			].map((part) => `${keyOf(endpoint)}: ${part}`);
+		});
+		expect(lacking, "add it to the endpoint's example, or to PATH_EXAMPLES in src/api/openapi.ts").toEqual([]);
+	});
+
+	test("an endpoint whose schema would lose something on the way into the document stops the generator", () => {
+		const [endpoint] = endpoints.filter(({ path, method }) => path === "/app" && method === "POST");
+		if (endpoint === undefined) throw new Error("no endpoint");
+		const lossy = { ...endpoint, body: v.object({ name: v.pipe(v.string(), v.regex(/^a/i)) }) };
+		expect(() => openApiDocument([lossy])).toThrow("flags");
 	});
 
 	test.each(allEndpoints.map((endpoint) => [keyOf(endpoint), endpoint] as const))(
 		"the example of %s is true",
 		(_, endpoint) => {
 			const { example } = endpoint;
-			if (endpoint.query !== undefined && example.query !== undefined) v.parse(endpoint.query, example.query);
+			if (endpoint.query !== undefined) v.parse(endpoint.query, example.query ?? {});
 			if (endpoint.body !== undefined) v.parse(endpoint.body, example.body ?? {});
 			if (!isRaw(endpoint.response) && "response" in example) v.parse(endpoint.response, example.response);
 		},

@@ -171,6 +171,31 @@ describe("POST /apikey", () => {
 		expect(byOther).toMatchObject({ status: 403, body: { moreInfo: { permission: "org.create" } } });
 	});
 
+	test("an organization that nothing names is asked for by its name", async () => {
+		const answer = await create({ name: "none", bindings: [] }, world.adminKey, {});
+		expect(answer).toMatchObject({ status: 400, body: { error: "invalid_request" } });
+		expect(answer.body.moreInfo.issues).toMatchObject([{ path: "org_id" }]);
+	});
+
+	test.each(["2027-02-30T00:00:00Z", "2027-13-01T00:00:00Z", "2027-01-31", "2027-01-31T00:00:00", "1800000000000", ""])(
+		"an expiry of %j is no RFC 3339 time",
+		async (expires_at) => {
+			const answer = await create({ name: "x", expires_at });
+			expect(answer).toMatchObject({ status: 400, body: { error: "invalid_request" } });
+			const paths = answer.body.moreInfo.issues.map((issue: { path: string }) => issue.path);
+			expect(new Set(paths)).toEqual(new Set(["expires_at"]));
+		},
+	);
+
+	test("an expiry is kept to the millisecond, in UTC whatever its offset, and the past begins now", async () => {
+		const made = await create({ name: "x", hashed: true, expires_at: "2027-01-31T01:02:03.004+02:00" });
+		expect(made.body.expires_at).toBe("2027-01-30T23:02:03.004Z");
+		const now = new Date(world.clock.nowMs).toISOString();
+		expect((await create({ name: "x", expires_at: now })).status).toBe(400);
+		const soon = new Date(world.clock.nowMs + 1).toISOString();
+		expect((await create({ name: "x", hashed: true, expires_at: soon })).status).toBe(201);
+	});
+
 	test("an org_admin grants every role but org_super_admin", async () => {
 		const admin = await createTestKey(world, "org_admin");
 		for (const role of ROLE_NAMES.filter((name) => ROLES[name].assignable)) {
@@ -212,6 +237,23 @@ describe("DELETE and GET /apikey/:id", () => {
 				body: { error: "api_key_not_found" },
 			});
 		}
+	});
+
+	test("a key without org.create neither shows nor removes one that has it", async () => {
+		const holder = await create({
+			name: "holder",
+			global_permissions: ["org.create"],
+			bindings: [orgBinding("org_admin")],
+		});
+		const admin = await createTestKey(world, "org_admin");
+		const shown = await world.request("GET", `/apikey/${holder.body.id}`, {
+			key: admin.text,
+			query: { reveal: "true" },
+		});
+		expect(shown).toMatchObject({ status: 403, body: { moreInfo: { permission: "org.create", scope: "global" } } });
+		expect(JSON.stringify(shown.body)).not.toContain(holder.body.key);
+		expect((await world.request("DELETE", `/apikey/${holder.body.id}`, { key: admin.text })).status).toBe(403);
+		expect((await world.request("GET", "/app", { key: holder.body.key })).status).toBe(200);
 	});
 
 	test("the list holds the organization's keys with their bindings for a manager, and its own alone for others", async () => {

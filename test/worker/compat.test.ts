@@ -2,6 +2,7 @@
  * The stock CLI's own requests where the CLI itself cannot show it: shapes that are not on the list, the mark between the two calls of
  * its clean-up, registrations, and what a preview key is told.
  */
+import { sql } from "kysely";
 import { beforeAll, describe, expect, test } from "vitest";
 import { openDb, query } from "../../src/db/client";
 import { sweep } from "../../src/events/sweep";
@@ -44,7 +45,7 @@ const versions = async () =>
 	(await world.request("GET", "/bundle", { key: world.adminKey, query: { app_id: app.appId } })).body.map(
 		(bundle: { name: string }) => bundle.name,
 	);
-const served = async (defaultChannel: string) =>
+const update = async (defaultChannel: string) =>
 	(
 		await world.request("POST", "/updates", {
 			body: {
@@ -57,7 +58,8 @@ const served = async (defaultChannel: string) =>
 				defaultChannel,
 			},
 		})
-	).body.version;
+	).body;
+const served = async (defaultChannel: string) => (await update(defaultChannel)).version;
 
 describe("table-shaped reads", () => {
 	test("a known shape is answered as an array, or as the one object that is asked for", async () => {
@@ -77,8 +79,63 @@ describe("table-shaped reads", () => {
 		["a prototype", { select: "__proto__" }],
 		["another operator", { select: "id", name: "like.*" }],
 		["another or", { select: "id", or: "(public.eq.true,id.gt.0)" }],
+		["a filter that is not known", { select: "id", public: "eq.true" }],
+		["an order", { select: "id", order: "name" }],
 	])("%s is refused", async (_, parameters) => {
 		expect(await channels(parameters)).toMatchObject({ status: 400, body: { error: "invalid_request" } });
+	});
+
+	test("the newest bundle is told for --auto-bump, and nothing else about bundles", async () => {
+		const fresh = await createTestApp(world);
+		const newest = (query: Record<string, string>) =>
+			world.request("GET", `${PREFIX}/app_versions`, {
+				key: world.adminKey,
+				query: { app_id: `eq.${fresh.appId}`, order: "created_at.desc", limit: "1", ...query },
+			});
+		expect((await newest({ select: "name" })).body).toEqual([]);
+		await uploadTestBundle(world, fresh, "1.0.0");
+		const id = await uploadTestBundle(world, fresh, "1.0.1");
+		expect((await newest({ select: "name" })).body).toEqual([{ name: "1.0.1" }]);
+		expect((await newest({ select: "id, name" })).body).toEqual([{ id, name: "1.0.1" }]);
+		for (const query of [
+			{ select: "*" },
+			{ select: "name", limit: "2" },
+			{ select: "name", order: "id" },
+			{ select: "name", name: "eq.1" },
+		]) {
+			expect((await newest(query)).status, JSON.stringify(query)).toBe(400);
+		}
+	});
+
+	test("the upload channel can be chosen, and a setting that is not there is refused rather than dropped", async () => {
+		const fresh = await createTestApp(world);
+		const set = (body: unknown) =>
+			world.request("PATCH", `${PREFIX}/apps`, { key: world.adminKey, query: { app_id: `eq.${fresh.appId}` }, body });
+		expect((await set({ default_upload_channel: "nightly" })).status).toBe(204);
+		const read = await world.request("GET", `${PREFIX}/apps`, {
+			key: world.adminKey,
+			query: { app_id: `eq.${fresh.appId}`, select: "default_upload_channel" },
+		});
+		expect(read.body).toEqual([{ default_upload_channel: "nightly" }]);
+		expect(await set({ default_upload_channel: "dev", allow_preview: true })).toMatchObject({
+			status: 400,
+			body: { moreInfo: { issues: [{ path: "allow_preview" }] } },
+		});
+	});
+
+	test("an organization is shown to its own keys alone", async () => {
+		const read = (orgId: string) =>
+			world.request("GET", `${PREFIX}/orgs`, {
+				key: world.adminKey,
+				query: {
+					select:
+						"name,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
+					id: `eq.${orgId}`,
+				},
+				headers: { accept: "application/vnd.pgrst.object+json" },
+			});
+		expect(await read(world.orgId)).toMatchObject({ status: 200, body: { enforcing_2fa: false } });
+		expect((await read((await createWorld()).orgId)).status).toBe(404);
 	});
 });
 
@@ -139,6 +196,63 @@ describe("the two calls of an administrator's clean-up", () => {
 			query: { app_id: app.appId, channel: "taken-back" },
 		});
 		expect(await versions()).toContain("1.0.2");
+	});
+
+	test("the CLI takes marks back by a list of versions; deleting by a list is refused", async () => {
+		const patch = (name: string, deleted: boolean) =>
+			world.request("PATCH", `${PREFIX}/app_versions`, {
+				key: world.adminKey,
+				query: { app_id: `eq.${app.appId}`, name },
+				body: { deleted },
+			});
+		const names = ["1.0.11", "1.0.12"];
+		for (const name of names) {
+			await uploadTestBundle(world, app, name);
+			await setTestChannel(world, app, `list-${name}`, { version: name });
+			await markDeleted(name, true);
+		}
+		expect((await patch("in.(1.0.11,1.0.12)", true)).status).toBe(400);
+		expect((await patch('in.("1.0.11",1.0.12)', false)).status).toBe(204);
+		for (const name of names) {
+			await world.request("DELETE", "/channel", {
+				key: world.adminKey,
+				query: { app_id: app.appId, channel: `list-${name}` },
+			});
+		}
+		expect(await versions()).toEqual(expect.arrayContaining(names));
+		for (const filter of ["in.()", "in.(1.0.11", "gt.1", 'in.(1.0.11,"x)', "1.0.11"]) {
+			expect((await patch(filter, false)).status, filter).toBe(400);
+		}
+	});
+
+	test("mark and taking back are in the audit log once each, however often they are asked for", async () => {
+		const id = await uploadTestBundle(world, app, "1.0.13");
+		await setTestChannel(world, app, "audited", { version: "1.0.13" });
+		for (const deleted of [true, true, false, false]) await markDeleted("1.0.13", deleted);
+		const [log] = await openDb(testEnv.DB, "first-primary").batch([
+			query
+				.selectFrom("audit_log")
+				.select("action")
+				.where("org_id", "=", world.orgId)
+				.where("target_type", "=", "bundle")
+				.where("target_id", "=", String(id))
+				.where("action", "in", ["bundle.mark_for_deletion", "bundle.keep"])
+				.orderBy("id")
+				.compile(),
+		]);
+		expect(log.rows.map(({ action }) => action)).toEqual(["bundle.mark_for_deletion", "bundle.keep"]);
+	});
+
+	test("a mark by id needs bundle.delete on the bundle's own app", async () => {
+		const id = await uploadTestBundle(world, app, "1.0.14");
+		const byId = (key: string) =>
+			world.request("PATCH", `${PREFIX}/app_versions`, { key, query: { id: `eq.${id}` }, body: { deleted: true } });
+		expect((await byId((await createWorld()).adminKey)).status).toBe(404);
+		const sibling = await createTestKey(world, "app_admin", await createTestApp(world));
+		expect((await byId(sibling.text)).status).toBe(404);
+		expect(await versions()).toContain("1.0.14");
+		expect((await byId(world.adminKey)).status).toBe(204);
+		expect(await versions()).not.toContain("1.0.14");
 	});
 
 	test("a marked bundle that another channel uses stays with it", async () => {
@@ -207,6 +321,38 @@ describe("registrations", () => {
 		expect(row).toEqual({ created_by_key: ci.id, status: "ready" });
 	});
 
+	test("the end of an upload that was never begun, and one whose filter names another bundle, are refused", async () => {
+		expect(await upsert({ name: "2.9.9", storage_provider: "r2" }, ci.text)).toMatchObject({
+			status: 404,
+			body: { error: "bundle_not_found" },
+		});
+		const other = await world.request("POST", `${PREFIX}/app_versions`, {
+			key: ci.text,
+			query: { app_id: `eq.${app.appId}`, name: "eq.2.9.8" },
+			body: { app_id: app.appId, name: "2.9.9", storage_provider: "r2-direct" },
+		});
+		expect(other).toMatchObject({ status: 400, body: { error: "conflicting_parameters" } });
+	});
+
+	test("whether a version is taken is answered as its registration then is", async () => {
+		const isTaken = async (key: string) =>
+			(
+				await world.request("POST", `${PREFIX}/rpc/exist_app_versions`, {
+					key,
+					body: { appid: app.appId, name_version: "2.1.0" },
+				})
+			).body;
+		expect(await isTaken(ci.text)).toBe(false);
+		await upsert({ name: "2.1.0" }, ci.text);
+		expect(await isTaken(ci.text)).toBe(false);
+		expect(await isTaken(world.adminKey)).toBe(true);
+		expect((await upsert({ name: "2.1.0" }, world.adminKey)).status).toBe(409);
+		world.clock.nowMs = NOW_MS + 25 * 60 * 60 * 1000;
+		expect(await isTaken(world.adminKey)).toBe(false);
+		expect((await upsert({ name: "2.1.0" }, world.adminKey)).status).toBe(201);
+		world.clock.nowMs = NOW_MS;
+	});
+
 	test("an upload that failed is taken back by its own key, and by no other", async () => {
 		await upsert({ name: "2.0.1" }, ci.text);
 		const takeBack = (key: string) =>
@@ -234,4 +380,78 @@ describe("registrations", () => {
 		expect((await set([])).status).toBe(400);
 		expect(await set([file("a")])).toMatchObject({ status: 400, body: { error: "missing_delta_files" } });
 	});
+});
+
+describe("manifests", () => {
+	const pathOf = (file: string) => `orgs/${world.orgId}/apps/${app.appId}/delta/${file}`;
+	async function store(files: readonly string[]): Promise<void> {
+		const db = openDb(testEnv.DB, "first-primary");
+		for (let first = 0; first < files.length; first += 2000) {
+			const part = JSON.stringify(files.slice(first, first + 2000).map(pathOf));
+			await db.batch([
+				sql`INSERT INTO delta_objects (app_id, path, object_key, size_bytes, last_claimed_at_ms)
+					SELECT ${app.uuid}, value, value, 1, ${NOW_MS} FROM json_each(${part})`.compile(query),
+			]);
+		}
+	}
+	const entry = (file: string) => ({ file_name: file, s3_path: pathOf(file), file_hash: "ab".repeat(32) });
+	const set = (name: string, manifest: unknown) =>
+		world.request("POST", "/private/set_manifest", {
+			key: world.adminKey,
+			body: { app_id: app.appId, name, manifest },
+		});
+	const register = (version: string) =>
+		world.request("POST", "/bundle", { key: world.adminKey, body: { app_id: app.appId, version } });
+
+	test("one that is set is there for good: the same again is fine, more, less or other files are refused", async () => {
+		await store(["a.js", "b.js", "c.js"]);
+		await register("3.0.0");
+		const manifest = [entry("a.js"), entry("b.js")];
+		expect((await set("3.0.0", manifest)).status).toBe(200);
+		expect((await set("3.0.0", manifest.toReversed())).status).toBe(200);
+		const refused = { status: 409, body: { error: "bundle_already_ready" } };
+		expect(await set("3.0.0", [...manifest, entry("c.js")])).toMatchObject(refused);
+		expect(await set("3.0.0", [entry("a.js")])).toMatchObject(refused);
+		expect(await set("3.0.0", [entry("a.js"), entry("c.js")])).toMatchObject(refused);
+		expect(await set("3.0.0", [entry("a.js"), { ...entry("b.js"), file_hash: "cd".repeat(32) }])).toMatchObject(
+			refused,
+		);
+		expect(await set("3.0.0", [entry("a.js"), { ...entry("b.js"), s3_path: pathOf("c.js") }])).toMatchObject(refused);
+	});
+
+	test("one key cannot name what another keeps for itself, even by its inner path", async () => {
+		await register("3.0.1");
+		const manifest = [{ ...entry("a.js"), s3_path: `${ci.id}:${pathOf("a.js")}` }];
+		expect(await set("3.0.1", manifest)).toMatchObject({
+			status: 400,
+			body: { moreInfo: { issues: [{ path: "manifest.0.s3_path" }] } },
+		});
+	});
+
+	test("ten thousand files are set in two round trips, once and again, and reach a device", async () => {
+		const files = Array.from({ length: 10_000 }, (_, index) => `assets/chunks/one-of-very-many-files-${index}.js.br`);
+		await store(files);
+		await register("1.9.0");
+		const manifest = files.map(entry);
+		for (let time = 0; time < 2; time += 1) {
+			const answer = await set("1.9.0", manifest);
+			expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+			expect(answer.headers.get("server-timing")).toContain("trips=2");
+		}
+		expect((await set("1.9.0", manifest.slice(1))).status).toBe(409);
+		const missing = await set("1.9.0", [...manifest.slice(1), entry("not-there.js")]);
+		expect(missing).toMatchObject({
+			status: 400,
+			body: { error: "missing_delta_files", moreInfo: { count: 1, files: [pathOf("not-there.js")] } },
+		});
+		const finalized = await world.request("POST", "/private/finalize_bundle_upload", {
+			key: world.adminKey,
+			body: { app_id: app.appId, name: "1.9.0" },
+		});
+		expect(finalized.status).toBe(200);
+		await setTestChannel(world, app, "many-files", { version: "1.9.0", allow_device_self_set: true });
+		const answer = await update("many-files");
+		expect(answer.version).toBe("1.9.0");
+		expect(answer.manifest).toHaveLength(files.length);
+	}, 60_000);
 });

@@ -3,6 +3,10 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { ANONYMOUS_VALUE } from "../../src/api/credentials";
+import type { AnyEndpoint } from "../../src/api/endpoint";
+import { allEndpoints } from "../../src/app";
+import { mintKey } from "../../src/authz/keys";
+import { REQUESTS } from "./support/requests";
 import { createTestApp, createTestKey, createWorld, type TestApp, testEnv, type World } from "./support/world";
 
 let world: World;
@@ -195,5 +199,71 @@ describe("faults", () => {
 		const answer = await broken.request("GET", "/app", { key: world.adminKey });
 		expect(answer).toMatchObject({ status: 500, body: { error: "internal_error", moreInfo: {} } });
 		expect(JSON.stringify(answer.body)).not.toContain("column");
+	});
+});
+
+describe("every endpoint", () => {
+	const endpoints: readonly AnyEndpoint[] = allEndpoints;
+	const keyOf = ({ method, path }: AnyEndpoint) => `${method} ${path}`;
+	const pathOf = ({ path }: AnyEndpoint) => path.replace(/:\w+(\{.+?\})?/g, "x");
+
+	test("that reads a body tells a stranger nothing of it, whatever is wrong with it", async () => {
+		const readers = endpoints.filter(({ body, queryOrBody }) => body !== undefined || queryOrBody === true);
+		const guarded = readers.filter(({ access }) => !("public" in access));
+		expect(guarded.length).toBeGreaterThan(20);
+		const unknown = mintKey(world.deps.randomBytes).text;
+		const bodies: Record<string, { rawBody: string; headers: Record<string, string> }> = {
+			"no JSON": { rawBody: "{", headers: { "content-type": "application/json" } },
+			"another type": { rawBody: "a=b", headers: { "content-type": "text/plain" } },
+			"too large": { rawBody: "{}", headers: { "content-type": "application/json", "content-length": "999999999" } },
+		};
+		for (const endpoint of guarded) {
+			for (const [what, options] of Object.entries(bodies)) {
+				for (const key of [undefined, "cap_typo", unknown]) {
+					const answer = await world.request(endpoint.method, `${pathOf(endpoint)}?app_id=a&app_id=b`, {
+						...options,
+						key,
+					});
+					expect(answer.status, `${keyOf(endpoint)}: ${what}`).toBe(401);
+				}
+			}
+		}
+	});
+
+	test("that lists takes a page that is a whole number from 0, and is empty past the end", async () => {
+		const lists = endpoints.filter(
+			({ query }) => query !== undefined && "entries" in query && Object.hasOwn(query.entries as object, "page"),
+		);
+		expect(lists.map(keyOf)).toEqual(
+			expect.arrayContaining(["GET /app", "GET /apikey", "GET /bundle", "GET /channel", "GET /organization"]),
+		);
+		for (const endpoint of lists) {
+			const prepared = await REQUESTS[keyOf(endpoint)]?.(world, app);
+			if (prepared === undefined) throw new Error(`no request for ${keyOf(endpoint)}`);
+			// Naming one organization asks for that one instead of the list.
+			const { orgId: _, ...query } = prepared.query ?? {};
+			const page = (number: string) =>
+				world.request(endpoint.method, prepared.path, { key: world.adminKey, query: { ...query, page: number } });
+			expect((await page("0")).body, keyOf(endpoint)).toBeInstanceOf(Array);
+			expect(await page("999999999"), keyOf(endpoint)).toMatchObject({ status: 200, body: [] });
+			for (const bad of ["-1", "1.5", "1e3", " 1", "x", "", "9999999999"]) {
+				expect(await page(bad), `${keyOf(endpoint)} page=${bad}`).toMatchObject({
+					status: 400,
+					body: { error: "invalid_request", moreInfo: { issues: [{ path: "page" }] } },
+				});
+			}
+		}
+	});
+
+	test("answers with a request id of its own, and nothing that a cache may keep unless it says so", async () => {
+		const ids = new Set<string | null>();
+		for (const endpoint of endpoints) {
+			const { status, headers, body } = await world.request(endpoint.method, pathOf(endpoint));
+			expect(headers.get("cache-control"), keyOf(endpoint)).toMatch(/no-store/);
+			expect(headers.get("x-request-id"), keyOf(endpoint)).toMatch(/^[0-9a-f-]{36}$/);
+			if (status >= 400) expect(body.requestId, keyOf(endpoint)).toBe(headers.get("x-request-id"));
+			ids.add(headers.get("x-request-id"));
+		}
+		expect(ids.size).toBe(endpoints.length);
 	});
 });

@@ -80,6 +80,10 @@ describe("the schema", () => {
 			"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'd1_%' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
 		).all<{ name: string }>();
 		expect(results.length).toBeGreaterThan(10);
+		const typed = [...(/export interface Schema \{([^}]*)\}/.exec(rowTypes)?.[1] ?? "").matchAll(/^\s*(\w+):/gm)];
+		expect(typed.map(([, table]) => table).sort(), "a row type without a table, or a table without one").toEqual(
+			results.map((row) => row.name).sort(),
+		);
 		for (const { name } of results) {
 			expect(typedColumnsOf(rowTypes, name), name).toEqual(await columnsOf(testEnv.DB, name));
 		}

@@ -73,6 +73,7 @@ export const uploadOnce = endpoint({
 		"link_expired",
 		"upload_not_found",
 		"length_required",
+		"payload_too_large",
 		"size_mismatch",
 		"checksum_mismatch",
 		"bundle_already_ready",

@@ -47,7 +47,6 @@ export const constants = [
 	constant("reject_access_due_to_2fa_for_app", false, "There is no two-factor rule to fail."),
 	constant("reject_access_due_to_2fa_for_org", false, "There is no two-factor rule to fail."),
 	constant("check_org_members_2fa_enabled", [], "There is no two-factor rule to fail."),
-	constant("check_org_members_password_policy", [], "There are no passwords."),
 	constant("get_organization_cli_warnings", [], "There are no plans to warn about."),
 	constant("is_allowed_action_org_action", true, "There are no plans; permissions are checked by the action itself."),
 	constant("is_trial_org", 0, "There are no trials."),

@@ -151,6 +151,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		[
 			"reject_access_due_to_2fa_for_app",
 			"reject_access_due_to_2fa_for_org",
+			"check_org_members_2fa_enabled",
 			"get_organization_cli_warnings",
 			"is_allowed_action_org_action",
 			"is_trial_org",
@@ -193,6 +194,23 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	[`GET ${PREFIX}/rest/v1/apps`]: async (_, app) => ({
 		path: `${PREFIX}/rest/v1/apps`,
 		query: { select: "default_upload_channel", app_id: `eq.${app.appId}` },
+	}),
+	[`PATCH ${PREFIX}/rest/v1/apps`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/apps`,
+		query: { app_id: `eq.${app.appId}` },
+		body: { default_upload_channel: fresh("nightly") },
+	}),
+	[`GET ${PREFIX}/rest/v1/orgs`]: async (world) => ({
+		path: `${PREFIX}/rest/v1/orgs`,
+		query: {
+			select:
+				"name,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
+			id: `eq.${world.orgId}`,
+		},
+	}),
+	[`GET ${PREFIX}/rest/v1/app_versions`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/app_versions`,
+		query: { select: "name", app_id: `eq.${app.appId}`, order: "created_at.desc", limit: "1" },
 	}),
 	[`POST ${PREFIX}/rest/v1/app_versions`]: async (_, app) => ({
 		path: `${PREFIX}/rest/v1/app_versions`,
