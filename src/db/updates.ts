@@ -6,7 +6,7 @@ import { type CompiledQuery, type Selectable, sql } from "kysely";
 import type { Platform } from "../domain/update-decision";
 import { appUuid } from "./channels";
 import { query } from "./client";
-import type { AppsTable, ChannelsTable } from "./schema";
+import type { AppsTable, BundleStatus, ChannelsTable } from "./schema";
 
 export type CheckedApp = Pick<Selectable<AppsTable>, "id" | "expose_metadata"> & {
 	/** 1 when the bundle that the device runs is there and ready. */
@@ -26,6 +26,8 @@ export function checkedApp(publicAppId: string, currentVersion: string): Compile
 						.select("bundles.id")
 						.whereRef("bundles.app_id", "=", "apps.id")
 						.where("bundles.name", "=", currentVersion)
+						.where("bundles.status", "=", "ready")
+						// What the index of names holds; the status says the same to a reader, not to the planner.
 						.where("bundles.deleted_at_ms", "is", null),
 				)
 				.$castTo<0 | 1>()
@@ -35,10 +37,11 @@ export function checkedApp(publicAppId: string, currentVersion: string): Compile
 		.compile();
 }
 
-/** A bundle's columns under a prefix; all null when the channel has none. */
+/** What a check needs of a bundle. */
 interface BundleColumns {
 	readonly id: number;
 	readonly name: string;
+	readonly status: BundleStatus;
 	readonly checksum: string | null;
 	readonly sha256: string | null;
 	readonly object_key: string | null;
@@ -59,7 +62,7 @@ export interface CheckedChannel extends Selectable<ChannelsTable> {
 }
 
 const bundleJson = (column: "version_id" | "rollout_version_id") => sql<string | null>`(
-	SELECT json_object('id', b.id, 'name', b.name, 'checksum', b.checksum, 'sha256', b.sha256, 'object_key', b.object_key,
+	SELECT json_object('id', b.id, 'name', b.name, 'status', b.status, 'checksum', b.checksum, 'sha256', b.sha256, 'object_key', b.object_key,
 		'external_url', b.external_url, 'session_key', b.session_key, 'key_id', b.key_id,
 		'min_update_version', b.min_update_version, 'comment', b.comment, 'link', b.link,
 		'has_manifest', EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id))
@@ -88,7 +91,7 @@ export interface CheckedFile {
 	readonly object_key: string;
 }
 
-/** The manifests of those channels' bundles, but for the one that the device runs. */
+/** The manifests of those channels' ready bundles, but for the one that the device runs. */
 export function checkedFiles(
 	publicAppId: string,
 	platform: Platform,
@@ -107,5 +110,5 @@ export function checkedFiles(
 		FROM wanted CROSS JOIN bundles b ON b.id = wanted.id
 			CROSS JOIN bundle_files f ON f.bundle_id = b.id
 			CROSS JOIN delta_objects d ON d.app_id = f.app_id AND d.path = f.path
-		WHERE b.app_id = (SELECT id FROM app) AND b.name <> ${currentVersion}`.compile(query);
+		WHERE b.app_id = (SELECT id FROM app) AND b.status = 'ready' AND b.name <> ${currentVersion}`.compile(query);
 }

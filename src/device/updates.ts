@@ -2,10 +2,12 @@
  * POST /updates: a device asks what to run. The answer is what stock clients read strictly: a success carries neither `error` nor
  * `kind`, "no update" always carries both with HTTP 200, nothing is null, and the way back to the store build is a version alone.
  */
+import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import { endpoint } from "../api/endpoint";
 import { acknowledgement, OK, optional, publicAppId, uuid } from "../api/schemas";
 import {
+	type CheckedApp,
 	type CheckedBundle,
 	type CheckedChannel,
 	type CheckedFile,
@@ -14,11 +16,13 @@ import {
 	checkedFiles,
 } from "../db/updates";
 import { BUILTIN, type Bundle, type Channel, type Device, decideUpdate, type Refusal } from "../domain/update-decision";
-import { atLeastForMajor } from "../domain/version";
+import { atLeastForMajor, readVersion } from "../domain/version";
 import { signedDownloadUrl } from "../storage/links";
 
 const PLATFORMS = ["ios", "android", "electron"] as const;
-const shortText = v.pipe(v.string(), v.maxLength(512, "must have at most 512 characters"));
+const textUpTo = (longest: number) =>
+	v.pipe(v.string(), v.maxLength(longest, `must have at most ${longest} characters`));
+const shortText = textUpTo(512);
 const versionText = v.pipe(
 	v.string(),
 	v.minLength(1, "must not be empty"),
@@ -28,16 +32,20 @@ const versionText = v.pipe(
 export const deviceFields = {
 	app_id: publicAppId,
 	device_id: uuid,
-	version_name: versionText,
+	// Empty is the store build: some clients have no name for it.
+	version_name: textUpTo(128),
 	version_build: versionText,
 	platform: v.picklist(PLATFORMS, `must be one of ${PLATFORMS.join(", ")}`),
-	plugin_version: versionText,
+	plugin_version: v.pipe(
+		versionText,
+		v.check((version) => readVersion(version) !== null, 'must be a version such as "8.51.23"'),
+	),
 	is_emulator: optional(v.boolean()),
 	is_prod: optional(v.boolean()),
 	defaultChannel: optional(shortText),
-	key_id: optional(shortText),
+	key_id: optional(textUpTo(20)),
 	custom_id: optional(shortText),
-	install_source: optional(shortText),
+	install_source: optional(textUpTo(64)),
 	version_os: optional(shortText),
 	version_code: optional(shortText),
 };
@@ -115,12 +123,7 @@ export const checkUpdate = endpoint({
 			checksum: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		},
 	},
-	load: ({ body }) =>
-		[
-			checkedApp(body.app_id, body.version_name),
-			checkedChannels(body.app_id, body.platform, body.defaultChannel ?? ""),
-			checkedFiles(body.app_id, body.platform, body.defaultChannel ?? "", body.version_name),
-		] as const,
+	load: ({ body }) => readsOf(deviceOf(body), body.app_id),
 	async handle({ deps, input, loaded, origin, nowMs }) {
 		const [app] = loaded[0].rows;
 		if (app === undefined) {
@@ -137,7 +140,7 @@ export const checkUpdate = endpoint({
 		const link = (objectKey: string) => signedDownloadUrl(deps, origin, objectKey, nowMs);
 		return successOf(
 			row,
-			loaded[2].rows.filter((file) => file.bundle_id === row.id),
+			(loaded[2]?.rows ?? []).filter((file) => file.bundle_id === row.id),
 			device,
 			app.expose_metadata === 1,
 			{ link, nothing: `${origin.replace(/^http:/, "https:")}/files/no-zip` },
@@ -147,6 +150,19 @@ export const checkUpdate = endpoint({
 
 type DeviceBody = v.InferOutput<ReturnType<typeof deviceObject>>;
 const deviceObject = () => v.object(deviceFields);
+
+/** The app, its channels that can matter, and their manifests where the client reads any: one round trip. */
+function readsOf(
+	device: Device,
+	appId: string,
+): readonly [CompiledQuery<CheckedApp>, CompiledQuery<CheckedChannel>, ...CompiledQuery<CheckedFile>[]] {
+	const { platform, defaultChannel, versionName } = device;
+	return [
+		checkedApp(appId, versionName),
+		checkedChannels(appId, platform, defaultChannel),
+		...(readsManifest(device) ? [checkedFiles(appId, platform, defaultChannel, versionName)] : []),
+	];
+}
 
 function deviceOf(body: DeviceBody): Device {
 	return {
@@ -181,6 +197,7 @@ function bundleOf(row: CheckedBundle, manifestIsRead: boolean): Bundle {
 	return {
 		id: row.id,
 		version: row.name,
+		ready: row.status === "ready",
 		keyId: row.key_id,
 		minUpdateVersion: row.min_update_version,
 		hasContent: row.object_key !== null || row.external_url !== null || (manifestIsRead && row.has_manifest === 1),

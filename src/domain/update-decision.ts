@@ -3,7 +3,7 @@
  * live route, its explanation and the tests all use it. It never throws, and every rule that was looked at leaves a step in the trace.
  */
 import { isInRollout } from "./rollout";
-import { atLeastForMajor, compareVersions, readVersion } from "./version";
+import { atLeastForMajor, compareVersions, readNativeVersion, readVersion, type SemVer } from "./version";
 
 export type Platform = "ios" | "android" | "electron";
 
@@ -25,6 +25,8 @@ export interface Device {
 export interface Bundle {
 	readonly id: number;
 	readonly version: string;
+	/** Whether every byte of it is stored and checked; no other bundle is served. */
+	readonly ready: boolean;
 	readonly keyId: string | null;
 	readonly minUpdateVersion: string | null;
 	/** Whether there is anything to download: a stored file, an external one, or a manifest. */
@@ -56,11 +58,20 @@ export interface Rollout {
 	readonly paused: boolean;
 }
 
+/** What an operator set for this one device. */
+export interface Override {
+	/** Serves the device whatever the channel says of who may choose it; its other rules hold. */
+	readonly channel: Channel | null;
+	/** Takes the place of the bundle that the device's channel serves. */
+	readonly bundle: Bundle | null;
+}
+
 /** What is known of the app at the moment of the decision. Channels that cannot matter to the device may be left out. */
 export interface Snapshot {
 	readonly channels: readonly Channel[];
 	/** Whether the bundle that the device runs is still there. */
 	readonly currentBundleExists: boolean;
+	readonly override?: Override | undefined;
 }
 
 export type Kind = "up_to_date" | "blocked" | "failed";
@@ -84,7 +95,8 @@ export interface Refusal {
 }
 
 export type Verdict =
-	| { readonly outcome: "update"; readonly bundle: Bundle; readonly channel: Channel }
+	/** The channel is null where the device's override alone serves it. */
+	| { readonly outcome: "update"; readonly bundle: Bundle; readonly channel: Channel | null }
 	| { readonly outcome: "builtin" }
 	| Refusal;
 
@@ -94,6 +106,8 @@ export const BUILTIN = "builtin";
 
 /** From these versions of the native plugin on, `{"version":"builtin"}` brings a device back to its store build. */
 const REVERTS_TO_BUILTIN = { 6: "6.2.0" };
+/** Up to this version the native plugin names its key in another way, which compares with nothing. */
+const LAST_WITH_OTHER_KEY_IDS = "8.40.7";
 
 /** The decision for one device. */
 export function decideUpdate(snapshot: Snapshot, device: Device): Decision {
@@ -103,101 +117,144 @@ export function decideUpdate(snapshot: Snapshot, device: Device): Decision {
 }
 
 function climb(snapshot: Snapshot, device: Device, trace: TraceStep[]): Verdict {
-	const early = deviceRules(device, trace);
-	if (early !== undefined) return early;
+	const native = readDevice(device, trace);
+	if ("outcome" in native) return native;
 	const channel = resolveChannel(snapshot, device, trace);
-	if (channel === undefined) return goHomeOrStay(snapshot, device, trace);
-	const target = targetOf(channel, device, trace);
-	for (const { rule, check } of TARGET_RULES) {
-		const finding = check({ device, channel, target });
-		if (finding === undefined) trace.push({ rule, outcome: "passed", finding: "nothing against it" });
-		else {
-			const { verdict, why, remedy } = finding;
-			const homeless = verdict.outcome === "none" && verdict.kind !== "up_to_date" && bundleIsGone(snapshot, device);
-			trace.push({
-				rule,
-				outcome: homeless ? "passed" : "decided",
-				finding: why,
-				...(remedy === undefined ? {} : { remedy }),
-			});
-			// It may not have what the channel serves, and must not stay on what was deleted.
-			return homeless ? goHome(device, trace) : verdict;
+	const forced = overrideBundle(snapshot, trace);
+	if (channel === null && forced === null) return goHomeOrStay(snapshot, device, trace);
+	const target = forced ?? (channel === null ? null : targetOf(channel, device, trace));
+	const candidate: Candidate = { device, native, channel, target };
+	for (const { rule, check } of LADDER) {
+		const finding = check(candidate);
+		if (finding === undefined) {
+			trace.push({ rule, outcome: "passed", finding: "nothing against it" });
+			continue;
 		}
+		const { verdict, why, remedy } = finding;
+		const homeless = verdict.kind !== "up_to_date" && bundleIsGone(snapshot, device);
+		trace.push({
+			rule,
+			outcome: homeless ? "passed" : "decided",
+			finding: why,
+			...(remedy === undefined ? {} : { remedy }),
+		});
+		// It may not have what the channel serves, and must not stay on what was deleted.
+		return homeless ? goHome(device, trace) : verdict;
 	}
 	if (target === null) {
 		trace.push({ rule: "store_build", outcome: "decided", finding: "the channel serves the store build" });
 		return { outcome: "builtin" };
 	}
-	trace.push({ rule: "serve", outcome: "decided", finding: `bundle ${target.version} of channel ${channel.name}` });
+	const from = channel === null ? "the device's override" : `channel ${channel.name}`;
+	trace.push({ rule: "serve", outcome: "decided", finding: `bundle ${target.version} of ${from}` });
 	return { outcome: "update", bundle: target, channel };
 }
 
-/** Rules about the device alone. */
-function deviceRules(device: Device, trace: TraceStep[]): Verdict | undefined {
-	const refuse = (error: string, message: string, remedy: string): Verdict => {
+/** The version of the store binary, or the refusal where the device alone is reason enough for one. */
+function readDevice(device: Device, trace: TraceStep[]): SemVer | Refusal {
+	const refuse = (error: string, message: string, remedy: string): Refusal => {
 		trace.push({ rule: error, outcome: "decided", finding: message, remedy });
 		return refusal("failed", error, message);
 	};
 	if (device.versionBuild === "unknown") {
 		return refuse("unknown_version_build", "The version of the store binary is unknown.", "Set the app's version.");
 	}
-	if (readVersion(device.versionBuild) === null) {
+	const native = readNativeVersion(device.versionBuild);
+	if (native === null) {
 		return refuse("semver_error", "The version of the store binary holds no number.", "Use SemVer, such as 1.2.3.");
 	}
 	// Electron's updater always says 0.0.1, so its version tells nothing.
 	if (device.platform !== "electron" && readVersion(device.pluginVersion)?.major === 4) {
 		return refuse("unsupported_plugin_version", "Version 4 of the plugin is too old.", "Update the plugin.");
 	}
-	trace.push({ rule: "device", outcome: "passed", finding: `${device.platform}, store build ${device.versionBuild}` });
-	return undefined;
+	trace.push({ rule: "device", outcome: "passed", finding: `${device.platform}, store build ${native.version}` });
+	return native;
 }
 
-/** The named default channel where it may serve the device, else the public channel of its platform. */
-function resolveChannel(snapshot: Snapshot, device: Device, trace: TraceStep[]): Channel | undefined {
-	if (device.defaultChannel !== "") {
-		const named = snapshot.channels.find((channel) => channel.name === device.defaultChannel);
-		const obstacle = obstacleTo(named, device);
-		if (named !== undefined && obstacle === undefined) {
-			trace.push({ rule: "default_channel", outcome: "passed", finding: `channel ${named.name}` });
-			return named;
-		}
-		trace.push({
-			rule: "default_channel",
-			outcome: "skipped",
-			finding: `channel ${device.defaultChannel} ${obstacle?.finding ?? "does not exist"}; the public channel is next`,
-			...(obstacle === undefined ? {} : { remedy: obstacle.remedy }),
-		});
-	}
-	const open = snapshot.channels.find((channel) => channel.public && channel.platforms[device.platform]);
-	if (open === undefined) {
-		trace.push({
-			rule: "public_channel",
-			outcome: "skipped",
-			finding: `no public channel for ${device.platform}`,
-			remedy: "Make a channel public for this platform.",
-		});
-		return undefined;
-	}
-	trace.push({ rule: "public_channel", outcome: "passed", finding: `channel ${open.name}` });
-	return open;
+interface Obstacle {
+	readonly finding: string;
+	readonly remedy: string;
 }
 
-function obstacleTo(channel: Channel | undefined, device: Device): { finding: string; remedy: string } | undefined {
-	if (channel === undefined)
-		return { finding: "does not exist", remedy: "Create it, or correct defaultChannel in the app." };
+/** The channel of the override, else the named default channel where it may serve the device, else the public one of its platform. */
+function resolveChannel({ override, channels }: Snapshot, device: Device, trace: TraceStep[]): Channel | null {
+	const consider = (
+		rule: string,
+		channel: Channel | undefined,
+		obstacle: Obstacle | undefined,
+	): Channel | undefined => {
+		if (obstacle !== undefined) trace.push({ rule, outcome: "skipped", ...obstacle });
+		else if (channel !== undefined) trace.push({ rule, outcome: "passed", finding: `channel ${channel.name}` });
+		return obstacle === undefined ? channel : undefined;
+	};
+	const forced = override?.channel ?? undefined;
+	const named = channels.find((channel) => channel.name === device.defaultChannel);
+	const open = channels.find((channel) => channel.public && channel.platforms[device.platform]);
+	return (
+		(forced && consider("override_channel", forced, unreadyStable(forced))) ??
+		(device.defaultChannel === ""
+			? undefined
+			: consider("default_channel", named, obstacleToNamed(named, device) ?? unreadyStable(named))) ??
+		consider("public_channel", open, obstacleToPublic(open, device) ?? unreadyStable(open)) ??
+		null
+	);
+}
+
+function obstacleToNamed(channel: Channel | undefined, device: Device): Obstacle | undefined {
+	const name = `channel ${device.defaultChannel}`;
+	if (channel === undefined) {
+		return { finding: `${name} does not exist`, remedy: "Create it, or correct defaultChannel in the app." };
+	}
 	if (!channel.public && !channel.allowDeviceSelfSet) {
-		return { finding: "is private and devices may not choose it", remedy: "Set allow_device_self_set on it." };
+		return {
+			finding: `${name} is private and devices may not choose it`,
+			remedy: "Set allow_device_self_set on it.",
+		};
 	}
 	if (!channel.platforms[device.platform]) {
-		return { finding: `is off for ${device.platform}`, remedy: `Set ${device.platform} to true on it.` };
+		return { finding: `${name} is off for ${device.platform}`, remedy: `Set ${device.platform} to true on it.` };
 	}
 	return undefined;
+}
+
+function obstacleToPublic(channel: Channel | undefined, device: Device): Obstacle | undefined {
+	return channel === undefined
+		? { finding: `no public channel for ${device.platform}`, remedy: "Make a channel public for this platform." }
+		: undefined;
+}
+
+function unreadyStable(channel: Channel | undefined): Obstacle | undefined {
+	const bundle = channel?.bundle ?? null;
+	return channel === undefined || bundle === null || bundle.ready
+		? undefined
+		: {
+				finding: `bundle ${bundle.version} of channel ${channel.name} is not ready`,
+				remedy: "Finish its upload, or promote a bundle that is ready.",
+			};
+}
+
+function overrideBundle({ override }: Snapshot, trace: TraceStep[]): Bundle | null {
+	const bundle = override?.bundle ?? null;
+	if (bundle === null) return null;
+	const rule = "override_bundle";
+	if (bundle.ready) {
+		trace.push({ rule, outcome: "passed", finding: `bundle ${bundle.version}` });
+		return bundle;
+	}
+	const remedy = "Finish its upload, or set a bundle that is ready.";
+	trace.push({ rule, outcome: "skipped", finding: `bundle ${bundle.version} is not ready`, remedy });
+	return null;
 }
 
 /** No channel serves the device: it stays where it is, unless what it runs was deleted, as a preview is; then it goes home. */
 function goHomeOrStay(snapshot: Snapshot, device: Device, trace: TraceStep[]): Verdict {
 	if (bundleIsGone(snapshot, device)) return goHome(device, trace);
-	trace.push({ rule: "no_channel", outcome: "decided", finding: "no channel serves this device" });
+	trace.push({
+		rule: "no_channel",
+		outcome: "decided",
+		finding: "no channel serves this device",
+		remedy: "Make a channel public for its platform, or let devices choose the one that it names.",
+	});
 	return refusal(
 		"failed",
 		"no_channel",
@@ -211,15 +268,29 @@ function bundleIsGone(snapshot: Snapshot, device: Device): boolean {
 }
 
 function goHome(device: Device, trace: TraceStep[]): Verdict {
-	trace.push({ rule: "go_home", outcome: "decided", finding: `bundle ${device.versionName} was deleted` });
-	return backToStoreBuild(device) ?? { outcome: "builtin" };
+	const stuck = backToStoreBuild(device);
+	trace.push({
+		rule: "go_home",
+		outcome: "decided",
+		finding: `bundle ${device.versionName} was deleted${stuck === undefined ? "" : ", and the plugin cannot go back to the store build"}`,
+		...(stuck === undefined ? {} : { remedy: UPDATE_PLUGIN }),
+	});
+	return stuck ?? { outcome: "builtin" };
 }
 
 /** The channel's bundle for this device: its stable one, or the one that is being rolled out. */
 function targetOf(channel: Channel, device: Device, trace: TraceStep[]): Bundle | null {
 	const { rollout } = channel;
-	if (rollout === null || !rollout.enabled) return channel.bundle;
+	if (rollout === null) return channel.bundle;
 	const note = (finding: string) => trace.push({ rule: "rollout", outcome: "passed", finding });
+	if (!rollout.enabled) {
+		note("the rollout is off");
+		return channel.bundle;
+	}
+	if (!rollout.bundle.ready) {
+		note(`bundle ${rollout.bundle.version} of the rollout is not ready`);
+		return channel.bundle;
+	}
 	if (device.versionName === rollout.bundle.version) {
 		note("the device already runs the bundle that is rolled out and stays on it");
 		return rollout.bundle;
@@ -239,24 +310,26 @@ function targetOf(channel: Channel, device: Device, trace: TraceStep[]): Bundle 
 
 interface Candidate {
 	readonly device: Device;
-	readonly channel: Channel;
+	/** The version of the store binary. */
+	readonly native: SemVer;
+	/** Null: the device's override alone serves it. */
+	readonly channel: Channel | null;
 	/** Null: the store build. */
 	readonly target: Bundle | null;
 }
 
 interface Finding {
-	readonly verdict: Verdict;
+	readonly verdict: Refusal;
 	readonly why: string;
 	readonly remedy?: string;
 }
 
-interface Rule {
+interface Rule<Given> {
 	readonly rule: string;
-	readonly check: (candidate: Candidate) => Finding | undefined;
+	readonly check: (given: Given) => Finding | undefined;
 }
 
-/** The ladder, in its order: the first rule that finds something decides. Gates compare the store binary, not the bundle in use. */
-const TARGET_RULES: readonly Rule[] = [
+const BUNDLE_RULES: readonly Rule<Candidate>[] = [
 	{
 		rule: "bundle_has_content",
 		check: ({ target }) =>
@@ -269,6 +342,8 @@ const TARGET_RULES: readonly Rule[] = [
 		check: ({ target, device }) => {
 			const [bundleKeyId, deviceKeyId] = [target?.keyId ?? "", device.keyId ?? ""];
 			if (bundleKeyId === "" || deviceKeyId === "" || bundleKeyId === deviceKeyId) return undefined;
+			if (device.platform !== "electron" && compare(device.pluginVersion, LAST_WITH_OTHER_KEY_IDS) <= 0)
+				return undefined;
 			return refused(
 				"blocked",
 				"key_id_mismatch",
@@ -280,49 +355,46 @@ const TARGET_RULES: readonly Rule[] = [
 	},
 	{
 		rule: "already_there",
-		check: ({ target, device }) => {
-			if (target === null && runsStoreBuild(device)) {
-				return refused("up_to_date", "already_on_builtin", "The device runs the store build already.", {});
-			}
-			// The store build counts as the version that it was built from, however that is written.
-			const current = runsStoreBuild(device) ? readVersion(device.versionBuild)?.version : device.versionName;
-			return target !== null && current === target.version
+		check: (given) =>
+			given.target !== null && runsTarget(given, given.target.version)
 				? refused("up_to_date", "no_new_version_available", "No new version available.", {})
-				: undefined;
-		},
+				: undefined,
+	},
+];
+
+/** The settings of the channel. Gates compare the store binary, not the bundle in use. */
+const CHANNEL_RULES: readonly Rule<Candidate & { readonly channel: Channel }>[] = [
+	{
+		rule: "disabled_platform",
+		check: ({ channel, target, device }) =>
+			channel.platforms[device.platform]
+				? undefined
+				: refused(
+						"blocked",
+						`disabled_platform_${device.platform}`,
+						`The channel is off for ${device.platform}.`,
+						{ version: target?.version ?? BUILTIN, old: device.versionName },
+						`Set ${device.platform} to true on the channel.`,
+					),
 	},
 	{
 		rule: "disable_auto_update_to_major",
-		check: ({ target, device, channel }) =>
-			gate(channel.disableAutoUpdate === "major", target, device, (to, from) => to.major > from.major, "major"),
+		check: (given) => gate(given, "major", (to, from) => to.major > from.major),
 	},
 	{
 		rule: "disable_auto_update_to_minor",
-		check: ({ target, device, channel }) =>
-			gate(
-				channel.disableAutoUpdate === "minor",
-				target,
-				device,
-				(to, from) => to.major !== from.major || to.minor !== from.minor,
-				"minor",
-			),
+		check: (given) => gate(given, "minor", (to, from) => to.major !== from.major || to.minor !== from.minor),
 	},
 	{
 		rule: "disable_auto_update_to_patch",
-		check: ({ target, device, channel }) =>
-			gate(
-				channel.disableAutoUpdate === "patch",
-				target,
-				device,
-				(to, from) => to.major !== from.major || to.minor !== from.minor || to.patch !== from.patch,
-				"patch",
-			),
+		check: (given) =>
+			gate(given, "patch", (to, from) => to.major !== from.major || to.minor !== from.minor || to.patch !== from.patch),
 	},
 	{
 		rule: "disable_auto_update_to_metadata",
-		check: ({ target, device, channel }) => {
+		check: ({ target, native, channel }) => {
 			if (channel.disableAutoUpdate !== "version_number" || target === null) return undefined;
-			const facts = { version: target.version, old: device.versionBuild };
+			const facts = { version: target.version, old: native.version };
 			if (target.minUpdateVersion === null) {
 				return refused(
 					"blocked",
@@ -332,7 +404,7 @@ const TARGET_RULES: readonly Rule[] = [
 					"Give the bundle a min_update_version.",
 				);
 			}
-			return compare(target.minUpdateVersion, device.versionBuild) > 0
+			return compare(target.minUpdateVersion, native.version) > 0
 				? refused(
 						"blocked",
 						"disable_auto_update_to_metadata",
@@ -345,8 +417,8 @@ const TARGET_RULES: readonly Rule[] = [
 	},
 	{
 		rule: "disable_auto_update_under_native",
-		check: ({ target, device, channel }) =>
-			channel.disableAutoUpdateUnderNative && target !== null && compare(target.version, device.versionBuild) < 0
+		check: ({ target, device, native, channel }) =>
+			channel.disableAutoUpdateUnderNative && target !== null && compare(target.version, native.version) < 0
 				? refused(
 						"blocked",
 						"disable_auto_update_under_native",
@@ -372,19 +444,36 @@ const TARGET_RULES: readonly Rule[] = [
 		rule: "disable_emulator",
 		check: (given) => kindOfBuild(given, given.device.isEmulator, "allowEmulator", "disable_emulator"),
 	},
+];
+
+const UPDATE_PLUGIN = "Update the plugin to 6.2.0 or newer.";
+
+/** What is left for a channel that serves the store build. */
+const STORE_BUILD_RULES: readonly Rule<Candidate>[] = [
+	{
+		rule: "already_on_builtin",
+		check: ({ target, device }) =>
+			target === null && runsStoreBuild(device)
+				? refused("up_to_date", "already_on_builtin", "The device runs the store build already.", {})
+				: undefined,
+	},
 	{
 		rule: "revert_to_builtin",
 		check: ({ target, device }) => {
 			const verdict = target === null ? backToStoreBuild(device) : undefined;
-			return verdict === undefined
-				? undefined
-				: {
-						verdict,
-						why: "the plugin cannot go back to the store build",
-						remedy: "Update the plugin to 6.2.0 or newer.",
-					};
+			return verdict && { verdict, why: "the plugin cannot go back to the store build", remedy: UPDATE_PLUGIN };
 		},
 	},
+];
+
+/** In this order the first rule that finds something decides. A device that no channel serves is under no channel's rules. */
+const LADDER: readonly Rule<Candidate>[] = [
+	...BUNDLE_RULES,
+	...CHANNEL_RULES.map(({ rule, check }) => ({
+		rule,
+		check: (given: Candidate) => (given.channel === null ? undefined : check({ ...given, channel: given.channel })),
+	})),
+	...STORE_BUILD_RULES,
 ];
 
 /** A refusal where the plugin is too old to go back; undefined where it can. */
@@ -401,29 +490,31 @@ export function runsStoreBuild(device: Pick<Device, "versionName" | "versionBuil
 	return device.versionName === "" || device.versionName === BUILTIN || device.versionName === device.versionBuild;
 }
 
-type Numbers = { readonly major: number; readonly minor: number; readonly patch: number };
+/** The store build counts as the version that it was built from, however that is written. */
+function runsTarget({ device, native }: Candidate, target: string): boolean {
+	if (!runsStoreBuild(device)) return device.versionName === target;
+	return target === native.version || target === device.versionBuild;
+}
 
 function gate(
-	applies: boolean,
-	target: Bundle | null,
-	device: Device,
-	exceeds: (to: Numbers, from: Numbers) => boolean,
+	{ channel, target, native }: Candidate & { readonly channel: Channel },
 	level: "major" | "minor" | "patch",
+	exceeds: (to: SemVer, from: SemVer) => boolean,
 ): Finding | undefined {
-	if (!applies || target === null) return undefined;
-	const [to, from] = [readVersion(target.version), readVersion(device.versionBuild)];
-	if (to === null || from === null || !exceeds(to, from)) return undefined;
+	if (channel.disableAutoUpdate !== level || target === null) return undefined;
+	const to = readVersion(target.version);
+	if (to === null || !exceeds(to, native)) return undefined;
 	return refused(
 		"blocked",
 		`disable_auto_update_to_${level}`,
 		`The channel does not update across a ${level} version of the store build.`,
-		{ major: true, version: target.version, old: device.versionBuild },
+		{ major: true, version: target.version, old: native.version },
 		"Ship a store build of that version, or change disableAutoUpdate on the channel.",
 	);
 }
 
 function kindOfBuild(
-	{ channel, target, device }: Candidate,
+	{ channel, target, device }: Candidate & { readonly channel: Channel },
 	concerned: boolean,
 	setting: "allowProd" | "allowDev" | "allowDevice" | "allowEmulator",
 	error: string,

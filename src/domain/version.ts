@@ -13,6 +13,11 @@ export function readVersion(text: string): SemVer | null {
 	return parse(text) ?? coerce(text);
 }
 
+/** The version of a store binary. A binary that calls itself "builtin" has no number of its own and counts as the oldest there is. */
+export function readNativeVersion(text: string): SemVer | null {
+	return readVersion(text === "builtin" ? "0.0.0" : text);
+}
+
 /** Whether `text` is at least the version given for its major; majors beyond the table understand everything, those below nothing. */
 export function atLeastForMajor(text: string, minimums: Readonly<Record<number, string>>): boolean {
 	const version = readVersion(text);
@@ -23,4 +28,4 @@ export function atLeastForMajor(text: string, minimums: Readonly<Record<number, 
 	return version.major > Math.max(...majors);
 }
 
-export { compare as compareVersions };
+export { compare as compareVersions, type SemVer };

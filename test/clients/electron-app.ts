@@ -22,6 +22,11 @@ export interface ElectronAppOptions {
 	readonly defaultChannel?: string;
 }
 
+/** Does what the updater does at each of its own periodic checks, at once; its types call that private. */
+export function checkOnItsOwn({ updater }: ElectronApp): Promise<void> {
+	return (updater as unknown as { checkForUpdates(): Promise<void> }).checkForUpdates();
+}
+
 interface Loader {
 	_load(request: string, ...rest: unknown[]): unknown;
 }
@@ -63,7 +68,8 @@ export async function startElectronApp(options: ElectronAppOptions): Promise<Ele
 		statsUrl: "",
 		channelUrl: `${options.url}/channel_self`,
 		version: options.version,
-		autoUpdate: false,
+		// Without a period it never checks by itself; `checkOnItsOwn` stands for one such check.
+		autoUpdate: true,
 		...(options.defaultChannel === undefined ? {} : { defaultChannel: options.defaultChannel }),
 	});
 	await updater.initialize(window as never, join(options.userDirectory, "store-build", "index.html"));

@@ -2,10 +2,13 @@
  * The published @capgo/electron-updater against the running product: what an Electron app lives through, from its first check to
  * coming home.
  */
+import { once } from "node:events";
 import { mkdtemp, readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startElectronApp } from "../clients/electron-app";
+import { checkOnItsOwn, startElectronApp } from "../clients/electron-app";
 import { createProductApp, makeZip, type Product, sha256, startProduct, uploadProductBundle } from "./support/product";
 
 let product: Product;
@@ -76,16 +79,58 @@ describe("@capgo/electron-updater 0.0.6", () => {
 		expect((await app.updater.current()).bundle.id).toBe("builtin");
 	});
 
+	test("left to itself it takes the update at the next start, and then finds nothing to do", async () => {
+		const { appId, open: start } = await newApp();
+		await uploadProductBundle(product, appId, "1.0.5");
+		await setVersion(appId, "1.0.5");
+		await checkOnItsOwn(await start());
+		const second = await start();
+		expect((await second.updater.current()).bundle.version).toBe("1.0.5");
+		await second.updater.notifyAppReady();
+		await checkOnItsOwn(second);
+		const versions = (await second.updater.list()).bundles.map((bundle) => bundle.version);
+		expect(versions.filter((version) => version === "1.0.5")).toHaveLength(1);
+	});
+
+	test("a channel rolled back to the store build says so until the app is there", async () => {
+		const { appId, open: start } = await newApp();
+		await uploadProductBundle(product, appId, "1.0.6");
+		await setVersion(appId, "1.0.6");
+		await checkOnItsOwn(await start());
+		const app = await start();
+		expect((await app.updater.current()).bundle.version).toBe("1.0.6");
+		await setVersion(appId, null);
+		expect(await app.updater.getLatest()).toEqual({ version: "builtin" });
+		// This updater leaves it to the app to act on the answer.
+		await app.updater.reset();
+		expect((await app.updater.current()).bundle.id).toBe("builtin");
+		expect(await app.updater.getLatest()).toMatchObject({ error: "already_on_builtin", kind: "up_to_date" });
+	});
+
 	test("a download whose bytes are not what the server said is refused", async () => {
 		const { appId, open: start } = await newApp();
 		await uploadProductBundle(product, appId, "1.0.3");
 		await setVersion(appId, "1.0.3");
 		const app = await start();
 		const latest = await app.updater.getLatest();
-		const wrong = "0".repeat(64);
-		await expect(
-			app.updater.download({ url: latest.url ?? "", version: latest.version, checksum: wrong }),
-		).rejects.toThrow(/checksum/i);
+		const stored = Buffer.from(makeZip("1.0.3"));
+		const altered = Buffer.from(makeZip("1.0.3 with something else"));
+		const mirror = createServer((request, response) => {
+			response.end(request.url === "/stored.zip" ? stored : altered);
+		}).listen(0, "127.0.0.1");
+		await once(mirror, "listening");
+		const fetched = (name: string) =>
+			app.updater.download({
+				url: `http://127.0.0.1:${(mirror.address() as AddressInfo).port}/${name}`,
+				version: latest.version,
+				checksum: latest.checksum ?? "",
+			});
+		try {
+			await expect(fetched("altered.zip")).rejects.toThrow(/checksum/i);
+			expect((await fetched("stored.zip")).version).toBe("1.0.3");
+		} finally {
+			mirror.close();
+		}
 	});
 
 	test("a tester's app on a preview channel receives the preview, and after the clean-up what everybody has", async () => {

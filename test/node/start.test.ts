@@ -178,7 +178,13 @@ describe("npm start", () => {
 				.split(" ");
 			run.child.kill(signal);
 			expect(await run.exited).toBe(0);
-			for (const pid of children) await expect(stat(`/proc/${pid}/fd/0`)).rejects.toThrow();
+			// The bundler's service ends by itself, a moment after the process that it served.
+			await vi.waitFor(
+				async () => {
+					for (const pid of children) await expect(stat(`/proc/${pid}/fd/0`)).rejects.toThrow();
+				},
+				{ timeout: 10_000 },
+			);
 			expect(await readdir(state)).not.toContain("lock");
 		},
 	);

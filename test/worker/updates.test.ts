@@ -22,8 +22,8 @@ beforeAll(async () => {
 	await setTestChannel(world, app, "production", { public: true, version: "1.0.1" });
 });
 
-const check = (fields: Record<string, unknown> = {}) =>
-	world.request("POST", "/updates", {
+const check = (fields: Record<string, unknown> = {}, through: World = world) =>
+	through.request("POST", "/updates", {
 		body: {
 			app_id: app.appId,
 			device_id: "B5A3F9D2-6A60-4F2E-9A57-9F1F1F5A2D61",
@@ -36,6 +36,38 @@ const check = (fields: Record<string, unknown> = {}) =>
 			...fields,
 		},
 	});
+
+/** Gives a bundle a manifest of these files, as a delta upload would. */
+async function addFiles(bundleId: number, names: readonly string[]): Promise<void> {
+	const statements = names.flatMap((name) => {
+		const path = `delta/${bundleId}/${name}`;
+		return [
+			testEnv.DB.prepare(
+				"INSERT INTO delta_objects (app_id, path, object_key, size_bytes, last_claimed_at_ms) VALUES (?, ?, ?, 1, 0)",
+			).bind(app.uuid, path, `objects/${bundleId}/${name}`),
+			testEnv.DB.prepare(
+				"INSERT INTO bundle_files (bundle_id, app_id, file_name, file_hash, path) VALUES (?, ?, ?, 'abc', ?)",
+			).bind(bundleId, app.uuid, name, path),
+		];
+	});
+	await testEnv.DB.batch(statements);
+}
+
+/** The database as it is, with the text of every statement noted. */
+function recordingD1(prepared: string[]): D1Database {
+	return {
+		withSession: (constraint: string) => {
+			const session = testEnv.DB.withSession(constraint);
+			return {
+				prepare: (text: string) => {
+					prepared.push(text);
+					return session.prepare(text);
+				},
+				batch: (statements: D1PreparedStatement[]) => session.batch(statements),
+			};
+		},
+	} as unknown as D1Database;
+}
 
 describe("POST /updates", () => {
 	test("a success carries what to download and neither error nor kind, in one round trip", async () => {
@@ -65,6 +97,27 @@ describe("POST /updates", () => {
 		expect((await check({ defaultChannel: "home", version_name: "1.0.1" })).body).toEqual({ version: "builtin" });
 	});
 
+	test("an answer holds no null and no trace, whatever it is", async () => {
+		await setTestChannel(world, app, "home", { allow_device_self_set: true });
+		const answers = [
+			await check(),
+			await check({ version_name: "1.0.1" }),
+			await check({ defaultChannel: "home", version_name: "1.0.1" }),
+			await check({ app_id: "com.nobody.knows" }),
+		];
+		expect(new Set(answers.map(({ body }) => Object.keys(body).join())).size).toBeGreaterThanOrEqual(3);
+		for (const { body } of answers) {
+			expect(JSON.stringify(body)).not.toContain("null");
+			expect(body).not.toHaveProperty("trace");
+		}
+	});
+
+	test("an empty version name is the store build, a binary called builtin is older than every bundle", async () => {
+		expect((await check({ version_name: "" })).body.version).toBe("1.0.1");
+		expect((await check({ version_name: "", version_build: "1.0.1" })).body.error).toBe("no_new_version_available");
+		expect((await check({ version_build: "builtin" })).body.error).toBe("disable_auto_update_to_major");
+	});
+
 	test("null is absent and unknown fields are ignored, as stock clients send them", async () => {
 		const answer = await check({ custom_id: null, defaultChannel: null, key_id: null, something_new: { deep: [1] } });
 		expect(answer.body.version).toBe("1.0.1");
@@ -75,6 +128,68 @@ describe("POST /updates", () => {
 			status: 400,
 			body: { error: "invalid_request", moreInfo: { issues: [{ path: "device_id" }, { path: "is_prod" }] } },
 		});
+	});
+
+	test.each([
+		["app_id", "no-reverse-domain"],
+		["device_id", "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61-and-more"],
+		["version_name", null],
+		["version_build", ""],
+		["platform", "windows"],
+		["plugin_version", "newest"],
+		["key_id", "k".repeat(21)],
+		["install_source", "s".repeat(65)],
+	])("%s that is %j is 400 and named", async (field, value) => {
+		expect(await check({ [field]: value })).toMatchObject({
+			status: 400,
+			body: { error: "invalid_request", moreInfo: { issues: [{ path: field }] } },
+		});
+	});
+
+	test("a channel whose bundle is not ready serves nobody: the next one does, and with none there is no channel", async () => {
+		const own = await createTestApp(world, "unready");
+		const stable = await uploadTestBundle(world, own, "1.0.1");
+		const preview = await uploadTestBundle(world, own, "1.0.2");
+		await setTestChannel(world, own, "production", { public: true, version: "1.0.1" });
+		await setTestChannel(world, own, "pr-2", { allow_device_self_set: true, version: "1.0.2" });
+		const asked = async () => (await check({ app_id: own.appId, defaultChannel: "pr-2" })).body;
+		const unready = (id: number) =>
+			testEnv.DB.prepare("UPDATE bundles SET status = 'pending' WHERE id = ?").bind(id).run();
+		expect((await asked()).version).toBe("1.0.2");
+		await unready(preview);
+		expect((await asked()).version).toBe("1.0.1");
+		await unready(stable);
+		expect(await asked()).toMatchObject({ error: "no_channel", kind: "failed" });
+		// What is being uploaded anew under its name is not what the device runs.
+		expect((await check({ app_id: own.appId, version_name: "1.0.1" })).body).toEqual({ version: "builtin" });
+	});
+
+	test("a rollout takes a device in or not by its id alone, however that is written", async () => {
+		const own = await createTestApp(world, "rollout");
+		await uploadTestBundle(world, own, "1.0.1");
+		await uploadTestBundle(world, own, "1.0.2");
+		const rollout = { rolloutVersion: "1.0.2", rolloutEnabled: true };
+		const share = (bps: number) =>
+			setTestChannel(world, own, "production", {
+				public: true,
+				version: "1.0.1",
+				...rollout,
+				rolloutPercentageBps: bps,
+			});
+		const ids = Array.from({ length: 24 }, (_, index) => `00000000-0000-4000-8000-${String(index).padStart(12, "a")}`);
+		const takenIn = async (write = (id: string) => id) => {
+			const bodies = await Promise.all(ids.map((id) => check({ app_id: own.appId, device_id: write(id) })));
+			return ids.filter((_, index) => bodies[index]?.body.version === "1.0.2");
+		};
+		await share(0);
+		expect(await takenIn()).toEqual([]);
+		await share(5000);
+		const half = await takenIn();
+		expect(await takenIn((id) => id.toUpperCase())).toEqual(half);
+		await share(10_000);
+		expect(await takenIn()).toEqual(ids);
+		await share(5000);
+		expect(await takenIn()).toEqual(half);
 	});
 
 	test("a preview reaches the device that names its channel, and nobody else; deleted, the device goes to the public channel", async () => {
@@ -138,6 +253,67 @@ describe("POST /updates", () => {
 		});
 	});
 
+	test("an external bundle is fetched from where it is, and has no manifest", async () => {
+		const id = await uploadTestBundle(world, app, "1.0.5");
+		await addFiles(id, ["index.html"]);
+		await setTestChannel(world, app, "external", { version: "1.0.5", allow_device_self_set: true });
+		const elsewhere = "https://cdn.example.org/1.0.5.zip";
+		expect((await check({ defaultChannel: "external" })).body.manifest).toHaveLength(1);
+		await testEnv.DB.prepare(
+			"UPDATE bundles SET storage_provider = 'external', object_key = NULL, external_url = ? WHERE id = ?",
+		)
+			.bind(elsewhere, id)
+			.run();
+		const { body } = await check({ defaultChannel: "external" });
+		expect(body).toMatchObject({ version: "1.0.5", url: elsewhere });
+		expect(body).not.toHaveProperty("manifest");
+	});
+
+	describe("manifests", () => {
+		beforeAll(async () => {
+			await addFiles(await uploadTestBundle(world, app, "1.0.6"), ["index.html", "app.js.br"]);
+			await setTestChannel(world, app, "delta", { version: "1.0.6", allow_device_self_set: true });
+		});
+		const files = async (fields: Record<string, unknown>) =>
+			(await check({ defaultChannel: "delta", ...fields })).body.manifest;
+
+		test("name each file, its hash and a link of its own", async () => {
+			const { body } = await check({ defaultChannel: "delta" });
+			expect(body.url).not.toContain("no-zip");
+			const file = { file_hash: "abc", download_url: expect.stringMatching(/^https:\/\/.+[?&]signature=/) };
+			expect(body.manifest).toEqual([
+				{ file_name: "app.js.br", ...file },
+				{ file_name: "index.html", ...file },
+			]);
+			expect(new Set(body.manifest.map((entry: { download_url: string }) => entry.download_url)).size).toBe(2);
+		});
+
+		test.each([
+			["5.9.9", "5.10.0"],
+			["6.24.9", "6.25.0"],
+			["7.0.34", "7.0.35"],
+			["4.99.0", "8.0.0"],
+		])("plugin %s reads none, %s does", async (old, new_) => {
+			expect(await files({ plugin_version: old })).toBeUndefined();
+			expect(await files({ plugin_version: new_ })).toHaveLength(2);
+		});
+
+		test("are not for Electron, and are not read for clients that read none", async () => {
+			const prepared: string[] = [];
+			const spied = await createWorld({ bindings: { d1: recordingD1(prepared) } });
+			const asked = async (fields: Record<string, unknown>) => {
+				prepared.length = 0;
+				const { body } = await check({ defaultChannel: "delta", ...fields }, spied);
+				expect(body.version).toBe("1.0.6");
+				return [prepared.filter((text) => text.includes("delta_objects")).length, body.manifest?.length];
+			};
+			expect(await asked({})).toEqual([1, 2]);
+			expect(await asked({ plugin_version: "6.20.0" })).toEqual([0, undefined]);
+			expect(await asked({ platform: "electron", plugin_version: "0.0.1" })).toEqual([0, undefined]);
+			expect(await asked({ platform: "electron", plugin_version: "8.51.23" })).toEqual([0, undefined]);
+		});
+	});
+
 	test("with D1 out of order the answer is 503 with Retry-After, and says nothing of the fault", async () => {
 		const broken = await createWorld({
 			bindings: {
@@ -183,7 +359,8 @@ describe("POST /updates", () => {
 				.all<{ detail: string }>();
 			const scans = plan.results
 				.map((row) => row.detail)
-				.filter((step) => /^SCAN (?!served|wanted|CONSTANT)/.test(step));
+				.filter((step) => /^SCAN (?!served|wanted|CONSTANT)|AUTOMATIC|TEMP B-TREE FOR ORDER/.test(step));
+			expect(plan.results.length).toBeGreaterThan(0);
 			expect(scans, sql).toEqual([]);
 		}
 	});
