@@ -19,8 +19,17 @@ CREATE TABLE organizations (
   management_email TEXT,
   created_by TEXT NOT NULL REFERENCES users (id),
   created_at_ms INTEGER NOT NULL,
-  updated_at_ms INTEGER NOT NULL
+  updated_at_ms INTEGER NOT NULL,
+  -- Policies: what an API key must be to work in this organization. Checked when a key is made, changed and used.
+  enforce_hashed_api_keys INTEGER NOT NULL DEFAULT 0 CHECK (enforce_hashed_api_keys IN (0, 1)),
+  require_apikey_expiration INTEGER NOT NULL DEFAULT 0 CHECK (require_apikey_expiration IN (0, 1)),
+  -- A key without an expiry counts as one that is too far away.
+  max_apikey_expiration_days INTEGER CHECK (max_apikey_expiration_days BETWEEN 1 AND 365),
+  -- Set by a deletion that can still be undone: every binding in the organization grants nothing, its devices are told nothing.
+  -- The sweep removes the rows and the bytes thirty days later.
+  deleted_at_ms INTEGER
 ) STRICT;
+CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
 
 -- One app of one organization. `app_id` is the public reverse-domain id, unique over all organizations because devices send
 -- nothing else; `id` is the UUID that bindings name.
@@ -54,11 +63,35 @@ CREATE TABLE api_keys (
   -- JSON array; the only value today is "org.create".
   global_permissions TEXT NOT NULL DEFAULT '[]',
   expires_at_ms INTEGER,
+  -- Written by the queue consumer, to the minute: requests never write it.
   last_used_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
-  updated_at_ms INTEGER NOT NULL
+  updated_at_ms INTEGER NOT NULL,
+  -- The secret before the last regeneration, good until the second time for clients that have not changed over yet.
+  previous_key_hash TEXT,
+  previous_valid_until_ms INTEGER,
+  -- JSON array of CIDR ranges that the key may be used from. NULL: from everywhere.
+  ip_allow_list TEXT
 ) STRICT;
 CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
+CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
+CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id);
+
+-- A person asked to join an organization. Whoever has the link joins; only the hash of its token is kept. An invitation goes
+-- when it is accepted or withdrawn, and with the membership of the person who made it.
+CREATE TABLE invitations (
+  id TEXT PRIMARY KEY,
+  org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  email TEXT NOT NULL COLLATE NOCASE,
+  role_name TEXT NOT NULL,
+  token_hash TEXT NOT NULL UNIQUE,
+  invited_by TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  expires_at_ms INTEGER NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  UNIQUE (org_id, email)
+) STRICT;
+CREATE INDEX invitations_by_expiry ON invitations (expires_at_ms);
+CREATE INDEX invitations_by_inviter ON invitations (invited_by, org_id);
 
 -- A named distribution target of an app. AUTOINCREMENT: a channel id that was once granted to a key must never come back
 -- as another channel.
@@ -242,6 +275,11 @@ CREATE TABLE audit_log (
   -- JSON, never with a secret in it.
   details TEXT NOT NULL DEFAULT '{}',
   request_id TEXT NOT NULL,
-  ip_address TEXT
+  ip_address TEXT,
+  -- What people call the target, e.g. the name of a channel.
+  target_name TEXT,
+  -- JSON objects of the fields that changed; NULL where there was nothing before (creation) or is nothing after (deletion).
+  before TEXT,
+  after TEXT
 ) STRICT;
 CREATE INDEX audit_log_by_org ON audit_log (org_id, id);

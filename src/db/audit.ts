@@ -17,8 +17,13 @@ export interface AuditEntry {
 	readonly orgId: string;
 	/** E.g. `channel.delete`. */
 	readonly action: string;
-	readonly target: { readonly type: string; readonly id: string };
-	readonly details?: Record<string, unknown>;
+	readonly target: { readonly type: string; readonly id: string; readonly name?: string };
+	/** The fields that changed, as they were; left out for a creation. */
+	readonly before?: Readonly<Record<string, unknown>>;
+	/** The same fields, as they are now; left out for a deletion. */
+	readonly after?: Readonly<Record<string, unknown>>;
+	/** Facts that are neither, e.g. what else a deletion removed. */
+	readonly details?: Readonly<Record<string, unknown>>;
 }
 
 export function auditStatement(actor: Actor, atMs: number, entry: AuditEntry): CompiledQuery {
@@ -36,6 +41,9 @@ export function auditStatement(actor: Actor, atMs: number, entry: AuditEntry): C
 			details: JSON.stringify(entry.details ?? {}),
 			request_id: actor.requestId,
 			ip_address: actor.ipAddress,
+			target_name: entry.target.name ?? null,
+			before: entry.before === undefined ? null : JSON.stringify(entry.before),
+			after: entry.after === undefined ? null : JSON.stringify(entry.after),
 		})
 		.compile();
 }

@@ -21,6 +21,10 @@ export interface OrganizationsTable {
 	created_by: string;
 	created_at_ms: number;
 	updated_at_ms: number;
+	enforce_hashed_api_keys: Generated<Flag>;
+	require_apikey_expiration: Generated<Flag>;
+	max_apikey_expiration_days: number | null;
+	deleted_at_ms: number | null;
 }
 
 export interface AppsTable {
@@ -49,6 +53,20 @@ export interface ApiKeysTable {
 	last_used_at_ms: number | null;
 	created_at_ms: number;
 	updated_at_ms: number;
+	previous_key_hash: string | null;
+	previous_valid_until_ms: number | null;
+	ip_allow_list: string | null;
+}
+
+export interface InvitationsTable {
+	id: string;
+	org_id: string;
+	email: string;
+	role_name: string;
+	token_hash: string;
+	invited_by: string;
+	expires_at_ms: number;
+	created_at_ms: number;
 }
 
 export type DisableAutoUpdate = "major" | "minor" | "patch" | "version_number" | "none";
@@ -176,6 +194,9 @@ export interface AuditLogTable {
 	details: Generated<string>;
 	request_id: string;
 	ip_address: string | null;
+	target_name: string | null;
+	before: string | null;
+	after: string | null;
 }
 
 export interface Schema {
@@ -183,6 +204,7 @@ export interface Schema {
 	organizations: OrganizationsTable;
 	apps: AppsTable;
 	api_keys: ApiKeysTable;
+	invitations: InvitationsTable;
 	channels: ChannelsTable;
 	bundles: BundlesTable;
 	delta_objects: DeltaObjectsTable;
