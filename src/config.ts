@@ -10,6 +10,8 @@ export interface Config {
 	readonly maxBundleBytes: number;
 	/** 32 bytes; signs links and seals the text of keys made with `hashed: false`. */
 	readonly secret: Uint8Array;
+	/** Where every request comes from, for runs behind no Cloudflare; undefined: what Cloudflare says. */
+	readonly clientAddress: string | undefined;
 	/** Answers are checked against their declared schema and carry counters. For development and tests. */
 	readonly diagnostics: boolean;
 }
@@ -19,6 +21,7 @@ export interface ConfigVariables {
 	readonly CORS_ALLOWED_ORIGINS?: string;
 	readonly MAX_BUNDLE_BYTES?: string;
 	readonly CAPSTAN_SECRET?: string;
+	readonly CAPSTAN_CLIENT_ADDRESS?: string;
 	readonly CAPSTAN_DIAGNOSTICS?: string;
 }
 
@@ -40,6 +43,7 @@ export function parseConfig(variables: ConfigVariables): Config {
 			.filter((origin) => origin !== ""),
 		maxBundleBytes: parseMaxBundleBytes(variables.MAX_BUNDLE_BYTES ?? ""),
 		secret: parseSecret(variables.CAPSTAN_SECRET ?? ""),
+		clientAddress: variables.CAPSTAN_CLIENT_ADDRESS || undefined,
 		diagnostics: variables.CAPSTAN_DIAGNOSTICS === "true",
 	};
 }

@@ -11,6 +11,19 @@ export interface Env extends ConfigVariables {
 	readonly BUNDLES: R2Bucket;
 	readonly EVENTS: Queue<QueueMessage>;
 	readonly ASSETS: Fetcher;
+	readonly FAILED_AUTHENTICATIONS: Limiter;
+	readonly KEY_REQUESTS: Limiter;
+}
+
+/** Cloudflare's Rate Limiting binding. */
+export interface Limiter {
+	limit(options: { key: string }): Promise<{ success: boolean }>;
+}
+
+export interface RequestLimit {
+	readonly limiter: Limiter;
+	/** The `period` that wrangler.toml gives the limiter, seconds: how long a refused client waits. */
+	readonly periodSeconds: number;
 }
 
 /** One line of the log: a name for the event and facts about it. Never a secret. */
@@ -26,6 +39,12 @@ export interface Deps {
 	/** A fresh random UUID. */
 	readonly newId: () => string;
 	readonly randomBytes: (length: number) => Uint8Array;
+	readonly requestLimits: {
+		/** By address. */
+		readonly failedAuthentications: RequestLimit;
+		/** By the hash of the key. */
+		readonly perKey: RequestLimit;
+	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
 	readonly log: Log;
 	readonly config: Config;
@@ -41,6 +60,10 @@ export function createDeps(env: Env): Deps {
 		now: () => Date.now(),
 		newId: () => crypto.randomUUID(),
 		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+		requestLimits: {
+			failedAuthentications: { limiter: env.FAILED_AUTHENTICATIONS, periodSeconds: 60 },
+			perKey: { limiter: env.KEY_REQUESTS, periodSeconds: 10 },
+		},
 		fetch: (url, init) => fetch(url, init),
 		log: (level, event, facts = {}) => console[level](JSON.stringify({ level, event, ...facts })),
 		config: parseConfig(env),

@@ -6,7 +6,7 @@
 import type { CompiledQuery } from "kysely";
 import type * as v from "valibot";
 import type { OwnWorkOnly, Scope } from "../authz/decide";
-import type { Permission } from "../authz/permissions";
+import type { GlobalPermission, Permission } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import type { Actor } from "../db/audit";
 import type { Consistency, Database, StatementResult } from "../db/client";
@@ -39,6 +39,8 @@ export type Access<Row, Endpoint = unknown> =
 	| { readonly public: string }
 	/** Every valid key; the text says how the answer is limited to what that key may see. */
 	| { readonly anyKey: string }
+	/** A permission of the key that belongs to no organization. */
+	| { readonly globalPermission: GlobalPermission }
 	/** One permission on one target. */
 	| { readonly permission: Permission; readonly scope: ScopeSource<Row> }
 	/** Which of the listed permissions depends on the request and on what is there; `choose` is asked for a valid request only. */
@@ -203,7 +205,7 @@ export function isRaw(answer: v.GenericSchema | RawAnswer): answer is RawAnswer 
 	return "contentType" in answer;
 }
 
-/** The permissions that an endpoint may ask for; empty for `public` and `anyKey`. */
+/** The permissions that an endpoint may ask for on a target; empty for those that have no target. */
 export function permissionsOf(access: AnyEndpoint["access"]): readonly Permission[] {
 	if ("permission" in access) return [access.permission];
 	return "permissions" in access ? access.permissions : [];

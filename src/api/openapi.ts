@@ -100,6 +100,8 @@ function bodyText(endpoint: AnyEndpoint): string | undefined {
 function accessText(access: AnyEndpoint["access"]): string {
 	if ("public" in access) return `No key is needed. ${access.public}`;
 	if ("anyKey" in access) return `Any valid key. ${access.anyKey}`;
+	if ("globalPermission" in access)
+		return `Needs \`${access.globalPermission}\` and a role that administers an organization.`;
 	if ("permission" in access) return `Needs \`${access.permission}\`.`;
 	return `Needs, depending on the request, of ${access.permissions.map((name) => `\`${name}\``).join(", ")}.`;
 }
@@ -107,6 +109,7 @@ function accessText(access: AnyEndpoint["access"]): string {
 function permissionValue(access: AnyEndpoint["access"]): unknown {
 	if ("public" in access) return "public";
 	if ("anyKey" in access) return "any key";
+	if ("globalPermission" in access) return [access.globalPermission];
 	return permissionsOf(access);
 }
 
@@ -193,7 +196,9 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 	return PIPELINE_ERRORS.filter((code) => {
 		if (code === "conflicting_parameters") return endpoint.queryOrBody === true;
 		if (code === "payload_too_large" || code === "unsupported_media_type") return readsJson;
-		if (code === "permission_denied") return permissionsOf(access).length > 0;
+		if (code === "permission_denied") return permissionsOf(access).length > 0 || "globalPermission" in access;
+		if (code === "ip_address_not_allowed" || code === "api_key_violates_policy") return !("public" in access);
+		if (code === "too_many_requests") return !("public" in access);
 		if (ERROR_STATUS[code] === 404) return code === hidden;
 		return code.endsWith("_api_key") ? !("public" in access) : true;
 	}).concat(hidden === undefined ? [] : [hidden]);

@@ -5,17 +5,25 @@
 import type { Hono, Context as HonoContext } from "hono";
 import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
-import { decide, type OwnWorkOnly, type Scope, type Target } from "../authz/decide";
+import { decide, holdsGlobally, type OwnWorkOnly, type Scope, type Target } from "../authz/decide";
 import { hashKey } from "../authz/keys";
 import type { Permission } from "../authz/permissions";
-import { type Principal, type PrincipalRow, principalFrom, principalStatement } from "../authz/principal";
+import {
+	type Principal,
+	type PrincipalRow,
+	principalFrom,
+	principalStatement,
+	violatesPolicy,
+} from "../authz/principal";
 import type { Actor } from "../db/audit";
 import { type Database, openDb, type StatementResult } from "../db/client";
 import type { Deps } from "../deps";
 import { ApiError, type ErrorCode, invalidRequest, type RequestIssue } from "../errors";
+import { createKeyUsage } from "../events/key-usage";
 import { readJson } from "./body";
 import { readKey } from "./credentials";
 import { type AnyEndpoint, isRaw, type Method, permissionsOf, Reply } from "./endpoint";
+import { countFailure, countKeyRequest } from "./request-limits";
 import type { RawInput, ScopeSource } from "./scope";
 
 /** What the pipeline itself can answer, on every endpoint. */
@@ -26,12 +34,15 @@ export const PIPELINE_ERRORS: readonly ErrorCode[] = [
 	"missing_api_key",
 	"invalid_api_key",
 	"expired_api_key",
+	"api_key_violates_policy",
+	"ip_address_not_allowed",
 	"permission_denied",
 	"organization_not_found",
 	"app_not_found",
 	"channel_not_found",
 	"payload_too_large",
 	"unsupported_media_type",
+	"too_many_requests",
 	"internal_error",
 	"service_unavailable",
 ];
@@ -46,8 +57,16 @@ type RequestContext = HonoContext<{ Variables: RequestVariables }>;
 /** Adds the endpoints to the app, and 405 with `Allow` for every other method on their paths. */
 export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], deps: Deps): void {
 	const methodsByPath = new Map<string, Method[]>();
+	const isolate: Isolate = { deps, noteKeyUse: createKeyUsage(deps) };
 	for (const endpoint of endpoints) {
-		app.on(endpoint.method, endpoint.path, (c) => answer(endpoint, c, deps));
+		app.on(endpoint.method, endpoint.path, async (c) => {
+			const ipAddress = deps.config.clientAddress ?? c.req.raw.headers.get("cf-connecting-ip");
+			try {
+				return await answer(endpoint, c, isolate, ipAddress);
+			} catch (error) {
+				throw await countFailure(deps, error, ipAddress);
+			}
+		});
 		methodsByPath.set(endpoint.path, [...(methodsByPath.get(endpoint.path) ?? []), endpoint.method]);
 	}
 	for (const [path, methods] of methodsByPath) {
@@ -65,11 +84,24 @@ type Untyped = AnyEndpoint & {
 	readonly handle: (context: unknown) => Promise<unknown>;
 };
 
-async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Promise<Response> {
+/** What lives as long as the isolate. */
+interface Isolate {
+	readonly deps: Deps;
+	readonly noteKeyUse: ReturnType<typeof createKeyUsage>;
+}
+
+async function answer(
+	endpoint: AnyEndpoint,
+	c: RequestContext,
+	{ deps, noteKeyUse }: Isolate,
+	ipAddress: string | null,
+): Promise<Response> {
 	const untyped = endpoint as unknown as Untyped;
 	const access = endpoint.access;
 	const nowMs = deps.now();
+	const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
 	const keyHash = "public" in access ? undefined : hashKey(readKey(c.req.raw.headers));
+	if (keyHash !== undefined) await countKeyRequest(deps, keyHash);
 	const { raw, issues: readIssues, failure } = await readInput(endpoint, c);
 	const { input, issues } = validate(endpoint, raw, readIssues);
 
@@ -92,7 +124,15 @@ async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Pro
 	let target: Target | null = null;
 	const limits = new Map<Permission, OwnWorkOnly>();
 	if (keyHash !== undefined) {
-		principal = principalFrom(results[0]?.rows[0] as PrincipalRow | undefined, nowMs);
+		principal = principalFrom(results[0]?.rows[0] as PrincipalRow | undefined, nowMs, ipAddress);
+		noteKeyUse(principal, nowMs, waitUntil);
+		if ("globalPermission" in access && !holdsGlobally(principal, access.globalPermission)) {
+			throw new ApiError(
+				"permission_denied",
+				`The API key lacks ${access.globalPermission}, or no longer administers an organization; ask an administrator for a key that does both.`,
+				{ moreInfo: { permission: access.globalPermission, scope: "global" } },
+			);
+		}
 		if (source !== undefined) {
 			if (scopeStatement === undefined) {
 				throw failure ?? invalidRequest(issues.length > 0 || source.missing === undefined ? issues : [source.missing]);
@@ -111,7 +151,7 @@ async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Pro
 		id: principal?.keyId ?? null,
 		name: principal?.keyName ?? "anonymous",
 		requestId,
-		ipAddress: c.req.raw.headers.get("cf-connecting-ip"),
+		ipAddress,
 	};
 	const output = await untyped.handle({
 		deps,
@@ -127,7 +167,7 @@ async function answer(endpoint: AnyEndpoint, c: RequestContext, deps: Deps): Pro
 		scopeRow,
 		loaded,
 		ownWorkOnly: (permission: Permission) => limits.get(permission),
-		waitUntil: (work: Promise<unknown>) => c.executionCtx.waitUntil(work),
+		waitUntil,
 	});
 	return serialise(endpoint, output, deps, db);
 }
@@ -158,6 +198,7 @@ function authorize(
 			if (decision.ownWorkOnly !== undefined) limits.set(permission, decision.ownWorkOnly);
 			continue;
 		}
+		if (decision.outcome === "stopped") throw violatesPolicy(decision.policy, target?.orgId ?? principal.orgId);
 		const appVisible =
 			"neverHidden" in access &&
 			target?.appId !== undefined &&

@@ -68,15 +68,20 @@ export const bundleNotFound = hiddenAs(
 	"There is no such bundle; check its version against GET /bundle.",
 );
 
-/** An organization whose UUID stands at `path`. */
-export function orgScope(path: string): ScopeSource<{ id: string }> {
+/** An organization whose UUID stands at `path`; a deleted one only where `deleted` asks for those alone. */
+export function orgScope(path: string, deleted = false): ScopeSource<{ id: string }> {
 	return {
 		statement: (raw) => {
 			const id = textAt(raw, path);
 			if (id === undefined) return undefined;
-			return query.selectFrom("organizations").select("id").where("id", "=", id.toLowerCase()).compile();
+			return query
+				.selectFrom("organizations")
+				.select("id")
+				.where("id", "=", id.toLowerCase())
+				.where("deleted_at_ms", deleted ? "is not" : "is", null)
+				.compile();
 		},
-		target: (row) => ({ orgId: row.id }),
+		target: (row) => ({ orgId: row.id, ...(deleted ? { inDeletedOrganization: true } : {}) }),
 		hidden: organizationNotFound,
 	};
 }

@@ -3,7 +3,8 @@
  * `AppId` got it from here, and the query functions take nothing else, so a query without a decided tenant does not compile.
  */
 import type { ScopeType } from "../db/schema";
-import { type Permission, ROLES, type RoleName } from "./permissions";
+import type { KeyPolicyName } from "../domain/key-policy";
+import { administersOrganization, type GlobalPermission, type Permission, ROLES, type RoleName } from "./permissions";
 import type { Binding, Principal } from "./principal";
 
 declare const authorized: unique symbol;
@@ -16,6 +17,8 @@ export interface Target {
 	readonly orgId: string;
 	readonly appId?: string;
 	readonly channelId?: number;
+	/** Only what undoes a deletion has such a target; no binding covers both kinds. */
+	readonly inDeletedOrganization?: true;
 }
 
 /** The same, after a decision allowed it. */
@@ -34,6 +37,8 @@ export interface OwnWorkOnly {
 export type Decision =
 	| { readonly outcome: "allow"; readonly ownWorkOnly: OwnWorkOnly | undefined }
 	| { readonly outcome: "forbidden"; readonly permission: Permission; readonly scope: ScopeType }
+	/** The principal has bindings here, and the organization's policy stops them all. */
+	| { readonly outcome: "stopped"; readonly policy: KeyPolicyName }
 	| { readonly outcome: "hidden" };
 
 /** Holding this at a target of that level means knowing that the target exists. */
@@ -47,7 +52,7 @@ const VISIBILITY: Readonly<Record<ScopeType, Permission>> = {
 export function decide(principal: Principal, permission: Permission, target: Target | null): Decision {
 	if (target === null) return { outcome: "hidden" };
 	const granting = principal.bindings.filter(
-		(binding) => covers(binding, target) && ROLES[binding.role].permissions.includes(permission),
+		(binding) => works(binding, target) && ROLES[binding.role].permissions.includes(permission),
 	);
 	if (granting.length > 0) {
 		const limited = granting.every((binding) => ROLES[binding.role].ownWorkOnly === true) ? granting[0] : undefined;
@@ -59,17 +64,30 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 					: { bindingId: limited.id, roleOnCreatedChannel: ROLES[limited.role].roleOnCreatedChannel },
 		};
 	}
+	const covering = principal.bindings.filter((binding) => covers(binding, target));
+	const [stopped] = covering;
+	if (stopped?.stoppedBy !== undefined && covering.every((binding) => binding.stoppedBy !== undefined)) {
+		return { outcome: "stopped", policy: stopped.stoppedBy };
+	}
 	const scope = levelOf(target);
 	const visible =
 		holds(principal, VISIBILITY[scope], target) ||
-		(scope === "org" && principal.bindings.some((binding) => binding.orgId === target.orgId));
+		(scope === "org" && principal.bindings.some((binding) => isOfOrganization(binding, target)));
 	return visible ? { outcome: "forbidden", permission, scope } : { outcome: "hidden" };
 }
 
 /** Whether the principal has the permission on the target. */
 export function holds(principal: Principal, permission: Permission, target: Target): boolean {
 	return principal.bindings.some(
-		(binding) => covers(binding, target) && ROLES[binding.role].permissions.includes(permission),
+		(binding) => works(binding, target) && ROLES[binding.role].permissions.includes(permission),
+	);
+}
+
+/** Whether the principal has the global permission now: it holds only beside a live binding that administers an organization. */
+export function holdsGlobally(principal: Principal, permission: GlobalPermission): boolean {
+	return (
+		principal.globalPermissions.includes(permission) &&
+		principal.bindings.some((binding) => isLive(binding) && administersOrganization(binding.role))
 	);
 }
 
@@ -84,7 +102,10 @@ export function firstPermissionNotHeld(principal: Principal, role: RoleName, tar
 /** Ids of the organizations where the principal holds the permission for the whole organization. */
 export function orgsWhere(principal: Principal, permission: Permission): OrgId[] {
 	const ids = principal.bindings
-		.filter((binding) => binding.scopeType === "org" && ROLES[binding.role].permissions.includes(permission))
+		.filter(
+			(binding) =>
+				isLive(binding) && binding.scopeType === "org" && ROLES[binding.role].permissions.includes(permission),
+		)
 		.map((binding) => binding.orgId as OrgId);
 	return [...new Set(ids)];
 }
@@ -92,13 +113,30 @@ export function orgsWhere(principal: Principal, permission: Permission): OrgId[]
 /** Ids of the apps where the principal holds the permission through a binding on that very app. */
 export function appsWhere(principal: Principal, permission: Permission): AppId[] {
 	const ids = principal.bindings
-		.filter((binding) => binding.scopeType === "app" && ROLES[binding.role].permissions.includes(permission))
+		.filter(
+			(binding) =>
+				isLive(binding) && binding.scopeType === "app" && ROLES[binding.role].permissions.includes(permission),
+		)
 		.flatMap((binding) => (binding.appId === null ? [] : [binding.appId as AppId]));
 	return [...new Set(ids)];
 }
 
+/** Whether the binding grants anything in an organization that is there. */
+export function isLive(binding: Binding): boolean {
+	return binding.stoppedBy === undefined && binding.inDeletedOrganization !== true;
+}
+
+/** Whether the binding grants what its role holds on the target. */
+function works(binding: Binding, target: Target): boolean {
+	return binding.stoppedBy === undefined && covers(binding, target);
+}
+
+function isOfOrganization(binding: Binding, target: Target): boolean {
+	return binding.orgId === target.orgId && binding.inDeletedOrganization === target.inDeletedOrganization;
+}
+
 function covers(binding: Binding, target: Target): boolean {
-	if (binding.orgId !== target.orgId) return false;
+	if (!isOfOrganization(binding, target)) return false;
 	if (binding.scopeType === "org") return true;
 	if (binding.appId === null || binding.appId !== target.appId) return false;
 	if (binding.scopeType === "app") return true;

@@ -127,6 +127,17 @@ export const ROLES: Readonly<Record<RoleName, Role>> = {
 	},
 };
 
+/** What the service gives to whoever creates an organization, on that organization. */
+export const ORGANIZATION_CREATOR_ROLE: RoleName = "org_super_admin";
+
+/**
+ * Whether the role, given on an organization, administers it. Global permissions hold only beside such a role, for as long as it is
+ * there.
+ */
+export function administersOrganization(role: RoleName): boolean {
+	return ROLES[role].scopeType === "org" && ROLES[role].permissions.includes("org.update_settings");
+}
+
 export function isRoleName(name: string): name is RoleName {
 	return Object.hasOwn(ROLES, name);
 }

@@ -4,7 +4,9 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import { query } from "../db/client";
-import type { ScopeType } from "../db/schema";
+import type { Flag, ScopeType } from "../db/schema";
+import { isInRanges } from "../domain/ip-allow-list";
+import { brokenPolicy, type KeyPolicy, type KeyPolicyName, POLICY_REMEDIES } from "../domain/key-policy";
 import { ApiError } from "../errors";
 import { GLOBAL_PERMISSIONS, type GlobalPermission, isRoleName, type RoleName } from "./permissions";
 
@@ -15,6 +17,10 @@ export interface Binding {
 	readonly orgId: string;
 	readonly appId: string | null;
 	readonly channelId: number | null;
+	/** The policy of the binding's organization that the key breaks: the binding grants nothing. */
+	readonly stoppedBy?: KeyPolicyName;
+	/** The binding's organization is deleted: all that it can grant is to undo that. */
+	readonly inDeletedOrganization?: true;
 }
 
 export interface Principal {
@@ -26,50 +32,128 @@ export interface Principal {
 	readonly orgId: string;
 	readonly bindings: readonly Binding[];
 	readonly globalPermissions: readonly GlobalPermission[];
+	/** Null: the key never expires. */
+	readonly expiresAtMs: number | null;
+	/** Ranges that the key may be used from; null: everywhere. */
+	readonly ipAllowList: readonly string[] | null;
+	/** As the database knows it, to the minute. */
+	readonly lastUsedAtMs: number | null;
 }
 
-export interface PrincipalRow {
+interface PolicyColumns {
+	readonly enforce_hashed_api_keys: Flag;
+	readonly require_apikey_expiration: Flag;
+	readonly max_apikey_expiration_days: number | null;
+}
+
+export interface PrincipalRow extends PolicyColumns {
 	readonly id: string;
 	readonly name: string;
 	readonly user_id: string;
 	readonly org_id: string;
 	readonly expires_at_ms: number | null;
 	readonly global_permissions: string;
+	readonly is_hashed_key: Flag;
+	readonly ip_allow_list: string | null;
+	readonly last_used_at_ms: number | null;
 	readonly bindings: string;
 }
 
-/** The key with this hash and its live bindings; a binding that came from another lives only while that other does. */
-export function principalStatement(keyHash: string, nowMs: number): CompiledQuery<PrincipalRow> {
-	return sql<PrincipalRow>`
-		SELECT k.id, k.name, k.user_id, k.org_id, k.expires_at_ms, k.global_permissions,
-			(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
-				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id))
-			FROM role_bindings b LEFT JOIN role_bindings parent ON parent.id = b.parent_binding_id
-			WHERE b.api_key_id = k.id AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
-				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs}) AS bindings
-		FROM api_keys k WHERE k.key_hash = ${keyHash}`.compile(query);
+/** A binding in the JSON of a PrincipalRow. */
+interface BindingRow extends PolicyColumns {
+	readonly id: string;
+	readonly role: string;
+	readonly scopeType: ScopeType;
+	readonly orgId: string;
+	readonly appId: string | null;
+	readonly channelId: number | null;
+	readonly deleted: Flag;
 }
 
 /**
- * @throws {ApiError} `invalid_api_key` when there is no such key (a revoked key is no key), `expired_api_key` from the millisecond of
- * its expiry on
+ * The key with this hash, or with this hash before its last regeneration while that is still good, and its live bindings with the
+ * policy of each one's organization. A binding that came from another lives only while that other does.
  */
-export function principalFrom(row: PrincipalRow | undefined, nowMs: number): Principal {
+export function principalStatement(keyHash: string, nowMs: number): CompiledQuery<PrincipalRow> {
+	return sql<PrincipalRow>`
+		SELECT k.id, k.name, k.user_id, k.org_id, k.expires_at_ms, k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
+			k.ip_allow_list, k.last_used_at_ms, home.enforce_hashed_api_keys, home.require_apikey_expiration,
+			home.max_apikey_expiration_days,
+			(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
+				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
+				'enforce_hashed_api_keys', o.enforce_hashed_api_keys, 'require_apikey_expiration', o.require_apikey_expiration,
+				'max_apikey_expiration_days', o.max_apikey_expiration_days))
+			FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
+			LEFT JOIN role_bindings parent ON parent.id = b.parent_binding_id
+			WHERE b.api_key_id = k.id AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
+				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs}) AS bindings
+		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
+		WHERE k.key_hash = ${keyHash} OR (k.previous_key_hash = ${keyHash} AND k.previous_valid_until_ms > ${nowMs})`.compile(
+		query,
+	);
+}
+
+/**
+ * @param ipAddress where the request comes from; null when nobody knows
+ * @throws {ApiError} `invalid_api_key` when there is no such key (a revoked key is no key), `expired_api_key` from the millisecond of
+ * its expiry on, `ip_address_not_allowed` outside its ranges, `api_key_violates_policy` when its own organization does not allow it
+ */
+export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAddress: string | null): Principal {
 	if (row === undefined) throw invalidApiKey();
 	if (row.expires_at_ms !== null && row.expires_at_ms <= nowMs) {
 		throw new ApiError("expired_api_key", "The API key has expired; create a new one.");
 	}
-	const bindings: (Omit<Binding, "role"> & { role: string })[] = JSON.parse(row.bindings);
+	const ipAllowList: string[] | null = row.ip_allow_list === null ? null : JSON.parse(row.ip_allow_list);
+	if (ipAllowList !== null && !isInRanges(ipAllowList, ipAddress)) {
+		throw new ApiError(
+			"ip_address_not_allowed",
+			"The API key may not be used from this address; use it from its ip_allow_list or have that changed.",
+			{ moreInfo: { ip_address: ipAddress } },
+		);
+	}
+	const key = { hashed: row.is_hashed_key === 1, expiresAtMs: row.expires_at_ms };
+	const broken = brokenPolicy(policyOf(row), key, nowMs);
+	if (broken !== undefined) throw violatesPolicy(broken, row.org_id);
+	const bindings: BindingRow[] = JSON.parse(row.bindings);
 	const globalPermissions: string[] = JSON.parse(row.global_permissions);
 	return {
 		keyId: row.id,
 		keyName: row.name,
 		userId: row.user_id,
 		orgId: row.org_id,
-		// A role of a newer version than this one grants nothing.
-		bindings: bindings.filter((binding): binding is Binding => isRoleName(binding.role)),
+		bindings: bindings.flatMap(({ id, role, scopeType, orgId, appId, channelId, deleted, ...policy }): Binding[] => {
+			// A role of a newer version than this one grants nothing.
+			if (!isRoleName(role)) return [];
+			const stoppedBy = brokenPolicy(policyOf(policy), key, nowMs);
+			return [
+				{
+					...{ id, role, scopeType, orgId, appId, channelId },
+					...(stoppedBy === undefined ? {} : { stoppedBy }),
+					...(deleted === 1 ? { inDeletedOrganization: true } : {}),
+				},
+			];
+		}),
 		globalPermissions: GLOBAL_PERMISSIONS.filter((permission) => globalPermissions.includes(permission)),
+		expiresAtMs: row.expires_at_ms,
+		ipAllowList,
+		lastUsedAtMs: row.last_used_at_ms,
 	};
+}
+
+function policyOf(columns: PolicyColumns): KeyPolicy {
+	return {
+		enforceHashed: columns.enforce_hashed_api_keys === 1,
+		requireExpiration: columns.require_apikey_expiration === 1,
+		maxExpirationDays: columns.max_apikey_expiration_days,
+	};
+}
+
+export function violatesPolicy(policy: KeyPolicyName, orgId: string): ApiError {
+	return new ApiError(
+		"api_key_violates_policy",
+		`The organization's policy ${policy} does not allow this API key any more; ${POLICY_REMEDIES[policy]}.`,
+		{ moreInfo: { policy, org_id: orgId } },
+	);
 }
 
 /** One answer for unknown, malformed and revoked keys, so that it tells nothing apart. */

@@ -151,6 +151,7 @@ function miniflareOptions(
 		bindings: {
 			...bindings.bindings,
 			CAPSTAN_SECRET: secret,
+			CAPSTAN_CLIENT_ADDRESS: HOST,
 			...(options.diagnostics === true ? { CAPSTAN_DIAGNOSTICS: "true" } : {}),
 		},
 		name: "capstan",

@@ -7,4 +7,13 @@ export interface CollectGarbage {
 	readonly kind: "collect_garbage";
 }
 
-export type QueueMessage = CollectGarbage;
+/** A key was used in the minute that begins at `atMs`. */
+export interface KeyUsed {
+	readonly kind: "key_used";
+	readonly keyId: string;
+	/** The organization that the key belongs to. */
+	readonly orgId: string;
+	readonly atMs: number;
+}
+
+export type QueueMessage = CollectGarbage | KeyUsed;

@@ -9,6 +9,8 @@ import {
 	type Decision,
 	decide,
 	firstPermissionNotHeld,
+	holds,
+	holdsGlobally,
 	orgsWhere,
 	type Target,
 } from "../../src/authz/decide";
@@ -40,7 +42,7 @@ const CONTRACT: Readonly<Record<RoleName, readonly string[]>> = {
 const OWN_WORK_ONLY: readonly RoleName[] = ["app_preview", "channel_preview"];
 
 /** Two organizations; the first has two apps, and every app has two channels. */
-const CHANNELS: readonly Required<Target>[] = [
+const CHANNELS: readonly Required<Omit<Target, "inDeletedOrganization">>[] = [
 	{ orgId: "org-1", appId: "app-1", channelId: 1 },
 	{ orgId: "org-1", appId: "app-1", channelId: 2 },
 	{ orgId: "org-1", appId: "app-2", channelId: 3 },
@@ -85,7 +87,10 @@ const principalWith = (bindings: readonly Binding[]): Principal => ({
 	userId: "user",
 	orgId: "org-1",
 	bindings,
-	globalPermissions: [],
+	globalPermissions: ["org.create"],
+	expiresAtMs: null,
+	ipAllowList: null,
+	lastUsedAtMs: null,
 });
 
 const PLACES = { org: ORGS, app: APPS, channel: CHANNELS } as const;
@@ -100,7 +105,7 @@ const anyBindings = fc.array(anyBinding, { maxLength: 4 });
 const grants = (binding: Binding, permission: Permission, target: Target) =>
 	within(target, placeOf(binding)) && CONTRACT[binding.role].includes(permission);
 /** How much a decision gives: more is never less than before. */
-const RANK: Readonly<Record<Decision["outcome"], number>> = { hidden: 0, forbidden: 1, allow: 2 };
+const RANK: Readonly<Record<Decision["outcome"], number>> = { hidden: 0, forbidden: 1, stopped: 1, allow: 2 };
 const amount = (decision: Decision) =>
 	RANK[decision.outcome] + (decision.outcome === "allow" && decision.ownWorkOnly === undefined ? 1 : 0);
 
@@ -321,5 +326,69 @@ describe("lists", () => {
 			}),
 			RUNS,
 		);
+	});
+});
+
+describe("a binding that a policy of its organization stops", () => {
+	const stop = (binding: Binding): Binding => ({ ...binding, stoppedBy: "enforce_hashed_api_keys" });
+
+	test("grants nothing, in decisions, in lists and in what may be given away, and the policy is named", () => {
+		let stopped = 0;
+		fc.assert(
+			fc.property(anyBindings, anyPermission, anyTarget, (bindings, permission, target) => {
+				const principal = principalWith(bindings.map(stop));
+				const decision = decide(principal, permission, target);
+				expect(decision.outcome).not.toBe("allow");
+				const covered = bindings.some((binding) => within(target, placeOf(binding)));
+				expect(decision.outcome === "stopped").toBe(covered);
+				if (decision.outcome === "stopped") stopped += 1;
+				expect(holds(principal, permission, target)).toBe(false);
+				expect([...orgsWhere(principal, permission), ...appsWhere(principal, permission)]).toEqual([]);
+			}),
+			RUNS,
+		);
+		expect(stopped, "the cases never reach a stopped request").toBeGreaterThan(50);
+	});
+
+	test("takes nothing from what bindings in other organizations grant", () => {
+		const elsewhere = bindingAt("org_admin", { orgId: "org-2" });
+		const principal = principalWith([stop(bindingAt("org_super_admin", { orgId: "org-1" })), elsewhere]);
+		expect(decide(principal, "org.read", { orgId: "org-2" }).outcome).toBe("allow");
+		expect(orgsWhere(principal, "org.read")).toEqual(["org-2"]);
+	});
+});
+
+describe("a binding in a deleted organization", () => {
+	const bindings = [bindingAt("org_super_admin", { orgId: "org-1" })];
+	const principal = principalWith(bindings.map((binding) => ({ ...binding, inDeletedOrganization: true as const })));
+
+	test("covers the organization as a deleted one, and nothing of it as one that is there", () => {
+		for (const permission of PERMISSIONS) {
+			for (const target of TARGETS) expect(decide(principal, permission, target).outcome).toBe("hidden");
+			expect([...orgsWhere(principal, permission), ...appsWhere(principal, permission)]).toEqual([]);
+		}
+		expect(decide(principal, "org.delete", { orgId: "org-1", inDeletedOrganization: true }).outcome).toBe("allow");
+		expect(decide(principal, "org.delete", { orgId: "org-2", inDeletedOrganization: true }).outcome).toBe("hidden");
+	});
+
+	test("is not what a binding in an organization that is there is", () => {
+		const target = { orgId: "org-1", inDeletedOrganization: true } as const;
+		expect(decide(principalWith(bindings), "org.delete", target).outcome).toBe("hidden");
+	});
+});
+
+describe("a global permission", () => {
+	test("holds beside a live binding that administers an organization, and only then", () => {
+		for (const role of ROLE_NAMES) {
+			const [place] = PLACES[ROLES[role].scopeType];
+			const binding = bindingAt(role, place ?? { orgId: "org-1" });
+			const administers = ["org_super_admin", "org_admin"].includes(role);
+			expect(holdsGlobally(principalWith([binding]), "org.create"), role).toBe(administers);
+			const stopped: Binding = { ...binding, stoppedBy: "require_apikey_expiration" };
+			const deleted: Binding = { ...binding, inDeletedOrganization: true };
+			expect(holdsGlobally(principalWith([stopped]), "org.create"), role).toBe(false);
+			expect(holdsGlobally(principalWith([deleted]), "org.create"), role).toBe(false);
+			expect(holdsGlobally({ ...principalWith([binding]), globalPermissions: [] }, "org.create"), role).toBe(false);
+		}
 	});
 });

@@ -8,7 +8,7 @@ import { createApp } from "../../../src/app";
 import { mintKey } from "../../../src/authz/keys";
 import { parseConfig } from "../../../src/config";
 import { openDb, query } from "../../../src/db/client";
-import type { Deps, Env } from "../../../src/deps";
+import type { Deps, Env, RequestLimit } from "../../../src/deps";
 import type { QueueMessage } from "../../../src/events/messages";
 
 export const testEnv = env as unknown as Env;
@@ -34,7 +34,8 @@ export interface RequestOptions {
 }
 
 export interface World {
-	readonly deps: Deps & { readonly sent: QueueMessage[] };
+	/** What was sent to the Queue; that keys were used, which every request may tell, is kept apart. */
+	readonly deps: Deps & { readonly sent: QueueMessage[]; readonly keyUses: QueueMessage[] };
 	readonly clock: { nowMs: number };
 	readonly orgId: string;
 	readonly userId: string;
@@ -45,8 +46,10 @@ export interface World {
 	request<Body = any>(method: string, path: string, options?: RequestOptions): Promise<Answer<Body>>;
 }
 
+const UNLIMITED: RequestLimit = { limiter: { limit: async () => ({ success: true }) }, periodSeconds: 1 };
+
 export interface WorldOptions {
-	readonly bindings?: Partial<Pick<Deps, "d1" | "bundles" | "events" | "fetch" | "assets">>;
+	readonly bindings?: Partial<Pick<Deps, "d1" | "bundles" | "events" | "fetch" | "assets" | "requestLimits">>;
 	readonly config?: Record<string, string>;
 }
 
@@ -54,24 +57,27 @@ export interface WorldOptions {
 export async function createWorld(options: WorldOptions = {}): Promise<World> {
 	const clock = { nowMs: NOW_MS };
 	const sent: QueueMessage[] = [];
+	const keyUses: QueueMessage[] = [];
 	const deps: World["deps"] = {
 		d1: testEnv.DB,
 		bundles: testEnv.BUNDLES,
 		assets: testEnv.ASSETS,
 		events: {
 			send: async (message: QueueMessage) => {
-				sent.push(message);
+				(message.kind === "key_used" ? keyUses : sent).push(message);
 			},
 		} as unknown as Deps["events"],
 		now: () => clock.nowMs,
 		newId: () => crypto.randomUUID(),
 		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+		requestLimits: { failedAuthentications: UNLIMITED, perKey: UNLIMITED },
 		fetch: async () => {
 			throw new Error("this test has no network");
 		},
 		log: () => undefined,
 		config: parseConfig({ ...testEnv, ...options.config }),
 		sent,
+		keyUses,
 		...options.bindings,
 	};
 	const app = createApp(deps);
@@ -92,6 +98,8 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 				website: null,
 				management_email: null,
 				created_by: userId,
+				max_apikey_expiration_days: null,
+				deleted_at_ms: null,
 				...times,
 			})
 			.compile(),
@@ -108,6 +116,9 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 				global_permissions: '["org.create"]',
 				expires_at_ms: null,
 				last_used_at_ms: null,
+				previous_key_hash: null,
+				previous_valid_until_ms: null,
+				ip_allow_list: null,
 				...times,
 			})
 			.compile(),

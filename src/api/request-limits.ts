@@ -1,0 +1,47 @@
+/**
+ * Limits on requests: so many failed authentications from one address, so many requests with one key. The counting is Cloudflare's
+ * Rate Limiting binding, whose limits stand in wrangler.toml. A request with a good key is never refused for what others do from its
+ * address, and a limiter that does not answer refuses nobody.
+ */
+import type { Deps, Limiter } from "../deps";
+import { ApiError, type ErrorCode } from "../errors";
+
+/** Answers that tell whether a secret is good. A request without any is no attempt: stock clients probe without one. */
+const FAILED_AUTHENTICATIONS: ReadonlySet<ErrorCode> = new Set([
+	"invalid_api_key",
+	"expired_api_key",
+	"api_key_violates_policy",
+	"ip_address_not_allowed",
+	"invitation_not_found",
+]);
+
+/** Counts a request with this key. @throws {ApiError} `too_many_requests` */
+export async function countKeyRequest(deps: Deps, keyHash: string): Promise<void> {
+	const { limiter, periodSeconds } = deps.requestLimits.perKey;
+	if (await isWithinLimit(deps, limiter, keyHash)) return;
+	throw tooManyRequests("This API key has sent too many requests", periodSeconds);
+}
+
+/** The error to answer with: the one that happened, or `too_many_requests` when this address has failed too often. */
+export async function countFailure(deps: Deps, error: unknown, ipAddress: string | null): Promise<unknown> {
+	if (!(error instanceof ApiError) || !FAILED_AUTHENTICATIONS.has(error.code)) return error;
+	const { limiter, periodSeconds } = deps.requestLimits.failedAuthentications;
+	if (await isWithinLimit(deps, limiter, ipAddress ?? "unknown")) return error;
+	return tooManyRequests("This address has failed to authenticate too often", periodSeconds);
+}
+
+async function isWithinLimit(deps: Deps, limiter: Limiter, key: string): Promise<boolean> {
+	try {
+		return (await limiter.limit({ key })).success;
+	} catch (error) {
+		deps.log("warn", "rate_limiter_failed", { cause: String(error) });
+		return true;
+	}
+}
+
+function tooManyRequests(what: string, periodSeconds: number): ApiError {
+	return new ApiError("too_many_requests", `${what}; try again after the given seconds.`, {
+		headers: { "Retry-After": String(periodSeconds) },
+		moreInfo: { retryAfterSeconds: periodSeconds },
+	});
+}

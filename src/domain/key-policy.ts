@@ -1,0 +1,49 @@
+/**
+ * What an organization may demand of API keys, and whether a key meets it. Pure, and the only place that knows: creation, change and
+ * every use of a key ask here, so no side door can be more lenient than the front one.
+ */
+
+export const KEY_POLICY_NAMES = [
+	"enforce_hashed_api_keys",
+	"require_apikey_expiration",
+	"max_apikey_expiration_days",
+] as const;
+export type KeyPolicyName = (typeof KEY_POLICY_NAMES)[number];
+
+export interface KeyPolicy {
+	readonly enforceHashed: boolean;
+	readonly requireExpiration: boolean;
+	/** Null: no limit. */
+	readonly maxExpirationDays: number | null;
+}
+
+export interface PolicedKey {
+	readonly hashed: boolean;
+	/** Null: never. */
+	readonly expiresAtMs: number | null;
+}
+
+/** The largest value of `max_apikey_expiration_days`. */
+export const MOST_EXPIRATION_DAYS = 365;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * The first policy that the key breaks. `max_apikey_expiration_days` is measured from `nowMs`, so at no moment does a working key have
+ * more days left than the organization allows; a key without an expiry counts as infinite.
+ */
+export function brokenPolicy(policy: KeyPolicy, key: PolicedKey, nowMs: number): KeyPolicyName | undefined {
+	if (policy.enforceHashed && !key.hashed) return "enforce_hashed_api_keys";
+	if (policy.requireExpiration && key.expiresAtMs === null) return "require_apikey_expiration";
+	if (policy.maxExpirationDays !== null) {
+		const latestMs = nowMs + policy.maxExpirationDays * DAY_MS;
+		if (key.expiresAtMs === null || key.expiresAtMs > latestMs) return "max_apikey_expiration_days";
+	}
+	return undefined;
+}
+
+/** What a person does about a key that breaks the policy. */
+export const POLICY_REMEDIES: Readonly<Record<KeyPolicyName, string>> = {
+	enforce_hashed_api_keys: "create it with hashed: true",
+	require_apikey_expiration: "give it an expires_at",
+	max_apikey_expiration_days: "give it an earlier expires_at",
+};
