@@ -45,6 +45,7 @@ export const ERROR_STATUS = {
 	bundle_not_ready: 409,
 	bundle_incomplete: 409,
 	cannot_delete_own_api_key: 409,
+	api_key_changed: 409,
 	already_member: 409,
 	cannot_remove_last_super_admin: 409,
 	policy_stops_every_admin_key: 409,

@@ -3,6 +3,7 @@
  * reachable; the authorization tests, openapi.json and the typed client are made from it.
  */
 import { createApiKey, deleteApiKey, getApiKey, listApiKeys } from "./routes/apikey";
+import { changeApiKey } from "./routes/apikey-change";
 import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app";
 import { completeBundle, deleteBundle, listBundles, promoteBundle, registerBundle } from "./routes/bundle";
 import { deleteChannel, listChannels, setChannel } from "./routes/channel";
@@ -16,6 +17,7 @@ export const endpoints = [
 	listApiKeys,
 	getApiKey,
 	createApiKey,
+	changeApiKey,
 	deleteApiKey,
 	listApps,
 	getApp,

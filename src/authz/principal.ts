@@ -40,7 +40,8 @@ export interface Principal {
 	readonly lastUsedAtMs: number | null;
 }
 
-interface PolicyColumns {
+/** The policies of an organization, as its row has them. */
+export interface PolicyColumns {
 	readonly enforce_hashed_api_keys: Flag;
 	readonly require_apikey_expiration: Flag;
 	readonly max_apikey_expiration_days: number | null;
@@ -140,7 +141,7 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 	};
 }
 
-function policyOf(columns: PolicyColumns): KeyPolicy {
+export function policyOf(columns: PolicyColumns): KeyPolicy {
 	return {
 		enforceHashed: columns.enforce_hashed_api_keys === 1,
 		requireExpiration: columns.require_apikey_expiration === 1,

@@ -1,8 +1,8 @@
 /**
- * Statements about API keys and their role bindings. The hash and the sealed text never leave this file except through the two
+ * Statements about API keys and their role bindings. The hash and the sealed text never leave this file except through the
  * functions that say so; lists and records cannot show them.
  */
-import { type CompiledQuery, type Insertable, sql } from "kysely";
+import { type CompiledQuery, type Insertable, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import { jsonList, query } from "./client";
@@ -20,6 +20,9 @@ export interface ApiKeyRow {
 	readonly last_used_at_ms: number | null;
 	readonly created_at_ms: number;
 	readonly updated_at_ms: number;
+	readonly previous_valid_until_ms: number | null;
+	/** JSON array of CIDR ranges; null: none. */
+	readonly ip_allow_list: string | null;
 	/** JSON array of BindingRecord. */
 	readonly bindings: string;
 }
@@ -47,22 +50,42 @@ const apiKeyRows = () =>
 		"api_keys.last_used_at_ms",
 		"api_keys.created_at_ms",
 		"api_keys.updated_at_ms",
+		"api_keys.previous_valid_until_ms",
+		"api_keys.ip_allow_list",
 		sql<0 | 1>`api_keys.key_ciphertext IS NULL`.as("is_hashed_key"),
 		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
 				'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
 				'expires_at_ms', b.expires_at_ms)) FROM role_bindings b WHERE b.api_key_id = api_keys.id)`.as("bindings"),
 	]);
 
-/** The keys of whole organizations, and one more by its id; oldest first. */
-export function apiKeysPage(
-	orgIds: readonly OrgId[],
-	ownKeyId: string,
-	limit: number,
-	offset: number,
-): CompiledQuery<ApiKeyRow> {
+export interface ApiKeyFilter {
+	/** Keys of these whole organizations, */
+	readonly orgIds: readonly OrgId[];
+	/** and this one. */
+	readonly ownKeyId: string;
+	/** Of them, those that belong to this organization. */
+	readonly orgId: string | undefined;
+	/** Of them, those that were made and last used no later than this. */
+	readonly unusedSinceMs: number | undefined;
+}
+
+/** Oldest first. */
+export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number): CompiledQuery<ApiKeyRow> {
+	const { orgId, unusedSinceMs } = filter;
 	return apiKeyRows()
 		.where((eb) =>
-			eb.or([eb("api_keys.org_id", "in", jsonList(JSON.stringify(orgIds))), eb("api_keys.id", "=", ownKeyId)]),
+			eb.or([
+				eb("api_keys.org_id", "in", jsonList(JSON.stringify(filter.orgIds))),
+				eb("api_keys.id", "=", filter.ownKeyId),
+			]),
+		)
+		.$if(orgId !== undefined, (rows) => rows.where("api_keys.org_id", "=", orgId ?? ""))
+		.$if(unusedSinceMs !== undefined, (rows) =>
+			rows.where(
+				(eb) => eb.fn.coalesce("api_keys.last_used_at_ms", "api_keys.created_at_ms"),
+				"<=",
+				unusedSinceMs ?? 0,
+			),
 		)
 		.orderBy("api_keys.created_at_ms")
 		.orderBy("api_keys.id")
@@ -85,11 +108,57 @@ export function sealedKeyText(id: string): CompiledQuery<{ key_ciphertext: strin
 	return query.selectFrom("api_keys").select("key_ciphertext").where("id", "=", id).compile();
 }
 
+/** The hash of a key's secret, for it to be kept as the previous one; for loading beside the decision. */
+export function currentKeyHash(id: string): CompiledQuery<{ key_hash: string }> {
+	return query.selectFrom("api_keys").select("key_hash").where("id", "=", id).compile();
+}
+
 export function insertApiKey(orgId: OrgId, values: Omit<Insertable<ApiKeysTable>, "org_id">): CompiledQuery {
 	return query
 		.insertInto("api_keys")
 		.values({ ...values, org_id: orgId })
 		.compile();
+}
+
+export function updateApiKey(
+	orgId: OrgId,
+	id: string,
+	values: Omit<Updateable<ApiKeysTable>, "id" | "org_id" | "user_id">,
+): CompiledQuery {
+	return query.updateTable("api_keys").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
+}
+
+/** Takes bindings of a key in one organization away; what came from them goes with them. */
+export function deleteBindings(orgId: OrgId, apiKeyId: string, ids: readonly string[]): CompiledQuery {
+	return query
+		.deleteFrom("role_bindings")
+		.where("org_id", "=", orgId)
+		.where("api_key_id", "=", apiKeyId)
+		.where("id", "in", jsonList(JSON.stringify(ids)))
+		.compile();
+}
+
+/** For guards: the key is as it was read, its bindings included. */
+export function apiKeyUnchanged(row: Pick<ApiKeyRow, "id" | "updated_at_ms" | "bindings">) {
+	const ids = (JSON.parse(row.bindings) as BindingRecord[]).map((binding) => binding.id);
+	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${row.id} AND updated_at_ms = ${row.updated_at_ms})
+		AND ${bindingsUnchanged(row.id, ids)}`;
+}
+
+/** For guards: the calling key was not revoked, and has all the bindings that the decision was made with. */
+export function callerUnchanged(caller: {
+	readonly keyId: string;
+	readonly bindings: readonly { readonly id: string }[];
+}) {
+	return bindingsUnchanged(
+		caller.keyId,
+		caller.bindings.map((binding) => binding.id),
+	);
+}
+
+function bindingsUnchanged(keyId: string, ids: readonly string[]) {
+	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE api_key_id = ${keyId}
+		AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
 }
 
 export interface NewBinding {

@@ -83,6 +83,17 @@ export function appUuidsInOrg(orgId: string, appIds: readonly string[]): Compile
 		.compile();
 }
 
+/** The same for the organization that a key belongs to; for loading beside the decision about that key. */
+export function appUuidsInOrgOfKey(keyId: string, appIds: readonly string[]): CompiledQuery<{ id: string }> {
+	return query
+		.selectFrom("apps")
+		.innerJoin("api_keys", "api_keys.org_id", "apps.owner_org")
+		.select("apps.id")
+		.where("api_keys.id", "=", keyId)
+		.where("apps.id", "in", jsonList(JSON.stringify(appIds)))
+		.compile();
+}
+
 export function appCounts(orgIds: readonly OrgId[]): CompiledQuery<{ owner_org: string; apps: number }> {
 	return query
 		.selectFrom("apps")

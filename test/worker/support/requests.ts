@@ -84,6 +84,10 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /apikey": async () => ({ path: "/apikey" }),
 	"GET /apikey/:id": async (world, app) => ({ path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}` }),
 	"POST /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId }, body: { name: "made" } }),
+	"PUT /apikey/:id": async (world, app) => ({
+		path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}`,
+		body: { name: fresh("renamed") },
+	}),
 	"DELETE /apikey/:id": async (world, app) => ({
 		path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}`,
 	}),

@@ -1,0 +1,302 @@
+/**
+ * Changing an API key: its name, expiry, bindings, global permissions, addresses, and its secret. A change keeps what it does not name,
+ * and the key must meet the organization's policies afterwards whatever was changed, so no change is a way around them. Regeneration
+ * keeps the id and the bindings; for an overlap of at most a day the old secret works beside the new one, never past its own expiry.
+ */
+import type { CompiledQuery } from "kysely";
+import * as v from "valibot";
+import type { OrgId } from "../../authz/decide";
+import { mintKey, sealKey } from "../../authz/keys";
+import { administersOrganization, GLOBAL_PERMISSIONS } from "../../authz/permissions";
+import { invalidApiKey, policyOf } from "../../authz/principal";
+import {
+	type ApiKeyRow,
+	apiKeyById,
+	apiKeyRecord,
+	apiKeyUnchanged,
+	type BindingRecord,
+	callerUnchanged,
+	currentKeyHash,
+	deleteBindings,
+	insertBinding,
+	updateApiKey,
+} from "../../db/api-keys";
+import { appUuidsInOrgOfKey } from "../../db/apps";
+import { auditStatement } from "../../db/audit";
+import { batchOrFail, guard } from "../../db/client";
+import { ApiError, invalidRequest } from "../../errors";
+import {
+	apiKeyAnswer,
+	apiKeySchema,
+	apiKeyWithSecretSchema,
+	EXAMPLE_KEY,
+	ipAllowList,
+	type NewBindingInput,
+	newBindings,
+} from "../api-key-record";
+import { endpoint } from "../endpoint";
+import {
+	refuseBrokenPolicy,
+	refuseGlobalPermissions,
+	refuseLongerLife,
+	refuseMisplacedBindings,
+	refuseMoreAddresses,
+	refuseStrongerBindings,
+	refuseStrongerPermissions,
+} from "../key-rules";
+import { label, optional, rfc3339, timestamp } from "../schemas";
+import { apiKeyNotFound, apiKeyScope, refusePast } from "./apikey";
+
+const LONGEST_OVERLAP_SECONDS = 24 * 60 * 60;
+const NEVER = "never";
+
+const body = v.object({
+	name: optional(label()),
+	expires_at: optional(v.union([v.literal(NEVER), timestamp], `must be an RFC 3339 time, or "${NEVER}"`)),
+	bindings: optional(newBindings),
+	global_permissions: optional(
+		v.array(v.picklist(GLOBAL_PERMISSIONS, `must be one of ${GLOBAL_PERMISSIONS.join(", ")}`)),
+	),
+	ip_allow_list: optional(ipAllowList),
+	regenerate: optional(v.boolean()),
+	hashed: optional(v.boolean()),
+	overlap_seconds: optional(
+		v.pipe(
+			v.number(),
+			v.integer("must be a whole number of seconds"),
+			v.minValue(0, "must be 0 or more"),
+			v.maxValue(LONGEST_OVERLAP_SECONDS, `must be at most ${LONGEST_OVERLAP_SECONDS}, which is 24 hours`),
+		),
+	),
+});
+type ChangeInput = v.InferOutput<typeof body>;
+
+export const changeApiKey = endpoint({
+	method: "PUT",
+	path: "/apikey/:id",
+	tag: "API keys",
+	summary: "Change an API key, or give it a new secret",
+	description: [
+		'What is left out stays. `expires_at: "never"` removes the expiry, `ip_allow_list: []` the limit on addresses.',
+		"`bindings` replaces all bindings in the key's own organization; those that stay keep their ids, and bindings that the service gave in other organizations are left alone.",
+		"`org.create` goes when the last binding that administers an organization goes.",
+		"`regenerate: true` answers with a new secret, shown this once; `hashed` then chooses anew whether it can be revealed later, and `overlap_seconds` (up to 86400) how long the old secret works too, never past the expiry it had.",
+	].join(" "),
+	access: { permission: "org.manage_apikeys", scope: apiKeyScope },
+	body,
+	response: v.union([apiKeySchema, apiKeyWithSecretSchema]),
+	errors: [
+		"api_key_not_found",
+		"api_key_changed",
+		"invalid_global_permissions",
+		"hashed_api_key_required",
+		"expiration_required",
+		"expiration_exceeds_max",
+	],
+	example: {
+		body: { regenerate: true, overlap_seconds: 3600, expires_at: "2027-02-28T00:00:00Z" },
+		response: {
+			...EXAMPLE_KEY,
+			expires_at: "2027-02-28T00:00:00.000Z",
+			previous_key_valid_until: "2026-11-21T09:00:00.000Z",
+			key: "cap_…",
+		},
+	},
+	load: (input) =>
+		[
+			apiKeyById(input.params.id.toLowerCase()),
+			currentKeyHash(input.params.id.toLowerCase()),
+			appUuidsInOrgOfKey(
+				input.params.id.toLowerCase(),
+				(input.body.bindings ?? []).flatMap((binding) => ("app_id" in binding ? [binding.app_id] : [])),
+			),
+		] as const,
+	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
+		const [row] = loaded[0].rows;
+		const [secret] = loaded[1].rows;
+		if (row === undefined || secret === undefined) throw apiKeyNotFound();
+		const { body: change } = input;
+		refuseEmptyChange(change);
+		const bindings = bindingChange(row, scope.orgId, change.bindings);
+		const after = {
+			name: change.name ?? row.name,
+			hashed: change.regenerate === true ? (change.hashed ?? row.is_hashed_key === 1) : row.is_hashed_key === 1,
+			expiresAtMs: expiryAfter(row, change),
+			addresses: change.ip_allow_list ?? (JSON.parse(row.ip_allow_list ?? "[]") as string[]),
+			globalPermissions: globalPermissionsAfter(row, change, bindings.kept),
+		};
+
+		if (change.expires_at !== undefined) refusePast(after.expiresAtMs, nowMs);
+		if (change.bindings !== undefined) {
+			refuseMisplacedBindings(change.bindings, scope.orgId, new Set(loaded[2].rows.map((app) => app.id)));
+		}
+		refuseBrokenPolicy(policyOf(scopeRow), after, nowMs);
+		refuseStrongerPermissions(principal, row);
+		refuseStrongerBindings(principal, change.bindings ?? []);
+		if (change.global_permissions !== undefined) {
+			const roles = [...bindings.kept, ...bindings.added].map((binding) => binding.role_name);
+			refuseGlobalPermissions(principal, after.globalPermissions, roles);
+		}
+		if (change.regenerate === true || change.expires_at !== undefined) {
+			refuseLongerLife(principal, after.expiresAtMs, nowMs);
+		}
+		if (change.regenerate === true || change.ip_allow_list !== undefined) {
+			refuseMoreAddresses(principal, after.addresses);
+		}
+
+		const minted = change.regenerate === true ? mintKey(deps.randomBytes) : undefined;
+		const results = await batchOrFail(
+			db,
+			[
+				guard("caller_changed", callerUnchanged(principal)),
+				guard("key_changed", apiKeyUnchanged(row)),
+				updateApiKey(scope.orgId, row.id, {
+					name: after.name,
+					expires_at_ms: after.expiresAtMs,
+					global_permissions: JSON.stringify(after.globalPermissions),
+					ip_allow_list: after.addresses.length === 0 ? null : JSON.stringify(after.addresses),
+					// Never twice the same, so that a change made meanwhile is seen even within a millisecond.
+					updated_at_ms: Math.max(nowMs, row.updated_at_ms + 1),
+					...(minted === undefined
+						? {}
+						: {
+								key_hash: minted.hash,
+								key_hint: minted.hint,
+								key_ciphertext: after.hashed
+									? null
+									: await sealKey(minted.text, row.id, deps.config.secret, deps.randomBytes),
+								...previousSecret(row, secret.key_hash, change.overlap_seconds ?? 0, nowMs),
+							}),
+				}),
+				deleteBindings(scope.orgId, row.id, bindings.removedIds),
+				...bindings.added.map((binding) => addBinding(row.id, scope.orgId, binding, deps.newId(), nowMs)),
+				apiKeyRecord(scope.orgId, row.id),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: change.regenerate === true ? "api_key.regenerate" : "api_key.update",
+					target: { type: "api_key", id: row.id, name: after.name },
+					...auditedChange(row, after, bindings, nowMs),
+					...(change.regenerate === true ? { details: { overlap_seconds: change.overlap_seconds ?? 0 } } : {}),
+				}),
+			],
+			{
+				caller_changed: invalidApiKey,
+				key_changed: () =>
+					new ApiError("api_key_changed", "The API key was changed meanwhile; read it again and repeat the request."),
+			},
+		);
+		const changed = (results.at(-2) as { rows: ApiKeyRow[] } | undefined)?.rows[0];
+		if (changed === undefined) throw apiKeyNotFound();
+		return { ...apiKeyAnswer(changed, nowMs), ...(minted === undefined ? {} : { key: minted.text }) };
+	},
+});
+
+function refuseEmptyChange(change: ChangeInput): void {
+	if (change.regenerate !== true) {
+		const issues = (["hashed", "overlap_seconds"] as const)
+			.filter((field) => change[field] !== undefined)
+			.map((path) => ({ path, message: "belongs to regenerate: true; send both or neither" }));
+		if (issues.length > 0) throw invalidRequest(issues);
+	}
+	if (Object.values(change).some((value) => value !== undefined && value !== false)) return;
+	throw invalidRequest([{ path: "", message: "The body changes nothing; send at least one field." }]);
+}
+
+function expiryAfter(row: ApiKeyRow, change: ChangeInput): number | null {
+	if (change.expires_at === undefined) return row.expires_at_ms;
+	return change.expires_at === NEVER ? null : change.expires_at;
+}
+
+interface BindingChange {
+	/** Bindings that stay, those in other organizations among them. */
+	readonly kept: readonly BindingRecord[];
+	readonly removedIds: readonly string[];
+	readonly added: readonly NewBindingInput[];
+}
+
+/** What `bindings` changes. A binding that stays keeps its id, and with it what the service gave because of it. */
+function bindingChange(row: ApiKeyRow, orgId: OrgId, wanted: readonly NewBindingInput[] | undefined): BindingChange {
+	const current: BindingRecord[] = JSON.parse(row.bindings);
+	if (wanted === undefined) return { kept: current, removedIds: [], added: [] };
+	const identity = (role: string, appId: string | null | undefined) => `${role} ${appId ?? ""}`;
+	const wantedIdentities = new Set(
+		wanted.map((binding) => identity(binding.role_name, "app_id" in binding ? binding.app_id : null)),
+	);
+	const own = current.filter((binding) => binding.org_id === orgId && binding.parent_binding_id === null);
+	const isKept = (binding: BindingRecord) => wantedIdentities.has(identity(binding.role_name, binding.app_id));
+	const removed = own.filter((binding) => !isKept(binding));
+	const ownIdentities = new Set(own.map((binding) => identity(binding.role_name, binding.app_id)));
+	return {
+		kept: current.filter((binding) => !removed.includes(binding)),
+		removedIds: removed.map((binding) => binding.id),
+		added: wanted.filter(
+			(binding) => !ownIdentities.has(identity(binding.role_name, "app_id" in binding ? binding.app_id : null)),
+		),
+	};
+}
+
+/** What was asked for; else what the key has, as long as something of it still administers an organization. */
+function globalPermissionsAfter(row: ApiKeyRow, change: ChangeInput, kept: readonly BindingRecord[]): string[] {
+	if (change.global_permissions !== undefined) return [...new Set(change.global_permissions)];
+	const roles = [...kept, ...(change.bindings ?? [])].map((binding) => binding.role_name);
+	return roles.some(administersOrganization) ? JSON.parse(row.global_permissions) : [];
+}
+
+/** The secret that is replaced: good for the overlap, and never past the expiry that it had. */
+function previousSecret(row: ApiKeyRow, keyHash: string, overlapSeconds: number, nowMs: number) {
+	if (overlapSeconds === 0) return { previous_key_hash: null, previous_valid_until_ms: null };
+	const endMs = nowMs + overlapSeconds * 1000;
+	return {
+		previous_key_hash: keyHash,
+		previous_valid_until_ms: row.expires_at_ms === null ? endMs : Math.min(endMs, row.expires_at_ms),
+	};
+}
+
+function addBinding(
+	apiKeyId: string,
+	orgId: OrgId,
+	binding: NewBindingInput,
+	id: string,
+	createdAtMs: number,
+): CompiledQuery {
+	const appId = "app_id" in binding ? binding.app_id : null;
+	return insertBinding(binding.scope_type, { id, apiKeyId, role: binding.role_name, orgId, appId, createdAtMs });
+}
+
+interface KeyAfter {
+	readonly name: string;
+	readonly hashed: boolean;
+	readonly expiresAtMs: number | null;
+	readonly addresses: readonly string[];
+	readonly globalPermissions: readonly string[];
+}
+
+/** The fields that differ, as they were and as they are. */
+function auditedChange(row: ApiKeyRow, after: KeyAfter, bindings: BindingChange, nowMs: number) {
+	const shown = apiKeyAnswer(row, nowMs);
+	const short = (binding: { role_name: string; scope_type: string; org_id: string; app_id?: string | null }) => ({
+		role_name: binding.role_name,
+		scope_type: binding.scope_type,
+		org_id: binding.org_id,
+		app_id: binding.app_id ?? null,
+	});
+	const was: Record<string, unknown> = {
+		name: shown.name,
+		is_hashed_key: shown.is_hashed_key,
+		expires_at: shown.expires_at,
+		bindings: shown.bindings.map(short),
+		global_permissions: shown.global_permissions,
+		ip_allow_list: shown.ip_allow_list,
+	};
+	const is: Record<string, unknown> = {
+		name: after.name,
+		is_hashed_key: after.hashed,
+		expires_at: after.expiresAtMs === null ? null : rfc3339(after.expiresAtMs),
+		bindings: [...bindings.kept, ...bindings.added].map(short),
+		global_permissions: after.globalPermissions,
+		ip_allow_list: after.addresses,
+	};
+	const changed = Object.keys(is).filter((field) => JSON.stringify(was[field]) !== JSON.stringify(is[field]));
+	const only = (record: Record<string, unknown>) => Object.fromEntries(changed.map((field) => [field, record[field]]));
+	return { before: only(was), after: only(is) };
+}
