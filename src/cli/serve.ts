@@ -45,6 +45,8 @@ export interface ServeOptions {
 	readonly diagnostics?: boolean;
 	/** Answers the Worker's requests to the outside instead of the network; for tests. */
 	readonly outboundService?: (request: Request) => Response | Promise<Response>;
+	/** Lets through any number of requests; for tests that send more than any person or pipeline would. */
+	readonly unlimitedRequests?: boolean;
 	/** Replaces the admin key by a new one. */
 	readonly newAdminKey?: boolean;
 }
@@ -166,6 +168,7 @@ function miniflareOptions(
 		// The names of bindings, not those of a deployment's resources: giving the deployment other ones must not hide the local data.
 		d1Databases: namedByBinding(bindings.d1Databases),
 		r2Buckets: namedByBinding(bindings.r2Buckets),
+		...(options.unlimitedRequests === true ? { ratelimits: unlimited(bindings.ratelimits) } : {}),
 		d1Persist: paths.d1,
 		r2Persist: paths.r2,
 		log: new Log(LogLevel.ERROR),
@@ -185,6 +188,13 @@ function miniflareOptions(
 			network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } },
 		},
 	} as unknown as MiniflareOptions;
+}
+
+function unlimited(limiters: object | undefined): Record<string, unknown> {
+	const simple = { limit: Number.MAX_SAFE_INTEGER, period: 60 };
+	return Object.fromEntries(
+		Object.entries(limiters ?? {}).map(([binding, options]) => [binding, { ...options, simple }]),
+	);
 }
 
 function namedByBinding(resources: object | undefined): Record<string, string> {

@@ -35,16 +35,28 @@ export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: 
 	return { organizationId, statements: statements.map((statement) => statement.compile(query)) };
 }
 
-/** Takes the first admin key's place: a new key with the same rights on the same organization, the old one gone. */
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Of a new admin key where the organization demands an expiry and says no more. */
+const REPLACEMENT_LIFE_DAYS = 90;
+
+/**
+ * Takes the first admin key's place: a new key with the same rights on the same organization, the old one gone. It meets the policies
+ * of the organization, so it works even where they stopped every other key.
+ */
 export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): CompiledQuery[] {
 	const keyId = newId();
-	const first = sql`(SELECT id, created_by FROM organizations ORDER BY created_at_ms LIMIT 1) AS first`;
+	const firstFirst = sql`deleted_at_ms IS NOT NULL, created_at_ms`;
+	const first = sql`(SELECT id, created_by, CASE
+			WHEN max_apikey_expiration_days IS NOT NULL THEN ${nowMs} + max_apikey_expiration_days * ${DAY_MS}
+			WHEN require_apikey_expiration = 1 THEN ${nowMs + REPLACEMENT_LIFE_DAYS * DAY_MS} END AS expires_at_ms
+		FROM organizations ORDER BY ${firstFirst} LIMIT 1) AS first`;
 	const statements = [
 		sql`DELETE FROM api_keys WHERE name = ${FIRST_KEY_NAME}
-			AND org_id = (SELECT id FROM organizations ORDER BY created_at_ms LIMIT 1)`,
-		sql`INSERT INTO api_keys (id, org_id, user_id, name, key_hash, key_hint, global_permissions, created_at_ms, updated_at_ms)
-			SELECT ${keyId}, first.id, first.created_by, ${FIRST_KEY_NAME}, ${key.hash}, ${key.hint}, '["org.create"]', ${nowMs}, ${nowMs}
-			FROM ${first}`,
+			AND org_id = (SELECT id FROM organizations ORDER BY ${firstFirst} LIMIT 1)`,
+		sql`INSERT INTO api_keys
+			(id, org_id, user_id, name, key_hash, key_hint, global_permissions, expires_at_ms, created_at_ms, updated_at_ms)
+			SELECT ${keyId}, first.id, first.created_by, ${FIRST_KEY_NAME}, ${key.hash}, ${key.hint}, '["org.create"]', first.expires_at_ms,
+				${nowMs}, ${nowMs} FROM ${first}`,
 		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
 			SELECT ${newId()}, ${keyId}, 'org_super_admin', 'org', first.id, ${nowMs} FROM ${first}`,
 	];

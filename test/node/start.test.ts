@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { serveCapstan } from "../../src/cli/serve";
+import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
 import { makeZip, sha256 } from "./support/product";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
@@ -165,6 +165,23 @@ describe("npm start", () => {
 		expect([await status(key), await status(old)]).toEqual([200, 401]);
 		run.child.kill("SIGINT");
 		await run.exited;
+	});
+
+	test("--new-admin-key makes a key that works whatever the organization's policies are", async () => {
+		const state = await newState();
+		await startAndStop(state);
+		const product = await serveCapstan({ stateDirectory: state, port: 0 });
+		const db = await product.miniflare.getD1Database("DB");
+		await db.exec(
+			"UPDATE organizations SET enforce_hashed_api_keys = 1, require_apikey_expiration = 1, max_apikey_expiration_days = 7",
+		);
+		const status = async ({ url, adminKey }: RunningCapstan) =>
+			(await fetch(`${url}/organization`, { headers: { authorization: adminKey ?? "" } })).status;
+		expect(await status(product)).toBe(401);
+		await product.stop();
+		const mended = await serveCapstan({ stateDirectory: state, port: 0, newAdminKey: true });
+		expect(await status(mended)).toBe(200);
+		await mended.stop();
 	});
 
 	test.each(["SIGINT", "SIGTERM"] as const)(
