@@ -119,6 +119,25 @@ describe("PUT /apikey/:id", () => {
 		).toMatchObject({ status: 400, body: { error: "invalid_global_permissions" } });
 	});
 
+	test("no key shuts itself out: not of its administration, not of its address", async () => {
+		const key = await createTestKey(world, "org_admin");
+		const self = (body: object, address = "192.0.2.1") =>
+			world.request("PUT", `/apikey/${key.id}`, {
+				key: key.text,
+				body,
+				headers: { "cf-connecting-ip": address },
+			});
+		for (const bindings of [[], [orgBinding("org_member")], [appBinding("app_admin")]]) {
+			expect(await self({ bindings })).toMatchObject({ status: 409, body: { error: "cannot_delete_own_api_key" } });
+		}
+		expect(await self({ ip_allow_list: ["198.51.100.0/24"] })).toMatchObject({
+			status: 400,
+			body: { moreInfo: { issues: [{ path: "ip_allow_list", received: "192.0.2.1" }] } },
+		});
+		expect((await self({ ip_allow_list: ["192.0.2.0/24"], bindings: [orgBinding("org_admin")] })).status).toBe(200);
+		expect((await change(key.id, { bindings: [], ip_allow_list: ["198.51.100.0/24"] })).status).toBe(200);
+	});
+
 	test("two changes at once: the second is told that the key is not what it read", async () => {
 		const key = await createTestKey(world, "app_reader", app);
 		const first = await readThenWrite(

@@ -24,6 +24,7 @@ import {
 import { appUuidsInOrgOfKey } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
+import { isInRanges } from "../../domain/ip-allow-list";
 import { ApiError, invalidRequest } from "../../errors";
 import {
 	apiKeyAnswer,
@@ -88,6 +89,7 @@ export const changeApiKey = endpoint({
 	errors: [
 		"api_key_not_found",
 		"api_key_changed",
+		"cannot_delete_own_api_key",
 		"invalid_global_permissions",
 		"hashed_api_key_required",
 		"expiration_required",
@@ -143,6 +145,7 @@ export const changeApiKey = endpoint({
 		if (change.regenerate === true || change.ip_allow_list !== undefined) {
 			refuseMoreAddresses(principal, after.addresses);
 		}
+		if (row.id === principal.keyId) refuseToShutItselfOut(change, bindings, after.addresses, actor.ipAddress);
 
 		const minted = change.regenerate === true ? mintKey(deps.randomBytes) : undefined;
 		const results = await batchOrFail(
@@ -200,6 +203,26 @@ function refuseEmptyChange(change: ChangeInput): void {
 	}
 	if (Object.values(change).some((value) => value !== undefined && value !== false)) return;
 	throw invalidRequest([{ path: "", message: "The body changes nothing; send at least one field." }]);
+}
+
+/** A key that takes its own administration or its own address away may be the last one that could give it back. */
+function refuseToShutItselfOut(
+	change: ChangeInput,
+	bindings: BindingChange,
+	addresses: readonly string[],
+	ipAddress: string | null,
+): void {
+	const roles = [...bindings.kept, ...bindings.added].map((binding) => binding.role_name);
+	if (change.bindings !== undefined && !roles.some(administersOrganization)) {
+		throw new ApiError(
+			"cannot_delete_own_api_key",
+			"bindings: a key cannot take its own administration away; do it with another key of the organization.",
+		);
+	}
+	if (change.ip_allow_list !== undefined && addresses.length > 0 && !isInRanges(addresses, ipAddress)) {
+		const message = "must hold the address of this request, or the key would shut itself out";
+		throw invalidRequest([{ path: "ip_allow_list", message, received: ipAddress ?? "unknown" }]);
+	}
 }
 
 function expiryAfter(row: ApiKeyRow, change: ChangeInput): number | null {

@@ -1,0 +1,144 @@
+/**
+ * What a key's bindings reach: each stays with its organization, whatever else the key has or lacks there, and nothing of the owner's
+ * rights, or of what the key holds elsewhere, is ever added to it.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+	createTestApp,
+	createTestKey,
+	createWorld,
+	type TestApp,
+	type TestKey,
+	testEnv,
+	type World,
+} from "./support/world";
+
+/** Gives a key or a user a role past the API. */
+async function bind(
+	holder: { readonly api_key_id?: string; readonly user_id?: string },
+	role: string,
+	orgId: string,
+	appUuid?: string,
+): Promise<string> {
+	const id = crypto.randomUUID();
+	await testEnv.DB.prepare(
+		`INSERT INTO role_bindings (id, api_key_id, user_id, role_name, scope_type, org_id, app_id, created_at_ms)
+			VALUES (?, ?, ?, ?, ?, ?, ?, 0)`,
+	)
+		.bind(
+			id,
+			holder.api_key_id ?? null,
+			holder.user_id ?? null,
+			role,
+			appUuid === undefined ? "org" : "app",
+			orgId,
+			appUuid ?? null,
+		)
+		.run();
+	return id;
+}
+
+describe("a key inherits nothing", () => {
+	let world: World;
+	let app: TestApp;
+	let reader: TestKey;
+	beforeAll(async () => {
+		world = await createWorld();
+		app = await createTestApp(world);
+		reader = await createTestKey(world, "app_reader", app);
+	});
+
+	test("of its owner, who may hold everything in the organization and elsewhere", async () => {
+		const elsewhere = await createWorld();
+		const foreignApp = await createTestApp(elsewhere);
+		await bind({ user_id: world.userId }, "org_super_admin", world.orgId);
+		await bind({ user_id: world.userId }, "org_super_admin", elsewhere.orgId);
+		const sibling = await createTestApp(world);
+		const status = async (method: string, path: string, more: object = {}) =>
+			(await world.request(method, path, { key: reader.text, ...more })).status;
+		expect(await status("GET", `/app/${app.appId}`)).toBe(200);
+		expect(await status("DELETE", `/app/${app.appId}`)).toBe(403);
+		expect(await status("GET", `/app/${sibling.appId}`)).toBe(404);
+		expect(await status("GET", `/app/${foreignApp.appId}`)).toBe(404);
+		expect(await status("POST", "/apikey", { query: { org_id: world.orgId }, body: { name: "x" } })).toBe(403);
+		expect(await status("POST", "/apikey", { query: { org_id: elsewhere.orgId }, body: { name: "x" } })).toBe(404);
+		expect((await world.request("GET", "/app", { key: reader.text })).body).toHaveLength(1);
+		expect((await world.request("GET", "/organization", { key: reader.text })).body).toEqual([]);
+	});
+
+	test("of the key that made it, nor of the others of the same account", async () => {
+		const bare = await world.request("POST", "/apikey", {
+			key: world.adminKey,
+			query: { org_id: world.orgId },
+			body: { name: "bare", hashed: true },
+		});
+		expect(bare.body).toMatchObject({ user_id: world.userId, bindings: [] });
+		expect((await world.request("GET", "/app", { key: bare.body.key })).body).toEqual([]);
+		expect((await world.request("GET", `/app/${app.appId}`, { key: bare.body.key })).status).toBe(404);
+	});
+});
+
+describe("a binding stays with its organization", () => {
+	let home: World;
+	let away: World;
+	let awayApp: TestApp;
+	beforeAll(async () => {
+		home = await createWorld();
+		away = await createWorld();
+		awayApp = await createTestApp(away);
+	});
+	const sees = async (key: string) => {
+		const list = await home.request("GET", "/app", { key });
+		return list.body.map((row: { app_id: string }) => row.app_id);
+	};
+
+	test("on an app, without any role on the organization: that app and no other thing of it", async () => {
+		const sibling = await createTestApp(away);
+		const key = await createTestKey(home, "org_member");
+		await bind({ api_key_id: key.id }, "app_admin", away.orgId, awayApp.uuid);
+		expect(await sees(key.text)).toEqual([awayApp.appId]);
+		const status = async (method: string, path: string, more: object = {}) =>
+			(await home.request(method, path, { key: key.text, ...more })).status;
+		expect(await status("PUT", `/app/${awayApp.appId}`, { body: { name: "mine" } })).toBe(200);
+		expect(await status("PUT", `/app/${sibling.appId}`, { body: { name: "mine" } })).toBe(404);
+		expect(await status("POST", "/apikey", { query: { org_id: away.orgId }, body: { name: "x" } })).toBe(403);
+		// What it is in one organization says nothing in the other.
+		expect(await status("PUT", `/app/${awayApp.appId}`, { body: { name: "x", owner_org: home.orgId } })).toBe(200);
+		const { owner_org } = (await away.request("GET", `/app/${awayApp.appId}`, { key: away.adminKey })).body;
+		expect(owner_org).toBe(away.orgId);
+	});
+
+	test("when the key loses every role in its own organization, and gives it none back there", async () => {
+		const key = await createTestKey(home, "org_admin");
+		const bindingId = await bind({ api_key_id: key.id }, "app_reader", away.orgId, awayApp.uuid);
+		// Its own organization's administrators hold nothing of the other's binding, and so cannot change the key, but may revoke it.
+		const stripped = await home.request("PUT", `/apikey/${key.id}`, { key: home.adminKey, body: { bindings: [] } });
+		expect(stripped.status).toBe(403);
+		await testEnv.DB.prepare("DELETE FROM role_bindings WHERE api_key_id = ? AND org_id = ?")
+			.bind(key.id, home.orgId)
+			.run();
+		const own = (await home.request("GET", "/apikey", { key: key.text })).body;
+		expect(own).toMatchObject([{ bindings: [{ id: bindingId, org_id: away.orgId }] }]);
+		expect(await sees(key.text)).toEqual([awayApp.appId]);
+		expect((await home.request("GET", `/apikey/${key.id}`, { key: key.text })).status).toBe(404);
+		expect((await home.request("GET", "/organization", { key: key.text })).body).toEqual([]);
+	});
+
+	test("and goes with it: an expired, a revoked and a deleted one grant nothing", async () => {
+		const doomed = await createTestApp(away);
+		const key = await createTestKey(home, "org_member");
+		const [onDoomed, onApp] = [
+			await bind({ api_key_id: key.id }, "app_reader", away.orgId, doomed.uuid),
+			await bind({ api_key_id: key.id }, "app_reader", away.orgId, awayApp.uuid),
+		];
+		expect((await sees(key.text)).sort()).toEqual([awayApp.appId, doomed.appId].sort());
+		await away.request("DELETE", `/app/${doomed.appId}`, { key: away.adminKey });
+		expect(await sees(key.text)).toEqual([awayApp.appId]);
+		expect(await testEnv.DB.prepare("SELECT 1 FROM role_bindings WHERE id = ?").bind(onDoomed).first()).toBe(null);
+		await testEnv.DB.prepare("UPDATE role_bindings SET expires_at_ms = ? WHERE id = ?")
+			.bind(home.clock.nowMs, onApp)
+			.run();
+		expect(await sees(key.text)).toEqual([]);
+		expect((await home.request("GET", `/app/${awayApp.appId}`, { key: key.text })).status).toBe(404);
+	});
+});
