@@ -50,6 +50,8 @@ export const ERROR_STATUS = {
 	cannot_remove_last_super_admin: 409,
 	policy_stops_every_admin_key: 409,
 	channel_changed: 409,
+	member_changed: 409,
+	organization_changed: 409,
 	upload_offset_conflict: 409,
 	upload_in_progress: 409,
 	length_required: 411,

@@ -8,12 +8,25 @@ import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app"
 import { completeBundle, deleteBundle, listBundles, promoteBundle, registerBundle } from "./routes/bundle";
 import { deleteChannel, listChannels, setChannel } from "./routes/channel";
 import { downloadObject } from "./routes/download";
-import { listOrganizations } from "./routes/organization";
+import { acceptInvitation, inviteMember, showInvitation } from "./routes/invitation";
+import { listMembers, removeMember, updateMember } from "./routes/member";
+import { createOrganization, listOrganizations, updateOrganization } from "./routes/organization";
+import { deleteOrganization, restoreOrganization } from "./routes/organization-deletion";
 import { health } from "./routes/service";
 import { tusAppend, tusCapabilities, tusCreate, tusStatus, uploadOnce } from "./routes/upload";
 
 export const endpoints = [
 	listOrganizations,
+	createOrganization,
+	updateOrganization,
+	deleteOrganization,
+	restoreOrganization,
+	listMembers,
+	inviteMember,
+	updateMember,
+	removeMember,
+	showInvitation,
+	acceptInvitation,
 	listApiKeys,
 	getApiKey,
 	createApiKey,

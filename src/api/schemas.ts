@@ -66,6 +66,26 @@ export const httpsUrl = v.pipe(
 	v.check((value) => URL.canParse(value) && new URL(value).protocol === "https:", "must be an https address"),
 );
 
+const isWebUrl = (value: string) => {
+	if (!URL.canParse(value)) return false;
+	const { protocol, username, password } = new URL(value);
+	return ["http:", "https:"].includes(protocol) && username === "" && password === "";
+};
+
+/** Where people look, so http is good enough; credentials in it would be shown to everybody. */
+export const webUrl = v.pipe(
+	text(2048),
+	v.check(isWebUrl, "must be an http or https address without a user name or password"),
+);
+
+/** An address of a person; upper and lower case are the same person. */
+export const emailAddress = v.pipe(
+	text(254),
+	v.trim(),
+	v.email('must be an e-mail address such as "ada@example.com"'),
+	v.toLowerCase(),
+);
+
 /** A point in time in the future or the past, RFC 3339; epoch milliseconds inside. */
 export const timestamp = v.pipe(
 	v.string(),

@@ -8,6 +8,8 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import crc32 from "crc-32";
 
 const PREFIX = "cap_";
+/** Tokens of invitations are made as keys are, and cannot be taken for one. NEVER CHANGE IT EITHER. */
+const INVITATION_PREFIX = "inv_";
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 32;
 const CHECKSUM_LENGTH = 6;
@@ -24,6 +26,15 @@ export interface MintedKey {
 }
 
 export function mintKey(randomBytes: (length: number) => Uint8Array): MintedKey {
+	return mint(PREFIX, randomBytes);
+}
+
+/** The token of an invitation. */
+export function mintInvitationToken(randomBytes: (length: number) => Uint8Array): MintedKey {
+	return mint(INVITATION_PREFIX, randomBytes);
+}
+
+function mint(prefix: string, randomBytes: (length: number) => Uint8Array): MintedKey {
 	let secret = "";
 	while (secret.length < SECRET_LENGTH) {
 		for (const byte of randomBytes(SECRET_LENGTH)) {
@@ -31,8 +42,8 @@ export function mintKey(randomBytes: (length: number) => Uint8Array): MintedKey 
 			if (byte < 248 && secret.length < SECRET_LENGTH) secret += ALPHABET[byte % 62];
 		}
 	}
-	const text = PREFIX + secret + checksum(secret);
-	return { text, hash: hashKey(text), hint: `${PREFIX}${secret.slice(0, HINT_LENGTH)}…` };
+	const text = prefix + secret + checksum(secret);
+	return { text, hash: hashKey(text), hint: `${prefix}${secret.slice(0, HINT_LENGTH)}…` };
 }
 
 /** Whether the text has the form and the checksum of a key; says nothing about whether it exists. */

@@ -1,6 +1,7 @@
 /**
  * What stands beside the Worker's source: the static assets (openapi.json and the page that shows it, with everything the page needs,
- * so that it works offline) and the bundled Worker for local runs. `npm run build` makes the assets.
+ * so that it works offline, and the page that invitations lead to) and the bundled Worker for local runs. `npm run build` makes the
+ * assets.
  */
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -45,6 +46,10 @@ const ASSET_HEADERS = `/docs
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
+/invitation
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  X-Content-Type-Options: nosniff
+  Referrer-Policy: no-referrer
 /openapi.json
   X-Content-Type-Options: nosniff
 `;
@@ -53,15 +58,20 @@ const ASSET_HEADERS = `/docs
 export async function buildAssets(): Promise<void> {
 	const swagger = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 	const copied = (path: string) => readFile(path);
+	const page = (name: string) => readFile(join(PROJECT_DIRECTORY, "src/docs", name));
 	const files: Readonly<Record<string, string | Buffer>> = {
 		"openapi.json": await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json")),
 		"docs.html": DOCS_PAGE,
 		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),
 		"docs-assets/swagger-ui-bundle.js": await copied(join(swagger, "swagger-ui-bundle.js")),
 		"docs-assets/start.js": DOCS_SCRIPT,
+		"invitation.html": await page("invitation.html"),
+		"invitation-assets/invitation.css": await page("invitation.css"),
+		"invitation-assets/invitation.js": await page("invitation.js"),
 		_headers: ASSET_HEADERS,
 	};
-	await mkdir(join(ASSETS_DIRECTORY, "docs-assets"), { recursive: true });
+	for (const folder of ["docs-assets", "invitation-assets"])
+		await mkdir(join(ASSETS_DIRECTORY, folder), { recursive: true });
 	for (const [name, content] of Object.entries(files))
 		await putFile(join(ASSETS_DIRECTORY, name), Buffer.from(content));
 }

@@ -2,7 +2,7 @@
  * The audit log's write side. An entry is a statement of the same batch as the change it tells of, so there is never one without the
  * other. Names are copied into it, secrets never are.
  */
-import type { CompiledQuery } from "kysely";
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "./client";
 
 export interface Actor {
@@ -46,4 +46,18 @@ export function auditStatement(actor: Actor, atMs: number, entry: AuditEntry): C
 			after: entry.after === undefined ? null : JSON.stringify(entry.after),
 		})
 		.compile();
+}
+
+/** An entry for each row of the SELECT, which gives `org_id`, `target_id`, `target_name`, `before` and `after`, the last two JSON or null. */
+export function auditEach(
+	actor: Actor,
+	atMs: number,
+	entry: Pick<AuditEntry, "action" | "details"> & { readonly targetType: string },
+	targets: RawBuilder<unknown>,
+): CompiledQuery {
+	return sql`INSERT INTO audit_log (org_id, at_ms, actor_type, actor_id, actor_name, action, target_type, target_id, target_name,
+			before, after, details, request_id, ip_address)
+		SELECT org_id, ${atMs}, ${actor.type}, ${actor.id}, ${actor.name}, ${entry.action}, ${entry.targetType}, target_id, target_name,
+			before, after, ${JSON.stringify(entry.details ?? {})}, ${actor.requestId}, ${actor.ipAddress}
+		FROM (${targets})`.compile(query);
 }

@@ -1,10 +1,15 @@
 /**
- * Statements about organizations, the tenants of the service.
+ * Statements about organizations, the tenants of the service. A deleted organization is shown by none of them; it stays until the
+ * sweep removes it, and can be restored until then.
  */
-import type { CompiledQuery, Selectable } from "kysely";
+import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
+import type { RoleName } from "../authz/permissions";
 import { jsonList, query } from "./client";
-import type { OrganizationsTable } from "./schema";
+import type { Flag, OrganizationsTable } from "./schema";
+
+/** How long a deletion can be undone. */
+export const RESTORABLE_MS = 30 * 24 * 60 * 60 * 1000;
 
 export type OrganizationRow = Selectable<OrganizationsTable>;
 
@@ -18,9 +23,185 @@ export function organizationsPage(
 		.selectFrom("organizations")
 		.selectAll()
 		.where("id", "in", jsonList(JSON.stringify(orgIds)))
+		.where("deleted_at_ms", "is", null)
 		.orderBy("created_at_ms")
 		.orderBy("id")
 		.limit(limit)
 		.offset(offset)
 		.compile();
+}
+
+/** One organization that is not deleted; for loading beside the decision. */
+export function organizationById(orgId: string): CompiledQuery<OrganizationRow> {
+	return query
+		.selectFrom("organizations")
+		.selectAll()
+		.where("id", "=", orgId)
+		.where("deleted_at_ms", "is", null)
+		.compile();
+}
+
+/** One deleted organization; for loading beside the decision about what undoes a deletion. */
+export function deletedOrganizationById(orgId: string): CompiledQuery<OrganizationRow> {
+	return query
+		.selectFrom("organizations")
+		.selectAll()
+		.where("id", "=", orgId)
+		.where("deleted_at_ms", "is not", null)
+		.compile();
+}
+
+export function insertOrganization(values: Insertable<OrganizationsTable>): CompiledQuery {
+	return query.insertInto("organizations").values(values).compile();
+}
+
+export function updateOrganization(
+	orgId: OrgId,
+	values: Omit<Updateable<OrganizationsTable>, "id" | "created_by" | "created_at_ms" | "deleted_at_ms">,
+): CompiledQuery {
+	return query
+		.updateTable("organizations")
+		.set(values)
+		.where("id", "=", orgId)
+		.where("deleted_at_ms", "is", null)
+		.compile();
+}
+
+export function markOrganizationDeleted(orgId: OrgId, nowMs: number): CompiledQuery {
+	return query
+		.updateTable("organizations")
+		.set({ deleted_at_ms: nowMs })
+		.where("id", "=", orgId)
+		.where("deleted_at_ms", "is", null)
+		.compile();
+}
+
+/** Undoes a deletion that happened after the given time. */
+export function restoreOrganization(orgId: OrgId, deletedAfterMs: number): CompiledQuery {
+	return query
+		.updateTable("organizations")
+		.set({ deleted_at_ms: null })
+		.where("id", "=", orgId)
+		.where("deleted_at_ms", ">", deletedAfterMs)
+		.compile();
+}
+
+/** For guards: the organization is there and not deleted. */
+export function organizationIsLive(orgId: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND deleted_at_ms IS NULL)`;
+}
+
+/** For guards: the organization is deleted, and was not before the given time. */
+export function organizationIsRestorable(orgId: OrgId, deletedAfterMs: number) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND deleted_at_ms > ${deletedAfterMs})`;
+}
+
+export type PolicyColumns = Pick<
+	OrganizationRow,
+	"enforce_hashed_api_keys" | "require_apikey_expiration" | "max_apikey_expiration_days"
+>;
+
+/** For guards: nobody has changed the policies since they were read. */
+export function policiesAre(orgId: OrgId, policies: PolicyColumns) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND deleted_at_ms IS NULL
+		AND enforce_hashed_api_keys = ${policies.enforce_hashed_api_keys}
+		AND require_apikey_expiration = ${policies.require_apikey_expiration}
+		AND max_apikey_expiration_days IS ${policies.max_apikey_expiration_days})`;
+}
+
+/** What a deletion removes. */
+export interface OrganizationContents {
+	readonly apps: number;
+	readonly channels: number;
+	readonly bundles: number;
+	readonly bundle_bytes: number;
+	readonly members: number;
+	readonly api_keys: number;
+	readonly invitations: number;
+}
+
+/** Counts of an organization's rows and stored bytes; for loading beside the decision. */
+export function organizationContents(orgId: string, nowMs: number): CompiledQuery<OrganizationContents> {
+	const apps = sql`(SELECT id FROM apps WHERE owner_org = ${orgId})`;
+	const bundles = sql`FROM bundles WHERE app_id IN ${apps} AND deleted_at_ms IS NULL`;
+	return sql<OrganizationContents>`SELECT
+		(SELECT count(*) FROM apps WHERE owner_org = ${orgId}) AS apps,
+		(SELECT count(*) FROM channels WHERE app_id IN ${apps}) AS channels,
+		(SELECT count(*) ${bundles}) AS bundles,
+		(SELECT coalesce(sum(size_bytes), 0) ${bundles} AND object_key IS NOT NULL)
+			+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE app_id IN ${apps}) AS bundle_bytes,
+		(SELECT count(DISTINCT user_id) FROM role_bindings WHERE org_id = ${orgId} AND user_id IS NOT NULL) AS members,
+		(SELECT count(*) FROM api_keys WHERE org_id = ${orgId}) AS api_keys,
+		(SELECT count(*) FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}) AS invitations`.compile(
+		query,
+	);
+}
+
+/** A key that policies of the organization can stop, with the policies of its own one. */
+export interface KeyUnderPolicy extends PolicyColumns {
+	readonly id: string;
+	readonly name: string;
+	readonly org_id: string;
+	readonly is_hashed_key: Flag;
+	readonly expires_at_ms: number | null;
+	/** 1: it holds one of the administering roles on the whole organization. */
+	readonly administers: Flag;
+}
+
+const liveBinding = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
+
+/**
+ * The unexpired keys that belong to the organization or have a live binding in it, oldest first; none unless `wanted`. For loading
+ * beside the decision.
+ */
+export function keysUnderPolicy(
+	orgId: string,
+	administering: readonly RoleName[],
+	nowMs: number,
+	wanted: boolean,
+): CompiledQuery<KeyUnderPolicy> {
+	return sql<KeyUnderPolicy>`
+		SELECT k.id, k.name, k.org_id, k.key_ciphertext IS NULL AS is_hashed_key, k.expires_at_ms, home.enforce_hashed_api_keys,
+			home.require_apikey_expiration, home.max_apikey_expiration_days,
+			EXISTS (SELECT 1 FROM role_bindings b WHERE b.api_key_id = k.id AND b.org_id = ${orgId} AND b.scope_type = 'org'
+				AND b.role_name IN ${jsonList(JSON.stringify(administering))} AND ${liveBinding(nowMs)}) AS administers
+		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
+		WHERE ${wanted ? 1 : 0} = 1 AND k.id IN (
+				SELECT id FROM api_keys WHERE org_id = ${orgId}
+				UNION SELECT b.api_key_id FROM role_bindings b
+					WHERE b.org_id = ${orgId} AND b.api_key_id IS NOT NULL AND ${liveBinding(nowMs)})
+			AND (k.expires_at_ms IS NULL OR k.expires_at_ms > ${nowMs})
+		ORDER BY k.created_at_ms, k.id`.compile(query);
+}
+
+/** For guards: one of these keys is as it was read and still administers the organization. */
+export function someKeyStillAdministers(
+	orgId: OrgId,
+	keys: readonly KeyUnderPolicy[],
+	administering: readonly RoleName[],
+	nowMs: number,
+) {
+	const asRead = JSON.stringify(
+		keys.map((key) => ({ id: key.id, expires_at_ms: key.expires_at_ms, is_hashed_key: key.is_hashed_key })),
+	);
+	return sql<boolean>`EXISTS (SELECT 1 FROM json_each(${asRead}) AS read
+		INNER JOIN api_keys k ON k.id = read.value ->> 'id'
+		INNER JOIN role_bindings b ON b.api_key_id = k.id
+		WHERE k.expires_at_ms IS (read.value ->> 'expires_at_ms') AND (k.key_ciphertext IS NULL) = (read.value ->> 'is_hashed_key')
+			AND b.org_id = ${orgId} AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))}
+			AND ${liveBinding(nowMs)})`;
+}
+
+/** For guards: the key still has the global permission and an administering role on an organization that is not deleted. */
+export function keyStillHoldsGlobally(
+	keyId: string,
+	globalPermission: string,
+	administering: readonly RoleName[],
+	nowMs: number,
+) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys k
+		INNER JOIN role_bindings b ON b.api_key_id = k.id
+		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
+		WHERE k.id = ${keyId} AND EXISTS (SELECT 1 FROM json_each(k.global_permissions) WHERE value = ${globalPermission})
+			AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))} AND ${liveBinding(nowMs)})`;
 }

@@ -14,27 +14,32 @@ export type CheckedApp = Pick<Selectable<AppsTable>, "id" | "expose_metadata"> &
 };
 
 export function checkedApp(publicAppId: string, currentVersion: string): CompiledQuery<CheckedApp> {
-	return query
-		.selectFrom("apps")
-		.select((eb) => [
-			"apps.id",
-			"apps.expose_metadata",
-			eb
-				.exists(
-					eb
-						.selectFrom("bundles")
-						.select("bundles.id")
-						.whereRef("bundles.app_id", "=", "apps.id")
-						.where("bundles.name", "=", currentVersion)
-						.where("bundles.status", "=", "ready")
-						// What the index of names holds; the status says the same to a reader, not to the planner.
-						.where("bundles.deleted_at_ms", "is", null),
-				)
-				.$castTo<0 | 1>()
-				.as("current_exists"),
-		])
-		.where("apps.app_id", "=", publicAppId)
-		.compile();
+	return (
+		query
+			.selectFrom("apps")
+			// To a device, a deleted organization's app is not there.
+			.innerJoin("organizations", "organizations.id", "apps.owner_org")
+			.where("organizations.deleted_at_ms", "is", null)
+			.select((eb) => [
+				"apps.id",
+				"apps.expose_metadata",
+				eb
+					.exists(
+						eb
+							.selectFrom("bundles")
+							.select("bundles.id")
+							.whereRef("bundles.app_id", "=", "apps.id")
+							.where("bundles.name", "=", currentVersion)
+							.where("bundles.status", "=", "ready")
+							// What the index of names holds; the status says the same to a reader, not to the planner.
+							.where("bundles.deleted_at_ms", "is", null),
+					)
+					.$castTo<0 | 1>()
+					.as("current_exists"),
+			])
+			.where("apps.app_id", "=", publicAppId)
+			.compile()
+	);
 }
 
 /** What a check needs of a bundle. */

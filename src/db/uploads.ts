@@ -38,11 +38,16 @@ const uploadRows = () =>
 			"bundles.sha256 as bundle_sha256",
 		]);
 
-/** An upload by its id, while the key that opened it is good: a link is worth no more than the key that asked for it. */
+/**
+ * An upload by its id, while the key that opened it is good and the organization is there: a link is worth no more than the key that
+ * asked for it.
+ */
 export function uploadByLink(id: string, nowMs: number): CompiledQuery<UploadWithBundle> {
 	return uploadRows()
 		.innerJoin("api_keys", "api_keys.id", "uploads.created_by_key")
+		.innerJoin("organizations", "organizations.id", "apps.owner_org")
 		.where("uploads.id", "=", id)
+		.where("organizations.deleted_at_ms", "is", null)
 		.where((eb) => eb.or([eb("api_keys.expires_at_ms", "is", null), eb("api_keys.expires_at_ms", ">", nowMs)]))
 		.compile();
 }

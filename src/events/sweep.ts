@@ -1,7 +1,8 @@
 /**
  * The scheduled sweep: what crashes and lost connections left behind is put right here. It gives up uploads that were not finished in
- * time, takes back clean-up marks whose second half never came, lets go of delta files that nothing uses, and removes garbage from R2.
- * Every step is one atomic batch and safe to repeat.
+ * time, takes back clean-up marks whose second half never came, lets go of delta files that nothing uses, forgets invitations that ran
+ * out, removes organizations whose deletion was not undone, and removes garbage from R2. Every step is one atomic batch and safe to
+ * repeat.
  *
  * Garbage is removed twice, a day apart: a request whose upload was given up under it may store its bytes after the first removal, and
  * no request sends for a day.
@@ -11,6 +12,7 @@ import { jsonList, openDb, query } from "../db/client";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
 import { removeAll } from "../storage/objects";
+import { purgeOrganizations } from "./organization-purge";
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
@@ -25,6 +27,7 @@ const MOST_ROWS = 200;
 
 export async function sweep(deps: Deps): Promise<void> {
 	await giveUpUnfinished(deps);
+	await purgeOrganizations(deps);
 	await collectGarbage(deps);
 }
 
@@ -42,6 +45,8 @@ async function giveUpUnfinished(deps: Deps): Promise<void> {
 			AND NOT EXISTS (SELECT 1 FROM uploads WHERE uploads.bundle_id = bundles.id)`,
 		sql`UPDATE bundles SET delete_marked_at_ms = NULL
 			WHERE delete_marked_at_ms <= ${nowMs - DELETE_MARK_LIFETIME_MS} AND deleted_at_ms IS NULL`,
+		sql`DELETE FROM invitations WHERE id IN (
+			SELECT id FROM invitations WHERE expires_at_ms <= ${nowMs} ORDER BY expires_at_ms, id LIMIT ${MOST_ROWS})`,
 		// Files of no bytes share an object that stays.
 		selectedToGarbage(
 			sql`SELECT object_key AS object_prefix FROM delta_objects WHERE ${unusedDelta} AND size_bytes > 0`,

@@ -64,9 +64,10 @@ describe("openapi.json", () => {
 			const { access } = endpoint;
 			const operation = operations.get(keyOf(endpoint));
 			const reason = "public" in access ? access.public : "anyKey" in access ? access.anyKey : undefined;
-			const needed = "public" in access ? "public" : "anyKey" in access ? "any key" : permissionsOf(access);
+			const permissions = "globalPermission" in access ? [access.globalPermission] : permissionsOf(access);
+			const needed = "public" in access ? "public" : "anyKey" in access ? "any key" : permissions;
 			expect(operation?.["x-capstan-permission"], keyOf(endpoint)).toEqual(needed);
-			for (const text of reason === undefined ? permissionsOf(access) : [reason]) {
+			for (const text of reason === undefined ? permissions : [reason]) {
 				expect(operation?.description, keyOf(endpoint)).toContain(text);
 			}
 			expect(operation?.security, keyOf(endpoint)).toHaveLength("public" in access ? 0 : 4);

@@ -1,13 +1,45 @@
 /**
- * Organizations: the tenants. This file shows them; a key sees those in which a binding of its own lets it.
+ * Organizations: the tenants. A key sees those in which a binding of its own lets it; whoever creates one administers it, the key
+ * as well as the account that the key acts for. Policies are changed in such a way that no organization can lock itself out.
  */
 import * as v from "valibot";
-import { type OrgId, orgsWhere } from "../../authz/decide";
-import { type OrganizationRow, organizationsPage } from "../../db/organizations";
-import { endpoint } from "../endpoint";
+import { decide, orgsWhere } from "../../authz/decide";
+import { ADMINISTERING_ROLES } from "../../authz/member-roles";
+import { invalidApiKey, violatesPolicy } from "../../authz/principal";
+import { callerUnchanged } from "../../db/api-keys";
+import { auditStatement } from "../../db/audit";
+import { batchOrFail, guard } from "../../db/client";
+import {
+	keysUnderPolicy,
+	type OrganizationRow,
+	organizationById,
+	organizationIsLive,
+	organizationsPage,
+	policiesAre,
+	someKeyStillAdministers,
+	updateOrganization as updateOrganizationStatement,
+} from "../../db/organizations";
+import { KEY_POLICY_NAMES, MOST_EXPIRATION_DAYS } from "../../domain/key-policy";
+import { ApiError, invalidRequest } from "../../errors";
+import { endpoint, Reply } from "../endpoint";
+import { addOrganization } from "../organization-creation";
 import { pageBounds, pageReply } from "../page";
-import { optional, pageNumber, rfc3339, time, uuid } from "../schemas";
-import { organizationNotFound } from "../scope";
+import { changesPolicy, keysStoppedBy } from "../policy-change";
+import {
+	booleanText,
+	emailAddress,
+	httpsUrl,
+	label,
+	nullableRfc3339,
+	nullableTime,
+	optional,
+	pageNumber,
+	rfc3339,
+	time,
+	uuid,
+	webUrl,
+} from "../schemas";
+import { organizationNotFound, orgScope } from "../scope";
 
 const organizationSchema = v.strictObject({
 	id: v.string(),
@@ -18,6 +50,9 @@ const organizationSchema = v.strictObject({
 	created_by: v.string(),
 	created_at: time,
 	updated_at: time,
+	enforce_hashed_api_keys: v.boolean(),
+	require_apikey_expiration: v.boolean(),
+	max_apikey_expiration_days: v.nullable(v.number()),
 });
 
 function organizationAnswer(row: OrganizationRow): v.InferOutput<typeof organizationSchema> {
@@ -30,6 +65,9 @@ function organizationAnswer(row: OrganizationRow): v.InferOutput<typeof organiza
 		created_by: row.created_by,
 		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
+		enforce_hashed_api_keys: row.enforce_hashed_api_keys === 1,
+		require_apikey_expiration: row.require_apikey_expiration === 1,
+		max_apikey_expiration_days: row.max_apikey_expiration_days,
 	};
 }
 
@@ -42,6 +80,9 @@ const EXAMPLE_ORGANIZATION = {
 	created_by: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
 	created_at: "2026-11-21T08:00:00.000Z",
 	updated_at: "2026-11-21T08:00:00.000Z",
+	enforce_hashed_api_keys: false,
+	require_apikey_expiration: false,
+	max_apikey_expiration_days: null,
 };
 
 export const listOrganizations = endpoint({
@@ -53,19 +94,263 @@ export const listOrganizations = endpoint({
 	access: { anyKey: "Shows the organizations in which a binding of the key holds org.read." },
 	query: v.object({ orgId: optional(uuid), page: pageNumber }),
 	response: v.union([v.array(organizationSchema), organizationSchema]),
-	errors: ["organization_not_found"],
+	errors: ["permission_denied", "organization_not_found"],
 	example: { query: { page: "0" }, response: [EXAMPLE_ORGANIZATION] },
 	async handle({ db, principal, input, request, origin }) {
-		const readable = orgsWhere(principal, "org.read");
 		const { orgId, page } = input.query;
-		if (orgId !== undefined && !readable.includes(orgId as OrgId)) throw organizationNotFound();
-		const { limit, offset } = orgId === undefined ? pageBounds(page) : { limit: 1, offset: 0 };
+		const readable = orgsWhere(principal, "org.read");
+		if (orgId === undefined) {
+			const { limit, offset } = pageBounds(page);
+			const [organizations] = await db.batch([organizationsPage(readable, limit, offset)]);
+			return pageReply({ request, origin }, page, organizations.rows, organizationAnswer);
+		}
+		const decision = decide(principal, "org.read", { orgId });
+		if (decision.outcome === "hidden") throw organizationNotFound();
+		if (decision.outcome === "stopped") throw violatesPolicy(decision.policy, orgId);
+		if (decision.outcome === "forbidden") {
+			throw new ApiError(
+				"permission_denied",
+				"The API key lacks the permission org.read here; ask an administrator for a role that has it.",
+				{ moreInfo: { permission: decision.permission, scope: decision.scope } },
+			);
+		}
 		const [organizations] = await db.batch([
-			organizationsPage(orgId === undefined ? readable : readable.filter((id) => id === orgId), limit, offset),
+			organizationsPage(
+				readable.filter((id) => id === orgId),
+				1,
+				0,
+			),
 		]);
-		if (orgId === undefined) return pageReply({ request, origin }, page, organizations.rows, organizationAnswer);
 		const [organization] = organizations.rows;
 		if (organization === undefined) throw organizationNotFound();
 		return organizationAnswer(organization);
 	},
 });
+
+export const createOrganization = endpoint({
+	method: "PUT",
+	path: "/organization",
+	tag: "Organizations",
+	summary: "Create an organization",
+	description:
+		"The calling key administers the new organization, and the account that it acts for becomes a member of it with the same role. A body with `orgId` means a change, which is POST, and is refused.",
+	access: { globalPermission: "org.create" },
+	body: v.object({
+		name: label(),
+		management_email: optional(emailAddress),
+		website: optional(webUrl),
+		logo: optional(httpsUrl),
+		/** Elsewhere PUT changes an organization; whoever means that must not get a new one. */
+		orgId: optional(v.string()),
+	}),
+	status: [201],
+	response: v.strictObject({ status: v.literal("Organization created"), id: v.string() }),
+	errors: [],
+	example: {
+		body: { name: "Example Ltd", management_email: "ada@example.com", website: "https://example.com" },
+		response: { status: "Organization created", id: EXAMPLE_ORGANIZATION.id },
+	},
+	async handle(context) {
+		const { orgId, ...fields } = context.input.body;
+		if (orgId !== undefined) {
+			throw invalidRequest([{ path: "orgId", message: "is for a change; PUT creates, POST /organization changes" }]);
+		}
+		return new Reply(201, { status: "Organization created" as const, id: await addOrganization(context, fields) });
+	},
+});
+
+/** Keys that an answer names; the count says how many there are. */
+const MOST_STOPPED_KEYS = 100;
+/** Keys of which a change of policies makes sure that one is left. */
+const MOST_WITNESSES = 50;
+
+const stoppedKeySchema = v.strictObject({
+	id: v.string(),
+	name: v.string(),
+	org_id: v.string(),
+	policy: v.picklist(KEY_POLICY_NAMES),
+	expires_at: nullableTime,
+});
+
+/** "" clears. */
+const clearable = <const Schema extends v.GenericSchema<string, string>>(schema: Schema) =>
+	optional(v.union([v.literal(""), schema]));
+
+export const updateOrganization = endpoint({
+	method: "POST",
+	path: "/organization",
+	tag: "Organizations",
+	summary: "Change an organization, its policies included",
+	description:
+		'Fields that are left out stay as they are; "" clears an address, 0 switches `max_apikey_expiration_days` off. `stopped_api_keys` are the keys that work now and that the changed policies stop, the first 100 of `stopped_api_key_count`. `dry_run` (here or as `?dry_run=true`) tells all that and changes nothing. A change that would leave no working key which administers the organization is refused.',
+	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
+	query: v.object({ dry_run: optional(booleanText) }),
+	body: v.object({
+		orgId: uuid,
+		name: optional(label()),
+		management_email: clearable(emailAddress),
+		website: clearable(webUrl),
+		logo: clearable(httpsUrl),
+		enforce_hashed_api_keys: optional(v.boolean()),
+		require_apikey_expiration: optional(v.boolean()),
+		max_apikey_expiration_days: optional(
+			v.pipe(
+				v.number(),
+				v.integer("must be a whole number of days"),
+				v.minValue(0, "must be 1 or more, or 0 for no limit"),
+				v.maxValue(MOST_EXPIRATION_DAYS, `must be at most ${MOST_EXPIRATION_DAYS} days`),
+			),
+		),
+		dry_run: optional(v.boolean()),
+	}),
+	response: v.strictObject({
+		status: v.picklist(["Organization updated", "Dry run: nothing was changed"]),
+		id: v.string(),
+		data: organizationSchema,
+		stopped_api_keys: v.array(stoppedKeySchema),
+		stopped_api_key_count: v.number(),
+	}),
+	errors: ["policy_stops_every_admin_key", "organization_changed"],
+	example: {
+		query: { dry_run: "true" },
+		body: { orgId: EXAMPLE_ORGANIZATION.id, require_apikey_expiration: true },
+		response: {
+			status: "Dry run: nothing was changed",
+			id: EXAMPLE_ORGANIZATION.id,
+			data: { ...EXAMPLE_ORGANIZATION, require_apikey_expiration: true },
+			stopped_api_keys: [
+				{
+					id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
+					name: "Nightly build",
+					org_id: EXAMPLE_ORGANIZATION.id,
+					policy: "require_apikey_expiration",
+					expires_at: null,
+				},
+			],
+			stopped_api_key_count: 1,
+		},
+	},
+	load: ({ body }, nowMs) =>
+		[
+			organizationById(body.orgId),
+			keysUnderPolicy(body.orgId, ADMINISTERING_ROLES, nowMs, changesPolicy(policiesOf(body))),
+		] as const,
+	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
+		const [before] = loaded[0].rows;
+		if (before === undefined) throw organizationNotFound();
+		const changes = changedFields(before, fieldsOf(input.body));
+		const after: OrganizationRow = { ...before, ...changes };
+		const { stopped, tightens, administering } = keysStoppedBy(before, after, loaded[1].rows, nowMs);
+		if (tightens && administering.length === 0) throw stopsEveryAdminKey();
+
+		const changed = Object.keys(changes).length > 0;
+		const dryRun = input.query.dry_run === true || input.body.dry_run === true;
+		if (changed && !dryRun) {
+			after.updated_at_ms = nowMs;
+			const witnesses = administering.slice(0, MOST_WITNESSES);
+			await batchOrFail(
+				db,
+				[
+					guard("caller_changed", callerUnchanged(principal)),
+					guard("organization_live", organizationIsLive(scope.orgId)),
+					...(changesPolicy(changes) ? [guard("policies_as_read", policiesAre(scope.orgId, before))] : []),
+					...(tightens
+						? [guard("admin_key_left", someKeyStillAdministers(scope.orgId, witnesses, ADMINISTERING_ROLES, nowMs))]
+						: []),
+					updateOrganizationStatement(scope.orgId, { ...changes, updated_at_ms: nowMs }),
+					auditStatement(actor, nowMs, {
+						orgId: scope.orgId,
+						action: "organization.update",
+						target: { type: "organization", id: scope.orgId, name: after.name },
+						before: shownFields(before, changes),
+						after: shownFields(after, changes),
+						...(stopped.length === 0 ? {} : { details: { stopped_api_key_count: stopped.length } }),
+					}),
+				],
+				{
+					caller_changed: invalidApiKey,
+					organization_live: organizationNotFound,
+					policies_as_read: organizationChanged,
+					admin_key_left: stopsEveryAdminKey,
+				},
+			);
+		}
+		return {
+			status: dryRun ? ("Dry run: nothing was changed" as const) : ("Organization updated" as const),
+			id: scope.orgId,
+			data: organizationAnswer(after),
+			stopped_api_keys: stopped.slice(0, MOST_STOPPED_KEYS).map(({ key, policy }) => ({
+				id: key.id,
+				name: key.name,
+				org_id: key.org_id,
+				policy,
+				expires_at: nullableRfc3339(key.expires_at_ms),
+			})),
+			stopped_api_key_count: stopped.length,
+		};
+	},
+});
+
+const ORGANIZATION_FIELDS = ["name", "management_email", "website", "logo", ...KEY_POLICY_NAMES] as const;
+type OrganizationFields = { -readonly [Field in (typeof ORGANIZATION_FIELDS)[number]]?: OrganizationRow[Field] };
+
+interface UpdateBody {
+	readonly name?: string | undefined;
+	readonly management_email?: string | undefined;
+	readonly website?: string | undefined;
+	readonly logo?: string | undefined;
+	readonly enforce_hashed_api_keys?: boolean | undefined;
+	readonly require_apikey_expiration?: boolean | undefined;
+	readonly max_apikey_expiration_days?: number | undefined;
+}
+
+const flag = (value: boolean) => (value ? 1 : 0);
+
+function policiesOf(body: UpdateBody): OrganizationFields {
+	const { enforce_hashed_api_keys: hashed, require_apikey_expiration: expiry, max_apikey_expiration_days: days } = body;
+	return {
+		...(hashed === undefined ? {} : { enforce_hashed_api_keys: flag(hashed) }),
+		...(expiry === undefined ? {} : { require_apikey_expiration: flag(expiry) }),
+		...(days === undefined ? {} : { max_apikey_expiration_days: days === 0 ? null : days }),
+	};
+}
+
+function fieldsOf(body: UpdateBody): OrganizationFields {
+	return {
+		...(body.name === undefined ? {} : { name: body.name }),
+		...(body.management_email === undefined ? {} : { management_email: body.management_email || null }),
+		...(body.website === undefined ? {} : { website: body.website || null }),
+		...(body.logo === undefined ? {} : { logo: body.logo || null }),
+		...policiesOf(body),
+	};
+}
+
+/** The given fields that have another value now. */
+function changedFields(row: OrganizationRow, given: OrganizationFields): OrganizationFields {
+	return Object.fromEntries(
+		ORGANIZATION_FIELDS.filter((field) => field in given && given[field] !== row[field]).map((field) => [
+			field,
+			given[field],
+		]),
+	);
+}
+
+/** The changed fields as answers show them. */
+function shownFields(row: OrganizationRow, changes: OrganizationFields): Record<string, unknown> {
+	const answer = organizationAnswer(row);
+	return Object.fromEntries(
+		ORGANIZATION_FIELDS.filter((field) => field in changes).map((field) => [field, answer[field]]),
+	);
+}
+
+const stopsEveryAdminKey = () =>
+	new ApiError(
+		"policy_stops_every_admin_key",
+		"No key that administers the organization would work any more; first regenerate one with hashed: true, or give one an expires_at within the limit.",
+	);
+
+const organizationChanged = () =>
+	new ApiError(
+		"organization_changed",
+		"The organization's policies were changed at the same moment; look at them with GET /organization and repeat.",
+	);

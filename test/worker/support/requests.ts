@@ -6,6 +6,7 @@
  */
 import {
 	createTestKey,
+	createTestMember,
 	type RequestOptions,
 	setTestChannel,
 	type TestApp,
@@ -81,6 +82,38 @@ const registeredProcedure =
 /** Endpoints whose answer depends on the caller's own work: roles that may call them get 403 or 404 for another's. */
 export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /organization": async (world) => ({ path: "/organization", query: { orgId: world.orgId } }),
+	"PUT /organization": async () => ({ path: "/organization", body: { name: fresh("organization") } }),
+	"POST /organization": async (world) => ({
+		path: "/organization",
+		body: { orgId: world.orgId, name: fresh("organization") },
+	}),
+	// The announcement: it needs what the deletion needs, and the organization is there for the next request.
+	"DELETE /organization": async (world) => ({
+		path: "/organization",
+		query: { orgId: world.orgId, dry_run: "true" },
+	}),
+	// Of another organization of the administrator's, so that this one is there for the next request.
+	"POST /organization/restore": async (world) => {
+		const key = world.adminKey;
+		const made = await world.request("PUT", "/organization", { key, body: { name: fresh("doomed") } });
+		const orgId: string = made.body.id;
+		const deleted = await world.request("DELETE", "/organization", { key, query: { orgId } });
+		if (deleted.status !== 200) throw new Error("organization not deleted");
+		return { path: "/organization/restore", body: { orgId } };
+	},
+	"GET /organization/members": async (world) => ({ path: "/organization/members", query: { orgId: world.orgId } }),
+	"POST /organization/members": async (world) => ({
+		path: "/organization/members",
+		body: { orgId: world.orgId, email: `${fresh("invited")}@example.com`, role: "org_member" },
+	}),
+	"PUT /organization/members": async (world) => ({
+		path: "/organization/members",
+		body: { orgId: world.orgId, email: (await createTestMember(world, "org_member")).email, role: "org_admin" },
+	}),
+	"DELETE /organization/members": async (world) => ({
+		path: "/organization/members",
+		query: { orgId: world.orgId, email: (await createTestMember(world, "org_member")).email },
+	}),
 	"GET /apikey": async () => ({ path: "/apikey" }),
 	"GET /apikey/:id": async (world, app) => ({ path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}` }),
 	"POST /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId }, body: { name: "made" } }),
@@ -257,6 +290,8 @@ async function begunUpload(world: World, app: TestApp, makers = byAdmin(world)):
 
 /** A public endpoint is reviewed here by hand: the list must equal what the declarations say. */
 export const PUBLIC_ENDPOINTS: readonly string[] = [
+	"POST /invitation/show",
+	"POST /invitation/accept",
 	"PUT /files/upload/one/:id",
 	"OPTIONS /files/upload/attachments",
 	"GET /files/download/:app/:upload/:part",

@@ -38,8 +38,9 @@ export interface World {
 	readonly deps: Deps & { readonly sent: QueueMessage[]; readonly keyUses: QueueMessage[] };
 	readonly clock: { nowMs: number };
 	readonly orgId: string;
+	/** A member with org_super_admin, as a first run makes one. */
 	readonly userId: string;
-	/** org_super_admin with org.create. */
+	/** The member's key: org_super_admin with org.create. */
 	readonly adminKey: string;
 	readonly adminKeyId: string;
 	// biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
@@ -138,6 +139,22 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 				created_at_ms: NOW_MS,
 			})
 			.compile(),
+		query
+			.insertInto("role_bindings")
+			.values({
+				id: crypto.randomUUID(),
+				api_key_id: null,
+				user_id: userId,
+				role_name: "org_super_admin",
+				scope_type: "org",
+				org_id: orgId,
+				app_id: null,
+				channel_id: null,
+				parent_binding_id: null,
+				expires_at_ms: null,
+				created_at_ms: NOW_MS,
+			})
+			.compile(),
 	]);
 
 	return {
@@ -224,6 +241,36 @@ export async function createTestKey(
 	});
 	if (status !== 201) throw new Error(`key not created: ${JSON.stringify(body)}`);
 	return { id: body.id, text: body.key };
+}
+
+export interface TestMember {
+	readonly uid: string;
+	readonly email: string;
+	/** The key that the member got with the invitation. */
+	readonly key: TestKey;
+}
+
+/** A person who was invited with the role and came. */
+export async function createTestMember(
+	world: World,
+	role: string,
+	email = `m${++counter}.${crypto.randomUUID().slice(0, 8)}@example.com`,
+): Promise<TestMember> {
+	const invited = await world.request("POST", "/organization/members", {
+		key: world.adminKey,
+		body: { orgId: world.orgId, email, role },
+	});
+	if (invited.status !== 201) throw new Error(`not invited: ${JSON.stringify(invited.body)}`);
+	const { body, status } = await world.request("POST", "/invitation/accept", {
+		body: { token: tokenOf(invited.body.link) },
+	});
+	if (status !== 201) throw new Error(`invitation not accepted: ${JSON.stringify(body)}`);
+	return { uid: body.uid, email, key: { id: body.api_key.id, text: body.api_key.key } };
+}
+
+/** The token in the link of an invitation. */
+export function tokenOf(link: string): string {
+	return new URLSearchParams(new URL(link).hash.slice(1)).get("token") ?? "";
 }
 
 export async function sha256Hex(bytes: Uint8Array): Promise<string> {

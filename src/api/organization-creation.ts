@@ -1,0 +1,98 @@
+/**
+ * Creates an organization, for the public API and for the stock CLI. In one batch: the organization, the creator's role on it for the
+ * calling key and for the account that the key acts for, and the audit entries, while the key may still create organizations.
+ */
+import { ADMINISTERING_ROLES } from "../authz/member-roles";
+import { ORGANIZATION_CREATOR_ROLE } from "../authz/permissions";
+import type { Principal } from "../authz/principal";
+import { insertBinding } from "../db/api-keys";
+import { type Actor, auditStatement } from "../db/audit";
+import { batchOrFail, type Database, guard } from "../db/client";
+import { insertMemberBinding } from "../db/members";
+import { insertOrganization, keyStillHoldsGlobally } from "../db/organizations";
+import type { Deps } from "../deps";
+import { ApiError } from "../errors";
+
+interface Creation {
+	readonly db: Database;
+	readonly deps: Pick<Deps, "newId">;
+	readonly principal: Principal;
+	readonly actor: Actor;
+	readonly nowMs: number;
+}
+
+export interface NewOrganization {
+	readonly name: string;
+	readonly management_email?: string | undefined;
+	readonly website?: string | undefined;
+	readonly logo?: string | undefined;
+}
+
+/**
+ * @returns the id of the new organization
+ * @throws {ApiError} `permission_denied` when the key lost what it needs since the decision
+ */
+export async function addOrganization(
+	{ db, deps, principal, actor, nowMs }: Creation,
+	given: NewOrganization,
+): Promise<string> {
+	const [id, keyBindingId, memberBindingId] = [deps.newId(), deps.newId(), deps.newId()];
+	const role = ORGANIZATION_CREATOR_ROLE;
+	const fields = {
+		name: given.name,
+		management_email: given.management_email ?? null,
+		website: given.website ?? null,
+		logo: given.logo ?? null,
+	};
+	await batchOrFail(
+		db,
+		[
+			guard("may_create", keyStillHoldsGlobally(principal.keyId, "org.create", ADMINISTERING_ROLES, nowMs)),
+			insertOrganization({
+				id,
+				...fields,
+				created_by: principal.userId,
+				created_at_ms: nowMs,
+				updated_at_ms: nowMs,
+				max_apikey_expiration_days: null,
+				deleted_at_ms: null,
+			}),
+			insertBinding("org", {
+				id: keyBindingId,
+				apiKeyId: principal.keyId,
+				role,
+				orgId: id,
+				appId: null,
+				createdAtMs: nowMs,
+			}),
+			insertMemberBinding({ id: memberBindingId, userId: principal.userId, orgId: id, role }, nowMs),
+			auditStatement(actor, nowMs, {
+				orgId: id,
+				action: "organization.create",
+				target: { type: "organization", id, name: fields.name },
+				after: fields,
+			}),
+			auditStatement(actor, nowMs, {
+				orgId: id,
+				action: "binding.create",
+				target: { type: "api_key", id: principal.keyId, name: principal.keyName },
+				after: { id: keyBindingId, role_name: role, scope_type: "org", org_id: id },
+			}),
+			auditStatement(actor, nowMs, {
+				orgId: id,
+				action: "member.add",
+				target: { type: "user", id: principal.userId },
+				after: { role },
+			}),
+		],
+		{
+			may_create: () =>
+				new ApiError(
+					"permission_denied",
+					"The API key lacks org.create, or no longer administers an organization; ask an administrator for a key that does both.",
+					{ moreInfo: { permission: "org.create", scope: "global" } },
+				),
+		},
+	);
+	return id;
+}

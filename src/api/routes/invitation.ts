@@ -1,0 +1,329 @@
+/**
+ * Invitations: an administrator makes a link, and whoever has it joins. The token in it is the credential and is kept as a hash alone.
+ * Accepting happens once and whole: account, membership, a first API key, and the end of the invitation are one batch. Every invitation
+ * that is no good, for whatever reason, is answered alike.
+ */
+import * as v from "valibot";
+import type { OrgId } from "../../authz/decide";
+import { hashKey, mintInvitationToken, mintKey } from "../../authz/keys";
+import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
+import type { RoleName } from "../../authz/permissions";
+import { invalidApiKey } from "../../authz/principal";
+import { callerUnchanged, insertApiKey, insertBinding } from "../../db/api-keys";
+import { auditStatement } from "../../db/audit";
+import { batchOrFail, guard } from "../../db/client";
+import {
+	deleteInvitation,
+	type InvitationWithOrganization,
+	insertAccount,
+	invitationByEmail,
+	invitationByToken,
+	invitationIsGood,
+	replaceInvitation,
+} from "../../db/invitations";
+import { insertMemberBinding, isNoMember, memberHolds } from "../../db/members";
+import { organizationIsLive } from "../../db/organizations";
+import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
+import { endpoint, Reply } from "../endpoint";
+import { refuseStronger } from "../key-rules";
+import { inviterMustBeMember, memberRole, rolesThatMayInvite } from "../member-rules";
+import { emailAddress, label, optional, rfc3339, text, time, uuid } from "../schemas";
+import { organizationNotFound, orgScope } from "../scope";
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const INVITATION_LIFETIME_MS = 7 * DAY_MS;
+/** Of the key that a new member starts with, unless the organization allows less. */
+const FIRST_KEY_DAYS = 90;
+const FIRST_KEY_NAME = "Personal key";
+
+const EXAMPLE_ORG_ID = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
+const EXAMPLE_TOKEN = "inv_…";
+
+/** What `invite_type` may say in the stead of `role`: the names that other services of this kind have for roles. */
+const INVITE_TYPES: ReadonlyMap<string, RoleName> = new Map(
+	[
+		...MEMBER_ROLES.flatMap((role): [string, RoleName][] => [
+			[role, role],
+			[role.replace(/^org_/, ""), role],
+		]),
+		...["read", "upload", "write"].flatMap((name): [string, RoleName][] =>
+			WEAKEST_MEMBER_ROLE === undefined ? [] : [[name, WEAKEST_MEMBER_ROLE]],
+		),
+	].flatMap(([name, role]): [string, RoleName][] => [
+		[name, role],
+		[`invite_${name}`, role],
+	]),
+);
+
+export const inviteMember = endpoint({
+	method: "POST",
+	path: "/organization/members",
+	tag: "Members",
+	summary: "Invite a person by their e-mail address",
+	description:
+		"The answer carries the link for them to follow, good for 7 days and once; the service keeps no copy of it, and sends no mail. A second invitation of the same address replaces the first. `invite_type` is another name for `role`.",
+	access: { permission: "org.invite_user", scope: orgScope("body.orgId") },
+	body: v.object({
+		orgId: uuid,
+		email: emailAddress,
+		role: optional(memberRole),
+		invite_type: optional(v.picklist([...INVITE_TYPES.keys()], `must be one of ${MEMBER_ROLES.join(", ")}`)),
+	}),
+	status: [201],
+	response: v.strictObject({
+		status: v.literal("ok"),
+		invitation_id: v.string(),
+		email: v.string(),
+		role: v.string(),
+		expires_at: time,
+		link: v.string(),
+	}),
+	errors: ["already_member"],
+	example: {
+		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
+		response: {
+			status: "ok",
+			invitation_id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
+			email: "ada@example.com",
+			role: WEAKEST_MEMBER_ROLE,
+			expires_at: "2026-11-28T08:00:00.000Z",
+			link: `https://updates.example.com/invitation#token=${EXAMPLE_TOKEN}`,
+		},
+	},
+	load: ({ body }) => [invitationByEmail(body.orgId, body.email)] as const,
+	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
+		const { email } = input.body;
+		const role = roleOf(input.body);
+		refuseStronger(principal, role, { orgId: scope.orgId });
+
+		const [replaced] = loaded[0].rows;
+		const id = deps.newId();
+		const token = mintInvitationToken(deps.randomBytes);
+		const expiresAtMs = nowMs + INVITATION_LIFETIME_MS;
+		await batchOrFail(
+			db,
+			[
+				guard("caller_changed", callerUnchanged(principal)),
+				guard("organization_live", organizationIsLive(scope.orgId)),
+				guard("no_member", isNoMember(scope.orgId, email, nowMs)),
+				guard("inviter_may", memberHolds(scope.orgId, principal.userId, rolesThatMayInvite(role), nowMs)),
+				...replaceInvitation(scope.orgId, {
+					id,
+					email,
+					role_name: role,
+					token_hash: token.hash,
+					invited_by: principal.userId,
+					expires_at_ms: expiresAtMs,
+					created_at_ms: nowMs,
+				}),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "invitation.create",
+					target: { type: "invitation", id, name: email },
+					...(replaced === undefined ? {} : { before: shown(replaced.role_name, replaced.expires_at_ms) }),
+					after: shown(role, expiresAtMs),
+				}),
+			],
+			{
+				caller_changed: invalidApiKey,
+				organization_live: organizationNotFound,
+				no_member: () =>
+					new ApiError(
+						"already_member",
+						"This person is a member already; change their role with PUT /organization/members.",
+					),
+				inviter_may: () => inviterMustBeMember(role),
+			},
+		);
+		return new Reply(201, {
+			status: "ok" as const,
+			invitation_id: id,
+			email,
+			role,
+			expires_at: rfc3339(expiresAtMs),
+			// What follows # is sent to no server and stands in no log.
+			link: `${origin}/invitation#token=${token.text}`,
+		});
+	},
+});
+
+const shown = (role: string, expiresAtMs: number) => ({ role, expires_at: rfc3339(expiresAtMs) });
+
+function roleOf(body: { readonly role?: RoleName | undefined; readonly invite_type?: string | undefined }): RoleName {
+	const type = body.invite_type === undefined ? undefined : INVITE_TYPES.get(body.invite_type);
+	const role = body.role ?? type;
+	if (role === undefined)
+		throw invalidRequest([{ path: "role", message: `must be one of ${MEMBER_ROLES.join(", ")}` }]);
+	if (type !== undefined && type !== role) {
+		throw invalidRequest([{ path: "invite_type", message: "differs from role; send role alone" }]);
+	}
+	return role;
+}
+
+const WHY_PUBLIC = "The token of the invitation is the credential; who has it need have no key yet.";
+const tokenField = text(128);
+
+export const showInvitation = endpoint({
+	method: "POST",
+	path: "/invitation/show",
+	tag: "Members",
+	summary: "Show what an invitation offers",
+	description: "A POST, so that the token stands in no URL.",
+	access: { public: WHY_PUBLIC },
+	consistency: "first-primary",
+	body: v.object({ token: tokenField }),
+	response: v.strictObject({ organization: v.string(), email: v.string(), role: v.string(), expires_at: time }),
+	errors: ["invitation_not_found"],
+	example: {
+		body: { token: EXAMPLE_TOKEN },
+		response: {
+			organization: "My organization",
+			email: "ada@example.com",
+			role: WEAKEST_MEMBER_ROLE,
+			expires_at: "2026-11-28T08:00:00.000Z",
+		},
+	},
+	load: ({ body }, nowMs) => [invitationByToken(hashKey(body.token), nowMs)] as const,
+	async handle({ loaded }) {
+		const { invitation, role } = goodInvitation(loaded[0].rows[0]);
+		return {
+			organization: invitation.organization_name,
+			email: invitation.email,
+			role,
+			expires_at: rfc3339(invitation.expires_at_ms),
+		};
+	},
+});
+
+export const acceptInvitation = endpoint({
+	method: "POST",
+	path: "/invitation/accept",
+	tag: "Members",
+	summary: "Accept an invitation and get a first API key",
+	description:
+		"Makes an account for the invited address if there is none, and a member of it. The key is the account's, carries the role in this organization, and runs out after 90 days or what the organization allows; its secret is in this answer only. `name` is the key's name.",
+	access: { public: WHY_PUBLIC },
+	consistency: "first-primary",
+	body: v.object({ token: tokenField, name: optional(label()) }),
+	status: [201],
+	response: v.strictObject({
+		status: v.literal("ok"),
+		org_id: v.string(),
+		uid: v.string(),
+		email: v.string(),
+		role: v.string(),
+		api_key: v.strictObject({ id: v.string(), key: v.string(), expires_at: time }),
+	}),
+	errors: ["invitation_not_found"],
+	example: {
+		body: { token: EXAMPLE_TOKEN, name: "Ada's laptop" },
+		response: {
+			status: "ok",
+			org_id: EXAMPLE_ORG_ID,
+			uid: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
+			email: "ada@example.com",
+			role: WEAKEST_MEMBER_ROLE,
+			api_key: {
+				id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
+				key: "cap_…",
+				expires_at: "2027-02-19T08:00:00.000Z",
+			},
+		},
+	},
+	load: ({ body }, nowMs) => [invitationByToken(hashKey(body.token), nowMs)] as const,
+	async handle({ db, deps, input, loaded, nowMs, actor }) {
+		const { invitation, role } = goodInvitation(loaded[0].rows[0]);
+		// The token is the right to be in this organization; nobody has decided anything before.
+		const orgId = invitation.org_id as OrgId;
+		const { email } = invitation;
+		const uid = invitation.user_id ?? deps.newId();
+		const [keyId, keyBindingId, memberBindingId] = [deps.newId(), deps.newId(), deps.newId()];
+		const key = mintKey(deps.randomBytes);
+		const keyName = input.body.name ?? FIRST_KEY_NAME;
+		const days = Math.min(FIRST_KEY_DAYS, invitation.max_apikey_expiration_days ?? FIRST_KEY_DAYS);
+		const expiresAtMs = nowMs + days * DAY_MS;
+		const person = { ...actor, type: "user" as const, id: uid, name: email };
+		await batchOrFail(
+			db,
+			[
+				guard(
+					"invitation_good",
+					invitationIsGood(invitation, hashKey(input.body.token), rolesThatMayInvite(role), nowMs),
+				),
+				...(invitation.user_id === null ? [insertAccount(uid, email, nowMs)] : []),
+				insertMemberBinding({ id: memberBindingId, userId: uid, orgId, role }, nowMs),
+				insertApiKey(orgId, {
+					id: keyId,
+					user_id: uid,
+					name: keyName,
+					key_hash: key.hash,
+					key_ciphertext: null,
+					key_hint: key.hint,
+					expires_at_ms: expiresAtMs,
+					last_used_at_ms: null,
+					created_at_ms: nowMs,
+					updated_at_ms: nowMs,
+					previous_key_hash: null,
+					previous_valid_until_ms: null,
+					ip_allow_list: null,
+				}),
+				insertBinding("org", { id: keyBindingId, apiKeyId: keyId, role, orgId, appId: null, createdAtMs: nowMs }),
+				deleteInvitation(orgId, email),
+				auditStatement(person, nowMs, {
+					orgId,
+					action: "invitation.accept",
+					target: { type: "invitation", id: invitation.id, name: email },
+					before: shown(role, invitation.expires_at_ms),
+				}),
+				auditStatement(person, nowMs, {
+					orgId,
+					action: "member.add",
+					target: { type: "user", id: uid, name: email },
+					after: { role },
+					details: { invited_by: invitation.invited_by },
+				}),
+				auditStatement(person, nowMs, {
+					orgId,
+					action: "api_key.create",
+					target: { type: "api_key", id: keyId, name: keyName },
+					after: {
+						name: keyName,
+						is_hashed_key: true,
+						expires_at: rfc3339(expiresAtMs),
+						bindings: [{ role_name: role, scope_type: "org", org_id: orgId }],
+						global_permissions: [],
+						ip_allow_list: [],
+					},
+				}),
+			],
+			{
+				invitation_good: invitationNotFound,
+				// Another invitation of the same new address was accepted at this very moment; the next try finds the account.
+				"users.email": () => serviceUnavailable("the account was made at the same moment"),
+			},
+		);
+		return new Reply(201, {
+			status: "ok" as const,
+			org_id: orgId,
+			uid,
+			email,
+			role,
+			api_key: { id: keyId, key: key.text, expires_at: rfc3339(expiresAtMs) },
+		});
+	},
+});
+
+const invitationNotFound = () =>
+	new ApiError("invitation_not_found", "This invitation is not known, was used, or has run out; ask for a new one.");
+
+/** @throws {ApiError} `invitation_not_found` as well when the member who made it has left or could not make it any more */
+function goodInvitation(invitation: InvitationWithOrganization | undefined): {
+	invitation: InvitationWithOrganization;
+	role: RoleName;
+} {
+	const role = MEMBER_ROLES.find((name) => name === invitation?.role_name);
+	if (invitation === undefined || role === undefined) throw invitationNotFound();
+	const inviterRoles: string[] = JSON.parse(invitation.inviter_roles);
+	if (!rolesThatMayInvite(role).some((name) => inviterRoles.includes(name))) throw invitationNotFound();
+	return { invitation, role };
+}

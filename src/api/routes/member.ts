@@ -1,0 +1,301 @@
+/**
+ * The members of an organization. Who is removed loses everything they hold in it at once, their API keys included; a change of role
+ * leaves their keys alone, because a key has its own bindings, and names them for review. Some member always may end the organization.
+ */
+import * as v from "valibot";
+import { ADMINISTERING_ROLES, OWNING_ROLES, strongestMemberRole, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
+import { invalidApiKey } from "../../authz/principal";
+import { callerUnchanged } from "../../db/api-keys";
+import { auditStatement } from "../../db/audit";
+import { batchOrFail, guard } from "../../db/client";
+import {
+	deleteInvitation,
+	type InvitationRow,
+	invitationByEmail,
+	invitationIs,
+	setInvitationRole,
+} from "../../db/invitations";
+import {
+	deleteKeysOfMember,
+	deleteMemberRoles,
+	insertMemberBinding,
+	isNotTheLast,
+	type KeyOfMember,
+	type MemberRow,
+	memberHolds,
+	membershipByEmail,
+	membershipExists,
+	membershipIs,
+	membersOf,
+	type RevokedKey,
+	removeMember as removeMemberStatements,
+} from "../../db/members";
+import { ApiError } from "../../errors";
+import { endpoint } from "../endpoint";
+import { refuseStronger } from "../key-rules";
+import { inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
+import { booleanText, emailAddress, optional, uuid } from "../schemas";
+import { orgScope } from "../scope";
+
+const memberSchema = v.strictObject({
+	uid: v.string(),
+	email: v.string(),
+	image_url: v.string(),
+	role: v.string(),
+	is_tmp: v.boolean(),
+});
+
+function memberAnswer(row: MemberRow): v.InferOutput<typeof memberSchema> {
+	const roles: string[] = JSON.parse(row.roles);
+	return {
+		uid: row.id,
+		email: row.email,
+		image_url: "",
+		role: strongestMemberRole(roles) ?? roles[0] ?? "",
+		is_tmp: row.is_invitation === 1,
+	};
+}
+
+const EXAMPLE_ORG_ID = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
+const EXAMPLE_UID = "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11";
+
+export const memberNotFound = () =>
+	new ApiError(
+		"member_not_found",
+		"No member and no invitation of the organization has this e-mail address; check it against GET /organization/members.",
+	);
+
+const memberChanged = () =>
+	new ApiError(
+		"member_changed",
+		"The member was changed at the same moment; look at GET /organization/members and repeat.",
+	);
+
+const lastSuperAdmin = () =>
+	new ApiError(
+		"cannot_remove_last_super_admin",
+		"This is the last member who may delete the organization; give that role to another member first.",
+	);
+
+const keySchema = v.strictObject({ id: v.string(), name: v.string() });
+const keysOf = (json: string): KeyOfMember[] => JSON.parse(json);
+const namesOf = (json: string): string[] => JSON.parse(json);
+const named = ({ id, name }: { readonly id: string; readonly name: string }) => ({ id, name });
+
+export const listMembers = endpoint({
+	method: "GET",
+	path: "/organization/members",
+	tag: "Members",
+	summary: "List the members of an organization and its pending invitations, by e-mail address",
+	description:
+		"`is_tmp` is true for an invitation that was not accepted yet; its `uid` is the invitation's id. Somebody with several roles is shown with the strongest.",
+	access: { permission: "org.read_members", scope: orgScope("query.orgId") },
+	query: v.object({ orgId: uuid }),
+	response: v.array(memberSchema),
+	errors: [],
+	example: {
+		query: { orgId: EXAMPLE_ORG_ID },
+		response: [{ uid: EXAMPLE_UID, email: "ada@example.com", image_url: "", role: WEAKEST_MEMBER_ROLE, is_tmp: false }],
+	},
+	async handle({ db, scope, nowMs }) {
+		const [members] = await db.batch([membersOf(scope.orgId, nowMs)]);
+		return members.rows.map(memberAnswer);
+	},
+});
+
+export const updateMember = endpoint({
+	method: "PUT",
+	path: "/organization/members",
+	tag: "Members",
+	summary: "Change the role of a member, or the one that a pending invitation offers",
+	description:
+		"Neither the old nor the new role may be stronger than the caller. The member's API keys keep what they hold; `api_keys` names those that belong to the organization, for review.",
+	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
+	body: v.object({ orgId: uuid, email: emailAddress, role: memberRole }),
+	response: v.strictObject({
+		status: v.literal("ok"),
+		uid: v.string(),
+		email: v.string(),
+		role: v.string(),
+		api_keys: v.array(keySchema),
+	}),
+	errors: ["member_not_found", "member_changed", "cannot_remove_higher_role", "cannot_remove_last_super_admin"],
+	example: {
+		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
+		response: { status: "ok", uid: EXAMPLE_UID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE, api_keys: [] },
+	},
+	load: ({ body }, nowMs) =>
+		[membershipByEmail(body.orgId, body.email, nowMs), invitationByEmail(body.orgId, body.email)] as const,
+	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor }) {
+		const { role } = input.body;
+		const { orgId } = scope;
+		const [member] = loaded[0].rows;
+		const roles = namesOf(member?.roles ?? "[]");
+		if (member === undefined || roles.length === 0) {
+			const invitation = goodInvitation(loaded[1].rows[0], nowMs);
+			refuseToTake(principal, [invitation.role_name], orgId, `The invitation of ${invitation.email}`);
+			refuseStronger(principal, role, { orgId });
+			if (invitation.role_name !== role) {
+				await batchOrFail(
+					db,
+					[
+						guard("caller_changed", callerUnchanged(principal)),
+						guard("invitation_as_read", invitationIs(orgId, invitation)),
+						guard("inviter_may", memberHolds(orgId, principal.userId, rolesThatMayInvite(role), nowMs)),
+						// Whoever changes the offer answers for it from now on.
+						setInvitationRole(orgId, invitation.id, { role_name: role, invited_by: principal.userId }),
+						auditStatement(actor, nowMs, {
+							orgId,
+							action: "invitation.update",
+							target: { type: "invitation", id: invitation.id, name: invitation.email },
+							before: { role: invitation.role_name },
+							after: { role },
+						}),
+					],
+					{
+						caller_changed: invalidApiKey,
+						invitation_as_read: memberChanged,
+						inviter_may: () => inviterMustBeMember(role),
+					},
+				);
+			}
+			return { status: "ok" as const, uid: invitation.id, email: invitation.email, role, api_keys: [] };
+		}
+
+		refuseToTake(principal, roles, orgId, member.email);
+		refuseStronger(principal, role, { orgId });
+		const uid = member.user_id;
+		if (roles.length > 1 || roles[0] !== role) {
+			const staysOwner = OWNING_ROLES.includes(role);
+			await batchOrFail(
+				db,
+				[
+					guard("caller_changed", callerUnchanged(principal)),
+					guard("member_there", membershipExists(orgId, uid)),
+					guard("member_as_read", membershipIs(orgId, member)),
+					...(staysOwner ? [] : [guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES))]),
+					deleteMemberRoles(orgId, uid),
+					insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role }, nowMs),
+					auditStatement(actor, nowMs, {
+						orgId,
+						action: "member.update",
+						target: { type: "user", id: uid, name: member.email },
+						before: { role: strongestMemberRole(roles) ?? roles[0] },
+						after: { role },
+					}),
+				],
+				{
+					caller_changed: invalidApiKey,
+					member_there: memberNotFound,
+					member_as_read: memberChanged,
+					owner_left: lastSuperAdmin,
+				},
+			);
+		}
+		return { status: "ok" as const, uid, email: member.email, role, api_keys: keysOf(member.keys).map(named) };
+	},
+});
+
+export const removeMember = endpoint({
+	method: "DELETE",
+	path: "/organization/members",
+	tag: "Members",
+	summary: "Remove a member with everything they hold in the organization, or withdraw an invitation",
+	description:
+		"Every binding of theirs in the organization goes; their API keys that belong to it (`revoked_api_keys`) stop working at once, and what their keys of other organizations hold in it goes as well, like the invitations they made. `dry_run=true` shows the same and does nothing.",
+	access: { permission: "org.update_user_roles", scope: orgScope("query.orgId") },
+	query: v.object({ orgId: uuid, email: emailAddress, dry_run: optional(booleanText) }),
+	queryOrBody: true,
+	response: v.strictObject({
+		status: v.literal("ok"),
+		dry_run: v.boolean(),
+		revoked_api_keys: v.array(keySchema),
+	}),
+	errors: ["member_not_found", "member_changed", "cannot_remove_higher_role", "cannot_remove_last_super_admin"],
+	example: {
+		query: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com" },
+		response: {
+			status: "ok",
+			dry_run: false,
+			revoked_api_keys: [{ id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31", name: "Nightly build" }],
+		},
+	},
+	load: ({ query }, nowMs) =>
+		[membershipByEmail(query.orgId, query.email, nowMs), invitationByEmail(query.orgId, query.email)] as const,
+	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
+		const { orgId } = scope;
+		const dryRun = input.query.dry_run === true;
+		const [member] = loaded[0].rows;
+		if (member === undefined) {
+			const invitation = goodInvitation(loaded[1].rows[0], nowMs);
+			refuseToTake(principal, [invitation.role_name], orgId, `The invitation of ${invitation.email}`);
+			if (!dryRun) {
+				await batchOrFail(
+					db,
+					[
+						guard("caller_changed", callerUnchanged(principal)),
+						guard("invitation_as_read", invitationIs(orgId, invitation)),
+						deleteInvitation(orgId, invitation.email),
+						auditStatement(actor, nowMs, {
+							orgId,
+							action: "invitation.delete",
+							target: { type: "invitation", id: invitation.id, name: invitation.email },
+							before: { email: invitation.email, role: invitation.role_name },
+						}),
+					],
+					{ caller_changed: invalidApiKey, invitation_as_read: memberChanged },
+				);
+			}
+			return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: [] };
+		}
+
+		const roles = namesOf(member.roles);
+		const keys = keysOf(member.keys);
+		refuseToTake(principal, roles, orgId, member.email);
+		for (const key of [...keys, ...keysOf(member.foreign_keys)]) {
+			refuseToTake(principal, key.roles, orgId, `The API key "${key.name}" of ${member.email}`);
+		}
+		const own = loaded[1].rows[0];
+		if (own !== undefined) refuseToTake(principal, [own.role_name], orgId, `The invitation of ${own.email}`);
+		const uid = member.user_id;
+		const conditions = [
+			guard("caller_changed", callerUnchanged(principal)),
+			guard("member_there", membershipExists(orgId, uid)),
+			guard("member_as_read", membershipIs(orgId, member)),
+			guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES)),
+		];
+		const results = await batchOrFail(
+			db,
+			dryRun
+				? conditions
+				: [
+						...conditions,
+						auditStatement(actor, nowMs, {
+							orgId,
+							action: "member.remove",
+							target: { type: "user", id: uid, name: member.email },
+							before: { role: strongestMemberRole(roles) ?? roles[0] ?? null },
+						}),
+						...removeMemberStatements(orgId, uid, ADMINISTERING_ROLES, actor, nowMs),
+						deleteKeysOfMember(orgId, uid),
+					],
+			{
+				caller_changed: invalidApiKey,
+				member_there: memberNotFound,
+				member_as_read: memberChanged,
+				owner_left: lastSuperAdmin,
+			},
+		);
+		const revoked = dryRun
+			? keys
+			: ((results.at(-1)?.rows ?? []) as unknown as RevokedKey[]).sort(
+					(left, right) => left.created_at_ms - right.created_at_ms || (left.id < right.id ? -1 : 1),
+				);
+		return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named) };
+	},
+});
+
+function goodInvitation(invitation: InvitationRow | undefined, nowMs: number): InvitationRow {
+	if (invitation === undefined || invitation.expires_at_ms <= nowMs) throw memberNotFound();
+	return invitation;
+}

@@ -1,0 +1,142 @@
+/**
+ * Deleting an organization, which is announced, and can be undone for thirty days. A deletion is one mark on one row: every key gets
+ * 404 in the organization from then on, and its devices are told that there is no such app. What is in it goes when the sweep
+ * removes it for good (src/events/organization-purge.ts).
+ */
+import * as v from "valibot";
+import { invalidApiKey } from "../../authz/principal";
+import { callerUnchanged } from "../../db/api-keys";
+import { auditStatement } from "../../db/audit";
+import { batchOrFail, guard } from "../../db/client";
+import {
+	deletedOrganizationById,
+	markOrganizationDeleted,
+	organizationById,
+	organizationContents,
+	organizationIsLive,
+	organizationIsRestorable,
+	RESTORABLE_MS,
+	restoreOrganization as restoreOrganizationStatement,
+} from "../../db/organizations";
+import { endpoint } from "../endpoint";
+import { acknowledgement, booleanText, OK, optional, rfc3339, time, uuid } from "../schemas";
+import { organizationNotFound, orgScope } from "../scope";
+
+const EXAMPLE_ID = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
+
+export const deleteOrganization = endpoint({
+	method: "DELETE",
+	path: "/organization",
+	tag: "Organizations",
+	summary: "Delete an organization with everything in it; can be undone for 30 days",
+	description:
+		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`; then it is removed for good. Its apps' ids stay taken until then.",
+	access: { permission: "org.delete", scope: orgScope("query.orgId") },
+	query: v.object({ orgId: uuid, dry_run: optional(booleanText) }),
+	queryOrBody: true,
+	response: v.strictObject({
+		status: v.literal("ok"),
+		dry_run: v.boolean(),
+		id: v.string(),
+		name: v.string(),
+		removes: v.strictObject({
+			apps: v.number(),
+			channels: v.number(),
+			bundles: v.number(),
+			bundle_bytes: v.number(),
+			members: v.number(),
+			api_keys: v.number(),
+			invitations: v.number(),
+		}),
+		restorable_until: time,
+	}),
+	errors: [],
+	example: {
+		query: { orgId: EXAMPLE_ID, dry_run: "true" },
+		response: {
+			status: "ok",
+			dry_run: true,
+			id: EXAMPLE_ID,
+			name: "My organization",
+			removes: {
+				apps: 2,
+				channels: 5,
+				bundles: 41,
+				bundle_bytes: 83_886_080,
+				members: 3,
+				api_keys: 7,
+				invitations: 1,
+			},
+			restorable_until: "2026-12-21T08:00:00.000Z",
+		},
+	},
+	load: ({ query }, nowMs) => [organizationById(query.orgId), organizationContents(query.orgId, nowMs)] as const,
+	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
+		const [organization] = loaded[0].rows;
+		const [removes] = loaded[1].rows;
+		if (organization === undefined || removes === undefined) throw organizationNotFound();
+		const restorableUntil = rfc3339(nowMs + RESTORABLE_MS);
+		const dryRun = input.query.dry_run === true;
+		if (!dryRun) {
+			await batchOrFail(
+				db,
+				[
+					guard("caller_changed", callerUnchanged(principal)),
+					guard("organization_live", organizationIsLive(scope.orgId)),
+					markOrganizationDeleted(scope.orgId, nowMs),
+					auditStatement(actor, nowMs, {
+						orgId: scope.orgId,
+						action: "organization.delete",
+						target: { type: "organization", id: scope.orgId, name: organization.name },
+						before: { name: organization.name },
+						details: { removes, restorable_until: restorableUntil },
+					}),
+				],
+				{ caller_changed: invalidApiKey, organization_live: organizationNotFound },
+			);
+		}
+		return {
+			status: "ok" as const,
+			dry_run: dryRun,
+			id: scope.orgId,
+			name: organization.name,
+			removes,
+			restorable_until: restorableUntil,
+		};
+	},
+});
+
+export const restoreOrganization = endpoint({
+	method: "POST",
+	path: "/organization/restore",
+	tag: "Organizations",
+	summary: "Undo the deletion of an organization",
+	description: "For 30 days, with a key that may delete it; everything is as it was.",
+	access: { permission: "org.delete", scope: orgScope("body.orgId", true) },
+	body: v.object({ orgId: uuid }),
+	response: acknowledgement,
+	errors: [],
+	example: { body: { orgId: EXAMPLE_ID }, response: OK },
+	load: ({ body }) => [deletedOrganizationById(body.orgId)] as const,
+	async handle({ db, principal, scope, loaded, nowMs, actor }) {
+		const [organization] = loaded[0].rows;
+		if (organization === undefined) throw organizationNotFound();
+		const deletedAfterMs = nowMs - RESTORABLE_MS;
+		await batchOrFail(
+			db,
+			[
+				guard("caller_changed", callerUnchanged(principal)),
+				guard("restorable", organizationIsRestorable(scope.orgId, deletedAfterMs)),
+				restoreOrganizationStatement(scope.orgId, deletedAfterMs),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "organization.restore",
+					target: { type: "organization", id: scope.orgId, name: organization.name },
+					after: { name: organization.name },
+				}),
+			],
+			{ caller_changed: invalidApiKey, restorable: organizationNotFound },
+		);
+		return OK;
+	},
+});

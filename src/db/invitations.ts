@@ -1,0 +1,113 @@
+/**
+ * Statements about invitations. One is known by the hash of its token alone, and is good while it has not run out, its organization is
+ * there, and whoever made it is still a member who could make it.
+ */
+import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
+import type { OrgId } from "../authz/decide";
+import type { RoleName } from "../authz/permissions";
+import { query } from "./client";
+import { memberHolds } from "./members";
+import type { InvitationsTable } from "./schema";
+
+export type InvitationRow = Omit<Selectable<InvitationsTable>, "token_hash">;
+
+const INVITATION_COLUMNS = [
+	"invitations.id",
+	"invitations.org_id",
+	"invitations.email",
+	"invitations.role_name",
+	"invitations.invited_by",
+	"invitations.expires_at_ms",
+	"invitations.created_at_ms",
+] as const;
+
+/** The invitation of an address, run out or not; for loading beside the decision. */
+export function invitationByEmail(orgId: string, email: string): CompiledQuery<InvitationRow> {
+	return query
+		.selectFrom("invitations")
+		.select(INVITATION_COLUMNS)
+		.where("org_id", "=", orgId)
+		.where("email", "=", email)
+		.compile();
+}
+
+export interface InvitationWithOrganization extends InvitationRow {
+	readonly organization_name: string;
+	readonly max_apikey_expiration_days: number | null;
+	/** The account that has this address already. */
+	readonly user_id: string | null;
+	/** JSON array of the names of live roles that whoever made the invitation has on the whole organization. */
+	readonly inviter_roles: string;
+}
+
+/** The invitation with this token, if it has not run out and its organization is there; the token is the right to see it. */
+export function invitationByToken(tokenHash: string, nowMs: number): CompiledQuery<InvitationWithOrganization> {
+	return query
+		.selectFrom("invitations")
+		.innerJoin("organizations", "organizations.id", "invitations.org_id")
+		.leftJoin("users", "users.email", "invitations.email")
+		.select([
+			...INVITATION_COLUMNS,
+			"organizations.name as organization_name",
+			"organizations.max_apikey_expiration_days",
+			"users.id as user_id",
+			sql<string>`(SELECT json_group_array(b.role_name) FROM role_bindings b WHERE b.user_id = invitations.invited_by
+				AND b.org_id = invitations.org_id AND b.scope_type = 'org' AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`.as(
+				"inviter_roles",
+			),
+		])
+		.where("invitations.token_hash", "=", tokenHash)
+		.where("invitations.expires_at_ms", ">", nowMs)
+		.where("organizations.deleted_at_ms", "is", null)
+		.compile();
+}
+
+/**
+ * For guards: the invitation is as it was read, has not run out, its organization is there, and whoever made it is a member with one of
+ * the roles that may.
+ */
+export function invitationIsGood(
+	invitation: InvitationRow,
+	tokenHash: string,
+	mayInvite: readonly RoleName[],
+	nowMs: number,
+) {
+	const inviter = sql`i.invited_by`;
+	return sql<boolean>`EXISTS (SELECT 1 FROM invitations i INNER JOIN organizations o ON o.id = i.org_id
+		WHERE i.id = ${invitation.id} AND i.org_id = ${invitation.org_id} AND i.token_hash = ${tokenHash}
+			AND i.role_name = ${invitation.role_name} AND i.expires_at_ms > ${nowMs} AND o.deleted_at_ms IS NULL
+			AND ${memberHolds(invitation.org_id, inviter, mayInvite, nowMs)})`;
+}
+
+/** Invites an address; an invitation that it had before is gone, and its link dead. */
+export function replaceInvitation(orgId: OrgId, values: Omit<Insertable<InvitationsTable>, "org_id">): CompiledQuery[] {
+	return [
+		deleteInvitation(orgId, values.email),
+		query
+			.insertInto("invitations")
+			.values({ ...values, org_id: orgId })
+			.compile(),
+	];
+}
+
+export function setInvitationRole(
+	orgId: OrgId,
+	id: string,
+	values: { readonly role_name: RoleName; readonly invited_by: string },
+): CompiledQuery {
+	return query.updateTable("invitations").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
+}
+
+/** For guards: the invitation is there and offers the role that was read. */
+export function invitationIs(orgId: OrgId, invitation: InvitationRow) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM invitations WHERE org_id = ${orgId} AND id = ${invitation.id}
+		AND role_name = ${invitation.role_name})`;
+}
+
+export function deleteInvitation(orgId: OrgId, email: string): CompiledQuery {
+	return query.deleteFrom("invitations").where("org_id", "=", orgId).where("email", "=", email).compile();
+}
+
+export function insertAccount(id: string, email: string, nowMs: number): CompiledQuery {
+	return query.insertInto("users").values({ id, email, created_at_ms: nowMs }).compile();
+}

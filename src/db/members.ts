@@ -1,0 +1,227 @@
+/**
+ * Statements about the members of an organization: people with a role binding on it. Keys have bindings of their own; what becomes of
+ * the keys of somebody who is removed stands here as well, because it happens in the same batch.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { OrgId } from "../authz/decide";
+import type { RoleName } from "../authz/permissions";
+import { type Actor, auditEach } from "./audit";
+import { jsonList, query } from "./client";
+
+const live = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
+
+export interface MemberRow {
+	/** The account's id, or the invitation's. */
+	readonly id: string;
+	readonly email: string;
+	/** JSON array of names of roles. */
+	readonly roles: string;
+	readonly is_invitation: 0 | 1;
+}
+
+/** Members with a live role on the whole organization, and invitations that are still good, by e-mail address. */
+export function membersOf(orgId: OrgId, nowMs: number): CompiledQuery<MemberRow> {
+	return sql<MemberRow>`
+		SELECT u.id AS id, u.email AS email, json_group_array(b.role_name) AS roles, 0 AS is_invitation
+			FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
+			WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)} GROUP BY u.id
+		UNION ALL
+		SELECT id, email, json_array(role_name), 1 FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
+		ORDER BY email, id`.compile(query);
+}
+
+export interface NewMemberBinding {
+	readonly id: string;
+	readonly userId: string;
+	readonly orgId: string;
+	readonly role: RoleName;
+}
+
+/** Gives a person the role on the whole organization. A binding of the same role that ran out is good again. */
+export function insertMemberBinding(binding: NewMemberBinding, nowMs: number): CompiledQuery {
+	return sql`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
+		VALUES (${binding.id}, ${binding.userId}, ${binding.role}, 'org', ${binding.orgId}, ${nowMs})
+		ON CONFLICT (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0))
+		DO UPDATE SET expires_at_ms = NULL`.compile(query);
+}
+
+/** A person's part in an organization: their own bindings and those of their keys. */
+export interface Membership {
+	readonly user_id: string;
+	readonly email: string;
+	/** JSON array of the names of live roles on the whole organization. */
+	readonly roles: string;
+	/** JSON array of KeyOfMember: keys that belong to the organization. */
+	readonly keys: string;
+	/** JSON array of KeyOfMember: keys of other organizations with a binding in this one. */
+	readonly foreign_keys: string;
+	/** What `membershipIs` compares. */
+	readonly fingerprint: string;
+}
+
+export interface KeyOfMember {
+	readonly id: string;
+	readonly name: string;
+	/** Names of the key's roles on the whole organization. */
+	readonly roles: readonly string[];
+}
+
+/** The account's bindings, and those of its keys, in the organization. */
+const bindingsOf = (orgId: string, user: RawBuilder<unknown>) => sql`b.org_id = ${orgId}
+	AND (b.user_id = ${user} OR b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${user}))`;
+const isThere = (orgId: string, user: RawBuilder<unknown>) => sql`(
+	EXISTS (SELECT 1 FROM role_bindings b WHERE ${bindingsOf(orgId, user)})
+	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId}))`;
+/** Roles on apps and channels are left out: they are never stronger than whoever may manage members, and previews come and go. */
+const fingerprint = (orgId: string, user: RawBuilder<unknown>) => sql`(SELECT json_group_array(id) FROM (
+	SELECT b.id FROM role_bindings b WHERE ${bindingsOf(orgId, user)} AND b.scope_type = 'org' ORDER BY b.id))`;
+
+/** The person with this address, if they have a part in the organization; for loading beside the decision. */
+export function membershipByEmail(orgId: string, email: string, nowMs: number): CompiledQuery<Membership> {
+	const user = sql`u.id`;
+	const keys = (condition: RawBuilder<unknown>) => sql`(
+		SELECT json_group_array(json_object('id', id, 'name', name, 'roles', json(roles))) FROM (
+			SELECT k.id, k.name, (SELECT json_group_array(b.role_name) FROM role_bindings b
+					WHERE b.api_key_id = k.id AND b.org_id = ${orgId} AND b.scope_type = 'org') AS roles
+				FROM api_keys k WHERE k.user_id = u.id AND ${condition} ORDER BY k.created_at_ms, k.id))`;
+	return sql<Membership>`
+		SELECT u.id AS user_id, u.email,
+			(SELECT json_group_array(b.role_name) FROM role_bindings b
+				WHERE b.user_id = u.id AND b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)}) AS roles,
+			${keys(sql`k.org_id = ${orgId}`)} AS keys,
+			${keys(sql`k.org_id <> ${orgId} AND EXISTS (
+				SELECT 1 FROM role_bindings b WHERE b.api_key_id = k.id AND b.org_id = ${orgId})`)} AS foreign_keys,
+			${fingerprint(orgId, user)} AS fingerprint
+		FROM users u WHERE u.email = ${email} AND ${isThere(orgId, user)}`.compile(query);
+}
+
+/** For guards: the person still has a part in the organization. */
+export function membershipExists(orgId: OrgId, userId: string) {
+	return isThere(orgId, sql`${userId}`) as RawBuilder<boolean>;
+}
+
+/** For guards: roles of the person and of their keys on the whole organization are what they were. */
+export function membershipIs(orgId: OrgId, member: Membership) {
+	return sql<boolean>`${fingerprint(orgId, sql`${member.user_id}`)} = ${member.fingerprint}`;
+}
+
+/** For guards: nobody with this address has a role on the whole organization. */
+export function isNoMember(orgId: OrgId, email: string, nowMs: number) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
+		WHERE u.email = ${email} AND b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)})`;
+}
+
+/** For guards: the person holds one of the roles on the whole organization. */
+export function memberHolds(
+	orgId: string,
+	userId: string | RawBuilder<unknown>,
+	roles: readonly RoleName[],
+	nowMs: number,
+) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = ${userId} AND b.org_id = ${orgId}
+		AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND ${live(nowMs)})`;
+}
+
+/** For guards: somebody else has one of the roles for good, or this person has none of them. */
+export function isNotTheLast(orgId: OrgId, userId: string, roles: readonly RoleName[]) {
+	const holds = sql`SELECT 1 FROM role_bindings WHERE org_id = ${orgId} AND scope_type = 'org' AND expires_at_ms IS NULL
+		AND role_name IN ${jsonList(JSON.stringify(roles))}`;
+	return sql<boolean>`(NOT EXISTS (${holds} AND user_id = ${userId}) OR EXISTS (${holds} AND user_id <> ${userId}))`;
+}
+
+/** Takes every role on the whole organization from a person; roles on its apps stay. */
+export function deleteMemberRoles(orgId: OrgId, userId: string): CompiledQuery {
+	return query
+		.deleteFrom("role_bindings")
+		.where("org_id", "=", orgId)
+		.where("user_id", "=", userId)
+		.where("scope_type", "=", "org")
+		.compile();
+}
+
+export interface RevokedKey {
+	readonly id: string;
+	readonly name: string;
+	readonly created_at_ms: number;
+}
+
+/** Revokes the person's keys that belong to the organization, after `removeMember`, which writes what they were. */
+export function deleteKeysOfMember(orgId: OrgId, userId: string): CompiledQuery<RevokedKey> {
+	return query
+		.deleteFrom("api_keys")
+		.where("org_id", "=", orgId)
+		.where("user_id", "=", userId)
+		.returning(["id", "name", "created_at_ms"])
+		.compile();
+}
+
+/**
+ * Removes a person from an organization: every binding of theirs in it, what their keys of other organizations hold in it, `org.create`
+ * of those that thereby lose the last role that it holds beside, and the invitations they made or have. With the audit entries, which also tell
+ * of their keys that belong to the organization; `deleteKeysOfMember` comes last.
+ */
+export function removeMember(
+	orgId: OrgId,
+	userId: string,
+	administering: readonly RoleName[],
+	actor: Actor,
+	nowMs: number,
+): CompiledQuery[] {
+	const [user, org] = [sql`${userId}`, sql`${orgId}`];
+	const ownKeys = sql`FROM api_keys k WHERE k.org_id = ${org} AND k.user_id = ${user}`;
+	const bindingsOfForeignKeys = sql`FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
+		WHERE b.org_id = ${org} AND k.user_id = ${user} AND k.org_id <> ${org}`;
+	const administers = (organization: RawBuilder<unknown>) => sql`EXISTS (SELECT 1 FROM role_bindings b
+		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
+		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))}
+			AND ${live(nowMs)} AND ${organization})`;
+	const losesGlobals = sql`k.user_id = ${user} AND k.org_id <> ${org} AND k.global_permissions <> '[]'
+		AND ${administers(sql`b.org_id = ${org}`)} AND NOT ${administers(sql`b.org_id <> ${org}`)}`;
+	const bindingJson = sql`json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type, 'org_id', b.org_id,
+		'app_id', b.app_id, 'channel_id', b.channel_id)`;
+	const invitations = sql`org_id = ${org}
+		AND (invited_by = ${user} OR email = (SELECT email FROM users WHERE id = ${user}))`;
+	const because = { removed_member: userId };
+	return [
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "api_key.delete", targetType: "api_key", details: because },
+			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,
+				json_object('name', k.name, 'user_id', k.user_id, 'is_hashed_key', json(iif(k.key_ciphertext IS NULL, 'true', 'false')),
+					'expires_at', strftime('%Y-%m-%dT%H:%M:%fZ', k.expires_at_ms / 1000.0, 'unixepoch'), 'bindings', json((
+					SELECT json_group_array(${bindingJson}) FROM role_bindings b WHERE b.api_key_id = k.id))) AS before,
+				NULL AS after ${ownKeys} ORDER BY k.created_at_ms, k.id`,
+		),
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "binding.delete", targetType: "api_key", details: because },
+			sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name, ${bindingJson} AS before, NULL AS after
+				${bindingsOfForeignKeys} ORDER BY k.id, b.id`,
+		),
+		// In the log of the key's own organization: it is that one's key which changes.
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "api_key.update", targetType: "api_key" },
+			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,
+				json_object('global_permissions', json(k.global_permissions)) AS before,
+				json_object('global_permissions', json('[]')) AS after FROM api_keys k WHERE ${losesGlobals} ORDER BY k.id`,
+		),
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "invitation.delete", targetType: "invitation", details: because },
+			sql`SELECT org_id, id AS target_id, email AS target_name,
+				json_object('email', email, 'role', role_name) AS before, NULL AS after
+				FROM invitations WHERE ${invitations} ORDER BY email`,
+		),
+		sql`UPDATE api_keys AS k SET global_permissions = '[]', updated_at_ms = ${nowMs} WHERE ${losesGlobals}`.compile(
+			query,
+		),
+		sql`DELETE FROM role_bindings WHERE id IN (SELECT b.id ${bindingsOfForeignKeys})`.compile(query),
+		sql`DELETE FROM role_bindings WHERE org_id = ${org} AND user_id = ${user}`.compile(query),
+		sql`DELETE FROM invitations WHERE ${invitations}`.compile(query),
+	];
+}

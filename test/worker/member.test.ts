@@ -1,0 +1,630 @@
+/**
+ * Members: who is listed, who may change and remove whom, what becomes of everything that a removed person held, and that the last one
+ * who may delete the organization stays, whoever asks and however many at once.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { query } from "../../src/db/client";
+import { rows, run } from "./support/bytes";
+import { databaseText } from "./support/database-text";
+import { readThenWrite } from "./support/interleave";
+import {
+	createTestApp,
+	createTestKey,
+	createTestMember,
+	createWorld,
+	NOW_MS,
+	type TestMember,
+	tokenOf,
+	type World,
+} from "./support/world";
+
+const DAY_MS = 86_400_000;
+const PATH = "/organization/members";
+
+let world: World;
+/** The first member's address. */
+let owner: string;
+beforeEach(async () => {
+	world = await createWorld();
+	owner = `${world.userId}@example.com`;
+});
+
+const list = async (key = world.adminKey, orgId = world.orgId) =>
+	(await world.request("GET", PATH, { key, query: { orgId } })).body;
+const setRole = (email: string, role: string, key = world.adminKey, via: Pick<World, "request"> = world) =>
+	via.request("PUT", PATH, { key, body: { orgId: world.orgId, email, role } });
+const remove = (
+	email: string,
+	key = world.adminKey,
+	fields: Record<string, string> = {},
+	via: Pick<World, "request"> = world,
+	orgId = world.orgId,
+) => via.request("DELETE", PATH, { key, query: { orgId, email, ...fields } });
+const invite = async (email: string, role: string, key = world.adminKey): Promise<string> => {
+	const { body, status } = await world.request("POST", PATH, { key, body: { orgId: world.orgId, email, role } });
+	if (status !== 201) throw new Error(JSON.stringify(body));
+	return tokenOf(body.link);
+};
+const works = async (key: string) => (await world.request("GET", "/organization", { key })).status === 200;
+const auditOf = (...actions: string[]) =>
+	rows(query.selectFrom("audit_log").selectAll().where("action", "in", actions).orderBy("id"));
+const roleOf = async (email: string) => (await list()).find((each: { email: string }) => each.email === email)?.role;
+
+/** Another key of the member's account, made by the member's own one. */
+async function keyOf(member: TestMember, name: string, role: string, by = member.key.text): Promise<string> {
+	// Keys are listed oldest first.
+	world.clock.nowMs += 1;
+	const { body, status } = await world.request("POST", "/apikey", {
+		key: by,
+		body: {
+			name,
+			hashed: true,
+			expires_at: new Date(NOW_MS + DAY_MS).toISOString(),
+			bindings: [{ role_name: role, scope_type: "org", org_id: world.orgId }],
+		},
+	});
+	if (status !== 201) throw new Error(JSON.stringify(body));
+	return body.key;
+}
+
+/** Gives the member's first key another role, behind the service's back. */
+const strengthen = (member: TestMember, role: string) =>
+	run(query.updateTable("role_bindings").set({ role_name: role }).where("api_key_id", "=", member.key.id));
+
+describe("GET /organization/members", () => {
+	test("lists people and pending invitations by address, each with the strongest role", async () => {
+		const member = await createTestMember(world, "org_member", "b@example.com.test");
+		await invite("A@example.com.test", "org_admin");
+		await run(
+			query.insertInto("role_bindings").values({
+				id: crypto.randomUUID(),
+				api_key_id: null,
+				user_id: member.uid,
+				role_name: "org_admin",
+				scope_type: "org",
+				org_id: world.orgId,
+				app_id: null,
+				channel_id: null,
+				parent_binding_id: null,
+				expires_at_ms: null,
+				created_at_ms: NOW_MS,
+			}),
+		);
+		const found = await list();
+		const emails = found.map((each: { email: string }) => each.email);
+		expect(emails).toEqual([...emails].sort());
+		expect(found).toHaveLength(3);
+		expect(found).toContainEqual({
+			uid: member.uid,
+			email: "b@example.com.test",
+			image_url: "",
+			role: "org_admin",
+			is_tmp: false,
+		});
+		expect(found).toContainEqual(
+			expect.objectContaining({ email: "a@example.com.test", role: "org_admin", is_tmp: true }),
+		);
+		expect(found).toContainEqual(expect.objectContaining({ uid: world.userId, role: "org_super_admin" }));
+	});
+
+	test("leaves out who has a role on one app alone, whom a removal knows all the same", async () => {
+		const app = await createTestApp(world);
+		const member = await createTestMember(world, "org_member");
+		await run(
+			query
+				.updateTable("role_bindings")
+				.set({ role_name: "app_admin", scope_type: "app", app_id: app.uuid })
+				.where("user_id", "=", member.uid),
+		);
+		expect(await list()).toHaveLength(1);
+		expect((await remove(member.email)).status).toBe(200);
+		expect(await rows(query.selectFrom("role_bindings").select("id").where("user_id", "=", member.uid))).toEqual([]);
+		expect(await works(member.key.text)).toBe(false);
+	});
+
+	test("leaves out what has run out: invitations, and roles", async () => {
+		const member = await createTestMember(world, "org_member");
+		await invite("pending@example.com", "org_member");
+		await run(
+			query
+				.updateTable("role_bindings")
+				.set({ expires_at_ms: NOW_MS + DAY_MS })
+				.where("user_id", "=", member.uid),
+		);
+		expect(await list()).toHaveLength(3);
+		world.clock.nowMs += DAY_MS;
+		expect((await list()).map((each: { email: string }) => each.email)).not.toContain(member.email);
+		world.clock.nowMs += 6 * DAY_MS;
+		expect(await list()).toHaveLength(1);
+	});
+
+	test("shows nothing of other organizations, and needs org.read_members", async () => {
+		const elsewhere = await createWorld();
+		await createTestMember(elsewhere, "org_member");
+		expect(await list()).toHaveLength(1);
+		const hidden = await world.request("GET", PATH, { key: elsewhere.adminKey, query: { orgId: world.orgId } });
+		expect(hidden.status).toBe(404);
+		const reader = await createTestKey(world, "app_reader", await createTestApp(world));
+		expect((await world.request("GET", PATH, { key: reader.text, query: { orgId: world.orgId } })).status).toBe(403);
+		expect((await world.request("GET", PATH, { key: world.adminKey })).status).toBe(400);
+	});
+});
+
+describe("PUT /organization/members", () => {
+	test("changes the role, leaves the member's keys alone and names them for review", async () => {
+		const member = await createTestMember(world, "org_admin");
+		await keyOf(member, "second", "org_admin");
+		const { status, body } = await setRole(member.email.toUpperCase(), "org_member");
+		expect(status).toBe(200);
+		expect(body).toEqual({
+			status: "ok",
+			uid: member.uid,
+			email: member.email,
+			role: "org_member",
+			api_keys: [
+				{ id: member.key.id, name: "Personal key" },
+				{ id: expect.any(String), name: "second" },
+			],
+		});
+		expect(await roleOf(member.email)).toBe("org_member");
+		expect((await setRole(member.email, "org_member", member.key.text)).status, "its key is what it was").toBe(200);
+		const [entry, ...more] = (await auditOf("member.update")).filter(({ org_id }) => org_id === world.orgId);
+		expect(more, "an unchanged role is no change").toEqual([]);
+		expect(entry).toMatchObject({ target_id: member.uid, target_name: member.email });
+		expect([JSON.parse(entry?.before ?? ""), JSON.parse(entry?.after ?? "")]).toEqual([
+			{ role: "org_admin" },
+			{ role: "org_member" },
+		]);
+	});
+
+	test("changes what a pending invitation offers, and whoever changed it answers for it", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		const token = await invite("pending@example.com", "org_member", admin.key.text);
+		const { body } = await setRole("pending@example.com", "org_super_admin");
+		expect(body).toEqual({
+			status: "ok",
+			uid: expect.any(String),
+			email: "pending@example.com",
+			role: "org_super_admin",
+			api_keys: [],
+		});
+		await remove(admin.email);
+		const accepted = await world.request("POST", "/invitation/accept", { body: { token } });
+		expect(accepted).toMatchObject({ status: 201, body: { role: "org_super_admin" } });
+	});
+
+	test("is refused when the old or the new role is stronger than the caller", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		const superAdmin = await createTestMember(world, "org_super_admin");
+		const member = await createTestMember(world, "org_member");
+		await invite("strong@example.com", "org_super_admin");
+		const before = await databaseText();
+		for (const email of [superAdmin.email, "strong@example.com"]) {
+			expect(await setRole(email, "org_member", admin.key.text)).toMatchObject({
+				status: 403,
+				body: {
+					error: "cannot_remove_higher_role",
+					moreInfo: { permission: "org.delete", scope: "org", role_name: "org_super_admin" },
+				},
+			});
+		}
+		expect(await setRole(member.email, "org_super_admin", admin.key.text)).toMatchObject({
+			status: 403,
+			body: { error: "permission_denied", moreInfo: { permission: "org.delete" } },
+		});
+		expect(await setRole(member.email, "org_admin", member.key.text)).toMatchObject({
+			status: 403,
+			body: { error: "permission_denied", moreInfo: { permission: "org.update_user_roles" } },
+		});
+		expect(await databaseText()).toBe(before);
+		expect((await setRole(member.email, "org_admin", admin.key.text)).status).toBe(200);
+	});
+
+	test("knows no stranger, nobody of elsewhere, and no invitation that ran out", async () => {
+		const elsewhere = await createWorld();
+		const stranger = await createTestMember(elsewhere, "org_member");
+		await invite("late@example.com", "org_member");
+		world.clock.nowMs += 7 * DAY_MS;
+		for (const email of ["nobody@example.com", stranger.email, "late@example.com"]) {
+			expect(await setRole(email, "org_admin")).toMatchObject({ status: 404, body: { error: "member_not_found" } });
+		}
+		expect((await setRole(owner, "org_admin", elsewhere.adminKey)).body.error).toBe("organization_not_found");
+	});
+
+	test("makes no member of somebody who only owns a key there", async () => {
+		const member = await createTestMember(world, "org_member");
+		await run(query.deleteFrom("role_bindings").where("user_id", "=", member.uid));
+		expect((await setRole(member.email, "org_admin")).status).toBe(404);
+	});
+
+	test("demotes the last super admin never, the last but one once", async () => {
+		const second = await createTestMember(world, "org_super_admin");
+		expect((await setRole(owner, "org_super_admin")).status).toBe(200);
+		const answer = await readThenWrite(
+			world,
+			(racing) => setRole(second.email, "org_member", world.adminKey, racing),
+			() => setRole(owner, "org_admin"),
+		);
+		expect(answer).toMatchObject({ status: 409, body: { error: "cannot_remove_last_super_admin" } });
+		expect(await roleOf(second.email)).toBe("org_super_admin");
+		expect((await setRole(second.email, "org_admin")).status).toBe(409);
+	});
+
+	test("does not undo what happens to the member at the same moment", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		const member = await createTestMember(world, "org_member");
+		const answer = await readThenWrite(
+			world,
+			(racing) => setRole(member.email, "org_admin", admin.key.text, racing),
+			() => setRole(member.email, "org_super_admin"),
+		);
+		expect(answer).toMatchObject({ status: 409, body: { error: "member_changed" } });
+		expect(await roleOf(member.email)).toBe("org_super_admin");
+		const gone = await readThenWrite(
+			world,
+			(racing) => setRole(member.email, "org_admin", world.adminKey, racing),
+			() => remove(member.email),
+		);
+		expect(gone).toMatchObject({ status: 404, body: { error: "member_not_found" } });
+	});
+});
+
+describe("DELETE /organization/members", () => {
+	test("removes every binding and revokes every key of the member at once, each named in the audit log", async () => {
+		const app = await createTestApp(world);
+		const member = await createTestMember(world, "org_admin");
+		const second = await keyOf(member, "second", "org_member");
+		await run(
+			query.insertInto("role_bindings").values({
+				id: crypto.randomUUID(),
+				api_key_id: null,
+				user_id: member.uid,
+				role_name: "app_admin",
+				scope_type: "app",
+				org_id: world.orgId,
+				app_id: app.uuid,
+				channel_id: null,
+				parent_binding_id: null,
+				expires_at_ms: null,
+				created_at_ms: NOW_MS,
+			}),
+		);
+		const bystander = await createTestMember(world, "org_admin");
+
+		const announced = await remove(member.email, world.adminKey, { dry_run: "true" });
+		expect(announced.body).toMatchObject({ status: "ok", dry_run: true });
+		expect(await works(second)).toBe(true);
+		const { status, body } = await remove(member.email);
+		expect(status).toBe(200);
+		expect(body).toEqual({
+			status: "ok",
+			dry_run: false,
+			revoked_api_keys: [
+				{ id: member.key.id, name: "Personal key" },
+				{ id: expect.any(String), name: "second" },
+			],
+		});
+		expect(announced.body.revoked_api_keys).toEqual(body.revoked_api_keys);
+
+		for (const key of [member.key.text, second]) {
+			expect(await world.request("GET", "/organization", { key })).toMatchObject({
+				status: 401,
+				body: { error: "invalid_api_key" },
+			});
+		}
+		expect(await rows(query.selectFrom("role_bindings").select("id").where("user_id", "=", member.uid))).toEqual([]);
+		expect(await works(bystander.key.text)).toBe(true);
+		expect(await works(world.adminKey)).toBe(true);
+		const entries = (await auditOf("member.remove", "api_key.delete")).filter(({ org_id }) => org_id === world.orgId);
+		expect(entries.map((entry) => [entry.action, entry.target_name, entry.actor_id])).toEqual([
+			["member.remove", member.email, world.adminKeyId],
+			["api_key.delete", "Personal key", world.adminKeyId],
+			["api_key.delete", "second", world.adminKeyId],
+		]);
+		expect(JSON.parse(entries[0]?.before ?? "")).toEqual({ role: "org_admin" });
+		expect(JSON.parse(entries[2]?.before ?? "")).toEqual({
+			name: "second",
+			user_id: member.uid,
+			is_hashed_key: true,
+			expires_at: "2026-11-22T08:00:00.000Z",
+			bindings: [expect.objectContaining({ role_name: "org_member", scope_type: "org", org_id: world.orgId })],
+		});
+		expect(JSON.parse(entries[2]?.details ?? "")).toEqual({ removed_member: member.uid });
+	});
+
+	test("announces without doing anything, and refuses in the announcement what it would refuse", async () => {
+		const member = await createTestMember(world, "org_member");
+		const before = await databaseText();
+		expect((await remove(member.email, world.adminKey, { dry_run: "true" })).status).toBe(200);
+		expect((await remove(owner, world.adminKey, { dry_run: "true" })).body.error).toBe(
+			"cannot_remove_last_super_admin",
+		);
+		expect(await databaseText()).toBe(before);
+	});
+
+	test("takes its parameters from a JSON body as well", async () => {
+		const member = await createTestMember(world, "org_member");
+		const { status } = await world.request("DELETE", PATH, {
+			key: world.adminKey,
+			body: { orgId: world.orgId, email: member.email },
+		});
+		expect(status).toBe(200);
+		expect(await roleOf(member.email)).toBeUndefined();
+	});
+
+	test("leaves the person what they have elsewhere, and takes what their keys of elsewhere hold here", async () => {
+		const elsewhere = await createWorld();
+		const person = await createTestMember(elsewhere, "org_admin");
+		const token = await invite(person.email, "org_super_admin");
+		const here = await world.request("POST", "/invitation/accept", { body: { token } });
+		await run(
+			query.insertInto("role_bindings").values({
+				id: crypto.randomUUID(),
+				api_key_id: person.key.id,
+				user_id: null,
+				role_name: "org_admin",
+				scope_type: "org",
+				org_id: world.orgId,
+				app_id: null,
+				channel_id: null,
+				parent_binding_id: null,
+				expires_at_ms: null,
+				created_at_ms: NOW_MS,
+			}),
+		);
+		const read = (orgId: string) => world.request("GET", "/organization", { key: person.key.text, query: { orgId } });
+		expect((await read(world.orgId)).status).toBe(200);
+		const { body } = await remove(person.email);
+		expect(body.revoked_api_keys).toEqual([{ id: here.body.api_key.id, name: "Personal key" }]);
+		expect((await read(world.orgId)).status).toBe(404);
+		expect((await read(elsewhere.orgId)).status).toBe(200);
+		expect((await list(elsewhere.adminKey, elsewhere.orgId)).map((each: { uid: string }) => each.uid)).toContain(
+			person.uid,
+		);
+		const [entry] = (await auditOf("binding.delete")).filter(({ org_id }) => org_id === world.orgId);
+		expect(entry).toMatchObject({ target_type: "api_key", target_id: person.key.id });
+		expect(JSON.parse(entry?.before ?? "")).toMatchObject({ role_name: "org_admin", org_id: world.orgId });
+	});
+
+	test("takes org.create from a key of elsewhere that loses its last administering role, and only from that", async () => {
+		// It will administer nothing but what it creates; its twin keeps its role at home.
+		const person = await createTestMember(world, "org_admin");
+		const losing = person.key.id;
+		const twin = await createTestKey(world, "org_admin");
+		await run(
+			query
+				.updateTable("api_keys")
+				.set({ user_id: person.uid, global_permissions: '["org.create"]' })
+				.where("id", "=", twin.id),
+			query.updateTable("api_keys").set({ global_permissions: '["org.create"]' }).where("id", "=", losing),
+		);
+		const made = await world.request("PUT", "/organization", { key: person.key.text, body: { name: "Made" } });
+		const orgId: string = made.body.id;
+		await run(
+			query.insertInto("role_bindings").values({
+				id: crypto.randomUUID(),
+				api_key_id: twin.id,
+				user_id: null,
+				role_name: "org_admin",
+				scope_type: "org",
+				org_id: orgId,
+				app_id: null,
+				channel_id: null,
+				parent_binding_id: null,
+				expires_at_ms: null,
+				created_at_ms: NOW_MS,
+			}),
+			query
+				.updateTable("role_bindings")
+				.set({ role_name: "org_member" })
+				.where("api_key_id", "=", losing)
+				.where("org_id", "=", world.orgId),
+		);
+		// Somebody else has to be there before the person can go.
+		const invited = await world.request("POST", PATH, {
+			key: person.key.text,
+			body: { orgId, email: owner, role: "org_super_admin" },
+		});
+		const heir = await world.request("POST", "/invitation/accept", { body: { token: tokenOf(invited.body.link) } });
+		const globals = async (id: string) =>
+			(await rows(query.selectFrom("api_keys").select("global_permissions").where("id", "=", id)))[0]
+				?.global_permissions;
+
+		expect((await remove(person.email, heir.body.api_key.key, {}, world, orgId)).status).toBe(200);
+		expect(await globals(losing)).toBe("[]");
+		expect(await globals(twin.id)).toBe('["org.create"]');
+		const changes = (await auditOf("api_key.update")).filter(({ target_id }) => [losing, twin.id].includes(target_id));
+		expect(changes.map((entry) => [entry.target_id, entry.org_id])).toEqual([[losing, world.orgId]]);
+		expect([JSON.parse(changes[0]?.before ?? ""), JSON.parse(changes[0]?.after ?? "")]).toEqual([
+			{ global_permissions: ["org.create"] },
+			{ global_permissions: [] },
+		]);
+	});
+
+	test("deletes the invitations that the member made, and keeps those of others", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		await invite("theirs@example.com", "org_member", admin.key.text);
+		await invite("ours@example.com", "org_member");
+		await remove(admin.email);
+		const pending = (await list()).filter((each: { is_tmp: boolean }) => each.is_tmp);
+		expect(pending).toMatchObject([{ email: "ours@example.com" }]);
+		const entries = (await auditOf("invitation.delete")).filter(({ org_id }) => org_id === world.orgId);
+		expect(entries.map((entry) => entry.target_name)).toEqual(["theirs@example.com"]);
+	});
+
+	test("withdraws a pending invitation, whose link is dead", async () => {
+		const token = await invite("pending@example.com", "org_member");
+		expect((await remove("pending@example.com", world.adminKey, { dry_run: "true" })).status).toBe(200);
+		expect(await list()).toHaveLength(2);
+		expect((await remove("pending@example.com")).body).toEqual({ status: "ok", dry_run: false, revoked_api_keys: [] });
+		expect(await list()).toHaveLength(1);
+		expect((await world.request("POST", "/invitation/accept", { body: { token } })).status).toBe(404);
+		expect((await remove("pending@example.com")).body.error).toBe("member_not_found");
+	});
+
+	test("and PUT leave an invitation alone that is accepted at the same moment", async () => {
+		for (const request of [
+			(racing: Pick<World, "request">) => remove("raced@example.com", world.adminKey, {}, racing),
+			(racing: Pick<World, "request">) => setRole("raced@example.com", "org_admin", world.adminKey, racing),
+		]) {
+			const token = await invite("raced@example.com", "org_member");
+			const answer = await readThenWrite(world, request, () =>
+				world.request("POST", "/invitation/accept", { body: { token } }),
+			);
+			expect(answer).toMatchObject({ status: 409, body: { error: "member_changed" } });
+			expect(await roleOf("raced@example.com")).toBe("org_member");
+			await remove("raced@example.com");
+		}
+		const entries = await auditOf("invitation.delete", "invitation.update");
+		expect(entries.filter(({ org_id }) => org_id === world.orgId)).toEqual([]);
+	});
+
+	test("knows no stranger, and nobody twice", async () => {
+		const elsewhere = await createWorld();
+		const stranger = await createTestMember(elsewhere, "org_member");
+		const member = await createTestMember(world, "org_member");
+		await remove(member.email);
+		for (const email of [stranger.email, member.email, "nobody@example.com"]) {
+			expect(await remove(email)).toMatchObject({ status: 404, body: { error: "member_not_found", moreInfo: {} } });
+		}
+		expect(await works(stranger.key.text)).toBe(true);
+		expect((await remove(owner, elsewhere.adminKey)).body.error).toBe("organization_not_found");
+	});
+
+	test("needs org.update_user_roles, and is refused for a member who is stronger, or has a stronger key", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		const superAdmin = await createTestMember(world, "org_super_admin");
+		const member = await createTestMember(world, "org_member");
+		expect(await remove(admin.email, member.key.text)).toMatchObject({
+			status: 403,
+			body: { error: "permission_denied", moreInfo: { permission: "org.update_user_roles" } },
+		});
+		await strengthen(member, "org_super_admin");
+		for (const email of [superAdmin.email, member.email]) {
+			expect(await remove(email, admin.key.text)).toMatchObject({
+				status: 403,
+				body: {
+					error: "cannot_remove_higher_role",
+					moreInfo: { permission: "org.delete", scope: "org", role_name: "org_super_admin" },
+				},
+			});
+		}
+		await strengthen(member, "org_member");
+		expect((await remove(member.email, admin.key.text)).status).toBe(200);
+		expect((await remove(admin.email, admin.key.text)).status, "a key may remove its own owner").toBe(200);
+		expect(await works(admin.key.text)).toBe(false);
+	});
+
+	test("leaves the last super admin, whoever else there is", async () => {
+		await createTestMember(world, "org_admin");
+		await invite("pending@example.com", "org_super_admin");
+		const passing = await createTestMember(world, "org_super_admin");
+		await run(
+			query
+				.updateTable("role_bindings")
+				.set({ expires_at_ms: NOW_MS + DAY_MS })
+				.where("user_id", "=", passing.uid),
+		);
+		const elsewhere = await createWorld();
+		await createTestMember(elsewhere, "org_super_admin");
+		const before = await databaseText();
+		expect(await remove(owner)).toMatchObject({ status: 409, body: { error: "cannot_remove_last_super_admin" } });
+		expect(await databaseText()).toBe(before);
+		await createTestMember(world, "org_super_admin");
+		expect((await remove(owner)).status).toBe(200);
+	});
+
+	test("of the last two super admins at once leaves one", async () => {
+		const second = await createTestMember(world, "org_super_admin");
+		const third = await createTestMember(world, "org_member");
+		await strengthen(third, "org_super_admin");
+		const answer = await readThenWrite(
+			world,
+			(racing) => remove(second.email, third.key.text, {}, racing),
+			() => remove(owner, third.key.text),
+		);
+		expect(answer).toMatchObject({ status: 409, body: { error: "cannot_remove_last_super_admin" } });
+		expect(await roleOfAs(third, second.email)).toBe("org_super_admin");
+		expect(await works(second.key.text)).toBe(true);
+	});
+
+	const roleOfAs = async (member: TestMember, email: string) =>
+		(await list(member.key.text)).find((each: { email: string }) => each.email === email)?.role;
+
+	test("of two who remove each other leaves one", async () => {
+		const second = await createTestMember(world, "org_super_admin");
+		const answer = await readThenWrite(
+			world,
+			(racing) => remove(second.email, world.adminKey, {}, racing),
+			() => remove(owner, second.key.text),
+		);
+		expect(answer).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
+		expect((await list(second.key.text)).map((each: { uid: string }) => each.uid)).toEqual([second.uid]);
+	});
+
+	test("does not remove somebody who is made stronger than the caller at the same moment", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		const member = await createTestMember(world, "org_member");
+		const answer = await readThenWrite(
+			world,
+			(racing) => remove(member.email, admin.key.text, {}, racing),
+			() => setRole(member.email, "org_super_admin"),
+		);
+		expect(answer).toMatchObject({ status: 409, body: { error: "member_changed" } });
+		expect(await roleOf(member.email)).toBe("org_super_admin");
+	});
+
+	test("revokes a key as well that the member makes at the same moment", async () => {
+		const app = await createTestApp(world);
+		const member = await createTestMember(world, "org_admin");
+		let late = "";
+		const answer = await readThenWrite(
+			world,
+			(racing) => remove(member.email, world.adminKey, {}, racing),
+			async () => {
+				world.clock.nowMs += 1;
+				const made = await world.request("POST", "/apikey", {
+					key: member.key.text,
+					body: {
+						name: "late",
+						hashed: true,
+						expires_at: new Date(NOW_MS + DAY_MS).toISOString(),
+						bindings: [{ role_name: "app_reader", scope_type: "app", org_id: world.orgId, app_id: app.uuid }],
+					},
+				});
+				late = made.body.key;
+				return made;
+			},
+		);
+		expect(answer.status).toBe(200);
+		expect(answer.body).toMatchObject({ revoked_api_keys: [{ name: "Personal key" }, { name: "late" }] });
+		expect(await works(late)).toBe(false);
+		const named = (await auditOf("api_key.delete")).filter(({ org_id }) => org_id === world.orgId);
+		expect(named.map((entry) => entry.target_name)).toEqual(["Personal key", "late"]);
+	});
+
+	test("ends an upload link that one of the keys asked for", async () => {
+		const app = await createTestApp(world);
+		const member = await createTestMember(world, "org_admin");
+		const { body } = await world.request("POST", "/bundle", {
+			key: member.key.text,
+			body: { app_id: app.appId, version: "1.0.0" },
+		});
+		await remove(member.email);
+		const refused = await world.request("PUT", body.upload_url, {
+			rawBody: "bytes",
+			headers: { "content-length": "5" },
+		});
+		expect(refused.status).toBeGreaterThanOrEqual(400);
+		expect(refused.status).toBeLessThan(500);
+	});
+
+	test("lets the person be invited again, with nothing of what they had", async () => {
+		const member = await createTestMember(world, "org_super_admin");
+		await remove(member.email);
+		const back = await createTestMember(world, "org_member", member.email);
+		expect(back.uid).toBe(member.uid);
+		expect(await roleOf(member.email)).toBe("org_member");
+		expect(await works(member.key.text)).toBe(false);
+	});
+});
