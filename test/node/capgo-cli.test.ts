@@ -83,6 +83,22 @@ describe("an administrator with the stock CLI", () => {
 		expect((await product.api("GET", "/app/com.example.added")).status).toBe(404);
 	});
 
+	test("organization add, members and list work; set, which would change one by PUT, creates none", async () => {
+		const cli = await createCliProject(product.directory, recorder.url, "com.example.organizations");
+		await succeed(cli.run("organization", "add", "--name", "Second", "--email", "ada@example.com", ...admin()));
+		const organizations = async () =>
+			(await product.api("GET", "/organization")).body as { id: string; name: string }[];
+		const second = (await organizations()).find(({ name }) => name === "Second");
+		expect(second).toMatchObject({ management_email: "ada@example.com" });
+		const id = second?.id ?? "";
+		expect(await succeed(cli.run("organization", "members", id, ...admin()))).toContain("admin@capstan.local");
+		expect(await succeed(cli.run("organization", "list", ...admin()))).toContain("Second");
+		const set = await cli.run("organization", "set", id, "--name", "Third", "--email", "ada@example.com", ...admin());
+		expect(set.code, set.output).not.toBe(0);
+		expect(set.output).toContain("PUT creates, POST /organization changes");
+		expect((await organizations()).map(({ name }) => name)).toEqual(["My organization", "Second"]);
+	});
+
 	test("an unknown key is refused at login", async () => {
 		const cli = await createCliProject(product.directory, recorder.url, "com.example.login");
 		const { code, output } = await cli.run("login", `cap_${"x".repeat(38)}`);
@@ -291,10 +307,12 @@ describe("CI with a preview key and the stock CLI", () => {
 /** What the server says to a request that it does not know, and to none that it understands. */
 const UNKNOWN = ["invalid_request", "conflicting_parameters", "not_found", "method_not_allowed", "internal_error"];
 
-test("the server knows every request that the CLI sent above, but for the pictures of apps, which it does not keep", () => {
+test("the server knows every request that the CLI sent above, but for the pictures of apps, and PUT for a change", () => {
 	const unknown = recorder.requests
 		.filter(({ status, error }) => status >= 500 || (error !== undefined && UNKNOWN.includes(error)))
-		.filter(({ path }) => !path.startsWith("/compat/capgo-cli/storage/v1/object/"));
+		// Pictures are not kept. `organization set` sends PUT, which creates organizations here.
+		.filter(({ path }) => !path.startsWith("/compat/capgo-cli/storage/v1/object/"))
+		.filter(({ method, path }) => !(method === "PUT" && path === "/organization"));
 	expect(recorder.requests.length).toBeGreaterThan(300);
 	expect(unknown).toEqual([]);
 });

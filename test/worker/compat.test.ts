@@ -136,6 +136,50 @@ describe("table-shaped reads", () => {
 			});
 		expect(await read(world.orgId)).toMatchObject({ status: 200, body: { enforcing_2fa: false } });
 		expect((await read((await createWorld()).orgId)).status).toBe(404);
+		await world.request("POST", "/organization", {
+			key: world.adminKey,
+			body: { orgId: world.orgId, max_apikey_expiration_days: 365, dry_run: true },
+		});
+		expect((await read(world.orgId)).body).toMatchObject({
+			require_apikey_expiration: false,
+			max_apikey_expiration_days: null,
+			enforce_hashed_api_keys: false,
+		});
+		const policies = { require_apikey_expiration: true, max_apikey_expiration_days: 30, enforce_hashed_api_keys: true };
+		const admin = await createTestKey(world, "org_super_admin", undefined, { expires_at: "2026-11-30T08:00:00Z" });
+		const switchTo = (key: string, fields: object) =>
+			world.request("POST", "/organization", { key, body: { orgId: world.orgId, ...fields } });
+		expect((await switchTo(world.adminKey, policies)).status).toBe(200);
+		const shown = await world.request("GET", `${PREFIX}/orgs`, {
+			key: admin.text,
+			query: {
+				select:
+					"name,management_email,created_by,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
+				id: `eq.${world.orgId}`,
+			},
+		});
+		expect(shown.body).toMatchObject([policies]);
+		await switchTo(admin.text, {
+			require_apikey_expiration: false,
+			max_apikey_expiration_days: 0,
+			enforce_hashed_api_keys: false,
+		});
+	});
+
+	test("an organization is created for the key's own account, by a key that may", async () => {
+		const add = (key: string) =>
+			world.request("POST", `${PREFIX}/orgs`, {
+				key,
+				query: { select: "*" },
+				body: { name: "Added", management_email: "ada@example.com", created_by: crypto.randomUUID() },
+				headers: { accept: "application/vnd.pgrst.object+json" },
+			});
+		const { status, body } = await add(world.adminKey);
+		expect({ status, body }).toEqual({ status: 200, body: { id: expect.any(String), name: "Added" } });
+		const made = await world.request("GET", "/organization", { key: world.adminKey, query: { orgId: body.id } });
+		expect(made.body).toMatchObject({ created_by: world.userId, management_email: "ada@example.com" });
+		const refused = await add((await createTestKey(world, "org_super_admin")).text);
+		expect(refused).toMatchObject({ status: 403, body: { moreInfo: { permission: "org.create" } } });
 	});
 });
 

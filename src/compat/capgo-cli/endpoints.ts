@@ -15,6 +15,7 @@ import {
 } from "./rpc";
 import { config, events, filesConfig } from "./service";
 import {
+	insertOrganization,
 	patchApp,
 	patchChannel,
 	patchVersion,
@@ -51,6 +52,7 @@ export const compatEndpoints = [
 	readApps,
 	patchApp,
 	readOrganizations,
+	insertOrganization,
 	readVersions,
 	upsertVersion,
 	patchVersion,

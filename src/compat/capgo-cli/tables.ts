@@ -20,8 +20,20 @@ import {
 	refuseForeignBundle,
 } from "../../api/channel-change";
 import { endpoint, Reply } from "../../api/endpoint";
+import { addOrganization } from "../../api/organization-creation";
 import { checksumText, deleteOneBundle, verifyExternal } from "../../api/routes/bundle";
-import { bundleVersion, channelName, httpsUrl, integerId, optional, publicAppId, text, uuid } from "../../api/schemas";
+import {
+	bundleVersion,
+	channelName,
+	emailAddress,
+	httpsUrl,
+	integerId,
+	label,
+	optional,
+	publicAppId,
+	text,
+	uuid,
+} from "../../api/schemas";
 import {
 	type AppScopeRow,
 	appNotFound,
@@ -568,10 +580,39 @@ export const readOrganizations = endpoint({
 			// Rules that organizations here do not have.
 			enforcing_2fa: false,
 			password_policy_config: null,
-			require_apikey_expiration: false,
-			max_apikey_expiration_days: null,
-			enforce_hashed_api_keys: false,
+			require_apikey_expiration: scopeRow.require_apikey_expiration === 1,
+			max_apikey_expiration_days: scopeRow.max_apikey_expiration_days,
+			enforce_hashed_api_keys: scopeRow.enforce_hashed_api_keys === 1,
 		};
 		return rowsReply(request.headers, [Object.fromEntries(columns.map((column) => [column, row[column] ?? null]))]);
+	},
+});
+
+/** `organization add`. */
+export const insertOrganization = endpoint({
+	method: "POST",
+	path: `${TABLES}/orgs`,
+	tag: TAG,
+	summary: "Create an organization, like PUT /organization",
+	access: { globalPermission: "org.create" },
+	query: filters({ select: optional(v.literal("*", "must be *")) }),
+	// `created_by` comes as well, and is always the account that the key acts for.
+	body: v.object({ name: label(), management_email: optional(emailAddress) }),
+	status: [200, 406],
+	response: v.union([
+		v.array(v.strictObject({ id: v.string(), name: v.string() })),
+		singleRefusal,
+		v.strictObject({ id: v.string(), name: v.string() }),
+	]),
+	errors: [],
+	example: {
+		query: { select: "*" },
+		body: { name: "Example Ltd", management_email: "ada@example.com" },
+		response: [{ id: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21", name: "Example Ltd" }],
+	},
+	async handle(context) {
+		const { body } = context.input;
+		const id = await addOrganization(context, body);
+		return rowsReply(context.request.headers, [{ id, name: body.name }]);
 	},
 });

@@ -245,6 +245,11 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			id: `eq.${world.orgId}`,
 		},
 	}),
+	[`POST ${PREFIX}/rest/v1/orgs`]: async () => ({
+		path: `${PREFIX}/rest/v1/orgs`,
+		query: { select: "*" },
+		body: { name: fresh("organization"), management_email: "ada@example.com", created_by: crypto.randomUUID() },
+	}),
 	[`GET ${PREFIX}/rest/v1/app_versions`]: async (_, app) => ({
 		path: `${PREFIX}/rest/v1/app_versions`,
 		query: { select: "name", app_id: `eq.${app.appId}`, order: "created_at.desc", limit: "1" },
