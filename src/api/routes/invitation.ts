@@ -173,7 +173,7 @@ export const showInvitation = endpoint({
 	consistency: "first-primary",
 	body: v.object({ token: tokenField }),
 	response: v.strictObject({ organization: v.string(), email: v.string(), role: v.string(), expires_at: time }),
-	errors: ["invitation_not_found"],
+	errors: ["invitation_not_found", "too_many_requests"],
 	example: {
 		body: { token: EXAMPLE_TOKEN },
 		response: {
@@ -214,7 +214,7 @@ export const acceptInvitation = endpoint({
 		role: v.string(),
 		api_key: v.strictObject({ id: v.string(), key: v.string(), expires_at: time }),
 	}),
-	errors: ["invitation_not_found"],
+	errors: ["invitation_not_found", "too_many_requests"],
 	example: {
 		body: { token: EXAMPLE_TOKEN, name: "Ada's laptop" },
 		response: {
