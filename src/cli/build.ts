@@ -1,7 +1,7 @@
 /**
- * What stands beside the Worker's source: the static assets (openapi.json and the page that shows it, with everything the page needs,
- * so that it works offline, and the page that invitations lead to) and the bundled Worker for local runs. `npm run build` makes the
- * assets.
+ * What stands beside the Worker's source: the static assets (openapi.json, the page that shows it, the page for people and the one
+ * that invitations lead to, with everything they need, so that they work offline) and the bundled Worker for local runs.
+ * `npm run build` makes the assets.
  */
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -9,6 +9,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { guidePage } from "./guide";
 
 export const PROJECT_DIRECTORY = fileURLToPath(new URL("../..", import.meta.url));
 const ASSETS_DIRECTORY = join(PROJECT_DIRECTORY, "dist/assets");
@@ -22,6 +23,7 @@ const DOCS_PAGE = `<!doctype html>
 <link rel="stylesheet" href="/docs-assets/swagger-ui.css">
 </head>
 <body>
+<p class="guide"><a href="/docs/access">Organizations, roles, keys and previews</a></p>
 <div id="api"><p>Loading the API description…</p></div>
 <script src="/docs-assets/swagger-ui-bundle.js"></script>
 <script src="/docs-assets/start.js"></script>
@@ -42,7 +44,7 @@ const DOCS_SCRIPT = `SwaggerUIBundle({
 `;
 
 /** Nothing may be fetched from elsewhere; the page's library sets styles on elements, which is all that is let through. */
-const ASSET_HEADERS = `/docs
+const ASSET_HEADERS = `/docs*
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
@@ -62,6 +64,8 @@ export async function buildAssets(): Promise<void> {
 	const files: Readonly<Record<string, string | Buffer>> = {
 		"openapi.json": await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json")),
 		"docs.html": DOCS_PAGE,
+		"docs/access.html": guidePage((await page("access.md")).toString()),
+		"docs-assets/page.css": await page("page.css"),
 		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),
 		"docs-assets/swagger-ui-bundle.js": await copied(join(swagger, "swagger-ui-bundle.js")),
 		"docs-assets/start.js": DOCS_SCRIPT,
@@ -70,7 +74,7 @@ export async function buildAssets(): Promise<void> {
 		"invitation-assets/invitation.js": await page("invitation.js"),
 		_headers: ASSET_HEADERS,
 	};
-	for (const folder of ["docs-assets", "invitation-assets"])
+	for (const folder of ["docs", "docs-assets", "invitation-assets"])
 		await mkdir(join(ASSETS_DIRECTORY, folder), { recursive: true });
 	for (const [name, content] of Object.entries(files))
 		await putFile(join(ASSETS_DIRECTORY, name), Buffer.from(content));

@@ -1,0 +1,55 @@
+/**
+ * The page for people about organizations, roles, keys and previews: its Markdown with the table of roles in it, and the HTML that is
+ * served at /docs/access. The table is made from the role table that the service decides by, so the page cannot say anything else.
+ */
+import { marked } from "marked";
+import { PERMISSIONS, ROLE_NAMES, ROLES } from "../authz/permissions";
+
+const TABLE = /(<!-- roles -->\n)[\s\S]*?(<!-- \/roles -->)/;
+
+/** The Markdown with the current table of roles. */
+export function withRoleTable(markdown: string): string {
+	if (!TABLE.test(markdown)) throw new Error("the page has no place for the table of roles");
+	return markdown.replace(TABLE, `$1${roleTable()}$2`);
+}
+
+function roleTable(): string {
+	const header = ["Permission", ...ROLE_NAMES.map((name) => `\`${name}\``)];
+	const rows = PERMISSIONS.map((permission) => [
+		`\`${permission}\``,
+		...ROLE_NAMES.map((name) => (ROLES[name].permissions.includes(permission) ? "yes" : "")),
+	]);
+	const level = ["given at", ...ROLE_NAMES.map((name) => ROLES[name].scopeType)];
+	const line = (cells: readonly string[]) =>
+		`| ${cells.join(" | ")} |`.replaceAll("|  |", "| |").replaceAll("|  |", "| |");
+	return `${[line(header), line(header.map(() => "---")), line(level), ...rows.map(line)].join("\n")}\n`;
+}
+
+/** A whole HTML page without script, for the strict policy of /docs. */
+export function guidePage(markdown: string): string {
+	const title = /^# (.+)$/m.exec(markdown)?.[1] ?? "Capstan";
+	const body = marked
+		.parse(markdown, { async: false })
+		.replaceAll(/<h2>(.+?)<\/h2>/g, (_, text: string) => `<h2 id="${anchor(text)}">${text}</h2>`)
+		.replaceAll("<table>", '<div class="table"><table>')
+		.replaceAll("</table>", "</table></div>");
+	return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} · Capstan</title>
+<link rel="stylesheet" href="/docs-assets/page.css">
+</head>
+<body>
+<nav><a href="/docs">Every endpoint</a></nav>
+<main>
+${body}</main>
+</body>
+</html>
+`;
+}
+
+function anchor(text: string): string {
+	return text.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
+}

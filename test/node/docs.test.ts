@@ -1,0 +1,91 @@
+/**
+ * The page for people says what is true: its examples are run against the product as a reader would run them, its table of roles is
+ * the one that the service decides by, and it is served without anything from elsewhere.
+ */
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { guidePage, withRoleTable } from "../../src/cli/guide";
+import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
+import { type Product, startProduct } from "./support/product";
+
+const PAGE = fileURLToPath(new URL("../../src/docs/access.md", import.meta.url));
+
+/** `jq` as the page uses it: a path such as `.[0].id`, and `-r` for the bare text. Not every machine that runs the tests has it. */
+const JQ = `#!${process.execPath}
+const given = process.argv.slice(2);
+const [path, file] = given.filter((option) => option !== "-r");
+let value = JSON.parse(require("node:fs").readFileSync(file ?? 0, "utf8"));
+for (const [, name, index] of path.matchAll(/\\.(\\w+)|\\[(\\d+)\\]/g)) value = value[name ?? Number(index)];
+console.log(given.includes("-r") && typeof value === "string" ? value : JSON.stringify(value));
+`;
+
+let product: Product;
+let markdown: string;
+beforeAll(async () => {
+	product = await startProduct();
+	markdown = await readFile(PAGE, "utf8");
+});
+afterAll(async () => {
+	await product.stop();
+});
+
+describe("what is shown", () => {
+	test.each<[unknown, unknown]>([
+		["a…c", "abc"],
+		[{ a: 1 }, { a: 1, b: 2 }],
+		[[{ a: "…" }], [{ a: "x" }]],
+	])("%j is held by %j", (shown, printed) => expect(difference(shown, printed)).toBe(undefined));
+
+	test.each<[unknown, unknown]>([
+		["a…c", "ab"],
+		["…", 5],
+		[{ a: 1 }, { b: 1 }],
+		[{ a: null }, {}],
+		[[1], [1, 2]],
+		[[], [1]],
+		[true, "true"],
+	])("%j is not held by %j", (shown, printed) => expect(difference(shown, printed)).toMatch(/^answer/));
+
+	test("values are found whatever stands between them", () => {
+		expect(jsonValues('{"a":"}"}[1]\n"x"true\n{"b":2}')).toEqual([{ a: "}" }, [1], "x", true, { b: 2 }]);
+	});
+});
+
+describe("src/docs/access.md", () => {
+	test("has the table of roles that the service decides by", () => {
+		expect(withRoleTable(markdown), "run npm run openapi").toBe(markdown);
+		expect(markdown).toContain("| `org.delete` | yes |");
+	});
+
+	test("every example does what the page shows", async () => {
+		const bin = join(product.directory, "bin");
+		await mkdir(bin);
+		await writeFile(join(bin, "jq"), JQ);
+		await chmod(join(bin, "jq"), 0o755);
+		await mkdir(join(product.directory, ".capstan"));
+		await writeFile(join(product.directory, ".capstan/admin.key"), `${product.adminKey}\n`);
+		const here = (text: string) => text.replaceAll("http://127.0.0.1:8787", product.url);
+		const examples = examplesOf(here(markdown));
+		const printed = await runExamples(examples, { directory: product.directory, path: bin });
+		expect(examples.filter((example) => example.shown !== undefined).length).toBeGreaterThan(10);
+		for (const [index, { line, shown }] of examples.entries()) {
+			if (shown === undefined) continue;
+			const [expected, answers] = [jsonValues(shown), jsonValues(printed[index] ?? "")];
+			expect(difference(expected, answers), `line ${line}: ${printed[index]}`).toBe(undefined);
+		}
+	});
+
+	test("is served at /docs/access, reads as a page, and fetches nothing from elsewhere", async () => {
+		const answer = await fetch(`${product.url}/docs/access`);
+		const html = await answer.text();
+		expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
+		expect(html).toBe(guidePage(markdown));
+		for (const [, address = ""] of html.matchAll(/(?:src|href)="([^"]+)"/g)) expect(address).toMatch(/^[/#]/);
+		for (const [, id = ""] of html.matchAll(/href="#([^"]+)"/g)) expect(html).toContain(`id="${id}"`);
+		expect(html).not.toMatch(/<script|style=/);
+		expect((await fetch(`${product.url}/docs-assets/page.css`)).status).toBe(200);
+		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/access"');
+	});
+});
