@@ -280,6 +280,10 @@ CREATE TABLE audit_log (
   target_name TEXT,
   -- JSON objects of the fields that changed; NULL where there was nothing before (creation) or is nothing after (deletion).
   before TEXT,
-  after TEXT
+  after TEXT,
+  -- The app that the entry is about, by its UUID and its public id: both outlive the app.
+  app_uuid TEXT,
+  app_id TEXT
 ) STRICT;
 CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
+CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;

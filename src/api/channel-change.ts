@@ -6,13 +6,15 @@ import * as v from "valibot";
 import type { AppId, OwnWorkOnly } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
 import { bindingExists, insertChannelBinding } from "../db/api-keys";
-import { auditStatement } from "../db/audit";
+import { auditEach, auditStatement } from "../db/audit";
 import { type BundleRow, bundleById, bundleByName, bundleIsReady } from "../db/bundles";
+import { auditedChannel, auditedChannelNow, yieldingChannels } from "../db/channel-audit";
 import {
 	type ChannelRow,
 	type ChannelValues,
 	channelByName,
 	channelExists,
+	channelIdNamed,
 	channelPlatformsAre,
 	insertChannel,
 	updateChannel,
@@ -340,6 +342,19 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 					nowMs,
 				)
 			: updateChannel(scope.appId, scope.channelId, values, nowMs);
+	const versions = new Map([...loaded[1].rows, ...loaded[2].rows].map((bundle) => [bundle.id, bundle.name]));
+	const entry = auditStatement(actor, nowMs, {
+		orgId: scope.orgId,
+		action: created ? "channel.create" : "channel.update",
+		target: {
+			type: "channel",
+			name: body.channel,
+			id: channel === undefined ? channelIdNamed(scope.appId, body.channel) : String(channel.id),
+		},
+		app: { uuid: scope.appId, id: scopeRow.app_id },
+		...(created ? {} : { before: auditedChannelNow(scope.appId, scope.channelId, values) }),
+		after: auditedChannel(values, versions),
+	});
 	const results = await batchOrFail(
 		db,
 		[
@@ -349,8 +364,18 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			...(channel !== undefined && movesPlatforms
 				? [guard("platforms_as_read", channelPlatformsAre(scope.appId, scope.channelId, channel))]
 				: []),
-			...(isPublic && movesPlatforms ? [yieldPublicPlatforms(scope.appId, body.channel, platforms, nowMs)] : []),
-			write,
+			...(isPublic && movesPlatforms
+				? [
+						auditEach(
+							actor,
+							nowMs,
+							{ action: "channel.yield_platforms", targetType: "channel", ofApps: true, details: { to: body.channel } },
+							yieldingChannels(scope.orgId, { uuid: scope.appId, id: scopeRow.app_id }, body.channel, platforms),
+						),
+						yieldPublicPlatforms(scope.appId, body.channel, platforms, nowMs),
+					]
+				: []),
+			...(created ? [write, entry] : [entry, write]),
 			...previewBinding(limit, created, {
 				id: deps.newId(),
 				apiKeyId: principal.keyId,
@@ -358,12 +383,6 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 				appId: scope.appId,
 				channelName: body.channel,
 				createdAtMs: nowMs,
-			}),
-			auditStatement(actor, nowMs, {
-				orgId: scope.orgId,
-				action: created ? "channel.create" : "channel.update",
-				target: { type: "channel", id: channel === undefined ? body.channel : String(channel.id) },
-				details: { app_id: scopeRow.app_id, channel: body.channel, before: before(channel, values), after: values },
 			}),
 			query
 				.selectFrom("channels")
@@ -384,12 +403,6 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const row = (results.at(-1) as { rows: { id: number; public: Flag }[] } | undefined)?.rows[0];
 	if (row === undefined) throw new Error("the channel that was just written is missing");
 	return { id: row.id, public: row.public === 1, created };
-}
-
-function before(channel: ChannelRow | undefined, values: ChannelValues): Record<string, unknown> | undefined {
-	if (channel === undefined) return undefined;
-	const current: Readonly<Record<string, unknown>> = { ...channel };
-	return Object.fromEntries(Object.keys(values).map((column) => [column, current[column]]));
 }
 
 function previewBinding(

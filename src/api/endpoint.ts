@@ -130,6 +130,8 @@ export interface EndpointDefinition<
 	/** 200 unless said. The first is the usual one. */
 	readonly status?: readonly [number, ...number[]];
 	readonly response: Answer;
+	/** What the answer is instead where the handler answers with a Response. */
+	readonly rawResponse?: RawAnswer;
 	/** Error codes beyond those of the pipeline. */
 	readonly errors: readonly ErrorCode[];
 	readonly example: EndpointExample;
@@ -142,7 +144,9 @@ export interface EndpointDefinition<
 	readonly consistency?: Consistency;
 	readonly handle: (
 		context: Context<Path, Query, Body, Row, Load>,
-	) => Promise<Answer extends v.GenericSchema ? v.InferInput<Answer> | Reply<v.InferInput<Answer>> : Response>;
+	) => Promise<
+		Answer extends v.GenericSchema ? v.InferInput<Answer> | Reply<v.InferInput<Answer>> | Response : Response
+	>;
 }
 
 /** The shape that generic code (pipeline, openapi, tests) sees. */
@@ -160,6 +164,7 @@ export interface AnyEndpoint {
 	readonly bodyLimitBytes?: number;
 	readonly status?: readonly [number, ...number[]];
 	readonly response: v.GenericSchema | RawAnswer;
+	readonly rawResponse?: RawAnswer;
 	readonly errors: readonly ErrorCode[];
 	readonly example: EndpointExample;
 	readonly load?: unknown;

@@ -5,6 +5,7 @@
 import { createApiKey, deleteApiKey, getApiKey, listApiKeys } from "./routes/apikey";
 import { changeApiKey } from "./routes/apikey-change";
 import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app";
+import { appAudit, organizationAudit } from "./routes/audit";
 import { completeBundle, deleteBundle, listBundles, promoteBundle, registerBundle } from "./routes/bundle";
 import { deleteChannel, listChannels, setChannel } from "./routes/channel";
 import { downloadObject } from "./routes/download";
@@ -27,6 +28,7 @@ export const endpoints = [
 	removeMember,
 	showInvitation,
 	acceptInvitation,
+	organizationAudit,
 	listApiKeys,
 	getApiKey,
 	createApiKey,
@@ -37,6 +39,7 @@ export const endpoints = [
 	createApp,
 	updateApp,
 	deleteApp,
+	appAudit,
 	listChannels,
 	setChannel,
 	deleteChannel,

@@ -180,11 +180,16 @@ function successes(endpoint: AnyEndpoint): Json {
 	);
 }
 
-function successContent({ response, example }: AnyEndpoint): Json {
-	if (isRaw(response)) return { [response.contentType]: { schema: { type: "string", format: "binary" } } };
+function rawContent(answer: RawAnswer): Json {
+	return { [answer.contentType]: { schema: { type: "string", format: "binary" } } };
+}
+
+function successContent({ response, rawResponse, example }: AnyEndpoint): Json {
+	if (isRaw(response)) return rawContent(response);
 	const schema = schemaOf(response, "output");
 	return {
 		"application/json": { schema, ...(example.response === undefined ? {} : { example: example.response }) },
+		...(rawResponse === undefined ? {} : rawContent(rawResponse)),
 	};
 }
 

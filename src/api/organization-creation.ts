@@ -8,7 +8,7 @@ import type { Principal } from "../authz/principal";
 import { insertBinding } from "../db/api-keys";
 import { type Actor, auditStatement } from "../db/audit";
 import { batchOrFail, type Database, guard } from "../db/client";
-import { insertMemberBinding } from "../db/members";
+import { emailOf, insertMemberBinding } from "../db/members";
 import { insertOrganization, keyStillHoldsGlobally } from "../db/organizations";
 import type { Deps } from "../deps";
 import { ApiError } from "../errors";
@@ -81,7 +81,7 @@ export async function addOrganization(
 			auditStatement(actor, nowMs, {
 				orgId: id,
 				action: "member.add",
-				target: { type: "user", id: principal.userId },
+				target: { type: "user", id: principal.userId, name: emailOf(principal.userId) },
 				after: { role },
 			}),
 		],

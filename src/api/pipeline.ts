@@ -303,9 +303,10 @@ function serialise(endpoint: AnyEndpoint, output: unknown, deps: Deps, db: Datab
 		? { "Server-Timing": `d1;desc="trips=${db.trips}"` }
 		: {};
 	const statuses: readonly number[] = endpoint.status ?? [200];
-	if (isRaw(endpoint.response)) {
+	if (isRaw(endpoint.response) || output instanceof Response) {
 		const response = output as Response;
-		if (deps.config.diagnostics && !statuses.includes(response.status)) {
+		const declared = isRaw(endpoint.response) || endpoint.rawResponse !== undefined;
+		if (deps.config.diagnostics && !(declared && statuses.includes(response.status))) {
 			throw new UndeclaredAnswer(`${endpoint.method} ${endpoint.path} answered with the status ${response.status}`);
 		}
 		for (const [name, value] of Object.entries(counters)) response.headers.set(name, value);

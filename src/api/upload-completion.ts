@@ -155,13 +155,10 @@ async function makeReady(
 			auditStatement(actor, nowMs, {
 				orgId: upload.owner_org,
 				action: "bundle.upload",
-				target: { type: "bundle", id: String(bundleId) },
-				details: {
-					app_id: upload.public_app_id,
-					version: upload.bundle_name,
-					sha256: stored.sha256,
-					size: stored.sizeBytes,
-				},
+				target: { type: "bundle", id: String(bundleId), name: upload.bundle_name ?? "" },
+				app: { uuid: appId, id: upload.public_app_id },
+				before: { status: "pending" },
+				after: { status: "ready", sha256: stored.sha256, size: stored.sizeBytes },
 			}),
 		],
 		{ upload_exists: uploadIsGone, bundle_pending: bundleAlreadyReady },

@@ -1,7 +1,7 @@
 /**
  * Statements about apps. The public id is unique over all organizations, because devices know nothing else.
  */
-import type { CompiledQuery, Insertable, Selectable, Updateable } from "kysely";
+import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { jsonList, query } from "./client";
 import type { AppsTable } from "./schema";
@@ -63,6 +63,22 @@ export function updateApp(
 	values: Omit<Updateable<AppsTable>, "id" | "app_id" | "owner_org">,
 ): CompiledQuery {
 	return query.updateTable("apps").set(values).where("id", "=", appId).compile();
+}
+
+/** Settings of an app that the audit log shows, as SQL. */
+const AUDITED_SETTINGS = {
+	name: sql`name`,
+	icon_url: sql`icon_url`,
+	default_upload_channel: sql`default_upload_channel`,
+	retention: sql`retention`,
+	expose_metadata: sql`json(CASE WHEN expose_metadata = 1 THEN 'true' ELSE 'false' END)`,
+};
+export type AuditedSetting = keyof typeof AUDITED_SETTINGS;
+
+/** Those settings of the app as it is at this point of the batch; for the audit log. */
+export function auditedAppNow(appId: AppId, settings: readonly AuditedSetting[]): RawBuilder<string | null> {
+	const fields = settings.map((setting) => sql`${sql.lit(setting)}, ${AUDITED_SETTINGS[setting]}`);
+	return sql<string | null>`(SELECT json_object(${sql.join(fields)}) FROM apps WHERE id = ${appId})`;
 }
 
 export function deleteApp(appId: AppId): CompiledQuery {

@@ -2,7 +2,7 @@
  * The rows of a first run: one account, one organization, one admin key. Local starts and deployments insert the same rows, and
  * inserting them into a database that already has an organization does nothing.
  */
-import { type CompiledQuery, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/keys";
 import { query } from "./client";
 
@@ -31,8 +31,26 @@ export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: 
 			SELECT ${newId()}, ${keyId}, 'org_super_admin', 'org', ${organizationId}, ${nowMs} ${created}`,
 		sql`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
 			SELECT ${newId()}, ${userId}, 'org_super_admin', 'org', ${organizationId}, ${nowMs} ${created}`,
+		firstEntry(nowMs, newId(), "organization.create", "organization", organizationId, FIRST_ORGANIZATION_NAME, created),
+		firstEntry(nowMs, newId(), "api_key.create", "api_key", keyId, FIRST_KEY_NAME, created, organizationId),
 	];
 	return { organizationId, statements: statements.map((statement) => statement.compile(query)) };
+}
+
+/** What the first run did, for the audit log: nobody had a key yet. */
+function firstEntry(
+	nowMs: number,
+	requestId: string,
+	action: string,
+	targetType: string,
+	targetId: string,
+	targetName: string,
+	condition: RawBuilder<unknown>,
+	organizationId = targetId,
+) {
+	return sql`INSERT INTO audit_log (org_id, at_ms, actor_type, actor_name, action, target_type, target_id, target_name, after, request_id)
+		SELECT ${organizationId}, ${nowMs}, 'system', 'first run', ${action}, ${targetType}, ${targetId}, ${targetName},
+			json_object('name', ${targetName}), ${requestId} ${condition}`;
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -59,6 +77,9 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 				${nowMs}, ${nowMs} FROM ${first}`,
 		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
 			SELECT ${newId()}, ${keyId}, 'org_super_admin', 'org', first.id, ${nowMs} FROM ${first}`,
+		sql`INSERT INTO audit_log (org_id, at_ms, actor_type, actor_name, action, target_type, target_id, target_name, after, request_id)
+			SELECT first.id, ${nowMs}, 'system', 'operator', 'api_key.replace_first', 'api_key', ${keyId}, ${FIRST_KEY_NAME},
+				json_object('name', ${FIRST_KEY_NAME}), ${newId()} FROM ${first}`,
 	];
 	return statements.map((statement) => statement.compile(query));
 }

@@ -2,8 +2,8 @@
  * Statements about bundles. A bundle is `pending` from its registration until its bytes are stored and checked; a pending row that
  * comes to nothing is removed, a ready one that is deleted stays as history without its name and bytes.
  */
-import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
-import type { AppId } from "../authz/decide";
+import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
+import type { AppId, OrgId } from "../authz/decide";
 import { appUuid } from "./channels";
 import { jsonList, query } from "./client";
 import type { BundlesTable } from "./schema";
@@ -136,19 +136,31 @@ const UNUSED = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE channels.ap
 export function deleteUnusedBundles(
 	appId: AppId,
 	nowMs: number,
-	audit: { readonly columns: readonly string[]; readonly values: readonly (string | number | null)[] },
+	audit: (doomed: RawBuilder<unknown>) => CompiledQuery,
 ): CompiledQuery[] {
 	const unused = sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED}`;
 	return [
-		sql`INSERT INTO garbage_objects (object_prefix, created_at_ms, due_at_ms)
+		audit(unused),
+		...[
+			sql`INSERT INTO garbage_objects (object_prefix, created_at_ms, due_at_ms)
 			SELECT object_key, ${nowMs}, ${nowMs} FROM bundles WHERE ${unused} AND object_key IS NOT NULL`,
-		sql`INSERT INTO audit_log (action, target_type, target_id, details, ${sql.join(audit.columns.map((name) => sql.ref(name)))})
-			SELECT 'bundle.delete', 'bundle', CAST(id AS TEXT), json_object('version', name), ${sql.join(audit.values)}
-			FROM bundles WHERE ${unused}`,
-		sql`DELETE FROM bundle_files WHERE app_id = ${appId} AND bundle_id IN (SELECT id FROM bundles WHERE ${unused})`,
-		sql`UPDATE bundles SET status = 'deleted', object_key = NULL, delete_marked_at_ms = NULL,
+			sql`DELETE FROM bundle_files WHERE app_id = ${appId} AND bundle_id IN (SELECT id FROM bundles WHERE ${unused})`,
+			sql`UPDATE bundles SET status = 'deleted', object_key = NULL, delete_marked_at_ms = NULL,
 			deleted_at_ms = ${nowMs}, updated_at_ms = ${nowMs} WHERE ${unused}`,
-	].map((statement) => statement.compile(query));
+		].map((statement) => statement.compile(query)),
+	];
+}
+
+/** For audit entries of bundles that the condition names. */
+export function doomedBundles(orgId: OrgId, publicAppId: string, condition: RawBuilder<unknown>): RawBuilder<unknown> {
+	return sql`SELECT ${orgId} AS org_id, CAST(id AS TEXT) AS target_id, name AS target_name, app_id AS app_uuid, ${publicAppId} AS app_id,
+			json_object('version', name, 'checksum', checksum, 'size', size_bytes, 'status', status) AS before, NULL AS after
+		FROM bundles WHERE ${condition}`;
+}
+
+/** The text of a bundle's id, for an entry of the batch that made the bundle. */
+export function bundleIdNamed(appId: AppId, version: string) {
+	return sql<string>`(SELECT CAST(id AS TEXT) FROM bundles WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL)`;
 }
 
 /** For guards: the bundle is there and every byte of it is stored. */

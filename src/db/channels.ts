@@ -131,6 +131,11 @@ export function channelPlatformsAre(appId: AppId, channelId: ChannelId, read: Pl
 		AND ios = ${read.ios} AND android = ${read.android} AND electron = ${read.electron})`;
 }
 
+/** The text of a channel's id, for an entry of the batch that made the channel. */
+export function channelIdNamed(appId: AppId, name: string) {
+	return sql<string>`(SELECT CAST(id AS TEXT) FROM channels WHERE app_id = ${appId} AND name = ${name})`;
+}
+
 export function channelExists(appId: AppId, channelId: ChannelId) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
 }

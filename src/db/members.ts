@@ -225,3 +225,8 @@ export function removeMember(
 		sql`DELETE FROM invitations WHERE ${invitations}`.compile(query),
 	];
 }
+
+/** The address of an account, for an entry of the audit log. */
+export function emailOf(userId: string) {
+	return sql<string>`(SELECT email FROM users WHERE id = ${userId})`;
+}

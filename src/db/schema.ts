@@ -197,6 +197,8 @@ export interface AuditLogTable {
 	target_name: string | null;
 	before: string | null;
 	after: string | null;
+	app_uuid: string | null;
+	app_id: string | null;
 }
 
 export interface Schema {

@@ -161,7 +161,7 @@ describe("DELETE /bundle", () => {
 		expect(await remove({ all: "true" })).toMatchObject({ status: 200, trips: 2 });
 		expect((await list()).body.map((bundle: { id: number }) => bundle.id)).toEqual([rollout, used]);
 		expect((await bundleRow(foreign))?.status).toBe("ready");
-		expect((await auditOf("bundle.delete")).map((entry) => JSON.parse(entry.details).version).sort()).toEqual([
+		expect((await auditOf("bundle.delete")).map((entry) => JSON.parse(entry.before ?? "{}").version).sort()).toEqual([
 			"2.0.0",
 			"2.0.1",
 		]);

@@ -8,9 +8,11 @@ import { ROLES } from "../../authz/permissions";
 import { insertBinding } from "../../db/api-keys";
 import {
 	type AppRow,
+	type AuditedSetting,
 	appByPublicId,
 	appRecord,
 	appsPage,
+	auditedAppNow,
 	deleteApp as deleteAppStatement,
 	insertApp,
 	updateApp as updateAppStatement,
@@ -180,8 +182,9 @@ export const createApp = endpoint({
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "app.create",
-					target: { type: "app", id },
-					details: { app_id: body.app_id, name: body.name },
+					target: { type: "app", id, name: body.app_id },
+					app: { uuid: id, id: body.app_id },
+					after: { app_id: body.app_id, name: body.name },
 				}),
 			],
 			{
@@ -211,9 +214,18 @@ export const updateApp = endpoint({
 	response: appSchema,
 	errors: [],
 	example: { body: { name: "Example 2" }, response: { ...EXAMPLE_APP, name: "Example 2" } },
-	async handle({ db, scope, input, nowMs, actor }) {
+	async handle({ db, scope, scopeRow, input, nowMs, actor }) {
 		const { body } = input;
+		const changes = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined));
 		const [, , app] = await db.batch([
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "app.update",
+				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: auditedAppNow(scope.appId, Object.keys(changes) as AuditedSetting[]),
+				after: changes,
+			}),
 			updateAppStatement(scope.appId, {
 				...(body.name === undefined ? {} : { name: body.name }),
 				...(body.icon_url === undefined ? {} : { icon_url: body.icon_url }),
@@ -221,12 +233,6 @@ export const updateApp = endpoint({
 				...(body.retention === undefined ? {} : { retention: body.retention }),
 				...(body.expose_metadata === undefined ? {} : { expose_metadata: body.expose_metadata ? 1 : 0 }),
 				updated_at_ms: nowMs,
-			}),
-			auditStatement(actor, nowMs, {
-				orgId: scope.orgId,
-				action: "app.update",
-				target: { type: "app", id: scope.appId },
-				details: { after: body },
 			}),
 			appRecord(scope.appId),
 		]);
@@ -247,14 +253,15 @@ export const deleteApp = endpoint({
 	example: { response: OK },
 	async handle({ db, deps, scope, scopeRow, nowMs, actor, waitUntil }) {
 		await db.batch([
-			everythingOfAppToGarbage(scope.appId, nowMs),
-			deleteAppStatement(scope.appId),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "app.delete",
-				target: { type: "app", id: scope.appId },
-				details: { app_id: scopeRow.app_id },
+				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: auditedAppNow(scope.appId, ["name", "default_upload_channel", "retention", "expose_metadata"]),
 			}),
+			everythingOfAppToGarbage(scope.appId, nowMs),
+			deleteAppStatement(scope.appId),
 		]);
 		waitUntil(collectGarbageSoon(deps));
 		return OK;

@@ -3,20 +3,23 @@
  * changes. A bundle that a channel uses is never deleted.
  */
 import * as v from "valibot";
-import { auditStatement } from "../../db/audit";
+import { auditEach, auditStatement } from "../../db/audit";
 import {
 	type BundleListRow,
 	bundleById,
 	bundleByName,
+	bundleIdNamed,
 	bundleIsLive,
 	bundleIsPending,
 	bundleIsReady,
 	bundleRecord,
 	bundlesPage,
 	deleteUnusedBundles,
+	doomedBundles,
 	dropPendingBundle,
 	markBundleDeleted,
 } from "../../db/bundles";
+import { auditedChannel, auditedChannelNow } from "../../db/channel-audit";
 import { bundleUnusedExceptBy, channelExists, updateChannel } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
@@ -230,8 +233,9 @@ export const registerBundle = endpoint({
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "bundle.register",
-					target: { type: "bundle", id: body.version },
-					details: { app_id: scopeRow.app_id, version: body.version, external_url: body.external_url ?? null },
+					target: { type: "bundle", id: bundleIdNamed(scope.appId, body.version), name: body.version },
+					app: { uuid: scope.appId, id: scopeRow.app_id },
+					after: { version: body.version, external_url: body.external_url ?? null },
 				}),
 				bundleRecord(scope.appId, body.version),
 			],
@@ -359,31 +363,21 @@ export const promoteBundle = endpoint({
 			);
 		}
 		const finishesRollout = channel.rollout_version_id === bundle.id;
+		const values = { version_id: bundle.id, ...(finishesRollout ? NO_ROLLOUT : {}) };
 		await batchOrFail(
 			db,
 			[
 				guard("channel_exists", channelExists(scope.appId, scope.channelId)),
 				guard("bundle_ready", bundleIsReady(scope.appId, bundle.id)),
-				updateChannel(
-					scope.appId,
-					scope.channelId,
-					{
-						version_id: bundle.id,
-						...(finishesRollout ? NO_ROLLOUT : {}),
-					},
-					nowMs,
-				),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "channel.promote",
-					target: { type: "channel", id: String(scope.channelId) },
-					details: {
-						app_id: scopeRow.app_id,
-						channel: channel.name,
-						before: { version_id: channel.version_id },
-						after: { version_id: bundle.id, version: bundle.name },
-					},
+					target: { type: "channel", id: String(scope.channelId), name: channel.name },
+					app: { uuid: scope.appId, id: scopeRow.app_id },
+					before: auditedChannelNow(scope.appId, scope.channelId, values),
+					after: auditedChannel(values, new Map([[bundle.id, bundle.name]])),
 				}),
+				updateChannel(scope.appId, scope.channelId, values, nowMs),
 			],
 			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound },
 		);
@@ -416,13 +410,17 @@ export const deleteBundle = endpoint({
 	example: { query: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: OK },
 	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version ?? "")] as const,
 	async handle(context) {
-		const { db, deps, scope, input, loaded, nowMs, actor, waitUntil } = context;
+		const { db, deps, scope, scopeRow, input, loaded, nowMs, actor, waitUntil } = context;
 		if (input.query.all === true) {
 			await db.batch(
-				deleteUnusedBundles(scope.appId, nowMs, {
-					columns: ["org_id", "at_ms", "actor_type", "actor_id", "actor_name", "request_id", "ip_address"],
-					values: [scope.orgId, nowMs, actor.type, actor.id, actor.name, actor.requestId, actor.ipAddress],
-				}),
+				deleteUnusedBundles(scope.appId, nowMs, (doomed) =>
+					auditEach(
+						actor,
+						nowMs,
+						{ action: "bundle.delete", targetType: "bundle", ofApps: true },
+						doomedBundles(scope.orgId, scopeRow.app_id, doomed),
+					),
+				),
 			);
 			waitUntil(collectGarbageSoon(deps));
 			return OK;
@@ -460,8 +458,9 @@ export async function deleteOneBundle(
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "bundle.delete",
-				target: { type: "bundle", id: String(bundle.id) },
-				details: { app_id: scopeRow.app_id, version: bundle.name },
+				target: { type: "bundle", id: String(bundle.id), name: bundle.name },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: { version: bundle.name, checksum: bundle.checksum, size: bundle.size_bytes, status: bundle.status },
 			}),
 		],
 		{

@@ -238,13 +238,25 @@ export const deleteChannel = endpoint({
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "channel.delete",
-					target: { type: "channel", id: String(channel.id) },
-					details: {
-						app_id: scopeRow.app_id,
-						channel: channel.name,
-						deleted_bundles: doomed.map((bundle) => ({ id: bundle.id, version: bundle.name })),
+					target: { type: "channel", id: String(channel.id), name: channel.name },
+					app: { uuid: scope.appId, id: scopeRow.app_id },
+					before: {
+						public: channel.public === 1,
+						version: channel.version_name,
+						...(channel.rollout_version_name === null ? {} : { rolloutVersion: channel.rollout_version_name }),
 					},
+					details: { deleted_bundles: doomed.map((bundle) => ({ id: bundle.id, version: bundle.name })) },
 				}),
+				...doomed.map((bundle) =>
+					auditStatement(actor, nowMs, {
+						orgId: scope.orgId,
+						action: "bundle.delete",
+						target: { type: "bundle", id: String(bundle.id), name: bundle.name },
+						app: { uuid: scope.appId, id: scopeRow.app_id },
+						before: { version: bundle.name },
+						details: { with_channel: channel.name },
+					}),
+				),
 			],
 			{
 				channel_exists: channelNotFound,

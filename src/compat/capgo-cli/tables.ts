@@ -47,9 +47,16 @@ import {
 	type ScopeSource,
 	textAt,
 } from "../../api/scope";
-import { updateApp } from "../../db/apps";
+import { auditedAppNow, updateApp } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
-import { type BundleListRow, bundleByName, bundleOfScope, bundlesByNames, bundlesPage } from "../../db/bundles";
+import {
+	type BundleListRow,
+	bundleByName,
+	bundleIdNamed,
+	bundleOfScope,
+	bundlesByNames,
+	bundlesPage,
+} from "../../db/bundles";
 import { batchOrFail, query } from "../../db/client";
 import { type CliChannelRow, cliChannels, setDeleteMark } from "../../db/compat";
 import type { OrganizationRow } from "../../db/organizations";
@@ -282,15 +289,17 @@ export const patchApp = endpoint({
 		body: { default_upload_channel: "dev" },
 		response: null,
 	},
-	async handle({ db, scope, input, nowMs, actor }) {
+	async handle({ db, scope, scopeRow, input, nowMs, actor }) {
 		await db.batch([
-			updateApp(scope.appId, { default_upload_channel: input.body.default_upload_channel, updated_at_ms: nowMs }),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "app.update",
-				target: { type: "app", id: scope.appId },
-				details: { after: input.body },
+				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: auditedAppNow(scope.appId, ["default_upload_channel"]),
+				after: { default_upload_channel: input.body.default_upload_channel },
 			}),
+			updateApp(scope.appId, { default_upload_channel: input.body.default_upload_channel, updated_at_ms: nowMs }),
 		]);
 		return new Reply(204, null);
 	},
@@ -430,8 +439,9 @@ export const upsertVersion = endpoint({
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "bundle.register",
-					target: { type: "bundle", id: body.name },
-					details: { app_id: body.app_id, version: body.name, external_url: body.external_url ?? null },
+					target: { type: "bundle", id: bundleIdNamed(scope.appId, body.name), name: body.name },
+					app: { uuid: scope.appId, id: body.app_id },
+					after: { version: body.name, external_url: body.external_url ?? null },
 				}),
 			],
 			{ "bundles.app_id, bundles.name": versionWasTaken },
@@ -523,8 +533,10 @@ export const patchVersion = endpoint({
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: deleted ? "bundle.mark_for_deletion" : "bundle.keep",
-					target: { type: "bundle", id: String(id) },
-					details: { app_id: scopeRow.app_id, version: name },
+					target: { type: "bundle", id: String(id), name },
+					app: { uuid: scope.appId, id: scopeRow.app_id },
+					before: { marked_for_deletion: !deleted },
+					after: { marked_for_deletion: deleted },
 				}),
 			),
 		]);

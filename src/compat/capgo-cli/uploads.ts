@@ -185,8 +185,9 @@ export const setManifest = endpoint({
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "bundle.set_manifest",
-					target: { type: "bundle", id: String(bundle.id) },
-					details: { app_id: input.body.app_id, version: bundle.name, files: input.body.manifest.length },
+					target: { type: "bundle", id: String(bundle.id), name: bundle.name },
+					app: { uuid: scope.appId, id: input.body.app_id },
+					after: { manifest_files: input.body.manifest.length },
 				}),
 			],
 			{ live: bundleNotFound, stored: () => missingFiles([]), new_or_same: manifestAlreadySet },
@@ -279,8 +280,11 @@ export async function finalize(
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "bundle.upload",
-				target: { type: "bundle", id: String(bundle.id) },
-				details: { app_id: bundle.public_app_id, version: bundle.name, manifest_only: true },
+				target: { type: "bundle", id: String(bundle.id), name: bundle.name },
+				app: { uuid: scope.appId, id: bundle.public_app_id },
+				before: { status: "pending" },
+				after: { status: "ready" },
+				details: { manifest_only: true },
 			}),
 		],
 		{

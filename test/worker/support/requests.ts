@@ -114,6 +114,8 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/organization/members",
 		query: { orgId: world.orgId, email: (await createTestMember(world, "org_member")).email },
 	}),
+	"GET /organization/audit": async (world) => ({ path: "/organization/audit", query: { orgId: world.orgId } }),
+	"GET /app/:app_id/audit": async (_, app) => ({ path: `/app/${app.appId}/audit` }),
 	"GET /apikey": async () => ({ path: "/apikey" }),
 	"GET /apikey/:id": async (world, app) => ({ path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}` }),
 	"POST /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId }, body: { name: "made" } }),

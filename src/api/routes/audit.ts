@@ -1,0 +1,177 @@
+/**
+ * Reading the audit log: of an organization for those who may read it whole, of one app for those of that app. A page at a time as
+ * JSON, or everything that matches as NDJSON, streamed, so that its size is nobody's memory.
+ */
+import * as v from "valibot";
+import { type AuditFilter, type AuditOf, type AuditRow, auditBefore, auditPage } from "../../db/audit";
+import { type Database, openDb } from "../../db/client";
+import type { Deps } from "../../deps";
+import { endpoint } from "../endpoint";
+import { pageBounds, pageReply } from "../page";
+import { optional, pageNumber, rfc3339, text, time, timestamp, uuid } from "../schemas";
+import { appScope, orgScope } from "../scope";
+
+/** Entries that one read of the database brings; a few hundred kilobytes. */
+const ENTRIES_A_CHUNK = 1_000;
+const LONGEST_FILTER = 256;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+const entrySchema = v.strictObject({
+	id: v.number(),
+	at: time,
+	actor: v.strictObject({ type: v.string(), id: v.nullable(v.string()), name: v.string() }),
+	action: v.string(),
+	target: v.strictObject({ type: v.string(), id: v.string(), name: v.nullable(v.string()) }),
+	app_id: v.nullable(v.string()),
+	before: v.nullable(v.record(v.string(), v.unknown())),
+	after: v.nullable(v.record(v.string(), v.unknown())),
+	details: v.record(v.string(), v.unknown()),
+	request_id: v.string(),
+	ip_address: v.nullable(v.string()),
+});
+
+function entryAnswer(row: AuditRow): v.InferInput<typeof entrySchema> {
+	return {
+		id: row.id,
+		at: rfc3339(row.at_ms),
+		actor: { type: row.actor_type, id: row.actor_id, name: row.actor_name },
+		action: row.action,
+		target: { type: row.target_type, id: row.target_id, name: row.target_name },
+		app_id: row.app_id,
+		before: row.before === null ? null : JSON.parse(row.before),
+		after: row.after === null ? null : JSON.parse(row.after),
+		details: JSON.parse(row.details),
+		request_id: row.request_id,
+		ip_address: row.ip_address,
+	};
+}
+
+const EXAMPLE_ENTRY = {
+	id: 4711,
+	at: "2026-11-21T08:00:00.000Z",
+	actor: { type: "api_key", id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31", name: "Releases" },
+	action: "channel.promote",
+	target: { type: "channel", id: "7", name: "production" },
+	app_id: "com.example.app",
+	before: { version: "1.3.0" },
+	after: { version: "1.4.0" },
+	details: {},
+	request_id: "0b1f7a52-64d1-4b0e-9c0e-0f6f3f1c7a10",
+	ip_address: "192.0.2.7",
+};
+
+/** A time, or a day of UTC: its first millisecond as `from`, its last as `to`. */
+const moment = (lengthOfDayMs: number) =>
+	optional(
+		v.union(
+			[
+				v.pipe(
+					v.string(),
+					v.isoDate(),
+					v.transform((day) => Date.parse(`${day}T00:00:00Z`) + lengthOfDayMs),
+				),
+				timestamp,
+			],
+			'must be an RFC 3339 time such as "2026-11-21T08:00:00Z", or a day such as "2026-11-21"',
+		),
+	);
+
+const filterFields = {
+	page: pageNumber,
+	actor: optional(text(LONGEST_FILTER)),
+	action: optional(text(LONGEST_FILTER)),
+	target: optional(text(LONGEST_FILTER)),
+	from: moment(0),
+	to: moment(DAY_MS - 1),
+	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
+};
+const FILTERS_TEXT =
+	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all that begin so), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). `format=ndjson` streams everything that matches, one entry a line.";
+const NDJSON = { contentType: "application/x-ndjson", description: "One entry a line." };
+
+type Filters = v.InferOutput<v.ObjectSchema<typeof filterFields, undefined>>;
+const inOrder = <Query extends Pick<Filters, "from" | "to">>({ from, to }: Query) =>
+	from === undefined || to === undefined || from <= to;
+
+const filterOf = ({ actor, action, target, from, to }: Filters): AuditFilter => ({
+	actor,
+	action,
+	target,
+	fromMs: from,
+	toMs: to,
+});
+
+function firstEntries(of: AuditOf, query: Filters) {
+	if (query.format === "ndjson") return auditPage(of, filterOf(query), ENTRIES_A_CHUNK, 0);
+	const { limit, offset } = pageBounds(query.page);
+	return auditPage(of, filterOf(query), limit, offset);
+}
+
+function answer(
+	context: { readonly deps: Deps; readonly request: Request; readonly origin: string },
+	/** Decided: what the public id of an app means may change while entries are sent. */
+	of: AuditOf,
+	query: Filters,
+	rows: readonly AuditRow[],
+) {
+	if (query.format !== "ndjson") return pageReply(context, query.page, rows, entryAnswer);
+	const db = openDb(context.deps.d1, "first-primary");
+	return new Response(ndjson(db, of, filterOf(query), rows), {
+		headers: { "content-type": NDJSON.contentType, "content-disposition": 'attachment; filename="audit.ndjson"' },
+	});
+}
+
+/** The first entries are there already, so a fault before them was a 503; one after them breaks the stream off. */
+function ndjson(db: Database, of: AuditOf, filter: AuditFilter, first: readonly AuditRow[]): ReadableStream {
+	const encoder = new TextEncoder();
+	let rows = first;
+	return new ReadableStream({
+		async pull(controller) {
+			const last = rows.at(-1);
+			if (last === undefined) return controller.close();
+			controller.enqueue(encoder.encode(rows.map((row) => `${JSON.stringify(entryAnswer(row))}\n`).join("")));
+			if (rows.length < ENTRIES_A_CHUNK) return controller.close();
+			const [next] = await db.batch([auditBefore(of, filter, last.id, ENTRIES_A_CHUNK)]);
+			rows = next.rows;
+		},
+	});
+}
+
+export const organizationAudit = endpoint({
+	method: "GET",
+	path: "/organization/audit",
+	tag: "Audit log",
+	summary: "Who changed what in an organization, newest first",
+	description: FILTERS_TEXT,
+	access: { permission: "org.read_audit", scope: orgScope("query.orgId") },
+	query: v.pipe(
+		v.object({ orgId: uuid, ...filterFields }),
+		v.forward(v.check(inOrder, "must not be later than to"), ["from"]),
+	),
+	response: v.array(entrySchema),
+	rawResponse: NDJSON,
+	errors: [],
+	example: { query: { orgId: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21", action: "channel" }, response: [EXAMPLE_ENTRY] },
+	load: ({ query }) => [firstEntries({ orgId: query.orgId }, query)] as const,
+	async handle({ deps, request, origin, input, loaded }) {
+		return answer({ deps, request, origin }, { orgId: input.query.orgId }, input.query, loaded[0].rows);
+	},
+});
+
+export const appAudit = endpoint({
+	method: "GET",
+	path: "/app/:app_id/audit",
+	tag: "Audit log",
+	summary: "Who changed what of one app, newest first",
+	description: `The app itself, its channels, bundles and devices; nothing of the organization's. ${FILTERS_TEXT}`,
+	access: { permission: "app.read_audit", scope: appScope("params.app_id") },
+	query: v.pipe(v.object(filterFields), v.forward(v.check(inOrder, "must not be later than to"), ["from"])),
+	response: v.array(entrySchema),
+	rawResponse: NDJSON,
+	errors: [],
+	example: { query: { from: "2026-11-01" }, response: [EXAMPLE_ENTRY] },
+	load: ({ params, query }) => [firstEntries({ publicAppId: params.app_id }, query)] as const,
+	async handle({ deps, request, origin, input, loaded, scope }) {
+		return answer({ deps, request, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows);
+	},
+});

@@ -1,0 +1,87 @@
+/**
+ * What the audit log says of channels: their settings under the names that the API gives them, bundles by their version. What a change
+ * replaced is read by SQL in the batch of the change, so it is true whatever another request did meanwhile.
+ */
+import { type RawBuilder, sql } from "kysely";
+import type { AppId, ChannelId } from "../authz/decide";
+import type { ChannelValues, Platforms } from "./channels";
+
+const FLAGS = {
+	public: "public",
+	ios: "ios",
+	android: "android",
+	electron: "electron",
+	allow_device_self_set: "allow_device_self_set",
+	allow_emulator: "allow_emulator",
+	allow_device: "allow_device",
+	allow_dev: "allow_dev",
+	allow_prod: "allow_prod",
+	disable_auto_update_under_native: "disableAutoUpdateUnderNative",
+	rollout_enabled: "rolloutEnabled",
+} as const;
+const BUNDLES = { version_id: "version", rollout_version_id: "rolloutVersion" } as const;
+const VALUES = {
+	disable_auto_update: "disableAutoUpdate",
+	rollout_percentage_bps: "rolloutPercentageBps",
+	rollout_paused_at_ms: "rolloutPausedAtMs",
+	rollout_pause_reason: "rolloutPauseReason",
+} as const;
+
+const isIn = <Names extends object>(names: Names, column: string): column is Extract<keyof Names, string> =>
+	Object.hasOwn(names, column);
+
+/** The settings that `values` sets, as an audit entry shows them; `versions` names the bundles. */
+export function auditedChannel(
+	values: ChannelValues,
+	versions: ReadonlyMap<number, string>,
+): Record<string, string | number | boolean | null> {
+	const shown: Record<string, string | number | boolean | null> = {};
+	for (const [column, value] of Object.entries(values) as [string, string | number | null][]) {
+		if (isIn(FLAGS, column)) shown[FLAGS[column]] = value === 1;
+		else if (isIn(BUNDLES, column))
+			shown[BUNDLES[column]] = value === null ? null : (versions.get(Number(value)) ?? null);
+		else if (isIn(VALUES, column)) shown[VALUES[column]] = value;
+	}
+	return shown;
+}
+
+/** The same settings of the channel as it is at this point of the batch. */
+export function auditedChannelNow(
+	appId: AppId,
+	channelId: ChannelId,
+	values: ChannelValues,
+): RawBuilder<string | null> {
+	const fields = Object.keys(values).flatMap((column) => {
+		if (isIn(FLAGS, column)) return [sql`${sql.lit(FLAGS[column])}, ${flag(column)}`];
+		if (isIn(BUNDLES, column)) {
+			return [sql`${sql.lit(BUNDLES[column])}, (SELECT name FROM bundles WHERE bundles.id = ${sql.ref(column)})`];
+		}
+		return isIn(VALUES, column) ? [sql`${sql.lit(VALUES[column])}, ${sql.ref(column)}`] : [];
+	});
+	return sql<
+		string | null
+	>`(SELECT json_object(${sql.join(fields)}) FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
+}
+
+/** The channels that lose platforms to another one, with what they lose; for entries written before they do. */
+export function yieldingChannels(
+	orgId: string,
+	app: { readonly uuid: AppId; readonly id: string },
+	exceptName: string,
+	taken: Platforms,
+): RawBuilder<unknown> {
+	const { ios, android, electron } = taken;
+	const kept = sql`(ios = 1 AND ${ios} = 0) OR (android = 1 AND ${android} = 0) OR (electron = 1 AND ${electron} = 0)`;
+	const after = (column: "ios" | "android" | "electron", isTaken: number) =>
+		sql`json(CASE WHEN ${sql.ref(column)} = 1 AND ${isTaken} = 0 THEN 'true' ELSE 'false' END)`;
+	return sql`SELECT ${orgId} AS org_id, CAST(id AS TEXT) AS target_id, name AS target_name, ${app.uuid} AS app_uuid, ${app.id} AS app_id,
+			json_object('public', json('true'), 'ios', ${flag("ios")}, 'android', ${flag("android")}, 'electron', ${flag("electron")}) AS before,
+			json_object('public', json(CASE WHEN ${kept} THEN 'true' ELSE 'false' END), 'ios', ${after("ios", ios)},
+				'android', ${after("android", android)}, 'electron', ${after("electron", electron)}) AS after
+		FROM channels WHERE app_id = ${app.uuid} AND name <> ${exceptName} AND public = 1
+			AND ((ios = 1 AND ${ios} = 1) OR (android = 1 AND ${android} = 1) OR (electron = 1 AND ${electron} = 1))`;
+}
+
+function flag(column: string): RawBuilder<unknown> {
+	return sql`json(CASE WHEN ${sql.ref(column)} = 1 THEN 'true' ELSE 'false' END)`;
+}

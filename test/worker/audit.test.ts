@@ -1,0 +1,348 @@
+/**
+ * The audit log: every change leaves an entry, in the batch of the change, that says who, what, before and after, and from where; a
+ * refusal leaves none, a secret never gets in. And reading it: filters, pages, everything as NDJSON, each reader what it may read.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import { allEndpoints } from "../../src/app";
+import { databaseText } from "./support/database-text";
+import { REQUESTS } from "./support/requests";
+import {
+	createTestApp,
+	createTestKey,
+	createWorld,
+	NOW_MS,
+	setTestChannel,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+interface Entry {
+	readonly id: number;
+	readonly at: string;
+	readonly actor: { readonly type: string; readonly id: string | null; readonly name: string };
+	readonly action: string;
+	readonly target: { readonly type: string; readonly id: string; readonly name: string | null };
+	readonly app_id: string | null;
+	readonly before: Record<string, unknown> | null;
+	readonly after: Record<string, unknown> | null;
+	readonly details: Record<string, unknown>;
+	readonly request_id: string;
+	readonly ip_address: string | null;
+}
+
+const read = async (world: World, query: Record<string, string> = {}, key = world.adminKey): Promise<Entry[]> => {
+	const answer = await world.request("GET", "/organization/audit", { key, query: { orgId: world.orgId, ...query } });
+	if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
+	return answer.body;
+};
+
+/** Endpoints that change something and leave no entry, with the reason. One that leaves an entry after all must go from here. */
+const WITHOUT_ENTRY: Readonly<Record<string, string>> = {
+	"POST /files/upload/attachments": "an upload that has begun changes nothing that anybody is told of; its end does",
+	"POST /files/upload_link": "gives a link; what is stored through it is written down",
+	"POST /private/upload_link": "gives a link; what is stored through it is written down",
+};
+
+describe("every endpoint that changes something", () => {
+	const exempted = new Set<string>();
+	const changing = allEndpoints.filter((endpoint) => endpoint.method !== "GET" && !("public" in endpoint.access));
+	let world: World;
+	beforeAll(async () => {
+		world = await createWorld();
+	});
+	const rest = async () => {
+		const tables = JSON.parse(await databaseText()) as [string, unknown[]][];
+		return JSON.stringify(tables.filter(([name]) => name !== "audit_log"));
+	};
+	const secrets = async () => {
+		const { results } = await testEnv.DB.prepare(
+			`SELECT key_hash AS text FROM api_keys UNION ALL SELECT key_ciphertext FROM api_keys UNION ALL
+			SELECT previous_key_hash FROM api_keys UNION ALL SELECT token_hash FROM invitations UNION ALL SELECT session_key FROM bundles`,
+		).all<{ text: string | null }>();
+		return results.flatMap((row) => (row.text === null ? [] : [row.text]));
+	};
+
+	test.each(changing.map((endpoint) => [`${endpoint.method} ${endpoint.path}`, endpoint] as const))(
+		"%s leaves an entry by its key, without a secret, and none when it is refused",
+		async (name, endpoint) => {
+			const app = await createTestApp(world);
+			const { path, ...options } = (await REQUESTS[name]?.(world, app)) ?? { path: "" };
+			const newest = async () =>
+				(await testEnv.DB.prepare("SELECT max(id) AS id FROM audit_log").first<{ id: number }>())?.id ?? 0;
+			const beforeRefusal = await newest();
+			const stranger = await createTestKey(world, "app_reader", await createTestApp(world));
+			const start = await newest();
+			expect(start).toBeGreaterThanOrEqual(beforeRefusal);
+			await world.request(endpoint.method, path, { ...options, key: stranger.text });
+			const refused = await newest();
+			if (!("anyKey" in endpoint.access)) expect(refused, "a refusal left an entry").toBe(start);
+
+			const before = await rest();
+			const headers = { ...options.headers, "cf-connecting-ip": "192.0.2.44" };
+			const answer = await world.request(endpoint.method, path, { ...options, headers, key: world.adminKey });
+			expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+			const { results: entries } = await testEnv.DB.prepare("SELECT * FROM audit_log WHERE id > ?")
+				.bind(refused)
+				.all<Record<string, string | null>>();
+			const changed = (await rest()) !== before;
+			if (!changed) return expect(entries).toEqual([]);
+			if (Object.hasOwn(WITHOUT_ENTRY, name)) {
+				exempted.add(name);
+				return expect(entries, "it leaves an entry: take it from WITHOUT_ENTRY").toEqual([]);
+			}
+			expect(entries.length, "add an auditStatement to the batch of the change").toBeGreaterThan(0);
+			for (const entry of entries) {
+				expect(entry).toMatchObject({ actor_type: "api_key", actor_id: world.adminKeyId, ip_address: "192.0.2.44" });
+				expect(entry.actor_name).toBe("admin");
+				expect(entry.target_id, "the target has an id").toMatch(/./);
+				expect(entry.target_name, "the target has a name that people know").toMatch(/./);
+				const isAbout = entry.before !== null || entry.after !== null || entry.details !== "{}";
+				expect(isAbout, `${entry.action} says neither before nor after`).toBe(true);
+			}
+			const text = JSON.stringify(entries);
+			for (const secret of [...(await secrets()), world.adminKey, stranger.text]) expect(text).not.toContain(secret);
+			expect(text).not.toMatch(/cap_[0-9A-Za-z]{38}|inv_[0-9A-Za-z]{38}|signature=/);
+		},
+	);
+
+	test("leaves one unless it is exempt, and every exemption is needed", () => {
+		expect([...exempted].sort()).toEqual(Object.keys(WITHOUT_ENTRY).sort());
+		expect(changing.length).toBeGreaterThan(25);
+	});
+});
+
+describe("what an entry says", () => {
+	let world: World;
+	let app: TestApp;
+	beforeAll(async () => {
+		world = await createWorld();
+		app = await createTestApp(world);
+		await uploadTestBundle(world, app, "1.0.0");
+	});
+
+	test("of a channel: the settings that changed, under the names of the API, bundles by version", async () => {
+		await setTestChannel(world, app, "production", { public: true, version: "1.0.0" });
+		const id = await uploadTestBundle(world, app, "1.1.0");
+		const channelId = await setTestChannel(world, app, "production", { disableAutoUpdate: "minor" });
+		const promoted = await world.request("PUT", "/bundle", {
+			key: world.adminKey,
+			body: { app_id: app.appId, version_id: id, channel_id: channelId },
+		});
+		expect(promoted.status).toBe(200);
+		const other = await setTestChannel(world, app, "next", { public: true, ios: false, electron: false });
+		await world.request("DELETE", "/channel", { key: world.adminKey, query: { app_id: app.appId, channel: "next" } });
+		const entries = (await read(world, { action: "channel" })).reverse();
+		const target = { type: "channel", id: String(channelId), name: "production" };
+		expect(entries).toMatchObject([
+			{ action: "channel.create", target, app_id: app.appId, before: null, after: { public: true, version: "1.0.0" } },
+			{ action: "channel.update", before: { disableAutoUpdate: "major" }, after: { disableAutoUpdate: "minor" } },
+			{ action: "channel.promote", target, before: { version: "1.0.0" }, after: { version: "1.1.0" } },
+			{
+				action: "channel.yield_platforms",
+				target,
+				before: { public: true, ios: true, android: true, electron: true },
+				after: { public: true, ios: true, android: false, electron: true },
+				details: { to: "next" },
+			},
+			{ action: "channel.create", target: { id: String(other), name: "next" } },
+			{ action: "channel.delete", target: { id: String(other), name: "next" }, before: { public: true }, after: null },
+		]);
+		expect(entries[0]).toMatchObject({ actor: { type: "api_key", id: world.adminKeyId, name: "admin" } });
+	});
+
+	test("of an app: each setting before and after, read in the batch of the change", async () => {
+		await world.request("PUT", `/app/${app.appId}`, {
+			key: world.adminKey,
+			body: { name: "Renamed", expose_metadata: true },
+		});
+		expect((await read(world, { action: "app.update" }))[0]).toMatchObject({
+			target: { type: "app", id: app.uuid, name: app.appId },
+			before: { name: "app", expose_metadata: false },
+			after: { name: "Renamed", expose_metadata: true },
+		});
+	});
+
+	test("of a bundle: registered, ready, deleted, by its version", async () => {
+		await uploadTestBundle(world, app, "3.0.0");
+		await world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version: "3.0.0" } });
+		const entries = (await read(world, { target: "3.0.0" })).reverse();
+		expect(entries.map((entry) => entry.action)).toEqual(["bundle.register", "bundle.upload", "bundle.delete"]);
+		expect(new Set(entries.map((entry) => entry.target.id)).size).toBe(1);
+		expect(entries[2]).toMatchObject({ before: { version: "3.0.0", status: "ready" }, after: null });
+	});
+
+	test("a change whose batch fails leaves neither the change nor an entry", async () => {
+		const before = await databaseText();
+		const taken = await world.request("POST", "/app", {
+			key: world.adminKey,
+			body: { app_id: app.appId, name: "again", owner_org: world.orgId },
+		});
+		expect(taken.status).toBe(409);
+		expect(await databaseText()).toBe(before);
+	});
+});
+
+describe("reading", () => {
+	let world: World;
+	let app: TestApp;
+	let sibling: TestApp;
+	const day = 24 * 60 * 60 * 1000;
+	beforeAll(async () => {
+		world = await createWorld();
+		app = await createTestApp(world);
+		sibling = await createTestApp(world, "sibling");
+		for (let index = 0; index < 55; index++) {
+			await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { name: `name ${index}` } });
+		}
+		world.clock.nowMs += 2 * day;
+		await setTestChannel(world, sibling, "late");
+		world.clock.nowMs -= 2 * day;
+	});
+
+	test("is newest first, fifty a page, with a link to the next, and one round trip", async () => {
+		const ask = (page: string) =>
+			world.request("GET", "/organization/audit", { key: world.adminKey, query: { orgId: world.orgId, page } });
+		const [first, second, third] = [await ask("0"), await ask("1"), await ask("2")];
+		expect(first).toMatchObject({ status: 200, trips: 1 });
+		expect([first.body.length, second.body.length, third.body.length]).toEqual([50, 8, 0]);
+		expect(first.headers.get("link")).toContain("page=1");
+		const ids = [...first.body, ...second.body].map((entry: Entry) => entry.id);
+		expect(ids).toEqual([...ids].sort((left, right) => right - left));
+	});
+
+	test.each<[Record<string, string>, number]>([
+		[{ actor: "admin" }, 50],
+		[{ actor: "nobody" }, 0],
+		[{ action: "channel" }, 1],
+		[{ action: "channel.*" }, 1],
+		[{ action: "channel.create" }, 1],
+		[{ action: "chan" }, 0],
+		[{ action: "app.create" }, 2],
+		[{ target: "late" }, 1],
+		[{ from: "2026-11-22" }, 1],
+		[{ from: "2026-11-23", to: "2026-11-23" }, 1],
+		[{ to: "2026-11-20" }, 0],
+		[{ from: "2026-11-23T08:00:00Z", to: "2026-11-23T08:00:00Z" }, 1],
+		[{ from: "2026-11-23T08:00:00.001Z" }, 0],
+	])("%j finds %i on its first page", async (query, count) => {
+		expect(await read(world, query)).toHaveLength(count);
+	});
+
+	test.each<[Record<string, string>, string]>([
+		[{ from: "2026-11-23", to: "2026-11-22" }, "from"],
+		[{ from: "yesterday" }, "from"],
+		[{ page: "-1" }, "page"],
+		[{ format: "xml" }, "format"],
+	])("%j is 400 and names the field", async (query, path) => {
+		const answer = await world.request("GET", "/organization/audit", {
+			key: world.adminKey,
+			query: { orgId: world.orgId, ...query },
+		});
+		expect(answer).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path }] } } });
+	});
+
+	test("of one app is for those who may read it, and holds nothing of the organization or of other apps", async () => {
+		const reader = await createTestKey(world, "app_reader", sibling);
+		const ask = (path: string, query: Record<string, string> = {}) =>
+			world.request("GET", path, { key: reader.text, query });
+		const own = await ask(`/app/${sibling.appId}/audit`);
+		expect(own.body.map((entry: Entry) => entry.action)).toEqual(["channel.create", "app.create"]);
+		expect(new Set(own.body.map((entry: Entry) => entry.app_id))).toEqual(new Set([sibling.appId]));
+		expect((await ask(`/app/${app.appId}/audit`)).status).toBe(404);
+		expect(await ask("/organization/audit", { orgId: world.orgId })).toMatchObject({
+			status: 403,
+			body: { moreInfo: { permission: "org.read_audit" } },
+		});
+		const member = await createTestKey(world, "org_member");
+		const refused = await world.request("GET", "/organization/audit", {
+			key: member.text,
+			query: { orgId: world.orgId },
+		});
+		expect(refused.status).toBe(403);
+		const elsewhere = await createWorld();
+		const foreign = await world.request("GET", "/organization/audit", {
+			key: elsewhere.adminKey,
+			query: { orgId: world.orgId },
+		});
+		expect(foreign.status).toBe(404);
+	});
+
+	test("of an app id that another organization registered anew begins anew", async () => {
+		const doomed = await createTestApp(world);
+		await setTestChannel(world, doomed, "theirs");
+		await world.request("DELETE", `/app/${doomed.appId}`, { key: world.adminKey });
+		const elsewhere = await createWorld();
+		await elsewhere.request("POST", "/app", {
+			key: elsewhere.adminKey,
+			body: { app_id: doomed.appId, name: "mine now", owner_org: elsewhere.orgId },
+		});
+		const entries = await elsewhere.request("GET", `/app/${doomed.appId}/audit`, { key: elsewhere.adminKey });
+		expect(entries.body.map((entry: Entry) => entry.action)).toEqual(["app.create"]);
+		expect(await read(world, { target: doomed.appId, action: "app.delete" })).toMatchObject([
+			{ app_id: doomed.appId, before: { name: "app" } },
+		]);
+	});
+});
+
+describe("NDJSON", () => {
+	const insertMany = (world: World, count: number) =>
+		testEnv.DB.prepare(
+			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO audit_log (org_id, at_ms, actor_type, actor_name, action, target_type, target_id, request_id)
+			SELECT ?, ?, 'system', 'test', 'test.many', 'test', i, 'x' FROM n`,
+		)
+			.bind(count, world.orgId, NOW_MS)
+			.run();
+	const lines = (body: ArrayBuffer) => new TextDecoder().decode(body).trimEnd().split("\n");
+
+	test("streams everything that matches, newest first, in chunks", async () => {
+		const world = await createWorld();
+		await insertMany(world, 3_500);
+		await createTestApp(world);
+		const answer = await world.request("GET", "/organization/audit", {
+			key: world.adminKey,
+			query: { orgId: world.orgId, action: "test", format: "ndjson" },
+		});
+		expect(answer.headers.get("content-type")).toBe("application/x-ndjson");
+		const entries: Entry[] = lines(answer.body).map((line) => JSON.parse(line));
+		expect(entries.map((entry) => entry.target.id)).toEqual(
+			Array.from({ length: 3_500 }, (_, index) => String(3_500 - index)),
+		);
+		const none = await world.request("GET", "/organization/audit", {
+			key: world.adminKey,
+			query: { orgId: world.orgId, action: "absent", format: "ndjson" },
+		});
+		expect(none.body.byteLength).toBe(0);
+	});
+
+	test("a fault before the first entry is 503, one later breaks the stream off instead of ending it", async () => {
+		let left = Number.POSITIVE_INFINITY;
+		const d1 = {
+			withSession(constraint: D1SessionConstraint) {
+				const session = testEnv.DB.withSession(constraint);
+				return {
+					prepare: (text: string) => session.prepare(text),
+					batch: (statements: D1PreparedStatement[]) => {
+						left -= 1;
+						return left < 0 ? Promise.reject(new Error("D1 DB is overloaded.")) : session.batch(statements);
+					},
+				};
+			},
+		} as unknown as D1Database;
+		const world = await createWorld({ bindings: { d1 } });
+		await insertMany(world, 2_500);
+		const ask = () =>
+			world.request("GET", "/organization/audit", {
+				key: world.adminKey,
+				query: { orgId: world.orgId, format: "ndjson" },
+			});
+		left = 0;
+		expect((await ask()).status).toBe(503);
+		left = 2;
+		await expect(ask()).rejects.toThrow();
+		left = 10;
+		expect((await ask()).status).toBe(200);
+	});
+});
