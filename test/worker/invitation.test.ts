@@ -154,8 +154,9 @@ describe("an invitation", () => {
 		expect((await invite({}, (await createWorld()).adminKey)).status).toBe(404);
 	});
 
-	test("needs a member behind the key: nobody could answer for it otherwise", async () => {
-		const member = await createTestMember(world, "org_member");
+	test("needs a member behind the key: nobody could answer for it otherwise, whoever they are elsewhere", async () => {
+		const known = await createTestMember(await createWorld(), "org_super_admin");
+		const member = await createTestMember(world, "org_member", known.email);
 		await run(
 			query.updateTable("role_bindings").set({ role_name: "org_admin" }).where("api_key_id", "=", member.key.id),
 		);
@@ -336,7 +337,9 @@ describe("accepting", () => {
 		["removed", remove],
 		["demoted", demote],
 	])("is over when the member who invited was %s, before and at the same moment", async (_, happens) => {
-		const before = await createTestMember(world, "org_admin");
+		// What they are elsewhere does not save it.
+		const known = await createTestMember(await createWorld(), "org_super_admin");
+		const before = await createTestMember(world, "org_admin", known.email);
 		const token = await invitedToken({}, before.key.text);
 		expect((await show(token)).status).toBe(200);
 		await happens(before.email);
@@ -352,6 +355,21 @@ describe("accepting", () => {
 		);
 		expect(answer).toMatchObject(NOT_FOUND);
 		expect(await rows(query.selectFrom("users").select("id").where("email", "=", `raced.${email}`))).toEqual([]);
+	});
+
+	test("is over when the role of who invited runs out", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		const token = await invitedToken({}, admin.key.text);
+		await run(
+			query
+				.updateTable("role_bindings")
+				.set({ expires_at_ms: NOW_MS + DAY_MS })
+				.where("user_id", "=", admin.uid),
+		);
+		expect((await show(token)).status).toBe(200);
+		world.clock.nowMs += DAY_MS;
+		expect(await show(token)).toMatchObject(NOT_FOUND);
+		expect(await accept(token)).toMatchObject(NOT_FOUND);
 	});
 
 	test("is over when who invited may no longer give that role, and only that role", async () => {

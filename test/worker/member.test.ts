@@ -45,7 +45,9 @@ const invite = async (email: string, role: string, key = world.adminKey): Promis
 	if (status !== 201) throw new Error(JSON.stringify(body));
 	return tokenOf(body.link);
 };
-const works = async (key: string) => (await world.request("GET", "/organization", { key })).status === 200;
+/** Whether the key can see the organization. */
+const works = async (key: string, orgId = world.orgId) =>
+	(await world.request("GET", "/organization", { key, query: { orgId } })).status === 200;
 const auditOf = (...actions: string[]) =>
 	rows(query.selectFrom("audit_log").selectAll().where("action", "in", actions).orderBy("id"));
 const roleOf = async (email: string) => (await list()).find((each: { email: string }) => each.email === email)?.role;
@@ -58,7 +60,7 @@ async function keyOf(member: TestMember, name: string, role: string, by = member
 		key: by,
 		body: {
 			name,
-			hashed: true,
+			hashed: false,
 			expires_at: new Date(NOW_MS + DAY_MS).toISOString(),
 			bindings: [{ role_name: role, scope_type: "org", org_id: world.orgId }],
 		},
@@ -71,25 +73,35 @@ async function keyOf(member: TestMember, name: string, role: string, by = member
 const strengthen = (member: TestMember, role: string) =>
 	run(query.updateTable("role_bindings").set({ role_name: role }).where("api_key_id", "=", member.key.id));
 
+/** Binds a key or a person on an organization, behind the service's back. */
+const bind = (
+	holder: { api_key_id: string } | { user_id: string },
+	role_name: string,
+	org_id: string,
+	app_id?: string,
+) =>
+	run(
+		query.insertInto("role_bindings").values({
+			id: crypto.randomUUID(),
+			api_key_id: null,
+			user_id: null,
+			...holder,
+			role_name,
+			scope_type: app_id === undefined ? "org" : "app",
+			org_id,
+			app_id: app_id ?? null,
+			channel_id: null,
+			parent_binding_id: null,
+			expires_at_ms: null,
+			created_at_ms: NOW_MS,
+		}),
+	);
+
 describe("GET /organization/members", () => {
 	test("lists people and pending invitations by address, each with the strongest role", async () => {
 		const member = await createTestMember(world, "org_member", "b@example.com.test");
 		await invite("A@example.com.test", "org_admin");
-		await run(
-			query.insertInto("role_bindings").values({
-				id: crypto.randomUUID(),
-				api_key_id: null,
-				user_id: member.uid,
-				role_name: "org_admin",
-				scope_type: "org",
-				org_id: world.orgId,
-				app_id: null,
-				channel_id: null,
-				parent_binding_id: null,
-				expires_at_ms: null,
-				created_at_ms: NOW_MS,
-			}),
-		);
+		await bind({ user_id: member.uid }, "org_admin", world.orgId);
 		const found = await list();
 		const emails = found.map((each: { email: string }) => each.email);
 		expect(emails).toEqual([...emails].sort());
@@ -179,6 +191,7 @@ describe("PUT /organization/members", () => {
 
 	test("changes what a pending invitation offers, and whoever changed it answers for it", async () => {
 		const admin = await createTestMember(world, "org_admin");
+		await invite("another@example.com", "org_member");
 		const token = await invite("pending@example.com", "org_member", admin.key.text);
 		const { body } = await setRole("pending@example.com", "org_super_admin");
 		expect(body).toEqual({
@@ -188,6 +201,7 @@ describe("PUT /organization/members", () => {
 			role: "org_super_admin",
 			api_keys: [],
 		});
+		expect(await roleOf("another@example.com")).toBe("org_member");
 		await remove(admin.email);
 		const accepted = await world.request("POST", "/invitation/accept", { body: { token } });
 		expect(accepted).toMatchObject({ status: 201, body: { role: "org_super_admin" } });
@@ -231,8 +245,33 @@ describe("PUT /organization/members", () => {
 		expect((await setRole(owner, "org_admin", elsewhere.adminKey)).body.error).toBe("organization_not_found");
 	});
 
-	test("makes no member of somebody who only owns a key there", async () => {
+	test("touches no role that the person has on an app, or in another organization", async () => {
+		const elsewhere = await createWorld();
+		const person = await createTestMember(elsewhere, "org_super_admin");
+		await createTestMember(world, "org_member", person.email);
+		const app = await createTestApp(world);
+		const bindings = query
+			.selectFrom("role_bindings")
+			.select(["role_name", "org_id"])
+			.where("user_id", "=", person.uid)
+			.orderBy("role_name");
+		await bind({ user_id: person.uid }, "app_reader", world.orgId, app.uuid);
+		// What the person is elsewhere makes nobody here too weak for them.
+		const admin = await createTestMember(world, "org_admin");
+		expect((await setRole(person.email, "org_admin", admin.key.text)).status).toBe(200);
+		expect(await rows(bindings)).toEqual([
+			{ role_name: "app_reader", org_id: world.orgId },
+			{ role_name: "org_admin", org_id: world.orgId },
+			{ role_name: "org_super_admin", org_id: elsewhere.orgId },
+		]);
+	});
+
+	test("makes no member of somebody who only has a role on one app, or only owns a key there", async () => {
 		const member = await createTestMember(world, "org_member");
+		const app = await createTestApp(world);
+		const bindings = query.updateTable("role_bindings").where("user_id", "=", member.uid);
+		await run(bindings.set({ role_name: "app_reader", scope_type: "app", app_id: app.uuid }));
+		expect((await setRole(member.email, "org_admin")).status).toBe(404);
 		await run(query.deleteFrom("role_bindings").where("user_id", "=", member.uid));
 		expect((await setRole(member.email, "org_admin")).status).toBe(404);
 	});
@@ -274,22 +313,11 @@ describe("DELETE /organization/members", () => {
 		const app = await createTestApp(world);
 		const member = await createTestMember(world, "org_admin");
 		const second = await keyOf(member, "second", "org_member");
-		await run(
-			query.insertInto("role_bindings").values({
-				id: crypto.randomUUID(),
-				api_key_id: null,
-				user_id: member.uid,
-				role_name: "app_admin",
-				scope_type: "app",
-				org_id: world.orgId,
-				app_id: app.uuid,
-				channel_id: null,
-				parent_binding_id: null,
-				expires_at_ms: null,
-				created_at_ms: NOW_MS,
-			}),
-		);
+		await bind({ user_id: member.uid }, "app_admin", world.orgId, app.uuid);
 		const bystander = await createTestMember(world, "org_admin");
+		await run(
+			query.updateTable("api_keys").set({ global_permissions: '["org.create"]' }).where("id", "=", member.key.id),
+		);
 
 		const announced = await remove(member.email, world.adminKey, { dry_run: "true" });
 		expect(announced.body).toMatchObject({ status: "ok", dry_run: true });
@@ -315,7 +343,9 @@ describe("DELETE /organization/members", () => {
 		expect(await rows(query.selectFrom("role_bindings").select("id").where("user_id", "=", member.uid))).toEqual([]);
 		expect(await works(bystander.key.text)).toBe(true);
 		expect(await works(world.adminKey)).toBe(true);
-		const entries = (await auditOf("member.remove", "api_key.delete")).filter(({ org_id }) => org_id === world.orgId);
+		const entries = (await auditOf("member.remove", "api_key.delete", "api_key.update", "binding.delete")).filter(
+			({ org_id }) => org_id === world.orgId,
+		);
 		expect(entries.map((entry) => [entry.action, entry.target_name, entry.actor_id])).toEqual([
 			["member.remove", member.email, world.adminKeyId],
 			["api_key.delete", "Personal key", world.adminKeyId],
@@ -325,7 +355,7 @@ describe("DELETE /organization/members", () => {
 		expect(JSON.parse(entries[2]?.before ?? "")).toEqual({
 			name: "second",
 			user_id: member.uid,
-			is_hashed_key: true,
+			is_hashed_key: false,
 			expires_at: "2026-11-22T08:00:00.000Z",
 			bindings: [expect.objectContaining({ role_name: "org_member", scope_type: "org", org_id: world.orgId })],
 		});
@@ -355,29 +385,24 @@ describe("DELETE /organization/members", () => {
 	test("leaves the person what they have elsewhere, and takes what their keys of elsewhere hold here", async () => {
 		const elsewhere = await createWorld();
 		const person = await createTestMember(elsewhere, "org_admin");
+		const bystander = await createTestMember(world, "org_admin");
 		const token = await invite(person.email, "org_super_admin");
 		const here = await world.request("POST", "/invitation/accept", { body: { token } });
-		await run(
-			query.insertInto("role_bindings").values({
-				id: crypto.randomUUID(),
-				api_key_id: person.key.id,
-				user_id: null,
-				role_name: "org_admin",
-				scope_type: "org",
-				org_id: world.orgId,
-				app_id: null,
-				channel_id: null,
-				parent_binding_id: null,
-				expires_at_ms: null,
-				created_at_ms: NOW_MS,
-			}),
-		);
+		await bind({ api_key_id: person.key.id }, "org_admin", world.orgId);
+		const other = await createTestMember(elsewhere, "org_admin");
+		await bind({ api_key_id: other.key.id }, "org_admin", world.orgId);
 		const read = (orgId: string) => world.request("GET", "/organization", { key: person.key.text, query: { orgId } });
 		expect((await read(world.orgId)).status).toBe(200);
 		const { body } = await remove(person.email);
 		expect(body.revoked_api_keys).toEqual([{ id: here.body.api_key.id, name: "Personal key" }]);
 		expect((await read(world.orgId)).status).toBe(404);
 		expect((await read(elsewhere.orgId)).status).toBe(200);
+		expect(await works(bystander.key.text)).toBe(true);
+		expect(await works(other.key.text)).toBe(true);
+		expect(await roleOf(bystander.email)).toBe("org_admin");
+		const revoked = (await auditOf("api_key.delete")).map((each) => each.target_id);
+		expect(revoked).toContain(here.body.api_key.id);
+		expect(revoked).not.toContain(person.key.id);
 		expect((await list(elsewhere.adminKey, elsewhere.orgId)).map((each: { uid: string }) => each.uid)).toContain(
 			person.uid,
 		);
@@ -400,26 +425,22 @@ describe("DELETE /organization/members", () => {
 		);
 		const made = await world.request("PUT", "/organization", { key: person.key.text, body: { name: "Made" } });
 		const orgId: string = made.body.id;
+		await bind({ api_key_id: twin.id }, "org_admin", orgId);
 		await run(
-			query.insertInto("role_bindings").values({
-				id: crypto.randomUUID(),
-				api_key_id: twin.id,
-				user_id: null,
-				role_name: "org_admin",
-				scope_type: "org",
-				org_id: orgId,
-				app_id: null,
-				channel_id: null,
-				parent_binding_id: null,
-				expires_at_ms: null,
-				created_at_ms: NOW_MS,
-			}),
 			query
 				.updateTable("role_bindings")
 				.set({ role_name: "org_member" })
 				.where("api_key_id", "=", losing)
 				.where("org_id", "=", world.orgId),
 		);
+		// Somebody else's key that administers nothing but what the person leaves.
+		const other = (await createTestMember(world, "org_member")).key;
+		await bind({ api_key_id: other.id }, "org_admin", orgId);
+		await run(query.updateTable("api_keys").set({ global_permissions: '["org.create"]' }).where("id", "=", other.id));
+		// A role in a deleted organization is none.
+		const gone = await createWorld();
+		await gone.request("DELETE", "/organization", { key: gone.adminKey, query: { orgId: gone.orgId } });
+		await bind({ api_key_id: losing }, "org_admin", gone.orgId);
 		// Somebody else has to be there before the person can go.
 		const invited = await world.request("POST", PATH, {
 			key: person.key.text,
@@ -433,6 +454,7 @@ describe("DELETE /organization/members", () => {
 		expect((await remove(person.email, heir.body.api_key.key, {}, world, orgId)).status).toBe(200);
 		expect(await globals(losing)).toBe("[]");
 		expect(await globals(twin.id)).toBe('["org.create"]');
+		expect(await globals(other.id)).toBe('["org.create"]');
 		const changes = (await auditOf("api_key.update")).filter(({ target_id }) => [losing, twin.id].includes(target_id));
 		expect(changes.map((entry) => [entry.target_id, entry.org_id])).toEqual([[losing, world.orgId]]);
 		expect([JSON.parse(changes[0]?.before ?? ""), JSON.parse(changes[0]?.after ?? "")]).toEqual([
@@ -450,6 +472,26 @@ describe("DELETE /organization/members", () => {
 		expect(pending).toMatchObject([{ email: "ours@example.com" }]);
 		const entries = (await auditOf("invitation.delete")).filter(({ org_id }) => org_id === world.orgId);
 		expect(entries.map((entry) => entry.target_name)).toEqual(["theirs@example.com"]);
+	});
+
+	test("deletes no invitation that the person made elsewhere, and the one that they have here", async () => {
+		const elsewhere = await createWorld();
+		const person = await createTestMember(elsewhere, "org_admin");
+		const { uid, key } = await createTestMember(world, "org_member", person.email);
+		const invited = await elsewhere.request("POST", PATH, {
+			key: person.key.text,
+			body: { orgId: elsewhere.orgId, email: "kept@example.com", role: "org_member" },
+		});
+		await run(query.deleteFrom("role_bindings").where("user_id", "=", uid).where("org_id", "=", world.orgId));
+		await invite(person.email, "org_member");
+		await invite("also-kept@example.com", "org_member");
+		expect((await remove(person.email)).body.revoked_api_keys).toEqual([{ id: key.id, name: "Personal key" }]);
+		const pending = (await list()).filter((each: { is_tmp: boolean }) => each.is_tmp);
+		expect(pending).toMatchObject([{ email: "also-kept@example.com" }]);
+		const accepted = await world.request("POST", "/invitation/accept", {
+			body: { token: tokenOf(invited.body.link) },
+		});
+		expect(accepted.status).toBe(201);
 	});
 
 	test("withdraws a pending invitation, whose link is dead", async () => {
@@ -487,7 +529,7 @@ describe("DELETE /organization/members", () => {
 		for (const email of [stranger.email, member.email, "nobody@example.com"]) {
 			expect(await remove(email)).toMatchObject({ status: 404, body: { error: "member_not_found", moreInfo: {} } });
 		}
-		expect(await works(stranger.key.text)).toBe(true);
+		expect(await works(stranger.key.text, elsewhere.orgId)).toBe(true);
 		expect((await remove(owner, elsewhere.adminKey)).body.error).toBe("organization_not_found");
 	});
 
@@ -513,6 +555,21 @@ describe("DELETE /organization/members", () => {
 		expect((await remove(member.email, admin.key.text)).status).toBe(200);
 		expect((await remove(admin.email, admin.key.text)).status, "a key may remove its own owner").toBe(200);
 		expect(await works(admin.key.text)).toBe(false);
+	});
+
+	test("is not stopped by what the member's key holds in another organization", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		const member = await createTestMember(world, "org_member");
+		const elsewhere = await createWorld();
+		await bind({ api_key_id: member.key.id }, "org_super_admin", elsewhere.orgId);
+		expect((await remove(member.email, admin.key.text)).status).toBe(200);
+		expect(await works(member.key.text, elsewhere.orgId)).toBe(false);
+	});
+
+	test("goes on where nobody may delete the organization any more", async () => {
+		const member = await createTestMember(world, "org_member");
+		await run(query.deleteFrom("role_bindings").where("user_id", "=", world.userId));
+		expect((await remove(member.email)).status).toBe(200);
 	});
 
 	test("leaves the last super admin, whoever else there is", async () => {
