@@ -10,7 +10,7 @@ import { mount, type RequestVariables } from "./api/pipeline";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
 import type { Deps } from "./deps";
 import { deviceEndpoints } from "./device/endpoints";
-import { ApiError } from "./errors";
+import { ApiError, causeText } from "./errors";
 
 export const allEndpoints = [...endpoints, ...deviceEndpoints, ...compatEndpoints];
 
@@ -65,12 +65,11 @@ export function createApp(deps: Deps) {
 				? error
 				: new ApiError("internal_error", "Something went wrong on our side; quote the requestId when you report it.");
 		if (known.status >= 500) {
-			const cause = error instanceof ApiError ? error.cause : error;
 			deps.log("error", "request_failed", {
 				requestId,
 				method: c.req.method,
 				path: c.req.path,
-				cause: cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause),
+				cause: causeText(error),
 			});
 		}
 		// TUS wants its version on every answer of its paths.

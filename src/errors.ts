@@ -93,6 +93,12 @@ export class ApiError extends Error {
 	}
 }
 
+/** What an error says in the log: of an ApiError, the cause that its receiver is not told. */
+export function causeText(error: unknown): string {
+	const cause = error instanceof ApiError && error.cause !== undefined ? error.cause : error;
+	return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+}
+
 /** One field that was refused: `path` is dotted from the root of the body or the query, e.g. `bindings.0.app_id`. */
 export interface RequestIssue {
 	readonly path: string;

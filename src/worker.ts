@@ -16,6 +16,9 @@ interface Isolate {
 
 let isolate: Isolate | undefined;
 
+/** Until somebody has set the variable. */
+const CONFIGURATION_RETRY_SECONDS = 60;
+
 function start(env: Env): Isolate {
 	if (isolate === undefined) {
 		const deps = createDeps(env);
@@ -34,12 +37,13 @@ export default {
 			const body = {
 				error: "service_unavailable",
 				message: "This deployment is not configured; its log says which variable to set.",
-				moreInfo: {},
+				moreInfo: { retryAfterSeconds: CONFIGURATION_RETRY_SECONDS },
+				// Nothing was started that could give it one, and every answer has the same cause.
 				requestId: "",
 			};
 			return Response.json(body, {
 				status: 503,
-				headers: { "Retry-After": "60", "Cache-Control": "private, no-store" },
+				headers: { "Retry-After": String(CONFIGURATION_RETRY_SECONDS), "Cache-Control": "private, no-store" },
 			});
 		}
 	},

@@ -4,7 +4,7 @@
  * address, and a limiter that does not answer refuses nobody.
  */
 import type { Deps, Limiter } from "../deps";
-import { ApiError, type ErrorCode } from "../errors";
+import { ApiError, causeText, type ErrorCode } from "../errors";
 
 /** Answers that tell whether a secret is good. A request without any is no attempt: stock clients probe without one. */
 const FAILED_AUTHENTICATIONS: ReadonlySet<ErrorCode> = new Set([
@@ -34,7 +34,7 @@ async function isWithinLimit(deps: Deps, limiter: Limiter, key: string): Promise
 	try {
 		return (await limiter.limit({ key })).success;
 	} catch (error) {
-		deps.log("warn", "rate_limiter_failed", { cause: String(error) });
+		deps.log("warn", "rate_limiter_failed", { cause: causeText(error) });
 		return true;
 	}
 }

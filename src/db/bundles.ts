@@ -176,3 +176,10 @@ export function bundleIsLive(appId: AppId, bundleId: number) {
 export function bundleIsPending(appId: AppId, bundleId: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND id = ${bundleId} AND status = 'pending')`;
 }
+
+/** One row when a bundle or a file of the delta store consists of this object. */
+export function objectIsNamed(appId: AppId, objectKey: string): CompiledQuery<{ named: number }> {
+	return sql<{ named: number }>`SELECT 1 AS named
+		WHERE EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND object_key = ${objectKey})
+			OR EXISTS (SELECT 1 FROM delta_objects WHERE app_id = ${appId} AND object_key = ${objectKey})`.compile(query);
+}

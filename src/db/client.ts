@@ -53,9 +53,13 @@ export interface Database {
 /** Which guarantee a database is read with: see "Sessions API" in D1's documentation. */
 export type Consistency = "first-primary" | "first-unconstrained";
 
-/** One session of one request. */
+/**
+ * One session of one request. Nothing is tried twice here: D1 itself repeats a read that failed with a passing error, up to two times
+ * more (https://developers.cloudflare.com/d1/best-practices/retry-queries/), and whether a write whose answer was lost may be repeated
+ * only the client knows.
+ */
 export function openDb(d1: D1Database, consistency: Consistency): Database {
-	const session = d1.withSession(consistency);
+	let opened: D1DatabaseSession | undefined;
 	let trips = 0;
 	return {
 		get trips() {
@@ -65,6 +69,9 @@ export function openDb(d1: D1Database, consistency: Consistency): Database {
 			trips += 1;
 			let results: D1Result[];
 			try {
+				// Not earlier: a session that cannot be had is a fault of D1 like any other.
+				const session = opened ?? d1.withSession(consistency);
+				opened = session;
 				results = await session.batch(
 					statements.map((statement) => session.prepare(statement.sql).bind(...statement.parameters)),
 				);
@@ -134,8 +141,8 @@ function translate(error: unknown): Error {
 	if (guardName !== undefined) return new GuardFailed(guardName);
 	const columns = /UNIQUE constraint failed: (.+?): SQLITE_CONSTRAINT/.exec(message)?.[1];
 	if (columns !== undefined) return new UniqueViolation(columns);
-	// Mistakes of ours, not of the platform: they must not look like an outage that passes.
-	if (/SQLITE_CONSTRAINT|SQLITE_ERROR|SQLITE_MISMATCH|D1_TYPE_ERROR/.test(message) && error instanceof Error)
-		return error;
-	return serviceUnavailable(error);
+	return MISTAKE.test(message) && error instanceof Error ? error : serviceUnavailable(error);
 }
+
+/** Mistakes of ours, not of the platform: they must not look like an outage that passes. */
+const MISTAKE = /SQLITE_(CONSTRAINT|ERROR|MISMATCH|TOOBIG|RANGE|MISUSE|AUTH)|D1_TYPE_ERROR/;

@@ -6,6 +6,7 @@
 import { type CompiledQuery, sql } from "kysely";
 import { query } from "../db/client";
 import type { Deps } from "../deps";
+import { causeText } from "../errors";
 import type { KeyUsed } from "./messages";
 
 const MINUTE_MS = 60_000;
@@ -32,7 +33,7 @@ export function createKeyUsage(deps: Pick<Deps, "events" | "log">) {
 		const message: KeyUsed = { kind: "key_used", keyId: key.keyId, orgId: key.orgId, atMs };
 		waitUntil(
 			deps.events.send(message).catch((error: unknown) => {
-				deps.log("warn", "queue_send_failed", { kind: message.kind, cause: String(error) });
+				deps.log("warn", "queue_send_failed", { kind: message.kind, cause: causeText(error) });
 			}),
 		);
 	};

@@ -3,6 +3,7 @@
  * the queue consumer and the scheduled sweep do the same work again.
  */
 import type { Deps } from "../deps";
+import { causeText } from "../errors";
 import { removeObjects } from "../storage/objects";
 
 /** Asks the consumer to remove what was let go of. */
@@ -10,7 +11,7 @@ export async function collectGarbageSoon(deps: Pick<Deps, "events" | "log">): Pr
 	try {
 		await deps.events.send({ kind: "collect_garbage" });
 	} catch (error) {
-		deps.log("warn", "queue_send_failed", { kind: "collect_garbage", cause: String(error) });
+		deps.log("warn", "queue_send_failed", { kind: "collect_garbage", cause: causeText(error) });
 	}
 }
 
@@ -25,7 +26,7 @@ export async function removeBytes(
 	try {
 		await removeObjects(deps.bundles, keys);
 	} catch (error) {
-		deps.log("warn", "object_removal_failed", { cause: String(error) });
+		deps.log("warn", "object_removal_failed", { cause: causeText(error) });
 	}
 	waitUntil(collectGarbageSoon(deps));
 }

@@ -506,7 +506,7 @@ describe("the checker itself sees", () => {
 		const { app, objectKey, world } = await stageWithBundle();
 		await testEnv.BUNDLES.delete(objectKey);
 		expect(await violations(app.uuid)).toEqual([`ready bundle ${VERSION} lost its object`]);
-		expect((await world.request("GET", downloadUrl(world, objectKey))).status).toBe(404);
+		expect((await world.request("GET", downloadUrl(world, objectKey))).status).toBe(503);
 	});
 
 	test("other bytes than the row says", async () => {

@@ -1,9 +1,14 @@
 /**
  * How bytes go out: by a signed link, straight from R2, without a key and without the database, so that downloads go on when D1 does
- * not answer. Objects never change, so a copy may be kept for as long as the link is good.
+ * not answer. Objects never change, so a copy may be kept for as long as the link is good. The database is asked only about an object
+ * that is not there: a deleted one is 404, one that a row still names is a fault of ours.
  */
+
+import type { AppId } from "../../authz/decide";
+import { objectIsNamed } from "../../db/bundles";
+import type { Database } from "../../db/client";
 import { hasConditions, wantedOf } from "../../domain/conditional-request";
-import { ApiError } from "../../errors";
+import { ApiError, serviceUnavailable } from "../../errors";
 import { verifyLink } from "../../storage/links";
 import { getObject, headObject } from "../../storage/objects";
 import { endpoint } from "../endpoint";
@@ -21,8 +26,10 @@ export const downloadObject = endpoint({
 	status: [200, 206, 304],
 	response: { contentType: "application/zip", description: "The stored bytes; 206 for a range, 304 when unchanged." },
 	errors: ["invalid_signature", "link_expired", "not_found", "precondition_failed", "range_not_satisfiable"],
+	// A replica might not know yet that a bundle was deleted.
+	consistency: "first-primary",
 	example: { query: { expires: "1795248000", signature: "…" } },
-	async handle({ deps, input, request, nowMs }) {
+	async handle({ deps, db, input, request, nowMs }) {
 		const key = `${input.params.app}/${input.params.upload}/${input.params.part}`;
 		const secondsLeft = verifyLink(deps, "GET", `/files/download/${key}`, input.query, nowMs);
 		const headers = new Headers({
@@ -30,11 +37,16 @@ export const downloadObject = endpoint({
 			"Cache-Control": `public, max-age=${secondsLeft}, immutable, no-transform`,
 			"X-Content-Type-Options": "nosniff",
 		});
+		const existing = async <Found extends R2Object>(found: Promise<Found | null>): Promise<Found> => {
+			const object = await found;
+			if (object === null) throw await missing(db, input.params.app, key);
+			return object;
+		};
 		const isHead = request.method === "HEAD";
-		if (!isHead && !hasConditions(request.headers)) return wholeAnswer(headers, await getObject(deps.bundles, key));
-
-		const object = await headObject(deps.bundles, key);
-		if (object === null) throw gone();
+		if (!isHead && !hasConditions(request.headers)) {
+			return wholeAnswer(headers, await existing(getObject(deps.bundles, key)));
+		}
+		const object = await existing(headObject(deps.bundles, key));
 		const facts = { etag: object.httpEtag, sizeBytes: object.size, modifiedMs: object.uploaded.getTime() };
 		const wanted = wantedOf(request.headers, facts, !isHead);
 		switch (wanted.kind) {
@@ -48,15 +60,14 @@ export const downloadObject = endpoint({
 				describe(headers, object);
 				return new Response(null, { status: 304, headers });
 			case "whole": {
-				if (!isHead) return wholeAnswer(headers, await getObject(deps.bundles, key));
+				if (!isHead) return wholeAnswer(headers, await existing(getObject(deps.bundles, key)));
 				describe(headers, object);
 				headers.set("Content-Length", String(object.size));
 				return new Response(null, { headers });
 			}
 			case "range": {
 				const { offset, length } = wanted;
-				const part = await getObject(deps.bundles, key, { offset, length });
-				if (part === null) throw gone();
+				const part = await existing(getObject(deps.bundles, key, { offset, length }));
 				describe(headers, part);
 				headers.set("Content-Range", `bytes ${offset}-${offset + length - 1}/${part.size}`);
 				headers.set("Content-Length", String(length));
@@ -66,8 +77,7 @@ export const downloadObject = endpoint({
 	},
 });
 
-function wholeAnswer(headers: Headers, object: R2ObjectBody | null): Response {
-	if (object === null) throw gone();
+function wholeAnswer(headers: Headers, object: R2ObjectBody): Response {
 	describe(headers, object);
 	headers.set("Content-Length", String(object.size));
 	return new Response(object.body, { headers });
@@ -79,6 +89,9 @@ function describe(headers: Headers, object: R2Object): void {
 	headers.set("Content-Type", object.httpMetadata?.contentType ?? "application/octet-stream");
 }
 
-function gone(): ApiError {
+/** Rows let go of an object before it is removed, so one that a row names now was lost. */
+async function missing(db: Database, appId: string, key: string): Promise<ApiError> {
+	const [row] = await db.batch([objectIsNamed(appId as AppId, key)]);
+	if (row.rows.length > 0) return serviceUnavailable(new Error(`the object ${key} is not in R2, and a row names it`));
 	return new ApiError("not_found", "The file was deleted; ask POST /updates again.");
 }

@@ -23,3 +23,61 @@ export async function databaseText(): Promise<string> {
 	const results = await testEnv.DB.batch(names.map((name) => testEnv.DB.prepare(`SELECT * FROM "${name}"`)));
 	return JSON.stringify(results.map((result, index) => [names[index], result.results]));
 }
+
+/** Forgets everything, so that what a test compares stays small. */
+export async function emptyDatabase(): Promise<void> {
+	const names = await tableNames();
+	await testEnv.DB.batch([
+		testEnv.DB.prepare("PRAGMA defer_foreign_keys = on"),
+		...names.map((name) => testEnv.DB.prepare(`DELETE FROM "${name}"`)),
+	]);
+}
+
+let primaryKeys: Promise<ReadonlyMap<string, readonly string[]>> | undefined;
+
+async function readPrimaryKeys(): Promise<ReadonlyMap<string, readonly string[]>> {
+	const names = await tableNames();
+	const results = await testEnv.DB.batch<{ name: string }>(
+		names.map((name) => testEnv.DB.prepare(`SELECT name FROM pragma_table_info('${name}') WHERE pk > 0`)),
+	);
+	return new Map(results.map((result, index) => [names[index] ?? "", result.results.map((row) => row.name)]));
+}
+
+/**
+ * What happened between two texts of the database, in words that are the same for every run of the same request: how many rows came
+ * and went in each table, and which columns changed. Audit entries are told apart by their action.
+ */
+export async function changesBetween(before: string, after: string): Promise<string[]> {
+	if (before === after) return [];
+	primaryKeys ??= readPrimaryKeys();
+	const keysOf = await primaryKeys;
+	type Row = Record<string, unknown>;
+	const tablesOf = (text: string) => {
+		const parsed: [string, Row[]][] = JSON.parse(text);
+		return new Map(
+			parsed.map(([table, tableRows]) => [
+				table,
+				new Map(
+					tableRows.map(
+						(row) => [JSON.stringify((keysOf.get(table) ?? []).map((column) => row[column])), row] as const,
+					),
+				),
+			]),
+		);
+	};
+	const [earlier, later] = [tablesOf(before), tablesOf(after)];
+	const found: string[] = [];
+	for (const [table, rowsNow] of later) {
+		const rowsThen = earlier.get(table) ?? new Map<string, Row>();
+		for (const [key, row] of rowsNow) {
+			const then = rowsThen.get(key);
+			if (then === undefined) found.push(`${table} + ${table === "audit_log" ? row.action : ""}`);
+			else {
+				const columns = Object.keys(row).filter((column) => row[column] !== then[column]);
+				if (columns.length > 0) found.push(`${table} ~ ${columns.join(" ")}`);
+			}
+		}
+		for (const key of rowsThen.keys()) if (!rowsNow.has(key)) found.push(`${table} -`);
+	}
+	return found.sort();
+}

@@ -308,3 +308,40 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"GET /private/config",
 	"GET /files/config",
 ];
+
+/** What a device sends that the app's public channel has a bundle for. */
+async function deviceOf(world: World, app: TestApp) {
+	const { version } = await uploaded(world, app);
+	await setTestChannel(world, app, fresh("production"), { version, public: true });
+	return {
+		app_id: app.appId,
+		device_id: crypto.randomUUID(),
+		version_name: "builtin",
+		version_build: "1.0.0",
+		platform: "android",
+		plugin_version: "8.51.23",
+		is_emulator: false,
+		is_prod: true,
+	};
+}
+
+/** One request for every public endpoint; it succeeds without a key. */
+export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
+	"PUT /files/upload/one/:id": async (world, app) => {
+		const { body } = await world.request("POST", "/bundle", {
+			key: world.adminKey,
+			body: { app_id: app.appId, version: freshVersion() },
+		});
+		return { path: body.upload_url, rawBody: "bytes", headers: { "content-length": "5" } };
+	},
+	"OPTIONS /files/upload/attachments": async () => ({ path: "/files/upload/attachments" }),
+	"GET /files/download/:app/:upload/:part": async (world, app) => {
+		const { body } = await world.request("POST", "/updates", { body: await deviceOf(world, app) });
+		return { path: body.url };
+	},
+	"GET /ok": async () => ({ path: "/ok" }),
+	"GET /updates": async () => ({ path: "/updates" }),
+	"POST /updates": async (world, app) => ({ path: "/updates", body: await deviceOf(world, app) }),
+	"GET /private/config": async () => ({ path: "/private/config" }),
+	"GET /files/config": async () => ({ path: "/files/config" }),
+};

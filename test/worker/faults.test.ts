@@ -1,0 +1,513 @@
+/**
+ * Every endpoint of the list under every fault of what it stands on: each D1, R2 and Queue call that it makes fails in turn. A fault is
+ * 503 with Retry-After or nothing at all, never a refusal; a write is whole or absent; the answer says nothing of the error, the log
+ * names it. Flows of several requests are in crash-points.test.ts; here nothing is listed by hand, so a new endpoint is covered by its
+ * request in support/requests.ts.
+ */
+import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import type { AnyEndpoint } from "../../src/api/endpoint";
+import { PIPELINE_ERRORS } from "../../src/api/pipeline";
+import { allEndpoints, createApp } from "../../src/app";
+import { query } from "../../src/db/client";
+import type { Env } from "../../src/deps";
+import { consume } from "../../src/events/consumer";
+import type { QueueMessage } from "../../src/events/messages";
+import { SWEEP_STEPS, sweep } from "../../src/events/sweep";
+import worker from "../../src/worker";
+import {
+	deltaName,
+	downloadUrl,
+	locationOf,
+	patterned,
+	register,
+	rows,
+	run,
+	storedKeys,
+	tusCreate,
+	tusPatch,
+	zipName,
+} from "./support/bytes";
+import { changesBetween, databaseText, emptyDatabase } from "./support/database-text";
+import { D1_TEXTS, FAULT_MARK, type FaultKind, type FaultyService, R2_TEXTS, withFault } from "./support/faults";
+import { violations } from "./support/invariants";
+import { type PreparedRequest, PUBLIC_REQUESTS, REQUESTS } from "./support/requests";
+import {
+	type Answer,
+	createTestApp,
+	createWorld,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+const keyOf = (endpoint: { method: string; path: string }) => `${endpoint.method} ${endpoint.path}`;
+const endpoints: readonly AnyEndpoint[] = allEndpoints;
+const named = endpoints.map((endpoint) => [keyOf(endpoint), endpoint] as const);
+
+interface Stage {
+	readonly world: World;
+	readonly app: TestApp;
+	readonly request: PreparedRequest;
+}
+
+let world: World;
+/** Of endpoints that leave the app where it is. */
+let app: TestApp;
+
+beforeEach(async () => {
+	await emptyDatabase();
+	world = await createWorld();
+	app = await createTestApp(world);
+});
+
+async function prepare(endpoint: AnyEndpoint): Promise<Stage> {
+	const name = keyOf(endpoint);
+	const request = { ...REQUESTS, ...PUBLIC_REQUESTS }[name];
+	if (request === undefined) throw new Error(`add ${name} to test/worker/support/requests.ts`);
+	const target = name === "DELETE /app/:app_id" ? await createTestApp(world, "doomed") : app;
+	return { world, app: target, request: await request(world, target) };
+}
+
+const send = (
+	client: Pick<World, "request">,
+	endpoint: AnyEndpoint,
+	{ path, ...options }: PreparedRequest,
+): Promise<Answer> =>
+	client.request(endpoint.method, path, {
+		...options,
+		...("public" in endpoint.access ? {} : { key: world.adminKey }),
+	});
+
+/** The one body of every fault. */
+const UNAVAILABLE = {
+	error: "service_unavailable",
+	message: "A storage service did not answer; try again after the given seconds.",
+	moreInfo: { retryAfterSeconds: 5 },
+	requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+};
+
+function expectUnavailable(answer: Answer, where: string): void {
+	expect(answer, where).toMatchObject({ status: 503, body: UNAVAILABLE });
+	expect(Object.keys(answer.body as object), where).toHaveLength(4);
+	expect(answer.headers.get("retry-after"), where).toBe("5");
+	expect(answer.headers.get("cache-control"), where).toBe("private, no-store");
+}
+
+function expectSecret(answer: Answer, service: FaultyService, where: string): void {
+	const visible = JSON.stringify([answer.body, [...answer.headers]]);
+	expect(visible, `${where}: the answer tells the error`).not.toContain(FAULT_MARK);
+	expect(service.log.join("\n"), `${where}: the log does not name the cause`).toContain(FAULT_MARK);
+}
+
+const KINDS: readonly FaultKind[] = ["refused", "answer lost", "statement fails", "breaks off"];
+
+/** Whether a fault of this kind differs from the others for this call. */
+function concerns(kind: FaultKind, call: string, writes: boolean): boolean {
+	if (kind === "statement fails") return call === "d1.batch";
+	if (kind === "breaks off") return call === "r2.get";
+	return kind === "refused" || writes || /put|delete|send/.test(call);
+}
+
+const mayStore = (calls: readonly string[]) => calls.some((call) => /put|delete/.test(call));
+const codeOf = (answer: Answer) => (answer.body as { error?: string } | null)?.error;
+/** No request makes as many calls. */
+const MOST_CALLS = 20;
+let text = 0;
+let faults = 0;
+
+describe("with each call failing in turn", () => {
+	test.each(named)("%s", async (_, endpoint) => {
+		let stage = await prepare(endpoint);
+		let before = await databaseText();
+		const unharmed = withFault(world, 0, "refused");
+		const expected = await send(unharmed, endpoint, stage.request);
+		expect(expected.status, JSON.stringify(expected.body)).toBeLessThan(300);
+		const then = await databaseText();
+		const whole = await changesBetween(before, then);
+		const twice = await send(world, endpoint, stage.request);
+		const wholeTwice = await changesBetween(then, await databaseText());
+		const calls = [...unharmed.calls];
+		expect(calls.length).toBeLessThan(MOST_CALLS);
+		/** Whether `stage` was used up, and the request must be made anew. */
+		let used = whole.length > 0 || mayStore(calls);
+
+		for (const [index, call] of calls.entries()) {
+			for (const kind of KINDS.filter((one) => concerns(one, call, whole.length > 0))) {
+				if (used) stage = await prepare(endpoint);
+				before = await databaseText();
+				const faulty = withFault(world, index + 1, kind, text++);
+				const answer = await send(faulty, endpoint, stage.request).catch((error: unknown) => {
+					// Only a body that is under way can break off; nothing else may come out of the application as an error.
+					if (kind === "breaks off" && String(error).includes(FAULT_MARK)) return undefined;
+					throw error;
+				});
+				const where = `${call} (${index + 1} of ${calls.length}) ${kind}`;
+				expect(faulty.failed, where).toBe(call);
+				faults += 1;
+				const after = await databaseText();
+				const changed = await changesBetween(before, after);
+				used = changed.length > 0 || mayStore(calls);
+				if (calls.some((one) => one.startsWith("r2"))) expect(await violations(stage.app.uuid), where).toEqual([]);
+
+				if (answer !== undefined) expectSecret(answer, faulty, where);
+				if (answer !== undefined && answer.status < 300) {
+					expect(answer.status, where).toBe(expected.status);
+					expect(changed, `${where}: done by half`).toEqual(whole);
+					continue;
+				}
+				expect(call, `${where}: the Queue is told after the work, and stops none`).not.toBe("queue.send");
+				if (kind === "statement fails") {
+					// A mistake of ours is not an outage that passes.
+					expect(answer, where).toMatchObject({ status: 500, body: { error: "internal_error", moreInfo: {} } });
+					expect(changed, `${where}: the batch was not rolled back`).toEqual([]);
+				} else if (answer !== undefined) {
+					expectUnavailable(answer, where);
+					if (changed.length > 0) expect(changed, `${where}: done by half`).toEqual(whole);
+				}
+
+				const again = await send(world, endpoint, stage.request);
+				const end = await databaseText();
+				const changedThen = await changesBetween(after, end);
+				used ||= changedThen.length > 0;
+				const told = `${where}, then ${again.status} ${codeOf(again)}`;
+				if (changed.length > 0) {
+					// It had come through: the second try is what a second try is.
+					expect([again.status, codeOf(again)], told).toEqual([twice.status, codeOf(twice)]);
+					expect(changedThen, told).toEqual(wholeTwice);
+				} else {
+					expect(changedThen, `${told}: the second try did not do the work`).toEqual(whole);
+					if (again.status >= 300) {
+						// The bytes had been stored, and the protocol says where to go on.
+						expect(again.status, told).toBe(409);
+						expect(calls.slice(0, index + 1), told).toContain("r2.put");
+						expect([...PIPELINE_ERRORS, ...endpoint.errors]).toContain(codeOf(again));
+					}
+				}
+			}
+		}
+
+		if (!calls.includes("d1.batch")) return;
+		if (used) stage = await prepare(endpoint);
+		before = await databaseText();
+		const faulty = withFault(world, 0, "no session", text++);
+		const answer = await send(faulty, endpoint, stage.request);
+		expectUnavailable(answer, "no session");
+		expectSecret(answer, faulty, "no session");
+		expect(await databaseText()).toBe(before);
+	});
+
+	test("was no empty exercise", () => {
+		expect(faults).toBeGreaterThan(endpoints.length * 4);
+	});
+});
+
+describe("whatever text the platform uses", () => {
+	test.each(D1_TEXTS.map((name, index) => [name, index] as const))("D1: %s", async (_, index) => {
+		for (const [failAt, name] of [
+			[1, "GET /channel"],
+			[2, "POST /channel"],
+			[1, "POST /updates"],
+		] as const) {
+			const endpoint = endpoints.find((one) => keyOf(one) === name) as AnyEndpoint;
+			const { request } = await prepare(endpoint);
+			// The use of the key is told between the two.
+			const calls = withFault(world, 0, "refused");
+			await send(calls, endpoint, (await prepare(endpoint)).request);
+			const batches = calls.calls.flatMap((call, at) => (call === "d1.batch" ? [at + 1] : []));
+			const faulty = withFault(world, batches[failAt - 1] ?? 0, "refused", index);
+			const answer = await send(faulty, endpoint, request);
+			expect(faulty.failed).toBe("d1.batch");
+			expectUnavailable(answer, name);
+			expectSecret(answer, faulty, name);
+		}
+	});
+
+	test.each(R2_TEXTS.map((name, index) => [name, index] as const))("R2: %s", async (_, index) => {
+		for (const [name, call] of [
+			["GET /files/download/:app/:upload/:part", "r2.get"],
+			["PUT /files/upload/one/:id", "r2.put"],
+		]) {
+			const endpoint = endpoints.find((one) => keyOf(one) === name) as AnyEndpoint;
+			const calls = withFault(world, 0, "refused");
+			await send(calls, endpoint, (await prepare(endpoint)).request);
+			const { request } = await prepare(endpoint);
+			const faulty = withFault(world, calls.calls.indexOf(call ?? "") + 1, "refused", index);
+			const answer = await send(faulty, endpoint, request);
+			expect(faulty.failed).toBe(call);
+			expectUnavailable(answer, String(name));
+			expectSecret(answer, faulty, String(name));
+		}
+	});
+});
+
+describe("a download", () => {
+	const CONTENT = patterned(100_000);
+	let objectKey: string;
+	let url: string;
+
+	beforeEach(async () => {
+		await uploadTestBundle(world, app, "1.0.0", world.adminKey, CONTENT);
+		[objectKey = ""] = await storedKeys(`${app.uuid}/`);
+		url = downloadUrl(world, objectKey);
+	});
+
+	test.each([
+		["whole", {}, 200, 100_000, 1],
+		["in part", { range: "bytes=1000-50999" }, 206, 50_000, 2],
+	] as const)(
+		"%s that breaks off under way is cut, and never looks complete",
+		async (_, headers, status, length, failAt) => {
+			const faulty = withFault(world, failAt, "breaks off");
+			const ctx = createExecutionContext();
+			const response = await createApp(faulty.deps).fetch(new Request(url, { headers }), testEnv, ctx);
+			expect(faulty.failed).toBe("r2.get");
+			expect([response.status, response.headers.get("content-length")]).toEqual([status, String(length)]);
+			let receivedBytes = 0;
+			const reading = (async () => {
+				for await (const chunk of response.body ?? []) receivedBytes += chunk.length;
+			})();
+			await expect(reading).rejects.toThrow();
+			expect(receivedBytes).toBeLessThan(length);
+			expect((await world.request("GET", url, { headers })).status).toBe(status);
+		},
+	);
+
+	const WAYS = [
+		["GET", {}],
+		["HEAD", {}],
+		["GET", { range: "bytes=0-9" }],
+		["GET", { "if-none-match": '"x"' }],
+	] as const;
+
+	test.each(WAYS)(
+		"of bytes that were lost (%s %o) is a fault of ours, and the log names them",
+		async (method, headers) => {
+			await testEnv.BUNDLES.delete(objectKey);
+			const service = withFault(world, 0, "refused");
+			const answer = await service.request(method, url, { headers });
+			expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "5"]);
+			expect(service.log.join()).toContain(objectKey);
+			expect(JSON.stringify(answer.body)).not.toContain(objectKey);
+		},
+	);
+
+	test.each(WAYS)(
+		"of bytes that nobody can say whether they were deleted (%s %o) is not 404",
+		async (method, headers) => {
+			await world.request("DELETE", "/bundle", {
+				key: world.adminKey,
+				query: { app_id: app.appId, version: "1.0.0" },
+			});
+			expect((await world.request(method, url, { headers })).status).toBe(404);
+			const faulty = withFault(world, 2, "refused");
+			expect((await faulty.request(method, url, { headers })).status).toBe(503);
+			expect(faulty.failed).toBe("d1.batch");
+		},
+	);
+
+	test("of a lost file of the delta store is a fault of ours as well", async () => {
+		const created = await tusCreate(world, world.adminKey, deltaName(world, app, "aa_main.js"), 10);
+		await tusPatch(world, world.adminKey, locationOf(created), 0, patterned(10));
+		const [file = ""] = (await storedKeys(`${app.uuid}/`)).filter((key) => key !== objectKey);
+		await testEnv.BUNDLES.delete(file);
+		expect((await world.request("GET", downloadUrl(world, file))).status).toBe(503);
+	});
+});
+
+test.each(["refused", "breaks off"] as const)(
+	"segments that cannot be read while they are joined (%s) are named in the log",
+	async (kind) => {
+		let seen = 0;
+		for (let failAt = 1; failAt < MOST_CALLS; failAt++) {
+			const version = `1.0.${failAt}`;
+			await register(world, app, version, world.adminKey);
+			const location = locationOf(await tusCreate(world, world.adminKey, zipName(world, app, version), 20));
+			await tusPatch(world, world.adminKey, location, 0, patterned(10));
+			const faulty = withFault(world, failAt, kind);
+			const answer = await tusPatch(faulty, world.adminKey, location, 10, patterned(10));
+			if (faulty.failed !== "r2.get") continue;
+			seen += 1;
+			expectUnavailable(answer, kind);
+			expectSecret(answer, faulty, kind);
+		}
+		// Each of the two segments, and the whole when its SHA-256 is made.
+		expect(seen).toBe(3);
+	},
+);
+
+describe("the background work", () => {
+	const DAY_MS = 86_400_000;
+	const garbageAt = (nowMs: number) =>
+		run(
+			query
+				.insertInto("garbage_objects")
+				.values({ object_prefix: `${app.uuid}/gone/`, created_at_ms: nowMs, due_at_ms: nowMs }),
+		);
+
+	/** Something to do for every step that is named here; a step without is only held to leave the others alone. */
+	async function prepareWork(): Promise<void> {
+		const { adminKey } = world;
+		await register(world, app, "2.0.0", adminKey);
+		const half = locationOf(await tusCreate(world, adminKey, zipName(world, app, "2.0.0"), 100));
+		await tusPatch(world, adminKey, half, 0, patterned(50));
+		const file = locationOf(await tusCreate(world, adminKey, deltaName(world, app, "aa_main.js"), 10));
+		await tusPatch(world, adminKey, file, 0, patterned(10));
+		await uploadTestBundle(world, app, "1.0.0");
+		await run(query.updateTable("bundles").set({ delete_marked_at_ms: world.clock.nowMs }).where("name", "=", "1.0.0"));
+		await garbageAt(world.clock.nowMs);
+		await testEnv.BUNDLES.put(`${app.uuid}/gone/object`, "x");
+		world.clock.nowMs += DAY_MS;
+	}
+
+	test.each(["unfinished uploads", "clean-up marks", "unused delta files", "garbage"])(
+		"has something to do in these tests for the sweep's step: %s",
+		async (step) => {
+			await prepareWork();
+			const before = await databaseText();
+			await SWEEP_STEPS[step]?.(world.deps);
+			expect(await databaseText()).not.toBe(before);
+		},
+	);
+
+	test.each(["refused", "answer lost"] as const)(
+		"of the sweep: a step that fails (%s) keeps no other from its turn, and the run has failed",
+		async (kind) => {
+			const failedSteps = new Set<string>();
+			for (let failAt = 1; failAt < 60; failAt++) {
+				await emptyDatabase();
+				world = await createWorld();
+				app = await createTestApp(world);
+				await prepareWork();
+				const faulty = withFault(world, failAt, kind, failAt);
+				const outcome = await sweep(faulty.deps).then(
+					() => "done",
+					(error: Error) => error.message,
+				);
+				if (faulty.failed === undefined) {
+					expect(outcome).toBe("done");
+					break;
+				}
+				const lines = faulty.log.map((line) => JSON.parse(line));
+				const [{ step }] = lines;
+				expect(lines).toEqual([
+					{ level: "error", event: "step_failed", work: "sweep", step, cause: expect.stringContaining(FAULT_MARK) },
+				]);
+				expect(outcome).toBe(`sweep failed: ${step}`);
+				failedSteps.add(step);
+				const after = await databaseText();
+				for (const [name, again] of Object.entries(SWEEP_STEPS)) {
+					if (name !== step) await again(world.deps);
+					expect(await databaseText(), `${name} was not done, because ${step} failed at call ${failAt}`).toBe(after);
+				}
+				await sweep(world.deps);
+				expect(await violations(app.uuid)).toEqual([]);
+			}
+			expect([...failedSteps]).toEqual(Object.keys(SWEEP_STEPS));
+		},
+	);
+
+	const messages = (): QueueMessage[] => [
+		{ kind: "collect_garbage" },
+		{ kind: "key_used", keyId: world.adminKeyId, orgId: world.orgId, atMs: world.clock.nowMs },
+	];
+	const batchOf = (bodies: readonly QueueMessage[]) =>
+		createMessageBatch<QueueMessage>(
+			"capstan-events",
+			bodies.map((body, index) => ({ id: String(index), timestamp: new Date(0), body, attempts: 1 })),
+		);
+
+	test.each(["refused", "answer lost"] as const)(
+		"of the Queue: whatever call fails (%s), the batch is delivered again, the rest of it was done, and the next delivery does it all",
+		async (kind) => {
+			const prepareMessages = async () => {
+				await emptyDatabase();
+				world = await createWorld();
+				app = await createTestApp(world);
+				await garbageAt(0);
+				await testEnv.BUNDLES.put(`${app.uuid}/gone/object`, "x");
+				return databaseText();
+			};
+			const before = await prepareMessages();
+			const unharmed = withFault(world, 0, kind);
+			await consume(unharmed.deps, batchOf(messages()));
+			const whole = await changesBetween(before, await databaseText());
+			expect(whole).toHaveLength(2);
+			expect(unharmed.calls).toContain("r2.delete");
+
+			for (const [index, call] of unharmed.calls.entries()) {
+				const start = await prepareMessages();
+				const faulty = withFault(world, index + 1, kind, index);
+				await expect(consume(faulty.deps, batchOf(messages()))).rejects.toThrow(/^queue batch failed: [a-z ]+$/);
+				expect(faulty.failed).toBe(call);
+				expect(faulty.log.join("\n")).toContain(FAULT_MARK);
+				expect((await changesBetween(start, await databaseText())).length, call).toBeGreaterThanOrEqual(1);
+				await consume(world.deps, batchOf(messages()));
+				expect(await changesBetween(start, await databaseText()), call).toEqual(whole);
+				expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
+			}
+		},
+	);
+
+	test("of one prefix that R2 does not remove does not keep the others, and is tried again", async () => {
+		await garbageAt(0);
+		await run(
+			query
+				.insertInto("garbage_objects")
+				.values({ object_prefix: `${app.uuid}/other/`, created_at_ms: 0, due_at_ms: 0 }),
+		);
+		const faulty = withFault(world, 2, "refused");
+		await expect(consume(faulty.deps, batchOf([{ kind: "collect_garbage" }]))).rejects.toThrow();
+		expect(faulty.failed).toBe("r2.list");
+		const left = await rows(
+			query.selectFrom("garbage_objects").selectAll().where("due_at_ms", "<=", world.clock.nowMs),
+		);
+		expect(left).toHaveLength(1);
+	});
+});
+
+/** The entry itself; what it starts is kept for the whole isolate, so the settings come first. */
+describe("the Worker", () => {
+	const request = () => new Request("https://updates.example.com/app", { headers: { authorization: world.adminKey } });
+	const fetching = (env: Env) =>
+		worker.fetch(request() as Parameters<typeof worker.fetch>[0], env, createExecutionContext());
+
+	test("with settings that are wrong answers 503 in the one shape, tells no value, and is well once they are right", async () => {
+		const lines: string[] = [];
+		const error = vi.spyOn(console, "error").mockImplementation((line) => lines.push(String(line)));
+		const wrong = { ...testEnv, CAPSTAN_SECRET: "nearly secret" };
+		const response = await fetching(wrong);
+		const body = await response.text();
+		await expect(worker.scheduled({} as ScheduledController, wrong)).rejects.toThrow("CAPSTAN_SECRET");
+		error.mockRestore();
+		expect([response.status, response.headers.get("retry-after")]).toEqual([503, "60"]);
+		expect(response.headers.get("content-type")).toBe("application/json");
+		expect(response.headers.get("cache-control")).toBe("private, no-store");
+		expect(Object.keys(JSON.parse(body))).toEqual(["error", "message", "moreInfo", "requestId"]);
+		expect(JSON.parse(body)).toMatchObject({ error: "service_unavailable", moreInfo: { retryAfterSeconds: 60 } });
+		expect(body + lines.join()).not.toContain("nearly secret");
+		expect(lines.join()).toContain("CAPSTAN_SECRET");
+	});
+
+	test("without a database answers 503, acknowledges no message and shows the sweep as failed", async () => {
+		const faulty = withFault(world, 0, "no session");
+		const lines: string[] = [];
+		const error = vi.spyOn(console, "error").mockImplementation((line) => lines.push(String(line)));
+		const env = { ...testEnv, DB: faulty.deps.d1 };
+		const response = await fetching(env);
+		expect([response.status, response.headers.get("retry-after")]).toEqual([503, "5"]);
+		expect(await response.json()).toEqual(UNAVAILABLE);
+
+		const batch = createMessageBatch<QueueMessage>("capstan-events", [
+			{ id: "1", timestamp: new Date(0), body: { kind: "collect_garbage" }, attempts: 1 },
+		]);
+		await expect(worker.queue(batch, env)).rejects.toThrow("queue batch failed: garbage");
+		const result = await getQueueResult(batch, createExecutionContext());
+		expect(result).toMatchObject({ ackAll: false, explicitAcks: [] });
+
+		await expect(worker.scheduled({} as ScheduledController, env)).rejects.toThrow(/^sweep failed: /);
+		error.mockRestore();
+		expect(lines.join("\n")).toContain(FAULT_MARK);
+	});
+});
