@@ -150,7 +150,7 @@ describe("garbage", () => {
 		});
 		expect(deleted.status).toBe(200);
 		for (const bundles of [failing(["delete"]), failing(["list"])]) {
-			await sweep({ ...world.deps, bundles });
+			await expect(sweep({ ...world.deps, bundles })).rejects.toThrow("sweep failed: garbage");
 			expect(await storedKeys(`${app.uuid}/`)).toEqual(kept);
 			expect(await violations(app.uuid)).toEqual([]);
 		}
@@ -167,7 +167,8 @@ describe("garbage", () => {
 				query.insertInto("garbage_objects").values({ object_prefix, created_at_ms: 0, due_at_ms: 0 }),
 			),
 		);
-		await collectGarbage({ ...world.deps, bundles: failing(["list"], (given) => given.prefix === stubborn) });
+		const bundles = failing(["list"], (given) => given.prefix === stubborn);
+		await expect(collectGarbage({ ...world.deps, bundles })).rejects.toThrow();
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([stubborn]);
 		expect((await garbageOf()).find((row) => row.object_prefix === stubborn)?.due_at_ms).toBe(0);
 	});
