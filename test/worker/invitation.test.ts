@@ -307,6 +307,19 @@ describe("accepting", () => {
 		expect((await accept(token)).status).toBe(201);
 	});
 
+	test.each([
+		[
+			"is deleted",
+			() => world.request("DELETE", "/organization", { key: world.adminKey, query: { orgId: world.orgId } }),
+		],
+		["invites the address anew", () => invite()],
+	])("is refused when the organization %s at the same moment", async (_, happens) => {
+		const token = await invitedToken();
+		const answer = await readThenWrite(world, (racing) => accept(token, {}, racing), happens);
+		expect(answer).toMatchObject(NOT_FOUND);
+		expect(await rows(query.selectFrom("users").select("id").where("email", "=", email))).toEqual([]);
+	});
+
 	test("gives the role that the invitation has in the end", async () => {
 		const token = await invitedToken({ role: "org_admin" });
 		const answer = await readThenWrite(
