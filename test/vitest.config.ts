@@ -33,6 +33,9 @@ export default defineConfig({
 					root,
 					include: ["test/worker/**/*.test.ts"],
 					setupFiles: ["test/worker/support/migrate.ts"],
+					// A loaded machine is no defect; nothing here is a measure of speed.
+					testTimeout: 60_000,
+					hookTimeout: 60_000,
 				},
 			},
 			{

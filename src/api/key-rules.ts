@@ -165,7 +165,7 @@ export function refuseMoreAddresses(principal: Principal, ranges: readonly strin
 	if (outside === undefined) return;
 	throw new ApiError(
 		"permission_denied",
-		"This API key is limited to addresses, so the keys it manages must be limited to some of the same; correct ip_allow_list.",
+		"This API key is limited to addresses, so the keys it gives must be limited to some of the same; correct ip_allow_list, or use a key without one.",
 		{ moreInfo: { permission: "org.manage_apikeys", scope: "org", field: "ip_allow_list" } },
 	);
 }

@@ -21,7 +21,6 @@ import {
 	locationOf,
 	patterned,
 	register,
-	rows,
 	run,
 	storedKeys,
 	tusCreate,

@@ -189,6 +189,17 @@ describe("an invitation", () => {
 	});
 });
 
+test("a key that is limited to addresses invites nobody: the key that an invitation gives is not limited", async () => {
+	const limited = await createTestKey(world, "org_admin", undefined, { ip_allow_list: ["192.0.2.0/24"] });
+	const answer = await world.request("POST", "/organization/members", {
+		key: limited.text,
+		body: { orgId: world.orgId, email, role: "org_member" },
+		headers: { "cf-connecting-ip": "192.0.2.1" },
+	});
+	expect(answer).toMatchObject({ status: 403, body: { moreInfo: { field: "ip_allow_list" } } });
+	expect(await membersOf()).toHaveLength(1);
+});
+
 describe("accepting", () => {
 	test("makes the account, the membership and a key that works, and ends the invitation", async () => {
 		const token = await invitedToken();

@@ -25,7 +25,7 @@ import { insertMemberBinding, isNoMember, memberHolds } from "../../db/members";
 import { organizationIsLive } from "../../db/organizations";
 import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
-import { refuseStronger } from "../key-rules";
+import { refuseMoreAddresses, refuseStronger } from "../key-rules";
 import { inviterMustBeMember, memberRole, rolesThatMayInvite } from "../member-rules";
 import { emailAddress, label, optional, rfc3339, text, time, uuid } from "../schemas";
 import { organizationNotFound, orgScope } from "../scope";
@@ -95,6 +95,8 @@ export const inviteMember = endpoint({
 		const { email } = input.body;
 		const role = roleOf(input.body);
 		refuseStronger(principal, role, { orgId: scope.orgId });
+		// Whoever accepts gets a key that works from everywhere.
+		refuseMoreAddresses(principal, []);
 
 		const [replaced] = loaded[0].rows;
 		const id = deps.newId();

@@ -10,6 +10,7 @@ import {
 	type RequestOptions,
 	setTestChannel,
 	type TestApp,
+	tokenOf,
 	uploadTestBundle,
 	type World,
 } from "./world";
@@ -285,6 +286,15 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	}),
 };
 
+async function invitationToken(world: World): Promise<string> {
+	const { status, body } = await world.request("POST", "/organization/members", {
+		key: world.adminKey,
+		body: { orgId: world.orgId, email: `${fresh("invited")}@example.com`, role: "org_member" },
+	});
+	if (status !== 201) throw new Error("nobody invited");
+	return tokenOf(body.link);
+}
+
 async function begunUpload(world: World, app: TestApp, makers = byAdmin(world)): Promise<string> {
 	const version = await registered(world, app, makers);
 	const { headers, status } = await world.request("POST", "/files/upload/attachments", {
@@ -342,6 +352,14 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /ok": async () => ({ path: "/ok" }),
 	"GET /updates": async () => ({ path: "/updates" }),
 	"POST /updates": async (world, app) => ({ path: "/updates", body: await deviceOf(world, app) }),
+	"POST /invitation/show": async (world) => ({
+		path: "/invitation/show",
+		body: { token: await invitationToken(world) },
+	}),
+	"POST /invitation/accept": async (world) => ({
+		path: "/invitation/accept",
+		body: { token: await invitationToken(world) },
+	}),
 	"GET /private/config": async () => ({ path: "/private/config" }),
 	"GET /files/config": async () => ({ path: "/files/config" }),
 };
