@@ -1,84 +1,46 @@
 /**
- * Authorization, derived from the endpoint list. Coverage: every endpoint refuses whoever has no right to it and changes nothing, and
- * lets an administrator through with the very same request. Matrix: what every role gets at every endpoint, as one table to review.
+ * The door of every endpoint, derived from the endpoint list: no request gets in without a good key, and no other method, broken body
+ * or list is a way around. What good keys get, by role and scope, is in isolation-matrix.test.ts; requests come from support/requests.ts.
  */
 import { beforeAll, describe, expect, test } from "vitest";
-import { permissionsOf } from "../../src/api/endpoint";
+import { type AnyEndpoint, permissionsOf } from "../../src/api/endpoint";
 import { allEndpoints } from "../../src/app";
 import { mintKey } from "../../src/authz/keys";
-import { ROLE_NAMES, ROLES } from "../../src/authz/permissions";
-import { openDb, query } from "../../src/db/client";
-import matrixFile from "../role-matrix.txt?raw";
-import { type PreparedRequest, PUBLIC_ENDPOINTS, REQUESTS } from "./support/requests";
-import { createTestApp, createTestKey, createWorld, type TestApp, testEnv, type World } from "./support/world";
+import { databaseText } from "./support/database-text";
+import { documentedCodes, guarded, keyOf, prepareRequest, send } from "./support/isolation-cast";
+import { PUBLIC_ENDPOINTS, REQUESTS } from "./support/requests";
+import { createTestApp, createTestKey, createWorld, type TestApp, type World } from "./support/world";
 
-const keyOf = (endpoint: { method: string; path: string }) => `${endpoint.method} ${endpoint.path}`;
-const isPublic = (endpoint: (typeof allEndpoints)[number]) => "public" in endpoint.access;
-const guarded = allEndpoints.filter((endpoint) => !isPublic(endpoint));
+const endpoints: readonly AnyEndpoint[] = allEndpoints;
+const named = guarded.map((endpoint) => [keyOf(endpoint), endpoint] as const);
 
-const send = (world: World, method: string, request: PreparedRequest, key?: string) => {
-	const { path, ...options } = request;
-	return world.request(method, path, { ...options, key });
-};
+let world: World;
+let app: TestApp;
+let elsewhere: World;
+/** Keys that must get a 401, with its code. */
+let unauthenticated: readonly (readonly [who: string, key: string | undefined, code: string])[];
 
-/** It may do what belongs to no organization. */
-const ADMINISTRATOR_ELSEWHERE = "a key of another organization";
+beforeAll(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+	elsewhere = await createWorld();
+	const expired = await createTestKey(world, "org_super_admin", undefined, { expires_at: "2026-11-21T08:00:00.001Z" });
+	const revoked = await createTestKey(world, "org_super_admin");
+	await world.request("DELETE", `/apikey/${revoked.id}`, { key: world.adminKey });
+	world.clock.nowMs += 1;
+	unauthenticated = [
+		["no key", undefined, "missing_api_key"],
+		["a malformed key", "cap_nonsense", "invalid_api_key"],
+		["an unknown key", mintKey(world.deps.randomBytes).text, "invalid_api_key"],
+		["a revoked key", revoked.text, "invalid_api_key"],
+		["an expired key", expired.text, "expired_api_key"],
+	];
+});
 
-/** Every row of every table, but for what reading may touch. */
-async function dump(): Promise<string> {
-	const tables = [
-		"users",
-		"organizations",
-		"apps",
-		"api_keys",
-		"invitations",
-		"channels",
-		"bundles",
-		"delta_objects",
-		"bundle_files",
-		"uploads",
-		"garbage_objects",
-		"role_bindings",
-		"audit_log",
-	] as const;
-	const results = await openDb(testEnv.DB, "first-primary").batch(
-		tables.map((table) => query.selectFrom(table).selectAll().compile()),
-	);
-	return JSON.stringify(results.map((result) => result.rows));
-}
-
-describe("coverage", () => {
-	let world: World;
-	let app: TestApp;
-	const strangers: Record<string, { key: string | undefined; statuses: number[] }> = {};
-
-	beforeAll(async () => {
-		world = await createWorld();
-		app = await createTestApp(world);
-		const elsewhere = await createWorld();
-		const sibling = await createTestApp(world, "sibling");
-		const expired = await createTestKey(world, "org_super_admin", undefined, {
-			expires_at: "2026-11-21T08:00:00.001Z",
-		});
-		world.clock.nowMs += 1;
-		const bare = await world.request("POST", "/apikey", {
-			key: world.adminKey,
-			query: { org_id: world.orgId },
-			body: { name: "no bindings", hashed: true },
-		});
-		Object.assign(strangers, {
-			"no key": { key: undefined, statuses: [401] },
-			"a malformed key": { key: "cap_nonsense", statuses: [401] },
-			"an unknown key": { key: mintKey(world.deps.randomBytes).text, statuses: [401] },
-			"an expired key": { key: expired.text, statuses: [401] },
-			[ADMINISTRATOR_ELSEWHERE]: { key: elsewhere.adminKey, statuses: [404] },
-			"a key of a sibling app": { key: (await createTestKey(world, "app_admin", sibling)).text, statuses: [403, 404] },
-			"a key without bindings": { key: bare.body.key, statuses: [404] },
-		});
-	});
-
-	test("every endpoint that needs a key has a request here, and the public ones are the reviewed ones", () => {
-		expect(allEndpoints.filter(isPublic).map(keyOf).sort(), "review the new public endpoint in requests.ts").toEqual(
+describe("the list of endpoints", () => {
+	test("has a request for every endpoint that needs a key, and the public ones are the reviewed ones", () => {
+		const isPublic = endpoints.filter((endpoint) => "public" in endpoint.access);
+		expect(isPublic.map(keyOf).sort(), "review the new public endpoint in test/worker/support/requests.ts").toEqual(
 			[...PUBLIC_ENDPOINTS].sort(),
 		);
 		const missing = guarded.map(keyOf).filter((key) => REQUESTS[key] === undefined);
@@ -87,39 +49,67 @@ describe("coverage", () => {
 		expect(unused, "these have no endpoint any more; remove them").toEqual([]);
 	});
 
-	test.each(guarded.map((endpoint) => [keyOf(endpoint), endpoint] as const))(
-		"%s refuses strangers, changes nothing, and lets an administrator through",
-		async (key, endpoint) => {
-			const target = key.startsWith("DELETE /app/") ? await createTestApp(world, "doomed") : app;
-			const request = await REQUESTS[key]?.(world, target);
-			if (request === undefined) throw new Error("no request");
-			const before = await dump();
-			for (const [who, { key: secret, statuses }] of Object.entries(strangers)) {
-				if ("globalPermission" in endpoint.access && who === ADMINISTRATOR_ELSEWHERE) continue;
-				const answer = await send(world, endpoint.method, request, secret);
-				const hint = `${who}: ${JSON.stringify(answer.body)}`;
-				// Where any key may ask, what matters is that a stranger is told nothing of others; see the tests below.
-				if ("anyKey" in endpoint.access && !statuses.includes(401)) continue;
-				// What belongs to no organization is refused to everyone alike.
-				expect("globalPermission" in endpoint.access ? [401, 403] : statuses, hint).toContain(answer.status);
-				if (answer.status === 404) expect(answer.body.error, hint).toMatch(/_not_found$/);
+	test("says of a public endpoint why it needs no key, of one for any key how its answer is limited", () => {
+		for (const { access, ...endpoint } of endpoints) {
+			const reason = "public" in access ? access.public : "anyKey" in access ? access.anyKey : undefined;
+			if (reason !== undefined) expect(reason, keyOf(endpoint)).toMatch(/^[A-Z].{15,}\.$/);
+		}
+	});
+});
+
+describe("without a good key", () => {
+	test.each(named)("%s says which kind of key is missing, and changes nothing", async (_, endpoint) => {
+		const target = endpoint.method === "DELETE" ? await createTestApp(world, "doomed") : app;
+		const request = await prepareRequest(world, target, endpoint);
+		const before = await databaseText();
+		for (const [who, key, code] of unauthenticated) {
+			const answer = await send(world, endpoint.method, request, key);
+			expect(answer, who).toMatchObject({ status: 401, body: { error: code, moreInfo: {} } });
+			expect(documentedCodes(endpoint, 401), "openapi.json does not tell").toContain(code);
+		}
+		expect(await databaseText(), "a refused request changed something").toBe(before);
+		const allowed = await send(world, endpoint.method, request, world.adminKey);
+		expect(allowed.status, JSON.stringify(allowed.body)).toBeLessThan(300);
+	});
+
+	test("HEAD is refused as GET is", async () => {
+		for (const endpoint of guarded.filter(({ method }) => method === "GET")) {
+			const request = await prepareRequest(world, app, endpoint);
+			for (const [who, key] of unauthenticated) {
+				expect((await send(world, "HEAD", request, key)).status, `${keyOf(endpoint)} with ${who}`).toBe(401);
 			}
-			expect(await dump(), "a refused request changed something").toBe(before);
-			const allowed = await send(world, endpoint.method, request, world.adminKey);
-			expect(allowed.status, JSON.stringify(allowed.body)).toBeLessThan(300);
-		},
-	);
+		}
+	});
+});
+
+describe("no way around", () => {
+	test("every method that a path does not declare is 405 with the ones that it does, before any key is read", async () => {
+		const declared = Map.groupBy(endpoints, (endpoint) => endpoint.path);
+		let refused = 0;
+		for (const [path, ofPath] of declared) {
+			const methods: readonly string[] = ofPath.map((endpoint) => endpoint.method);
+			const concrete = path.replace(/:\w+(\{.+?\})?/g, "x");
+			for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE"].filter((name) => !methods.includes(name))) {
+				const answer = await send(world, method, { path: concrete });
+				expect(answer, `${method} ${path}`).toMatchObject({ status: 405, body: { error: "method_not_allowed" } });
+				const allowed = answer.headers.get("allow")?.split(", ") ?? [];
+				expect(allowed, `${method} ${path}`).toEqual(expect.arrayContaining([...methods]));
+				expect(allowed, `${method} ${path}`).not.toContain(method);
+				refused += 1;
+			}
+		}
+		expect(refused).toBeGreaterThan(100);
+	});
 
 	test("a broken request tells a stranger nothing of its schema, and its sender what is wrong", async () => {
 		for (const endpoint of guarded) {
 			if (endpoint.body === undefined || permissionsOf(endpoint.access).length === 0) continue;
-			const request = await REQUESTS[keyOf(endpoint)]?.(world, app);
-			if (request === undefined) throw new Error("no request");
+			const request = await prepareRequest(world, app, endpoint);
 			const broken = {
 				...request,
 				body: { ...(request.body as object), name: 7, version: [], channel: {}, version_id: "x" },
 			};
-			const stranger = await send(world, endpoint.method, broken, strangers[ADMINISTRATOR_ELSEWHERE]?.key);
+			const stranger = await send(world, endpoint.method, broken, elsewhere.adminKey);
 			expect([404, 400], keyOf(endpoint)).toContain(stranger.status);
 			if (stranger.status === 400) expect(stranger.body.moreInfo.issues[0].path).toMatch(/channel|name/);
 			const nobody = await send(world, endpoint.method, broken);
@@ -128,7 +118,6 @@ describe("coverage", () => {
 	});
 
 	test("lists that any key may ask for show nothing of others", async () => {
-		const elsewhere = await createWorld();
 		const [apps, keys, organizations] = await Promise.all([
 			world.request("GET", "/app", { key: elsewhere.adminKey }),
 			world.request("GET", "/apikey", { key: elsewhere.adminKey }),
@@ -137,51 +126,5 @@ describe("coverage", () => {
 		expect(apps.body).toEqual([]);
 		expect(keys.body.map((row: { id: string }) => row.id)).toEqual([elsewhere.adminKeyId]);
 		expect(organizations.body.map((row: { id: string }) => row.id)).toEqual([elsewhere.orgId]);
-		const hidden = await world.request("GET", "/organization", {
-			key: elsewhere.adminKey,
-			query: { orgId: world.orgId },
-		});
-		expect(hidden).toMatchObject({ status: 404, body: { error: "organization_not_found" } });
-	});
-});
-
-/** Some four hundred requests, and what each of them needs. */
-const MATRIX_TIME_LIMIT_MS = 60_000;
-
-describe("matrix", () => {
-	const roles = ROLE_NAMES.filter((name) => ROLES[name].assignable);
-
-	test("what each role gets at each endpoint is what test/role-matrix.txt says", {
-		timeout: MATRIX_TIME_LIMIT_MS,
-	}, async () => {
-		const world = await createWorld();
-		const apps = new Map<string, { app: TestApp; key: string }>();
-		const rows: string[][] = [["", ...roles]];
-		for (const endpoint of guarded) {
-			const cells: string[] = [];
-			for (const role of roles) {
-				let holder = apps.get(role);
-				if (holder === undefined || endpoint.path === "/app/:app_id") {
-					const app = await createTestApp(world);
-					const key = await createTestKey(world, role, ROLES[role].scopeType === "app" ? app : undefined);
-					holder = { app, key: key.text };
-					if (endpoint.method !== "DELETE") apps.set(role, holder);
-				}
-				const request = await REQUESTS[keyOf(endpoint)]?.(world, holder.app);
-				if (request === undefined) throw new Error("no request");
-				cells.push(String((await send(world, endpoint.method, request, holder.key)).status));
-			}
-			rows.push([keyOf(endpoint), ...cells]);
-		}
-		const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-		const table = rows.map((row) =>
-			row
-				.map((cell, column) => cell.padEnd(widths[column] ?? 0))
-				.join("  ")
-				.trimEnd(),
-		);
-		expect(table, `the matrix changed; review it and write it to test/role-matrix.txt:\n${table.join("\n")}\n`).toEqual(
-			matrixFile.trimEnd().split("\n"),
-		);
 	});
 });

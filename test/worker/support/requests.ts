@@ -2,7 +2,8 @@
  * One request for every endpoint, for the authorization tests. Each entry makes what it needs and gives back a request that succeeds
  * with enough rights. A new endpoint needs an entry here, `"METHOD path": async (world, app, makers) => ({ path, query?, body? })`, or,
  * if it is public, its name in PUBLIC_ENDPOINTS: the coverage test fails and names it. Whatever an entry makes for its request is made
- * by the keys in `makers`, because some endpoints are for the maker alone.
+ * by the keys in `makers`, because some endpoints are for the maker alone. A request about something smaller than an organization or an
+ * app names it in `thing`, so that the tests can delete it first.
  */
 import {
 	createTestKey,
@@ -18,6 +19,16 @@ import {
 export interface PreparedRequest extends Omit<RequestOptions, "key"> {
 	/** The path with its parameters filled in. */
 	readonly path: string;
+	/** What the request is about, unless that is the whole app or organization. */
+	readonly thing?: Thing;
+}
+
+/** Something that can be deleted. */
+export interface Thing {
+	/** How the request names it. */
+	readonly name: string | number;
+	/** The request by which an administrator deletes it. */
+	readonly removal: Omit<RequestOptions, "key"> & { readonly method: string; readonly path: string };
 }
 
 /** Whose key makes the bundles and files, and the channels, that a request is about. */
@@ -73,12 +84,29 @@ async function storedFile(world: World, app: TestApp, makers = byAdmin(world)): 
 	return path;
 }
 
+const channelThing = (app: TestApp, name: string | number, channel = String(name)): Thing => ({
+	name,
+	removal: { method: "DELETE", path: "/channel", query: { app_id: app.appId, channel } },
+});
+const bundleThing = (app: TestApp, name: string | number, version = String(name)): Thing => ({
+	name,
+	removal: { method: "DELETE", path: "/bundle", query: { app_id: app.appId, version } },
+});
+const keyThing = (name: string): Thing => ({ name, removal: { method: "DELETE", path: `/apikey/${name}` } });
+const memberThing = (world: World, name: string): Thing => ({
+	name,
+	removal: { method: "DELETE", path: "/organization/members", query: { orgId: world.orgId, email: name } },
+});
+
 const constantProcedure =
 	(name: string): Prepare =>
 	async () => ({ path: `${RPC}/${name}`, body: {} });
 const registeredProcedure =
 	(path: string): Prepare =>
-	async (world, app, makers) => ({ path, body: { app_id: app.appId, name: await registered(world, app, makers) } });
+	async (world, app, makers) => {
+		const name = await registered(world, app, makers);
+		return { path, body: { app_id: app.appId, name }, thing: bundleThing(app, name) };
+	};
 
 /** Endpoints whose answer depends on the caller's own work: roles that may call them get 403 or 404 for another's. */
 export const REQUESTS: Readonly<Record<string, Prepare>> = {
@@ -107,26 +135,35 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/organization/members",
 		body: { orgId: world.orgId, email: `${fresh("invited")}@example.com`, role: "org_member" },
 	}),
-	"PUT /organization/members": async (world) => ({
-		path: "/organization/members",
-		body: { orgId: world.orgId, email: (await createTestMember(world, "org_member")).email, role: "org_admin" },
-	}),
-	"DELETE /organization/members": async (world) => ({
-		path: "/organization/members",
-		query: { orgId: world.orgId, email: (await createTestMember(world, "org_member")).email },
-	}),
+	"PUT /organization/members": async (world) => {
+		const { email } = await createTestMember(world, "org_member");
+		const body = { orgId: world.orgId, email, role: "org_admin" };
+		return { path: "/organization/members", body, thing: memberThing(world, email) };
+	},
+	"DELETE /organization/members": async (world) => {
+		const { email } = await createTestMember(world, "org_member");
+		return {
+			path: "/organization/members",
+			query: { orgId: world.orgId, email },
+			thing: memberThing(world, email),
+		};
+	},
 	"GET /organization/audit": async (world) => ({ path: "/organization/audit", query: { orgId: world.orgId } }),
 	"GET /app/:app_id/audit": async (_, app) => ({ path: `/app/${app.appId}/audit` }),
-	"GET /apikey": async () => ({ path: "/apikey" }),
-	"GET /apikey/:id": async (world, app) => ({ path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}` }),
+	"GET /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId } }),
+	"GET /apikey/:id": async (world, app) => {
+		const { id } = await createTestKey(world, "app_reader", app);
+		return { path: `/apikey/${id}`, thing: keyThing(id) };
+	},
 	"POST /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId }, body: { name: "made" } }),
-	"PUT /apikey/:id": async (world, app) => ({
-		path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}`,
-		body: { name: fresh("renamed") },
-	}),
-	"DELETE /apikey/:id": async (world, app) => ({
-		path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}`,
-	}),
+	"PUT /apikey/:id": async (world, app) => {
+		const { id } = await createTestKey(world, "app_reader", app);
+		return { path: `/apikey/${id}`, body: { name: fresh("renamed") }, thing: keyThing(id) };
+	},
+	"DELETE /apikey/:id": async (world, app) => {
+		const { id } = await createTestKey(world, "app_reader", app);
+		return { path: `/apikey/${id}`, thing: keyThing(id) };
+	},
 	"GET /app": async () => ({ path: "/app" }),
 	"GET /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
 	"POST /app": async (world) => ({
@@ -144,26 +181,27 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"DELETE /channel": async (world, app, makers) => {
 		const channel = fresh("doomed");
 		await madeChannel(world, app, channel, makers);
-		return { path: "/channel", query: { app_id: app.appId, channel } };
+		return { path: "/channel", query: { app_id: app.appId, channel }, thing: channelThing(app, channel) };
 	},
 	"GET /bundle": async (_, app) => ({ path: "/bundle", query: { app_id: app.appId } }),
 	"POST /bundle": async (_, app) => ({ path: "/bundle", body: { app_id: app.appId, version: freshVersion() } }),
-	"POST /bundle/complete": async (world, app, makers) => ({
-		path: "/bundle/complete",
-		body: { app_id: app.appId, version: (await uploaded(world, app, makers)).version },
-	}),
-	"PUT /bundle": async (world, app, makers) => ({
-		path: "/bundle",
-		body: {
-			app_id: app.appId,
-			version_id: (await uploaded(world, app, makers)).id,
-			channel_id: await madeChannel(world, app, fresh("target"), makers),
-		},
-	}),
-	"DELETE /bundle": async (world, app, makers) => ({
-		path: "/bundle",
-		query: { app_id: app.appId, version: (await uploaded(world, app, makers)).version },
-	}),
+	"POST /bundle/complete": async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		return { path: "/bundle/complete", body: { app_id: app.appId, version }, thing: bundleThing(app, version) };
+	},
+	"PUT /bundle": async (world, app, makers) => {
+		const { id, version } = await uploaded(world, app, makers);
+		const channel_id = await madeChannel(world, app, fresh("target"), makers);
+		return {
+			path: "/bundle",
+			body: { app_id: app.appId, version_id: id, channel_id },
+			thing: bundleThing(app, id, version),
+		};
+	},
+	"DELETE /bundle": async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		return { path: "/bundle", query: { app_id: app.appId, version }, thing: bundleThing(app, version) };
+	},
 	"POST /files/upload/attachments": async (world, app) => ({
 		path: "/files/upload/attachments",
 		headers: {
@@ -172,11 +210,11 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		},
 	}),
 	"GET /files/upload/attachments/:id": async (world, app, makers) => ({
-		path: await begunUpload(world, app, makers),
+		...(await begunUpload(world, app, makers)),
 		headers: { "tus-resumable": "1.0.0" },
 	}),
 	"PATCH /files/upload/attachments/:id": async (world, app, makers) => ({
-		path: await begunUpload(world, app, makers),
+		...(await begunUpload(world, app, makers)),
 		headers: {
 			"tus-resumable": "1.0.0",
 			"upload-offset": "0",
@@ -210,14 +248,17 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: `${RPC}/exist_app_versions`,
 		body: { appid: app.appId, name_version: "1.0.0" },
 	}),
-	[`POST ${RPC}/get_app_versions`]: async (world, app, makers) => ({
-		path: `${RPC}/get_app_versions`,
-		body: { appid: app.appId, name_version: (await uploaded(world, app, makers)).version },
-	}),
-	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app, makers) => ({
-		path: `${RPC}/get_channel_current_bundle_rbac`,
-		body: { p_app_id: app.appId, p_channel_id: await madeChannel(world, app, fresh("current"), makers) },
-	}),
+	[`POST ${RPC}/get_app_versions`]: async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		const body = { appid: app.appId, name_version: version };
+		return { path: `${RPC}/get_app_versions`, body, thing: bundleThing(app, version) };
+	},
+	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app, makers) => {
+		const name = fresh("current");
+		const id = await madeChannel(world, app, name, makers);
+		const body = { p_app_id: app.appId, p_channel_id: id };
+		return { path: `${RPC}/get_channel_current_bundle_rbac`, body, thing: channelThing(app, id, name) };
+	},
 	[`GET ${PREFIX}/rest/v1/channels`]: async (_, app) => ({
 		path: `${PREFIX}/rest/v1/channels`,
 		query: { select: "id,version", app_id: `eq.${app.appId}` },
@@ -229,6 +270,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			path: `${PREFIX}/rest/v1/channels`,
 			query: { app_id: `eq.${app.appId}`, name: `eq.${name}` },
 			body: { app_id: app.appId, name, allow_device_self_set: true },
+			thing: channelThing(app, name),
 		};
 	},
 	[`GET ${PREFIX}/rest/v1/apps`]: async (_, app) => ({
@@ -261,11 +303,15 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: `${PREFIX}/rest/v1/app_versions`,
 		body: { app_id: app.appId, name: freshVersion(), storage_provider: "r2-direct" },
 	}),
-	[`PATCH ${PREFIX}/rest/v1/app_versions`]: async (world, app, makers) => ({
-		path: `${PREFIX}/rest/v1/app_versions`,
-		query: { app_id: `eq.${app.appId}`, name: `eq.${(await uploaded(world, app, makers)).version}` },
-		body: { deleted: true },
-	}),
+	[`PATCH ${PREFIX}/rest/v1/app_versions`]: async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		return {
+			path: `${PREFIX}/rest/v1/app_versions`,
+			query: { app_id: `eq.${app.appId}`, name: `eq.${version}` },
+			body: { deleted: true },
+			thing: bundleThing(app, version),
+		};
+	},
 	"POST /files/upload_link": registeredProcedure("/files/upload_link"),
 	"POST /private/upload_link": registeredProcedure("/private/upload_link"),
 	"GET /files/read/attachments/:path{.+}": async (world, app, makers) => ({
@@ -274,16 +320,25 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"POST /private/set_manifest": async (world, app, makers) => {
 		const manifest = [{ file_name: "index.html", s3_path: await storedFile(world, app, makers), file_hash: "ab" }];
 		const name = await registered(world, app, makers);
-		return { path: "/private/set_manifest", body: { app_id: app.appId, name, manifest } };
+		return {
+			path: "/private/set_manifest",
+			body: { app_id: app.appId, name, manifest },
+			thing: bundleThing(app, name),
+		};
 	},
-	"POST /private/finalize_bundle_upload": async (world, app, makers) => ({
-		path: "/private/finalize_bundle_upload",
-		body: { app_id: app.appId, name: (await uploaded(world, app, makers)).version },
-	}),
-	"DELETE /private/delete_failed_version": async (world, app, makers) => ({
-		path: "/private/delete_failed_version",
-		query: { app_id: app.appId, name: await registered(world, app, makers) },
-	}),
+	"POST /private/finalize_bundle_upload": async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		const body = { app_id: app.appId, name: version };
+		return { path: "/private/finalize_bundle_upload", body, thing: bundleThing(app, version) };
+	},
+	"DELETE /private/delete_failed_version": async (world, app, makers) => {
+		const name = await registered(world, app, makers);
+		return {
+			path: "/private/delete_failed_version",
+			query: { app_id: app.appId, name },
+			thing: bundleThing(app, name),
+		};
+	},
 };
 
 async function invitationToken(world: World): Promise<string> {
@@ -295,14 +350,15 @@ async function invitationToken(world: World): Promise<string> {
 	return tokenOf(body.link);
 }
 
-async function begunUpload(world: World, app: TestApp, makers = byAdmin(world)): Promise<string> {
+async function begunUpload(world: World, app: TestApp, makers = byAdmin(world)): Promise<PreparedRequest> {
 	const version = await registered(world, app, makers);
 	const { headers, status } = await world.request("POST", "/files/upload/attachments", {
 		key: makers.bundle,
 		headers: tusHeaders(world, app, version, 5),
 	});
 	if (status !== 201) throw new Error("upload not begun");
-	return new URL(headers.get("location") ?? "").pathname;
+	const { pathname } = new URL(headers.get("location") ?? "");
+	return { path: pathname, thing: bundleThing(app, pathname.split("/").at(-1) ?? "", version) };
 }
 
 /** A public endpoint is reviewed here by hand: the list must equal what the declarations say. */
