@@ -131,7 +131,9 @@ describe("npm start", () => {
 		const first = JSON.parse(await startAndStop(state, "--json"));
 		const key = await readFile(join(state, "admin.key"), "utf8");
 		const second = JSON.parse(await startAndStop(state, "--json"));
-		expect(first).toMatchObject({ created: true, migrationsApplied: [expect.stringContaining("0001")] });
+		const migrations = await readdir(join(PROJECT, "src/db/migrations"));
+		expect(migrations.length).toBeGreaterThan(1);
+		expect(first).toMatchObject({ created: true, migrationsApplied: migrations.sort() });
 		expect(second).toMatchObject({ created: false, migrationsApplied: [] });
 		expect(await readFile(join(state, "admin.key"), "utf8")).toBe(key);
 	});
