@@ -30,10 +30,15 @@ async function readBytes(request: Request, limitBytes: number): Promise<Uint8Arr
 	if (Number(request.headers.get("content-length") ?? 0) > limitBytes) throw tooLarge();
 	const chunks: Uint8Array[] = [];
 	let length = 0;
-	for await (const chunk of request.body as ReadableStream<Uint8Array>) {
-		length += chunk.length;
-		if (length > limitBytes) throw tooLarge();
-		chunks.push(chunk);
+	try {
+		for await (const chunk of request.body as ReadableStream<Uint8Array>) {
+			length += chunk.length;
+			if (length > limitBytes) throw tooLarge();
+			chunks.push(chunk);
+		}
+	} catch (error) {
+		if (error instanceof ApiError) throw error;
+		throw invalidRequest([{ path: "", message: "The body broke off; send it again, as long as its headers say." }]);
 	}
 	const bytes = new Uint8Array(length);
 	let offset = 0;

@@ -97,6 +97,13 @@ export interface RawAnswer {
 	readonly description: string;
 }
 
+/** A request header that the handler reads, for the documentation; the handler itself judges its value. */
+export interface HeaderDescription {
+	readonly description: string;
+	readonly required?: true;
+	readonly example: string;
+}
+
 export interface EndpointExample {
 	readonly query?: Record<string, string>;
 	readonly body?: unknown;
@@ -125,6 +132,8 @@ export interface EndpointDefinition<
 	readonly body?: Body;
 	/** What the body is where the handler streams it. */
 	readonly rawBody?: RawAnswer;
+	/** Request headers beyond the key's and those of the body, by their names. */
+	readonly headers?: Readonly<Record<string, HeaderDescription>>;
 	/** Largest JSON body, bytes. Default 1 MiB. */
 	readonly bodyLimitBytes?: number;
 	/** 200 unless said. The first is the usual one. */
@@ -161,6 +170,7 @@ export interface AnyEndpoint {
 	readonly queryOrBody?: true;
 	readonly body?: v.GenericSchema | undefined;
 	readonly rawBody?: RawAnswer;
+	readonly headers?: Readonly<Record<string, HeaderDescription>>;
 	readonly bodyLimitBytes?: number;
 	readonly status?: readonly [number, ...number[]];
 	readonly response: v.GenericSchema | RawAnswer;

@@ -114,14 +114,23 @@ function permissionValue(access: AnyEndpoint["access"]): unknown {
 }
 
 function parameters(endpoint: AnyEndpoint): Json[] {
-	const inPath = [...endpoint.path.matchAll(/:(\w+)/g)].map(([, name = ""]) => ({
+	const inPath = [...endpoint.path.matchAll(/:(\w+)(\{)?/g)].map(([, name = "", rest]) => ({
 		name,
 		in: "path",
 		required: true,
 		schema: { type: "string" },
+		...(rest === undefined ? {} : { description: "The rest of the path, with its slashes.", "x-capstan-rest": true }),
 		...(PATH_EXAMPLES[name] === undefined ? {} : { example: PATH_EXAMPLES[name] }),
 	}));
-	if (endpoint.query === undefined) return inPath;
+	const inHeader = Object.entries(endpoint.headers ?? {}).map(([name, { description, required, example }]) => ({
+		name,
+		in: "header",
+		required: required ?? false,
+		description,
+		schema: { type: "string" },
+		example,
+	}));
+	if (endpoint.query === undefined) return [...inPath, ...inHeader];
 	const schema = schemaOf(endpoint.query, "input") as { properties?: Record<string, Json>; required?: string[] };
 	const inQuery = Object.entries(schema.properties ?? {}).map(([name, property]) => ({
 		name,
@@ -130,7 +139,7 @@ function parameters(endpoint: AnyEndpoint): Json[] {
 		schema: withoutNull(property),
 		...(endpoint.example.query?.[name] === undefined ? {} : { example: endpoint.example.query[name] }),
 	}));
-	return [...inPath, ...inQuery];
+	return [...inPath, ...inQuery, ...inHeader];
 }
 
 /** A query has no null; leaving the parameter out is how it says that. */

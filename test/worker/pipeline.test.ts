@@ -19,6 +19,26 @@ beforeAll(async () => {
 const list = (headers: Record<string, string>) =>
 	world.request("GET", "/channel", { query: { app_id: app.appId }, headers });
 
+describe("the body", () => {
+	test("that breaks off is the client's to send again, not a failure of ours", async () => {
+		const broken = new ReadableStream({
+			start(controller) {
+				controller.enqueue(new TextEncoder().encode('{"app_id":'));
+			},
+			pull(controller) {
+				controller.error(new TypeError("the connection was lost"));
+			},
+		});
+		const answer = await world.request("POST", "/channel", {
+			key: world.adminKey,
+			headers: { "content-type": "application/json" },
+			rawBody: broken,
+		});
+		expect(answer).toMatchObject({ status: 400, body: { error: "invalid_request" } });
+		expect(answer.body.message).toContain("broke off");
+	});
+});
+
 describe("the key", () => {
 	test.each(["authorization", "capstankey", "servicekey", "capgkey", "Capgkey"])("is taken from %s", async (name) => {
 		expect((await list({ [name]: world.adminKey })).status).toBe(200);

@@ -23,6 +23,17 @@ export const downloadObject = endpoint({
 		"The path and query are a link that POST /updates answered with. Takes a single Range, If-Range and the conditional headers.",
 	access: { public: "The signature in the link, made for a device that may have the bundle, is checked instead." },
 	query: linkQuery,
+	headers: {
+		Range: { description: "One range of bytes; anything else is answered with the whole.", example: "bytes=0-1023" },
+		"If-Range": { description: "The entity tag that Range is meant for.", example: '"9f86d081884c7d65"' },
+		"If-Match": { description: "Entity tags, one of which the file must have.", example: '"9f86d081884c7d65"' },
+		"If-None-Match": { description: "Entity tags that the client has.", example: '"9f86d081884c7d65"' },
+		"If-Modified-Since": { description: "For clients without entity tags.", example: "Sat, 21 Nov 2026 08:00:00 GMT" },
+		"If-Unmodified-Since": {
+			description: "For clients without entity tags.",
+			example: "Sat, 21 Nov 2026 08:00:00 GMT",
+		},
+	},
 	status: [200, 206, 304],
 	response: { contentType: "application/zip", description: "The stored bytes; 206 for a range, 304 when unchanged." },
 	errors: ["invalid_signature", "link_expired", "not_found", "precondition_failed", "range_not_satisfiable"],

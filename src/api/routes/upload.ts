@@ -268,6 +268,10 @@ function wholeNumber(headers: Headers, name: string): number {
 	return Number(value);
 }
 
+const TUS_HEADER = {
+	"Tus-Resumable": { description: "The version of the protocol.", required: true, example: TUS_VERSION },
+} as const;
+
 const TUS_ANSWER = { contentType: "application/offset+octet-stream", description: "No body; the headers of TUS 1.0." };
 
 export const tusCapabilities = endpoint({
@@ -297,6 +301,16 @@ export const tusCreate = endpoint({
 	description:
 		"`Upload-Metadata` holds `filename`, base64 of `orgs/<org id>/apps/<app_id>/<version>.zip` for a bundle that was registered with POST /bundle.",
 	access: { permission: "app.upload_bundle", scope: appOfNewUpload },
+	headers: {
+		...TUS_HEADER,
+		"Upload-Length": { description: "Bytes of the whole file.", required: true, example: "1048576" },
+		"Upload-Metadata": {
+			description: "`filename` and the base64 of where the file belongs.",
+			required: true,
+			example:
+				"filename b3Jncy9iN2MxZDNkZS04ZjVhLTRmNDMtOTNkMy0xYjBmNmE0YzllMjEvYXBwcy9jb20uZXhhbXBsZS5hcHAvMS40LjAuemlw",
+		},
+	},
 	status: [201],
 	response: TUS_ANSWER,
 	errors: [
@@ -398,6 +412,7 @@ export const tusStatus = endpoint({
 	summary: "Ask how much of a resumable upload has arrived (TUS HEAD)",
 	description: "Ask with HEAD. When every byte is there and only the completion is missing, it is done now.",
 	access: { permission: "app.upload_bundle", scope: appOfUpload },
+	headers: TUS_HEADER,
 	response: TUS_ANSWER,
 	errors: ["upload_not_found", "unsupported_tus_version", "size_mismatch", "checksum_mismatch", "bundle_already_ready"],
 	example: {},
@@ -432,6 +447,10 @@ export const tusAppend = endpoint({
 	summary: "Send the next bytes of a resumable upload (TUS PATCH)",
 	description: "The last byte completes the bundle: size and SHA-256 are checked, and what does not match is refused.",
 	access: { permission: "app.upload_bundle", scope: appOfUpload },
+	headers: {
+		...TUS_HEADER,
+		"Upload-Offset": { description: "Where the sent bytes begin.", required: true, example: "0" },
+	},
 	rawBody: { contentType: "application/offset+octet-stream", description: "The next bytes of the file." },
 	status: [204],
 	response: TUS_ANSWER,

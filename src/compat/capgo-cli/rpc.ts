@@ -22,8 +22,17 @@ const RPC = `${PREFIX}/rest/v1/rpc` as const;
 const MOST_ORGANIZATIONS = 200;
 
 /** A procedure whose answer never depends on the caller. */
-function constant<const Name extends string, Value extends string | number | boolean | readonly []>(
+function constant<const Name extends string, const Value extends number | boolean>(
 	name: Name,
+	value: Value,
+	why: string,
+) {
+	return constantAnswer(name, v.literal(value), value, why);
+}
+
+function constantAnswer<const Name extends string, Value>(
+	name: Name,
+	schema: v.GenericSchema<Value>,
 	value: Value,
 	why: string,
 ) {
@@ -34,7 +43,7 @@ function constant<const Name extends string, Value extends string | number | boo
 		summary: `${name}: always ${JSON.stringify(value)}`,
 		access: { anyKey: why },
 		body: v.object({}),
-		response: v.unknown(),
+		response: schema,
 		errors: [],
 		example: { body: {}, response: value },
 		async handle() {
@@ -43,11 +52,13 @@ function constant<const Name extends string, Value extends string | number | boo
 	});
 }
 
+const noRows = v.pipe(v.array(v.string()), v.maxLength(0));
+
 export const constants = [
 	constant("reject_access_due_to_2fa_for_app", false, "There is no two-factor rule to fail."),
 	constant("reject_access_due_to_2fa_for_org", false, "There is no two-factor rule to fail."),
-	constant("check_org_members_2fa_enabled", [], "There is no two-factor rule to fail."),
-	constant("get_organization_cli_warnings", [], "There are no plans to warn about."),
+	constantAnswer("check_org_members_2fa_enabled", noRows, [], "There is no two-factor rule to fail."),
+	constantAnswer("get_organization_cli_warnings", noRows, [], "There are no plans to warn about."),
 	constant("is_allowed_action_org_action", true, "There are no plans; permissions are checked by the action itself."),
 	constant("is_trial_org", 0, "There are no trials."),
 	constant("is_paying_org", true, "There are no plans."),

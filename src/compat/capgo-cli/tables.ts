@@ -78,9 +78,40 @@ import { finalize } from "./uploads";
 const TAG = "Stock CLI";
 const TABLES = `${PREFIX}/rest/v1` as const;
 
-const stable = (row: CliChannelRow, fields: (row: CliChannelRow) => Record<string, unknown>) =>
+/** What a `select` may ask for about the bundle of a channel. */
+const channelVersion = v.strictObject({
+	id: v.optional(v.nullable(v.number())),
+	name: v.optional(v.nullable(v.string())),
+	checksum: v.optional(v.nullable(v.string())),
+	deleted: v.optional(v.boolean()),
+	min_update_version: v.optional(v.nullable(v.string())),
+	native_packages: v.optional(v.nullable(v.array(v.record(v.string(), v.unknown())))),
+});
+/** Every field that a `select` may ask for; each shape has some of them. */
+const channelRow = v.strictObject({
+	id: v.optional(v.number()),
+	name: v.optional(v.string()),
+	public: v.optional(v.boolean()),
+	version: v.optional(v.nullable(v.union([v.number(), channelVersion]))),
+	rollout_version: v.optional(v.nullable(v.number())),
+	rollout_version_info: v.optional(v.nullable(v.strictObject({ id: v.number(), name: v.nullable(v.string()) }))),
+	rollout_enabled: v.optional(v.boolean()),
+	rollout_percentage_bps: v.optional(v.number()),
+	disable_auto_update: v.optional(v.string()),
+	allow_device_self_set: v.optional(v.boolean()),
+	ios: v.optional(v.boolean()),
+	android: v.optional(v.boolean()),
+	electron: v.optional(v.boolean()),
+	created_by: v.optional(v.string()),
+	owner_org: v.optional(v.string()),
+});
+type ChannelRow = v.InferInput<typeof channelRow>;
+type ChannelVersion = v.InferInput<typeof channelVersion>;
+
+const stable = (row: CliChannelRow, fields: (row: CliChannelRow) => ChannelVersion) =>
 	row.version_id === null ? null : fields(row);
-const nativePackages = (row: CliChannelRow): unknown => JSON.parse(row.version_native_packages ?? "null");
+const nativePackages = (row: CliChannelRow): Record<string, unknown>[] | null =>
+	JSON.parse(row.version_native_packages ?? "null");
 const rolloutInfo = (row: CliChannelRow) =>
 	row.rollout_version_id === null ? null : { id: row.rollout_version_id, name: row.rollout_version_name };
 
@@ -88,7 +119,7 @@ const STABLE = "version:app_versions!channels_version_fkey";
 const ROLLOUT = "rollout_version_info:app_versions!channels_rollout_version_fkey";
 
 /** Every `select` that the CLI sends about channels, and the object that it gets for each row. */
-const CHANNEL_SHAPES: Readonly<Record<string, (row: CliChannelRow) => Record<string, unknown>>> = {
+const CHANNEL_SHAPES: Readonly<Record<string, (row: CliChannelRow) => ChannelRow>> = {
 	[`${STABLE}(checksum)`]: (row) => ({ version: stable(row, () => ({ checksum: row.version_checksum })) }),
 	[`${STABLE}(native_packages)`]: (row) => ({ version: stable(row, () => ({ native_packages: nativePackages(row) })) }),
 	[`${STABLE}(id,name,deleted)`]: (row) => ({
@@ -166,7 +197,7 @@ export const readChannels = endpoint({
 		or: optional(usesBundle),
 		limit: optional(v.pipe(v.string(), v.regex(/^\d{1,4}$/, "must be a whole number"))),
 	}),
-	response: v.union([v.array(v.record(v.string(), v.unknown())), singleRefusal, v.record(v.string(), v.unknown())]),
+	response: v.union([v.array(channelRow), singleRefusal, channelRow]),
 	status: [200, 406],
 	errors: [],
 	example: {
@@ -241,8 +272,14 @@ export const patchChannel = endpoint({
 	},
 });
 
+const appRow = v.strictObject({
+	default_upload_channel: v.optional(v.string()),
+	owner_org: v.optional(v.string()),
+	app_id: v.optional(v.string()),
+});
+
 /** Every `select` that the CLI sends about an app. */
-const APP_SHAPES: Readonly<Record<string, (row: AppScopeRow) => Record<string, string>>> = {
+const APP_SHAPES: Readonly<Record<string, (row: AppScopeRow) => v.InferInput<typeof appRow>>> = {
 	default_upload_channel: (row) => ({ default_upload_channel: row.default_upload_channel }),
 	owner_org: (row) => ({ owner_org: row.owner_org }),
 	app_id: (row) => ({ app_id: row.app_id }),
@@ -255,7 +292,7 @@ export const readApps = endpoint({
 	summary: "The channel that an app's bundles are uploaded to when none is named, and its owner",
 	access: { permission: "app.read", scope: appOfFilter("query.app_id") },
 	query: filters({ select: v.string(), app_id: appFilter }),
-	response: v.union([v.array(v.record(v.string(), v.string())), singleRefusal, v.record(v.string(), v.string())]),
+	response: v.union([v.array(appRow), singleRefusal, appRow]),
 	status: [200, 406],
 	errors: [],
 	example: {
@@ -305,12 +342,13 @@ export const patchApp = endpoint({
 	},
 });
 
+const versionRow = v.strictObject({ id: v.optional(v.number()), name: v.string() });
+
 /** Every `select` that the CLI sends about the newest bundle. */
-const VERSION_SHAPES: Readonly<Record<string, (row: BundleListRow) => Record<string, string | number>>> = {
+const VERSION_SHAPES: Readonly<Record<string, (row: BundleListRow) => v.InferInput<typeof versionRow>>> = {
 	name: (row) => ({ name: row.name }),
 	"id,name": (row) => ({ id: row.id, name: row.name }),
 };
-const versionRow = v.record(v.string(), v.union([v.string(), v.number()]));
 
 export const readVersions = endpoint({
 	method: "GET",
@@ -556,13 +594,39 @@ const orgOfFilter: ScopeSource<OrganizationRow> = {
 	hidden: organizationNotFound,
 };
 
+const organizationRow = v.strictObject({
+	name: v.string(),
+	management_email: v.optional(v.string()),
+	created_by: v.optional(v.string()),
+	enforcing_2fa: v.boolean(),
+	password_policy_config: v.null(),
+	require_apikey_expiration: v.boolean(),
+	max_apikey_expiration_days: v.nullable(v.number()),
+	enforce_hashed_api_keys: v.boolean(),
+});
+
+const POLICIES =
+	"enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys";
+
+const policies = (row: OrganizationRow) => ({
+	// Rules that organizations here do not have.
+	enforcing_2fa: false,
+	password_policy_config: null,
+	require_apikey_expiration: row.require_apikey_expiration === 1,
+	max_apikey_expiration_days: row.max_apikey_expiration_days,
+	enforce_hashed_api_keys: row.enforce_hashed_api_keys === 1,
+});
+
 /** Every `select` that the CLI sends about an organization. */
-const ORGANIZATION_SHAPES: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
-	[
-		"name,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
-		"name,management_email,created_by,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
-	].map((select) => [select, select.split(",")]),
-);
+const ORGANIZATION_SHAPES: Readonly<Record<string, (row: OrganizationRow) => v.InferInput<typeof organizationRow>>> = {
+	[`name,${POLICIES}`]: (row) => ({ name: row.name, ...policies(row) }),
+	[`name,management_email,created_by,${POLICIES}`]: (row) => ({
+		name: row.name,
+		management_email: row.management_email ?? "",
+		created_by: row.created_by,
+		...policies(row),
+	}),
+};
 
 export const readOrganizations = endpoint({
 	method: "GET",
@@ -571,7 +635,7 @@ export const readOrganizations = endpoint({
 	summary: "One organization, in the shapes that the stock CLI asks for",
 	access: { permission: "org.read", scope: orgOfFilter },
 	query: filters({ select: v.string(), id: v.pipe(filter("eq"), uuid) }),
-	response: v.union([v.array(v.record(v.string(), v.unknown())), singleRefusal, v.record(v.string(), v.unknown())]),
+	response: v.union([v.array(organizationRow), singleRefusal, organizationRow]),
 	status: [200, 406],
 	errors: [],
 	example: {
@@ -579,24 +643,22 @@ export const readOrganizations = endpoint({
 			select: Object.keys(ORGANIZATION_SHAPES)[0] ?? "",
 			id: "eq.b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",
 		},
-		response: [{ name: "My organization", enforcing_2fa: false }],
+		response: [
+			{
+				name: "My organization",
+				enforcing_2fa: false,
+				password_policy_config: null,
+				require_apikey_expiration: true,
+				max_apikey_expiration_days: 90,
+				enforce_hashed_api_keys: true,
+			},
+		],
 	},
 	async handle({ input, scopeRow, request }) {
 		const select = input.query.select.replace(/\s/g, "");
-		const columns = Object.hasOwn(ORGANIZATION_SHAPES, select) ? ORGANIZATION_SHAPES[select] : undefined;
-		if (columns === undefined) throw unknownShape(select);
-		const row: Readonly<Record<string, unknown>> = {
-			name: scopeRow.name,
-			management_email: scopeRow.management_email ?? "",
-			created_by: scopeRow.created_by,
-			// Rules that organizations here do not have.
-			enforcing_2fa: false,
-			password_policy_config: null,
-			require_apikey_expiration: scopeRow.require_apikey_expiration === 1,
-			max_apikey_expiration_days: scopeRow.max_apikey_expiration_days,
-			enforce_hashed_api_keys: scopeRow.enforce_hashed_api_keys === 1,
-		};
-		return rowsReply(request.headers, [Object.fromEntries(columns.map((column) => [column, row[column] ?? null]))]);
+		const shape = Object.hasOwn(ORGANIZATION_SHAPES, select) ? ORGANIZATION_SHAPES[select] : undefined;
+		if (shape === undefined) throw unknownShape(select);
+		return rowsReply(request.headers, [shape(scopeRow)]);
 	},
 });
 

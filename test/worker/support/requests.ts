@@ -9,12 +9,12 @@ import {
 	createTestKey,
 	createTestMember,
 	type RequestOptions,
+	type Scene,
 	setTestChannel,
 	type TestApp,
 	tokenOf,
 	uploadTestBundle,
-	type World,
-} from "./world";
+} from "./scene";
 
 export interface PreparedRequest extends Omit<RequestOptions, "key"> {
 	/** The path with its parameters filled in. */
@@ -38,9 +38,9 @@ export interface Makers {
 }
 
 /** Without makers the administrator makes everything. */
-type Prepare = (world: World, app: TestApp, makers?: Makers) => Promise<PreparedRequest>;
+type Prepare = (world: Scene, app: TestApp, makers?: Makers) => Promise<PreparedRequest>;
 
-const byAdmin = (world: World): Makers => ({ bundle: world.adminKey, channel: world.adminKey });
+const byAdmin = (world: Scene): Makers => ({ bundle: world.adminKey, channel: world.adminKey });
 
 let counter = 0;
 const fresh = (name: string) => `${name}-${++counter}`;
@@ -48,13 +48,13 @@ const freshVersion = () => `1.0.${++counter}`;
 const PREFIX = "/compat/capgo-cli";
 const RPC = `${PREFIX}/rest/v1/rpc`;
 
-const tusHeaders = (world: World, app: TestApp, version: string, length: number) => ({
+const tusHeaders = (world: Scene, app: TestApp, version: string, length: number) => ({
 	"tus-resumable": "1.0.0",
 	"upload-length": String(length),
 	"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/${version}.zip`)}`,
 });
 
-async function registered(world: World, app: TestApp, makers = byAdmin(world)): Promise<string> {
+async function registered(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<string> {
 	const version = freshVersion();
 	const { status, body } = await world.request("POST", "/bundle", {
 		key: makers.bundle,
@@ -64,17 +64,17 @@ async function registered(world: World, app: TestApp, makers = byAdmin(world)): 
 	return version;
 }
 
-async function uploaded(world: World, app: TestApp, makers = byAdmin(world)): Promise<{ id: number; version: string }> {
+async function uploaded(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<{ id: number; version: string }> {
 	const version = freshVersion();
 	return { id: await uploadTestBundle(world, app, version, makers.bundle), version };
 }
 
-async function madeChannel(world: World, app: TestApp, name: string, makers = byAdmin(world)): Promise<number> {
+async function madeChannel(world: Scene, app: TestApp, name: string, makers = byAdmin(world)): Promise<number> {
 	return setTestChannel(world, app, name, {}, makers.channel);
 }
 
 /** An empty file of the delta store, which is whole as soon as it is begun. */
-async function storedFile(world: World, app: TestApp, makers = byAdmin(world)): Promise<string> {
+async function storedFile(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<string> {
 	const path = `orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("empty")}`;
 	const { status } = await world.request("POST", "/files/upload/attachments", {
 		key: makers.bundle,
@@ -93,7 +93,7 @@ const bundleThing = (app: TestApp, name: string | number, version = String(name)
 	removal: { method: "DELETE", path: "/bundle", query: { app_id: app.appId, version } },
 });
 const keyThing = (name: string): Thing => ({ name, removal: { method: "DELETE", path: `/apikey/${name}` } });
-const memberThing = (world: World, name: string): Thing => ({
+const memberThing = (world: Scene, name: string): Thing => ({
 	name,
 	removal: { method: "DELETE", path: "/organization/members", query: { orgId: world.orgId, email: name } },
 });
@@ -341,7 +341,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	},
 };
 
-async function invitationToken(world: World): Promise<string> {
+async function invitationToken(world: Scene): Promise<string> {
 	const { status, body } = await world.request("POST", "/organization/members", {
 		key: world.adminKey,
 		body: { orgId: world.orgId, email: `${fresh("invited")}@example.com`, role: "org_member" },
@@ -350,7 +350,7 @@ async function invitationToken(world: World): Promise<string> {
 	return tokenOf(body.link);
 }
 
-async function begunUpload(world: World, app: TestApp, makers = byAdmin(world)): Promise<PreparedRequest> {
+async function begunUpload(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<PreparedRequest> {
 	const version = await registered(world, app, makers);
 	const { headers, status } = await world.request("POST", "/files/upload/attachments", {
 		key: makers.bundle,
@@ -376,7 +376,7 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 ];
 
 /** What a device sends that the app's public channel has a bundle for. */
-async function deviceOf(world: World, app: TestApp) {
+async function deviceOf(world: Scene, app: TestApp) {
 	const { version } = await uploaded(world, app);
 	await setTestChannel(world, app, fresh("production"), { version, public: true });
 	return {
