@@ -4,9 +4,9 @@
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { prepareOf } from "./fuzz/base-requests";
 import { type ApiDocument, type Operation, readDocument } from "./fuzz/document";
 import { createOracle, type Oracle } from "./fuzz/oracle";
-import { prepareOf } from "./fuzz/public-requests";
 import { randomOf } from "./fuzz/random";
 import type { RawAnswer, RawRequest } from "./fuzz/raw-http";
 import { reportOf } from "./fuzz/report";
@@ -144,7 +144,9 @@ describe("the judge", () => {
 	test("an operation without a known request stops the run, and the error says where to add it", () => {
 		const unknown = { ...getApp, name: "POST /new", bodySchema: { type: "object" } };
 		expect(() => prepareOf(unknown)).toThrow("POST /new; add one to REQUESTS in test/worker/support/requests.ts");
-		expect(() => prepareOf({ ...unknown, takesKey: false })).toThrow("add one to PUBLIC_REQUESTS");
+		expect(() => prepareOf({ ...unknown, takesKey: false })).toThrow(
+			"to PUBLIC_REQUESTS in test/worker/support/requests.ts",
+		);
 	});
 });
 

@@ -39,8 +39,9 @@ export interface Operation {
 }
 
 export interface DeclaredAnswer {
-	/** Undefined: no body. */
-	readonly contentType: string | undefined;
+	/** What the body may be; empty: no body. */
+	readonly contentTypes: readonly string[];
+	/** Of JSON. */
 	readonly validate: ValidateFunction | undefined;
 	/** Undefined: not an error. */
 	readonly errorCodes: ReadonlySet<string> | undefined;
@@ -54,6 +55,7 @@ export interface ApiDocument {
 
 const ERROR_REF = "#/components/schemas/Error";
 const ROOT = "capstan";
+const JSON_TYPE = "application/json";
 const ENCODED_DOT = "~dot~";
 const BACKSLASH = "~backslash~";
 
@@ -115,16 +117,17 @@ function readOperation(ajv: Ajv2020, path: string, method: string, operation: Js
 }
 
 function readResponse(ajv: Ajv2020, at: readonly string[], response: JsonSchema): DeclaredAnswer {
-	const [contentType, content] = Object.entries((response.content ?? {}) as JsonSchema)[0] ?? [];
+	const contents = (response.content ?? {}) as JsonSchema;
+	const json = contents[JSON_TYPE];
 	const pointer = (parts: readonly string[]) =>
 		parts.map((part) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"))).join("/");
-	const isError = content?.schema?.$ref === ERROR_REF;
+	const isError = json?.schema?.$ref === ERROR_REF;
 	return {
-		contentType,
+		contentTypes: Object.keys(contents),
 		validate:
-			contentType === "application/json"
-				? ajv.compile({ $ref: `${ROOT}#/${pointer([...at, "content", contentType, "schema"])}` })
-				: undefined,
+			json === undefined
+				? undefined
+				: ajv.compile({ $ref: `${ROOT}#/${pointer([...at, "content", JSON_TYPE, "schema"])}` }),
 		errorCodes: isError
 			? new Set([...String(response.description).matchAll(/`(\w+)`/g)].map(([, code = ""]) => code))
 			: undefined,

@@ -94,7 +94,7 @@ function secretFaults(answer: RawAnswer, operation: Operation | undefined, secre
 	KEY_SHAPED.lastIndex = 0;
 	if (headerOf(answer, "x-injected") !== undefined) faults.push("lets the request add a header to the answer");
 	// Stored bytes are the clients' own.
-	if (isJson(answer) || answer.status >= 400) {
+	if (isJson(answer) || isLines(answer) || answer.status >= 400) {
 		for (const [what, pattern] of INSIDE) {
 			const found = pattern.exec(text);
 			if (found !== null) faults.push(`shows ${what}: ${text.slice(Math.max(0, found.index - 40), found.index + 80)}`);
@@ -103,7 +103,9 @@ function secretFaults(answer: RawAnswer, operation: Operation | undefined, secre
 	return faults;
 }
 
-const isJson = (answer: RawAnswer) => headerOf(answer, "content-type")?.startsWith("application/json") === true;
+const JSON_TYPE = "application/json";
+const isLines = (answer: RawAnswer) => headerOf(answer, "content-type") === "application/x-ndjson";
+const isJson = (answer: RawAnswer) => headerOf(answer, "content-type")?.startsWith(JSON_TYPE) === true;
 
 function answerFaults(
 	request: RawRequest,
@@ -139,10 +141,12 @@ function declaredFaults(
 		const retry = [429, 503].includes(answer.status) && headerOf(answer, "retry-after") === undefined;
 		return [...(retry ? ["no Retry-After"] : []), ...errorFaults(request, answer, declared.errorCodes)];
 	}
-	if (request.method === "HEAD" || declared.contentType === undefined) {
+	if (request.method === "HEAD" || declared.contentTypes.length === 0) {
 		return answer.body.length > 0 ? ["a body where none is declared"] : [];
 	}
-	if (declared.validate === undefined) return isJson(answer) ? ["JSON where bytes are declared"] : [];
+	if (!isJson(answer) && declared.contentTypes.some((type) => type !== JSON_TYPE))
+		return streamFaults(answer, operation);
+	if (declared.validate === undefined) return ["JSON where bytes are declared"];
 	const parsed = parse(answer);
 	if (!isJson(answer) || parsed === undefined) return [`no JSON where ${operation.name} declares some`];
 	if (declared.validate(parsed.value)) return [];
@@ -150,6 +154,15 @@ function declaredFaults(
 	return [
 		`outside the schema of ${operation.name}: ${error?.instancePath} ${error?.message} ${JSON.stringify(error?.params)}`,
 	];
+}
+
+/** Bytes are the clients' own, and of the type that they were stored with; lines of JSON are the service's. */
+function streamFaults(answer: RawAnswer, { name }: Operation): string[] {
+	if (!isLines(answer)) return [];
+	const lines = answer.body.toString("utf8").split("\n");
+	const sound =
+		lines.pop() === "" && lines.every((line) => parse({ ...answer, body: Buffer.from(line) }) !== undefined);
+	return sound ? [] : [`${name} answers with lines that are no JSON`];
 }
 
 /** The one shape of errors. */

@@ -10,13 +10,13 @@ import { Response } from "miniflare";
 import { mintKey } from "../../../src/authz/keys";
 import type { PreparedRequest } from "../../worker/support/requests";
 import { type Product, startProduct } from "../support/product";
+import { prepareOf } from "./base-requests";
 import { curlOf, needsFile } from "./curl";
 import { type ApiDocument, type Operation, readDocument } from "./document";
 import { type Draft, draftOf, wireOf } from "./draft";
 import type { Malice } from "./mutation";
 import { type Step, spoil, stepsOf } from "./mutations";
 import { createOracle, type Judged, type Oracle } from "./oracle";
-import { prepareOf } from "./public-requests";
 import { type Random, randomOf } from "./random";
 import { RawClient, type RawRequest } from "./raw-http";
 import {

@@ -1,0 +1,29 @@
+/**
+ * The request of every operation that succeeds, and that the malice starts from: the same ones that the authorization tests send.
+ */
+import { type PreparedRequest, PUBLIC_REQUESTS, REQUESTS } from "../../worker/support/requests";
+import type { Scene, TestApp } from "../../worker/support/scene";
+import type { Operation } from "./document";
+
+type Prepare = (scene: Scene, app: TestApp) => Promise<PreparedRequest>;
+
+/** `:name` and `:name{pattern}` of an endpoint are `{name}` in the document. */
+const KNOWN: ReadonlyMap<string, Prepare> = new Map(
+	Object.entries({ ...REQUESTS, ...PUBLIC_REQUESTS }).map(([name, prepare]) => [
+		name.replace(/:(\w+)(\{.+\})?/g, "{$1}"),
+		prepare,
+	]),
+);
+
+/**
+ * The maker of an operation's request.
+ * @throws when none is known
+ */
+export function prepareOf(operation: Operation): Prepare {
+	const prepare = KNOWN.get(operation.name);
+	if (prepare !== undefined) return prepare;
+	const where = operation.takesKey ? "REQUESTS" : "PUBLIC_REQUESTS";
+	throw new Error(
+		`There is no request that succeeds for ${operation.name}; add one to ${where} in test/worker/support/requests.ts.`,
+	);
+}
