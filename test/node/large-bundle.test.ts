@@ -3,7 +3,7 @@
  * out again whole and in parts. The Worker's process must not grow with the size of what passes through it.
  */
 import { createHash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -226,6 +226,32 @@ describe("100 MB", () => {
 		await expect(stored("1.3.0")).rejects.toThrow("not ready");
 		await put(url, bytes);
 		expect(await stored("1.3.0")).toMatchObject({ sha256: sha256(bytes), size_bytes: LARGE_BYTES });
+	});
+});
+
+describe("bytes that break off on the way out", () => {
+	test.each([
+		["whole", {}],
+		["in part", { range: `bytes=10-${3 * MIB}` }],
+	])("leave the client with fewer than were announced and a connection that was cut (%s)", async (name, headers) => {
+		const version = `1.4.0-${name === "whole" ? "whole" : "part"}`;
+		const sizeBytes = 4 * MIB + name.length;
+		await put(await register(version), patterned(sizeBytes, version));
+		const url = await linkTo(version);
+		for (const path of readdirSync(statePaths(state).r2, { recursive: true, encoding: "utf8" })) {
+			const file = join(statePaths(state).r2, path);
+			if (statSync(file).size === sizeBytes) truncateSync(file, 2 * MIB);
+		}
+		const response = await fetch(url, { headers });
+		expect(response.ok).toBe(true);
+		const announcedBytes = Number(response.headers.get("content-length"));
+		expect(announcedBytes).toBeGreaterThan(2 * MIB);
+		let receivedBytes = 0;
+		const reading = (async () => {
+			for await (const chunk of response.body ?? []) receivedBytes += chunk.length;
+		})();
+		await expect(reading).rejects.toThrow("terminated");
+		expect(receivedBytes).toBeLessThan(announcedBytes);
 	});
 });
 

@@ -1,7 +1,8 @@
 /**
  * How bytes go out: by a signed link, straight from R2, without a key and without the database, so that downloads go on when D1 does
  * not answer. Objects never change, so a copy may be kept for as long as the link is good. The database is asked only about an object
- * that is not there: a deleted one is 404, one that a row still names is a fault of ours.
+ * that is not there: a deleted one is 404, one that a row still names is a fault of ours. R2's own stream is the body and no other: it
+ * has a known length, so one that breaks off cuts the connection, where a stream of JavaScript's would end as if it were complete.
  */
 
 import type { AppId } from "../../authz/decide";
