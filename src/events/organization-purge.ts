@@ -8,12 +8,14 @@ import { guard, openDb, query } from "../db/client";
 import { RESTORABLE_MS } from "../db/organizations";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
+import { causeText } from "../errors";
 
 /** What one run does at most. */
 const MOST_ORGANIZATIONS = 5;
 const MOST_APPS = 10;
 const MOST_AUDIT_ENTRIES = 5000;
 
+/** @throws {Error} when one of them could not be removed; the others were */
 export async function purgeOrganizations(deps: Deps): Promise<void> {
 	const deletedBeforeMs = deps.now() - RESTORABLE_MS;
 	const db = openDb(deps.d1, "first-primary");
@@ -26,6 +28,7 @@ export async function purgeOrganizations(deps: Deps): Promise<void> {
 			.limit(MOST_ORGANIZATIONS)
 			.compile(),
 	]);
+	let failure: unknown;
 	for (const { id } of due.rows) {
 		const apps = sql`(SELECT id FROM apps WHERE owner_org = ${id} ORDER BY name, id LIMIT ${MOST_APPS})`;
 		const entries = sql`(SELECT id FROM audit_log WHERE org_id = ${id} ORDER BY id LIMIT ${MOST_AUDIT_ENTRIES})`;
@@ -45,7 +48,9 @@ export async function purgeOrganizations(deps: Deps): Promise<void> {
 			]);
 		} catch (error) {
 			// One that cannot be removed must not keep the others.
-			deps.log("error", "organization_purge_failed", { organization: id, cause: String(error) });
+			deps.log("error", "organization_purge_failed", { organization: id, cause: causeText(error) });
+			failure = error;
 		}
 	}
+	if (failure !== undefined) throw failure;
 }

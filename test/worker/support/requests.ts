@@ -419,3 +419,50 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /private/config": async () => ({ path: "/private/config" }),
 	"GET /files/config": async () => ({ path: "/files/config" }),
 };
+
+/** Other requests of the same endpoints, where they go another way through the code: `"METHOD path": { what: … }`. */
+export const MORE_REQUESTS: Readonly<Record<string, Readonly<Record<string, Prepare>>>> = {
+	"DELETE /organization": {
+		"in earnest": async (world) => {
+			const made = await world.request("PUT", "/organization", {
+				key: world.adminKey,
+				body: { name: fresh("doomed") },
+			});
+			return { path: "/organization", query: { orgId: made.body.id } };
+		},
+	},
+	"PUT /apikey/:id": {
+		"regenerating with an overlap": async (world, app) => ({
+			path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}`,
+			body: { regenerate: true, overlap_seconds: 3600 },
+		}),
+	},
+	"POST /channel": {
+		"taking the platforms over": async (world, app) => {
+			const { version } = await uploaded(world, app);
+			await setTestChannel(world, app, fresh("production"), { public: true });
+			return { path: "/channel", body: { app_id: app.appId, channel: fresh("made"), version, public: true } };
+		},
+	},
+	"DELETE /channel": {
+		"with its bundle": async (world, app) => {
+			const { version } = await uploaded(world, app);
+			const channel = fresh("doomed");
+			await setTestChannel(world, app, channel, { version });
+			return { path: "/channel", query: { app_id: app.appId, channel, delete_bundle: "true" } };
+		},
+	},
+	"DELETE /bundle": {
+		"all of them": async (world, app) => {
+			await uploaded(world, app);
+			await uploaded(world, app);
+			return { path: "/bundle", query: { app_id: app.appId, all: "true" } };
+		},
+	},
+	"GET /files/download/:app/:upload/:part": {
+		"in part": async (world, app) => {
+			const { body } = await world.request("POST", "/updates", { body: await deviceOf(world, app) });
+			return { path: body.url, headers: { range: "bytes=2-5" } };
+		},
+	},
+};
