@@ -2,8 +2,10 @@
  * The audit log: every change leaves an entry, in the batch of the change, that says who, what, before and after, and from where; a
  * refusal leaves none, a secret never gets in. And reading it: filters, pages, everything as NDJSON, each reader what it may read.
  */
+import { createExecutionContext } from "cloudflare:test";
 import { beforeAll, describe, expect, test } from "vitest";
-import { allEndpoints } from "../../src/app";
+import { allEndpoints, createApp } from "../../src/app";
+import type { Deps } from "../../src/deps";
 import { databaseText } from "./support/database-text";
 import { REQUESTS } from "./support/requests";
 import {
@@ -317,7 +319,7 @@ describe("NDJSON", () => {
 		expect(none.body.byteLength).toBe(0);
 	});
 
-	test("a fault before the first entry is 503, one later breaks the stream off instead of ending it", async () => {
+	test("a fault before the first entry is 503, one later is told in the last line and in the log, and breaks the stream off", async () => {
 		let left = Number.POSITIVE_INFINITY;
 		const d1 = {
 			withSession(constraint: D1SessionConstraint) {
@@ -341,7 +343,27 @@ describe("NDJSON", () => {
 		left = 0;
 		expect((await ask()).status).toBe(503);
 		left = 2;
-		await expect(ask()).rejects.toThrow();
+		const lines: string[] = [];
+		const log: Deps["log"] = (level, event, facts) => lines.push(JSON.stringify({ level, event, ...facts }));
+		const request = new Request(`https://x.example.com/organization/audit?orgId=${world.orgId}&format=ndjson`, {
+			headers: { authorization: world.adminKey },
+		});
+		const app = createApp({ ...world.deps, log });
+		const response = await app.fetch(request, testEnv, createExecutionContext());
+		let received = "";
+		const reading = (async () => {
+			for await (const chunk of response.body ?? []) received += new TextDecoder().decode(chunk);
+		})();
+		await expect(reading).rejects.toThrow();
+		const entries = received.trimEnd().split("\n");
+		expect(entries).toHaveLength(2_001);
+		expect(JSON.parse(entries.at(-1) ?? "")).toEqual({
+			error: "service_unavailable",
+			message: expect.any(String),
+			moreInfo: { retryAfterSeconds: 5 },
+			requestId: response.headers.get("x-request-id"),
+		});
+		expect(lines.join()).toContain("D1 DB is overloaded.");
 		left = 10;
 		expect((await ask()).status).toBe(200);
 	});

@@ -4,8 +4,9 @@
  */
 import * as v from "valibot";
 import { type AuditFilter, type AuditOf, type AuditRow, auditBefore, auditPage } from "../../db/audit";
-import { type Database, openDb } from "../../db/client";
+import { openDb } from "../../db/client";
 import type { Deps } from "../../deps";
+import { causeText, serviceUnavailable } from "../../errors";
 import { endpoint } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import { optional, pageNumber, rfc3339, text, time, timestamp, uuid } from "../schemas";
@@ -86,7 +87,7 @@ const filterFields = {
 	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
 };
 const FILTERS_TEXT =
-	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all that begin so), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). `format=ndjson` streams everything that matches, one entry a line.";
+	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all that begin so), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). `format=ndjson` streams everything that matches, one entry a line; an export that broke off ends with a line that has `error`.";
 const NDJSON = { contentType: "application/x-ndjson", description: "One entry a line." };
 
 type Filters = v.InferOutput<v.ObjectSchema<typeof filterFields, undefined>>;
@@ -101,6 +102,11 @@ const filterOf = ({ actor, action, target, from, to }: Filters): AuditFilter => 
 	toMs: to,
 });
 
+interface Export {
+	readonly deps: Deps;
+	readonly requestId: string;
+}
+
 function firstEntries(of: AuditOf, query: Filters) {
 	if (query.format === "ndjson") return auditPage(of, filterOf(query), ENTRIES_A_CHUNK, 0);
 	const { limit, offset } = pageBounds(query.page);
@@ -108,31 +114,43 @@ function firstEntries(of: AuditOf, query: Filters) {
 }
 
 function answer(
-	context: { readonly deps: Deps; readonly request: Request; readonly origin: string },
+	context: Export & { readonly request: Request; readonly origin: string },
 	/** Decided: what the public id of an app means may change while entries are sent. */
 	of: AuditOf,
 	query: Filters,
 	rows: readonly AuditRow[],
 ) {
 	if (query.format !== "ndjson") return pageReply(context, query.page, rows, entryAnswer);
-	const db = openDb(context.deps.d1, "first-primary");
-	return new Response(ndjson(db, of, filterOf(query), rows), {
+	return new Response(ndjson(context, of, filterOf(query), rows), {
 		headers: { "content-type": NDJSON.contentType, "content-disposition": 'attachment; filename="audit.ndjson"' },
 	});
 }
 
-/** The first entries are there already, so a fault before them was a 503; one after them breaks the stream off. */
-function ndjson(db: Database, of: AuditOf, filter: AuditFilter, first: readonly AuditRow[]): ReadableStream {
+/**
+ * The first entries are there already, so a fault before them was a 503. One after them cannot be, and a stream of unknown length that
+ * breaks off may end for its reader as if it were complete: its last line says that it is not.
+ */
+function ndjson({ deps, requestId }: Export, of: AuditOf, filter: AuditFilter, first: readonly AuditRow[]) {
+	const db = openDb(deps.d1, "first-primary");
 	const encoder = new TextEncoder();
 	let rows = first;
-	return new ReadableStream({
+	let failure: unknown;
+	return new ReadableStream<Uint8Array>({
 		async pull(controller) {
+			if (failure !== undefined) return controller.error(failure);
 			const last = rows.at(-1);
 			if (last === undefined) return controller.close();
 			controller.enqueue(encoder.encode(rows.map((row) => `${JSON.stringify(entryAnswer(row))}\n`).join("")));
 			if (rows.length < ENTRIES_A_CHUNK) return controller.close();
-			const [next] = await db.batch([auditBefore(of, filter, last.id, ENTRIES_A_CHUNK)]);
-			rows = next.rows;
+			try {
+				const [next] = await db.batch([auditBefore(of, filter, last.id, ENTRIES_A_CHUNK)]);
+				rows = next.rows;
+			} catch (error) {
+				failure = error;
+				deps.log("error", "stream_broke_off", { requestId, cause: causeText(error) });
+				const { code, message, moreInfo } = serviceUnavailable(error);
+				controller.enqueue(encoder.encode(`${JSON.stringify({ error: code, message, moreInfo, requestId })}\n`));
+			}
 		},
 	});
 }
@@ -153,8 +171,8 @@ export const organizationAudit = endpoint({
 	errors: [],
 	example: { query: { orgId: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21", action: "channel" }, response: [EXAMPLE_ENTRY] },
 	load: ({ query }) => [firstEntries({ orgId: query.orgId }, query)] as const,
-	async handle({ deps, request, origin, input, loaded }) {
-		return answer({ deps, request, origin }, { orgId: input.query.orgId }, input.query, loaded[0].rows);
+	async handle({ deps, request, requestId, origin, input, loaded }) {
+		return answer({ deps, request, requestId, origin }, { orgId: input.query.orgId }, input.query, loaded[0].rows);
 	},
 });
 
@@ -171,7 +189,7 @@ export const appAudit = endpoint({
 	errors: [],
 	example: { query: { from: "2026-11-01" }, response: [EXAMPLE_ENTRY] },
 	load: ({ params, query }) => [firstEntries({ publicAppId: params.app_id }, query)] as const,
-	async handle({ deps, request, origin, input, loaded, scope }) {
-		return answer({ deps, request, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows);
+	async handle({ deps, request, requestId, origin, input, loaded, scope }) {
+		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows);
 	},
 });
