@@ -4,7 +4,7 @@
  * the organization's own row goes last, so that nothing is forgotten.
  */
 import { sql } from "kysely";
-import { guard, openDb, query } from "../db/client";
+import { GuardFailed, guard, openDb, query } from "../db/client";
 import { RESTORABLE_MS } from "../db/organizations";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
@@ -47,6 +47,8 @@ export async function purgeOrganizations(deps: Deps): Promise<void> {
 					AND NOT EXISTS (SELECT 1 FROM audit_log WHERE org_id = ${id})`.compile(query),
 			]);
 		} catch (error) {
+			// It was restored meanwhile.
+			if (error instanceof GuardFailed) continue;
 			// One that cannot be removed must not keep the others.
 			deps.log("error", "organization_purge_failed", { organization: id, cause: causeText(error) });
 			failure = error;

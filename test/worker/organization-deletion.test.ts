@@ -433,7 +433,7 @@ describe("the sweep", () => {
 		const d1 = withHook(async (values) => {
 			if (values.includes(world.orgId)) throw new Error("refused");
 		});
-		await sweep({ ...world.deps, d1 });
+		await expect(sweep({ ...world.deps, d1 })).rejects.toThrow("sweep failed: deleted organizations");
 		const left = await rows(query.selectFrom("organizations").select("id").where("deleted_at_ms", "is not", null));
 		expect(left.map(({ id }) => id)).toContain(world.orgId);
 		expect(left.map(({ id }) => id)).not.toContain(other.orgId);
