@@ -46,7 +46,9 @@ CREATE TABLE apps (
   -- Whether devices are told a bundle's link and comment.
   expose_metadata INTEGER NOT NULL DEFAULT 0 CHECK (expose_metadata IN (0, 1)),
   created_at_ms INTEGER NOT NULL,
-  updated_at_ms INTEGER NOT NULL
+  updated_at_ms INTEGER NOT NULL,
+  -- Goes up in the batch of every change of what the app's devices are told: what isolates keep in memory is checked against it.
+  revision INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
 
@@ -260,6 +262,93 @@ CREATE INDEX role_bindings_by_org ON role_bindings (org_id);
 CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
+
+-- A device as it was last seen, or as an operator named it before it was. Written by the queue consumer, never by a check.
+CREATE TABLE devices (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  -- Chosen by the device, lower case.
+  device_id TEXT NOT NULL,
+  platform TEXT,
+  -- What it runs: a version, or `builtin`.
+  version_name TEXT,
+  version_build TEXT,
+  os_version TEXT,
+  plugin_version TEXT,
+  is_prod INTEGER CHECK (is_prod IN (0, 1)),
+  is_emulator INTEGER CHECK (is_emulator IN (0, 1)),
+  custom_id TEXT,
+  install_source TEXT,
+  key_id TEXT,
+  default_channel TEXT,
+  -- The channel that decided its last check. No foreign key: deleting a channel must not write a row for each device.
+  channel_id INTEGER,
+  -- To the day, unless something changed: a device that asks every minute is written once a day.
+  last_seen_at_ms INTEGER,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (app_id, device_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX devices_by_version ON devices (app_id, version_name);
+CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
+
+-- What an operator set for one device: a channel, a bundle, or both.
+CREATE TABLE device_overrides (
+  app_id TEXT NOT NULL,
+  device_id TEXT NOT NULL,
+  channel_id INTEGER REFERENCES channels (id) ON DELETE CASCADE,
+  version_id INTEGER REFERENCES bundles (id) ON DELETE CASCADE,
+  created_by TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (app_id, device_id),
+  FOREIGN KEY (app_id, device_id) REFERENCES devices (app_id, device_id) ON DELETE CASCADE,
+  CHECK (channel_id IS NOT NULL OR version_id IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX device_overrides_by_channel ON device_overrides (channel_id);
+CREATE INDEX device_overrides_by_version ON device_overrides (version_id);
+
+-- Things that were counted, kept for as long as the Queue may deliver them again: the row and the count are written in one batch.
+CREATE TABLE counted_events (
+  id TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL,
+  -- Days since 1970-01-01, UTC.
+  day INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  metric TEXT NOT NULL CHECK (metric IN ('get', 'install', 'fail', 'bandwidth')),
+  amount INTEGER NOT NULL,
+  -- Which run of the consumer counted it.
+  run_id TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX counted_events_by_run ON counted_events (run_id);
+CREATE INDEX counted_events_by_day ON counted_events (day);
+
+-- What was counted, by day. The name of the version is empty for what belongs to no bundle that is known.
+CREATE TABLE daily_counts (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  metric TEXT NOT NULL,
+  amount INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, version_name, metric)
+) STRICT, WITHOUT ROWID;
+
+-- The different devices of a day, as a sketch that can be merged with other days' (src/domain/distinct-count.ts).
+CREATE TABLE daily_devices (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  sketch TEXT NOT NULL,
+  -- Goes up with every write, so that two consumers never overwrite each other's.
+  revision INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day)
+) STRICT, WITHOUT ROWID;
+
+-- Bytes that an app's bundles took at the end of a day; of today, at the last sweep.
+CREATE TABLE daily_storage (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  size_bytes INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day)
+) STRICT, WITHOUT ROWID;
 
 -- What was changed, by whom, in the same batch as the change. Names are copied: an entry stays readable when its actor is gone.
 CREATE TABLE audit_log (

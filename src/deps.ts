@@ -46,6 +46,8 @@ export interface Deps {
 		readonly perKey: RequestLimit;
 	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
+	/** Resolves after that long. */
+	readonly delay: (ms: number) => Promise<void>;
 	readonly log: Log;
 	readonly config: Config;
 }
@@ -65,6 +67,7 @@ export function createDeps(env: Env): Deps {
 			perKey: { limiter: env.KEY_REQUESTS, periodSeconds: 10 },
 		},
 		fetch: (url, init) => fetch(url, init),
+		delay: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 		log: (level, event, facts = {}) => console[level](JSON.stringify({ level, event, ...facts })),
 		config: parseConfig(env),
 	};

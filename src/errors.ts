@@ -33,6 +33,7 @@ export const ERROR_STATUS = {
 	app_not_found: 404,
 	channel_not_found: 404,
 	bundle_not_found: 404,
+	device_not_found: 404,
 	api_key_not_found: 404,
 	member_not_found: 404,
 	invitation_not_found: 404,

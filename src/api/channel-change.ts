@@ -22,6 +22,7 @@ import {
 } from "../db/channels";
 import { batchOrFail, guard, query } from "../db/client";
 import type { Flag } from "../db/schema";
+import { bumpRevision } from "../db/snapshot";
 import { ApiError } from "../errors";
 import type { Context } from "./endpoint";
 import { channelName, integerId, optional, publicAppId, text } from "./schemas";
@@ -376,6 +377,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 					]
 				: []),
 			...(created ? [write, entry] : [entry, write]),
+			bumpRevision(scope.appId),
 			...previewBinding(limit, created, {
 				id: deps.newId(),
 				apiKeyId: principal.keyId,

@@ -10,8 +10,10 @@ import type { GlobalPermission, Permission } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import type { Actor } from "../db/audit";
 import type { Consistency, Database, StatementResult } from "../db/client";
+import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import type { ErrorCode } from "../errors";
+import type { GatherEvents } from "../events/gather";
 import type { ScopeSource } from "./scope";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "HEAD";
@@ -78,6 +80,10 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	readonly loaded: Loaded<Load>;
 	/** The limit that the permission came with, if it did. */
 	readonly ownWorkOnly: (permission: Permission) => OwnWorkOnly | undefined;
+	/** Puts what happened on devices on its way; nothing is written in the request. */
+	readonly gather: GatherEvents;
+	/** What update checks are answered from. */
+	readonly snapshots: SnapshotCache;
 	/** Work that goes on after the answer. */
 	readonly waitUntil: (work: Promise<unknown>) => void;
 }

@@ -8,6 +8,7 @@ import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app"
 import { appAudit, organizationAudit } from "./routes/audit";
 import { completeBundle, deleteBundle, listBundles, promoteBundle, registerBundle } from "./routes/bundle";
 import { deleteChannel, listChannels, setChannel } from "./routes/channel";
+import { listDevices, setDevice, unsetDevice } from "./routes/device";
 import { downloadObject } from "./routes/download";
 import { acceptInvitation, inviteMember, showInvitation } from "./routes/invitation";
 import { listMembers, removeMember, updateMember } from "./routes/member";
@@ -48,6 +49,9 @@ export const endpoints = [
 	completeBundle,
 	promoteBundle,
 	deleteBundle,
+	listDevices,
+	setDevice,
+	unsetDevice,
 	uploadOnce,
 	tusCapabilities,
 	tusCreate,

@@ -17,8 +17,10 @@ import {
 } from "../authz/principal";
 import type { Actor } from "../db/audit";
 import { type Database, openDb, type StatementResult } from "../db/client";
+import { createSnapshotCache, type SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import { ApiError, type ErrorCode, invalidRequest, type RequestIssue } from "../errors";
+import { createEventGatherer, type GatherEvents } from "../events/gather";
 import { createKeyUsage } from "../events/key-usage";
 import { readJson } from "./body";
 import { readKey } from "./credentials";
@@ -57,7 +59,12 @@ type RequestContext = HonoContext<{ Variables: RequestVariables }>;
 /** Adds the endpoints to the app, and 405 with `Allow` for every other method on their paths. */
 export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], deps: Deps): void {
 	const methodsByPath = new Map<string, Method[]>();
-	const isolate: Isolate = { deps, noteKeyUse: createKeyUsage(deps) };
+	const isolate: Isolate = {
+		deps,
+		noteKeyUse: createKeyUsage(deps),
+		snapshots: createSnapshotCache(deps.now),
+		gather: createEventGatherer(deps),
+	};
 	for (const endpoint of endpoints) {
 		app.on(endpoint.method, endpoint.path, async (c) => {
 			const ipAddress = deps.config.clientAddress ?? c.req.raw.headers.get("cf-connecting-ip");
@@ -88,12 +95,14 @@ type Untyped = AnyEndpoint & {
 interface Isolate {
 	readonly deps: Deps;
 	readonly noteKeyUse: ReturnType<typeof createKeyUsage>;
+	readonly snapshots: SnapshotCache;
+	readonly gather: GatherEvents;
 }
 
 async function answer(
 	endpoint: AnyEndpoint,
 	c: RequestContext,
-	{ deps, noteKeyUse }: Isolate,
+	{ deps, noteKeyUse, snapshots, gather }: Isolate,
 	ipAddress: string | null,
 ): Promise<Response> {
 	const untyped = endpoint as unknown as Untyped;
@@ -167,9 +176,19 @@ async function answer(
 		scopeRow,
 		loaded,
 		ownWorkOnly: (permission: Permission) => limits.get(permission),
+		snapshots,
+		gather,
 		waitUntil,
 	});
+	if (target !== null && endpoint.method !== "GET") forgetChanged(snapshots, scopeRow);
 	return serialise(endpoint, output, deps, db);
+}
+
+/** What a request has changed, this isolate's next update check must see. */
+function forgetChanged(snapshots: SnapshotCache, scopeRow: unknown): void {
+	const publicAppId = (scopeRow as { app_id?: unknown } | undefined)?.app_id;
+	if (typeof publicAppId === "string") snapshots.forget(publicAppId);
+	else snapshots.forgetAll();
 }
 
 function authorize(

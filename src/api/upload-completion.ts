@@ -8,6 +8,7 @@ import type { AppId } from "../authz/decide";
 import { type Actor, auditStatement } from "../db/audit";
 import { bundleIsPending, dropPendingBundle, updateBundle } from "../db/bundles";
 import { batchOrFail, type Database, GuardFailed, guard } from "../db/client";
+import { bumpRevision } from "../db/snapshot";
 import {
 	completeUpload,
 	redundantDeltaObjectToGarbage,
@@ -151,6 +152,7 @@ async function makeReady(
 				updated_at_ms: nowMs,
 			}),
 			completeUpload(appId, upload.id, nowMs),
+			bumpRevision(appId),
 			...(joined ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
 			auditStatement(actor, nowMs, {
 				orgId: upload.owner_org,
@@ -201,6 +203,7 @@ async function storeFile(
 			upsertDeltaObject(appId, { path, objectKey, sizeBytes }, nowMs),
 			redundantDeltaObjectToGarbage(appId, path, objectKey, upload.object_prefix, nowMs),
 			completeUpload(appId, upload.id, nowMs),
+			bumpRevision(appId),
 			...(joined ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
 		],
 		{ upload_exists: uploadIsGone },

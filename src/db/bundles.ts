@@ -109,6 +109,7 @@ export function updateBundle(
 export function markBundleDeleted(appId: AppId, bundleId: number, nowMs: number): CompiledQuery[] {
 	return [
 		query.deleteFrom("bundle_files").where("app_id", "=", appId).where("bundle_id", "=", bundleId).compile(),
+		...dropOverrides(appId, sql`= ${bundleId}`),
 		updateBundle(appId, bundleId, {
 			status: "deleted",
 			object_key: null,
@@ -117,6 +118,14 @@ export function markBundleDeleted(appId: AppId, bundleId: number, nowMs: number)
 			updated_at_ms: nowMs,
 		}),
 	];
+}
+
+/** Devices that were given bundles which go: their overrides name a channel alone from now on, or go too. */
+function dropOverrides(appId: AppId, bundles: RawBuilder<unknown>): CompiledQuery[] {
+	return [
+		sql`DELETE FROM device_overrides WHERE app_id = ${appId} AND version_id ${bundles} AND channel_id IS NULL`,
+		sql`UPDATE device_overrides SET version_id = NULL WHERE app_id = ${appId} AND version_id ${bundles}`,
+	].map((statement) => statement.compile(query));
 }
 
 /** Removes a registration that never became ready; its uploads go with it. Runs after `uploadsOfBundleToGarbage`. */
@@ -145,9 +154,10 @@ export function deleteUnusedBundles(
 			sql`INSERT INTO garbage_objects (object_prefix, created_at_ms, due_at_ms)
 			SELECT object_key, ${nowMs}, ${nowMs} FROM bundles WHERE ${unused} AND object_key IS NOT NULL`,
 			sql`DELETE FROM bundle_files WHERE app_id = ${appId} AND bundle_id IN (SELECT id FROM bundles WHERE ${unused})`,
-			sql`UPDATE bundles SET status = 'deleted', object_key = NULL, delete_marked_at_ms = NULL,
-			deleted_at_ms = ${nowMs}, updated_at_ms = ${nowMs} WHERE ${unused}`,
 		].map((statement) => statement.compile(query)),
+		...dropOverrides(appId, sql`IN (SELECT id FROM bundles WHERE ${unused})`),
+		sql`UPDATE bundles SET status = 'deleted', object_key = NULL, delete_marked_at_ms = NULL,
+			deleted_at_ms = ${nowMs}, updated_at_ms = ${nowMs} WHERE ${unused}`.compile(query),
 	];
 }
 

@@ -38,6 +38,7 @@ export interface AppsTable {
 	expose_metadata: Generated<Flag>;
 	created_at_ms: number;
 	updated_at_ms: number;
+	revision: Generated<number>;
 }
 
 export interface ApiKeysTable {
@@ -181,6 +182,67 @@ export interface RoleBindingsTable {
 	created_at_ms: number;
 }
 
+export interface DevicesTable {
+	app_id: string;
+	device_id: string;
+	platform: string | null;
+	version_name: string | null;
+	version_build: string | null;
+	os_version: string | null;
+	plugin_version: string | null;
+	is_prod: Flag | null;
+	is_emulator: Flag | null;
+	custom_id: string | null;
+	install_source: string | null;
+	key_id: string | null;
+	default_channel: string | null;
+	channel_id: number | null;
+	last_seen_at_ms: number | null;
+	created_at_ms: number;
+	updated_at_ms: number;
+}
+
+export interface DeviceOverridesTable {
+	app_id: string;
+	device_id: string;
+	channel_id: number | null;
+	version_id: number | null;
+	created_by: string;
+	created_at_ms: number;
+	updated_at_ms: number;
+}
+
+export interface CountedEventsTable {
+	id: string;
+	app_id: string;
+	day: number;
+	version_name: string;
+	metric: string;
+	amount: number;
+	run_id: string;
+}
+
+export interface DailyCountsTable {
+	app_id: string;
+	day: number;
+	version_name: string;
+	metric: string;
+	amount: number;
+}
+
+export interface DailyDevicesTable {
+	app_id: string;
+	day: number;
+	sketch: string;
+	revision: number;
+}
+
+export interface DailyStorageTable {
+	app_id: string;
+	day: number;
+	size_bytes: number;
+}
+
 export interface AuditLogTable {
 	id: Generated<number>;
 	org_id: string;
@@ -214,5 +276,11 @@ export interface Schema {
 	uploads: UploadsTable;
 	garbage_objects: GarbageObjectsTable;
 	role_bindings: RoleBindingsTable;
+	devices: DevicesTable;
+	device_overrides: DeviceOverridesTable;
+	counted_events: CountedEventsTable;
+	daily_counts: DailyCountsTable;
+	daily_devices: DailyDevicesTable;
+	daily_storage: DailyStorageTable;
 	audit_log: AuditLogTable;
 }

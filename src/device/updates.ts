@@ -2,53 +2,14 @@
  * POST /updates: a device asks what to run. The answer is what stock clients read strictly: a success carries neither `error` nor
  * `kind`, "no update" always carries both with HTTP 200, nothing is null, and the way back to the store build is a version alone.
  */
-import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
-import { endpoint } from "../api/endpoint";
-import { acknowledgement, OK, optional, publicAppId, uuid } from "../api/schemas";
-import {
-	type CheckedApp,
-	type CheckedBundle,
-	type CheckedChannel,
-	type CheckedFile,
-	checkedApp,
-	checkedChannels,
-	checkedFiles,
-} from "../db/updates";
-import { BUILTIN, type Bundle, type Channel, type Device, decideUpdate, type Refusal } from "../domain/update-decision";
-import { atLeastForMajor, readVersion } from "../domain/version";
+import { endpoint, Reply } from "../api/endpoint";
+import { acknowledgement, OK } from "../api/schemas";
+import type { SnapshotBundle, SnapshotFile } from "../db/snapshot";
+import { BUILTIN, type Device, type Refusal } from "../domain/update-decision";
+import { atLeastForMajor } from "../domain/version";
 import { signedDownloadUrl } from "../storage/links";
-
-const PLATFORMS = ["ios", "android", "electron"] as const;
-const textUpTo = (longest: number) =>
-	v.pipe(v.string(), v.maxLength(longest, `must have at most ${longest} characters`));
-const shortText = textUpTo(512);
-const versionText = v.pipe(
-	v.string(),
-	v.minLength(1, "must not be empty"),
-	v.maxLength(128, "must have at most 128 characters"),
-);
-
-export const deviceFields = {
-	app_id: publicAppId,
-	device_id: uuid,
-	// Empty is the store build: some clients have no name for it.
-	version_name: textUpTo(128),
-	version_build: versionText,
-	platform: v.picklist(PLATFORMS, `must be one of ${PLATFORMS.join(", ")}`),
-	plugin_version: v.pipe(
-		versionText,
-		v.check((version) => readVersion(version) !== null, 'must be a version such as "8.51.23"'),
-	),
-	is_emulator: optional(v.boolean()),
-	is_prod: optional(v.boolean()),
-	defaultChannel: optional(shortText),
-	key_id: optional(textUpTo(20)),
-	custom_id: optional(shortText),
-	install_source: optional(textUpTo(64)),
-	version_os: optional(shortText),
-	version_code: optional(shortText),
-};
+import { deviceFields, deviceOf, EXAMPLE_DEVICE, readsManifest, resolve, seenOf } from "./device";
 
 const updateAnswer = v.strictObject({
 	version: v.string(),
@@ -74,9 +35,7 @@ const refusalAnswer = v.strictObject({
 	bundleKeyId: v.optional(v.string()),
 });
 
-/** From these versions on the native plugin reads a manifest. */
-const READS_MANIFEST = { 5: "5.10.0", 6: "6.25.0", 7: "7.0.35", 8: "8.0.0" };
-/** From these on it hands link and comment to the app. */
+/** From these versions on the native plugin hands link and comment to the app. */
 const READS_METADATA = { 5: "5.35.0", 6: "6.35.0", 7: "7.35.0", 8: "8.35.0" };
 
 export const updatesHealth = endpoint({
@@ -105,17 +64,7 @@ export const checkUpdate = endpoint({
 	response: v.union([updateAnswer, builtinAnswer, refusalAnswer]),
 	errors: [],
 	example: {
-		body: {
-			app_id: "com.example.app",
-			device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
-			version_name: "builtin",
-			version_build: "1.0.0",
-			platform: "android",
-			plugin_version: "8.51.23",
-			is_emulator: false,
-			is_prod: true,
-			defaultChannel: "pr-128",
-		},
+		body: EXAMPLE_DEVICE,
 		response: {
 			version: "1.4.0-pr.128",
 			url: "https://updates.example.com/files/download/…?expires=…&signature=…",
@@ -123,123 +72,45 @@ export const checkUpdate = endpoint({
 			checksum: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		},
 	},
-	load: ({ body }) => readsOf(deviceOf(body), body.app_id),
-	async handle({ deps, input, loaded, origin, nowMs }) {
-		const [app] = loaded[0].rows;
-		if (app === undefined) {
-			return { error: "app_not_found", message: "There is no such app on this server.", kind: "failed" as const };
+	async handle({ deps, db, input, snapshots, gather, origin, nowMs, waitUntil }) {
+		const { snapshot, ageMs } = await snapshots.read(db, input.body.app_id, waitUntil);
+		const headers = ageMs > TELLING_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
+		if (snapshot === null) {
+			const message = "There is no such app on this server.";
+			return new Reply(200, { error: "app_not_found", message, kind: "failed" as const }, headers);
 		}
 		const device = deviceOf(input.body);
-		const channels = loaded[1].rows.map((row) => channelOf(row, readsManifest(device)));
-		const decision = decideUpdate({ channels, currentBundleExists: app.current_exists === 1 }, device);
-		if (decision.outcome === "builtin") return { version: BUILTIN } as const;
-		if (decision.outcome === "none") return refusalOf(decision);
+		const { decision } = await resolve(snapshots, db, snapshot, device);
+		gather([seenOf(input.body, nowMs, decision.resolved?.id ?? null)], waitUntil);
+		if (decision.outcome === "builtin") return new Reply(200, { version: BUILTIN } as const, headers);
+		if (decision.outcome === "none") return new Reply(200, refusalOf(decision), headers);
 
-		const row = bundleRows(loaded[1].rows).find((bundle) => bundle.id === decision.bundle.id);
-		if (row === undefined) throw new Error("the decided bundle is not among the loaded ones");
+		const bundle = snapshot.bundles.get(decision.bundle.id);
+		if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
+		const files =
+			bundle.has_manifest === 1 && bundle.external_url === null && readsManifest(device)
+				? await snapshots.manifest(db, snapshot, bundle.id)
+				: [];
 		const link = (objectKey: string) => signedDownloadUrl(deps, origin, objectKey, nowMs);
-		return successOf(
-			row,
-			(loaded[2]?.rows ?? []).filter((file) => file.bundle_id === row.id),
-			device,
-			app.expose_metadata === 1,
-			{ link, nothing: `${origin.replace(/^http:/, "https:")}/files/no-zip` },
+		const nothing = `${origin.replace(/^http:/, "https:")}/files/no-zip`;
+		return new Reply(
+			200,
+			successOf(bundle, files, device, snapshot.app.expose_metadata === 1, { link, nothing }),
+			headers,
 		);
 	},
 });
 
-type DeviceBody = v.InferOutput<ReturnType<typeof deviceObject>>;
-const deviceObject = () => v.object(deviceFields);
-
-/** The app, its channels that can matter, and their manifests where the client reads any: one round trip. */
-function readsOf(
-	device: Device,
-	appId: string,
-): readonly [CompiledQuery<CheckedApp>, CompiledQuery<CheckedChannel>, ...CompiledQuery<CheckedFile>[]] {
-	const { platform, defaultChannel, versionName } = device;
-	return [
-		checkedApp(appId, versionName),
-		checkedChannels(appId, platform, defaultChannel),
-		...(readsManifest(device) ? [checkedFiles(appId, platform, defaultChannel, versionName)] : []),
-	];
-}
-
-function deviceOf(body: DeviceBody): Device {
-	return {
-		deviceId: body.device_id,
-		platform: body.platform,
-		versionName: body.version_name,
-		versionBuild: body.version_build,
-		pluginVersion: body.plugin_version,
-		isEmulator: body.is_emulator ?? false,
-		isProd: body.is_prod ?? true,
-		defaultChannel: body.defaultChannel ?? "",
-		keyId: body.key_id,
-	};
-}
-
-function parseBundle(json: string | null): CheckedBundle | null {
-	return json === null ? null : JSON.parse(json);
-}
-
-function bundleRows(channels: readonly CheckedChannel[]): CheckedBundle[] {
-	return channels.flatMap((channel) =>
-		[parseBundle(channel.stable), parseBundle(channel.rollout)].filter((bundle) => bundle !== null),
-	);
-}
-
-/** Electron's updater wants the zip whatever else there is. */
-function readsManifest(device: Device): boolean {
-	return device.platform !== "electron" && atLeastForMajor(device.pluginVersion, READS_MANIFEST);
-}
-
-function bundleOf(row: CheckedBundle, manifestIsRead: boolean): Bundle {
-	return {
-		id: row.id,
-		version: row.name,
-		ready: row.status === "ready",
-		keyId: row.key_id,
-		minUpdateVersion: row.min_update_version,
-		hasContent: row.object_key !== null || row.external_url !== null || (manifestIsRead && row.has_manifest === 1),
-	};
-}
-
-function channelOf(row: CheckedChannel, manifestIsRead: boolean): Channel {
-	const stable = parseBundle(row.stable);
-	const rollout = parseBundle(row.rollout);
-	return {
-		id: row.id,
-		name: row.name,
-		public: row.public === 1,
-		platforms: { ios: row.ios === 1, android: row.android === 1, electron: row.electron === 1 },
-		allowDeviceSelfSet: row.allow_device_self_set === 1,
-		allowEmulator: row.allow_emulator === 1,
-		allowDevice: row.allow_device === 1,
-		allowDev: row.allow_dev === 1,
-		allowProd: row.allow_prod === 1,
-		disableAutoUpdate: row.disable_auto_update,
-		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
-		bundle: stable === null ? null : bundleOf(stable, manifestIsRead),
-		rollout:
-			rollout === null
-				? null
-				: {
-						id: row.rollout_id ?? "",
-						bundle: bundleOf(rollout, manifestIsRead),
-						percentageBps: row.rollout_percentage_bps,
-						enabled: row.rollout_enabled === 1,
-						paused: row.rollout_paused_at_ms !== null,
-					},
-	};
-}
+/** The database did not answer for longer than an answer from memory may be old. */
+const TELLING_AGE_MS = 5_000;
 
 function refusalOf({ error, message, kind, extra }: Refusal): v.InferOutput<typeof refusalAnswer> {
 	return { error, message, kind, ...extra };
 }
 
 function successOf(
-	bundle: CheckedBundle,
-	files: readonly CheckedFile[],
+	bundle: SnapshotBundle,
+	files: readonly SnapshotFile[],
 	device: Device,
 	exposeMetadata: boolean,
 	links: { readonly link: (objectKey: string) => string; readonly nothing: string },
@@ -247,7 +118,6 @@ function successOf(
 	const electron = device.platform === "electron";
 	const sessionKey = bundle.session_key ?? "";
 	const stored = bundle.object_key === null ? links.nothing : links.link(bundle.object_key);
-	const manifest = bundle.external_url === null && readsManifest(device);
 	const metadata = exposeMetadata && atLeastForMajor(device.pluginVersion, READS_METADATA);
 	return {
 		version: bundle.name,
@@ -256,7 +126,7 @@ function successOf(
 		// Electron's updater checks the bytes as they come and reads another spelling.
 		...(electron ? { sessionKey } : {}),
 		checksum: (electron ? bundle.sha256 : bundle.checksum) ?? bundle.sha256 ?? "",
-		...(manifest && files.length > 0
+		...(files.length > 0
 			? {
 					manifest: files.map((file) => ({
 						file_name: file.file_name,

@@ -100,7 +100,11 @@ export type Verdict =
 	| { readonly outcome: "builtin" }
 	| Refusal;
 
-export type Decision = Verdict & { readonly trace: readonly TraceStep[] };
+export type Decision = Verdict & {
+	readonly trace: readonly TraceStep[];
+	/** Whose rules held, whatever came of it; null when no channel serves the device. */
+	readonly resolved: Channel | null;
+};
 
 export const BUILTIN = "builtin";
 
@@ -112,14 +116,16 @@ const LAST_WITH_OTHER_KEY_IDS = "8.40.7";
 /** The decision for one device. */
 export function decideUpdate(snapshot: Snapshot, device: Device): Decision {
 	const trace: TraceStep[] = [];
-	const verdict = climb(snapshot, device, trace);
-	return { ...verdict, trace };
+	const resolved = { channel: null as Channel | null };
+	const verdict = climb(snapshot, device, trace, resolved);
+	return { ...verdict, trace, resolved: resolved.channel };
 }
 
-function climb(snapshot: Snapshot, device: Device, trace: TraceStep[]): Verdict {
+function climb(snapshot: Snapshot, device: Device, trace: TraceStep[], resolved: { channel: Channel | null }): Verdict {
 	const native = readDevice(device, trace);
 	if ("outcome" in native) return native;
 	const channel = resolveChannel(snapshot, device, trace);
+	resolved.channel = channel;
 	const forced = overrideBundle(snapshot, trace);
 	if (channel === null && forced === null) return goHomeOrStay(snapshot, device, trace);
 	const target = forced ?? (channel === null ? null : targetOf(channel, device, trace));
@@ -177,7 +183,11 @@ interface Obstacle {
 }
 
 /** The channel of the override, else the named default channel where it may serve the device, else the public one of its platform. */
-function resolveChannel({ override, channels }: Snapshot, device: Device, trace: TraceStep[]): Channel | null {
+export function resolveChannel(
+	{ override, channels }: Pick<Snapshot, "override" | "channels">,
+	device: Device,
+	trace: TraceStep[] = [],
+): Channel | null {
 	const consider = (
 		rule: string,
 		channel: Channel | undefined,

@@ -4,6 +4,7 @@
  */
 import { openDb } from "../db/client";
 import type { Deps } from "../deps";
+import { consumeDeviceEvents } from "./device-events";
 import { keyUsageStatement } from "./key-usage";
 import type { QueueMessage } from "./messages";
 import { collectGarbageSoon } from "./producer";
@@ -14,6 +15,10 @@ import { collectGarbage } from "./sweep";
 export async function consume(deps: Deps, batch: Pick<MessageBatch<QueueMessage>, "messages">): Promise<void> {
 	const messages = batch.messages.map((message) => message.body);
 	await runSteps(deps, "queue batch", {
+		"device events": async () => {
+			const events = messages.flatMap((message) => (message.kind === "device_events" ? message.events : []));
+			if (events.length > 0) await consumeDeviceEvents(deps, events);
+		},
 		"key usage": async () => {
 			const uses = messages.filter((message) => message.kind === "key_used");
 			if (uses.length > 0) await openDb(deps.d1, "first-primary").batch([keyUsageStatement(uses)]);

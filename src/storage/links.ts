@@ -58,6 +58,17 @@ export function verifyLink(
 }
 
 function signature(signer: Signer, method: string, path: string, expires: number): string {
-	const key = hmac(sha256, signer.config.secret, utf8ToBytes("capstan signed link"));
-	return bytesToHex(hmac(sha256, key, utf8ToBytes(`${method}\n${path}\n${expires}`)));
+	return bytesToHex(hmac(sha256, linkKey(signer.config.secret), utf8ToBytes(`${method}\n${path}\n${expires}`)));
+}
+
+/** Derived once for each secret: a manifest asks for thousands of signatures. */
+const LINK_KEYS = new WeakMap<Uint8Array, Uint8Array>();
+
+function linkKey(secret: Uint8Array): Uint8Array {
+	let key = LINK_KEYS.get(secret);
+	if (key === undefined) {
+		key = hmac(sha256, secret, utf8ToBytes("capstan signed link"));
+		LINK_KEYS.set(secret, key);
+	}
+	return key;
 }

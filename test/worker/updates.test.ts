@@ -3,6 +3,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
+	changedElsewhere,
 	createTestApp,
 	createWorld,
 	setTestChannel,
@@ -154,7 +155,7 @@ describe("POST /updates", () => {
 		await setTestChannel(world, own, "pr-2", { allow_device_self_set: true, version: "1.0.2" });
 		const asked = async () => (await check({ app_id: own.appId, defaultChannel: "pr-2" })).body;
 		const unready = (id: number) =>
-			testEnv.DB.prepare("UPDATE bundles SET status = 'pending' WHERE id = ?").bind(id).run();
+			changedElsewhere(world, own, "UPDATE bundles SET status = 'pending' WHERE id = ?", id);
 		expect((await asked()).version).toBe("1.0.2");
 		await unready(preview);
 		expect((await asked()).version).toBe("1.0.1");
@@ -259,11 +260,13 @@ describe("POST /updates", () => {
 		await setTestChannel(world, app, "external", { version: "1.0.5", allow_device_self_set: true });
 		const elsewhere = "https://cdn.example.org/1.0.5.zip";
 		expect((await check({ defaultChannel: "external" })).body.manifest).toHaveLength(1);
-		await testEnv.DB.prepare(
+		await changedElsewhere(
+			world,
+			app,
 			"UPDATE bundles SET storage_provider = 'external', object_key = NULL, external_url = ? WHERE id = ?",
-		)
-			.bind(elsewhere, id)
-			.run();
+			elsewhere,
+			id,
+		);
 		const { body } = await check({ defaultChannel: "external" });
 		expect(body).toMatchObject({ version: "1.0.5", url: elsewhere });
 		expect(body).not.toHaveProperty("manifest");
@@ -347,11 +350,15 @@ describe("POST /updates", () => {
 	});
 
 	test("every look-up goes by an index, so a check costs the same in a large app", async () => {
-		const { checkedApp, checkedChannels, checkedFiles } = await import("../../src/db/updates");
+		const { appPointer, manifestOf, overrideOf, readyBundle, snapshotStatements } = await import(
+			"../../src/db/snapshot"
+		);
 		const statements = [
-			checkedApp(app.appId, "1.0.1"),
-			checkedChannels(app.appId, "android", "pr-1"),
-			checkedFiles(app.appId, "android", "pr-1", "1.0.1"),
+			appPointer(app.appId),
+			...snapshotStatements(app.appId),
+			overrideOf(app.uuid, "device"),
+			readyBundle(app.uuid, "1.0.1"),
+			manifestOf(app.uuid, 1),
 		];
 		for (const { sql, parameters } of statements) {
 			const plan = await testEnv.DB.prepare(`EXPLAIN QUERY PLAN ${sql}`)

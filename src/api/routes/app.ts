@@ -19,6 +19,7 @@ import {
 } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail } from "../../db/client";
+import { bumpRevision } from "../../db/snapshot";
 import { everythingOfAppToGarbage } from "../../db/uploads";
 import { ApiError } from "../../errors";
 import { collectGarbageSoon } from "../../events/producer";
@@ -217,7 +218,7 @@ export const updateApp = endpoint({
 	async handle({ db, scope, scopeRow, input, nowMs, actor }) {
 		const { body } = input;
 		const changes = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined));
-		const [, , app] = await db.batch([
+		const [, , , app] = await db.batch([
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "app.update",
@@ -234,6 +235,7 @@ export const updateApp = endpoint({
 				...(body.expose_metadata === undefined ? {} : { expose_metadata: body.expose_metadata ? 1 : 0 }),
 				updated_at_ms: nowMs,
 			}),
+			bumpRevision(scope.appId),
 			appRecord(scope.appId),
 		]);
 		const [row] = app.rows;

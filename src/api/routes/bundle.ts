@@ -22,6 +22,7 @@ import {
 import { auditedChannel, auditedChannelNow } from "../../db/channel-audit";
 import { bundleUnusedExceptBy, channelExists, updateChannel } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
+import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
 import { collectGarbageSoon, removeBytes } from "../../events/producer";
@@ -378,6 +379,7 @@ export const promoteBundle = endpoint({
 					after: auditedChannel(values, new Map([[bundle.id, bundle.name]])),
 				}),
 				updateChannel(scope.appId, scope.channelId, values, nowMs),
+				bumpRevision(scope.appId),
 			],
 			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound },
 		);
@@ -412,8 +414,8 @@ export const deleteBundle = endpoint({
 	async handle(context) {
 		const { db, deps, scope, scopeRow, input, loaded, nowMs, actor, waitUntil } = context;
 		if (input.query.all === true) {
-			await db.batch(
-				deleteUnusedBundles(scope.appId, nowMs, (doomed) =>
+			await db.batch([
+				...deleteUnusedBundles(scope.appId, nowMs, (doomed) =>
 					auditEach(
 						actor,
 						nowMs,
@@ -421,7 +423,8 @@ export const deleteBundle = endpoint({
 						doomedBundles(scope.orgId, scopeRow.app_id, doomed),
 					),
 				),
-			);
+				bumpRevision(scope.appId),
+			]);
 			waitUntil(collectGarbageSoon(deps));
 			return OK;
 		}
@@ -455,6 +458,7 @@ export async function deleteOneBundle(
 			dropPendingBundle(scope.appId, bundle.id),
 			bytesOfBundleToGarbage(scope.appId, bundle.id, nowMs),
 			...markBundleDeleted(scope.appId, bundle.id, nowMs),
+			bumpRevision(scope.appId),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "bundle.delete",

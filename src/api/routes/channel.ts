@@ -18,6 +18,7 @@ import {
 } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
 import type { Flag } from "../../db/schema";
+import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage } from "../../db/uploads";
 import { ApiError } from "../../errors";
 import { removeBytes } from "../../events/producer";
@@ -235,6 +236,7 @@ export const deleteChannel = endpoint({
 					bytesOfBundleToGarbage(scope.appId, bundle.id, nowMs),
 					...markBundleDeleted(scope.appId, bundle.id, nowMs),
 				]),
+				bumpRevision(scope.appId),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "channel.delete",

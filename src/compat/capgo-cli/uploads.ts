@@ -25,6 +25,7 @@ import {
 	manifestParts,
 	missingDeltaPaths,
 } from "../../db/compat";
+import { bumpRevision } from "../../db/snapshot";
 import {
 	deleteOpenUploadsOfBundle,
 	latestUploadOf,
@@ -277,6 +278,7 @@ export async function finalize(
 			uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
 			deleteOpenUploadsOfBundle(scope.appId, bundle.id),
 			updateBundle(scope.appId, bundle.id, { status: "ready", expires_at_ms: null, updated_at_ms: nowMs }),
+			bumpRevision(scope.appId),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "bundle.upload",

@@ -183,6 +183,16 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		await madeChannel(world, app, channel, makers);
 		return { path: "/channel", query: { app_id: app.appId, channel }, thing: channelThing(app, channel) };
 	},
+	"GET /device": async (_, app) => ({ path: "/device", query: { app_id: app.appId } }),
+	"POST /device": async (world, app) => {
+		const { id, version } = await uploaded(world, app);
+		const body = { app_id: app.appId, device_id: crypto.randomUUID(), version_id: id };
+		return { path: "/device", body, thing: bundleThing(app, id, version) };
+	},
+	"DELETE /device": async (world, app) => ({
+		path: "/device",
+		query: { app_id: app.appId, device_id: await overriddenDevice(world, app) },
+	}),
 	"GET /bundle": async (_, app) => ({ path: "/bundle", query: { app_id: app.appId } }),
 	"POST /bundle": async (_, app) => ({ path: "/bundle", body: { app_id: app.appId, version: freshVersion() } }),
 	"POST /bundle/complete": async (world, app, makers) => {
@@ -371,11 +381,26 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"GET /ok",
 	"GET /updates",
 	"POST /updates",
+	"POST /updates/manifest_size",
+	"POST /stats",
+	"POST /channel_self",
+	"PUT /channel_self",
+	"DELETE /channel_self",
+	"GET /channel_self",
 	"GET /private/config",
 	"GET /files/config",
 ];
 
 /** What a device sends that the app's public channel has a bundle for. */
+async function overriddenDevice(world: Scene, app: TestApp): Promise<string> {
+	const device_id = crypto.randomUUID();
+	const { id } = await uploaded(world, app);
+	const body = { app_id: app.appId, device_id, version_id: id };
+	const { status } = await world.request("POST", "/device", { key: world.adminKey, body });
+	if (status !== 200) throw new Error("device not overridden");
+	return device_id;
+}
+
 async function deviceOf(world: Scene, app: TestApp) {
 	const { version } = await uploaded(world, app);
 	await setTestChannel(world, app, fresh("production"), { version, public: true });
@@ -408,6 +433,21 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /ok": async () => ({ path: "/ok" }),
 	"GET /updates": async () => ({ path: "/updates" }),
 	"POST /updates": async (world, app) => ({ path: "/updates", body: await deviceOf(world, app) }),
+	"POST /updates/manifest_size": async (_, app) => ({
+		path: "/updates/manifest_size",
+		body: { app_id: app.appId, version: "1.0.0", manifest: [{ file_name: "index.html", file_hash: "ab" }] },
+	}),
+	"POST /stats": async (world, app) => ({ path: "/stats", body: { ...(await deviceOf(world, app)), action: "set" } }),
+	"POST /channel_self": async (world, app) => ({
+		path: "/channel_self",
+		body: { ...(await deviceOf(world, app)), channel: "absent" },
+	}),
+	"PUT /channel_self": async (world, app) => ({ path: "/channel_self", body: await deviceOf(world, app) }),
+	"DELETE /channel_self": async (_, app) => ({
+		path: "/channel_self",
+		query: { app_id: app.appId, device_id: crypto.randomUUID() },
+	}),
+	"GET /channel_self": async (_, app) => ({ path: "/channel_self", query: { app_id: app.appId, platform: "android" } }),
 	"POST /invitation/show": async (world) => ({
 		path: "/invitation/show",
 		body: { token: await invitationToken(world) },

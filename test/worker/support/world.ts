@@ -10,7 +10,7 @@ import { parseConfig } from "../../../src/config";
 import { openDb, query } from "../../../src/db/client";
 import type { Deps, Env, RequestLimit } from "../../../src/deps";
 import type { QueueMessage } from "../../../src/events/messages";
-import type { Scene } from "./scene";
+import type { Scene, TestApp } from "./scene";
 
 export * from "./scene";
 
@@ -57,6 +57,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		fetch: async () => {
 			throw new Error("this test has no network");
 		},
+		delay: async () => undefined,
 		log: () => undefined,
 		config: parseConfig({ ...testEnv, ...options.config }),
 		sent,
@@ -180,4 +181,18 @@ export function requestThrough(app: ReturnType<typeof createApp>): World["reques
 			trips,
 		};
 	};
+}
+
+/** A change of what an app's devices are told that another isolate has made: seen when the snapshot is no longer believed. */
+export async function changedElsewhere(
+	world: World,
+	app: TestApp,
+	statement: string,
+	...parameters: readonly (string | number | null)[]
+): Promise<void> {
+	await testEnv.DB.batch([
+		testEnv.DB.prepare(statement).bind(...parameters),
+		testEnv.DB.prepare("UPDATE apps SET revision = revision + 1 WHERE id = ?").bind(app.uuid),
+	]);
+	world.clock.nowMs += 4_000;
 }

@@ -1,0 +1,124 @@
+/**
+ * Statements about devices and what operators set for single ones. Each takes ids that a decision gave out and carries the tenant in
+ * its own WHERE; a statement that loads beside the decision names the app by its public id, and its rows are dropped when it is no.
+ */
+import { type CompiledQuery, type Selectable, sql } from "kysely";
+import type { AppId } from "../authz/decide";
+import { appUuid } from "./channels";
+import { query } from "./client";
+import type { DeviceOverridesTable, DevicesTable } from "./schema";
+
+export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
+	/** Name of the channel that an operator set, else of the one that decided the last check. */
+	readonly channel: string | null;
+	/** Name of the bundle that an operator set. */
+	readonly override_version: string | null;
+	readonly override_channel_id: number | null;
+	readonly override_version_id: number | null;
+}
+
+const deviceRows = () =>
+	query
+		.selectFrom("devices")
+		.leftJoin("device_overrides as o", (join) =>
+			join.onRef("o.app_id", "=", "devices.app_id").onRef("o.device_id", "=", "devices.device_id"),
+		)
+		.leftJoin("channels as c", (join) =>
+			join
+				.onRef("c.app_id", "=", "devices.app_id")
+				.on((eb) => eb("c.id", "=", eb.fn.coalesce("o.channel_id", "devices.channel_id"))),
+		)
+		.leftJoin("bundles as b", "b.id", "o.version_id")
+		.selectAll("devices")
+		.select([
+			"c.name as channel",
+			"b.name as override_version",
+			"o.channel_id as override_channel_id",
+			"o.version_id as override_version_id",
+		]);
+
+/** One device; for loading beside the decision. */
+export function deviceById(publicAppId: string, deviceId: string): CompiledQuery<DeviceRow> {
+	return deviceRows()
+		.where("devices.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("devices.device_id", "=", deviceId)
+		.compile();
+}
+
+export interface DeviceFilter {
+	readonly channel: string | undefined;
+	readonly version: string | undefined;
+	readonly platform: string | undefined;
+	readonly seenFromMs: number | undefined;
+	readonly seenToMs: number | undefined;
+}
+
+/** A page of devices by their id; for loading beside the decision. */
+export function devicesPage(
+	publicAppId: string,
+	filter: DeviceFilter,
+	limit: number,
+	offset: number,
+): CompiledQuery<DeviceRow> {
+	const { channel, version, platform, seenFromMs, seenToMs } = filter;
+	return deviceRows()
+		.where("devices.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.$if(channel !== undefined, (rows) => rows.where("c.name", "=", channel ?? ""))
+		.$if(version !== undefined, (rows) => rows.where("devices.version_name", "=", version ?? ""))
+		.$if(platform !== undefined, (rows) => rows.where("devices.platform", "=", platform ?? ""))
+		.$if(seenFromMs !== undefined, (rows) => rows.where("devices.last_seen_at_ms", ">=", seenFromMs ?? 0))
+		.$if(seenToMs !== undefined, (rows) => rows.where("devices.last_seen_at_ms", "<=", seenToMs ?? 0))
+		.orderBy("devices.device_id")
+		.limit(limit)
+		.offset(offset)
+		.compile();
+}
+
+/** A device that nobody has seen yet may be given a channel too. */
+export function insertNamedDevice(appId: AppId, deviceId: string, nowMs: number): CompiledQuery {
+	return sql`INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms)
+		VALUES (${appId}, ${deviceId}, ${nowMs}, ${nowMs})
+		ON CONFLICT (app_id, device_id) DO UPDATE SET updated_at_ms = ${nowMs}`.compile(query);
+}
+
+/** Sets what is given; null keeps what is set. */
+export function setOverride(
+	appId: AppId,
+	override: Pick<DeviceOverridesTable, "device_id" | "channel_id" | "version_id" | "created_by">,
+	nowMs: number,
+): CompiledQuery {
+	return sql`INSERT INTO device_overrides (app_id, device_id, channel_id, version_id, created_by, created_at_ms, updated_at_ms)
+		VALUES (${appId}, ${override.device_id}, ${override.channel_id}, ${override.version_id}, ${override.created_by}, ${nowMs}, ${nowMs})
+		ON CONFLICT (app_id, device_id) DO UPDATE SET channel_id = coalesce(excluded.channel_id, channel_id),
+			version_id = coalesce(excluded.version_id, version_id), updated_at_ms = ${nowMs}`.compile(query);
+}
+
+export function deleteOverride(appId: AppId, deviceId: string): CompiledQuery {
+	return query.deleteFrom("device_overrides").where("app_id", "=", appId).where("device_id", "=", deviceId).compile();
+}
+
+/** For guards: something is set for the device. */
+export function hasOverride(appId: AppId, deviceId: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM device_overrides WHERE app_id = ${appId} AND device_id = ${deviceId})`;
+}
+
+/** Sizes of the files of one bundle, by what devices know them by. */
+export function manifestSizes(
+	publicAppId: string,
+	version: string,
+): CompiledQuery<{ file_name: string; file_hash: string; size_bytes: number }> {
+	return query
+		.selectFrom("bundles")
+		.innerJoin("bundle_files", "bundle_files.bundle_id", "bundles.id")
+		.innerJoin("delta_objects", (join) =>
+			join
+				.onRef("delta_objects.app_id", "=", "bundle_files.app_id")
+				.onRef("delta_objects.path", "=", "bundle_files.path"),
+		)
+		.select(["bundle_files.file_name", "bundle_files.file_hash", "delta_objects.size_bytes"])
+		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.name", "=", version)
+		.where("bundles.status", "=", "ready")
+		.where("bundles.deleted_at_ms", "is", null)
+		.compile();
+}

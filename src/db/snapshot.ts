@@ -1,0 +1,128 @@
+/**
+ * What update checks are decided by, read for a whole app at once: its channels, the bundles they serve and the overrides of single
+ * devices. An app's `revision` goes up in the batch of every change of any of it (`bumpRevision`), so one row by a unique index says
+ * whether what was read is still true. A deleted organization's apps are not there.
+ */
+import { type CompiledQuery, type Selectable, sql } from "kysely";
+import type { AppId } from "../authz/decide";
+import { query } from "./client";
+import type { BundleStatus, ChannelsTable, Flag } from "./schema";
+
+/** More overrides than this are looked up one by one instead of being held in memory. */
+export const MOST_HELD_OVERRIDES = 5_000;
+
+export interface SnapshotApp {
+	/** UUID. */
+	readonly id: string;
+	readonly owner_org: string;
+	readonly revision: number;
+	readonly expose_metadata: Flag;
+}
+
+export type SnapshotChannel = Selectable<ChannelsTable>;
+
+export interface SnapshotBundle {
+	readonly id: number;
+	readonly name: string;
+	readonly status: BundleStatus;
+	readonly checksum: string | null;
+	readonly sha256: string | null;
+	readonly object_key: string | null;
+	readonly external_url: string | null;
+	readonly session_key: string | null;
+	readonly key_id: string | null;
+	readonly min_update_version: string | null;
+	readonly comment: string | null;
+	readonly link: string | null;
+	readonly has_manifest: Flag;
+}
+
+export interface SnapshotOverride {
+	readonly device_id: string;
+	readonly channel_id: number | null;
+	readonly version_id: number | null;
+}
+
+export interface SnapshotFile {
+	readonly file_name: string;
+	readonly file_hash: string;
+	readonly object_key: string;
+}
+
+const liveApp = (publicAppId: string) =>
+	query
+		.selectFrom("apps")
+		.innerJoin("organizations", "organizations.id", "apps.owner_org")
+		.where("apps.app_id", "=", publicAppId)
+		.where("organizations.deleted_at_ms", "is", null);
+
+/** Whether what is held is still true: two rows by unique indexes. */
+export function appPointer(publicAppId: string): CompiledQuery<Pick<SnapshotApp, "id" | "revision">> {
+	return liveApp(publicAppId).select(["apps.id", "apps.revision"]).compile();
+}
+
+/** Everything, for one batch. */
+export function snapshotStatements(publicAppId: string) {
+	const appId = sql`(SELECT id FROM apps WHERE app_id = ${publicAppId})`;
+	const app: CompiledQuery<SnapshotApp> = liveApp(publicAppId)
+		.select(["apps.id", "apps.owner_org", "apps.revision", "apps.expose_metadata"])
+		.compile();
+	const channels = sql<SnapshotChannel>`SELECT * FROM channels WHERE app_id = ${appId}`.compile(query);
+	const bundles =
+		sql<SnapshotBundle>`SELECT b.id, b.name, b.status, b.checksum, b.sha256, b.object_key, b.external_url, b.session_key,
+			b.key_id, b.min_update_version, b.comment, b.link,
+			EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id) AS has_manifest
+		FROM bundles b WHERE b.app_id = ${appId} AND b.id IN (
+			SELECT version_id FROM channels WHERE app_id = ${appId}
+			UNION SELECT rollout_version_id FROM channels WHERE app_id = ${appId}
+			UNION SELECT version_id FROM device_overrides WHERE app_id = ${appId})`.compile(query);
+	const overrides = sql<SnapshotOverride>`SELECT device_id, channel_id, version_id FROM device_overrides
+		WHERE app_id = ${appId} LIMIT ${MOST_HELD_OVERRIDES + 1}`.compile(query);
+	return [app, channels, bundles, overrides] as const;
+}
+
+/** One device's override, where there are too many to hold. */
+export function overrideOf(appId: string, deviceId: string): CompiledQuery<SnapshotOverride> {
+	return query
+		.selectFrom("device_overrides")
+		.select(["device_id", "channel_id", "version_id"])
+		.where("app_id", "=", appId)
+		.where("device_id", "=", deviceId)
+		.compile();
+}
+
+/** Whether a bundle of this version is there and ready. */
+export function readyBundle(appId: string, version: string): CompiledQuery<{ id: number }> {
+	return (
+		query
+			.selectFrom("bundles")
+			.select("id")
+			.where("app_id", "=", appId)
+			.where("name", "=", version)
+			.where("status", "=", "ready")
+			// What the index of names holds; the status says the same to a reader, not to the planner.
+			.where("deleted_at_ms", "is", null)
+			.compile()
+	);
+}
+
+/** The manifest of a bundle. One that is ready never changes. */
+export function manifestOf(appId: string, bundleId: number): CompiledQuery<SnapshotFile> {
+	return query
+		.selectFrom("bundle_files")
+		.innerJoin("delta_objects", (join) =>
+			join
+				.onRef("delta_objects.app_id", "=", "bundle_files.app_id")
+				.onRef("delta_objects.path", "=", "bundle_files.path"),
+		)
+		.select(["bundle_files.file_name", "bundle_files.file_hash", "delta_objects.object_key"])
+		.where("bundle_files.bundle_id", "=", bundleId)
+		.where("bundle_files.app_id", "=", appId)
+		.orderBy("bundle_files.file_name")
+		.compile();
+}
+
+/** Belongs into every batch that changes what the app's devices are told. */
+export function bumpRevision(appId: AppId): CompiledQuery {
+	return query.updateTable("apps").set({ revision: sql<number>`revision + 1` }).where("id", "=", appId).compile();
+}

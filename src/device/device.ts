@@ -1,0 +1,206 @@
+/**
+ * What devices send about themselves, and how a snapshot of their app answers them. The live check, its explanation and the channel
+ * endpoints all resolve through here, so they cannot disagree.
+ */
+import * as v from "valibot";
+import { optional, publicAppId, uuid } from "../api/schemas";
+import type { Database } from "../db/client";
+import type { SnapshotBundle, SnapshotChannel, SnapshotOverride } from "../db/snapshot";
+import type { AppSnapshot, SnapshotCache } from "../db/snapshot-cache";
+import {
+	BUILTIN,
+	type Bundle,
+	type Channel,
+	type Decision,
+	type Device,
+	decideUpdate,
+	runsStoreBuild,
+	type Snapshot,
+} from "../domain/update-decision";
+import { atLeastForMajor, readVersion } from "../domain/version";
+import type { DeviceSeen } from "../events/messages";
+
+export const PLATFORMS = ["ios", "android", "electron"] as const;
+export const textUpTo = (longest: number) =>
+	v.pipe(v.string(), v.maxLength(longest, `must have at most ${longest} characters`));
+const shortText = textUpTo(512);
+const versionText = v.pipe(
+	v.string(),
+	v.minLength(1, "must not be empty"),
+	v.maxLength(128, "must have at most 128 characters"),
+);
+
+/** The body of an update check. */
+export const deviceFields = {
+	app_id: publicAppId,
+	device_id: uuid,
+	// Empty is the store build: some clients have no name for it.
+	version_name: textUpTo(128),
+	version_build: versionText,
+	platform: v.picklist(PLATFORMS, `must be one of ${PLATFORMS.join(", ")}`),
+	plugin_version: v.pipe(
+		versionText,
+		v.check((version) => readVersion(version) !== null, 'must be a version such as "8.51.23"'),
+	),
+	is_emulator: optional(v.boolean()),
+	is_prod: optional(v.boolean()),
+	defaultChannel: optional(shortText),
+	key_id: optional(textUpTo(20)),
+	custom_id: optional(shortText),
+	install_source: optional(textUpTo(64)),
+	version_os: optional(shortText),
+	version_code: optional(shortText),
+};
+
+const deviceObject = v.object(deviceFields);
+export type DeviceBody = v.InferOutput<typeof deviceObject>;
+
+export const EXAMPLE_DEVICE = {
+	app_id: "com.example.app",
+	device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
+	version_name: "builtin",
+	version_build: "1.0.0",
+	platform: "android",
+	plugin_version: "8.51.23",
+	is_emulator: false,
+	is_prod: true,
+	defaultChannel: "pr-128",
+};
+
+export function deviceOf(body: DeviceBody): Device {
+	return {
+		deviceId: body.device_id,
+		platform: body.platform,
+		versionName: body.version_name,
+		versionBuild: body.version_build,
+		pluginVersion: body.plugin_version,
+		isEmulator: body.is_emulator ?? false,
+		isProd: body.is_prod ?? true,
+		defaultChannel: body.defaultChannel ?? "",
+		keyId: body.key_id,
+	};
+}
+
+/** That the device was there, for the fleet's records. */
+export function seenOf(body: DeviceBody, atMs: number, channelId: number | null): DeviceSeen {
+	return {
+		type: "seen",
+		appId: body.app_id,
+		deviceId: body.device_id,
+		atMs,
+		platform: body.platform,
+		versionName: body.version_name === "" ? BUILTIN : body.version_name,
+		versionBuild: body.version_build,
+		osVersion: body.version_os ?? "",
+		pluginVersion: body.plugin_version,
+		isProd: body.is_prod ?? true,
+		isEmulator: body.is_emulator ?? false,
+		customId: body.custom_id ?? "",
+		installSource: body.install_source ?? "",
+		keyId: body.key_id ?? "",
+		defaultChannel: body.defaultChannel ?? "",
+		channelId,
+	};
+}
+
+/** From these versions on the native plugin reads a manifest. */
+const READS_MANIFEST = { 5: "5.10.0", 6: "6.25.0", 7: "7.0.35", 8: "8.0.0" };
+
+/** Electron's updater wants the zip whatever else there is. */
+export function readsManifest(device: Device): boolean {
+	return device.platform !== "electron" && atLeastForMajor(device.pluginVersion, READS_MANIFEST);
+}
+
+export interface Resolved {
+	readonly decision: Decision;
+	/** What an operator set for the device. */
+	readonly override: SnapshotOverride | undefined;
+}
+
+/** The decision for the device, from what is held in memory; the rare question that memory cannot answer goes to the database. */
+export async function resolve(
+	snapshots: SnapshotCache,
+	db: Database,
+	snapshot: AppSnapshot,
+	device: Device,
+): Promise<Resolved> {
+	const override = await snapshots.override(db, snapshot, device.deviceId);
+	const decide = (currentBundleExists: boolean) =>
+		decideUpdate(decisionSnapshot(snapshot, device, override, currentBundleExists), device);
+	const decision = decide(true);
+	// Only a device that gets nothing is asked whether what it runs is still there.
+	if (decision.outcome !== "none" || decision.kind === "up_to_date" || runsStoreBuild(device)) {
+		return { decision, override };
+	}
+	const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
+	return { decision: exists ? decision : decide(false), override };
+}
+
+/** The part of the app that can matter to the device. */
+export function decisionSnapshot(
+	snapshot: AppSnapshot,
+	device: Device,
+	override: SnapshotOverride | undefined,
+	currentBundleExists: boolean,
+): Snapshot {
+	const manifestIsRead = readsManifest(device);
+	const named = snapshot.channelsByName.get(device.defaultChannel);
+	const open = snapshot.publicChannels[device.platform];
+	const channels = [named, open === named ? undefined : open].filter((channel) => channel !== undefined);
+	const forcedChannel = override?.channel_id == null ? undefined : snapshot.channelsById.get(override.channel_id);
+	const forcedBundle = override?.version_id == null ? undefined : snapshot.bundles.get(override.version_id);
+	return {
+		channels: channels.map((channel) => channelOf(channel, snapshot, manifestIsRead)),
+		currentBundleExists,
+		override:
+			forcedChannel === undefined && forcedBundle === undefined
+				? undefined
+				: {
+						channel: forcedChannel === undefined ? null : channelOf(forcedChannel, snapshot, manifestIsRead),
+						bundle: forcedBundle === undefined ? null : bundleOf(forcedBundle, manifestIsRead),
+					},
+	};
+}
+
+function bundleOf(row: SnapshotBundle, manifestIsRead: boolean): Bundle {
+	return {
+		id: row.id,
+		version: row.name,
+		ready: row.status === "ready",
+		keyId: row.key_id,
+		minUpdateVersion: row.min_update_version,
+		hasContent: row.object_key !== null || row.external_url !== null || (manifestIsRead && row.has_manifest === 1),
+	};
+}
+
+function channelOf(row: SnapshotChannel, { bundles }: AppSnapshot, manifestIsRead: boolean): Channel {
+	const bundle = (id: number | null) => {
+		const found = id === null ? undefined : bundles.get(id);
+		return found === undefined ? null : bundleOf(found, manifestIsRead);
+	};
+	const rollout = bundle(row.rollout_version_id);
+	return {
+		id: row.id,
+		name: row.name,
+		public: row.public === 1,
+		platforms: { ios: row.ios === 1, android: row.android === 1, electron: row.electron === 1 },
+		allowDeviceSelfSet: row.allow_device_self_set === 1,
+		allowEmulator: row.allow_emulator === 1,
+		allowDevice: row.allow_device === 1,
+		allowDev: row.allow_dev === 1,
+		allowProd: row.allow_prod === 1,
+		disableAutoUpdate: row.disable_auto_update,
+		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
+		bundle: bundle(row.version_id),
+		rollout:
+			rollout === null
+				? null
+				: {
+						id: row.rollout_id ?? "",
+						bundle: rollout,
+						percentageBps: row.rollout_percentage_bps,
+						enabled: row.rollout_enabled === 1,
+						paused: row.rollout_paused_at_ms !== null,
+					},
+	};
+}

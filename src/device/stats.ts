@@ -1,0 +1,171 @@
+/**
+ * POST /stats: what happened on devices. One object or an array; a client that hears nothing sends again, so an event has an id of its
+ * own content and is counted once. One bad event never costs the others theirs: a batch answers for each. Unknown actions are heard,
+ * too: they show that the device is there.
+ */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import * as v from "valibot";
+import { endpoint } from "../api/endpoint";
+import { optional, publicAppId, uuid } from "../api/schemas";
+import type { SnapshotCache } from "../db/snapshot-cache";
+import type { CountedMetric, DeviceEvent } from "../events/messages";
+import { EXAMPLE_DEVICE, textUpTo } from "./device";
+
+const MOST_EVENTS = 1_000;
+const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
+const EVENT_ID_LENGTH = 32;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** What an action counts as. `get` is a download that is whole, not an offer. */
+const METRIC_OF_ACTION: Readonly<Record<string, CountedMetric>> = {
+	set: "install",
+	download_complete: "get",
+	set_fail: "fail",
+	update_fail: "fail",
+	download_fail: "fail",
+};
+
+const anyText = (longest: number) => optional(textUpTo(longest));
+
+const eventSchema = v.object({
+	app_id: publicAppId,
+	device_id: uuid,
+	platform: anyText(64),
+	version_name: anyText(512),
+	old_version_name: anyText(512),
+	version_os: anyText(128),
+	version_build: anyText(128),
+	version_code: anyText(128),
+	plugin_version: anyText(128),
+	is_emulator: optional(v.boolean()),
+	is_prod: optional(v.boolean()),
+	action: anyText(128),
+	install_source: anyText(64),
+	custom_id: anyText(128),
+	key_id: anyText(64),
+	channel: anyText(128),
+	defaultChannel: anyText(512),
+	timestamp: optional(v.union([v.number(), v.string()])),
+});
+type StatsEvent = v.InferOutput<typeof eventSchema>;
+
+const oneAnswer = v.strictObject({ status: v.literal("ok") });
+const refusedAnswer = v.strictObject({ status: v.literal("error"), error: v.string(), message: v.string() });
+const batchAnswer = v.strictObject({
+	status: v.literal("ok"),
+	results: v.array(
+		v.strictObject({
+			status: v.picklist(["ok", "error"]),
+			index: v.number(),
+			error: v.optional(v.string()),
+			message: v.optional(v.string()),
+		}),
+	),
+});
+
+export const reportStats = endpoint({
+	method: "POST",
+	path: "/stats",
+	tag: "Devices",
+	summary: "Tell, as a device, what happened",
+	description:
+		"One event or an array of them. An event that was sent already is answered like a new one and counted once. In a batch every event has its own result, and a bad one is not a reason to send the others again.",
+	access: { public: "Devices have no key. Nothing is told but whether the event was understood." },
+	body: v.union([
+		v.pipe(v.array(v.unknown()), v.maxLength(MOST_EVENTS, `must have at most ${MOST_EVENTS} events`)),
+		eventSchema,
+	]),
+	bodyLimitBytes: BODY_LIMIT_BYTES,
+	response: v.union([oneAnswer, refusedAnswer, batchAnswer]),
+	errors: [],
+	example: {
+		body: { ...EXAMPLE_DEVICE, action: "set", version_name: "1.4.0", timestamp: 1_795_248_000_000 },
+		response: { status: "ok" },
+	},
+	async handle({ db, input, snapshots, gather, nowMs, waitUntil, deps }) {
+		const events: DeviceEvent[] = [];
+		const accept = async (event: StatsEvent) => {
+			const known = await isKnownApp(snapshots, db, event.app_id, waitUntil);
+			if (!known) return { error: "app_not_found", message: "There is no such app on this server." };
+			events.push(...eventsOf(event, nowMs, deps.newId));
+			return undefined;
+		};
+		if (!Array.isArray(input.body)) {
+			const refused = await accept(input.body);
+			gather(events, waitUntil);
+			return refused === undefined ? { status: "ok" as const } : { status: "error" as const, ...refused };
+		}
+		const results: v.InferInput<typeof batchAnswer>["results"] = [];
+		for (const [index, item] of input.body.entries()) {
+			const parsed = v.safeParse(eventSchema, item);
+			const refused = parsed.success ? await accept(parsed.output) : invalid(parsed.issues);
+			results.push(refused === undefined ? { status: "ok", index } : { status: "error", index, ...refused });
+		}
+		gather(events, waitUntil);
+		return { status: "ok" as const, results };
+	},
+});
+
+async function isKnownApp(
+	snapshots: SnapshotCache,
+	db: Parameters<SnapshotCache["read"]>[0],
+	appId: string,
+	waitUntil: (work: Promise<unknown>) => void,
+): Promise<boolean> {
+	return (await snapshots.read(db, appId, waitUntil)).snapshot !== null;
+}
+
+function invalid(issues: readonly v.BaseIssue<unknown>[]) {
+	const [issue] = issues;
+	const path = issue === undefined ? "" : (v.getDotPath(issue) ?? "");
+	return { error: "invalid_event", message: `${path === "" ? "the event" : path} is not as it should be` };
+}
+
+function eventsOf(event: StatsEvent, nowMs: number, newId: () => string): DeviceEvent[] {
+	// A failure of a single file names it after the version.
+	const [versionName = ""] = (event.version_name ?? "").split(":");
+	const action = event.action ?? "";
+	const metric = Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : undefined;
+	const seen: DeviceEvent = {
+		type: "seen",
+		appId: event.app_id,
+		deviceId: event.device_id,
+		atMs: nowMs,
+		platform: event.platform ?? "",
+		versionName,
+		versionBuild: event.version_build ?? "",
+		osVersion: event.version_os ?? "",
+		pluginVersion: event.plugin_version ?? "",
+		isProd: event.is_prod ?? true,
+		isEmulator: event.is_emulator ?? false,
+		customId: event.custom_id ?? "",
+		installSource: event.install_source ?? "",
+		keyId: event.key_id ?? "",
+		defaultChannel: event.defaultChannel ?? "",
+		channelId: null,
+	};
+	if (metric === undefined) return [seen];
+	const counted: DeviceEvent = {
+		type: "count",
+		id: eventId(event, versionName, nowMs, newId),
+		appId: event.app_id,
+		versionName,
+		metric,
+		amount: 1,
+		atMs: nowMs,
+	};
+	// What failed is not what the device runs.
+	return metric === "install" ? [seen, counted] : [counted];
+}
+
+/**
+ * The same for the same event, however often it is sent. Without a time of its own an event of a device counts once a day: some clients
+ * send no time, and all send again what they do not know to have arrived.
+ */
+function eventId(event: StatsEvent, versionName: string, nowMs: number, newId: () => string): string {
+	if (event.action === undefined) return newId();
+	const when = event.timestamp ?? `day ${Math.floor(nowMs / DAY_MS)}`;
+	const content = [event.app_id, event.device_id, event.action, versionName, event.old_version_name ?? "", when];
+	return bytesToHex(sha256(utf8ToBytes(JSON.stringify(content)))).slice(0, EVENT_ID_LENGTH);
+}

@@ -1,0 +1,146 @@
+/**
+ * How many different devices there were, over any range of days, from one small sketch a day: the exact set of hashes up to a thousand,
+ * a HyperLogLog above. Sketches are merged, never added, so a device that was there on thirty days counts once. Exact to 1,000; above
+ * that the standard error is 0.57 %, so 2,000 of 2,001 answers lie within 2 % (test/worker/distinct-count.test.ts).
+ */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { utf8ToBytes } from "@noble/hashes/utils.js";
+
+/** Devices up to which a count is exact. */
+export const EXACT_UP_TO = 1_000;
+const HASH_BYTES = 8;
+/** 2^15 registers of one byte. */
+const INDEX_BITS = 15;
+const REGISTERS = 1 << INDEX_BITS;
+/** First byte of a stored sketch. */
+const EXACT = 1;
+const ESTIMATED = 2;
+
+export type Sketch =
+	| { readonly kind: "exact"; readonly hashes: Set<bigint> }
+	| { readonly kind: "estimated"; readonly registers: Uint8Array };
+
+export function emptySketch(): Sketch {
+	return { kind: "exact", hashes: new Set() };
+}
+
+/** The sketch with the device in it; the given one may have been changed. */
+export function addDevice(sketch: Sketch, deviceId: string): Sketch {
+	return addHash(sketch, hashOf(deviceId));
+}
+
+/** What is in either; the first may have been changed. */
+export function mergeSketches(one: Sketch, other: Sketch): Sketch {
+	if (other.kind === "exact") {
+		let merged = one;
+		for (const hash of other.hashes) merged = addHash(merged, hash);
+		return merged;
+	}
+	const estimated = one.kind === "estimated" ? one : estimate(one.hashes);
+	for (const [index, rank] of other.registers.entries()) {
+		if (rank > (estimated.registers[index] ?? 0)) estimated.registers[index] = rank;
+	}
+	return estimated;
+}
+
+/** Different devices in the sketch. */
+export function countDistinct(sketch: Sketch): number {
+	return sketch.kind === "exact" ? sketch.hashes.size : Math.round(cardinality(sketch.registers));
+}
+
+/** As text for the database: base64. */
+export function encodeSketch(sketch: Sketch): string {
+	const bytes = bytesOf(sketch);
+	let text = "";
+	for (const byte of bytes) text += String.fromCharCode(byte);
+	return btoa(text);
+}
+
+function bytesOf(sketch: Sketch): Uint8Array {
+	if (sketch.kind === "estimated") {
+		const bytes = new Uint8Array(1 + REGISTERS);
+		bytes[0] = ESTIMATED;
+		bytes.set(sketch.registers, 1);
+		return bytes;
+	}
+	const bytes = new Uint8Array(1 + sketch.hashes.size * HASH_BYTES);
+	const view = new DataView(bytes.buffer);
+	bytes[0] = EXACT;
+	let offset = 1;
+	// In order, so that equal sets are equal bytes.
+	for (const hash of [...sketch.hashes].sort((left, right) => (left < right ? -1 : 1))) {
+		view.setBigUint64(offset, hash);
+		offset += HASH_BYTES;
+	}
+	return bytes;
+}
+
+export function decodeSketch(text: string): Sketch {
+	const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+	if (bytes[0] === ESTIMATED) return { kind: "estimated", registers: bytes.slice(1) };
+	const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+	const hashes = new Set<bigint>();
+	for (let offset = 1; offset + HASH_BYTES <= bytes.length; offset += HASH_BYTES) hashes.add(view.getBigUint64(offset));
+	return { kind: "exact", hashes };
+}
+
+function hashOf(deviceId: string): bigint {
+	const bytes = sha256(utf8ToBytes(deviceId));
+	return new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0);
+}
+
+function addHash(sketch: Sketch, hash: bigint): Sketch {
+	if (sketch.kind === "exact") {
+		sketch.hashes.add(hash);
+		return sketch.hashes.size > EXACT_UP_TO ? estimate(sketch.hashes) : sketch;
+	}
+	const index = Number(hash >> BigInt(64 - INDEX_BITS));
+	const rest = BigInt.asUintN(64, hash << BigInt(INDEX_BITS));
+	const rank = rest === 0n ? 64 - INDEX_BITS + 1 : 65 - rest.toString(2).length;
+	if (rank > (sketch.registers[index] ?? 0)) sketch.registers[index] = rank;
+	return sketch;
+}
+
+function estimate(hashes: ReadonlySet<bigint>): { readonly kind: "estimated"; readonly registers: Uint8Array } {
+	const sketch = { kind: "estimated", registers: new Uint8Array(REGISTERS) } as const;
+	for (const hash of hashes) addHash(sketch, hash);
+	return sketch;
+}
+
+/**
+ * Ertl's improved estimator ("New cardinality estimation algorithms for HyperLogLog sketches", 2017): right over the whole range,
+ * without the bias between linear counting and the raw estimate that needs tables.
+ */
+function cardinality(registers: Uint8Array): number {
+	const most = 64 - INDEX_BITS;
+	const histogram = new Array<number>(most + 2).fill(0);
+	for (const rank of registers) histogram[rank] = (histogram[rank] ?? 0) + 1;
+	let sum = REGISTERS * tau(1 - (histogram[most + 1] ?? 0) / REGISTERS);
+	for (let rank = most; rank >= 1; rank--) sum = 0.5 * (sum + (histogram[rank] ?? 0));
+	sum += REGISTERS * sigma((histogram[0] ?? 0) / REGISTERS);
+	return (REGISTERS * REGISTERS) / (2 * Math.LN2 * sum);
+}
+
+function sigma(share: number): number {
+	if (share === 1) return Number.POSITIVE_INFINITY;
+	let [power, factor, sum] = [share, 1, share];
+	for (let before = -1; before !== sum; ) {
+		power *= power;
+		before = sum;
+		sum += power * factor;
+		factor += factor;
+	}
+	return sum;
+}
+
+function tau(share: number): number {
+	if (share === 0 || share === 1) return 0;
+	let [root, factor, sum] = [share, 1, 1 - share];
+	for (let before = -1; before !== sum; ) {
+		root = Math.sqrt(root);
+		before = sum;
+		factor *= 0.5;
+		sum -= (1 - root) ** 2 * factor;
+	}
+	return sum / 3;
+}

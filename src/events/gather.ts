@@ -1,0 +1,84 @@
+/**
+ * What happens on devices, on its way to the Queue. Requests put events into the isolate's memory; about a second later everything that
+ * has gathered goes out in as few messages as it fits into, so the Queue is paid by the second and not by the request. What cannot be
+ * sent is kept for the next time.
+ */
+import type { Deps } from "../deps";
+import type { DeviceEvent, DeviceEvents, DeviceSeen } from "./messages";
+
+const GATHER_MS = 1_000;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Devices that are remembered; about half a kilobyte each. */
+const MOST_TOLD = 20_000;
+/** A flush that was promised so long ago has died with its request. */
+const FLUSH_LIFETIME_MS = 10_000;
+/** The Queue takes 128 KB a message. */
+const LONGEST_MESSAGE = 100_000;
+/** Beyond this the oldest are dropped: memory is for answering. */
+const MOST_WAITING = 20_000;
+
+/** One for each isolate. */
+export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | "delay" | "newId">) {
+	let waiting: DeviceEvent[] = [];
+	let promisedAtMs = Number.NEGATIVE_INFINITY;
+
+	/** What each device last said of itself, and on which day: what is said again is not sent again. */
+	let told = new Map<string, string>();
+
+	function isNews({ atMs, ...event }: DeviceSeen): boolean {
+		const device = `${event.appId} ${event.deviceId}`;
+		const said = JSON.stringify([Math.floor(atMs / DAY_MS), event]);
+		if (told.get(device) === said) return false;
+		if (told.size >= MOST_TOLD) told = new Map();
+		told.set(device, said);
+		return true;
+	}
+
+	async function flush(): Promise<void> {
+		await deps.delay(GATHER_MS);
+		promisedAtMs = Number.NEGATIVE_INFINITY;
+		const events = waiting;
+		waiting = [];
+		for (const part of parts(events)) {
+			const message: DeviceEvents = { kind: "device_events", id: deps.newId(), events: part };
+			try {
+				await deps.events.send(message);
+			} catch (error) {
+				deps.log("warn", "queue_send_failed", { kind: message.kind, events: part.length, cause: String(error) });
+				waiting.push(...part);
+			}
+		}
+	}
+
+	return function gather(events: readonly DeviceEvent[], waitUntil: (work: Promise<unknown>) => void): void {
+		const fresh = events.filter((event) => event.type !== "seen" || isNews(event));
+		if (fresh.length === 0) return;
+		waiting.push(...fresh);
+		if (waiting.length > MOST_WAITING) {
+			deps.log("error", "events_dropped", { events: waiting.length - MOST_WAITING });
+			waiting = waiting.slice(-MOST_WAITING);
+		}
+		const nowMs = deps.now();
+		if (nowMs - promisedAtMs < FLUSH_LIFETIME_MS) return;
+		promisedAtMs = nowMs;
+		waitUntil(flush());
+	};
+}
+
+export type GatherEvents = ReturnType<typeof createEventGatherer>;
+
+function parts(events: readonly DeviceEvent[]): DeviceEvent[][] {
+	const messages: DeviceEvent[][] = [];
+	let length = LONGEST_MESSAGE;
+	for (const event of events) {
+		// Three bytes a character at most, and most texts here are ASCII.
+		const size = new TextEncoder().encode(JSON.stringify(event)).length + 1;
+		if (length + size > LONGEST_MESSAGE) {
+			messages.push([]);
+			length = 0;
+		}
+		messages.at(-1)?.push(event);
+		length += size;
+	}
+	return messages;
+}

@@ -1,0 +1,282 @@
+/**
+ * Devices as operators see and steer them: an override holds for the very next check, one device at a time, and takes nothing from the
+ * others. And what a device is told about channels is what its next check does.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import { consume } from "../../src/events/consumer";
+import {
+	createTestApp,
+	createTestKey,
+	createWorld,
+	NOW_MS,
+	setTestChannel,
+	type TestApp,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+let world: World;
+let app: TestApp;
+let bundleId: number;
+beforeAll(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+	await uploadTestBundle(world, app, "1.0.1");
+	bundleId = await uploadTestBundle(world, app, "1.0.2");
+	await uploadTestBundle(world, app, "1.0.3");
+	await setTestChannel(world, app, "production", { public: true, version: "1.0.1" });
+	await setTestChannel(world, app, "beta", { version: "1.0.3" });
+	await setTestChannel(world, app, "open", { version: "1.0.3", allow_device_self_set: true });
+	await setTestChannel(world, app, "ios-only", {
+		version: "1.0.3",
+		allow_device_self_set: true,
+		android: false,
+		electron: false,
+	});
+});
+
+let devices = 0;
+const newDevice = () => `00000000-0000-4000-9000-${String(++devices).padStart(12, "0")}`;
+const body = (device_id: string, fields: object = {}) => ({
+	app_id: app.appId,
+	device_id,
+	version_name: "builtin",
+	version_build: "1.0.0",
+	platform: "android",
+	plugin_version: "8.51.23",
+	...fields,
+});
+const check = async (device_id: string, fields: object = {}) =>
+	(await world.request("POST", "/updates", { body: body(device_id, fields) })).body;
+const set = (device_id: string, fields: object, key = world.adminKey) =>
+	world.request("POST", "/device", { key, body: { app_id: app.appId, device_id, ...fields } });
+const unset = (device_id: string) =>
+	world.request("DELETE", "/device", { key: world.adminKey, query: { app_id: app.appId, device_id } });
+const show = (query: Record<string, string>, key = world.adminKey) =>
+	world.request("GET", "/device", { key, query: { app_id: app.appId, ...query } });
+async function deliver(): Promise<void> {
+	await consume(world.deps, { messages: world.deps.sent.map((message) => ({ body: message })) as never });
+}
+
+describe("an override", () => {
+	test("of the channel, of the bundle, and of both holds for the very next check, and is taken away as fast", async () => {
+		const [device, other] = [newDevice(), newDevice()];
+		expect((await check(device)).version).toBe("1.0.1");
+		expect(await set(device.toUpperCase(), { channel: "beta" })).toMatchObject({
+			status: 200,
+			body: { status: "ok" },
+			trips: 2,
+		});
+		expect((await check(device)).version).toBe("1.0.3");
+		await set(device, { version_id: bundleId });
+		expect((await check(device)).version).toBe("1.0.2");
+		expect((await show({ device_id: device })).body).toMatchObject({ channel: "beta", override_version: "1.0.2" });
+		expect((await check(other)).version).toBe("1.0.1");
+		expect((await unset(device)).body).toEqual({ status: "ok" });
+		expect((await check(device)).version).toBe("1.0.1");
+		expect((await show({ device_id: device })).body).toMatchObject({ device_id: device, override_version: null });
+		expect(await unset(device)).toMatchObject({ status: 404, body: { error: "device_not_found" } });
+	});
+
+	test("goes with its channel, and with its bundle", async () => {
+		const device = newDevice();
+		await setTestChannel(world, app, "doomed", { version: "1.0.3" });
+		await set(device, { channel: "doomed" });
+		expect((await check(device)).version).toBe("1.0.3");
+		await world.request("DELETE", "/channel", { key: world.adminKey, query: { app_id: app.appId, channel: "doomed" } });
+		expect((await check(device)).version).toBe("1.0.1");
+		const id = await uploadTestBundle(world, app, "1.0.4");
+		await set(device, { version_id: id });
+		expect((await check(device)).version).toBe("1.0.4");
+		await world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version: "1.0.4" } });
+		expect((await check(device)).version).toBe("1.0.1");
+		expect((await show({ device_id: device })).body).toMatchObject({ override_version: null });
+	});
+
+	test.each<[string, object, number, string]>([
+		["nothing", {}, 400, "invalid_request"],
+		["a channel that is not there", { channel: "absent" }, 404, "channel_not_found"],
+		["a bundle that is not there", { version_id: 999_999 }, 404, "bundle_not_found"],
+		["a device that is no UUID", { device_id: "x", channel: "beta" }, 400, "invalid_request"],
+	])("of %s is refused", async (_, fields, status, error) => {
+		expect(await set(newDevice(), fields)).toMatchObject({ status, body: { error } });
+	});
+
+	test("of a bundle or a channel of another app is not found", async () => {
+		const elsewhere = await createTestApp(world);
+		const foreign = await uploadTestBundle(world, elsewhere, "1.0.1");
+		await setTestChannel(world, elsewhere, "theirs");
+		expect((await set(newDevice(), { version_id: foreign })).status).toBe(404);
+		expect((await set(newDevice(), { channel: "theirs" })).status).toBe(404);
+	});
+
+	test("needs app.manage_devices, the list app.read_devices", async () => {
+		const device = newDevice();
+		for (const [role, statuses] of [
+			["app_reader", [200, 403, 403]],
+			["app_developer", [200, 200, 200]],
+			["app_preview", [403, 403, 403]],
+		] as const) {
+			const key = (await createTestKey(world, role, app)).text;
+			const got = [
+				(await show({}, key)).status,
+				(await set(device, { channel: "beta" }, key)).status,
+				(await world.request("DELETE", "/device", { key, query: { app_id: app.appId, device_id: device } })).status,
+			];
+			expect(got, role).toEqual(statuses);
+		}
+	});
+});
+
+describe("the list", () => {
+	test("is in the order of ids, fifty a page, and filtered by channel, version, platform and last seen", async () => {
+		const own = await createTestApp(world);
+		await uploadTestBundle(world, own, "1.0.1");
+		await setTestChannel(world, own, "production", { public: true, version: "1.0.1" });
+		await setTestChannel(world, own, "beta", { allow_device_self_set: true });
+		world.deps.sent.length = 0;
+		const ids = Array.from({ length: 60 }, () => newDevice());
+		for (const [index, device_id] of ids.entries()) {
+			await world.request("POST", "/updates", {
+				body: body(device_id, {
+					app_id: own.appId,
+					platform: index < 10 ? "ios" : "android",
+					version_name: index < 20 ? "1.0.1" : "builtin",
+					defaultChannel: index < 5 ? "beta" : "",
+				}),
+			});
+		}
+		await deliver();
+		const list = async (query: Record<string, string> = {}) =>
+			world.request("GET", "/device", { key: world.adminKey, query: { app_id: own.appId, ...query } });
+		const first = await list();
+		expect(first.body).toHaveLength(50);
+		expect(first).toMatchObject({ trips: 1 });
+		expect(first.headers.get("link")).toContain("page=1");
+		const second = await list({ page: "1" });
+		expect([...first.body, ...second.body].map((row: { device_id: string }) => row.device_id)).toEqual([...ids].sort());
+		expect((await list({ page: "2" })).body).toEqual([]);
+		expect((await list({ platform: "ios" })).body).toHaveLength(10);
+		expect((await list({ version: "1.0.1" })).body).toHaveLength(20);
+		expect((await list({ channel: "beta" })).body).toHaveLength(5);
+		expect((await list({ channel: "beta", platform: "android" })).body).toHaveLength(0);
+		expect((await list({ seen_from: new Date(NOW_MS + 1).toISOString() })).body).toHaveLength(0);
+		expect((await list({ seen_to: new Date(NOW_MS).toISOString() })).body).toHaveLength(50);
+		expect((await list({ device_id: newDevice() })).status).toBe(404);
+		expect(second.body[9]).toEqual({
+			app_id: own.appId,
+			device_id: ids[59],
+			platform: "android",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			os_version: null,
+			plugin_version: "8.51.23",
+			is_prod: true,
+			is_emulator: false,
+			custom_id: null,
+			channel: "production",
+			override_version: null,
+			last_seen_at: new Date(NOW_MS).toISOString(),
+			updated_at: new Date(NOW_MS).toISOString(),
+		});
+	});
+});
+
+describe("/channel_self", () => {
+	const choose = async (fields: object) =>
+		(await world.request("POST", "/channel_self", { body: body(newDevice(), { version_name: "", ...fields }) })).body;
+	const ask = async (device: string, fields: object = {}) =>
+		(await world.request("PUT", "/channel_self", { body: body(device, fields) })).body;
+
+	test("POST lets a device choose what it may, and nothing is stored", async () => {
+		expect(await choose({ channel: "open" })).toEqual({ status: "ok", allowSet: true, allow_set: true });
+		expect(await choose({ channel: "production" })).toMatchObject({ status: "ok", unset: true });
+		expect(await choose({ action: "unset", platform: "electron", plugin_version: "0.0.1" })).toEqual({ status: "ok" });
+	});
+
+	test.each<[object, string]>([
+		[{}, "missing_channel"],
+		[{ channel: "absent" }, "channel_not_found"],
+		[{ channel: "beta" }, "channel_self_set_not_allowed"],
+		[{ channel: "ios-only" }, "channel_self_set_not_allowed"],
+		[{ channel: "open", plugin_version: "7.27.8" }, "channel_self_server_storage_unavailable"],
+		[{ channel: "open", app_id: "com.example.absent" }, "app_not_found"],
+	])("POST %j is 200 %s, with the status that Electron needs", async (fields, error) => {
+		expect(await choose(fields)).toMatchObject({ status: "error", error, message: expect.any(String) });
+	});
+
+	test("PUT tells the channel that decides the next check, beginning with the device's own", async () => {
+		expect(await ask(newDevice())).toEqual({
+			channel: "production",
+			status: "default",
+			allowSet: false,
+			allow_set: false,
+		});
+		expect(await ask(newDevice(), { defaultChannel: "open" })).toMatchObject({ channel: "open", status: "default" });
+		expect(await ask(newDevice(), { defaultChannel: "beta" })).toMatchObject({ channel: "production" });
+		expect(await ask(newDevice(), { defaultChannel: "absent" })).toMatchObject({ channel: "production" });
+		const device = newDevice();
+		await set(device, { channel: "beta" });
+		expect(await ask(device, { defaultChannel: "open" })).toMatchObject({ channel: "beta", status: "override" });
+		const refused = await world.request("POST", "/channel_self", { body: body(device, { channel: "open" }) });
+		expect(refused.body).toMatchObject({ status: "error", error: "cannot_override" });
+	});
+
+	test("PUT where nothing serves the device says so", async () => {
+		const bare = await createTestApp(world);
+		const answer = await world.request("PUT", "/channel_self", { body: body(newDevice(), { app_id: bare.appId }) });
+		expect(answer).toMatchObject({ status: 200, body: { status: "error", error: "channel_not_found" } });
+	});
+
+	test("GET lists for native plugins as a bare array, for Electron in its own two ways", async () => {
+		const list = async (query: Record<string, string>) =>
+			(await world.request("GET", "/channel_self", { query: { app_id: app.appId, ...query } })).body;
+		const names = (items: { name: string }[]) => items.map((item) => item.name);
+		expect(names(await list({ platform: "android" }))).toEqual(["open", "production"]);
+		expect(names(await list({ platform: "ios", is_emulator: "false", is_prod: "true", info: "x" }))).toEqual([
+			"ios-only",
+			"open",
+			"production",
+		]);
+		expect((await list({ platform: "android" }))[0]).toEqual({
+			id: expect.any(Number),
+			name: "open",
+			public: false,
+			allow_self_set: true,
+		});
+		expect(names((await list({ platform: "electron", action: "list" })).channels)).toEqual(["open", "production"]);
+		expect(await list({ platform: "electron", device_id: newDevice(), defaultChannel: "open" })).toMatchObject({
+			channel: "open",
+			allow_set: true,
+			status: "default",
+		});
+	});
+
+	test("DELETE comes with a query or a body, and is fine", async () => {
+		const device_id = newDevice();
+		const query = await world.request("DELETE", "/channel_self", { query: { app_id: app.appId, device_id } });
+		const inBody = await world.request("DELETE", "/channel_self", { body: body(device_id) });
+		expect([query.body, inBody.body]).toEqual([{ status: "ok" }, { status: "ok" }]);
+	});
+});
+
+describe("a warm check", () => {
+	test("reads and writes nothing, with one channel and with a thousand, and sees every change of its own isolate at once", async () => {
+		const large = await createTestApp(world);
+		await uploadTestBundle(world, large, "1.0.1");
+		await setTestChannel(world, large, "production", { public: true, version: "1.0.1" });
+		const trips = async (fields: object = {}) =>
+			(await world.request("POST", "/updates", { body: body(newDevice(), { app_id: large.appId, ...fields }) })).trips;
+		expect([await trips(), await trips(), await trips({ defaultChannel: "c-700" })]).toEqual([1, 0, 0]);
+		await world.deps.d1
+			.prepare(
+				`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+				INSERT INTO channels (app_id, name, allow_device_self_set, created_by, created_at_ms, updated_at_ms)
+				SELECT ?, 'c-' || i, 1, 'x', 0, 0 FROM n`,
+			)
+			.bind(large.uuid)
+			.run();
+		await setTestChannel(world, large, "one-more");
+		expect([await trips(), await trips(), await trips({ defaultChannel: "c-700" })]).toEqual([1, 0, 0]);
+	});
+});

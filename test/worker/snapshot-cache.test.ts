@@ -1,0 +1,193 @@
+/**
+ * What checks are answered from: never older than four seconds while the database answers, the last good one with its age when it does
+ * not, and never an answer from before a change that this isolate has made.
+ */
+import { describe, expect, test } from "vitest";
+import { allEndpoints } from "../../src/app";
+import { PUBLIC_REQUESTS, REQUESTS } from "./support/requests";
+import {
+	changedElsewhere,
+	createTestApp,
+	createWorld,
+	setTestChannel,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+async function scene(options: Parameters<typeof createWorld>[0] = {}): Promise<{ world: World; app: TestApp }> {
+	const world = await createWorld(options);
+	const app = await createTestApp(world);
+	await uploadTestBundle(world, app, "1.0.1");
+	await uploadTestBundle(world, app, "1.0.2");
+	await setTestChannel(world, app, "production", { public: true, version: "1.0.1" });
+	return { world, app };
+}
+
+const check = (world: World, app: TestApp) =>
+	world.request("POST", "/updates", {
+		body: {
+			app_id: app.appId,
+			device_id: crypto.randomUUID(),
+			version_name: "builtin",
+			version_build: "1.0.0",
+			platform: "android",
+			plugin_version: "8.51.23",
+		},
+	});
+
+/** A promotion in another isolate, which knows nothing of this one's memory. */
+async function promoteElsewhere(world: World, app: TestApp): Promise<void> {
+	await changedElsewhere(
+		world,
+		app,
+		"UPDATE channels SET version_id = (SELECT id FROM bundles WHERE app_id = channels.app_id AND name = '1.0.2') WHERE app_id = ?",
+		app.uuid,
+	);
+	world.clock.nowMs -= 4_000;
+}
+
+describe("a snapshot", () => {
+	test("is believed for two seconds, asked about behind the answer until four, and before it from then on", async () => {
+		const { world, app } = await scene();
+		const versions: string[] = [];
+		await check(world, app);
+		await promoteElsewhere(world, app);
+		for (const afterMs of [1_999, 2_000, 2_001]) {
+			const before = world.clock.nowMs;
+			world.clock.nowMs += afterMs;
+			versions.push((await check(world, app)).body.version);
+			world.clock.nowMs = before;
+		}
+		// The second of them asked behind its answer, so the third has the news.
+		expect(versions).toEqual(["1.0.1", "1.0.1", "1.0.2"]);
+		const idle = await scene();
+		await check(idle.world, idle.app);
+		await promoteElsewhere(idle.world, idle.app);
+		idle.world.clock.nowMs += 4_000;
+		expect((await check(idle.world, idle.app)).body.version).toBe("1.0.2");
+	});
+
+	test("that is still true costs one row, not everything again", async () => {
+		const { world, app } = await scene();
+		await check(world, app);
+		world.clock.nowMs += 60_000;
+		const counted: string[] = [];
+		const original = world.deps.d1.withSession.bind(world.deps.d1);
+		world.deps.d1.withSession = ((constraint: D1SessionConstraint) => {
+			const session = original(constraint);
+			return {
+				...session,
+				prepare: (text: string) => {
+					counted.push(text);
+					return session.prepare(text);
+				},
+				batch: session.batch.bind(session),
+			};
+		}) as never;
+		expect((await check(world, app)).trips).toBe(1);
+		world.deps.d1.withSession = original;
+		expect(counted).toHaveLength(1);
+	});
+
+	test("answers when the database does not, says how old it is, and asks again a second later", async () => {
+		let down = false;
+		const d1 = {
+			withSession(constraint: D1SessionConstraint) {
+				const session = testEnv.DB.withSession(constraint);
+				return {
+					prepare: (text: string) => session.prepare(text),
+					batch: (statements: D1PreparedStatement[]) =>
+						down ? Promise.reject(new Error("D1 DB is overloaded.")) : session.batch(statements),
+				};
+			},
+		} as unknown as D1Database;
+		const { world, app } = await scene({ bindings: { d1 } });
+		await check(world, app);
+		down = true;
+		world.clock.nowMs += 10 * 60_000;
+		const old = await check(world, app);
+		expect(old).toMatchObject({ status: 200, body: { version: "1.0.1" } });
+		expect(old.headers.get("x-capstan-snapshot-age")).toBe("600");
+		expect((await check(world, app)).trips, "it is left alone for a second").toBe(0);
+		const cold = await world.request("POST", "/updates", {
+			body: {
+				app_id: "com.example.cold",
+				device_id: crypto.randomUUID(),
+				version_name: "builtin",
+				version_build: "1.0.0",
+				platform: "ios",
+				plugin_version: "8.0.0",
+			},
+		});
+		expect(cold).toMatchObject({ status: 503 });
+		expect(cold.headers.get("retry-after")).toBe("5");
+		down = false;
+		world.clock.nowMs += 1_000;
+		const back = await check(world, app);
+		expect(back.headers.has("x-capstan-snapshot-age")).toBe(false);
+	});
+
+	test("of an app that was deleted and registered anew is the new one's", async () => {
+		const { world, app } = await scene();
+		await check(world, app);
+		await world.request("DELETE", `/app/${app.appId}`, { key: world.adminKey });
+		expect((await check(world, app)).body).toMatchObject({ error: "app_not_found", kind: "failed" });
+		await world.request("POST", "/app", {
+			key: world.adminKey,
+			body: { app_id: app.appId, name: "again", owner_org: world.orgId },
+		});
+		expect((await check(world, app)).body).toMatchObject({ error: "no_channel" });
+	});
+
+	test("of an app that is not there is remembered as long as one that is", async () => {
+		const world = await createWorld();
+		const absent = { appId: `com.example.later.t${crypto.randomUUID().slice(0, 8)}`, uuid: "" };
+		expect((await check(world, absent)).trips).toBe(1);
+		expect((await check(world, absent)).trips).toBe(0);
+		await world.request("POST", "/app", {
+			key: world.adminKey,
+			body: { app_id: absent.appId, name: "x", owner_org: world.orgId },
+		});
+		expect((await check(world, absent)).body).toMatchObject({ error: "no_channel" });
+	});
+});
+
+describe("an app's revision", () => {
+	const told = async (app: TestApp) =>
+		JSON.stringify(
+			(
+				await testEnv.DB.batch(
+					[
+						"SELECT * FROM channels WHERE app_id = ?",
+						"SELECT * FROM device_overrides WHERE app_id = ?",
+						"SELECT id, name, checksum, external_url, session_key FROM bundles WHERE app_id = ? AND status = 'ready'",
+						"SELECT expose_metadata FROM apps WHERE id = ?",
+					].map((statement) => testEnv.DB.prepare(statement).bind(app.uuid)),
+				)
+			).map((result) => result.results),
+		);
+	const revision = (app: TestApp) =>
+		testEnv.DB.prepare("SELECT revision FROM apps WHERE id = ?").bind(app.uuid).first("revision");
+
+	test("goes up with every request that changes what the app's devices are told, whichever endpoint it comes to", async () => {
+		const world = await createWorld();
+		const changing: string[] = [];
+		for (const endpoint of allEndpoints.filter(({ method }) => method !== "GET")) {
+			const name = `${endpoint.method} ${endpoint.path}`;
+			const app = await createTestApp(world);
+			const prepared = await { ...REQUESTS, ...PUBLIC_REQUESTS }[name]?.(world, app);
+			if (prepared === undefined) throw new Error(`no request for ${name}`);
+			const { path, thing: _, ...options } = prepared;
+			const [before, revisionBefore] = [await told(app), await revision(app)];
+			await world.request(endpoint.method, path, { ...options, key: world.adminKey });
+			if (before === (await told(app)) || (await revision(app)) === null) continue;
+			changing.push(name);
+			expect(await revision(app), `add bumpRevision to the batch of ${name}`).not.toBe(revisionBefore);
+		}
+		expect(changing).toEqual(
+			expect.arrayContaining(["POST /channel", "PUT /bundle", "POST /device", "DELETE /bundle"]),
+		);
+	});
+});

@@ -1,0 +1,242 @@
+/**
+ * Events of devices: understood one by one, gathered into few messages, and counted exactly once however often and in whatever order
+ * they arrive.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { consume } from "../../src/events/consumer";
+import type { QueueMessage } from "../../src/events/messages";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+const DAY = Math.floor(NOW_MS / 86_400_000);
+let world: World;
+let app: TestApp;
+beforeEach(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+	await uploadTestBundle(world, app, "1.0.1");
+	world.deps.sent.length = 0;
+});
+
+let devices = 0;
+const newDevice = () => `00000000-0000-4000-8000-${String(++devices).padStart(12, "0")}`;
+const event = (fields: Record<string, unknown> = {}) => ({
+	app_id: app.appId,
+	device_id: newDevice(),
+	platform: "android",
+	version_name: "1.0.1",
+	version_os: "15",
+	version_build: "1.0.0",
+	plugin_version: "8.51.23",
+	is_emulator: false,
+	is_prod: true,
+	action: "set",
+	timestamp: NOW_MS,
+	...fields,
+});
+const report = (body: unknown) => world.request("POST", "/stats", { body });
+const sent = () => world.deps.sent.filter((message) => message.kind === "device_events");
+const deliver = (messages: readonly QueueMessage[]) =>
+	consume(world.deps, { messages: messages.map((body) => ({ body })) as never });
+async function counts(): Promise<Record<string, number>> {
+	const { results } = await testEnv.DB.prepare(
+		"SELECT day, version_name, metric, amount FROM daily_counts WHERE app_id = ? ORDER BY 1, 2, 3",
+	)
+		.bind(app.uuid)
+		.all<{ day: number; version_name: string; metric: string; amount: number }>();
+	return Object.fromEntries(
+		results.map((row) => [
+			`${row.metric} ${row.version_name}${row.day === DAY ? "" : ` day ${row.day - DAY}`}`,
+			row.amount,
+		]),
+	);
+}
+
+describe("POST /stats", () => {
+	test("takes one event or many; in a batch each has its own answer, and a bad one harms no other", async () => {
+		expect((await report(event())).body).toEqual({ status: "ok" });
+		const batch = await report([
+			event(),
+			event({ device_id: 7 }),
+			"nonsense",
+			event({ app_id: "com.example.absent" }),
+			event(),
+		]);
+		expect(batch.status).toBe(200);
+		expect(batch.body).toMatchObject({
+			status: "ok",
+			results: [
+				{ status: "ok", index: 0 },
+				{ status: "error", index: 1, error: "invalid_event" },
+				{ status: "error", index: 2, error: "invalid_event" },
+				{ status: "error", index: 3, error: "app_not_found" },
+				{ status: "ok", index: 4 },
+			],
+		});
+		expect((await report([])).body).toEqual({ status: "ok", results: [] });
+		expect((await report(event({ device_id: 7 }))).status).toBe(400);
+		await deliver(sent());
+		expect(await counts()).toEqual({ "install 1.0.1": 3 });
+	});
+
+	test("of an unknown app is 200 and says so", async () => {
+		expect(await report(event({ app_id: "com.example.absent" }))).toMatchObject({
+			status: 200,
+			body: { status: "error", error: "app_not_found" },
+		});
+	});
+
+	test("unknown actions, builtin, empty and null fields are taken", async () => {
+		const odd = [
+			event({ action: "a_new_one", version_name: "builtin" }),
+			event({ action: undefined, version_name: "" }),
+			event({ custom_id: null, key_id: null, defaultChannel: null, metadata: { any: "thing" } }),
+			event({ version_name: "1.0.1:index.html", action: "download_manifest_file_fail" }),
+		];
+		const { body } = await report(odd);
+		expect(body.results.every((result: { status: string }) => result.status === "ok")).toBe(true);
+		await deliver(sent());
+		expect(await counts()).toEqual({ "install 1.0.1": 1 });
+	});
+
+	test("touches no database, and gathers many reports into one message", async () => {
+		await report(event());
+		let release: () => void = () => undefined;
+		world.deps.sent.length = 0;
+		Object.assign(world.deps, {
+			delay: () =>
+				new Promise<void>((resolve) => {
+					release = resolve;
+				}),
+		});
+		const answers = await Promise.all([
+			report(event()),
+			...Array.from({ length: 20 }, () => report([event(), event()])).map(async (answer, index) => {
+				if (index === 19) setTimeout(() => release(), 0);
+				return answer;
+			}),
+		]);
+		expect(answers.map((answer) => answer.trips)).toEqual(answers.map(() => 0));
+		expect(sent()).toHaveLength(1);
+		await deliver(sent());
+		expect(await counts()).toEqual({ "install 1.0.1": 41 });
+	});
+});
+
+describe("counts", () => {
+	test("are of actions by what they mean, by bundle and day; a version that the app never had counts for the app alone", async () => {
+		for (const action of [
+			"set",
+			"download_complete",
+			"set_fail",
+			"update_fail",
+			"download_fail",
+			"ping",
+			"download_50",
+		]) {
+			await report(event({ action }));
+		}
+		await report(event({ version_name: "6.6.6-made-up" }));
+		world.clock.nowMs += 24 * 60 * 60 * 1000;
+		await report(event());
+		await deliver(sent());
+		expect(await counts()).toEqual({
+			"install 1.0.1": 1,
+			"get 1.0.1": 1,
+			"fail 1.0.1": 3,
+			"install ": 1,
+			"install 1.0.1 day 1": 1,
+		});
+	});
+
+	test("an event that a client sends again counts once, with a time of its own and without", async () => {
+		const [timed, untimed] = [event(), event({ timestamp: undefined })];
+		for (let round = 0; round < 3; round++) await report([timed, untimed]);
+		await report({ ...timed, timestamp: NOW_MS + 1 });
+		await deliver(sent());
+		expect(await counts()).toEqual({ "install 1.0.1": 3 });
+	});
+
+	test("redelivered, reordered, delivered twice at once, and after a crash between any two statements: once", async () => {
+		for (let index = 0; index < 30; index++) await report([event(), event({ action: "update_fail" })]);
+		const messages = sent();
+		expect(messages.length).toBeGreaterThan(10);
+		const failing = { ...world.deps, d1: failingAfter(1) };
+		await expect(consume(failing, { messages: messages.map((body) => ({ body })) as never })).rejects.toThrow();
+		await Promise.all([deliver(messages.slice(0, 20)), deliver([...messages].reverse())]);
+		await deliver(messages);
+		expect(await counts()).toEqual({ "install 1.0.1": 30, "fail 1.0.1": 30 });
+	});
+
+	/** A database that fails for good after so many batches. */
+	function failingAfter(batches: number): D1Database {
+		let left = batches;
+		return {
+			withSession(constraint: D1SessionConstraint) {
+				const session = testEnv.DB.withSession(constraint);
+				return {
+					prepare: (text: string) => session.prepare(text),
+					async batch(statements: D1PreparedStatement[]) {
+						left -= 1;
+						if (left < 0) throw new Error("Network connection lost.");
+						return session.batch(statements);
+					},
+				};
+			},
+		} as unknown as D1Database;
+	}
+});
+
+describe("devices", () => {
+	const row = (deviceId: string) =>
+		testEnv.DB.prepare("SELECT * FROM devices WHERE app_id = ? AND device_id = ?").bind(app.uuid, deviceId).first();
+
+	test("are written from checks and reports, at most once a day unless something changed", async () => {
+		const device_id = newDevice();
+		const check = (fields: object = {}) =>
+			world.request("POST", "/updates", { body: { ...event({ device_id }), version_name: "builtin", ...fields } });
+		await check();
+		await check();
+		expect(sent()).toHaveLength(1);
+		await deliver(sent());
+		const first = await row(device_id);
+		expect(first).toMatchObject({
+			version_name: "builtin",
+			version_build: "1.0.0",
+			last_seen_at_ms: NOW_MS,
+			platform: "android",
+		});
+		world.clock.nowMs += 60_000;
+		await deliver(sent().map((message) => later(message, 60_000)));
+		expect(await row(device_id), "nothing changed within the day").toEqual(first);
+		await check({ version_name: "1.0.1" });
+		await deliver(sent());
+		expect(await row(device_id)).toMatchObject({ version_name: "1.0.1", last_seen_at_ms: NOW_MS + 60_000 });
+		await deliver(sent().slice(0, 1));
+		expect(await row(device_id), "an older message takes nothing back").toMatchObject({ version_name: "1.0.1" });
+		world.clock.nowMs += 24 * 60 * 60 * 1000;
+		await check({ version_name: "1.0.1" });
+		await deliver(sent());
+		expect(await row(device_id)).toMatchObject({ last_seen_at_ms: world.clock.nowMs });
+	});
+
+	function later(message: QueueMessage, ms: number): QueueMessage {
+		if (message.kind !== "device_events") return message;
+		return { ...message, events: message.events.map((item) => ({ ...item, atMs: item.atMs + ms })) };
+	}
+
+	test("a failure says nothing of what the device runs", async () => {
+		const device_id = newDevice();
+		await report(event({ device_id, version_name: "1.0.1" }));
+		await report(event({ device_id, version_name: "2.0.0", action: "download_fail" }));
+		await deliver(sent());
+		expect(await row(device_id)).toMatchObject({ version_name: "1.0.1" });
+	});
+});
