@@ -1,7 +1,8 @@
 /**
- * The endpoints that devices call, without a key.
+ * The endpoints that devices call, without a key, and the one that explains what they are told.
  */
 import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from "./channel-self";
+import { explainDevice } from "./explain";
 import { manifestSize } from "./manifest-size";
 import { reportStats } from "./stats";
 import { checkUpdate, updatesHealth } from "./updates";
@@ -15,4 +16,5 @@ export const deviceEndpoints = [
 	currentChannel,
 	unsetChannel,
 	selectableChannels,
+	explainDevice,
 ] as const;

@@ -5,8 +5,11 @@
 import * as v from "valibot";
 import { endpoint, Reply } from "../api/endpoint";
 import { acknowledgement, OK } from "../api/schemas";
+import type { Database } from "../db/client";
 import type { SnapshotBundle, SnapshotFile } from "../db/snapshot";
-import { BUILTIN, type Device, type Refusal } from "../domain/update-decision";
+import type { AppSnapshot, SnapshotCache } from "../db/snapshot-cache";
+import type { Deps } from "../deps";
+import { BUILTIN, type Decision, type Device, type Refusal } from "../domain/update-decision";
 import { atLeastForMajor } from "../domain/version";
 import { signedDownloadUrl } from "../storage/links";
 import { deviceFields, deviceOf, EXAMPLE_DEVICE, readsManifest, resolve, seenOf } from "./device";
@@ -35,6 +38,9 @@ const refusalAnswer = v.strictObject({
 	bundleKeyId: v.optional(v.string()),
 });
 
+/** All that POST /updates answers with. */
+export const updatesAnswer = v.union([updateAnswer, builtinAnswer, refusalAnswer]);
+
 /** From these versions on the native plugin hands link and comment to the app. */
 const READS_METADATA = { 5: "5.35.0", 6: "6.35.0", 7: "7.35.0", 8: "8.35.0" };
 
@@ -61,7 +67,7 @@ export const checkUpdate = endpoint({
 		'HTTP 200 with a bundle, with `{"version":"builtin"}` (go back to the store build), or with `error`, `message` and `kind` when there is nothing to do: `up_to_date`, `blocked` by a rule of the channel, or `failed`.',
 	access: { public: "Devices have no key. They learn of their own app's bundle what its channel gives to them." },
 	body: v.object(deviceFields),
-	response: v.union([updateAnswer, builtinAnswer, refusalAnswer]),
+	response: updatesAnswer,
 	errors: [],
 	example: {
 		body: EXAMPLE_DEVICE,
@@ -79,27 +85,41 @@ export const checkUpdate = endpoint({
 			const message = "There is no such app on this server.";
 			return new Reply(200, { error: "app_not_found", message, kind: "failed" as const }, headers);
 		}
-		const device = deviceOf(input.body);
-		const { decision } = await resolve(snapshots, db, snapshot, device);
+		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, deviceOf(input.body));
 		gather([seenOf(input.body, nowMs, decision.resolved?.id ?? null)], waitUntil);
-		if (decision.outcome === "builtin") return new Reply(200, { version: BUILTIN } as const, headers);
-		if (decision.outcome === "none") return new Reply(200, refusalOf(decision), headers);
-
-		const bundle = snapshot.bundles.get(decision.bundle.id);
-		if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
-		const files =
-			bundle.has_manifest === 1 && bundle.external_url === null && readsManifest(device)
-				? await snapshots.manifest(db, snapshot, bundle.id)
-				: [];
-		const link = (objectKey: string) => signedDownloadUrl(deps, origin, objectKey, nowMs);
-		const nothing = `${origin.replace(/^http:/, "https:")}/files/no-zip`;
-		return new Reply(
-			200,
-			successOf(bundle, files, device, snapshot.app.expose_metadata === 1, { link, nothing }),
-			headers,
-		);
+		return new Reply(200, answer, headers);
 	},
 });
+
+interface AnswerContext {
+	readonly deps: Deps;
+	readonly db: Database;
+	readonly snapshots: SnapshotCache;
+	readonly origin: string;
+	readonly nowMs: number;
+}
+
+/** What the device is told, and the decision behind it. The live check and its explanation both come here. */
+export async function answerTo(
+	{ deps, db, snapshots, origin, nowMs }: AnswerContext,
+	snapshot: AppSnapshot,
+	device: Device,
+): Promise<{ readonly decision: Decision; readonly answer: v.InferOutput<typeof updatesAnswer> }> {
+	const { decision } = await resolve(snapshots, db, snapshot, device);
+	if (decision.outcome === "builtin") return { decision, answer: { version: BUILTIN } };
+	if (decision.outcome === "none") return { decision, answer: refusalOf(decision) };
+
+	const bundle = snapshot.bundles.get(decision.bundle.id);
+	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
+	const files =
+		bundle.has_manifest === 1 && bundle.external_url === null && readsManifest(device)
+			? await snapshots.manifest(db, snapshot, bundle.id)
+			: [];
+	const link = (objectKey: string) => signedDownloadUrl(deps, origin, objectKey, nowMs);
+	const nothing = `${origin.replace(/^http:/, "https:")}/files/no-zip`;
+	const answer = successOf(bundle, files, device, snapshot.app.expose_metadata === 1, { link, nothing });
+	return { decision, answer };
+}
 
 /** The database did not answer for longer than an answer from memory may be old. */
 const TELLING_AGE_MS = 5_000;

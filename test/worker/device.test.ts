@@ -2,6 +2,7 @@
  * Devices as operators see and steer them: an override holds for the very next check, one device at a time, and takes nothing from the
  * others. And what a device is told about channels is what its next check does.
  */
+import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../src/events/consumer";
 import {
@@ -278,5 +279,87 @@ describe("a warm check", () => {
 			.run();
 		await setTestChannel(world, large, "one-more");
 		expect([await trips(), await trips(), await trips({ defaultChannel: "c-700" })]).toEqual([1, 0, 0]);
+	});
+});
+
+describe("GET /device/explain", () => {
+	const explain = (query: Record<string, string>, key = world.adminKey) =>
+		world.request("GET", "/device/explain", { key, query: { app_id: app.appId, ...query } });
+
+	test("answers what the live check answers, for any device and any state of the channel", async () => {
+		const own = await createTestApp(world);
+		for (const version of ["1.0.1", "1.1.0", "2.0.0"]) await uploadTestBundle(world, own, version);
+		const channels = fc.record({
+			version: fc.constantFrom("1.0.1", "1.1.0", "2.0.0", "builtin"),
+			public: fc.boolean(),
+			ios: fc.boolean(),
+			allow_device_self_set: fc.boolean(),
+			allow_emulator: fc.boolean(),
+			allow_prod: fc.boolean(),
+			disableAutoUpdate: fc.constantFrom("major", "minor", "patch", "version_number", "none"),
+			disableAutoUpdateUnderNative: fc.boolean(),
+		});
+		const asked = fc.record({
+			platform: fc.constantFrom("ios", "android", "electron"),
+			version_name: fc.constantFrom("builtin", "1.0.1", "2.0.0", "9.9.9"),
+			version_build: fc.constantFrom("1.0.0", "1.2.0", "3.0.0", "unknown"),
+			plugin_version: fc.constantFrom("8.51.23", "6.0.0", "4.1.0"),
+			is_emulator: fc.boolean(),
+			is_prod: fc.boolean(),
+			defaultChannel: fc.constantFrom("", "main", "absent"),
+			device_id: fc.uuid(),
+		});
+		const outcomes = new Set<string>();
+		await fc.assert(
+			fc.asyncProperty(channels, fc.array(asked, { minLength: 1, maxLength: 4 }), async (fields, questions) => {
+				const set = await world.request("POST", "/channel", {
+					key: world.adminKey,
+					body: { app_id: own.appId, channel: "main", android: true, ...fields },
+				});
+				if (set.status > 201) throw new Error(JSON.stringify(set.body));
+				for (const question of questions) {
+					const live = await world.request("POST", "/updates", { body: { app_id: own.appId, ...question } });
+					const query = Object.fromEntries(Object.entries(question).map(([name, value]) => [name, String(value)]));
+					const why = await explain({ ...query, app_id: own.appId });
+					expect(why.status, JSON.stringify(why.body)).toBe(200);
+					expect(why.body.answer).toEqual(live.body);
+					expect(
+						why.body.trace.filter((step: { outcome: string }) => step.outcome === "decided").length,
+					).toBeGreaterThan(0);
+					outcomes.add(live.body.error ?? (live.body.url === undefined ? "builtin" : "update"));
+				}
+			}),
+			{ numRuns: 60 },
+		);
+		expect(outcomes.size, "the cases are all alike").toBeGreaterThan(5);
+	});
+
+	test("begins with what was last seen of a known device, and says what is missing of an unknown one", async () => {
+		const device = newDevice();
+		world.deps.sent.length = 0;
+		await check(device, { platform: "ios", version_name: "1.0.2", defaultChannel: "open" });
+		await deliver();
+		expect((await explain({ device_id: device })).body).toMatchObject({
+			outcome: "update",
+			channel: "open",
+			answer: { version: "1.0.3" },
+			device: { platform: "ios", version_name: "1.0.2", defaultChannel: "open" },
+		});
+		expect((await explain({ device_id: device, defaultChannel: "" })).body).toMatchObject({ channel: "production" });
+		const unknown = await explain({ device_id: newDevice(), platform: "ios" });
+		expect(unknown).toMatchObject({
+			status: 400,
+			body: { moreInfo: { issues: [{ path: "version_build" }, { path: "plugin_version" }] } },
+		});
+	});
+
+	test("names the rule and the remedy", async () => {
+		const { body: why } = await explain({ platform: "android", version_build: "0.9.0", plugin_version: "8.51.23" });
+		expect(why).toMatchObject({ outcome: "none", answer: { error: "disable_auto_update_to_major", kind: "blocked" } });
+		expect(why.trace.at(-1)).toMatchObject({
+			rule: "disable_auto_update_to_major",
+			outcome: "decided",
+			remedy: expect.stringContaining("disableAutoUpdate"),
+		});
 	});
 });

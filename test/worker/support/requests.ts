@@ -184,6 +184,10 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		return { path: "/channel", query: { app_id: app.appId, channel }, thing: channelThing(app, channel) };
 	},
 	"GET /device": async (_, app) => ({ path: "/device", query: { app_id: app.appId } }),
+	"GET /device/explain": async (_, app) => ({
+		path: "/device/explain",
+		query: { app_id: app.appId, platform: "android", version_build: "1.0.0", plugin_version: "8.51.23" },
+	}),
 	"POST /device": async (world, app) => {
 		const { id, version } = await uploaded(world, app);
 		const body = { app_id: app.appId, device_id: crypto.randomUUID(), version_id: id };
