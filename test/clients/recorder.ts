@@ -1,8 +1,9 @@
 /**
  * Stands between a stock client and the product and notes what was asked and answered, so that a test can tell a request that the
- * product does not know from one that it refuses for a reason. Requests and answers pass unchanged.
+ * product does not know from one that it refuses for a reason. Requests and answers pass unchanged, except where a test plays a fault
+ * of the network or of a server.
  */
-import { createServer, request as forward } from "node:http";
+import { createServer, request as forward, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 
@@ -12,11 +13,26 @@ export interface RecordedRequest {
 	readonly status: number;
 	/** The error code of an answer that has one. */
 	readonly error: string | undefined;
+	readonly headers: IncomingHttpHeaders;
+	/** What was sent, as text. */
+	readonly body: string;
+	/** What was answered, as text. */
+	readonly answer: string;
 }
+
+/** What happens to one request instead of being passed on and answered. */
+export type Fault =
+	| { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
+	/** The answer is the product's, with other bytes. */
+	| { readonly bytes: (bytes: Buffer) => Uint8Array }
+	/** The answer is the product's; the connection breaks after so many bytes of its body, with 0 before its first header. */
+	| { readonly breaksAfterBytes: number };
 
 export interface Recorder {
 	readonly url: string;
 	readonly requests: RecordedRequest[];
+	/** Asked before each request is passed on. */
+	fault: (request: Pick<RecordedRequest, "method" | "path" | "body">) => Fault | undefined;
 	stop(): Promise<void>;
 }
 
@@ -26,25 +42,53 @@ export async function startRecorder(target: string): Promise<Recorder> {
 	const server = createServer(async (incoming, answer) => {
 		const { method = "", url: path = "", headers } = incoming;
 		const body = await buffer(incoming);
+		const record = (status: number, bytes: Buffer) =>
+			requests.push({
+				method,
+				path: decodeURIComponent(path),
+				status,
+				error: errorOf(status, bytes),
+				headers,
+				body: body.toString(),
+				answer: bytes.toString(),
+			});
+		const fault = recorder.fault({ method, path, body: body.toString() });
+		if (fault !== undefined && "status" in fault) {
+			record(fault.status, Buffer.from(fault.body ?? ""));
+			answer.writeHead(fault.status, fault.headers).end(fault.body);
+			return;
+		}
 		const outgoing = forward({ hostname, port, method, path, headers }, async (received) => {
 			const bytes = await buffer(received);
 			const status = received.statusCode ?? 0;
-			requests.push({ method, path: decodeURIComponent(path), status, error: errorOf(status, bytes) });
-			answer.writeHead(status, received.headers).end(bytes);
+			record(status, bytes);
+			if (fault === undefined) {
+				answer.writeHead(status, received.headers).end(bytes);
+			} else if ("bytes" in fault) {
+				const changed = fault.bytes(bytes);
+				answer.writeHead(status, { ...received.headers, "content-length": changed.length }).end(changed);
+			} else if (fault.breaksAfterBytes === 0) {
+				answer.destroy();
+			} else {
+				answer.writeHead(status, { ...received.headers, "content-length": bytes.length });
+				answer.write(bytes.subarray(0, fault.breaksAfterBytes), () => answer.destroy());
+			}
 		});
 		outgoing.on("error", () => answer.destroy());
 		outgoing.end(body);
 	});
 	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-	return {
+	const recorder: Recorder = {
 		url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
 		requests,
+		fault: () => undefined,
 		stop: () =>
 			new Promise((resolve) => {
 				server.close(() => resolve());
 				server.closeAllConnections();
 			}),
 	};
+	return recorder;
 }
 
 function errorOf(status: number, body: Buffer): string | undefined {

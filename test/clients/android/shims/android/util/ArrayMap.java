@@ -1,0 +1,5 @@
+package android.util;
+
+import java.util.HashMap;
+
+public class ArrayMap<K, V> extends HashMap<K, V> {}

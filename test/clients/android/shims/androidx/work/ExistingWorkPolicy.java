@@ -1,0 +1,5 @@
+package androidx.work;
+
+public enum ExistingWorkPolicy {
+	KEEP, REPLACE,
+}

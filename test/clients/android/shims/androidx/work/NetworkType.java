@@ -1,0 +1,5 @@
+package androidx.work;
+
+public enum NetworkType {
+	CONNECTED, NOT_REQUIRED,
+}

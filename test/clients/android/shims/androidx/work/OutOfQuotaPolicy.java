@@ -1,0 +1,5 @@
+package androidx.work;
+
+public enum OutOfQuotaPolicy {
+	RUN_AS_NON_EXPEDITED_WORK_REQUEST,
+}

@@ -1,0 +1,5 @@
+package org.jetbrains.annotations;
+
+public @interface Contract {
+	boolean pure() default false;
+}

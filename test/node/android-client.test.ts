@@ -1,0 +1,448 @@
+/**
+ * The published @capgo/capacitor-updater of Android, its own Java sources on a JDK, against the running product: what a phone lives
+ * through, from its first check to coming home, with the network that phones have.
+ */
+import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { CLIENT_VERSION, checkOnItsOwn } from "../clients/android-client";
+import type { CliProject } from "../clients/capgo-cli";
+import { createPhones, describeAndroid, eventsOf, type Phones, pageOf } from "./support/phone";
+import { makeZip, type Product, sha256, startProduct, uploadProductBundle } from "./support/product";
+
+describeAndroid("updates", () => {
+	let product: Product;
+	let phones: Phones;
+	beforeAll(async () => {
+		product = await startProduct();
+		phones = createPhones(product);
+	});
+	afterEach(() => phones.closeAll());
+	afterAll(async () => product?.stop());
+
+	test("checks, downloads a zip, restarts into the bundle, says it is ready and is up to date", async () => {
+		const scene = await phones.published("1.0.1");
+		const first = await scene.open();
+		expect(await checkOnItsOwn(first)).toMatchObject({
+			statusCode: 200,
+			version: "1.0.1",
+			checksum: sha256(makeZip("1.0.1")),
+		});
+		expect(await first.ask("current")).toMatchObject({ id: "builtin", version: "1.0.0" });
+		await first.ask("moveToBackground");
+
+		const second = await scene.open();
+		expect(await second.ask("current")).toMatchObject({ version: "1.0.1", status: "pending" });
+		expect(await pageOf(second)).toContain("1.0.1");
+		await second.ask("ready");
+		expect(await second.ask("current")).toMatchObject({ version: "1.0.1", status: "success" });
+		expect(await checkOnItsOwn(second)).toMatchObject({ error: "no_new_version_available", kind: "up_to_date" });
+		expect(scene.downloads()).toHaveLength(1);
+	});
+
+	test("what it sends with a check is what the server takes, from a store's phone and from a bare one", async () => {
+		const scene = await phones.published("1.0.1");
+		const bare = await scene.open();
+		expect(await bare.ask("getLatest")).toMatchObject({ version: "1.0.1" });
+		const bought = await scene.open({ installer: "com.android.vending", customId: "user 7 ü", defaultChannel: "none" });
+		expect(await bought.ask("getLatest")).toMatchObject({ version: "1.0.1" });
+		const checks = scene.network.requests.filter(({ path }) => path === "/updates");
+		expect(checks.map(({ body }) => JSON.parse(body))).toEqual([
+			{
+				platform: "android",
+				device_id: "0b6f3f0e-5d0c-4d3e-9a53-1d1f5b0c7a11",
+				app_id: scene.appId,
+				custom_id: "",
+				version_build: "1.0.0",
+				version_code: "1",
+				version_os: "14",
+				version_name: "1.0.0",
+				plugin_version: CLIENT_VERSION,
+				is_emulator: false,
+				is_prod: true,
+				install_source: "",
+				defaultChannel: "",
+			},
+			expect.objectContaining({ install_source: "google_play", custom_id: "user 7 ü", defaultChannel: "none" }),
+		]);
+		expect(checks[0]?.headers).toMatchObject({
+			"user-agent": `CapacitorUpdater/${CLIENT_VERSION} (${scene.appId}) android/14`,
+			"content-type": "application/json; charset=utf-8",
+			"accept-encoding": "gzip",
+		});
+	});
+
+	test("set switches at once, reset goes back to the store build", async () => {
+		const scene = await phones.published("1.0.1");
+		const app = await scene.open();
+		const bundle = await app.ask("download", await app.ask("getLatest"));
+		expect(bundle).toMatchObject({ version: "1.0.1", status: "pending", checksum: sha256(makeZip("1.0.1")) });
+		expect(await app.ask("set", { bundle: bundle.id })).toBe(true);
+		expect(await pageOf(app)).toContain("1.0.1");
+		await app.ask("reset");
+		expect(await app.ask("current")).toMatchObject({ id: "builtin", path: "public" });
+	});
+
+	test("a channel rolled back to the store build brings the phone home, and then says that it is there", async () => {
+		const scene = await phones.published("1.0.1");
+		const app = await scene.open();
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		await app.ask("ready");
+		await scene.setVersion(null);
+		expect(await checkOnItsOwn(app)).toEqual({ statusCode: 200, version: "builtin" });
+		await app.ask("moveToBackground");
+		expect(await app.ask("current")).toMatchObject({ id: "builtin", version: "1.0.0" });
+		expect(await checkOnItsOwn(app)).toMatchObject({ error: "already_on_builtin", kind: "up_to_date" });
+	});
+
+	test("a channel rolled back to an earlier bundle brings it back, without a download where the phone still has it", async () => {
+		const scene = await phones.published("1.0.1");
+		const app = await scene.open();
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		await app.ask("ready");
+		await uploadProductBundle(product, scene.appId, "1.0.2");
+		await scene.setVersion("1.0.2");
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		expect(await pageOf(app)).toContain("1.0.2");
+		expect(scene.downloads()).toHaveLength(2);
+		// Not yet said to be ready, so the phone keeps the one before.
+		await scene.setVersion("1.0.1");
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		expect(await pageOf(app)).toContain("1.0.1");
+		expect(scene.downloads()).toHaveLength(2);
+	});
+
+	test("a bundle whose page never says it is ready is given up for the one before", async () => {
+		const scene = await phones.published("1.0.1");
+		const app = await scene.open();
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		await app.ask("ready");
+		await uploadProductBundle(product, scene.appId, "1.0.2");
+		await scene.setVersion("1.0.2");
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		await app.ask("neverReady");
+		expect(await app.ask("current")).toMatchObject({ version: "1.0.1" });
+		await vi.waitFor(() => expect(scene.reported()).toEqual(expect.arrayContaining(["set", "update_fail"])), 15_000);
+	});
+
+	test("a zip whose bytes are not what the server said is refused and reported", async () => {
+		const scene = await phones.published("1.0.1");
+		const altered = Buffer.from(makeZip("1.0.1 with something else"));
+		scene.network.fault = ({ path }) => (path.startsWith("/files/download/") ? { bytes: () => altered } : undefined);
+		const app = await scene.open();
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		expect(await app.ask("current")).toMatchObject({ id: "builtin" });
+		await vi.waitFor(
+			() => expect(scene.reported()).toEqual(expect.arrayContaining(["checksum_fail", "finish_download_fail"])),
+			15_000,
+		);
+
+		scene.network.fault = () => undefined;
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		expect(await pageOf(app)).toContain("1.0.1");
+	});
+
+	test("a zip that breaks off goes on from where it was", async () => {
+		const scene = await phones.published("1.0.1");
+		let broken = false;
+		scene.network.fault = ({ path }) => {
+			if (broken || !path.startsWith("/files/download/")) return undefined;
+			broken = true;
+			return { breaksAfterBytes: 100 };
+		};
+		const app = await scene.open();
+		const bundle = await app.ask("download", await app.ask("getLatest"));
+		expect(bundle).toMatchObject({ checksum: sha256(makeZip("1.0.1")) });
+		expect(scene.downloads().map(({ status, headers }) => [status, headers.range])).toEqual([
+			[200, undefined],
+			[206, "bytes=100-"],
+		]);
+	});
+
+	test.each([429, 503])("a download answered with %i is asked for again", async (status) => {
+		const scene = await phones.published("1.0.1");
+		scene.network.fault = ({ path }) =>
+			path.startsWith("/files/download/") && scene.downloads().length === 0 ? { status } : undefined;
+		const app = await scene.open();
+		expect(await app.ask("download", await app.ask("getLatest"))).toMatchObject({
+			version: "1.0.1",
+			status: "pending",
+		});
+		expect(scene.downloads().map((download) => download.status)).toEqual([status, 200]);
+	});
+
+	test("an expired link ends the download for good, and the next check has a new link", async () => {
+		const scene = await phones.published("1.0.1");
+		const app = await scene.open();
+		const latest = await app.ask("getLatest");
+		const expired = (latest.url ?? "").replace(/expires=\d+/, "expires=1000");
+		await expect(app.ask("download", { ...latest, url: expired })).rejects.toThrow("Download failed");
+		expect(scene.downloads().map(({ status }) => status)).toEqual([403]);
+		expect(await app.ask("download", await app.ask("getLatest"))).toMatchObject({ version: "1.0.1" });
+	});
+
+	test.each([
+		["an emulator", { isEmulator: true }, { allow_emulator: false }, "disable_emulator"],
+		["a phone", {}, { allow_device: false }, "disable_device"],
+		["a development build", { isProd: false }, { allow_dev: false }, "disable_dev_build"],
+		["a store build", {}, { allow_prod: false }, "disable_prod_build"],
+	])("%s is known as what it is and refused where the channel says so", async (_, phone, channel, error) => {
+		const scene = await phones.published("1.0.1", channel);
+		const app = await scene.open(phone);
+		expect(await checkOnItsOwn(app)).toMatchObject({ error, kind: "blocked", version: "1.0.1", statusCode: 200 });
+		expect(scene.downloads()).toEqual([]);
+	});
+
+	test("a new major version waits for the store", async () => {
+		const scene = await phones.published("2.0.0", { disable_auto_update: "major" });
+		const app = await scene.open();
+		expect(await checkOnItsOwn(app)).toMatchObject({ error: "disable_auto_update_to_major", kind: "blocked" });
+		// The store build came; the check says so by its native version.
+		const next = await scene.open({ version: "2.0.0" });
+		expect(await next.ask("getLatest")).toMatchObject({ error: "no_new_version_available", kind: "up_to_date" });
+	});
+
+	test("an app that the server does not know is told so, without a block", async () => {
+		const scene = await phones.newApp();
+		const app = await scene.open({ appId: "com.example.unknown" });
+		expect(await checkOnItsOwn(app)).toMatchObject({ error: "app_not_found", kind: "failed", statusCode: 200 });
+		expect(await app.ask("getLatest")).toMatchObject({ error: "app_not_found", statusCode: 200 });
+	});
+
+	test("a tester's app on a preview channel receives the preview, and after the clean-up what everybody has", async () => {
+		const scene = await phones.published("1.1.0");
+		const { appId } = scene;
+		await uploadProductBundle(product, appId, "1.2.0-pr.7");
+		const preview = { app_id: appId, channel: "pr-7", version: "1.2.0-pr.7", allow_device_self_set: true };
+		await product.api("POST", "/channel", preview);
+		const tester = await scene.open({ defaultChannel: "pr-7" });
+		await checkOnItsOwn(tester);
+		await tester.ask("moveToBackground");
+		expect(await pageOf(tester)).toContain("1.2.0-pr.7");
+		expect((await product.api("DELETE", `/channel?app_id=${appId}&channel=pr-7&delete_bundle=true`)).status).toBe(200);
+		await checkOnItsOwn(tester);
+		await tester.ask("moveToBackground");
+		expect(await pageOf(tester)).toContain("1.1.0");
+	});
+
+	describe("single files", () => {
+		test("a first delta brings every file, unpacked", async () => {
+			const scene = await phones.newApp();
+			const { cli, upload } = await phones.newProject(scene);
+			await cli.write("big.txt", "capstan ".repeat(20_000));
+			await upload("--bundle", "1.0.1", "--delta");
+			const app = await scene.open();
+			const latest = await checkOnItsOwn(app);
+			// Whatever is large enough comes packed.
+			expect(latest.manifest?.map((file) => file.file_name).sort()).toEqual(["app.js", "big.txt.br", "index.html"]);
+			await app.ask("moveToBackground");
+			expect(await readFile(join((await app.ask("current")).path, "big.txt"), "utf8")).toBe("capstan ".repeat(20_000));
+			expect(await pageOf(app)).toContain("app.js");
+			expect(scene.downloads()).toHaveLength(3);
+		});
+
+		test("a delta after a zip and after a delta fetches only what changed", async () => {
+			const scene = await phones.newApp();
+			const { cli, upload } = await phones.newProject(scene);
+			await cli.write("big.txt", "capstan ".repeat(20_000));
+			await upload("--bundle", "1.0.1", "--zip");
+			const app = await scene.open();
+			await checkOnItsOwn(app);
+			await app.ask("moveToBackground");
+			for (const [version, downloads] of [
+				["1.0.2", 2],
+				["1.0.3", 3],
+			] as const) {
+				await cli.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${version}`);
+				await upload("--bundle", version, "--delta");
+				const latest = await app.ask("getLatest");
+				// The client takes a zip's files into its store when it is done with the rest.
+				await vi.waitFor(
+					async () =>
+						expect(await app.ask("missing", latest)).toMatchObject({ total: 3, missingCount: 1, reusableCount: 2 }),
+					15_000,
+				);
+				await checkOnItsOwn(app);
+				await app.ask("moveToBackground");
+				const current = await app.ask("current");
+				expect(current.version).toBe(version);
+				expect(await readFile(join(current.path, "app.js"), "utf8")).toContain(version);
+				expect(await readFile(join(current.path, "big.txt"), "utf8")).toBe("capstan ".repeat(20_000));
+				expect(scene.downloads()).toHaveLength(downloads);
+			}
+		});
+
+		test("a file that breaks off goes on at the next check from where it was", async () => {
+			const scene = await phones.newApp();
+			const { cli, upload } = await phones.newProject(scene);
+			await cli.write("random.bin", randomBytes(4_000));
+			await upload("--bundle", "1.0.1", "--delta");
+			const app = await scene.open();
+			const latest = await app.ask("getLatest");
+			const broken = new URL(
+				latest.manifest?.find((file) => file.file_name.startsWith("random.bin"))?.download_url ?? "",
+			);
+			scene.network.fault = ({ path }) => (path.startsWith(broken.pathname) ? { breaksAfterBytes: 1_000 } : undefined);
+			await checkOnItsOwn(app);
+			scene.network.fault = () => undefined;
+			await checkOnItsOwn(app);
+			await app.ask("moveToBackground");
+			expect(await app.ask("current")).toMatchObject({ version: "1.0.1" });
+			expect(scene.downloads().map(({ path, status, headers }) => [path, status, headers.range])).toEqual(
+				expect.arrayContaining([
+					[expect.stringContaining(broken.pathname), 200, undefined],
+					[expect.stringContaining(broken.pathname), 206, "bytes=1000-"],
+				]),
+			);
+		});
+
+		test("a bundle without a zip is installed from its files", async () => {
+			const scene = await phones.newApp();
+			const { upload } = await phones.newProject(scene);
+			await upload("--bundle", "1.0.1", "--delta-only");
+			const app = await scene.open();
+			await checkOnItsOwn(app);
+			await app.ask("moveToBackground");
+			expect(await app.ask("current")).toMatchObject({ version: "1.0.1" });
+			expect(await pageOf(app)).toContain("app.js");
+		});
+
+		test("a file whose bytes are not what the server said fails the bundle and is reported", async () => {
+			const scene = await phones.newApp();
+			const { upload } = await phones.newProject(scene);
+			await upload("--bundle", "1.0.1", "--delta");
+			scene.network.fault = ({ path }) =>
+				path.startsWith("/files/download/") ? { bytes: (bytes) => bytes.map((byte) => byte ^ 1) } : undefined;
+			const app = await scene.open();
+			await checkOnItsOwn(app);
+			await app.ask("moveToBackground");
+			expect(await app.ask("current")).toMatchObject({ id: "builtin" });
+			await vi.waitFor(() => expect(scene.reported()).toContain("download_fail"), 15_000);
+			expect(scene.reported()).toEqual(
+				expect.arrayContaining(["download_manifest_start", "download_manifest_checksum_fail"]),
+			);
+			expect(eventsOf(scene.network)).toContainEqual(
+				expect.objectContaining({ action: "download_manifest_checksum_fail", version_name: "1.0.1:index.html" }),
+			);
+			// The client loses the version of a download that fails on the way.
+			const failed = eventsOf(scene.network).find(({ action }) => action === "download_fail");
+			expect(failed).not.toHaveProperty("version_name");
+		});
+	});
+
+	describe("encrypted", () => {
+		const publicKeyOf = async (cli: CliProject): Promise<string> =>
+			JSON.parse(await readFile(join(cli.directory, "capacitor.config.json"), "utf8")).plugins.CapacitorUpdater
+				.publicKey;
+
+		test.each([
+			["a zip", []],
+			["single files", ["--delta"]],
+		])("%s is opened with the app's key", async (_, flags) => {
+			const scene = await phones.newApp();
+			const { cli, upload } = await phones.newProject(scene);
+			expect((await cli.run("key", "create", "--force")).code).toBe(0);
+			await upload("--bundle", "1.0.1", ...flags);
+			const app = await scene.open({ publicKey: await publicKeyOf(cli) });
+			await checkOnItsOwn(app);
+			await app.ask("moveToBackground");
+			expect(await app.ask("current")).toMatchObject({ version: "1.0.1" });
+			expect(await pageOf(app)).toContain("app.js");
+		});
+
+		test("an app with another key is told so instead of being given what it cannot open", async () => {
+			const scene = await phones.newApp();
+			const { cli, upload } = await phones.newProject(scene);
+			const { cli: other } = await phones.newProject(scene);
+			for (const each of [cli, other]) expect((await each.run("key", "create", "--force")).code).toBe(0);
+			await upload("--bundle", "1.0.1");
+			const app = await scene.open({ publicKey: await publicKeyOf(other) });
+			expect(await app.ask("getLatest")).toMatchObject({ error: "key_id_mismatch", kind: "blocked" });
+		});
+	});
+
+	describe("a server in trouble", () => {
+		test("after 429 with Retry-After the client asks nothing until the time has passed, and then all is well", async () => {
+			const scene = await phones.published("1.0.1");
+			scene.network.fault = ({ path }) =>
+				path === "/updates"
+					? {
+							status: 429,
+							headers: { "content-type": "application/json", "retry-after": "3" },
+							body: JSON.stringify({ error: "too_many_requests", message: "Ask later." }),
+						}
+					: undefined;
+			const app = await scene.open();
+			const refused = { error: "too_many_requests", kind: "failed", message: "Ask later." };
+			expect(await app.ask("getLatest")).toMatchObject({ ...refused, statusCode: 429 });
+			scene.network.fault = () => undefined;
+			// Answered on the phone.
+			expect(await app.ask("getLatest")).toEqual(refused);
+			expect(await app.ask("listChannels")).toMatchObject({ error: "too_many_requests" });
+			const asked = () => scene.network.requests.filter(({ path }) => path !== "/stats").length;
+			expect(asked()).toBe(1);
+			await vi.waitFor(async () => expect(await app.ask("getLatest")).toMatchObject({ version: "1.0.1" }), {
+				timeout: 15_000,
+				interval: 200,
+			});
+			expect(asked()).toBe(2);
+			await vi.waitFor(() => expect(scene.reported()).toContain("rate_limit_reached"), 15_000);
+		});
+
+		test("statistics wait out a 429, come again after a fault, and outlive the app", async () => {
+			const scene = await phones.newApp();
+			const app = await scene.open();
+			const answers = [429, 500, 503];
+			scene.network.fault = ({ path, body }) => {
+				if (path !== "/stats") return undefined;
+				// The 429 itself is reported at once, past the queue.
+				const status = body.includes("rate_limit_reached") ? 200 : (answers.shift() ?? 200);
+				return { status, ...(status === 429 ? { headers: { "retry-after": "1" } } : {}), body: '{"status":"ok"}' };
+			};
+			await app.ask("sendStats", { action: "app_launch_ready", metadata: { duration_ms: "7" } });
+			await vi.waitFor(() => expect(answers).toHaveLength(1), 15_000);
+			await scene.open();
+			await vi.waitFor(() => expect(scene.network.requests.at(-1)?.status).toBe(200), 15_000);
+			const events = eventsOf(scene.network).filter(({ action }) => action === "app_launch_ready");
+			expect(events).toHaveLength(4);
+			expect(events[0]).toMatchObject({ version_name: "1.0.0", metadata: { duration_ms: "7" } });
+			// The same event each time: its time is when it happened.
+			expect(new Set(events.map((event) => JSON.stringify(event))).size).toBe(1);
+		});
+
+		test("a fault is a failed check, and the next check is asked at once", async () => {
+			const scene = await phones.published("1.0.1");
+			scene.network.fault = ({ path }) =>
+				path === "/updates"
+					? {
+							status: 503,
+							headers: { "content-type": "application/json", "retry-after": "60" },
+							body: JSON.stringify({ error: "service_unavailable", message: "Ask later.", kind: "failed" }),
+						}
+					: undefined;
+			const app = await scene.open();
+			expect(await checkOnItsOwn(app)).toMatchObject({ error: "service_unavailable", kind: "failed", statusCode: 503 });
+			scene.network.fault = () => undefined;
+			expect(await app.ask("getLatest")).toMatchObject({ version: "1.0.1" });
+		});
+
+		test("no network is a failed check, and the phone keeps what it has", async () => {
+			const scene = await phones.published("1.0.1");
+			const app = await scene.open();
+			await checkOnItsOwn(app);
+			await app.ask("moveToBackground");
+			scene.network.fault = () => ({ breaksAfterBytes: 0 });
+			expect(await checkOnItsOwn(app)).toMatchObject({ error: "network_error", kind: "failed" });
+			expect(await pageOf(app)).toContain("1.0.1");
+		});
+	});
+});
