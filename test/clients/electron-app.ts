@@ -20,6 +20,8 @@ export interface ElectronAppOptions {
 	readonly version: string;
 	readonly userDirectory: string;
 	readonly defaultChannel?: string;
+	/** Where it reports to; it reports nothing otherwise. */
+	readonly statsUrl?: string;
 }
 
 /** Does what the updater does at each of its own periodic checks, at once; its types call that private. */
@@ -65,7 +67,7 @@ export async function startElectronApp(options: ElectronAppOptions): Promise<Ele
 	const updater = new ElectronUpdater({
 		appId: options.appId,
 		updateUrl: `${options.url}/updates`,
-		statsUrl: "",
+		statsUrl: options.statsUrl ?? "",
 		channelUrl: `${options.url}/channel_self`,
 		version: options.version,
 		// Without a period it never checks by itself; `checkOnItsOwn` stands for one such check.
