@@ -1,0 +1,183 @@
+/**
+ * The words and numbers of the charts: escaping, estimated widths, shortening, and figures in one spelling that no locale changes.
+ * Names come from strangers: whatever they hold, what leaves here is well-formed XML text that stays in its place. Widths are
+ * estimated for a wide sans-serif, so that a label that fits here fits with the reader's own fonts too.
+ */
+
+export type Unit = "count" | "bytes" | "percent" | "milliseconds";
+
+const ENTITIES: Readonly<Record<string, string>> = {
+	"&": "&amp;",
+	"<": "&lt;",
+	">": "&gt;",
+	'"': "&quot;",
+	"'": "&#39;",
+};
+
+/** Text for an XML element or a quoted attribute. XML has no way to write most control characters: they become U+FFFD. */
+export function escapeXml(text: string): string {
+	return (
+		text
+			.toWellFormed()
+			// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
+			.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufffe\uffff]/g, "\ufffd")
+			.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character)
+	);
+}
+
+/** A name in one line, without the characters that reorder the text around them. */
+export function cleanName(name: string): string {
+	return (
+		name
+			.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "")
+			.replace(/\s+/g, " ")
+			.trim() || "(unnamed)"
+	);
+}
+
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** A name inside a sentence: a right-to-left one is isolated, so that it does not carry the figures after it away. */
+export function quotedName(name: string): string {
+	return RIGHT_TO_LEFT.test(name) ? `\u2068${name}\u2069` : name;
+}
+
+const COMBINING = /^[\p{Mark}\p{Format}]$/u;
+
+function characterWidthEm(character: string): number {
+	if (/^[iljI.,:;'|!]$/.test(character)) return 0.36;
+	if (/^[ ftr()[\]\-/]$/.test(character)) return 0.44;
+	if (/^[mwMW@%—…]$/.test(character)) return 1;
+	if (/^[0-9a-z_–"*?·]$/.test(character)) return 0.64;
+	if (/^[A-Z]$/.test(character)) return 0.77;
+	if (COMBINING.test(character)) return 0;
+	const codePoint = character.codePointAt(0) ?? 0;
+	return codePoint < 0x1100 || (codePoint >= 0x2000 && codePoint < 0x2190) ? 0.85 : 1.4;
+}
+
+export function estimatedWidthPx(text: string, fontSizePx: number): number {
+	let widthEm = 0;
+	for (const character of text) widthEm += characterWidthEm(character);
+	return widthEm * fontSizePx;
+}
+
+/** More code points than any emoji sequence has: a heap of accents that would be drawn far above and below its line. */
+const CLUSTER_LIMIT = 10;
+let segmenter: Intl.Segmenter | undefined;
+
+function drawableClusters(text: string): string[] {
+	segmenter ??= new Intl.Segmenter("en", { granularity: "grapheme" });
+	return Array.from(segmenter.segment(text), ({ segment }) => {
+		const codePoints = [...segment];
+		return codePoints.length > CLUSTER_LIMIT ? (codePoints[0] ?? "") : segment;
+	});
+}
+
+/** More than ever fits; what lies beyond is not looked at. */
+const LENGTH_LIMIT = 2000;
+
+function fitting(clusters: readonly string[], fontSizePx: number, availablePx: number): string[] {
+	let widthPx = 0;
+	const end = clusters.findIndex((cluster) => {
+		widthPx += estimatedWidthPx(cluster, fontSizePx);
+		return widthPx > availablePx;
+	});
+	return end < 0 ? [...clusters] : clusters.slice(0, end);
+}
+
+/** The text as it is, or as much of it as fits with an ellipsis; never half of a visible character. */
+export function fitText(
+	text: string,
+	fontSizePx: number,
+	availablePx: number,
+	ellipsis: "end" | "middle" = "end",
+): string {
+	const tail = text.length > LENGTH_LIMIT ? text.slice(-LENGTH_LIMIT) : text;
+	const clusters = drawableClusters(text.slice(0, LENGTH_LIMIT));
+	const whole = clusters.join("");
+	if (tail === text && estimatedWidthPx(whole, fontSizePx) <= availablePx) return whole;
+	const roomPx = Math.max(0, availablePx - estimatedWidthPx("…", fontSizePx));
+	const head = fitting(clusters, fontSizePx, ellipsis === "end" ? roomPx : roomPx * 0.4).join("");
+	if (ellipsis === "end") return `${head.trimEnd()}…`;
+	const restPx = roomPx - estimatedWidthPx(head, fontSizePx);
+	const end = fitting(drawableClusters(tail).reverse(), fontSizePx, restPx).reverse().join("");
+	return `${head.replace(/[\s.]+$/, "")}…${end.replace(/^[\s.]+/, "")}`;
+}
+
+const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+/** A positive power of ten as it is printed: ×10¹⁸. */
+export function powerOfTen(exponent: number): string {
+	return `×10${String(exponent).replace(/\d/g, (digit) => SUPERSCRIPTS.charAt(Number(digit)))}`;
+}
+
+/** Fixed decimals, thousands grouped by commas, a true minus sign. */
+export function formatFixed(value: number, decimals: number): string {
+	const text = Math.abs(value).toFixed(decimals);
+	if (text.includes("e")) return `${value < 0 ? "−" : ""}${text}`;
+	const [whole = "0", fraction] = text.split(".");
+	const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, ",");
+	const isZero = !/[1-9]/.test(text);
+	return `${value < 0 && !isZero ? "−" : ""}${grouped}${fraction === undefined ? "" : `.${fraction}`}`;
+}
+
+const trimmed = (value: number, decimals: number) =>
+	formatFixed(value, decimals)
+		.replace(/(\.\d*?)0+$/, "$1")
+		.replace(/\.$/, "");
+
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] as const;
+
+/** One figure with its unit, for a sentence. */
+export function formatQuantity(unit: Unit, value: number): string {
+	if (unit === "percent") return `${trimmed(value, 2)}%`;
+	if (unit === "milliseconds")
+		return Math.abs(value) < 10_000 ? `${trimmed(value, 1)} ms` : `${trimmed(value / 1000, 1)} s`;
+	if (unit === "count") return trimmed(value, 2);
+	let scaled = value;
+	let index = 0;
+	while (Math.abs(scaled) >= 1024 && index < BYTE_UNITS.length - 1) {
+		scaled /= 1024;
+		index++;
+	}
+	return `${trimmed(scaled, 2)} ${BYTE_UNITS[index]}`;
+}
+
+export interface UnitScale {
+	/** One unit of the axis in the unit of the values. */
+	readonly factor: number;
+	/** What the axis counts in: "", "thousand", "GiB", "%". */
+	readonly name: string;
+}
+
+const UNIT_SCALES: Readonly<Record<Unit, readonly (UnitScale & { readonly from: number })[]>> = {
+	count: [
+		{ factor: 1, name: "", from: 0 },
+		{ factor: 1e3, name: "thousand", from: 1e4 },
+		{ factor: 1e6, name: "million", from: 1e6 },
+		{ factor: 1e9, name: "billion", from: 1e9 },
+		{ factor: 1e12, name: "trillion", from: 1e12 },
+	],
+	bytes: BYTE_UNITS.map((name, index) => ({
+		factor: 1024 ** index,
+		name: index === 0 ? "bytes" : name,
+		from: index === 0 ? 0 : 1000 * 1024 ** (index - 1),
+	})),
+	percent: [{ factor: 1, name: "%", from: 0 }],
+	milliseconds: [
+		{ factor: 1, name: "ms", from: 0 },
+		{ factor: 1000, name: "s", from: 10_000 },
+		{ factor: 60_000, name: "min", from: 600_000 },
+		{ factor: 3_600_000, name: "h", from: 7_200_000 },
+	],
+};
+
+/** The unit of an axis that reaches this magnitude. One unit for the whole axis, so that no label needs a suffix. */
+export function unitScale(unit: Unit, magnitude: number): UnitScale {
+	const scales = UNIT_SCALES[unit];
+	const largest = scales.findLast(({ from }) => magnitude >= from) ?? { factor: 1, name: "" };
+	if (magnitude / largest.factor < 1e5) return largest;
+	const base = unit === "count" ? { factor: 1, name: "" } : largest;
+	const exponent = Math.floor(Math.log10(magnitude / base.factor));
+	return { factor: base.factor * 10 ** exponent, name: `${powerOfTen(exponent)} ${base.name}`.trim() };
+}
