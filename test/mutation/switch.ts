@@ -1,0 +1,48 @@
+/**
+ * The switches of the mutants, in the code under test. One mutant is on at a time, or none; which ones the tests come by is noted, so
+ * that a mutant needs only the test files that reach it.
+ */
+import { type RawBuilder, sql } from "kysely";
+
+let active = 0;
+const reached = new Set<number>();
+
+/** Numbers count from 1; 0 is the code as it is written. */
+export function activate(mutant: number): void {
+	active = mutant;
+}
+
+export function reachedMutants(): readonly number[] {
+	return [...reached];
+}
+
+export function on(mutant: number): boolean {
+	reached.add(mutant);
+	return active === mutant;
+}
+
+type Builder = Record<string, (...given: unknown[]) => unknown>;
+
+/** A condition of a statement that is being built: not added when it is off. */
+export function call(mutant: number, builder: Builder, method: string, ...given: unknown[]): unknown {
+	return on(mutant) ? builder : builder[method]?.(...given);
+}
+
+/** A join on two columns: with every row when it is off. */
+export function join(mutant: number, builder: Builder, method: string, ...given: unknown[]): unknown {
+	return on(mutant) ? builder[method]?.(given[0], (rows: unknown) => rows) : builder[method]?.(...given);
+}
+
+/** A condition beside AND. */
+export function condition(mutant: number, expression: unknown): unknown {
+	return on(mutant) ? constant(1) : expression;
+}
+
+/** A condition beside OR. */
+export function alternative(mutant: number, expression: unknown): unknown {
+	return on(mutant) ? constant(0) : expression;
+}
+
+function constant(value: 0 | 1): RawBuilder<unknown> {
+	return sql.raw(String(value));
+}
