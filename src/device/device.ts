@@ -24,6 +24,10 @@ export const PLATFORMS = ["ios", "android", "electron"] as const;
 export const textUpTo = (longest: number) =>
 	v.pipe(v.string(), v.maxLength(longest, `must have at most ${longest} characters`));
 const shortText = textUpTo(512);
+const ownText = v.pipe(
+	v.string(),
+	v.transform((value) => value.slice(0, 512)),
+);
 const versionText = v.pipe(
 	v.string(),
 	v.minLength(1, "must not be empty"),
@@ -46,10 +50,11 @@ export const deviceFields = {
 	is_prod: optional(v.boolean()),
 	defaultChannel: optional(shortText),
 	key_id: optional(textUpTo(20)),
-	custom_id: optional(shortText),
+	// The app's own texts, which decide nothing: too long is no reason to go without updates.
+	custom_id: optional(ownText),
 	install_source: optional(textUpTo(64)),
-	version_os: optional(shortText),
-	version_code: optional(shortText),
+	version_os: optional(ownText),
+	version_code: optional(ownText),
 };
 
 const deviceObject = v.object(deviceFields);

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the source under test is written as text
 /**
  * `npm run test:mutation` is run at night; here it is held to finding the conditions that it is there for, and to making of each a
  * mutant that is good source. Its list of mutants that cannot be caught is held to naming mutants that exist.
@@ -5,7 +6,6 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the source under test is written as text
 import { parseAst } from "vitest/node";
 import { findConditions, KINDS, withSwitches } from "../mutation/conditions";
 import { readEquivalents, staleEquivalents } from "../mutation/equivalents";
