@@ -1,4 +1,7 @@
-/** The smallest parts of a drawing: rounded coordinates and text. Whatever text is written into a chart is written here. */
+/**
+ * The smallest parts of a drawing: rounded coordinates and text. Whatever text is written into a chart is written here, so that nothing
+ * gets in unescaped.
+ */
 import { escapeXml } from "./chart-text";
 
 /** A tenth of a pixel is as exact as an eye. The sum turns a negative zero into a plain one. */
