@@ -181,38 +181,6 @@ describe("table-shaped reads", () => {
 		const refused = await add((await createTestKey(world, "org_super_admin")).text);
 		expect(refused).toMatchObject({ status: 403, body: { moreInfo: { permission: "org.create" } } });
 	});
-
-	test("an organization's policies on keys are told as they are", async () => {
-		const strict = await createWorld();
-		const expires_at = new Date(NOW_MS + 60_000).toISOString();
-		const key = await createTestKey(strict, "org_admin", undefined, { expires_at });
-		await openDb(testEnv.DB, "first-primary").batch([
-			query
-				.updateTable("organizations")
-				.set({ enforce_hashed_api_keys: 1, require_apikey_expiration: 1, max_apikey_expiration_days: 30 })
-				.where("id", "=", strict.orgId)
-				.compile(),
-		]);
-		const { status, body } = await strict.request("GET", `${PREFIX}/orgs`, {
-			key: key.text,
-			query: {
-				select:
-					"name,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
-				id: `eq.${strict.orgId}`,
-			},
-		});
-		expect(status).toBe(200);
-		expect(body).toEqual([
-			{
-				name: "Test",
-				enforcing_2fa: false,
-				password_policy_config: null,
-				require_apikey_expiration: true,
-				max_apikey_expiration_days: 30,
-				enforce_hashed_api_keys: true,
-			},
-		]);
-	});
 });
 
 describe("permission questions", () => {
