@@ -64,6 +64,18 @@ describe("GET /bundle", () => {
 	});
 });
 
+describe("POST /bundle", () => {
+	test("of a version that is taken says whether it is there or still on its way", async () => {
+		await uploadTestBundle(world, app, "1.0.0");
+		const uploader = await createTestKey(world, "app_developer", app);
+		const register = (version: string, key: string) =>
+			world.request("POST", "/bundle", { key, body: { app_id: app.appId, version } });
+		await register("1.0.1", uploader.text);
+		expect((await register("1.0.0", world.adminKey)).body.message).toMatch(/exists already/);
+		expect((await register("1.0.1", world.adminKey)).body.message).toMatch(/being uploaded by another key/);
+	});
+});
+
 describe("PUT /bundle", () => {
 	test("promotes a ready bundle in two round trips; repeating it changes nothing more", async () => {
 		const id = await uploadTestBundle(world, app, "1.0.0");

@@ -2,6 +2,7 @@
  * Channels: one public channel a platform at most, partial changes, paging, rollouts, and what is refused by name.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { readThenWrite } from "./support/interleave";
 import {
 	createTestApp,
 	createTestKey,
@@ -209,5 +210,39 @@ describe("DELETE /channel", () => {
 			body: { app_id: app.appId, channel: "by-body", delete_bundle: false },
 		});
 		expect(deleted).toMatchObject({ status: 200, body: { status: "ok" } });
+	});
+});
+
+describe("POST /channel beside another request", () => {
+	const change = (own: TestApp, fields: Record<string, unknown>, between: () => ReturnType<World["request"]>) =>
+		readThenWrite(
+			world,
+			(racing) =>
+				racing.request("POST", "/channel", {
+					key: world.adminKey,
+					body: { app_id: own.appId, channel: "main", ...fields },
+				}),
+			between,
+		);
+	const remove = (own: TestApp, path: string, query: Record<string, string>) =>
+		world.request("DELETE", path, { key: world.adminKey, query: { app_id: own.appId, ...query } });
+
+	test("that deletes the bundle between its reading and its writing points to nothing that is gone", async () => {
+		const own = await createTestApp(world, "racing");
+		await uploadTestBundle(world, own, "1.0.0");
+		await setTestChannel(world, own, "main", { disableAutoUpdate: "none" });
+		const answer = await change(own, { version: "1.0.0" }, () => remove(own, "/bundle", { version: "1.0.0" }));
+		expect(answer).toMatchObject({ status: 404, body: { error: "bundle_not_found" } });
+		expect((await show("main", own)).version).toBeNull();
+	});
+
+	test("that deletes the channel is told that there is none, and makes none", async () => {
+		const own = await createTestApp(world, "racing");
+		await setTestChannel(world, own, "main");
+		const answer = await change(own, { disableAutoUpdate: "none" }, () => remove(own, "/channel", { channel: "main" }));
+		expect(answer).toMatchObject({ status: 404, body: { error: "channel_not_found" } });
+		expect(
+			(await world.request("GET", "/channel", { key: world.adminKey, query: { app_id: own.appId } })).body,
+		).toEqual([]);
 	});
 });
