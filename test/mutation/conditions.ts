@@ -206,6 +206,8 @@ function blankedTemplate(source: string, quasi: Node): string {
 function decides(file: string, node: Node, ancestors: readonly Node[], source: string): boolean {
 	const isCondition = ["IfStatement", "ConditionalExpression", "LogicalExpression"].includes(node.type);
 	if (!isCondition && node.type !== "ReturnStatement" && node.type !== "ArrowFunctionExpression") return false;
+	// It is decided already; what is left is what to say.
+	if (ancestors.some(({ type }) => type === "ThrowStatement")) return false;
 	if (DECIDING_FILES.some((pattern) => pattern.test(file))) return true;
 	const names = ancestors
 		.filter(({ type }) => type === "FunctionDeclaration")
