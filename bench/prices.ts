@@ -1,0 +1,41 @@
+/**
+ * Cloudflare's list prices and what a request costs at them. The table is the only place that knows a price; allowances and the
+ * monthly fee are left out, so the figure is what one more million costs.
+ */
+
+/** https://developers.cloudflare.com/workers/platform/pricing/ and the pages of D1, Queues and R2, paid plan, US dollars a million. */
+export const PRICES = {
+	asOf: "2026-11-21",
+	request: 0.3,
+	cpuMs: 0.02,
+	d1RowRead: 0.001,
+	d1RowWritten: 1,
+	/** A message is written, read and acknowledged: three operations. */
+	queueMessage: 3 * 0.4,
+	r2ClassA: 4.5,
+	r2ClassB: 0.36,
+} as const;
+
+/** What one operation uses. */
+export interface Usage {
+	readonly requests: number;
+	readonly cpuMs: number;
+	readonly d1RowsRead: number;
+	readonly d1RowsWritten: number;
+	readonly queueMessages: number;
+	readonly r2ClassA: number;
+	readonly r2ClassB: number;
+}
+
+/** US dollars for a million such operations. */
+export function dollarsPerMillion(usage: Usage): number {
+	return (
+		usage.requests * PRICES.request +
+		usage.cpuMs * PRICES.cpuMs +
+		usage.d1RowsRead * PRICES.d1RowRead +
+		usage.d1RowsWritten * PRICES.d1RowWritten +
+		usage.queueMessages * PRICES.queueMessage +
+		usage.r2ClassA * PRICES.r2ClassA +
+		usage.r2ClassB * PRICES.r2ClassB
+	);
+}

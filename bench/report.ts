@@ -1,0 +1,101 @@
+/** What a run found, as data and as Markdown for the README: facts of the machine that others can compare with, and no name of it. */
+import { GOALS } from "./cases";
+import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
+import { PRICES } from "./prices";
+import { ratioOfRounds } from "./statistics";
+
+export interface Report {
+	readonly command: string;
+	readonly machine: {
+		readonly cores: number;
+		/** Runnable processes over the last minute, before the run and after it. */
+		readonly load: readonly [number, number];
+		readonly platform: string;
+		readonly node: string;
+		readonly workerd: string;
+	};
+	readonly effort: Effort;
+	readonly prices: typeof PRICES;
+	readonly workers: readonly { readonly name: string; readonly bytes: number; readonly gzipBytes: number }[];
+	readonly cases: readonly CaseResult[];
+	readonly goals: readonly GoalResult[];
+	readonly leftOut: string | undefined;
+}
+
+export interface GoalResult {
+	readonly title: string;
+	readonly atLeast: number;
+	readonly measured: number;
+	readonly met: boolean;
+}
+
+/** The goals that this run says something about. */
+export function goalsOf(cases: readonly CaseResult[]): GoalResult[] {
+	return GOALS.flatMap(({ title, caseName, ours, theirs, atLeast }) => {
+		const found = cases.find(({ name }) => name === caseName);
+		const contenders = found === undefined || "skipped" in found ? [] : found.contenders;
+		const rates = (wanted: string) => contenders.find(({ label }) => label === wanted)?.rates;
+		const [our, their] = [rates(ours), rates(theirs)];
+		if (our === undefined || their === undefined) return [];
+		const measured = ratioOfRounds(our, their);
+		return [{ title, atLeast, measured, met: measured >= atLeast }];
+	});
+}
+
+export function markdown(report: Report): string {
+	const { machine, effort, cases } = report;
+	const lines = [
+		`\`${report.command}\`: Workers as they are deployed, on loopback straight to workerd's socket, ${CONNECTIONS} connections, medians of up to ${effort.rounds} interleaved rounds of ${effort.roundMs / 1000} s. ${machine.cores} cores (load ${machine.load.map((load) => load.toFixed(1)).join(" to ")}), ${machine.platform}, Node ${machine.node}, workerd ${machine.workerd}.`,
+		"",
+		"| | per s | p50 ms | p99 ms | CPU ms | D1 calls | rows read / written | $ a million | Capstan is |",
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+	];
+	for (const result of cases) {
+		if ("skipped" in result) {
+			lines.push(`| **${result.title}** | skipped: ${result.skipped} | | | | | | | |`);
+			continue;
+		}
+		lines.push(`| **${result.title}** | | | | | | | | |`);
+		for (const measured of result.contenders) lines.push(rowOf(measured, result.contenders[0]));
+	}
+	lines.push(
+		"",
+		`CPU is the whole workerd process with its local D1 and R2, so more than Cloudflare would bill. Dollars are list prices of ${PRICES.asOf} for requests, that CPU, D1 rows, Queue messages and R2 operations, beyond the allowances. "Capstan is" compares the rates of Capstan's first row and this one, round by round. Every answer was checked.`,
+	);
+	if (report.leftOut !== undefined) lines.push("", `Left out: ${report.leftOut}.`);
+	lines.push("", "| Worker | bytes | gzip |", "|---|--:|--:|");
+	for (const { name, bytes, gzipBytes } of report.workers) {
+		lines.push(`| ${name} | ${kilobytes(bytes)} | ${kilobytes(gzipBytes)} |`);
+	}
+	if (report.goals.length > 0) {
+		lines.push("", "| Goal | at least | measured |", "|---|--:|--:|");
+		for (const { title, atLeast, measured, met } of report.goals) {
+			lines.push(`| ${title} | ${atLeast} | ${times(measured)}${met ? "" : " (missed)"} |`);
+		}
+	}
+	return lines.join("\n");
+}
+
+function rowOf(measured: Measured, first: Measured | undefined): string {
+	const { label, operationsPerSecond, p50Ms, p99Ms, cpuMs, counts, dollarsPerMillion } = measured;
+	const cells = [
+		label,
+		significant(operationsPerSecond),
+		p50Ms.toFixed(2),
+		p99Ms.toFixed(2),
+		cpuMs === undefined ? "–" : cpuMs.toFixed(3),
+		plain(counts.d1Trips),
+		`${plain(counts.d1RowsRead)} / ${plain(counts.d1RowsWritten)}`,
+		dollarsPerMillion === undefined ? "–" : dollarsPerMillion.toFixed(2),
+		first === undefined || first === measured ? "" : `${times(ratioOfRounds(first.rates, measured.rates))} ×`,
+	];
+	return `| ${cells.join(" | ")} |`;
+}
+
+/** Three digits; more would be noise. */
+function significant(value: number): string {
+	return Number(value.toPrecision(3)).toLocaleString("en-US");
+}
+const times = (ratio: number) => (ratio >= 10 ? significant(ratio) : ratio.toFixed(2));
+const plain = (value: number) => Number(value.toFixed(2)).toLocaleString("en-US");
+const kilobytes = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`;
