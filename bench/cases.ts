@@ -3,7 +3,7 @@
  * good or better. The goals are the project's own, held to the ratios of this very run.
  */
 import type { CapstanFacts } from "./capstan";
-import { FRESH_APPS, type Host, type Hosts } from "./hosts";
+import type { Host, Hosts } from "./hosts";
 import type { HotUpdaterFacts } from "./hot-updater";
 import type { RunningWorker } from "./runtime";
 import { requestsOf, type Scenario } from "./scenarios";
@@ -81,10 +81,7 @@ export const GOALS: readonly Goal[] = [
 const UPLOAD_BYTES = 100_000;
 /** As many as make memory of a device useless. */
 const DEVICES = 1_000_000;
-/** Each is fresh once. */
-const FRESH_APPS_PER_ROUND = Math.floor(FRESH_APPS / 7);
-
-export function casesOf(hosts: Hosts): Case[] {
+export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 	const bare = contender(BARE, hosts.hono, () => get("/bare", ['"version":"1.0.1"']));
 	const bareBody = contender(BARE_BODY, hosts.hono, () => ({
 		kind: "numbered",
@@ -136,7 +133,7 @@ export function casesOf(hosts: Hosts): Case[] {
 			name: "check-cold",
 			title: "First check of an app",
 			way: "load",
-			operationsPerRound: FRESH_APPS_PER_ROUND,
+			operationsPerRound: freshAppsPerRound,
 			contenders: [
 				contender(OURS, hosts.capstanFresh, (facts) => ({
 					...checkOf(facts, "builtin", update(facts)),
@@ -257,7 +254,7 @@ function makeChannel({ appId, key }: CapstanFacts): Scenario {
 	return {
 		kind: "numbered",
 		question: { method: "POST", path: "/channel", headers: { ...JSON_TYPE, authorization: key }, body },
-		status: 200,
-		contains: [],
+		status: 201,
+		contains: ['"status":"ok"'],
 	};
 }

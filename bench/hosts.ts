@@ -5,13 +5,12 @@ import { bundle, type RunningWorker, startWorker, type WorkerDefinition } from "
 
 export interface Host<Facts> {
 	readonly name: string;
-	/** The one that is measured. */
-	timed(): Promise<RunningWorker<Facts>>;
-	/** A copy that counts, with data of its own. */
+	/** The copy that counts; until `timed`. */
 	counting(): Promise<RunningWorker<Facts>>;
+	/** The Worker itself. */
+	timed(): Promise<RunningWorker<Facts>>;
 	/** The first of this many numbers that no operation since the start has had. */
 	takeNumbers(count: number): number;
-	/** Ends both. */
 	stop(): Promise<void>;
 }
 
@@ -33,13 +32,11 @@ export interface Sources {
 	readonly missing: string | undefined;
 }
 
-/** Enough for the warm-up and every round of the longest run. */
-export const FRESH_APPS = 2000;
 const OVERRIDDEN_DEVICES = 100;
 const BASELINE_ROWS = 1000;
 
 /** Builds the Workers; starts none. */
-export async function prepareHosts(): Promise<Sources> {
+export async function prepareHosts(freshApps: number): Promise<Sources> {
 	const [product, baseline, fetched] = await Promise.all([
 		capstanScript(),
 		bundle("worker/baseline.ts"),
@@ -52,7 +49,7 @@ export async function prepareHosts(): Promise<Sources> {
 		hosts: {
 			capstan10: host("Capstan, 10 bundles", () => capstan(product, { bundles: 10, overrides: OVERRIDDEN_DEVICES })),
 			capstan1000: host("Capstan, 1,000 bundles", () => capstan(product, { bundles: 1000 })),
-			capstanFresh: host("Capstan, many apps", () => capstan(product, { bundles: 10, freshApps: FRESH_APPS })),
+			capstanFresh: host("Capstan, many apps", () => capstan(product, { bundles: 10, freshApps })),
 			hono: host("Hono", () => hono(baseline)),
 			hotUpdater10: incumbent(10),
 			hotUpdater1000: incumbent(1000),
@@ -92,27 +89,34 @@ function hono(script: string): WorkerDefinition<null> {
 }
 
 function host<Facts>(name: string, define: () => WorkerDefinition<Facts>): Host<Facts> {
-	const running = new Map<"timed" | "counting", Promise<RunningWorker<Facts>>>();
+	let seeded: Promise<RunningWorker<Facts>> | undefined;
+	let timed: Promise<RunningWorker<Facts>> | undefined;
 	let nextNumber = 1;
-	const started = (kind: "timed" | "counting") => {
-		const worker = running.get(kind) ?? startWorker(define(), { counting: kind === "counting" });
-		running.set(kind, worker);
-		return worker;
+	const counting = () => {
+		seeded ??= startWorker(define());
+		return seeded;
 	};
 	return {
 		name,
-		timed: () => started("timed"),
-		counting: () => started("counting"),
+		counting,
+		timed() {
+			timed ??= counting().then(async (worker) => {
+				await worker.beginMeasuring();
+				nextNumber = 1;
+				return worker;
+			});
+			return timed;
+		},
 		takeNumbers(count) {
 			const first = nextNumber;
 			nextNumber += count;
 			return first;
 		},
 		async stop() {
-			const ending = [...running.values()];
-			running.clear();
-			nextNumber = 1;
-			for (const worker of ending) await (await worker.catch(() => undefined))?.stop();
+			const ending = seeded;
+			seeded = undefined;
+			timed = undefined;
+			await (await ending?.catch(() => undefined))?.stop();
 		},
 	};
 }

@@ -1,7 +1,4 @@
-/**
- * The load generator, in a process of its own so that it takes no time from the Workers' side: eight connections that each ask again
- * as soon as they are answered. It is told what to do over the channel to its parent, and ends with it.
- */
+/** The load: eight connections that each ask again as soon as they are answered. The first wrong answer ends it. */
 import { type Connection, openConnection } from "./connection";
 import { operationOf, type Scenario } from "./scenarios";
 
@@ -20,6 +17,8 @@ export type LoadResult =
 	| {
 			/** From the first question to the last answer. */
 			readonly elapsedMs: number;
+			/** CPU time of the generator itself. */
+			readonly cpuMs: number;
 			/** One for each operation. */
 			readonly latenciesMs: readonly number[];
 	  }
@@ -29,6 +28,7 @@ export async function runLoad(order: LoadOrder): Promise<LoadResult> {
 	const operation = operationOf(order.scenario);
 	const connections = await Promise.all(Array.from({ length: order.connections }, () => openConnection(order.origin)));
 	const latenciesMs: number[] = [];
+	const cpuBefore = process.cpuUsage();
 	const startMs = performance.now();
 	const endMs = startMs + order.durationMs;
 	let begun = 0;
@@ -44,18 +44,11 @@ export async function runLoad(order: LoadOrder): Promise<LoadResult> {
 	};
 	try {
 		await Promise.all(connections.map(repeat));
-		return { elapsedMs: performance.now() - startMs, latenciesMs };
+		const { user, system } = process.cpuUsage(cpuBefore);
+		return { elapsedMs: performance.now() - startMs, cpuMs: (user + system) / 1000, latenciesMs };
 	} catch (error) {
 		return { failure: error instanceof Error ? error.message : String(error) };
 	} finally {
 		for (const connection of connections) connection.close();
 	}
-}
-
-if (process.send !== undefined) {
-	process.on("message", async (order: LoadOrder) => {
-		const result = await runLoad(order).catch((error: unknown) => ({ failure: String(error) }));
-		process.send?.(result);
-	});
-	process.on("disconnect", () => process.exit());
 }

@@ -33,9 +33,9 @@ async function run(options: BenchOptions): Promise<Report> {
 	const startMs = Date.now();
 	const loadBefore = loadavg()[0] ?? 0;
 	say("building");
-	const { hosts, scripts, missing } = await prepareHosts();
+	const { hosts, scripts, missing } = await prepareHosts(effort.freshAppsPerRound * (effort.rounds + 1));
 	if (missing !== undefined) note(`hot-updater is left out: ${missing}`);
-	const cases = casesOf(hosts).filter(({ name }) => options.only.includes(name));
+	const cases = casesOf(hosts, effort.freshAppsPerRound).filter(({ name }) => options.only.includes(name));
 	const load = startLoad();
 	try {
 		const counts = await countAll(load, cases, effort);
@@ -68,19 +68,20 @@ async function run(options: BenchOptions): Promise<Report> {
 	}
 }
 
-/** One Worker after the other, so that the copies are never there all at once. */
+/** What everything asks of the platform, before anything is timed. */
 async function countAll(load: Load, cases: readonly Case[], effort: Effort): Promise<Map<Contender, Counts>> {
-	const counts = new Map<Contender, Counts>();
 	const pairs = cases.flatMap((measured) => measured.contenders.map((contender) => ({ measured, contender })));
-	for (const host of new Set(pairs.map(({ contender }) => contender.host))) {
-		say(`counting: ${host.name}`);
-		for (const { measured, contender } of pairs) {
-			stopping.signal.throwIfAborted();
-			if (contender.host !== host || counts.has(contender)) continue;
-			const counted = await count(load, measured, contender, effort);
-			if (counted !== undefined) counts.set(contender, counted);
-		}
-		await host.stop();
+	const hosts = new Set(pairs.map(({ contender }) => contender.host));
+	say(`starting ${hosts.size} Workers with their data`);
+	const started = await Promise.allSettled([...hosts].map((host) => host.counting()));
+	for (const start of started) if (start.status === "rejected") throw start.reason;
+	const counts = new Map<Contender, Counts>();
+	for (const { measured, contender } of pairs) {
+		if (counts.has(contender)) continue;
+		stopping.signal.throwIfAborted();
+		say(`counting ${measured.name}: ${contender.label}`);
+		const counted = await count(load, measured, contender, effort);
+		if (counted !== undefined) counts.set(contender, counted);
 	}
 	return counts;
 }

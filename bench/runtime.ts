@@ -3,8 +3,7 @@
  * CPU time can be read, and restartable. Every Worker here is started the same way, Capstan and what it is held against.
  */
 import { execFile } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -28,75 +27,94 @@ export interface WorkerDefinition<Facts> {
 export interface RunningWorker<Facts> {
 	readonly origin: string;
 	readonly facts: Facts;
-	/** CPU time of the runtime's process so far; undefined where the system does not say. */
-	cpuMs(): Promise<number | undefined>;
-	/** What the Worker has asked of the platform so far. Only of a counting copy. */
+	readonly seededAtMs: number;
+	/** What the Worker has asked of the platform so far; only until it is measured. */
 	counts(): Promise<Counts>;
+	/** Ends the counting copy and starts the Worker itself over the data as they were when it was seeded. */
+	beginMeasuring(): Promise<void>;
 	/** A new runtime process over the same data: nothing is in memory any more. */
 	restart(): Promise<void>;
+	/** CPU time of the runtime's process so far; undefined where the system does not say. */
+	cpuMs(): Promise<number | undefined>;
 	stop(): Promise<void>;
 }
 
-export async function startWorker<Facts>(
-	definition: WorkerDefinition<Facts>,
-	{ counting = false }: { readonly counting?: boolean } = {},
-): Promise<RunningWorker<Facts>> {
+/** Starts a copy that counts, and fills it. */
+export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): Promise<RunningWorker<Facts>> {
 	const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
-	const worker = { type: "ESModule", path: "/worker.js", contents: definition.script };
-	const entry = counting ? await bundle("worker/counting.ts", ["./worker.js"]) : PLAIN_ENTRY;
-	const modules = [{ type: "ESModule", path: "/entry.js", contents: entry }, worker];
-	const options = () =>
-		({
+	const [seeded, counted] = [join(directory, "seeded"), join(directory, "counted")];
+	const countingEntry = await bundle("worker/counting.ts", ["./worker.js"]);
+	let counting = true;
+	const options = () => {
+		const state = counting ? counted : seeded;
+		return {
 			...definition.options,
 			name: "measured",
-			modules,
+			modules: [
+				{ type: "ESModule", path: "/entry.js", contents: counting ? countingEntry : PLAIN_ENTRY },
+				{ type: "ESModule", path: "/worker.js", contents: definition.script },
+			],
 			modulesRoot: "/",
 			host: HOST,
 			port: 0,
 			unsafeDirectSockets: [{ host: HOST, port: 0 }],
 			cf: false,
-			d1Persist: join(directory, "d1"),
-			r2Persist: join(directory, "r2"),
+			d1Persist: join(state, "d1"),
+			r2Persist: join(state, "r2"),
 			log: new Log(LogLevel.ERROR),
-			bindings: { ...(definition.options.bindings as object | undefined), BENCH_START: randomUUID() },
-		}) as unknown as MiniflareOptions;
+		} as unknown as MiniflareOptions;
+	};
 	let pid: string | undefined;
-	const started = async (start: () => Promise<unknown>) => {
-		const before = new Set(await runtimePids());
-		await start();
-		pid = (await runtimePids()).find((candidate) => !before.has(candidate));
-		return (await miniflare.unsafeGetDirectURL()).origin;
+	let origin = "";
+	const start = (begin: () => Promise<unknown>) =>
+		oneAtATime(async () => {
+			const before = new Set(await runtimePids());
+			await begin();
+			pid = (await runtimePids()).find((candidate) => !before.has(candidate));
+			origin = (await miniflare.unsafeGetDirectURL()).origin;
+		});
+	const restart = () => start(() => miniflare.setOptions(options()));
+	const stop = async () => {
+		await miniflare.dispose();
+		await rm(directory, { recursive: true, force: true });
 	};
 	const miniflare = new Miniflare(options());
 	try {
-		let origin = await started(() => miniflare.ready);
+		await start(() => miniflare.ready);
 		const database = (await miniflare.getD1Database("DB")) as unknown as D1Database;
 		const facts = await definition.seed(database, origin);
+		await cp(counted, seeded, { recursive: true });
 		return {
 			get origin() {
 				return origin;
 			},
 			facts,
-			cpuMs: () => cpuMsOf(pid),
+			seededAtMs: Date.now(),
 			async counts() {
 				const response = await fetch(origin + COUNTS_PATH);
 				return (await response.json()) as Counts;
 			},
-			async restart() {
-				origin = await started(() => miniflare.setOptions(options()));
+			async beginMeasuring() {
+				counting = false;
+				await restart();
 			},
+			restart,
+			cpuMs: () => cpuMsOf(pid),
 			stop,
 		};
 	} catch (error) {
 		await stop();
 		throw error;
 	}
-
-	async function stop() {
-		await miniflare.dispose();
-		await rm(directory, { recursive: true, force: true });
-	}
 }
+
+/** Two starts at once could not tell whose process is whose. */
+function oneAtATime<Result>(work: () => Promise<Result>): Promise<Result> {
+	const result = lastStart.then(work);
+	lastStart = result.catch(() => undefined);
+	return result;
+}
+let lastStart: Promise<unknown> = Promise.resolve();
 
 /** A Worker's file in this directory as one minified module. */
 export async function bundle(path: string, external: readonly string[] = []): Promise<string> {

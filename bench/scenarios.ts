@@ -99,12 +99,12 @@ function upload({ appId, key, sizeBytes }: Extract<Scenario, { kind: "upload" }>
 	return async (connection, number) => {
 		const body = JSON.stringify({ app_id: appId, version: `2.0.${number}` });
 		const registered = await connection.ask({ method: "POST", path: "/bundle", headers, body });
-		expectAnswer(registered, { status: 200, contains: ['"upload_url":"'] });
+		expectAnswer(registered, { status: 201, contains: ['"upload_url":"'] });
 		const { pathname, search } = new URL((JSON.parse(registered.body) as { upload_url: string }).upload_url);
 		const stored = await connection.ask({ method: "PUT", path: pathname + search, body: bytes });
 		expectAnswer(stored, { status: 200, contains: [] });
 		const completed = await connection.ask({ method: "POST", path: "/bundle/complete", headers, body });
-		expectAnswer(completed, { status: 200, contains: [] });
+		expectAnswer(completed, { status: 200, contains: ['"name":"2.0.'] });
 	};
 }
 
