@@ -13,6 +13,7 @@ import {
 	manifestOf,
 	overrideOf,
 	readyBundle,
+	readyBundleOf,
 	type SnapshotApp,
 	type SnapshotBundle,
 	type SnapshotChannel,
@@ -90,10 +91,14 @@ export function createSnapshotCache(now: () => number) {
 		held.delete(publicAppId);
 	}
 
-	async function load(db: Database, publicAppId: string): Promise<Held> {
+	/** @param version what the asking device runs, so that whether that is still there needs no question of its own */
+	async function load(db: Database, publicAppId: string, version = ""): Promise<Held> {
 		const checkedAtMs = now();
 		const forgottenBefore = forgotten;
-		const [apps, channels, bundles, overrides] = await db.batch(snapshotStatements(publicAppId));
+		const [apps, channels, bundles, overrides, ready] = await db.batch([
+			...snapshotStatements(publicAppId),
+			readyBundleOf(publicAppId, version),
+		]);
 		const [app] = apps.rows;
 		const before = held.get(publicAppId);
 		const snapshot = app === undefined ? null : assemble(publicAppId, app, channels.rows, bundles.rows, overrides.rows);
@@ -106,7 +111,7 @@ export function createSnapshotCache(now: () => number) {
 			checkedAtMs,
 			refreshingSinceMs: 0,
 			retryAtMs: 0,
-			readyVersions: new Map(),
+			readyVersions: new Map([[version, ready.rows.length > 0]]),
 			manifests,
 			rows,
 		};
@@ -133,10 +138,10 @@ export function createSnapshotCache(now: () => number) {
 
 	return {
 		/** @throws {ApiError} `service_unavailable` when the database does not answer and nothing is held */
-		async read(db: Database, publicAppId: string, waitUntil: WaitUntil): Promise<ReadSnapshot> {
+		async read(db: Database, publicAppId: string, waitUntil: WaitUntil, version = ""): Promise<ReadSnapshot> {
 			const nowMs = now();
 			const current = held.get(publicAppId);
-			if (current === undefined) return shown(await load(db, publicAppId));
+			if (current === undefined) return shown(await load(db, publicAppId, version));
 			const ageMs = nowMs - current.checkedAtMs;
 			if (ageMs < FRESH_MS || nowMs < current.retryAtMs) {
 				held.delete(publicAppId);
@@ -156,6 +161,11 @@ export function createSnapshotCache(now: () => number) {
 				postpone(publicAppId);
 				return shown(current);
 			}
+		},
+
+		/** As the database has it now, whatever is held; for those who want to see their own last change from anywhere. */
+		async readNow(db: Database, publicAppId: string, version: string): Promise<AppSnapshot | null> {
+			return (await load(db, publicAppId, version)).snapshot;
 		},
 
 		/** What an operator set for the device. */

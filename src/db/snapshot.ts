@@ -5,6 +5,7 @@
  */
 import { type CompiledQuery, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
+import { appUuid } from "./channels";
 import { query } from "./client";
 import type { BundleStatus, ChannelsTable, Flag } from "./schema";
 
@@ -104,6 +105,18 @@ export function readyBundle(appId: string, version: string): CompiledQuery<{ id:
 			.where("deleted_at_ms", "is", null)
 			.compile()
 	);
+}
+
+/** The same by the app's public id, for a batch that reads the app as well. */
+export function readyBundleOf(publicAppId: string, version: string): CompiledQuery<{ id: number }> {
+	return query
+		.selectFrom("bundles")
+		.select("id")
+		.where("app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("name", "=", version)
+		.where("status", "=", "ready")
+		.where("deleted_at_ms", "is", null)
+		.compile();
 }
 
 /** The manifest of a bundle. One that is ready never changes. */

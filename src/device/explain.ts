@@ -32,7 +32,7 @@ export const explainDevice = endpoint({
 	tag: "Devices",
 	summary: "Why a device gets what it gets",
 	description:
-		"`answer` is what POST /updates answers with at this moment; `trace` is every rule in its order with what it found, and `remedy` what to change. A known `device_id` brings what was last seen of the device, the other parameters replace it, so that a question can begin with what if. Without one, `platform`, `version_build` and `plugin_version` are needed.",
+		"`answer` is what POST /updates answers with, but for the files of a manifest, from what the database has at this moment; `trace` is every rule in its order with what it found, and `remedy` what to change. A known `device_id` brings what was last seen of the device, the other parameters replace it, so that a question can begin with what if. Without one, `platform`, `version_build` and `plugin_version` are needed.",
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,
@@ -93,11 +93,9 @@ export const explainDevice = endpoint({
 		},
 	},
 	load: ({ query }) => [deviceById(query.app_id, query.device_id ?? "")] as const,
-	async handle({ deps, db, input, loaded, snapshots, origin, nowMs, waitUntil }) {
+	async handle({ deps, db, input, loaded, snapshots, origin, nowMs }) {
 		const { query } = input;
 		const [known] = loaded[0].rows;
-		const { snapshot } = await snapshots.read(db, query.app_id, waitUntil);
-		if (snapshot === null) throw appNotFound();
 		const missing = (["platform", "version_build", "plugin_version"] as const).filter(
 			(field) => query[field] === undefined && (known === undefined || known[field] === null),
 		);
@@ -121,7 +119,9 @@ export const explainDevice = endpoint({
 			version_os: undefined,
 			version_code: undefined,
 		});
-		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device);
+		const snapshot = await snapshots.readNow(db, query.app_id, device.versionName);
+		if (snapshot === null) throw appNotFound();
+		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device, false);
 		return {
 			outcome: decision.outcome,
 			answer,

@@ -79,7 +79,7 @@ export const checkUpdate = endpoint({
 		},
 	},
 	async handle({ deps, db, input, snapshots, gather, origin, nowMs, waitUntil }) {
-		const { snapshot, ageMs } = await snapshots.read(db, input.body.app_id, waitUntil);
+		const { snapshot, ageMs } = await snapshots.read(db, input.body.app_id, waitUntil, input.body.version_name);
 		const headers = ageMs > TELLING_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 		if (snapshot === null) {
 			const message = "There is no such app on this server.";
@@ -104,6 +104,7 @@ export async function answerTo(
 	{ deps, db, snapshots, origin, nowMs }: AnswerContext,
 	snapshot: AppSnapshot,
 	device: Device,
+	withManifest = true,
 ): Promise<{ readonly decision: Decision; readonly answer: v.InferOutput<typeof updatesAnswer> }> {
 	const { decision } = await resolve(snapshots, db, snapshot, device);
 	if (decision.outcome === "builtin") return { decision, answer: { version: BUILTIN } };
@@ -112,7 +113,7 @@ export async function answerTo(
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
 	const files =
-		bundle.has_manifest === 1 && bundle.external_url === null && readsManifest(device)
+		withManifest && bundle.has_manifest === 1 && bundle.external_url === null && readsManifest(device)
 			? await snapshots.manifest(db, snapshot, bundle.id)
 			: [];
 	const link = (objectKey: string) => signedDownloadUrl(deps, origin, objectKey, nowMs);
