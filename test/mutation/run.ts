@@ -52,15 +52,16 @@ class Runner {
 	async run(order: Order): Promise<Outcome> {
 		const child = this.#child ?? (await start());
 		this.#child = child;
-		const outcome = await new Promise<Outcome | undefined>((resolve) => {
-			const timer = setTimeout(() => resolve(undefined), LONGEST_RUN_MS);
-			const finish = (message: Outcome | undefined) => {
+		const outcome = await new Promise<Outcome | undefined>((resolve, reject) => {
+			const timer = setTimeout(() => finish(() => resolve(undefined)), LONGEST_RUN_MS);
+			const finish = (end: () => void) => {
 				clearTimeout(timer);
 				child.removeAllListeners();
-				resolve(message);
+				end();
 			};
-			child.once("message", (message) => finish(message as Outcome));
-			child.once("exit", () => finish(undefined));
+			child.once("message", (message) => finish(() => resolve(message as Outcome)));
+			// A process that was ended from outside has caught nothing.
+			child.once("exit", () => finish(() => reject(new Error(`the test process ended while it ran ${order.file}`))));
 			child.send(order);
 		});
 		if (outcome !== undefined) return outcome;

@@ -37,10 +37,14 @@ process.on("message", async ({ mutant, file }: Order) => {
 	vitest.provide("mutant", mutant);
 	const specifications = await vitest.globTestSpecifications([`${ROOT}${file}`]);
 	const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications, false);
+	// vitest answers with every file that it ever ran, in the state in which each one ended.
+	const own = testModules.find((module) => module.moduleId === `${ROOT}${file}`);
+	const tests = [...(own?.children.allTests() ?? [])].map((test) => test.result().state);
+	if (own === undefined || (own.ok() && !tests.includes("passed"))) throw new Error(`${file} was not run`);
 	const outcome: Outcome = {
 		mutant,
 		file,
-		passed: unhandledErrors.length === 0 && testModules.length > 0 && testModules.every((module) => module.ok()),
+		passed: unhandledErrors.length === 0 && own.ok(),
 		reached: /reached mutants: ([\d,]+)/.exec(logged)?.[1]?.split(",").map(Number) ?? [],
 		tookMs: Date.now() - startedMs,
 	};
