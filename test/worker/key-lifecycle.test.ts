@@ -326,6 +326,34 @@ describe("no key makes one that is stronger than itself", () => {
 		expect(reveal).toMatchObject(refused);
 	});
 
+	test("one that expires or is limited to addresses adds no rights to a key that does not and is not", async () => {
+		const weak = [
+			await createTestKey(world, "org_admin", undefined, { expires_at: at(DAY_MS) }),
+			await createTestKey(world, "org_admin", undefined, { ip_allow_list: ["192.0.2.0/24"] }),
+		];
+		for (const { text } of weak) {
+			const free = await createTestKey(world, "org_member");
+			const answer = await world.request("PUT", `/apikey/${free.id}`, {
+				key: text,
+				body: { bindings: [orgBinding("org_admin")] },
+				headers: { "cf-connecting-ip": "192.0.2.1" },
+			});
+			expect(answer.status).toBe(403);
+			expect((await show(free.id)).body.bindings).toMatchObject([{ role_name: "org_member" }]);
+		}
+	});
+
+	test("two that delete each other at once leave one", async () => {
+		const [one, other] = [await createTestKey(world, "org_admin"), await createTestKey(world, "org_admin")];
+		const answer = await readThenWrite(
+			world,
+			(slow) => slow.request("DELETE", `/apikey/${other.id}`, { key: one.text }),
+			() => world.request("DELETE", `/apikey/${one.id}`, { key: other.text }),
+		);
+		expect(answer.status).toBe(401);
+		expect(await use(other.text)).toBe(200);
+	});
+
 	test("a key's rights in another organization guard its secret, and do not keep its own organization from revoking it", async () => {
 		const home = await createWorld();
 		const away = await createWorld();

@@ -139,10 +139,13 @@ export const changeApiKey = endpoint({
 			const roles = [...bindings.kept, ...bindings.added].map((binding) => binding.role_name);
 			refuseGlobalPermissions(principal, after.globalPermissions, roles);
 		}
-		if (change.regenerate === true || change.expires_at !== undefined) {
+		// Rights that are added to a key are given with the life and the addresses that it has.
+		const held: readonly string[] = JSON.parse(row.global_permissions);
+		const gains = bindings.added.length > 0 || after.globalPermissions.some((permission) => !held.includes(permission));
+		if (gains || change.regenerate === true || change.expires_at !== undefined) {
 			refuseLongerLife(principal, after.expiresAtMs, nowMs);
 		}
-		if (change.regenerate === true || change.ip_allow_list !== undefined) {
+		if (gains || change.regenerate === true || change.ip_allow_list !== undefined) {
 			refuseMoreAddresses(principal, after.addresses);
 		}
 		if (row.id === principal.keyId) refuseToShutItselfOut(change, bindings, after.addresses, actor.ipAddress);

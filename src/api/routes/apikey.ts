@@ -308,9 +308,10 @@ export const deleteApiKey = endpoint({
 		}
 		refuseToRevokeStrongerKey(principal, row);
 		const { name, is_hashed_key, expires_at, bindings, global_permissions, ip_allow_list } = apiKeyAnswer(row, nowMs);
-		const [, deleted] = await batchOrFail(
+		const [, , deleted] = await batchOrFail(
 			db,
 			[
+				guard("caller_changed", callerUnchanged(principal)),
 				guard("gone", sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${row.id} AND org_id = ${scope.orgId})`),
 				deleteApiKeyStatement(scope.orgId, row.id),
 				auditStatement(actor, nowMs, {
@@ -320,7 +321,7 @@ export const deleteApiKey = endpoint({
 					before: { name, is_hashed_key, expires_at, bindings, global_permissions, ip_allow_list },
 				}),
 			],
-			{ gone: apiKeyNotFound },
+			{ caller_changed: invalidApiKey, gone: apiKeyNotFound },
 		);
 		if (deleted.changes === 0) throw apiKeyNotFound();
 		return OK;

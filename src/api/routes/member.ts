@@ -32,7 +32,7 @@ import {
 } from "../../db/members";
 import { ApiError } from "../../errors";
 import { endpoint } from "../endpoint";
-import { refuseStronger } from "../key-rules";
+import { refuseMoreAddresses, refuseStronger } from "../key-rules";
 import { inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
 import { booleanText, emailAddress, optional, uuid } from "../schemas";
 import { orgScope } from "../scope";
@@ -135,6 +135,8 @@ export const updateMember = endpoint({
 			const invitation = goodInvitation(loaded[1].rows[0], nowMs);
 			refuseToTake(principal, [invitation.role_name], orgId, `The invitation of ${invitation.email}`);
 			refuseStronger(principal, role, { orgId });
+			// Whoever accepts gets a key that works from everywhere.
+			refuseMoreAddresses(principal, []);
 			if (invitation.role_name !== role) {
 				await batchOrFail(
 					db,
