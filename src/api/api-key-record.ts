@@ -59,7 +59,7 @@ export function apiKeyAnswer(row: ApiKeyRow, nowMs: number): v.InferOutput<typeo
 		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
 		last_used_at: nullableRfc3339(row.last_used_at_ms),
-		bindings: bindings.map(({ expires_at_ms, ...binding }) => ({
+		bindings: bindings.map(({ expires_at_ms, in_deleted_organization: _, ...binding }) => ({
 			...binding,
 			expires_at: nullableRfc3339(expires_at_ms),
 		})),

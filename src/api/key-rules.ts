@@ -76,8 +76,12 @@ export function refuseStrongerBindings(principal: Principal, bindings: readonly 
 	}
 }
 
-/** 403 when the key may do, anywhere, what the caller may not: whoever has its secret has all of its bindings. */
+/**
+ * 403 when the key may do, anywhere, what the caller may not: whoever has its secret has all of its bindings. No key is stronger than
+ * itself, also where a policy stops it, which it can then put right.
+ */
 export function refuseStrongerPermissions(principal: Principal, key: ApiKeyRow): void {
+	if (key.id === principal.keyId) return;
 	refuseGlobalPermissionsNotHeld(principal, JSON.parse(key.global_permissions));
 	for (const binding of JSON.parse(key.bindings) as BindingRecord[]) refuseStrongerBinding(principal, binding);
 }
@@ -90,12 +94,12 @@ export function refuseStrongerSecret(principal: Principal, key: ApiKeyRow): void
 }
 
 /**
- * 403 when the key may do more than the caller in its own organization. Revoking takes rights away and gives none, so what the key may
- * do elsewhere does not save it: an organization is always master of its own keys.
+ * 403 when the key may do more than the caller in the caller's organization. Whoever takes rights away gives none, so what the key may
+ * do elsewhere does not save it: an organization is always master of its own keys, and of who acts in it.
  */
-export function refuseToRevokeStrongerKey(principal: Principal, key: ApiKeyRow): void {
+export function refuseToWeakenStrongerKey(principal: Principal, key: ApiKeyRow, orgId: OrgId): void {
 	for (const binding of JSON.parse(key.bindings) as BindingRecord[]) {
-		if (binding.org_id === key.org_id) refuseStrongerBinding(principal, binding);
+		if (binding.org_id === orgId) refuseStrongerBinding(principal, binding);
 	}
 }
 
@@ -105,6 +109,7 @@ function refuseStrongerBinding(principal: Principal, binding: BindingRecord): vo
 	refuseStronger(principal, binding.role_name, {
 		orgId: binding.org_id,
 		...(binding.app_id === null ? {} : { appId: binding.app_id }),
+		...(binding.in_deleted_organization === 1 ? { inDeletedOrganization: true } : {}),
 	});
 }
 

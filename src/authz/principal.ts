@@ -38,6 +38,8 @@ export interface Principal {
 	readonly ipAllowList: readonly string[] | null;
 	/** As the database knows it, to the minute. */
 	readonly lastUsedAtMs: number | null;
+	/** Hash of the secret that was presented: the current one's, or the previous one's while that is still good. */
+	readonly secretHash: string;
 }
 
 /** The policies of an organization, as its row has them. */
@@ -57,6 +59,7 @@ export interface PrincipalRow extends PolicyColumns {
 	readonly is_hashed_key: Flag;
 	readonly ip_allow_list: string | null;
 	readonly last_used_at_ms: number | null;
+	readonly secret_hash: string;
 	readonly bindings: string;
 }
 
@@ -78,7 +81,7 @@ interface BindingRow extends PolicyColumns {
 export function principalStatement(keyHash: string, nowMs: number): CompiledQuery<PrincipalRow> {
 	return sql<PrincipalRow>`
 		SELECT k.id, k.name, k.user_id, k.org_id, k.expires_at_ms, k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
-			k.ip_allow_list, k.last_used_at_ms, home.enforce_hashed_api_keys, home.require_apikey_expiration,
+			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
 			(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
 				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
@@ -138,6 +141,7 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 		expiresAtMs: row.expires_at_ms,
 		ipAllowList,
 		lastUsedAtMs: row.last_used_at_ms,
+		secretHash: row.secret_hash,
 	};
 }
 

@@ -2,11 +2,12 @@
  * Statements about API keys and their role bindings. The hash and the sealed text never leave this file except through the
  * functions that say so; lists and records cannot show them.
  */
-import { type CompiledQuery, type Insertable, sql, type Updateable } from "kysely";
+import { type CompiledQuery, type Insertable, type RawBuilder, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
+import type { Principal } from "../authz/principal";
 import { jsonList, query } from "./client";
-import type { ApiKeysTable, ScopeType } from "./schema";
+import type { ApiKeysTable, Flag, ScopeType } from "./schema";
 
 export interface ApiKeyRow {
 	readonly id: string;
@@ -36,9 +37,12 @@ export interface BindingRecord {
 	readonly channel_id: number | null;
 	readonly parent_binding_id: string | null;
 	readonly expires_at_ms: number | null;
+	/** 1: it can be restored, and grants nothing until then. */
+	readonly in_deleted_organization: Flag;
 }
 
-const apiKeyRows = () =>
+/** @param shown which bindings, `b` in SQL, the record tells of */
+const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 	query.selectFrom("api_keys").select([
 		"api_keys.id",
 		"api_keys.org_id",
@@ -55,31 +59,42 @@ const apiKeyRows = () =>
 		sql<0 | 1>`api_keys.key_ciphertext IS NULL`.as("is_hashed_key"),
 		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
 				'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
-				'expires_at_ms', b.expires_at_ms)) FROM role_bindings b WHERE b.api_key_id = api_keys.id)`.as("bindings"),
+				'expires_at_ms', b.expires_at_ms, 'in_deleted_organization', o.deleted_at_ms IS NOT NULL))
+			FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
+			WHERE b.api_key_id = api_keys.id AND ${shown})`.as("bindings"),
 	]);
 
 export interface ApiKeyFilter {
-	/** Keys of these whole organizations, */
+	/** Keys that belong to one of these organizations or have a binding in it, */
 	readonly orgIds: readonly OrgId[];
 	/** and this one. */
 	readonly ownKeyId: string;
-	/** Of them, those that belong to this organization. */
+	/** Of them, those that belong to this organization or have a binding in it. */
 	readonly orgId: string | undefined;
 	/** Of them, those that were made and last used no later than this. */
 	readonly unusedSinceMs: number | undefined;
 }
 
-/** Oldest first. */
+/** Oldest first. Of a key that belongs to another organization, only the bindings in these are told. */
 export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number): CompiledQuery<ApiKeyRow> {
 	const { orgId, unusedSinceMs } = filter;
-	return apiKeyRows()
+	const orgIds = jsonList(JSON.stringify(filter.orgIds));
+	// A binding in an organization that the caller does not manage must not show by what the filter finds either.
+	const wanted = jsonList(JSON.stringify(filter.orgIds.filter((id) => id === orgId)));
+	const shown = sql`(b.org_id IN ${orgIds} OR api_keys.org_id IN ${orgIds} OR api_keys.id = ${filter.ownKeyId})`;
+	return apiKeyRows(shown)
 		.where((eb) =>
 			eb.or([
-				eb("api_keys.org_id", "in", jsonList(JSON.stringify(filter.orgIds))),
+				eb("api_keys.org_id", "in", orgIds),
+				eb("api_keys.id", "in", keysBoundIn(orgIds)),
 				eb("api_keys.id", "=", filter.ownKeyId),
 			]),
 		)
-		.$if(orgId !== undefined, (rows) => rows.where("api_keys.org_id", "=", orgId ?? ""))
+		.$if(orgId !== undefined, (rows) =>
+			rows.where((eb) =>
+				eb.or([eb("api_keys.org_id", "=", orgId ?? ""), eb("api_keys.id", "in", keysBoundIn(wanted))]),
+			),
+		)
 		.$if(unusedSinceMs !== undefined, (rows) =>
 			rows.where(
 				(eb) => eb.fn.coalesce("api_keys.last_used_at_ms", "api_keys.created_at_ms"),
@@ -94,9 +109,23 @@ export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number)
 		.compile();
 }
 
+function keysBoundIn(orgIds: RawBuilder<string>) {
+	return query
+		.selectFrom("role_bindings")
+		.select((eb) => eb.ref("api_key_id").$notNull().as("id"))
+		.where("org_id", "in", orgIds)
+		.where("api_key_id", "is not", null);
+}
+
 /** One key by its id; for loading beside the decision. */
 export function apiKeyById(id: string): CompiledQuery<ApiKeyRow> {
 	return apiKeyRows().where("api_keys.id", "=", id).compile();
+}
+
+/** The same, with the bindings in one organization alone unless the key belongs to it; for loading beside the decision. */
+export function apiKeyAsSeenBy(orgId: string | undefined, id: string): CompiledQuery<ApiKeyRow> {
+	if (orgId === undefined) return apiKeyById(id);
+	return apiKeyRows(sql`(b.org_id = ${orgId} OR api_keys.org_id = ${orgId})`).where("api_keys.id", "=", id).compile();
 }
 
 export function apiKeyRecord(orgId: OrgId, id: string): CompiledQuery<ApiKeyRow> {
@@ -128,6 +157,28 @@ export function updateApiKey(
 	return query.updateTable("api_keys").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
 }
 
+/** Takes all bindings of a key in one organization away. */
+export function deleteBindingsIn(orgId: OrgId, apiKeyId: string): CompiledQuery {
+	return query.deleteFrom("role_bindings").where("org_id", "=", orgId).where("api_key_id", "=", apiKeyId).compile();
+}
+
+/** For guards: the key is there and belongs to the organization. */
+export function apiKeyExists(orgId: OrgId, id: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE org_id = ${orgId} AND id = ${id})`;
+}
+
+/** For guards: the key has a binding in the organization. */
+export function isBoundIn(orgId: OrgId, apiKeyId: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings WHERE org_id = ${orgId} AND api_key_id = ${apiKeyId})`;
+}
+
+/** For guards: these are all apps of the organization. */
+export function appsAreOf(orgId: OrgId, appIds: readonly string[]) {
+	const wanted = [...new Set(appIds)];
+	return sql<boolean>`(SELECT count(*) FROM apps WHERE owner_org = ${orgId}
+		AND id IN ${jsonList(JSON.stringify(wanted))}) = ${wanted.length}`;
+}
+
 /** Takes bindings of a key in one organization away; what came from them goes with them. */
 export function deleteBindings(orgId: OrgId, apiKeyId: string, ids: readonly string[]): CompiledQuery {
 	return query
@@ -140,20 +191,43 @@ export function deleteBindings(orgId: OrgId, apiKeyId: string, ids: readonly str
 
 /** For guards: the key is as it was read, its bindings included. */
 export function apiKeyUnchanged(row: Pick<ApiKeyRow, "id" | "updated_at_ms" | "bindings">) {
-	const ids = (JSON.parse(row.bindings) as BindingRecord[]).map((binding) => binding.id);
 	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${row.id} AND updated_at_ms = ${row.updated_at_ms})
-		AND ${bindingsUnchanged(row.id, ids)}`;
+		AND ${bindingsUnchanged(row.id, bindingIds(row))}
+		AND NOT EXISTS (SELECT 1 FROM role_bindings WHERE api_key_id = ${row.id} AND ${isNewSince(row)})`;
 }
 
-/** For guards: the calling key was not revoked, and has all the bindings that the decision was made with. */
-export function callerUnchanged(caller: {
-	readonly keyId: string;
-	readonly bindings: readonly { readonly id: string }[];
-}) {
-	return bindingsUnchanged(
-		caller.keyId,
-		caller.bindings.map((binding) => binding.id),
-	);
+/** For guards: the key, as the organization sees it, has got no stronger there since it was read. */
+export function apiKeyNoStronger(orgId: OrgId, row: Pick<ApiKeyRow, "id" | "bindings">) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings WHERE api_key_id = ${row.id} AND org_id = ${orgId}
+		AND ${isNewSince(row)})`;
+}
+
+/** Bindings that came from others add nothing to them. */
+function isNewSince(row: Pick<ApiKeyRow, "bindings">) {
+	return sql`parent_binding_id IS NULL AND id NOT IN ${jsonList(JSON.stringify(bindingIds(row)))}`;
+}
+
+function bindingIds(row: Pick<ApiKeyRow, "bindings">): string[] {
+	return (JSON.parse(row.bindings) as BindingRecord[]).map((binding) => binding.id);
+}
+
+/**
+ * For guards: the calling key was not revoked, its secret not replaced, its expiry and addresses not changed, and it has all the
+ * bindings that the decision was made with.
+ */
+export function callerUnchanged(
+	caller: Pick<Principal, "keyId" | "secretHash" | "expiresAtMs" | "ipAllowList"> & {
+		readonly bindings: readonly { readonly id: string }[];
+	},
+) {
+	const addresses = caller.ipAllowList === null ? null : JSON.stringify(caller.ipAllowList);
+	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${caller.keyId}
+			AND ${caller.secretHash} IN (key_hash, coalesce(previous_key_hash, key_hash))
+			AND expires_at_ms IS ${caller.expiresAtMs} AND ip_allow_list IS ${addresses})
+		AND ${bindingsUnchanged(
+			caller.keyId,
+			caller.bindings.map((binding) => binding.id),
+		)}`;
 }
 
 function bindingsUnchanged(keyId: string, ids: readonly string[]) {

@@ -1,7 +1,7 @@
 /**
  * When keys were last used, to the minute and without a database write in any request: the first use of a key in a minute sends one
  * message, and the queue consumer writes it. What an isolate has told in this minute it remembers, so a busy key costs one message a
- * minute and isolate; a message that is lost is made good by the next minute's.
+ * minute and isolate; one that could not be sent is sent at the next use.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { query } from "../db/client";
@@ -33,6 +33,7 @@ export function createKeyUsage(deps: Pick<Deps, "events" | "log">) {
 		const message: KeyUsed = { kind: "key_used", keyId: key.keyId, orgId: key.orgId, atMs };
 		waitUntil(
 			deps.events.send(message).catch((error: unknown) => {
+				if (minuteMs === atMs) told.delete(key.keyId);
 				deps.log("warn", "queue_send_failed", { kind: message.kind, cause: causeText(error) });
 			}),
 		);

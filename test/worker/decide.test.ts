@@ -91,6 +91,7 @@ const principalWith = (bindings: readonly Binding[]): Principal => ({
 	expiresAtMs: null,
 	ipAllowList: null,
 	lastUsedAtMs: null,
+	secretHash: "",
 });
 
 const PLACES = { org: ORGS, app: APPS, channel: CHANNELS } as const;

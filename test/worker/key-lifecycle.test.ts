@@ -409,13 +409,18 @@ describe("last use", () => {
 		expect((await show(key.id, own)).body.last_used_at).toBe(null);
 	});
 
-	test("a Queue that refuses fails no request", async () => {
+	test("a Queue that refuses fails no request, and is told again at the next one", async () => {
 		const own = await createWorld();
 		const key = await createTestKey(own, "org_member");
+		own.deps.keyUses.length = 0;
+		const { send } = own.deps.events;
 		own.deps.events.send = async () => {
 			throw new Error("Queue is unavailable");
 		};
 		expect(await use(key.text, own)).toBe(200);
+		own.deps.events.send = send;
+		expect(await use(key.text, own)).toBe(200);
+		expect(own.deps.keyUses).toMatchObject([{ keyId: key.id }]);
 	});
 
 	test("lists the keys that nobody has used for so many days", async () => {

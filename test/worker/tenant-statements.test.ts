@@ -6,14 +6,20 @@ import type { CompiledQuery, Expression, SqlBool } from "kysely";
 import { sql } from "kysely";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { AppId, ChannelId, OrgId } from "../../src/authz/decide";
+import { hashKey } from "../../src/authz/keys";
 import {
+	apiKeyExists,
+	apiKeyNoStronger,
 	apiKeyRecord,
 	apiKeyUnchanged,
+	appsAreOf,
 	bindingExists,
 	callerUnchanged,
 	deleteApiKey,
 	deleteBindings,
+	deleteBindingsIn,
 	insertChannelBinding,
+	isBoundIn,
 	updateApiKey,
 } from "../../src/db/api-keys";
 import { appRecord, appUuidsInOrg, appUuidsInOrgOfKey, deleteApp, updateApp } from "../../src/db/apps";
@@ -83,6 +89,8 @@ interface Tenant {
 	readonly publicAppId: string;
 	readonly user: string;
 	readonly key: string;
+	/** Of the key's secret. */
+	readonly secretHash: string;
 	readonly binding: string;
 	/** Used by the channel. */
 	readonly bundle: number;
@@ -149,6 +157,7 @@ async function createTenant(): Promise<Tenant> {
 		publicAppId: app.appId,
 		user: world.userId,
 		key: key.id,
+		secretHash: hashKey(key.text),
 		binding: await idOf("SELECT id FROM role_bindings WHERE api_key_id = ?", key.id),
 		bundle,
 		unused,
@@ -175,6 +184,7 @@ type Thing = Omit<Tenant, "org" | "app" | "user">;
 const ABSENT: Thing = {
 	publicAppId: "com.example.absent",
 	key: crypto.randomUUID(),
+	secretHash: "absent",
 	binding: crypto.randomUUID(),
 	bundle: 987_654_321,
 	unused: 987_654_321,
@@ -219,6 +229,7 @@ const CHANGES: Readonly<Record<string, (of: Tenant, thing: Thing) => CompiledQue
 	updateApiKey: (of, { key }) => updateApiKey(of.org, key, { name: "changed" }),
 	deleteApiKey: (of, { key }) => deleteApiKey(of.org, key),
 	"deleteBindings, by key": (of, { key, binding }) => deleteBindings(of.org, key, [binding]),
+	deleteBindingsIn: (of, { key }) => deleteBindingsIn(of.org, key),
 	setInvitationRole: (of, { invitation }) =>
 		setInvitationRole(of.org, invitation, { role_name: "org_admin", invited_by: of.user }),
 	deleteInvitation: (of, { email }) => deleteInvitation(of.org, email),
@@ -251,10 +262,16 @@ const GUARDS: Readonly<Record<string, (of: Tenant, thing: Thing) => Expression<S
 	hasManifest: (_, { withManifest }) => hasManifest(withManifest),
 	invitationIs: (of, { invitation }) => invitationIs(of.org, { id: invitation, role_name: "org_member" } as never),
 	bindingExists: (_, { binding }) => bindingExists(binding),
-	callerUnchanged: (_, { key, binding }) => callerUnchanged({ keyId: key, bindings: [{ id: binding }] }),
+	apiKeyExists: (of, { key }) => apiKeyExists(of.org, key),
+	isBoundIn: (of, { key }) => isBoundIn(of.org, key),
+	callerUnchanged: (_, { key, binding, secretHash }) => callerUnchanged(callerWith(key, binding, secretHash)),
 	apiKeyUnchanged: (_, { key, binding }) =>
 		apiKeyUnchanged({ id: key, updated_at_ms: NOW_MS, bindings: JSON.stringify([{ id: binding }]) }),
 };
+
+function callerWith(keyId: string, bindingId: string, secretHash: string) {
+	return { keyId, secretHash, expiresAtMs: null, ipAllowList: null, bindings: [{ id: bindingId }] };
+}
 
 async function held(condition: Expression<SqlBool>): Promise<number | undefined> {
 	const [result] = await run([sql<{ held: number }>`SELECT ${condition} AS held`.compile(query)]);
@@ -370,13 +387,29 @@ describe("a guard", () => {
 		if (hasTenant) expect(await held(condition(ours, theirs)), `${name} holds for another's thing`).toBe(0);
 	});
 
+	test("appsAreOf: holds for apps of the organization alone, each of them, however often it is named", async () => {
+		expect(await held(appsAreOf(ours.org, [ours.app, ours.app]))).toBe(1);
+		expect(await held(appsAreOf(ours.org, []))).toBe(1);
+		expect(await held(appsAreOf(ours.org, [ours.app, theirs.app]))).toBe(0);
+		expect(await held(appsAreOf(ours.org, [theirs.app]))).toBe(0);
+	});
+
 	test("about a caller or a key holds for its own bindings alone, all of them, as they were read", async () => {
 		const bindings = (id: string) => JSON.stringify([{ id }]);
-		expect(await held(callerUnchanged({ keyId: ours.key, bindings: [{ id: theirs.binding }] }))).toBe(0);
+		expect(await held(callerUnchanged(callerWith(ours.key, theirs.binding, ours.secretHash)))).toBe(0);
+		const caller = callerWith(ours.key, ours.binding, ours.secretHash);
+		expect(await held(callerUnchanged(caller))).toBe(1);
+		expect(await held(callerUnchanged({ ...caller, secretHash: "another" }))).toBe(0);
+		expect(await held(callerUnchanged({ ...caller, expiresAtMs: NOW_MS + 1 }))).toBe(0);
+		expect(await held(callerUnchanged({ ...caller, ipAllowList: ["::/0"] }))).toBe(0);
 		const unchanged = { id: ours.key, updated_at_ms: NOW_MS, bindings: bindings(ours.binding) };
 		expect(await held(apiKeyUnchanged(unchanged))).toBe(1);
 		expect(await held(apiKeyUnchanged({ ...unchanged, updated_at_ms: NOW_MS - 1 }))).toBe(0);
 		expect(await held(apiKeyUnchanged({ ...unchanged, bindings: bindings(theirs.binding) }))).toBe(0);
+		expect(await held(apiKeyUnchanged({ ...unchanged, bindings: "[]" }))).toBe(0);
+		expect(await held(apiKeyNoStronger(ours.org, unchanged))).toBe(1);
+		expect(await held(apiKeyNoStronger(ours.org, { ...unchanged, bindings: "[]" }))).toBe(0);
+		expect(await held(apiKeyNoStronger(theirs.org, { ...unchanged, bindings: "[]" }))).toBe(1);
 	});
 
 	test("about a channel holds as it was read, and excepts the one channel", async () => {

@@ -14,6 +14,7 @@ import {
 	apiKeyById,
 	apiKeyRecord,
 	apiKeyUnchanged,
+	appsAreOf,
 	type BindingRecord,
 	callerUnchanged,
 	currentKeyHash,
@@ -24,7 +25,7 @@ import {
 import { appUuidsInOrgOfKey } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
-import { isInRanges } from "../../domain/ip-allow-list";
+import { firstRangeOutside, isInRanges } from "../../domain/ip-allow-list";
 import { ApiError, invalidRequest } from "../../errors";
 import {
 	apiKeyAnswer,
@@ -44,9 +45,10 @@ import {
 	refuseMoreAddresses,
 	refuseStrongerBindings,
 	refuseStrongerPermissions,
+	refuseToWeakenStrongerKey,
 } from "../key-rules";
 import { label, optional, rfc3339, timestamp } from "../schemas";
-import { apiKeyNotFound, apiKeyScope, refusePast } from "./apikey";
+import { apiKeyChanged, apiKeyNotFound, apiKeyScope, appsGone, appsOf, refusePast } from "./apikey";
 
 const LONGEST_OVERLAP_SECONDS = 24 * 60 * 60;
 const NEVER = "never";
@@ -108,10 +110,7 @@ export const changeApiKey = endpoint({
 		[
 			apiKeyById(input.params.id.toLowerCase()),
 			currentKeyHash(input.params.id.toLowerCase()),
-			appUuidsInOrgOfKey(
-				input.params.id.toLowerCase(),
-				(input.body.bindings ?? []).flatMap((binding) => ("app_id" in binding ? [binding.app_id] : [])),
-			),
+			appUuidsInOrgOfKey(input.params.id.toLowerCase(), appsOf(input.body.bindings ?? [])),
 		] as const,
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const [row] = loaded[0].rows;
@@ -133,22 +132,25 @@ export const changeApiKey = endpoint({
 			refuseMisplacedBindings(change.bindings, scope.orgId, new Set(loaded[2].rows.map((app) => app.id)));
 		}
 		refuseBrokenPolicy(policyOf(scopeRow), after, nowMs);
-		refuseStrongerPermissions(principal, row);
+		// Rights that are added to a key are given with the life and the addresses that it has.
+		const held: readonly string[] = JSON.parse(row.global_permissions);
+		const gains = bindings.added.length > 0 || after.globalPermissions.some((permission) => !held.includes(permission));
+		const weakens = !gains && change.regenerate !== true && !livesLonger(row, after) && !isUsedFromMore(row, after);
+		if (weakens) refuseToWeakenStrongerKey(principal, row, scope.orgId);
+		else refuseStrongerPermissions(principal, row);
 		refuseStrongerBindings(principal, change.bindings ?? []);
 		if (change.global_permissions !== undefined) {
 			const roles = [...bindings.kept, ...bindings.added].map((binding) => binding.role_name);
 			refuseGlobalPermissions(principal, after.globalPermissions, roles);
 		}
-		// Rights that are added to a key are given with the life and the addresses that it has.
-		const held: readonly string[] = JSON.parse(row.global_permissions);
-		const gains = bindings.added.length > 0 || after.globalPermissions.some((permission) => !held.includes(permission));
 		if (gains || change.regenerate === true || change.expires_at !== undefined) {
 			refuseLongerLife(principal, after.expiresAtMs, nowMs);
 		}
 		if (gains || change.regenerate === true || change.ip_allow_list !== undefined) {
 			refuseMoreAddresses(principal, after.addresses);
 		}
-		if (row.id === principal.keyId) refuseToShutItselfOut(change, bindings, after.addresses, actor.ipAddress);
+		if (row.id === principal.keyId)
+			refuseToShutItselfOut(change, bindings, scope.orgId, after.addresses, actor.ipAddress);
 
 		const minted = change.regenerate === true ? mintKey(deps.randomBytes) : undefined;
 		const results = await batchOrFail(
@@ -156,6 +158,7 @@ export const changeApiKey = endpoint({
 			[
 				guard("caller_changed", callerUnchanged(principal)),
 				guard("key_changed", apiKeyUnchanged(row)),
+				guard("apps_gone", appsAreOf(scope.orgId, appsOf(bindings.added))),
 				updateApiKey(scope.orgId, row.id, {
 					name: after.name,
 					expires_at_ms: after.expiresAtMs,
@@ -187,8 +190,8 @@ export const changeApiKey = endpoint({
 			],
 			{
 				caller_changed: invalidApiKey,
-				key_changed: () =>
-					new ApiError("api_key_changed", "The API key was changed meanwhile; read it again and repeat the request."),
+				key_changed: apiKeyChanged,
+				apps_gone: appsGone,
 			},
 		);
 		const changed = (results.at(-2) as { rows: ApiKeyRow[] } | undefined)?.rows[0];
@@ -212,10 +215,13 @@ function refuseEmptyChange(change: ChangeInput): void {
 function refuseToShutItselfOut(
 	change: ChangeInput,
 	bindings: BindingChange,
+	orgId: OrgId,
 	addresses: readonly string[],
 	ipAddress: string | null,
 ): void {
-	const roles = [...bindings.kept, ...bindings.added].map((binding) => binding.role_name);
+	const roles = [...bindings.kept, ...bindings.added]
+		.filter((binding) => binding.org_id === orgId)
+		.map((binding) => binding.role_name);
 	if (change.bindings !== undefined && !roles.some(administersOrganization)) {
 		throw new ApiError(
 			"cannot_delete_own_api_key",
@@ -226,6 +232,18 @@ function refuseToShutItselfOut(
 		const message = "must hold the address of this request, or the key would shut itself out";
 		throw invalidRequest([{ path: "ip_allow_list", message, received: ipAddress ?? "unknown" }]);
 	}
+}
+
+function livesLonger(row: ApiKeyRow, after: KeyAfter): boolean {
+	const end = (expiresAtMs: number | null) => expiresAtMs ?? Number.POSITIVE_INFINITY;
+	return end(after.expiresAtMs) > end(row.expires_at_ms);
+}
+
+function isUsedFromMore(row: ApiKeyRow, after: KeyAfter): boolean {
+	if (row.ip_allow_list === null) return false;
+	return (
+		after.addresses.length === 0 || firstRangeOutside(after.addresses, JSON.parse(row.ip_allow_list)) !== undefined
+	);
 }
 
 function expiryAfter(row: ApiKeyRow, change: ChangeInput): number | null {

@@ -2,7 +2,6 @@
  * API keys: list, show, create, revoke. A key can give away no more than it holds, and it can take away only keys that are no stronger
  * than itself (key-rules.ts). The secret is answered once, at creation; apikey-change.ts does the rest of a key's life.
  */
-import { sql } from "kysely";
 import * as v from "valibot";
 import { orgsWhere } from "../../authz/decide";
 import { mintKey, openKey, sealKey } from "../../authz/keys";
@@ -10,13 +9,18 @@ import { GLOBAL_PERMISSIONS } from "../../authz/permissions";
 import { invalidApiKey, type PolicyColumns, policyOf } from "../../authz/principal";
 import {
 	type ApiKeyRow,
-	apiKeyById,
+	apiKeyAsSeenBy,
+	apiKeyExists,
+	apiKeyNoStronger,
 	apiKeyRecord,
 	apiKeysPage,
+	appsAreOf,
 	callerUnchanged,
 	deleteApiKey as deleteApiKeyStatement,
+	deleteBindingsIn,
 	insertApiKey,
 	insertBinding,
+	isBoundIn,
 	sealedKeyText,
 } from "../../db/api-keys";
 import { appUuidsInOrg } from "../../db/apps";
@@ -30,6 +34,7 @@ import {
 	EXAMPLE_BINDINGS,
 	EXAMPLE_KEY,
 	ipAllowList,
+	type NewBindingInput,
 	newBindings,
 } from "../api-key-record";
 import { endpoint, Reply } from "../endpoint";
@@ -41,7 +46,7 @@ import {
 	refuseMoreAddresses,
 	refuseStrongerBindings,
 	refuseStrongerSecret,
-	refuseToRevokeStrongerKey,
+	refuseToWeakenStrongerKey,
 } from "../key-rules";
 import { pageBounds, pageReply } from "../page";
 import {
@@ -70,8 +75,10 @@ const POLICY_COLUMNS = [
 	"organizations.max_apikey_expiration_days",
 ] as const;
 
+type ApiKeyScopeRow = PolicyColumns & { id: string; org_id: string };
+
 /** The organization of the key that `:id` names. */
-export const apiKeyScope: ScopeSource<PolicyColumns & { id: string; org_id: string }> = {
+export const apiKeyScope: ScopeSource<ApiKeyScopeRow> = {
 	statement: (raw) =>
 		query
 			.selectFrom("api_keys")
@@ -81,6 +88,33 @@ export const apiKeyScope: ScopeSource<PolicyColumns & { id: string; org_id: stri
 			.compile(),
 	target: (row) => ({ orgId: row.org_id }),
 	hidden: apiKeyNotFound,
+};
+
+/** The organization that `org_id` names, where the key has a binding in it; without `org_id` the key's own. */
+const boundApiKeyScope: ScopeSource<ApiKeyScopeRow> = {
+	...apiKeyScope,
+	statement: (raw) => {
+		const orgId = textAt(raw, "query.org_id")?.toLowerCase();
+		if (orgId === undefined) return apiKeyScope.statement(raw);
+		return query
+			.selectFrom("api_keys")
+			.innerJoin("organizations", (join) => join.on("organizations.id", "=", orgId))
+			.select(["api_keys.id", "organizations.id as org_id", ...POLICY_COLUMNS])
+			.where("api_keys.id", "=", (raw.params.id ?? "").toLowerCase())
+			.where((eb) =>
+				eb.or([
+					eb("api_keys.org_id", "=", orgId),
+					eb.exists(
+						eb
+							.selectFrom("role_bindings")
+							.select("role_bindings.id")
+							.whereRef("role_bindings.api_key_id", "=", "api_keys.id")
+							.where("role_bindings.org_id", "=", orgId),
+					),
+				]),
+			)
+			.compile();
+	},
 };
 
 /** The organization that a new key is for: `org_id` of the query, or the one that all bindings name. */
@@ -146,18 +180,26 @@ export const getApiKey = endpoint({
 	tag: "API keys",
 	summary: "Show one API key",
 	description:
-		"`reveal=true` adds the secret of a key made with `hashed: false`, for a caller that is no weaker than the key; it is audited.",
-	access: { permission: "org.manage_apikeys", scope: apiKeyScope },
-	query: v.object({ reveal: optional(booleanText) }),
+		"`org_id` asks as another organization that the key has a binding in; it is told of the bindings in it. `reveal=true` adds the secret of a key made with `hashed: false`, for a caller that is no weaker than the key; it is audited.",
+	access: { permission: "org.manage_apikeys", scope: boundApiKeyScope },
+	query: v.object({ reveal: optional(booleanText), org_id: optional(uuid) }),
 	response: v.union([apiKeySchema, apiKeyWithSecretSchema]),
 	errors: ["api_key_not_found"],
 	example: { response: EXAMPLE_KEY },
-	load: (input) => [apiKeyById(input.params.id.toLowerCase()), sealedKeyText(input.params.id.toLowerCase())] as const,
+	load: (input) =>
+		[
+			apiKeyAsSeenBy(input.query.org_id, input.params.id.toLowerCase()),
+			sealedKeyText(input.params.id.toLowerCase()),
+		] as const,
 	async handle({ loaded, input, principal, db, deps, actor, nowMs, scope }) {
 		const [row] = loaded[0].rows;
 		const sealed = loaded[1].rows[0]?.key_ciphertext ?? null;
 		if (row === undefined) throw apiKeyNotFound();
-		if (input.query.reveal !== true || sealed === null) return apiKeyAnswer(row, nowMs);
+		if (input.query.reveal !== true) return apiKeyAnswer(row, nowMs);
+		if (row.org_id !== scope.orgId) {
+			throw invalidRequest([{ path: "reveal", message: "is for the key's own organization; leave it out" }]);
+		}
+		if (sealed === null) return apiKeyAnswer(row, nowMs);
 		refuseStrongerSecret(principal, row);
 		await db.batch([
 			auditStatement(actor, nowMs, {
@@ -205,12 +247,7 @@ export const createApiKey = endpoint({
 	load: (input) => {
 		const { org_id, bindings } = { org_id: input.query.org_id, bindings: input.body.bindings ?? [] };
 		const orgId = org_id ?? bindings[0]?.org_id ?? "";
-		return [
-			appUuidsInOrg(
-				orgId,
-				bindings.flatMap((binding) => ("app_id" in binding ? [binding.app_id] : [])),
-			),
-		] as const;
+		return [appUuidsInOrg(orgId, appsOf(bindings))] as const;
 	},
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { body } = input;
@@ -238,6 +275,7 @@ export const createApiKey = endpoint({
 			db,
 			[
 				guard("caller_changed", callerUnchanged(principal)),
+				guard("apps_gone", appsAreOf(scope.orgId, appsOf(bindings))),
 				insertApiKey(scope.orgId, {
 					id,
 					user_id: principal.userId,
@@ -279,7 +317,7 @@ export const createApiKey = endpoint({
 					},
 				}),
 			],
-			{ caller_changed: invalidApiKey },
+			{ caller_changed: invalidApiKey, apps_gone: appsGone },
 		);
 		const row = (results.at(-2) as { rows: ApiKeyRow[] } | undefined)?.rows[0];
 		if (row === undefined) throw new Error("the key that was just inserted is missing");
@@ -292,11 +330,14 @@ export const deleteApiKey = endpoint({
 	path: "/apikey/:id",
 	tag: "API keys",
 	summary: "Revoke an API key at once",
-	access: { permission: "org.manage_apikeys", scope: apiKeyScope },
+	description:
+		"`org_id` names another organization that the key has a binding in: it takes those bindings away, and the key is left to its own organization.",
+	access: { permission: "org.manage_apikeys", scope: boundApiKeyScope },
+	query: v.object({ org_id: optional(uuid) }),
 	response: acknowledgement,
-	errors: ["api_key_not_found", "cannot_delete_own_api_key"],
+	errors: ["api_key_not_found", "api_key_changed", "cannot_delete_own_api_key"],
 	example: { response: OK },
-	load: (input) => [apiKeyById(input.params.id.toLowerCase())] as const,
+	load: (input) => [apiKeyAsSeenBy(input.query.org_id, input.params.id.toLowerCase())] as const,
 	async handle({ db, principal, scope, loaded, nowMs, actor }) {
 		const [row] = loaded[0].rows;
 		if (row === undefined) throw apiKeyNotFound();
@@ -306,27 +347,46 @@ export const deleteApiKey = endpoint({
 				"A key cannot delete itself; delete it with another key of the organization.",
 			);
 		}
-		refuseToRevokeStrongerKey(principal, row);
+		refuseToWeakenStrongerKey(principal, row, scope.orgId);
 		const { name, is_hashed_key, expires_at, bindings, global_permissions, ip_allow_list } = apiKeyAnswer(row, nowMs);
-		const [, , deleted] = await batchOrFail(
+		const isOwn = row.org_id === scope.orgId;
+		await batchOrFail(
 			db,
 			[
 				guard("caller_changed", callerUnchanged(principal)),
-				guard("gone", sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${row.id} AND org_id = ${scope.orgId})`),
-				deleteApiKeyStatement(scope.orgId, row.id),
+				guard("gone", isOwn ? apiKeyExists(scope.orgId, row.id) : isBoundIn(scope.orgId, row.id)),
+				guard("key_changed", apiKeyNoStronger(scope.orgId, row)),
+				isOwn ? deleteApiKeyStatement(scope.orgId, row.id) : deleteBindingsIn(scope.orgId, row.id),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
-					action: "api_key.delete",
+					action: isOwn ? "api_key.delete" : "binding.delete",
 					target: { type: "api_key", id: row.id, name },
-					before: { name, is_hashed_key, expires_at, bindings, global_permissions, ip_allow_list },
+					before: isOwn
+						? { name, is_hashed_key, expires_at, bindings, global_permissions, ip_allow_list }
+						: { name, bindings },
 				}),
 			],
-			{ caller_changed: invalidApiKey, gone: apiKeyNotFound },
+			{ caller_changed: invalidApiKey, gone: apiKeyNotFound, key_changed: apiKeyChanged },
 		);
-		if (deleted.changes === 0) throw apiKeyNotFound();
 		return OK;
 	},
 });
+
+/** Ids of the apps that the bindings are on. */
+export function appsOf(bindings: readonly NewBindingInput[]): string[] {
+	return bindings.flatMap((binding) => ("app_id" in binding ? [binding.app_id] : []));
+}
+
+export function apiKeyChanged(): ApiError {
+	return new ApiError("api_key_changed", "The API key was changed meanwhile; read it again and repeat the request.");
+}
+
+/** 400 for an app that was deleted while a key was given a binding on it. */
+export function appsGone(): ApiError {
+	return invalidRequest([
+		{ path: "bindings", message: "name an app that was deleted meanwhile; look at GET /app and repeat the request" },
+	]);
+}
 
 /** 400 for an expiry that is over before it begins. */
 export function refusePast(expiresAtMs: number | null, nowMs: number): void {

@@ -4,12 +4,14 @@
  * removes it for good (src/events/organization-purge.ts).
  */
 import * as v from "valibot";
+import { ROLE_NAMES, ROLES } from "../../authz/permissions";
 import { invalidApiKey } from "../../authz/principal";
 import { callerUnchanged } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
 	deletedOrganizationById,
+	keysUnderPolicy,
 	markOrganizationDeleted,
 	organizationById,
 	organizationContents,
@@ -19,8 +21,11 @@ import {
 	restoreOrganization as restoreOrganizationStatement,
 } from "../../db/organizations";
 import { endpoint } from "../endpoint";
+import { keysStoppedBy } from "../policy-change";
 import { acknowledgement, booleanText, OK, optional, rfc3339, time, uuid } from "../schemas";
 import { organizationNotFound, orgScope } from "../scope";
+
+const DELETING_ROLES = ROLE_NAMES.filter((name) => ROLES[name].permissions.includes("org.delete"));
 
 const EXAMPLE_ID = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
 
@@ -30,7 +35,7 @@ export const deleteOrganization = endpoint({
 	tag: "Organizations",
 	summary: "Delete an organization with everything in it; can be undone for 30 days",
 	description:
-		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`; then it is removed for good. Its apps' ids stay taken until then.",
+		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`, which is in 30 days, or when the last key that could do so expires; after the 30 days it is removed for good. Its apps' ids stay taken until then.",
 	access: { permission: "org.delete", scope: orgScope("query.orgId") },
 	query: v.object({ orgId: uuid, dry_run: optional(booleanText) }),
 	queryOrBody: true,
@@ -70,12 +75,19 @@ export const deleteOrganization = endpoint({
 			restorable_until: "2026-12-21T08:00:00.000Z",
 		},
 	},
-	load: ({ query }, nowMs) => [organizationById(query.orgId), organizationContents(query.orgId, nowMs)] as const,
+	load: ({ query }, nowMs) =>
+		[
+			organizationById(query.orgId),
+			organizationContents(query.orgId, nowMs),
+			keysUnderPolicy(query.orgId, DELETING_ROLES, nowMs, true),
+		] as const,
 	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
 		const [organization] = loaded[0].rows;
 		const [removes] = loaded[1].rows;
 		if (organization === undefined || removes === undefined) throw organizationNotFound();
-		const restorableUntil = rfc3339(nowMs + RESTORABLE_MS);
+		const { administering: restoring } = keysStoppedBy(organization, organization, loaded[2].rows, nowMs);
+		const lastKeyMs = Math.max(...restoring.map((key) => key.expires_at_ms ?? Number.POSITIVE_INFINITY));
+		const restorableUntil = rfc3339(Math.min(nowMs + RESTORABLE_MS, lastKeyMs));
 		const dryRun = input.query.dry_run === true;
 		if (!dryRun) {
 			await batchOrFail(

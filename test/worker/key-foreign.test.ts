@@ -1,0 +1,245 @@
+/**
+ * A key that belongs to one organization and acts in another, as the key that created an organization does. Each organization sees it,
+ * takes away what it holds there, and learns nothing of the other; what one of them does never leaves the key beyond repair.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { readThenWrite } from "./support/interleave";
+import { createTestApp, createTestKey, createWorld, NOW_MS, type TestKey, type World } from "./support/world";
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const at = (offsetMs: number) => new Date(NOW_MS + offsetMs).toISOString();
+
+let home: World;
+/** An org_admin key of `home` that created the organization `awayId`. */
+let roamer: TestKey;
+let awayId: string;
+/** A key of that organization, which has nothing in `home`. */
+let awayKey: TestKey;
+
+beforeEach(async () => {
+	home = await createWorld();
+	roamer = await createTestKey(home, "org_admin", undefined, {
+		global_permissions: ["org.create"],
+		hashed: false,
+		ip_allow_list: ["::/0", "0.0.0.0/0"],
+	});
+	const created = await as(roamer.text, "PUT", "/organization", { name: "Away" });
+	awayId = created.body.id;
+	const made = await as(roamer.text, "POST", "/apikey", {
+		name: "of away",
+		hashed: true,
+		bindings: [{ role_name: "org_super_admin", scope_type: "org", org_id: awayId }],
+	});
+	awayKey = { id: made.body.id, text: made.body.key };
+});
+
+const as = (key: string, method: string, path: string, body?: unknown) =>
+	home.request(method, path, {
+		key,
+		headers: { "cf-connecting-ip": "192.0.2.1" },
+		...(body === undefined ? {} : { body }),
+	});
+const seenBy = async (key: string, id = roamer.id, filter = "") => {
+	const { body } = await as(key, "GET", `/apikey${filter}`);
+	return body.find((listed: { id: string }) => listed.id === id);
+};
+const orgsOf = (listed: { bindings: { org_id: string }[] }) => listed.bindings.map((binding) => binding.org_id);
+
+describe("the organization that it acts in", () => {
+	test("finds it in its list, with its bindings there alone; its own organization sees all of them", async () => {
+		expect(orgsOf(await seenBy(awayKey.text))).toEqual([awayId]);
+		expect(orgsOf(await seenBy(awayKey.text, roamer.id, `?org_id=${awayId}`))).toEqual([awayId]);
+		expect(await seenBy(awayKey.text, roamer.id, `?org_id=${home.orgId}`)).toMatchObject({ org_id: home.orgId });
+		const third = (await as(roamer.text, "PUT", "/organization", { name: "Third" })).body.id;
+		expect(orgsOf(await seenBy(roamer.text, roamer.id, `?org_id=${third}`))).toContain(third);
+		expect(await seenBy(awayKey.text, roamer.id, `?org_id=${third}`)).toBeUndefined();
+		expect(orgsOf(await seenBy(awayKey.text))).toEqual([awayId]);
+		expect(orgsOf(await seenBy(home.adminKey)).sort()).toEqual([home.orgId, awayId, third].sort());
+		expect(await seenBy(home.adminKey, awayKey.id)).toBeUndefined();
+	});
+
+	test("shows it when it says who asks, and never its secret", async () => {
+		const { status, body } = await as(awayKey.text, "GET", `/apikey/${roamer.id}?org_id=${awayId.toUpperCase()}`);
+		expect(status).toBe(200);
+		expect(orgsOf(body)).toEqual([awayId]);
+		expect((await as(awayKey.text, "GET", `/apikey/${roamer.id}`)).status).toBe(404);
+		expect((await as(awayKey.text, "GET", `/apikey/${roamer.id}?org_id=${home.orgId}`)).status).toBe(404);
+		for (const key of [awayKey.text, roamer.text]) {
+			const revealed = await as(key, "GET", `/apikey/${roamer.id}?org_id=${awayId}&reveal=true`);
+			expect(revealed).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "reveal" }] } } });
+		}
+	});
+
+	test("puts it out, which leaves it in its own organization and is written down", async () => {
+		expect((await as(awayKey.text, "DELETE", `/apikey/${roamer.id}?org_id=${awayId}`)).status).toBe(200);
+		expect((await as(roamer.text, "GET", `/organization?orgId=${awayId}`)).status).toBe(404);
+		expect((await as(roamer.text, "GET", `/organization?orgId=${home.orgId}`)).status).toBe(200);
+		expect(await seenBy(awayKey.text)).toBeUndefined();
+		const { body } = await as(awayKey.text, "GET", `/organization/audit?orgId=${awayId}&action=binding.delete`);
+		expect(body).toMatchObject([
+			{
+				actor: { name: "of away" },
+				target: { type: "api_key", id: roamer.id, name: "org_admin" },
+				before: { bindings: [{ org_id: awayId, role_name: "org_super_admin" }] },
+			},
+		]);
+		expect((await as(awayKey.text, "DELETE", `/apikey/${roamer.id}?org_id=${awayId}`)).status).toBe(404);
+	});
+
+	test("does so with no weaker key than it, and no key puts itself out", async () => {
+		const weak = await as(awayKey.text, "POST", "/apikey", {
+			name: "weak",
+			bindings: [{ role_name: "org_admin", scope_type: "org", org_id: awayId }],
+		});
+		expect((await as(weak.body.key, "DELETE", `/apikey/${roamer.id}?org_id=${awayId}`)).status).toBe(403);
+		expect(await as(roamer.text, "DELETE", `/apikey/${roamer.id}?org_id=${awayId}`)).toMatchObject({
+			status: 409,
+			body: { error: "cannot_delete_own_api_key" },
+		});
+		expect(orgsOf(await seenBy(awayKey.text))).toEqual([awayId]);
+	});
+
+	test("cannot name an organization that the key has nothing in", async () => {
+		const other = await createWorld();
+		for (const method of ["GET", "DELETE"]) {
+			const answer = await other.request(method, `/apikey/${roamer.id}?org_id=${other.orgId}`, { key: other.adminKey });
+			expect(answer).toMatchObject({ status: 404, body: { error: "api_key_not_found" } });
+		}
+	});
+});
+
+describe("what the other organization does leaves it to its own", () => {
+	test("a binding in a deleted organization does not keep it from a new secret by itself", async () => {
+		expect((await as(awayKey.text, "DELETE", `/organization?orgId=${awayId}`)).status).toBe(200);
+		const rotated = await as(roamer.text, "PUT", `/apikey/${roamer.id}`, { regenerate: true });
+		expect(rotated.status).toBe(200);
+		// Nobody else gets a secret that could undo that deletion, unless theirs could.
+		expect((await as(home.adminKey, "PUT", `/apikey/${roamer.id}`, { regenerate: true })).status).toBe(403);
+		expect((await as(rotated.body.key, "POST", "/organization/restore", { orgId: awayId })).status).toBe(200);
+	});
+
+	test.each([
+		["require_apikey_expiration", true, { expires_at: at(DAY_MS) }],
+		["max_apikey_expiration_days", 30, { expires_at: at(DAY_MS) }],
+		["enforce_hashed_api_keys", true, { regenerate: true, hashed: true }],
+	])("stopped there by %s, it puts itself right", async (policy, value, mended) => {
+		const expiring = await as(awayKey.text, "PUT", `/apikey/${awayKey.id}`, { expires_at: at(2 * DAY_MS) });
+		expect(expiring.status).toBe(200);
+		expect((await as(awayKey.text, "POST", "/organization", { orgId: awayId, [policy]: value })).status).toBe(200);
+		expect(await as(roamer.text, "GET", `/organization?orgId=${awayId}`)).toMatchObject({
+			status: 401,
+			body: { error: "api_key_violates_policy", moreInfo: { policy, org_id: awayId } },
+		});
+		const { status, body } = await as(roamer.text, "PUT", `/apikey/${roamer.id}`, mended);
+		expect(status).toBe(200);
+		expect((await as(body.key ?? roamer.text, "GET", `/organization?orgId=${awayId}`)).status).toBe(200);
+	});
+
+	test("its own organization limits it without holding what it holds elsewhere, and gives it nothing", async () => {
+		const change = (body: object) => as(home.adminKey, "PUT", `/apikey/${roamer.id}`, body);
+		expect((await change({ name: "limited", expires_at: at(DAY_MS), ip_allow_list: ["192.0.2.0/24"] })).status).toBe(
+			200,
+		);
+		expect((await change({ bindings: [] })).status).toBe(200);
+		for (const body of [
+			{ regenerate: true },
+			{ expires_at: at(2 * DAY_MS) },
+			{ ip_allow_list: [] },
+			{ ip_allow_list: ["198.51.100.0/24"] },
+			{ bindings: [{ role_name: "org_member", scope_type: "org", org_id: home.orgId }] },
+		]) {
+			expect((await change(body)).status, JSON.stringify(body)).toBe(403);
+		}
+	});
+
+	test("it cannot shut itself out of its own organization because it administers another", async () => {
+		expect(await as(roamer.text, "PUT", `/apikey/${roamer.id}`, { bindings: [] })).toMatchObject({
+			status: 409,
+			body: { error: "cannot_delete_own_api_key" },
+		});
+	});
+});
+
+describe("what changes between reading and writing", () => {
+	test("a key that became stronger meanwhile is not given a new secret, nor revoked, by a weaker one", async () => {
+		const weak = await createTestKey(home, "org_admin");
+		for (const request of [
+			{ method: "PUT", body: { body: { regenerate: true } } },
+			{ method: "DELETE", body: {} },
+		]) {
+			const target = await createTestKey(home, "org_admin");
+			const bindings = ["org_admin", "org_super_admin"].map((role_name) => ({
+				role_name,
+				scope_type: "org",
+				org_id: home.orgId,
+			}));
+			const answer = await readThenWrite(
+				home,
+				(slow) => slow.request(request.method, `/apikey/${target.id}`, { key: weak.text, ...request.body }),
+				() => home.request("PUT", `/apikey/${target.id}`, { key: home.adminKey, body: { bindings } }),
+			);
+			expect(answer, request.method).toMatchObject({ status: 409, body: { error: "api_key_changed" } });
+			expect((await home.request("GET", "/apikey", { key: target.text })).status).toBe(200);
+		}
+	});
+
+	test("a key that created an organization meanwhile is not given a new secret by who cannot act there", async () => {
+		const target = await createTestKey(home, "org_admin", undefined, { global_permissions: ["org.create"] });
+		const answer = await readThenWrite(
+			home,
+			(slow) => slow.request("PUT", `/apikey/${target.id}`, { key: home.adminKey, body: { regenerate: true } }),
+			() => home.request("PUT", "/organization", { key: target.text, body: { name: "Meanwhile" } }),
+		);
+		expect(answer).toMatchObject({ status: 409, body: { error: "api_key_changed" } });
+	});
+	test.each([
+		["a new secret", { regenerate: true }],
+		["another expiry", { expires_at: at(DAY_MS) }],
+		["another address list", { ip_allow_list: ["192.0.2.0/24"] }],
+	])("the caller's key with %s makes no more keys with what it was read as", async (_, body) => {
+		const caller = await createTestKey(home, "org_admin");
+		const answer = await readThenWrite(
+			home,
+			(slow) =>
+				slow.request("POST", "/apikey", { key: caller.text, query: { org_id: home.orgId }, body: { name: "late" } }),
+			() => home.request("PUT", `/apikey/${caller.id}`, { key: home.adminKey, body }),
+		);
+		expect(answer).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
+	});
+
+	test("an app that is deleted while a key for it is made or changed is a 400, and no key is left", async () => {
+		const target = await createTestKey(home, "org_member");
+		for (const [method, path] of [
+			["POST", "/apikey"],
+			["PUT", `/apikey/${target.id}`],
+		] as const) {
+			const app = await createTestApp(home);
+			const bindings = [{ role_name: "app_reader", scope_type: "app", org_id: home.orgId, app_id: app.uuid }];
+			const before = (await home.request("GET", "/apikey", { key: home.adminKey })).body;
+			const answer = await readThenWrite(
+				home,
+				(slow) => slow.request(method, path, { key: home.adminKey, body: { name: "for it", bindings } }),
+				() => home.request("DELETE", `/app/${app.appId}`, { key: home.adminKey }),
+			);
+			expect(answer, method).toMatchObject({
+				status: 400,
+				body: { error: "invalid_request", moreInfo: { issues: [{ path: "bindings" }] } },
+			});
+			expect((await home.request("GET", "/apikey", { key: home.adminKey })).body).toEqual(before);
+		}
+	});
+});
+
+describe("a deletion that nobody could undo for thirty days", () => {
+	test("says until when its last key can, the keys that a policy stops left out", async () => {
+		const world = await createWorld();
+		const deletion = async (key: string) =>
+			(await world.request("DELETE", `/organization?orgId=${world.orgId}&dry_run=true`, { key })).body.restorable_until;
+		expect(await deletion(world.adminKey)).toBe(at(30 * DAY_MS));
+		await createTestKey(world, "org_admin", undefined, { expires_at: at(20 * DAY_MS) });
+		const last = await createTestKey(world, "org_super_admin", undefined, { expires_at: at(10 * DAY_MS) });
+		const policy = { orgId: world.orgId, max_apikey_expiration_days: 15 };
+		expect((await world.request("POST", "/organization", { key: last.text, body: policy })).status).toBe(200);
+		expect(await deletion(last.text)).toBe(at(10 * DAY_MS));
+	});
+});
