@@ -157,11 +157,6 @@ export function updateApiKey(
 	return query.updateTable("api_keys").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
 }
 
-/** Takes all bindings of a key in one organization away. */
-export function deleteBindingsIn(orgId: OrgId, apiKeyId: string): CompiledQuery {
-	return query.deleteFrom("role_bindings").where("org_id", "=", orgId).where("api_key_id", "=", apiKeyId).compile();
-}
-
 /** For guards: the key is there and belongs to the organization. */
 export function apiKeyExists(orgId: OrgId, id: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE org_id = ${orgId} AND id = ${id})`;

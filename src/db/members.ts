@@ -7,6 +7,7 @@ import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import { type Actor, auditEach } from "./audit";
 import { jsonList, query } from "./client";
+import { auditedBinding, removeForeignBindings } from "./foreign-bindings";
 
 const live = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
 
@@ -169,16 +170,6 @@ export function removeMember(
 ): CompiledQuery[] {
 	const [user, org] = [sql`${userId}`, sql`${orgId}`];
 	const ownKeys = sql`FROM api_keys k WHERE k.org_id = ${org} AND k.user_id = ${user}`;
-	const bindingsOfForeignKeys = sql`FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
-		WHERE b.org_id = ${org} AND k.user_id = ${user} AND k.org_id <> ${org}`;
-	const administers = (organization: RawBuilder<unknown>) => sql`EXISTS (SELECT 1 FROM role_bindings b
-		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
-		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))}
-			AND ${live(nowMs)} AND ${organization})`;
-	const losesGlobals = sql`k.user_id = ${user} AND k.org_id <> ${org} AND k.global_permissions <> '[]'
-		AND ${administers(sql`b.org_id = ${org}`)} AND NOT ${administers(sql`b.org_id <> ${org}`)}`;
-	const bindingJson = sql`json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type, 'org_id', b.org_id,
-		'app_id', b.app_id, 'channel_id', b.channel_id)`;
 	const invitations = sql`org_id = ${org}
 		AND (invited_by = ${user} OR email = (SELECT email FROM users WHERE id = ${user}))`;
 	const because = { removed_member: userId };
@@ -190,25 +181,10 @@ export function removeMember(
 			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,
 				json_object('name', k.name, 'user_id', k.user_id, 'is_hashed_key', json(iif(k.key_ciphertext IS NULL, 'true', 'false')),
 					'expires_at', strftime('%Y-%m-%dT%H:%M:%fZ', k.expires_at_ms / 1000.0, 'unixepoch'), 'bindings', json((
-					SELECT json_group_array(${bindingJson}) FROM role_bindings b WHERE b.api_key_id = k.id))) AS before,
+					SELECT json_group_array(${auditedBinding}) FROM role_bindings b WHERE b.api_key_id = k.id))) AS before,
 				NULL AS after ${ownKeys} ORDER BY k.created_at_ms, k.id`,
 		),
-		auditEach(
-			actor,
-			nowMs,
-			{ action: "binding.delete", targetType: "api_key", details: because },
-			sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name, ${bindingJson} AS before, NULL AS after
-				${bindingsOfForeignKeys} ORDER BY k.id, b.id`,
-		),
-		// In the log of the key's own organization: it is that one's key which changes.
-		auditEach(
-			actor,
-			nowMs,
-			{ action: "api_key.update", targetType: "api_key" },
-			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,
-				json_object('global_permissions', json(k.global_permissions)) AS before,
-				json_object('global_permissions', json('[]')) AS after FROM api_keys k WHERE ${losesGlobals} ORDER BY k.id`,
-		),
+		...removeForeignBindings(orgId, sql`k.user_id = ${user}`, administering, actor, nowMs, because),
 		auditEach(
 			actor,
 			nowMs,
@@ -217,10 +193,6 @@ export function removeMember(
 				json_object('email', email, 'role', role_name) AS before, NULL AS after
 				FROM invitations WHERE ${invitations} ORDER BY email`,
 		),
-		sql`UPDATE api_keys AS k SET global_permissions = '[]', updated_at_ms = ${nowMs} WHERE ${losesGlobals}`.compile(
-			query,
-		),
-		sql`DELETE FROM role_bindings WHERE id IN (SELECT b.id ${bindingsOfForeignKeys})`.compile(query),
 		sql`DELETE FROM role_bindings WHERE org_id = ${org} AND user_id = ${user}`.compile(query),
 		sql`DELETE FROM invitations WHERE ${invitations}`.compile(query),
 	];

@@ -393,6 +393,57 @@ describe("an app-scoped key", () => {
 	});
 });
 
+describe("keys of removed members", () => {
+	test("open nothing any more: the member's, its secret before the last, those it made, and links and invitations of theirs", async () => {
+		const { world, app } = await createTenant();
+		const member = await createTestMember(world, "org_super_admin");
+		const by = (method: string, path: string, body: object, key = member.key.text) =>
+			world.request(method, path, { key, body });
+		const made = await by("POST", "/apikey", {
+			name: "made",
+			expires_at: "2027-06-01T00:00:00Z",
+			bindings: [{ role_name: "org_admin", scope_type: "org", org_id: world.orgId }],
+		});
+		const rotated = await by("PUT", `/apikey/${member.key.id}`, { regenerate: true, overlap_seconds: 86_400 });
+		const invited = await by(
+			"POST",
+			"/organization/members",
+			{ orgId: world.orgId, email: `back.door.${crypto.randomUUID()}@example.com`, role: "org_admin" },
+			rotated.body.key,
+		);
+		const bundle = await by("POST", "/bundle", { app_id: app.appId, version: "6.6.6" }, made.body.key);
+		const keys: string[] = [member.key.text, rotated.body.key, made.body.key];
+		for (const key of keys) expect((await world.request("GET", "/app", { key })).status, "the control").toBe(200);
+		const removed = await world.request("DELETE", "/organization/members", {
+			key: world.adminKey,
+			query: { orgId: world.orgId, email: member.email },
+		});
+		expect(removed.status).toBe(200);
+		for (const key of keys) {
+			await expectRefused(
+				world,
+				key,
+				[
+					{ method: "GET", path: "/app" },
+					{ method: "GET", path: `/app/${app.appId}` },
+					{ method: "GET", path: "/organization" },
+					{ method: "POST", path: "/apikey", query: { org_id: world.orgId }, body: { name: "again" } },
+					{ method: "POST", path: "/organization", body: { orgId: world.orgId, name: "Mine" } },
+					{ method: "POST", path: "/channel", body: { app_id: app.appId, channel: "production", version: "builtin" } },
+				],
+				[401],
+			);
+		}
+		const token = new URLSearchParams(new URL(invited.body.link).hash.slice(1)).get("token");
+		expect((await world.request("POST", "/invitation/accept", { body: { token } })).status).toBe(404);
+		const content = new TextEncoder().encode("late");
+		const headers = { "content-length": String(content.length) };
+		const uploaded = await world.request("PUT", bundle.body.upload_url, { rawBody: content, headers });
+		expect(uploaded.status).toBeGreaterThanOrEqual(400);
+		expect(uploaded.status).toBeLessThan(500);
+	});
+});
+
 describe("policy downgrade by a side door", () => {
 	test("with every policy on, no door lets out a key that breaks one", async () => {
 		const world = await createWorld();

@@ -80,10 +80,26 @@ describe("the organization that it acts in", () => {
 			{
 				actor: { name: "of away" },
 				target: { type: "api_key", id: roamer.id, name: "org_admin" },
-				before: { bindings: [{ org_id: awayId, role_name: "org_super_admin" }] },
+				before: { org_id: awayId, role_name: "org_super_admin" },
 			},
 		]);
 		expect((await as(awayKey.text, "DELETE", `/apikey/${roamer.id}?org_id=${awayId}`)).status).toBe(404);
+	});
+
+	test("takes org.create from it with the last role that administers an organization, and only then", async () => {
+		const globals = async () => (await seenBy(home.adminKey)).global_permissions;
+		const third = (await as(roamer.text, "PUT", "/organization", { name: "Third" })).body.id;
+		const invited = await as(roamer.text, "POST", "/apikey", {
+			name: "of third",
+			bindings: [{ role_name: "org_super_admin", scope_type: "org", org_id: third }],
+		});
+		expect((await as(home.adminKey, "PUT", `/apikey/${roamer.id}`, { bindings: [] })).status).toBe(200);
+		expect((await as(awayKey.text, "DELETE", `/apikey/${roamer.id}?org_id=${awayId}`)).status).toBe(200);
+		expect(await globals()).toEqual(["org.create"]);
+		expect((await as(invited.body.key, "DELETE", `/apikey/${roamer.id}?org_id=${third}`)).status).toBe(200);
+		expect(await globals()).toEqual([]);
+		const { body } = await as(home.adminKey, "GET", `/organization/audit?orgId=${home.orgId}&target=${roamer.id}`);
+		expect(body[0]).toMatchObject({ action: "api_key.update", after: { global_permissions: [] } });
 	});
 
 	test("does so with no weaker key than it, and no key puts itself out", async () => {

@@ -17,7 +17,6 @@ import {
 	callerUnchanged,
 	deleteApiKey,
 	deleteBindings,
-	deleteBindingsIn,
 	insertChannelBinding,
 	isBoundIn,
 	updateApiKey,
@@ -229,7 +228,6 @@ const CHANGES: Readonly<Record<string, (of: Tenant, thing: Thing) => CompiledQue
 	updateApiKey: (of, { key }) => updateApiKey(of.org, key, { name: "changed" }),
 	deleteApiKey: (of, { key }) => deleteApiKey(of.org, key),
 	"deleteBindings, by key": (of, { key, binding }) => deleteBindings(of.org, key, [binding]),
-	deleteBindingsIn: (of, { key }) => deleteBindingsIn(of.org, key),
 	setInvitationRole: (of, { invitation }) =>
 		setInvitationRole(of.org, invitation, { role_name: "org_admin", invited_by: of.user }),
 	deleteInvitation: (of, { email }) => deleteInvitation(of.org, email),

@@ -2,9 +2,11 @@
  * API keys: list, show, create, revoke. A key can give away no more than it holds, and it can take away only keys that are no stronger
  * than itself (key-rules.ts). The secret is answered once, at creation; apikey-change.ts does the rest of a key's life.
  */
+import { sql } from "kysely";
 import * as v from "valibot";
 import { orgsWhere } from "../../authz/decide";
 import { mintKey, openKey, sealKey } from "../../authz/keys";
+import { ADMINISTERING_ROLES } from "../../authz/member-roles";
 import { GLOBAL_PERMISSIONS } from "../../authz/permissions";
 import { invalidApiKey, type PolicyColumns, policyOf } from "../../authz/principal";
 import {
@@ -17,7 +19,6 @@ import {
 	appsAreOf,
 	callerUnchanged,
 	deleteApiKey as deleteApiKeyStatement,
-	deleteBindingsIn,
 	insertApiKey,
 	insertBinding,
 	isBoundIn,
@@ -26,6 +27,7 @@ import {
 import { appUuidsInOrg } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard, query } from "../../db/client";
+import { removeForeignBindings } from "../../db/foreign-bindings";
 import { ApiError, invalidRequest } from "../../errors";
 import {
 	apiKeyAnswer,
@@ -331,7 +333,7 @@ export const deleteApiKey = endpoint({
 	tag: "API keys",
 	summary: "Revoke an API key at once",
 	description:
-		"`org_id` names another organization that the key has a binding in: it takes those bindings away, and the key is left to its own organization.",
+		"`org_id` names another organization that the key has a binding in: it takes those bindings away, and the key is left to its own organization; `org.create` goes with its last role that administers an organization.",
 	access: { permission: "org.manage_apikeys", scope: boundApiKeyScope },
 	query: v.object({ org_id: optional(uuid) }),
 	response: acknowledgement,
@@ -356,15 +358,17 @@ export const deleteApiKey = endpoint({
 				guard("caller_changed", callerUnchanged(principal)),
 				guard("gone", isOwn ? apiKeyExists(scope.orgId, row.id) : isBoundIn(scope.orgId, row.id)),
 				guard("key_changed", apiKeyNoStronger(scope.orgId, row)),
-				isOwn ? deleteApiKeyStatement(scope.orgId, row.id) : deleteBindingsIn(scope.orgId, row.id),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: isOwn ? "api_key.delete" : "binding.delete",
-					target: { type: "api_key", id: row.id, name },
-					before: isOwn
-						? { name, is_hashed_key, expires_at, bindings, global_permissions, ip_allow_list }
-						: { name, bindings },
-				}),
+				...(isOwn
+					? [
+							deleteApiKeyStatement(scope.orgId, row.id),
+							auditStatement(actor, nowMs, {
+								orgId: scope.orgId,
+								action: "api_key.delete",
+								target: { type: "api_key", id: row.id, name },
+								before: { name, is_hashed_key, expires_at, bindings, global_permissions, ip_allow_list },
+							}),
+						]
+					: removeForeignBindings(scope.orgId, sql`k.id = ${row.id}`, ADMINISTERING_ROLES, actor, nowMs)),
 			],
 			{ caller_changed: invalidApiKey, gone: apiKeyNotFound, key_changed: apiKeyChanged },
 		);

@@ -28,6 +28,9 @@ export const guarded = endpoints.filter((endpoint) => !("public" in endpoint.acc
 export const roles = ROLE_NAMES.filter((name) => ROLES[name].assignable);
 export const isAppRole = (role: RoleName) => ROLES[role].scopeType === "app";
 
+/** Whose keys can hold org.create, and do here. */
+const ADMINISTERING: readonly RoleName[] = ["org_super_admin", "org_admin"];
+
 /** A secret for every role. */
 export type Keys = ReadonlyMap<RoleName, string>;
 
@@ -119,7 +122,14 @@ export async function keysFor(
 ): Promise<Map<RoleName, TestKey>> {
 	const keys = await Promise.all(
 		roles.map(
-			async (role) => [role, await createTestKey(world, role, isAppRole(role) ? app : undefined, extra)] as const,
+			async (role) =>
+				[
+					role,
+					await createTestKey(world, role, isAppRole(role) ? app : undefined, {
+						...(ADMINISTERING.includes(role) ? { global_permissions: ["org.create"] } : {}),
+						...extra,
+					}),
+				] as const,
 		),
 	);
 	return new Map(keys);

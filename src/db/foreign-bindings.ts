@@ -1,0 +1,57 @@
+/**
+ * What keys of other organizations hold in one, and its removal: by the removal of their owner, or of one such key. A key that thereby
+ * loses the last role that `org.create` holds beside loses that as well, as if it had been taken away at home.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { OrgId } from "../authz/decide";
+import type { RoleName } from "../authz/permissions";
+import { type Actor, auditEach } from "./audit";
+import { jsonList, query } from "./client";
+
+/** A binding `b` as the audit log tells of it. */
+export const auditedBinding = sql`json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type, 'org_id', b.org_id,
+	'app_id', b.app_id, 'channel_id', b.channel_id)`;
+
+/**
+ * With the audit entries, in the organization's own log and, of a lost global permission, in that of the key's.
+ * @param keys which of the keys that belong elsewhere, `k` in SQL
+ * @param because details of the entries in the organization's log
+ */
+export function removeForeignBindings(
+	orgId: OrgId,
+	keys: RawBuilder<unknown>,
+	administering: readonly RoleName[],
+	actor: Actor,
+	nowMs: number,
+	because: Readonly<Record<string, unknown>> = {},
+): CompiledQuery[] {
+	const bindings = sql`FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
+		WHERE b.org_id = ${orgId} AND k.org_id <> ${orgId} AND ${keys}`;
+	const administers = (organization: RawBuilder<unknown>) => sql`EXISTS (SELECT 1 FROM role_bindings b
+		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
+		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))}
+			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND ${organization})`;
+	const losesGlobals = sql`${keys} AND k.org_id <> ${orgId} AND k.global_permissions <> '[]'
+		AND ${administers(sql`b.org_id = ${orgId}`)} AND NOT ${administers(sql`b.org_id <> ${orgId}`)}`;
+	return [
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "binding.delete", targetType: "api_key", details: because },
+			sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name, ${auditedBinding} AS before, NULL AS after
+				${bindings} ORDER BY k.id, b.id`,
+		),
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "api_key.update", targetType: "api_key" },
+			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,
+				json_object('global_permissions', json(k.global_permissions)) AS before,
+				json_object('global_permissions', json('[]')) AS after FROM api_keys k WHERE ${losesGlobals} ORDER BY k.id`,
+		),
+		sql`UPDATE api_keys AS k SET global_permissions = '[]', updated_at_ms = ${nowMs} WHERE ${losesGlobals}`.compile(
+			query,
+		),
+		sql`DELETE FROM role_bindings WHERE id IN (SELECT b.id ${bindings})`.compile(query),
+	];
+}
