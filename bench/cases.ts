@@ -225,18 +225,19 @@ function numberedGet(path: string, contains: readonly string[]): Scenario {
 
 const update = ({ newestVersion }: CapstanFacts) => [`"version":"${newestVersion}"`, "/files/download/", "&signature="];
 
+/** Of devices without an override. */
 function checkOf(
-	{ appId }: CapstanFacts,
+	{ appId, overriddenDevices }: CapstanFacts,
 	versionName: string,
 	contains: readonly string[],
 ): Scenario & { kind: "check" } {
-	return { kind: "check", appId, versionName, devices: DEVICES, contains };
+	return { kind: "check", appId, versionName, firstDevice: overriddenDevices, devices: DEVICES, contains };
 }
 
 function overridden(facts: CapstanFacts): Scenario | string {
 	if (facts.overriddenDevices === 0) return "there is no POST /device yet";
 	const expected = [`"version":"${facts.overrideVersion}"`, "/files/download/"];
-	return { ...checkOf(facts, "builtin", expected), devices: facts.overriddenDevices };
+	return { ...checkOf(facts, "builtin", expected), firstDevice: 0, devices: facts.overriddenDevices };
 }
 
 function readChannel({ appId, key }: CapstanFacts): Scenario {

@@ -18,11 +18,12 @@ export type Scenario =
 			readonly status: number;
 			readonly contains: readonly string[];
 	  }
-	/** An update check of one of `devices` devices; `:n` in `appId` becomes the operation's number. */
+	/** An update check of one of `devices` devices from `firstDevice` on; `:n` in `appId` becomes the operation's number. */
 	| {
 			readonly kind: "check";
 			readonly appId: string;
 			readonly versionName: string;
+			readonly firstDevice: number;
 			readonly devices: number;
 			readonly contains: readonly string[];
 	  }
@@ -74,7 +75,8 @@ export function operationOf(scenario: Scenario): Operation {
 			});
 			const expected = { status: 200, contains: scenario.contains };
 			return async (connection, number) => {
-				const asked = body.replace(":device", deviceId(number % scenario.devices)).replace(":n", String(number));
+				const device = scenario.firstDevice + (number % scenario.devices);
+				const asked = body.replace(":device", deviceId(device)).replace(":n", String(number));
 				expectAnswer(
 					await connection.ask({ method: "POST", path: "/updates", headers: JSON_TYPE, body: asked }),
 					expected,
