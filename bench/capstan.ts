@@ -6,6 +6,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
+import { Response as MiniflareResponse } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
 import { makeAdminKey } from "../src/cli/admin-key";
 import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "../src/cli/build";
@@ -46,7 +47,9 @@ export async function capstanScript(): Promise<string> {
 
 export function capstan(script: string, size: CapstanSize): WorkerDefinition<CapstanFacts> {
 	const { workerOptions } = unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml"));
-	const { modulesRules: _, ...options } = workerOptions;
+	// Before a deployed Worker stands Cloudflare's own router for static assets. Its local stand-in is a Worker of the same process, and
+	// would be measured with ours.
+	const { modulesRules: _, assets: __, ...options } = workerOptions;
 	const simple = { limit: Number.MAX_SAFE_INTEGER, period: 60 };
 	return {
 		script,
@@ -57,6 +60,7 @@ export function capstan(script: string, size: CapstanSize): WorkerDefinition<Cap
 				CAPSTAN_SECRET: randomBytes(32).toString("hex"),
 				CAPSTAN_CLIENT_ADDRESS: "127.0.0.1",
 			},
+			serviceBindings: { ASSETS: () => new MiniflareResponse(null, { status: 404 }) },
 			d1Databases: { DB: "DB" },
 			r2Buckets: { BUNDLES: "BUNDLES" },
 			// The load is one client with one key.

@@ -42,6 +42,7 @@ export interface Goal {
 export const CASE_NAMES = [
 	"check",
 	"check-current",
+	"check-new",
 	"check-override",
 	"check-cold",
 	"check-first",
@@ -79,8 +80,10 @@ export const GOALS: readonly Goal[] = [
 ];
 
 const UPLOAD_BYTES = 100_000;
-/** As many as make memory of a device useless. */
-const DEVICES = 1_000_000;
+/** They come back, as phones do each time that the app is opened. */
+const DEVICES = 10_000;
+/** As many as never come back: each says for the first time what it is and runs. */
+const NEW_DEVICES = 100_000_000;
 export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 	const bare = contender(BARE, hosts.hono, () => get("/bare", ['"version":"1.0.1"']));
 	const bareBody = contender(BARE_BODY, hosts.hono, () => ({
@@ -121,6 +124,17 @@ export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 				bare,
 				...optional(THEIRS, hosts.hotUpdater10, theirCurrent),
 				...optional(THEIRS_1000, hosts.hotUpdater1000, theirCurrent),
+			],
+		},
+		{
+			name: "check-new",
+			title: "Warm check, a device's first of the day",
+			way: "load",
+			contenders: [
+				contender(OURS, hosts.capstan10, (facts) => ({ ...check(facts), devices: NEW_DEVICES })),
+				bare,
+				row,
+				...optional(THEIRS, hosts.hotUpdater10, theirCheck),
 			],
 		},
 		{

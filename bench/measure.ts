@@ -89,8 +89,9 @@ export function startLoad(): Load {
 	};
 }
 
-/** Longer than the Queue waits for a batch to fill: what an operation set off has then been done and counted. */
-const QUEUE_SETTLES_MS = 1500;
+/** Longer than events gather in the Worker, and longer than the Queue waits for a batch to fill. */
+const SETTLED_MS = 2_500;
+const REFRESHED_MS = 300;
 
 /** What one operation asks of the platform, once the Worker is warm. Undefined where there is nothing to measure. */
 export async function count(
@@ -101,7 +102,12 @@ export async function count(
 ): Promise<Counts | undefined> {
 	const lane = await open("counting");
 	if (typeof lane === "string") return undefined;
-	const { worker, scenario } = lane;
+	const { worker } = lane;
+	// Devices that come back do so within the count.
+	const scenario =
+		lane.scenario.kind === "check" && lane.scenario.devices < MANY_OPERATIONS
+			? { ...lane.scenario, devices: Math.min(lane.scenario.devices, effort.counted) }
+			: lane.scenario;
 	const run = (operations: number) =>
 		load
 			.run({
@@ -117,20 +123,31 @@ export async function count(
 	if (way === "restart") {
 		await worker.restart();
 	} else {
-		const { queueMessages } = await worker.counts();
+		await run(effort.counted);
+		await settle(worker);
+		// What was believed for two seconds is looked up again now, once and not by each check.
 		await run(1);
-		const told = (await worker.counts()).queueMessages > queueMessages;
-		await pause((told ? Date.now() : worker.seededAtMs) + QUEUE_SETTLES_MS - Date.now());
+		await pause(REFRESHED_MS);
 	}
 	const before = await worker.counts();
 	const operations = way === "restart" ? 1 : effort.counted;
 	await run(operations);
-	if ((await worker.counts()).queueMessages > before.queueMessages) await pause(QUEUE_SETTLES_MS);
+	await settle(worker);
 	const after = await worker.counts();
 	const each = (kind: keyof Counts) => (after[kind] - before[kind]) / operations;
 	return Object.fromEntries(
 		Object.keys(NOTHING).map((kind) => [kind, each(kind as keyof Counts)]),
 	) as unknown as Counts;
+}
+
+/** Waits until what operations set off behind their answers is done and counted. */
+async function settle(worker: Lane["worker"]): Promise<void> {
+	let [known, quietSinceMs] = [JSON.stringify(await worker.counts()), Date.now()];
+	while (Date.now() - quietSinceMs < SETTLED_MS) {
+		await pause(SETTLED_MS / 10);
+		const now = JSON.stringify(await worker.counts());
+		if (now !== known) [known, quietSinceMs] = [now, Date.now()];
+	}
 }
 
 interface Tally {

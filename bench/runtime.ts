@@ -27,7 +27,6 @@ export interface WorkerDefinition<Facts> {
 export interface RunningWorker<Facts> {
 	readonly origin: string;
 	readonly facts: Facts;
-	readonly seededAtMs: number;
 	/** What the Worker has asked of the platform so far; only until it is measured. */
 	counts(): Promise<Counts>;
 	/** Ends the counting copy and starts the Worker itself over the data as they were when it was seeded. */
@@ -89,7 +88,6 @@ export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): P
 				return origin;
 			},
 			facts,
-			seededAtMs: Date.now(),
 			async counts() {
 				const response = await fetch(origin + COUNTS_PATH);
 				return (await response.json()) as Counts;

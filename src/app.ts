@@ -6,10 +6,11 @@ import { Hono } from "hono";
 import { cors } from "hono/cors";
 import { KEY_HEADERS } from "./api/credentials";
 import { endpoints } from "./api/endpoints";
-import { mount, type RequestVariables } from "./api/pipeline";
+import { createIsolate, mount, type RequestVariables } from "./api/pipeline";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
-import type { Deps } from "./deps";
+import type { Deps, Env } from "./deps";
 import { deviceEndpoints } from "./device/endpoints";
+import { createQuickCheck } from "./device/quick-check";
 import { ApiError, causeText } from "./errors";
 
 export const allEndpoints = [...endpoints, ...deviceEndpoints, ...compatEndpoints];
@@ -52,7 +53,8 @@ export function createApp(deps: Deps) {
 		return crossOrigin(c, next);
 	});
 
-	mount(app, allEndpoints, deps);
+	const isolate = createIsolate(deps);
+	mount(app, allEndpoints, isolate);
 
 	app.notFound((c) => {
 		const error = new ApiError("not_found", "There is nothing at this path; the API is described at /docs.");
@@ -76,7 +78,14 @@ export function createApp(deps: Deps) {
 		const tus = c.req.path.startsWith("/files/upload/attachments") ? { "Tus-Resumable": "1.0.0" } : {};
 		return c.json(errorBody(known, requestId), known.status as 400, { ...tus, ...known.headers });
 	});
-	return app;
+
+	const quickCheck = createQuickCheck(isolate);
+	return {
+		async fetch(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
+			const answered = await quickCheck(request, ctx);
+			return answered instanceof Response ? answered : app.fetch(answered ?? request, env, ctx);
+		},
+	};
 }
 
 /** Bodies up to this size are read to their end even where nobody wants them. */

@@ -57,14 +57,9 @@ export type CapstanApp = Hono<{ Variables: RequestVariables }>;
 type RequestContext = HonoContext<{ Variables: RequestVariables }>;
 
 /** Adds the endpoints to the app, and 405 with `Allow` for every other method on their paths. */
-export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], deps: Deps): void {
+export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolate: Isolate): void {
+	const { deps } = isolate;
 	const methodsByPath = new Map<string, Method[]>();
-	const isolate: Isolate = {
-		deps,
-		noteKeyUse: createKeyUsage(deps),
-		snapshots: createSnapshotCache(deps.now),
-		gather: createEventGatherer(deps),
-	};
 	for (const endpoint of endpoints) {
 		app.on(endpoint.method, endpoint.path, async (c) => {
 			const ipAddress = deps.config.clientAddress ?? c.req.raw.headers.get("cf-connecting-ip");
@@ -92,11 +87,20 @@ type Untyped = AnyEndpoint & {
 };
 
 /** What lives as long as the isolate. */
-interface Isolate {
+export interface Isolate {
 	readonly deps: Deps;
 	readonly noteKeyUse: ReturnType<typeof createKeyUsage>;
 	readonly snapshots: SnapshotCache;
 	readonly gather: GatherEvents;
+}
+
+export function createIsolate(deps: Deps): Isolate {
+	return {
+		deps,
+		noteKeyUse: createKeyUsage(deps),
+		snapshots: createSnapshotCache(deps.now),
+		gather: createEventGatherer(deps),
+	};
 }
 
 async function answer(

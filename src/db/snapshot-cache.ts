@@ -163,6 +163,15 @@ export function createSnapshotCache(now: () => number) {
 			}
 		},
 
+		/** One that is believed as it is; undefined where the database would be asked or there is no such app. */
+		fresh(publicAppId: string, nowMs: number): AppSnapshot | undefined {
+			const current = held.get(publicAppId);
+			if (current === undefined || nowMs - current.checkedAtMs >= FRESH_MS) return undefined;
+			held.delete(publicAppId);
+			held.set(publicAppId, current);
+			return current.snapshot ?? undefined;
+		},
+
 		/** As the database has it now, whatever is held; for those who want to see their own last change from anywhere. */
 		async readNow(db: Database, publicAppId: string, version: string): Promise<AppSnapshot | null> {
 			return (await load(db, publicAppId, version)).snapshot;
@@ -175,10 +184,16 @@ export function createSnapshotCache(now: () => number) {
 			return found.rows[0];
 		},
 
+		/** The same as far as it was asked already. */
+		knownReadyBundle(snapshot: AppSnapshot, version: string): boolean | undefined {
+			const known = held.get(snapshot.publicAppId);
+			return known?.snapshot === snapshot ? known.readyVersions.get(version) : undefined;
+		},
+
 		/** Whether a bundle of this version is there and ready. Asked once for each revision. */
 		async hasReadyBundle(db: Database, snapshot: AppSnapshot, version: string): Promise<boolean> {
 			const known = held.get(snapshot.publicAppId);
-			const remembered = known?.snapshot === snapshot ? known.readyVersions.get(version) : undefined;
+			const remembered = this.knownReadyBundle(snapshot, version);
 			if (remembered !== undefined) return remembered;
 			const [found] = await db.batch([readyBundle(snapshot.app.id, version)]);
 			const exists = found.rows.length > 0;
@@ -188,10 +203,16 @@ export function createSnapshotCache(now: () => number) {
 			return exists;
 		},
 
+		/** The same as far as it was read already. */
+		knownManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
+			const known = held.get(snapshot.publicAppId);
+			return known?.snapshot === snapshot ? known.manifests.get(bundleId) : undefined;
+		},
+
 		/** The files of a bundle; read once for as long as it is held. */
 		async manifest(db: Database, snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[]> {
 			const known = held.get(snapshot.publicAppId);
-			const remembered = known?.snapshot === snapshot ? known.manifests.get(bundleId) : undefined;
+			const remembered = this.knownManifest(snapshot, bundleId);
 			if (remembered !== undefined) return remembered;
 			const [files] = await db.batch([manifestOf(snapshot.app.id, bundleId)]);
 			if (known?.snapshot === snapshot) {

@@ -34,6 +34,8 @@ const versionText = v.pipe(
 	v.maxLength(128, "must have at most 128 characters"),
 );
 
+export const readPluginVersion = readVersion;
+
 /** The body of an update check. */
 export const deviceFields = {
 	app_id: publicAppId,
@@ -44,7 +46,7 @@ export const deviceFields = {
 	platform: v.picklist(PLATFORMS, `must be one of ${PLATFORMS.join(", ")}`),
 	plugin_version: v.pipe(
 		versionText,
-		v.check((version) => readVersion(version) !== null, 'must be a version such as "8.51.23"'),
+		v.check((version) => readPluginVersion(version) !== null, 'must be a version such as "8.51.23"'),
 	),
 	is_emulator: optional(v.boolean()),
 	is_prod: optional(v.boolean()),
@@ -130,15 +132,47 @@ export async function resolve(
 	device: Device,
 ): Promise<Resolved> {
 	const override = await snapshots.override(db, snapshot, device.deviceId);
-	const decide = (currentBundleExists: boolean) =>
-		decideUpdate(decisionSnapshot(snapshot, device, override, currentBundleExists), device);
-	const decision = decide(true);
-	// Only a device that gets nothing is asked whether what it runs is still there.
-	if (decision.outcome !== "none" || decision.kind === "up_to_date" || runsStoreBuild(device)) {
-		return { decision, override };
-	}
+	const known = decideWith(snapshot, device, override, undefined);
+	if (known !== undefined) return { decision: known, override };
 	const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
-	return { decision: exists ? decision : decide(false), override };
+	return { decision: decided(snapshot, device, override, exists), override };
+}
+
+/** The same without the database; undefined where it would have to be asked. */
+export function resolveFromMemory(
+	snapshots: SnapshotCache,
+	snapshot: AppSnapshot,
+	device: Device,
+): Decision | undefined {
+	if (snapshot.overrides === null) return undefined;
+	const override = snapshot.overrides.get(device.deviceId);
+	return decideWith(snapshot, device, override, snapshots.knownReadyBundle(snapshot, device.versionName));
+}
+
+/**
+ * @param exists whether the bundle that the device runs is still there; undefined: not known
+ * @returns undefined where that must be known
+ */
+function decideWith(
+	snapshot: AppSnapshot,
+	device: Device,
+	override: SnapshotOverride | undefined,
+	exists: boolean | undefined,
+): Decision | undefined {
+	const decision = decided(snapshot, device, override, true);
+	// Only a device that gets nothing is asked whether what it runs is still there.
+	if (decision.outcome !== "none" || decision.kind === "up_to_date" || runsStoreBuild(device)) return decision;
+	if (exists === undefined) return undefined;
+	return exists ? decision : decided(snapshot, device, override, false);
+}
+
+function decided(
+	snapshot: AppSnapshot,
+	device: Device,
+	override: SnapshotOverride | undefined,
+	currentBundleExists: boolean,
+): Decision {
+	return decideUpdate(decisionSnapshot(snapshot, device, override, currentBundleExists), device);
 }
 
 /** The part of the app that can matter to the device. */

@@ -11,8 +11,18 @@ import type { AppSnapshot, SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import { BUILTIN, type Decision, type Device, type Refusal } from "../domain/update-decision";
 import { atLeastForMajor } from "../domain/version";
-import { signedDownloadUrl } from "../storage/links";
-import { deviceFields, deviceOf, EXAMPLE_DEVICE, readsManifest, resolve, seenOf } from "./device";
+import type { DeviceEvent } from "../events/messages";
+import { downloadLinksExpireAt, signedDownloadUrl } from "../storage/links";
+import {
+	type DeviceBody,
+	deviceFields,
+	deviceOf,
+	EXAMPLE_DEVICE,
+	readsManifest,
+	resolve,
+	resolveFromMemory,
+	seenOf,
+} from "./device";
 
 const updateAnswer = v.strictObject({
 	version: v.string(),
@@ -86,10 +96,15 @@ export const checkUpdate = endpoint({
 			return new Reply(200, { error: "app_not_found", message, kind: "failed" as const }, headers);
 		}
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, deviceOf(input.body));
-		gather([seenOf(input.body, nowMs, decision.resolved?.id ?? null)], waitUntil);
+		gather(eventsOfCheck(input.body, nowMs, decision), waitUntil);
 		return new Reply(200, answer, headers);
 	},
 });
+
+/** What a check tells of its device, whichever way it was answered. */
+export function eventsOfCheck(body: DeviceBody, nowMs: number, decision: Decision): DeviceEvent[] {
+	return [seenOf(body, nowMs, decision.resolved?.id ?? null)];
+}
 
 interface AnswerContext {
 	readonly deps: Deps;
@@ -112,15 +127,68 @@ export async function answerTo(
 
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
-	const files =
-		withManifest && bundle.has_manifest === 1 && bundle.external_url === null && readsManifest(device)
-			? await snapshots.manifest(db, snapshot, bundle.id)
-			: [];
-	const link = (objectKey: string) => signedDownloadUrl(deps, origin, objectKey, nowMs);
-	const nothing = `${origin.replace(/^http:/, "https:")}/files/no-zip`;
-	const answer = successOf(bundle, files, device, snapshot.app.expose_metadata === 1, { link, nothing });
+	const files = withManifest && getsManifest(bundle, device) ? await snapshots.manifest(db, snapshot, bundle.id) : [];
+	const answer = successOf(bundle, files, device, metadataFor(snapshot, device), linksFor(deps, origin, nowMs));
 	return { decision, answer };
 }
+
+function getsManifest(bundle: SnapshotBundle, device: Device): boolean {
+	return bundle.has_manifest === 1 && bundle.external_url === null && readsManifest(device);
+}
+
+function metadataFor(snapshot: AppSnapshot, device: Device): boolean {
+	return snapshot.app.expose_metadata === 1 && atLeastForMajor(device.pluginVersion, READS_METADATA);
+}
+
+interface Links {
+	readonly link: (objectKey: string) => string;
+	readonly nothing: string;
+}
+
+function linksFor(deps: Deps, origin: string, nowMs: number): Links {
+	return {
+		link: (objectKey) => signedDownloadUrl(deps, origin, objectKey, nowMs),
+		nothing: `${origin.replace(/^http:/, "https:")}/files/no-zip`,
+	};
+}
+
+/**
+ * The body of the answer to a plain check, without the database; undefined where it would have to be asked. What one bundle is answered
+ * with is the same for every device that reads the same of it, for as long as its links are.
+ */
+export function answerFromMemory(
+	{ deps, snapshots, origin, nowMs }: Omit<AnswerContext, "db">,
+	snapshot: AppSnapshot,
+	body: DeviceBody,
+): { readonly decision: Decision; readonly text: string } | undefined {
+	const device = deviceOf(body);
+	const decision = resolveFromMemory(snapshots, snapshot, device);
+	if (decision === undefined) return undefined;
+	if (decision.outcome === "builtin") return { decision, text: BUILTIN_TEXT };
+	if (decision.outcome === "none") return { decision, text: JSON.stringify(refusalOf(decision)) };
+	const bundle = snapshot.bundles.get(decision.bundle.id);
+	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
+	const manifest = getsManifest(bundle, device);
+	const metadata = metadataFor(snapshot, device);
+	const period = downloadLinksExpireAt(nowMs);
+	const kind = `${period} ${origin} ${device.platform === "electron"} ${manifest} ${metadata}`;
+	const texts = ANSWER_TEXTS.get(bundle) ?? new Map<string, string>();
+	let text = texts.get(kind);
+	if (text === undefined) {
+		const files = manifest ? snapshots.knownManifest(snapshot, bundle.id) : [];
+		if (files === undefined) return undefined;
+		text = JSON.stringify(successOf(bundle, files, device, metadata, linksFor(deps, origin, nowMs)));
+		if (texts.size >= MOST_ANSWER_TEXTS) texts.clear();
+		ANSWER_TEXTS.set(bundle, texts.set(kind, text));
+	}
+	return { decision, text };
+}
+
+const BUILTIN_TEXT = JSON.stringify({ version: BUILTIN });
+/** Lives as long as the snapshot that the bundle is of. */
+const ANSWER_TEXTS = new WeakMap<SnapshotBundle, Map<string, string>>();
+/** Of one bundle: who sends odd Host headers must not fill the memory. */
+const MOST_ANSWER_TEXTS = 16;
 
 /** The database did not answer for longer than an answer from memory may be old. */
 const TELLING_AGE_MS = 5_000;
@@ -133,13 +201,12 @@ function successOf(
 	bundle: SnapshotBundle,
 	files: readonly SnapshotFile[],
 	device: Device,
-	exposeMetadata: boolean,
-	links: { readonly link: (objectKey: string) => string; readonly nothing: string },
+	metadata: boolean,
+	links: Links,
 ): v.InferOutput<typeof updateAnswer> {
 	const electron = device.platform === "electron";
 	const sessionKey = bundle.session_key ?? "";
 	const stored = bundle.object_key === null ? links.nothing : links.link(bundle.object_key);
-	const metadata = exposeMetadata && atLeastForMajor(device.pluginVersion, READS_METADATA);
 	return {
 		version: bundle.name,
 		url: bundle.external_url ?? stored,

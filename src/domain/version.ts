@@ -10,8 +10,17 @@ import parse from "semver/functions/parse";
 
 /** The version, coerced where it is not SemVer ("1.2" is 1.2.0); null when it holds no number at all. */
 export function readVersion(text: string): SemVer | null {
-	return parse(text) ?? coerce(text);
+	const known = READ.get(text);
+	if (known !== undefined) return known;
+	const version = parse(text) ?? coerce(text);
+	if (READ.size >= MOST_READ) READ.clear();
+	READ.set(text, version);
+	return version;
 }
+
+/** A fleet has a few dozen versions, and each update check reads some ten of them. */
+const READ = new Map<string, SemVer | null>();
+const MOST_READ = 1_000;
 
 /** The version of a store binary. A binary that calls itself "builtin" has no number of its own and counts as the oldest there is. */
 export function readNativeVersion(text: string): SemVer | null {
@@ -23,7 +32,7 @@ export function atLeastForMajor(text: string, minimums: Readonly<Record<number, 
 	const version = readVersion(text);
 	if (version === null) return false;
 	const minimum = minimums[version.major];
-	if (minimum !== undefined) return compare(version, minimum) >= 0;
+	if (minimum !== undefined) return compare(version, readVersion(minimum) ?? minimum) >= 0;
 	const majors = Object.keys(minimums).map(Number);
 	return version.major > Math.max(...majors);
 }

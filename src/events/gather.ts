@@ -25,9 +25,9 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 	/** What each device last said of itself, and on which day: what is said again is not sent again. */
 	let told = new Map<string, string>();
 
-	function isNews({ atMs, ...event }: DeviceSeen): boolean {
+	function isNews(event: DeviceSeen): boolean {
 		const device = `${event.appId} ${event.deviceId}`;
-		const said = JSON.stringify([Math.floor(atMs / DAY_MS), event]);
+		const said = saidBy(event);
 		if (told.get(device) === said) return false;
 		if (told.size >= MOST_TOLD) told = new Map();
 		told.set(device, said);
@@ -63,6 +63,17 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 		promisedAtMs = nowMs;
 		waitUntil(flush());
 	};
+}
+
+/**
+ * All of the event but when in the day it was. Every check comes by here, so it is no JSON; a device that sends the separator inside a
+ * text can make two of its own states look the same, and only its own.
+ */
+function saidBy(event: DeviceSeen): string {
+	const { platform, versionName, versionBuild, osVersion, pluginVersion, isProd, isEmulator, channelId } = event;
+	const { customId, installSource, keyId, defaultChannel } = event;
+	const own = `${customId}\0${installSource}\0${keyId}\0${defaultChannel}\0${versionName}\0${versionBuild}\0${osVersion}`;
+	return `${Math.floor(event.atMs / DAY_MS)}\0${platform}\0${pluginVersion}\0${isProd}\0${isEmulator}\0${channelId}\0${own}`;
 }
 
 export type GatherEvents = ReturnType<typeof createEventGatherer>;

@@ -22,9 +22,13 @@ interface Signer {
 }
 
 export function signedDownloadUrl(signer: Signer, origin: string, objectKey: string, nowMs: number): string {
+	return signedUrl(signer, "GET", origin, DOWNLOAD_PATH + objectKey, downloadLinksExpireAt(nowMs));
+}
+
+/** Epoch seconds at which links for downloads end that are made now. */
+export function downloadLinksExpireAt(nowMs: number): number {
 	const seconds = Math.floor(nowMs / 1000) + DOWNLOAD_LIFETIME_SECONDS;
-	const expires = Math.ceil(seconds / DOWNLOAD_PERIOD_SECONDS) * DOWNLOAD_PERIOD_SECONDS;
-	return signedUrl(signer, "GET", origin, DOWNLOAD_PATH + objectKey, expires);
+	return Math.ceil(seconds / DOWNLOAD_PERIOD_SECONDS) * DOWNLOAD_PERIOD_SECONDS;
 }
 
 export function signedUploadUrl(signer: Signer, origin: string, uploadId: string, nowMs: number): string {

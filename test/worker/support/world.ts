@@ -156,14 +156,15 @@ export function requestThrough(app: ReturnType<typeof createApp>): World["reques
 	return async (method, path, { key, query: parameters, body, rawBody, headers } = {}) => {
 		const url = path.startsWith("http") ? new URL(path) : new URL(path, ORIGIN);
 		for (const [name, value] of Object.entries(parameters ?? {})) url.searchParams.set(name, value);
+		const text = body === undefined ? undefined : JSON.stringify(body);
 		const request = new Request(url, {
 			method,
 			headers: {
 				...(key === undefined ? {} : { authorization: key }),
-				...(body === undefined ? {} : { "content-type": "application/json" }),
+				...(text === undefined ? {} : { "content-type": "application/json", "content-length": lengthOf(text) }),
 				...headers,
 			},
-			...(body === undefined ? {} : { body: JSON.stringify(body) }),
+			...(text === undefined ? {} : { body: text }),
 			...(rawBody === undefined ? {} : { body: rawBody }),
 		});
 		const ctx = createExecutionContext();
@@ -182,6 +183,8 @@ export function requestThrough(app: ReturnType<typeof createApp>): World["reques
 		};
 	};
 }
+
+const lengthOf = (text: string) => String(new TextEncoder().encode(text).length);
 
 /** A change of what an app's devices are told that another isolate has made: seen when the snapshot is no longer believed. */
 export async function changedElsewhere(

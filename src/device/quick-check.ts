@@ -1,0 +1,145 @@
+/**
+ * The short way of POST /updates, which nearly every request is: a plain check that memory can answer is answered before the router.
+ * It decides nothing by itself. What is not plain in every respect (a browser's request, a field that is missing, wrong or long, an app
+ * that is not in memory) goes to the endpoint as if this file were not there; a test holds the two answers equal.
+ */
+import * as v from "valibot";
+import type { SnapshotCache } from "../db/snapshot-cache";
+import type { Deps } from "../deps";
+import type { GatherEvents } from "../events/gather";
+import type { DeviceEvent } from "../events/messages";
+import { type DeviceBody, PLATFORMS, readPluginVersion } from "./device";
+import { answerFromMemory, eventsOfCheck, updatesAnswer } from "./updates";
+
+const PATH = "/updates";
+/** A device sends some four hundred bytes. */
+const LONGEST_BODY_BYTES = 16 * 1024;
+const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+
+interface Isolate {
+	readonly deps: Deps;
+	readonly snapshots: SnapshotCache;
+	readonly gather: GatherEvents;
+}
+
+/** Undefined: not a plain check, and nothing was read of it. A request: the same one, to be answered by the endpoint. */
+export type QuickCheck = (
+	request: Request,
+	ctx: Pick<ExecutionContext, "waitUntil">,
+) => Promise<Response | Request> | undefined;
+
+export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickCheck {
+	const originOf = createOriginReader();
+	/** Else a browser is answered like everybody. */
+	const minded = deps.config.corsAllowedOrigins.length > 0;
+
+	async function answer(request: Request, origin: string, ctx: Parameters<QuickCheck>[1]): Promise<Response | Request> {
+		let text: string;
+		try {
+			text = await request.text();
+		} catch {
+			// Broken off. The endpoint finds that out as well, and says so.
+			return request;
+		}
+		const answered = fromMemory(text, origin);
+		if (answered === undefined) return withBody(request, text);
+		gather(answered.events, (work) => ctx.waitUntil(work));
+		return new Response(answered.text, {
+			headers: {
+				"content-type": "application/json",
+				"cache-control": "private, no-store",
+				"x-request-id": deps.newId(),
+				...(deps.config.diagnostics ? { "Server-Timing": 'd1;desc="trips=0"' } : {}),
+			},
+		});
+	}
+
+	function fromMemory(text: string, origin: string): { text: string; events: DeviceEvent[] } | undefined {
+		const body = plainBody(text);
+		const nowMs = deps.now();
+		const snapshot = body === undefined ? undefined : snapshots.fresh(body.app_id, nowMs);
+		if (body === undefined || snapshot === undefined) return undefined;
+		const answered = answerFromMemory({ deps, snapshots, origin, nowMs }, snapshot, body);
+		if (answered === undefined) return undefined;
+		if (deps.config.diagnostics) v.parse(updatesAnswer, JSON.parse(answered.text));
+		return { text: answered.text, events: eventsOfCheck(body, nowMs, answered.decision) };
+	}
+
+	return function check(request, ctx) {
+		if (request.method !== "POST") return undefined;
+		const { url, headers } = request;
+		const pathStart = url.indexOf("/", url.indexOf("://") + 3);
+		if (url.length !== pathStart + PATH.length || !url.endsWith(PATH)) return undefined;
+		// An empty length is 0, and 0 is left to the endpoint, as is a body that says none.
+		const length = Number(headers.get("content-length"));
+		if (!(length > 0 && length <= LONGEST_BODY_BYTES)) return undefined;
+		if (headers.get("content-type")?.startsWith("application/json") !== true) return undefined;
+		if (minded && headers.has("origin")) return undefined;
+		return answer(request, deps.config.publicUrl ?? originOf(url.slice(0, pathStart)), ctx);
+	};
+}
+
+/** The origin as URLs write it. All requests of an isolate come to one or two. */
+function createOriginReader(): (text: string) => string {
+	let known = { text: "", origin: "" };
+	return (text) => {
+		if (known.text !== text) known = { text, origin: new URL(text).origin };
+		return known.origin;
+	};
+}
+
+/**
+ * The same request once more. Bytes that are not UTF-8 were replaced in the text; the endpoint refuses them, and is given some. Only a
+ * character that was cut off after three bytes looks like one that was sent, and is taken for it.
+ */
+function withBody(request: Request, text: string): Request {
+	const replaced =
+		text.includes("\uFFFD") && new TextEncoder().encode(text).length !== Number(request.headers.get("content-length"));
+	return new Request(request, { body: replaced ? new Uint8Array([0xff]) : text });
+}
+
+/** What the endpoint's schema makes of the body, where that is beyond doubt. */
+function plainBody(text: string): DeviceBody | undefined {
+	if (text.includes("\uFFFD")) return undefined;
+	let body: Record<string, unknown>;
+	try {
+		body = JSON.parse(text);
+	} catch {
+		return undefined;
+	}
+	if (typeof body !== "object" || body === null) return undefined;
+	const { app_id, device_id, version_name, version_build, platform, plugin_version, is_emulator, is_prod } = body;
+	if (typeof app_id !== "string" || typeof device_id !== "string" || !UUID.test(device_id)) return undefined;
+	if (!isText(version_name, 0, 128) || !isText(version_build, 1, 128) || !isText(plugin_version, 1, 128))
+		return undefined;
+	const known = PLATFORMS.find((name) => name === platform);
+	if (known === undefined || readPluginVersion(plugin_version) === null) return undefined;
+	if (!isFlag(is_emulator) || !isFlag(is_prod)) return undefined;
+	const { defaultChannel, key_id, custom_id, install_source, version_os, version_code } = body;
+	if (!isOptionalText(defaultChannel, 512) || !isOptionalText(key_id, 20) || !isOptionalText(custom_id, 512))
+		return undefined;
+	if (!isOptionalText(install_source, 64) || !isOptionalText(version_os, 512)) return undefined;
+	if (!isOptionalText(version_code, 512)) return undefined;
+	return {
+		...{ app_id, device_id, version_name, version_build, platform: known, plugin_version },
+		...{
+			is_emulator: is_emulator ?? undefined,
+			is_prod: is_prod ?? undefined,
+			defaultChannel: defaultChannel ?? undefined,
+		},
+		...{ key_id: key_id ?? undefined, custom_id: custom_id ?? undefined, install_source: install_source ?? undefined },
+		...{ version_os: version_os ?? undefined, version_code: version_code ?? undefined },
+	};
+}
+
+function isText(value: unknown, shortest: number, longest: number): value is string {
+	return typeof value === "string" && value.length >= shortest && value.length <= longest;
+}
+
+function isOptionalText(value: unknown, longest: number): value is string | null | undefined {
+	return value === undefined || value === null || (typeof value === "string" && value.length <= longest);
+}
+
+function isFlag(value: unknown): value is boolean | null | undefined {
+	return value === undefined || value === null || typeof value === "boolean";
+}
