@@ -6,7 +6,7 @@ import { Hono } from "hono";
 import { cors } from "hono/cors";
 import { KEY_HEADERS } from "./api/credentials";
 import { endpoints } from "./api/endpoints";
-import { createIsolate, mount, type RequestVariables } from "./api/pipeline";
+import { createIsolate, mount, type RequestBindings } from "./api/pipeline";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
 import type { Deps, Env } from "./deps";
 import { deviceEndpoints } from "./device/endpoints";
@@ -29,16 +29,8 @@ const TUS_HEADERS = [
 
 /** Builds the application; one for each isolate. */
 export function createApp(deps: Deps) {
-	const app = new Hono<{ Variables: RequestVariables }>({ strict: false });
+	const app = new Hono<{ Bindings: RequestBindings }>({ strict: false });
 
-	app.use(async (c, next) => {
-		const requestId = deps.newId();
-		c.set("requestId", requestId);
-		await next();
-		await drain(c.req.raw);
-		c.header("x-request-id", requestId);
-		if (!c.res.headers.has("cache-control")) c.header("cache-control", "private, no-store");
-	});
 	const crossOrigin = cors({
 		origin: (origin) => (deps.config.corsAllowedOrigins.includes(origin) ? origin : null),
 		allowMethods: CORS_METHODS,
@@ -46,22 +38,24 @@ export function createApp(deps: Deps) {
 		exposeHeaders: ["x-request-id", "link", "location", "retry-after", "etag", ...TUS_HEADERS],
 		maxAge: 86_400,
 	});
-	app.use(async (c, next) => {
-		// An OPTIONS that is no preflight is a TUS client's question.
-		const preflight = c.req.header("access-control-request-method") !== undefined;
-		if (c.req.method === "OPTIONS" && !preflight) return next();
-		return crossOrigin(c, next);
-	});
+	if (deps.config.corsAllowedOrigins.length > 0) {
+		app.use(async (c, next) => {
+			// An OPTIONS that is no preflight is a TUS client's question.
+			const preflight = c.req.header("access-control-request-method") !== undefined;
+			if (c.req.method === "OPTIONS" && !preflight) return next();
+			return crossOrigin(c, next);
+		});
+	}
 
 	const isolate = createIsolate(deps);
 	mount(app, allEndpoints, isolate);
 
 	app.notFound((c) => {
 		const error = new ApiError("not_found", "There is nothing at this path; the API is described at /docs.");
-		return c.json(errorBody(error, c.get("requestId")), 404);
+		return c.json(errorBody(error, c.env.requestId), 404);
 	});
 	app.onError((error, c) => {
-		const requestId = c.get("requestId");
+		const requestId = c.env.requestId;
 		const known =
 			error instanceof ApiError
 				? error
@@ -81,11 +75,28 @@ export function createApp(deps: Deps) {
 
 	const quickCheck = createQuickCheck(isolate);
 	return {
-		async fetch(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
+		async fetch(request: Request, _env: Env, ctx: ExecutionContext): Promise<Response> {
 			const answered = await quickCheck(request, ctx);
-			return answered instanceof Response ? answered : app.fetch(answered ?? request, env, ctx);
+			if (answered instanceof Response) return answered;
+			const asked = answered ?? request;
+			const requestId = deps.newId();
+			const response = await app.fetch(asked, { requestId }, ctx);
+			await drain(asked);
+			return withCommonHeaders(response, requestId);
 		},
 	};
+}
+
+/** On the answer itself: the router's way to set them would make each answer twice. */
+function withCommonHeaders(response: Response, requestId: string): Response {
+	try {
+		response.headers.set("x-request-id", requestId);
+	} catch {
+		// What another service answered cannot be written to.
+		return withCommonHeaders(new Response(response.body, response), requestId);
+	}
+	if (!response.headers.has("cache-control")) response.headers.set("cache-control", "private, no-store");
+	return response;
 }
 
 /** Bodies up to this size are read to their end even where nobody wants them. */

@@ -49,12 +49,13 @@ export const PIPELINE_ERRORS: readonly ErrorCode[] = [
 	"service_unavailable",
 ];
 
-export interface RequestVariables {
+/** What every request is given before the router. */
+export interface RequestBindings {
 	requestId: string;
 }
 
-export type CapstanApp = Hono<{ Variables: RequestVariables }>;
-type RequestContext = HonoContext<{ Variables: RequestVariables }>;
+export type CapstanApp = Hono<{ Bindings: RequestBindings }>;
+type RequestContext = HonoContext<{ Bindings: RequestBindings }>;
 
 /** Adds the endpoints to the app, and 405 with `Allow` for every other method on their paths. */
 export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolate: Isolate): void {
@@ -158,7 +159,7 @@ async function answer(
 	if (failure !== undefined) throw failure;
 	if (input === undefined) throw issues.length > 0 ? invalidRequest(issues) : new Error("refused without an issue");
 
-	const requestId = c.get("requestId");
+	const { requestId } = c.env;
 	const actor: Actor = {
 		type: principal === undefined ? "system" : "api_key",
 		id: principal?.keyId ?? null,

@@ -49,7 +49,7 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 				"content-type": "application/json",
 				"cache-control": "private, no-store",
 				"x-request-id": deps.newId(),
-				...(deps.config.diagnostics ? { "Server-Timing": 'd1;desc="trips=0"' } : {}),
+				...(deps.config.diagnostics ? { "Server-Timing": 'd1;desc="trips=0", memory' } : {}),
 			},
 		});
 	}
