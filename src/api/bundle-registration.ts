@@ -5,12 +5,15 @@
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
+import type { Actor } from "../db/audit";
+import { auditBundlesGoing } from "../db/bundle-audit";
 import {
 	type BundleRow,
 	bundleIsPending,
 	dropPendingBundle,
 	insertBundle,
 	type NewBundle,
+	pendingBundle,
 	updateBundle,
 } from "../db/bundles";
 import { guard } from "../db/client";
@@ -77,12 +80,17 @@ export function registrationStatements(
 	existing: BundleRow | undefined,
 	values: Pick<NewBundle, "status" | "storage_provider" | "sha256" | "external_url" | "expires_at_ms"> & BundleFacts,
 	uploader: Uploader,
+	actor: Actor,
 	nowMs: number,
 ): CompiledQuery[] {
 	const drop =
 		existing === undefined
 			? []
-			: [uploadsOfBundleToGarbage(appId, existing.id, nowMs), dropPendingBundle(appId, existing.id)];
+			: [
+					auditBundlesGoing(actor, nowMs, pendingBundle(appId, existing.id), { reason: "registered_again" }),
+					uploadsOfBundleToGarbage(appId, existing.id, nowMs),
+					dropPendingBundle(appId, existing.id),
+				];
 	return [
 		...drop,
 		insertBundle(appId, {

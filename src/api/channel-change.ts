@@ -7,8 +7,9 @@ import type { AppId, OwnWorkOnly } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
 import { bindingExists, insertChannelBinding } from "../db/api-keys";
 import { auditEach, auditStatement } from "../db/audit";
+import { auditBindingGiven } from "../db/binding-audit";
 import { type BundleRow, bundleById, bundleByName, bundleIsReady } from "../db/bundles";
-import { auditedChannel, auditedChannelNow, yieldingChannels } from "../db/channel-audit";
+import { auditChannelChange, auditedChannel, yieldingChannels } from "../db/channel-audit";
 import {
 	type ChannelRow,
 	type ChannelValues,
@@ -344,18 +345,16 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 				)
 			: updateChannel(scope.appId, scope.channelId, values, nowMs);
 	const versions = new Map([...loaded[1].rows, ...loaded[2].rows].map((bundle) => [bundle.id, bundle.name]));
-	const entry = auditStatement(actor, nowMs, {
-		orgId: scope.orgId,
-		action: created ? "channel.create" : "channel.update",
-		target: {
-			type: "channel",
-			name: body.channel,
-			id: channel === undefined ? channelIdNamed(scope.appId, body.channel) : String(channel.id),
-		},
-		app: { uuid: scope.appId, id: scopeRow.app_id },
-		...(created ? {} : { before: auditedChannelNow(scope.appId, scope.channelId, values) }),
-		after: auditedChannel(values, versions),
-	});
+	const entry = created
+		? auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "channel.create",
+				target: { type: "channel", name: body.channel, id: channelIdNamed(scope.appId, body.channel) },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				after: auditedChannel(values, versions),
+			})
+		: auditChannelChange(actor, nowMs, "channel.update", { ...scope, publicAppId: scopeRow.app_id }, values, versions);
+	const bindingId = deps.newId();
 	const results = await batchOrFail(
 		db,
 		[
@@ -379,13 +378,14 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			...(created ? [write, entry] : [entry, write]),
 			bumpRevision(scope.appId),
 			...previewBinding(limit, created, {
-				id: deps.newId(),
+				id: bindingId,
 				apiKeyId: principal.keyId,
 				orgId: scope.orgId,
 				appId: scope.appId,
 				channelName: body.channel,
 				createdAtMs: nowMs,
 			}),
+			...(created ? [auditBindingGiven(actor, nowMs, scope.orgId, bindingId)] : []),
 			query
 				.selectFrom("channels")
 				.select(["id", "public"])

@@ -6,7 +6,8 @@
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
 import { type Actor, auditStatement } from "../db/audit";
-import { bundleIsPending, dropPendingBundle, updateBundle } from "../db/bundles";
+import { auditBundlesGoing } from "../db/bundle-audit";
+import { bundleIsPending, dropPendingBundle, pendingBundle, updateBundle } from "../db/bundles";
 import { batchOrFail, type Database, GuardFailed, guard } from "../db/client";
 import { bumpRevision } from "../db/snapshot";
 import {
@@ -161,6 +162,8 @@ async function makeReady(
 				app: { uuid: appId, id: upload.public_app_id },
 				before: { status: "pending" },
 				after: { status: "ready", sha256: stored.sha256, size: stored.sizeBytes },
+				// The address that it came from need not be one of the key's then.
+				...(upload.length_bytes === null ? { details: { by_link: true } } : {}),
 			}),
 		],
 		{ upload_exists: uploadIsGone, bundle_pending: bundleAlreadyReady },
@@ -223,7 +226,7 @@ export async function refuse(context: CompletionContext, upload: UploadWithBundl
 
 /** The same where the upload was refused before it began. */
 export async function refuseRegistration(
-	{ deps, db, nowMs, waitUntil }: Pick<CompletionContext, "deps" | "db" | "nowMs" | "waitUntil">,
+	{ deps, db, nowMs, actor, waitUntil }: CompletionContext,
 	appId: AppId,
 	bundleId: number,
 	error: ApiError,
@@ -231,7 +234,12 @@ export async function refuseRegistration(
 ): Promise<ApiError> {
 	await batchOrFail(
 		db,
-		[...guards, uploadsOfBundleToGarbage(appId, bundleId, nowMs), dropPendingBundle(appId, bundleId)],
+		[
+			...guards,
+			auditBundlesGoing(actor, nowMs, pendingBundle(appId, bundleId), { reason: error.code }),
+			uploadsOfBundleToGarbage(appId, bundleId, nowMs),
+			dropPendingBundle(appId, bundleId),
+		],
 		{ upload_open: uploadIsGone },
 	);
 	waitUntil(collectGarbageSoon(deps));

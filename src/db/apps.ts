@@ -75,9 +75,18 @@ const AUDITED_SETTINGS = {
 };
 export type AuditedSetting = keyof typeof AUDITED_SETTINGS;
 
+/** What goes with an app, too. */
+const AUDITED_CONTENTS = {
+	channel_count: sql`(SELECT count(*) FROM channels WHERE channels.app_id = apps.id)`,
+	bundle_count: sql`(SELECT count(*) FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL)`,
+};
+const AUDITED = { ...AUDITED_SETTINGS, ...AUDITED_CONTENTS };
+type Audited = keyof typeof AUDITED;
+export const EVERYTHING_AUDITED = Object.keys(AUDITED) as Audited[];
+
 /** Those settings of the app as it is at this point of the batch; for the audit log. */
-export function auditedAppNow(appId: AppId, settings: readonly AuditedSetting[]): RawBuilder<string | null> {
-	const fields = settings.map((setting) => sql`${sql.lit(setting)}, ${AUDITED_SETTINGS[setting]}`);
+export function auditedAppNow(appId: AppId, settings: readonly Audited[]): RawBuilder<string | null> {
+	const fields = settings.map((setting) => sql`${sql.lit(setting)}, ${AUDITED[setting]}`);
 	return sql<string | null>`(SELECT json_object(${sql.join(fields)}) FROM apps WHERE id = ${appId})`;
 }
 

@@ -1,6 +1,11 @@
 /**
  * The audit log. An entry is a statement of the same batch as the change it tells of, so there is never one without the other. Names
  * are copied into it, secrets never are. Entries stay until their organization is removed for good.
+ *
+ * Of what the service does by itself, an entry tells what somebody would look for: that a registration was given up, that a mark for
+ * deletion was taken back, which bindings came or went with something else. No entry tells that a time ran out which an earlier entry
+ * named (of keys, bindings, invitations), when a key was last used, what becomes of bytes, or that an organization was removed for good:
+ * its log goes with it.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import { appUuid } from "./channels";

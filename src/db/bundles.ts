@@ -3,7 +3,7 @@
  * comes to nothing is removed, a ready one that is deleted stays as history without its name and bytes.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
-import type { AppId, OrgId } from "../authz/decide";
+import type { AppId } from "../authz/decide";
 import { appUuid } from "./channels";
 import { jsonList, query } from "./client";
 import type { BundlesTable } from "./schema";
@@ -161,17 +161,18 @@ export function deleteUnusedBundles(
 	];
 }
 
-/** For audit entries of bundles that the condition names. */
-export function doomedBundles(orgId: OrgId, publicAppId: string, condition: RawBuilder<unknown>): RawBuilder<unknown> {
-	return sql`SELECT ${orgId} AS org_id, CAST(id AS TEXT) AS target_id, name AS target_name, app_id AS app_uuid, ${publicAppId} AS app_id,
-			json_object('version', name, 'checksum', checksum, 'size', size_bytes, 'status', status) AS before, NULL AS after
-		FROM bundles WHERE ${condition}`;
-}
-
 /** The text of a bundle's id, for an entry of the batch that made the bundle. */
 export function bundleIdNamed(appId: AppId, version: string) {
 	return sql<string>`(SELECT CAST(id AS TEXT) FROM bundles WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL)`;
 }
+
+/** For audit entries: bundles of the app, one while it is pending, and one while it was not deleted. */
+export const bundlesWithIds = (appId: AppId, ids: readonly number[]) =>
+	sql`app_id = ${appId} AND id IN ${jsonList(JSON.stringify(ids))}`;
+export const pendingBundle = (appId: AppId, bundleId: number) =>
+	sql`app_id = ${appId} AND id = ${bundleId} AND status = 'pending'`;
+export const liveBundle = (appId: AppId, bundleId: number) =>
+	sql`app_id = ${appId} AND id = ${bundleId} AND deleted_at_ms IS NULL`;
 
 /** For guards: the bundle is there and every byte of it is stored. */
 export function bundleIsReady(appId: AppId, bundleId: number) {

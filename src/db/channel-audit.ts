@@ -2,9 +2,10 @@
  * What the audit log says of channels: their settings under the names that the API gives them, bundles by their version. What a change
  * replaced is read by SQL in the batch of the change, so it is true whatever another request did meanwhile.
  */
-import { type RawBuilder, sql } from "kysely";
-import type { AppId, ChannelId } from "../authz/decide";
-import type { ChannelValues, Platforms } from "./channels";
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import { type Actor, auditEach } from "./audit";
+import { type ChannelValues, differsFrom, type Platforms } from "./channels";
 
 const FLAGS = {
 	public: "public",
@@ -30,6 +31,12 @@ const VALUES = {
 const isIn = <Names extends object>(names: Names, column: string): column is Extract<keyof Names, string> =>
 	Object.hasOwn(names, column);
 
+/** Everything of a channel that is told when it goes. */
+export function wholeChannelNow(appId: AppId, channelId: ChannelId): RawBuilder<string | null> {
+	const settings = settingsNow([...Object.keys(FLAGS), ...Object.keys(BUNDLES), "disable_auto_update"]);
+	return sql<string | null>`(SELECT ${settings} FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
+}
+
 /** The settings that `values` sets, as an audit entry shows them; `versions` names the bundles. */
 export function auditedChannel(
 	values: ChannelValues,
@@ -45,22 +52,48 @@ export function auditedChannel(
 	return shown;
 }
 
-/** The same settings of the channel as it is at this point of the batch. */
-export function auditedChannelNow(
-	appId: AppId,
-	channelId: ChannelId,
+/** The entry of a change that `updateChannel` with the same values is about to make; none where it changes nothing. */
+export function auditChannelChange(
+	actor: Actor,
+	atMs: number,
+	action: "channel.update" | "channel.promote",
+	scope: {
+		readonly orgId: OrgId;
+		readonly appId: AppId;
+		readonly channelId: ChannelId;
+		readonly publicAppId: string;
+	},
 	values: ChannelValues,
-): RawBuilder<string | null> {
-	const fields = Object.keys(values).flatMap((column) => {
+	versions: ReadonlyMap<number, string>,
+): CompiledQuery {
+	const now = settingsNow(Object.keys(values));
+	const after = sql<string>`${JSON.stringify(auditedChannel(values, versions))}`;
+	return auditEach(
+		actor,
+		atMs,
+		{ action, targetType: "channel", ofApps: true },
+		sql`SELECT ${scope.orgId} AS org_id, CAST(id AS TEXT) AS target_id, name AS target_name, app_id AS app_uuid,
+				${scope.publicAppId} AS app_id, ${whereDifferent(now, after)} AS before, ${whereDifferent(after, now)} AS after
+			FROM channels WHERE app_id = ${scope.appId} AND id = ${scope.channelId} AND ${differsFrom(values)}`,
+	);
+}
+
+/** Of one JSON object the members that the other does not have just so. */
+function whereDifferent(object: RawBuilder<string>, other: RawBuilder<string>): RawBuilder<string> {
+	const path = sql`'$.' || json_quote(member.key)`;
+	return sql<string>`(SELECT json_group_object(member.key, json(${object} -> (${path}))) FROM json_each(${object}) AS member
+		WHERE ${object} -> (${path}) IS NOT ${other} -> (${path}))`;
+}
+
+function settingsNow(columns: readonly string[]): RawBuilder<string> {
+	const fields = columns.flatMap((column) => {
 		if (isIn(FLAGS, column)) return [sql`${sql.lit(FLAGS[column])}, ${flag(column)}`];
 		if (isIn(BUNDLES, column)) {
 			return [sql`${sql.lit(BUNDLES[column])}, (SELECT name FROM bundles WHERE bundles.id = ${sql.ref(column)})`];
 		}
 		return isIn(VALUES, column) ? [sql`${sql.lit(VALUES[column])}, ${sql.ref(column)}`] : [];
 	});
-	return sql<
-		string | null
-	>`(SELECT json_object(${sql.join(fields)}) FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
+	return sql<string>`json_object(${sql.join(fields)})`;
 }
 
 /** The channels that lose platforms to another one, with what they lose; for entries written before they do. */

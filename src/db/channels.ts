@@ -2,7 +2,14 @@
  * Statements about channels. Each takes ids that a decision gave out and carries the tenant in its own WHERE; a statement that loads
  * before the decision names the app by its public id instead, and its rows are dropped when the decision is no.
  */
-import { type CompiledQuery, type ExpressionBuilder, type Selectable, sql, type Updateable } from "kysely";
+import {
+	type CompiledQuery,
+	type ExpressionBuilder,
+	type RawBuilder,
+	type Selectable,
+	sql,
+	type Updateable,
+} from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import { query } from "./client";
 import type { ChannelsTable, Flag, Schema } from "./schema";
@@ -68,18 +75,20 @@ export function insertChannel(
 		.compile();
 }
 
-export function updateChannel(
-	appId: AppId,
-	channelId: ChannelId,
-	values: ChannelValues,
-	nowMs: number,
-): CompiledQuery<{ id: number; public: Flag }> {
+/** The channel has another value in one of the columns. */
+export function differsFrom(values: ChannelValues): RawBuilder<boolean> {
+	const differences = Object.entries(values).map(([column, value]) => sql`${sql.ref(column)} IS NOT ${value}`);
+	return sql<boolean>`(${differences.length === 0 ? sql`0` : sql.join(differences, sql` OR `)})`;
+}
+
+/** Changes the channel where anything differs. */
+export function updateChannel(appId: AppId, channelId: ChannelId, values: ChannelValues, nowMs: number): CompiledQuery {
 	return query
 		.updateTable("channels")
 		.set({ ...values, updated_at_ms: nowMs })
 		.where("app_id", "=", appId)
 		.where("id", "=", channelId)
-		.returning(["id", "public"])
+		.where(differsFrom(values))
 		.compile();
 }
 

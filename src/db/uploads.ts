@@ -42,9 +42,13 @@ const uploadRows = () =>
  * An upload by its id, while the key that opened it is good and the organization is there: a link is worth no more than the key that
  * asked for it.
  */
-export function uploadByLink(id: string, nowMs: number): CompiledQuery<UploadWithBundle> {
+export function uploadByLink(
+	id: string,
+	nowMs: number,
+): CompiledQuery<UploadWithBundle & { readonly key_name: string }> {
 	return uploadRows()
 		.innerJoin("api_keys", "api_keys.id", "uploads.created_by_key")
+		.select("api_keys.name as key_name")
 		.innerJoin("organizations", "organizations.id", "apps.owner_org")
 		.where("uploads.id", "=", id)
 		.where("organizations.deleted_at_ms", "is", null)

@@ -8,6 +8,8 @@
  * no request sends for a day.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { Actor } from "../db/audit";
+import { auditBundlesGoing, auditDeleteMarks } from "../db/bundle-audit";
 import { jsonList, openDb, query } from "../db/client";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
@@ -49,23 +51,32 @@ async function write(deps: Deps, statements: readonly (CompiledQuery | RawBuilde
 	);
 }
 
+/** Who the sweep's changes are attributed to in the audit log. */
+function sweepActor(deps: Deps): Actor {
+	return { type: "system", id: null, name: "sweep", requestId: deps.newId(), ipAddress: null };
+}
+
 /** Uploads that expired become garbage, and so do registrations that wait for none any more. */
 async function giveUpUnfinished(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
+	// A registration lives as long as its latest upload may still come.
+	const abandoned = sql`status = 'pending' AND expires_at_ms <= ${nowMs}
+		AND NOT EXISTS (SELECT 1 FROM uploads WHERE uploads.bundle_id = bundles.id)`;
 	const expired = sql`(SELECT id FROM uploads WHERE expires_at_ms <= ${nowMs} ORDER BY expires_at_ms, id LIMIT ${MOST_ROWS})`;
 	await write(deps, [
 		selectedToGarbage(sql`SELECT object_prefix FROM uploads WHERE id IN ${expired} AND completed_at_ms IS NULL`, nowMs),
 		sql`DELETE FROM uploads WHERE id IN ${expired}`,
-		// A registration lives as long as its latest upload may still come.
-		sql`DELETE FROM bundles WHERE status = 'pending' AND expires_at_ms <= ${nowMs}
-			AND NOT EXISTS (SELECT 1 FROM uploads WHERE uploads.bundle_id = bundles.id)`,
+		auditBundlesGoing(sweepActor(deps), nowMs, abandoned, { reason: "expired" }),
+		sql`DELETE FROM bundles WHERE ${abandoned}`,
 	]);
 }
 
 async function takeBackMarks(deps: Deps): Promise<void> {
+	const nowMs = deps.now();
+	const forgotten = sql`delete_marked_at_ms <= ${nowMs - DELETE_MARK_LIFETIME_MS} AND deleted_at_ms IS NULL`;
 	await write(deps, [
-		sql`UPDATE bundles SET delete_marked_at_ms = NULL
-			WHERE delete_marked_at_ms <= ${deps.now() - DELETE_MARK_LIFETIME_MS} AND deleted_at_ms IS NULL`,
+		auditDeleteMarks(sweepActor(deps), nowMs, false, forgotten),
+		sql`UPDATE bundles SET delete_marked_at_ms = NULL WHERE ${forgotten}`,
 	]);
 }
 

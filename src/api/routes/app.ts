@@ -14,10 +14,12 @@ import {
 	appsPage,
 	auditedAppNow,
 	deleteApp as deleteAppStatement,
+	EVERYTHING_AUDITED,
 	insertApp,
 	updateApp as updateAppStatement,
 } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
+import { auditBindingGiven, auditBindingsOfApp } from "../../db/binding-audit";
 import { batchOrFail } from "../../db/client";
 import { bumpRevision } from "../../db/snapshot";
 import { everythingOfAppToGarbage } from "../../db/uploads";
@@ -153,6 +155,7 @@ export const createApp = endpoint({
 		const role = granted === undefined ? undefined : ROLES[granted.role].roleOnCreatedApp;
 		// Whoever may already do everything with the organization's apps needs no binding of their own.
 		const needsBinding = role !== undefined && !holds(principal, "app.delete", { orgId: scope.orgId, appId: id });
+		const bindingId = deps.newId();
 		const results = await batchOrFail(
 			db,
 			[
@@ -171,7 +174,7 @@ export const createApp = endpoint({
 				...(needsBinding
 					? [
 							insertBinding("app", {
-								id: deps.newId(),
+								id: bindingId,
 								apiKeyId: principal.keyId,
 								role,
 								orgId: scope.orgId,
@@ -187,6 +190,7 @@ export const createApp = endpoint({
 					app: { uuid: id, id: body.app_id },
 					after: { app_id: body.app_id, name: body.name },
 				}),
+				auditBindingGiven(actor, nowMs, scope.orgId, bindingId),
 			],
 			{
 				"apps.app_id": () =>
@@ -215,9 +219,16 @@ export const updateApp = endpoint({
 	response: appSchema,
 	errors: [],
 	example: { body: { name: "Example 2" }, response: { ...EXAMPLE_APP, name: "Example 2" } },
-	async handle({ db, scope, scopeRow, input, nowMs, actor }) {
+	load: ({ params }) => [appByPublicId(params.app_id)] as const,
+	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { body } = input;
-		const changes = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined));
+		const [current] = loaded[0].rows;
+		if (current === undefined) throw appNotFound();
+		const shown: Readonly<Record<string, unknown>> = { ...current, expose_metadata: current.expose_metadata === 1 };
+		const changes = Object.fromEntries(
+			Object.entries(body).filter(([setting, value]) => value !== undefined && value !== shown[setting]),
+		);
+		if (Object.keys(changes).length === 0) return appAnswer(current);
 		const [, , , app] = await db.batch([
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
@@ -260,8 +271,9 @@ export const deleteApp = endpoint({
 				action: "app.delete",
 				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
 				app: { uuid: scope.appId, id: scopeRow.app_id },
-				before: auditedAppNow(scope.appId, ["name", "default_upload_channel", "retention", "expose_metadata"]),
+				before: auditedAppNow(scope.appId, EVERYTHING_AUDITED),
 			}),
+			auditBindingsOfApp(actor, nowMs, scope.orgId, { uuid: scope.appId, id: scopeRow.app_id }),
 			everythingOfAppToGarbage(scope.appId, nowMs),
 			deleteAppStatement(scope.appId),
 		]);

@@ -3,7 +3,8 @@
  * changes. A bundle that a channel uses is never deleted.
  */
 import * as v from "valibot";
-import { auditEach, auditStatement } from "../../db/audit";
+import { auditStatement } from "../../db/audit";
+import { auditBundlesGoing, auditedRegistration } from "../../db/bundle-audit";
 import {
 	type BundleListRow,
 	bundleById,
@@ -15,11 +16,11 @@ import {
 	bundleRecord,
 	bundlesPage,
 	deleteUnusedBundles,
-	doomedBundles,
 	dropPendingBundle,
+	liveBundle,
 	markBundleDeleted,
 } from "../../db/bundles";
-import { auditedChannel, auditedChannelNow } from "../../db/channel-audit";
+import { auditChannelChange } from "../../db/channel-audit";
 import { bundleUnusedExceptBy, channelExists, updateChannel } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
 import { bumpRevision } from "../../db/snapshot";
@@ -209,34 +210,35 @@ export const registerBundle = endpoint({
 			cli_version: null,
 		};
 		const external = body.external_url === undefined ? undefined : await verifyExternal(deps, body.external_url, facts);
+		const values =
+			external === undefined
+				? {
+						...facts,
+						status: "pending" as const,
+						storage_provider: "r2" as const,
+						sha256: null,
+						external_url: null,
+						expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+					}
+				: {
+						...facts,
+						...external,
+						status: "ready" as const,
+						storage_provider: "external" as const,
+						expires_at_ms: null,
+					};
 		const uploadId = deps.newId();
 		const results = await batchOrFail(
 			db,
 			[
-				...registrationStatements(
-					scope.appId,
-					body.version,
-					existing,
-					external === undefined
-						? {
-								...facts,
-								status: "pending",
-								storage_provider: "r2",
-								sha256: null,
-								external_url: null,
-								expires_at_ms: nowMs + PENDING_LIFETIME_MS,
-							}
-						: { ...facts, ...external, status: "ready", storage_provider: "external", expires_at_ms: null },
-					principal,
-					nowMs,
-				),
+				...registrationStatements(scope.appId, body.version, existing, values, principal, actor, nowMs),
 				...(external === undefined ? [openUploadStatement(scope.appId, body.version, uploadId, principal, nowMs)] : []),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "bundle.register",
 					target: { type: "bundle", id: bundleIdNamed(scope.appId, body.version), name: body.version },
 					app: { uuid: scope.appId, id: scopeRow.app_id },
-					after: { version: body.version, external_url: body.external_url ?? null },
+					after: auditedRegistration(body.version, values),
 				}),
 				bundleRecord(scope.appId, body.version),
 			],
@@ -370,14 +372,14 @@ export const promoteBundle = endpoint({
 			[
 				guard("channel_exists", channelExists(scope.appId, scope.channelId)),
 				guard("bundle_ready", bundleIsReady(scope.appId, bundle.id)),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "channel.promote",
-					target: { type: "channel", id: String(scope.channelId), name: channel.name },
-					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: auditedChannelNow(scope.appId, scope.channelId, values),
-					after: auditedChannel(values, new Map([[bundle.id, bundle.name]])),
-				}),
+				auditChannelChange(
+					actor,
+					nowMs,
+					"channel.promote",
+					{ ...scope, publicAppId: scopeRow.app_id },
+					values,
+					new Map([[bundle.id, bundle.name]]),
+				),
 				updateChannel(scope.appId, scope.channelId, values, nowMs),
 				bumpRevision(scope.appId),
 			],
@@ -412,17 +414,10 @@ export const deleteBundle = endpoint({
 	example: { query: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: OK },
 	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version ?? "")] as const,
 	async handle(context) {
-		const { db, deps, scope, scopeRow, input, loaded, nowMs, actor, waitUntil } = context;
+		const { db, deps, scope, input, loaded, nowMs, actor, waitUntil } = context;
 		if (input.query.all === true) {
 			await db.batch([
-				...deleteUnusedBundles(scope.appId, nowMs, (doomed) =>
-					auditEach(
-						actor,
-						nowMs,
-						{ action: "bundle.delete", targetType: "bundle", ofApps: true },
-						doomedBundles(scope.orgId, scopeRow.app_id, doomed),
-					),
-				),
+				...deleteUnusedBundles(scope.appId, nowMs, (doomed) => auditBundlesGoing(actor, nowMs, doomed)),
 				bumpRevision(scope.appId),
 			]);
 			waitUntil(collectGarbageSoon(deps));
@@ -444,7 +439,7 @@ export async function deleteOneBundle(
 	bundle: BundleListRow,
 	{ pendingOnly = false } = {},
 ): Promise<void> {
-	const { db, deps, scope, scopeRow, nowMs, actor, waitUntil } = context;
+	const { db, deps, scope, nowMs, actor, waitUntil } = context;
 	const channels: string[] = JSON.parse(bundle.channels);
 	if (channels.length > 0) throw bundleInUse(channels, bundle.name);
 	await batchOrFail(
@@ -453,19 +448,13 @@ export async function deleteOneBundle(
 			guard("bundle_live", bundleIsLive(scope.appId, bundle.id)),
 			guard("bundle_unused", bundleUnusedExceptBy(scope.appId, bundle.id, 0)),
 			...(pendingOnly ? [guard("bundle_pending", bundleIsPending(scope.appId, bundle.id))] : []),
+			auditBundlesGoing(actor, nowMs, liveBundle(scope.appId, bundle.id)),
 			// Both ways for either kind: a pending bundle may have become ready since it was read.
 			uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
 			dropPendingBundle(scope.appId, bundle.id),
 			bytesOfBundleToGarbage(scope.appId, bundle.id, nowMs),
 			...markBundleDeleted(scope.appId, bundle.id, nowMs),
 			bumpRevision(scope.appId),
-			auditStatement(actor, nowMs, {
-				orgId: scope.orgId,
-				action: "bundle.delete",
-				target: { type: "bundle", id: String(bundle.id), name: bundle.name },
-				app: { uuid: scope.appId, id: scopeRow.app_id },
-				before: { version: bundle.name, checksum: bundle.checksum, size: bundle.size_bytes, status: bundle.status },
-			}),
 		],
 		{
 			bundle_live: bundleNotFound,

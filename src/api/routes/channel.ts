@@ -6,7 +6,10 @@ import * as v from "valibot";
 import type { AppId, ChannelId } from "../../authz/decide";
 import { holds } from "../../authz/decide";
 import { auditStatement } from "../../db/audit";
-import { markBundleDeleted } from "../../db/bundles";
+import { auditBindingsOfChannel } from "../../db/binding-audit";
+import { auditBundlesGoing } from "../../db/bundle-audit";
+import { liveBundle, markBundleDeleted } from "../../db/bundles";
+import { wholeChannelNow } from "../../db/channel-audit";
 import {
 	bundleUnusedExceptBy,
 	type ChannelRow,
@@ -231,34 +234,28 @@ export const deleteChannel = endpoint({
 					channelStillPointsTo(scope.appId, scope.channelId, channel.version_id, channel.rollout_version_id),
 				),
 				...doomed.map((bundle) => guard("bundle_unused", bundleUnusedExceptBy(scope.appId, bundle.id, channel.id))),
-				deleteChannelStatement(scope.appId, scope.channelId),
-				...doomed.flatMap((bundle) => [
-					bytesOfBundleToGarbage(scope.appId, bundle.id, nowMs),
-					...markBundleDeleted(scope.appId, bundle.id, nowMs),
-				]),
-				bumpRevision(scope.appId),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "channel.delete",
 					target: { type: "channel", id: String(channel.id), name: channel.name },
 					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: {
-						public: channel.public === 1,
-						version: channel.version_name,
-						...(channel.rollout_version_name === null ? {} : { rolloutVersion: channel.rollout_version_name }),
-					},
+					before: wholeChannelNow(scope.appId, scope.channelId),
 					details: { deleted_bundles: doomed.map((bundle) => ({ id: bundle.id, version: bundle.name })) },
 				}),
+				auditBindingsOfChannel(actor, nowMs, scope.orgId, {
+					appId: scope.appId,
+					id: scope.channelId,
+					name: channel.name,
+				}),
+				deleteChannelStatement(scope.appId, scope.channelId),
 				...doomed.map((bundle) =>
-					auditStatement(actor, nowMs, {
-						orgId: scope.orgId,
-						action: "bundle.delete",
-						target: { type: "bundle", id: String(bundle.id), name: bundle.name },
-						app: { uuid: scope.appId, id: scopeRow.app_id },
-						before: { version: bundle.name },
-						details: { with_channel: channel.name },
-					}),
+					auditBundlesGoing(actor, nowMs, liveBundle(scope.appId, bundle.id), { with_channel: channel.name }),
 				),
+				...doomed.flatMap((bundle) => [
+					bytesOfBundleToGarbage(scope.appId, bundle.id, nowMs),
+					...markBundleDeleted(scope.appId, bundle.id, nowMs),
+				]),
+				bumpRevision(scope.appId),
 			],
 			{
 				channel_exists: channelNotFound,

@@ -138,8 +138,8 @@ async function storeWhole(
 }
 
 /** Who an upload by link is attributed to: the key that asked for the link. */
-function uploaderOf(upload: UploadWithBundle) {
-	return { type: "api_key" as const, id: upload.created_by_key, name: "signed upload link" };
+function uploaderOf(upload: UploadWithBundle & { readonly key_name: string }) {
+	return { type: "api_key" as const, id: upload.created_by_key, name: upload.key_name };
 }
 
 function sizedBody(request: Request): { body: ReadableStream<Uint8Array>; sizeBytes: number } {

@@ -49,6 +49,7 @@ import {
 } from "../../api/scope";
 import { auditedAppNow, updateApp } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
+import { auditDeleteMarks, auditedRegistration } from "../../db/bundle-audit";
 import {
 	type BundleListRow,
 	bundleByName,
@@ -56,6 +57,7 @@ import {
 	bundleOfScope,
 	bundlesByNames,
 	bundlesPage,
+	bundlesWithIds,
 } from "../../db/bundles";
 import { batchOrFail, query } from "../../db/client";
 import { type CliChannelRow, cliChannels, setDeleteMark } from "../../db/compat";
@@ -327,6 +329,8 @@ export const patchApp = endpoint({
 		response: null,
 	},
 	async handle({ db, scope, scopeRow, input, nowMs, actor }) {
+		const done = new Reply(204, null);
+		if (scopeRow.default_upload_channel === input.body.default_upload_channel) return done;
 		await db.batch([
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
@@ -338,7 +342,7 @@ export const patchApp = endpoint({
 			}),
 			updateApp(scope.appId, { default_upload_channel: input.body.default_upload_channel, updated_at_ms: nowMs }),
 		]);
-		return new Reply(204, null);
+		return done;
 	},
 });
 
@@ -454,32 +458,33 @@ export const upsertVersion = endpoint({
 		}
 		const external =
 			isExternal && body.external_url !== undefined ? await verifyExternal(deps, body.external_url, facts) : undefined;
+		const values =
+			external === undefined
+				? {
+						...facts,
+						status: "pending" as const,
+						storage_provider: "r2" as const,
+						sha256: null,
+						external_url: null,
+						expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+					}
+				: {
+						...facts,
+						...external,
+						status: "ready" as const,
+						storage_provider: "external" as const,
+						expires_at_ms: null,
+					};
 		await batchOrFail(
 			db,
 			[
-				...registrationStatements(
-					scope.appId,
-					body.name,
-					existing,
-					external === undefined
-						? {
-								...facts,
-								status: "pending",
-								storage_provider: "r2",
-								sha256: null,
-								external_url: null,
-								expires_at_ms: nowMs + PENDING_LIFETIME_MS,
-							}
-						: { ...facts, ...external, status: "ready", storage_provider: "external", expires_at_ms: null },
-					principal,
-					nowMs,
-				),
+				...registrationStatements(scope.appId, body.name, existing, values, principal, actor, nowMs),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
 					action: "bundle.register",
 					target: { type: "bundle", id: bundleIdNamed(scope.appId, body.name), name: body.name },
 					app: { uuid: scope.appId, id: body.app_id },
-					after: { version: body.name, external_url: body.external_url ?? null },
+					after: auditedRegistration(body.name, values),
 				}),
 			],
 			{ "bundles.app_id, bundles.name": versionWasTaken },
@@ -545,7 +550,7 @@ export const patchVersion = endpoint({
 	errors: ["bundle_not_found", "bundle_in_use"],
 	example: { query: { app_id: "eq.com.example.app", name: "eq.1.4.0" }, body: { deleted: true }, response: null },
 	async handle(context) {
-		const { db, scope, scopeRow, input, loaded, nowMs, actor } = context;
+		const { db, scope, input, loaded, nowMs, actor } = context;
 		const { deleted } = input.body;
 		const done = new Reply(204, null);
 		if (deleted === undefined) return done;
@@ -561,22 +566,10 @@ export const patchVersion = endpoint({
 		}
 		const changed = bundles.filter((each) => (each.delete_marked_at_ms !== null) !== deleted);
 		if (changed.length === 0) return done;
+		const ids = changed.map(({ id }) => id);
 		await db.batch([
-			setDeleteMark(
-				scope.appId,
-				changed.map(({ id }) => id),
-				deleted ? nowMs : null,
-			),
-			...changed.map(({ id, name }) =>
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: deleted ? "bundle.mark_for_deletion" : "bundle.keep",
-					target: { type: "bundle", id: String(id), name },
-					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: { marked_for_deletion: !deleted },
-					after: { marked_for_deletion: deleted },
-				}),
-			),
+			auditDeleteMarks(actor, nowMs, deleted, bundlesWithIds(scope.appId, ids)),
+			setDeleteMark(scope.appId, ids, deleted ? nowMs : null),
 		]);
 		return done;
 	},

@@ -11,6 +11,7 @@ import { acknowledgement, OK, optional, publicAppId, text } from "../../api/sche
 import { type AppScopeRow, appNotFound, appScope, bundleNotFound, type ScopeSource } from "../../api/scope";
 import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../../api/upload-completion";
 import { auditStatement } from "../../db/audit";
+import { auditManifest } from "../../db/bundle-audit";
 import { type BundleListRow, bundleByName, bundleIsLive, bundleIsPending, updateBundle } from "../../db/bundles";
 import { batchOrFail, guard, query } from "../../db/client";
 import {
@@ -182,14 +183,8 @@ export const setManifest = endpoint({
 					guard("stored", manifestIsStored(scope.appId, part, principal.keyId)),
 					guard("new_or_same", manifestIsNewOrHolds(bundle.id, part, principal.keyId)),
 				]),
+				auditManifest(actor, nowMs, scope.appId, bundle.id, input.body.manifest.length),
 				...parts.map((part) => insertManifest(scope.appId, bundle.id, part, principal.keyId)),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "bundle.set_manifest",
-					target: { type: "bundle", id: String(bundle.id), name: bundle.name },
-					app: { uuid: scope.appId, id: input.body.app_id },
-					after: { manifest_files: input.body.manifest.length },
-				}),
 			],
 			{ live: bundleNotFound, stored: () => missingFiles([]), new_or_same: manifestAlreadySet },
 		);

@@ -1,0 +1,56 @@
+/**
+ * What the audit log says of the bindings that the service gives and takes by itself, beside a change that was asked for. They are
+ * entries of the organization and of no app: who may do what is not for everybody to read who may read an app.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import { type Actor, auditEach } from "./audit";
+
+// Only keys hold bindings below the organization.
+const bindings = (shown: "before" | "after", condition: RawBuilder<unknown>) => {
+	const binding = sql`json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type, 'org_id', b.org_id,
+		'app_id', b.app_id, 'channel_id', b.channel_id)`;
+	return sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name,
+			${shown === "before" ? binding : sql`NULL`} AS before, ${shown === "after" ? binding : sql`NULL`} AS after
+		FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id WHERE ${condition} ORDER BY b.created_at_ms, b.id`;
+};
+
+/** After the statement that gives it; nothing was given, nothing is told. */
+export function auditBindingGiven(actor: Actor, atMs: number, orgId: OrgId, bindingId: string): CompiledQuery {
+	return auditEach(
+		actor,
+		atMs,
+		{ action: "binding.create", targetType: "api_key" },
+		bindings("after", sql`b.org_id = ${orgId} AND b.id = ${bindingId}`),
+	);
+}
+
+/** Before the statement that removes the app, and with it its bindings. */
+export function auditBindingsOfApp(
+	actor: Actor,
+	atMs: number,
+	orgId: OrgId,
+	app: { readonly uuid: AppId; readonly id: string },
+): CompiledQuery {
+	return auditEach(
+		actor,
+		atMs,
+		{ action: "binding.delete", targetType: "api_key", details: { with_app: app.id } },
+		bindings("before", sql`b.org_id = ${orgId} AND b.app_id = ${app.uuid}`),
+	);
+}
+
+/** Before the statement that removes the channel, and with it its bindings. */
+export function auditBindingsOfChannel(
+	actor: Actor,
+	atMs: number,
+	orgId: OrgId,
+	channel: { readonly appId: AppId; readonly id: ChannelId; readonly name: string },
+): CompiledQuery {
+	return auditEach(
+		actor,
+		atMs,
+		{ action: "binding.delete", targetType: "api_key", details: { with_channel: channel.name } },
+		bindings("before", sql`b.org_id = ${orgId} AND b.app_id = ${channel.appId} AND b.channel_id = ${channel.id}`),
+	);
+}
