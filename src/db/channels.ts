@@ -81,6 +81,11 @@ export function differsFrom(values: ChannelValues): RawBuilder<boolean> {
 	return sql<boolean>`(${differences.length === 0 ? sql`0` : sql.join(differences, sql` OR `)})`;
 }
 
+/** The channel is there and has another value in one of the columns. */
+export function channelDiffers(appId: AppId, channelId: ChannelId, values: ChannelValues) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND ${differsFrom(values)})`;
+}
+
 /** Changes the channel where anything differs. */
 export function updateChannel(appId: AppId, channelId: ChannelId, values: ChannelValues, nowMs: number): CompiledQuery {
 	return query

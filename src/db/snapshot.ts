@@ -3,7 +3,7 @@
  * devices. An app's `revision` goes up in the batch of every change of any of it (`bumpRevision`), so one row by a unique index says
  * whether what was read is still true. A deleted organization's apps are not there.
  */
-import { type CompiledQuery, type Selectable, sql } from "kysely";
+import { type CompiledQuery, type Expression, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { appUuid } from "./channels";
 import { query } from "./client";
@@ -135,7 +135,12 @@ export function manifestOf(appId: string, bundleId: number): CompiledQuery<Snaps
 		.compile();
 }
 
-/** Belongs into every batch that changes what the app's devices are told. */
-export function bumpRevision(appId: AppId): CompiledQuery {
-	return query.updateTable("apps").set({ revision: sql<number>`revision + 1` }).where("id", "=", appId).compile();
+/** Belongs into every batch that changes what the app's devices are told; `when` must be asked before the change. */
+export function bumpRevision(appId: AppId, when: Expression<SqlBool> = sql<boolean>`1`): CompiledQuery {
+	return query
+		.updateTable("apps")
+		.set({ revision: sql<number>`revision + 1` })
+		.where("id", "=", appId)
+		.where(when)
+		.compile();
 }

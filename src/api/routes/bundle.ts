@@ -21,7 +21,7 @@ import {
 	markBundleDeleted,
 } from "../../db/bundles";
 import { auditChannelChange } from "../../db/channel-audit";
-import { bundleUnusedExceptBy, channelExists, updateChannel } from "../../db/channels";
+import { bundleUnusedExceptBy, channelDiffers, channelExists, updateChannel } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
 import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
@@ -380,8 +380,8 @@ export const promoteBundle = endpoint({
 					values,
 					new Map([[bundle.id, bundle.name]]),
 				),
+				bumpRevision(scope.appId, channelDiffers(scope.appId, scope.channelId, values)),
 				updateChannel(scope.appId, scope.channelId, values, nowMs),
-				bumpRevision(scope.appId),
 			],
 			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound },
 		);
