@@ -115,6 +115,22 @@ export const pageNumber = v.pipe(
 	v.transform(Number),
 );
 
+/** The same where leaving it out says something else than page 0. */
+export const pageNumberIfAny = v.pipe(
+	v.string(),
+	v.regex(/^\d{1,9}$/, "must be a whole number, 0 or more"),
+	v.transform(Number),
+);
+
+/** How many items a page is to hold. */
+export const pageLimit = (most: number) =>
+	v.pipe(
+		v.string(),
+		v.regex(/^[1-9]\d{0,5}$/, `must be a whole number from 1 to ${most}`),
+		v.transform(Number),
+		v.maxValue(most, `must be a whole number from 1 to ${most}`),
+	);
+
 /** In answers: RFC 3339 UTC. */
 export const time = v.pipe(v.string(), v.isoTimestamp());
 export const nullableTime = v.nullable(time);

@@ -90,6 +90,12 @@ export function auditedAppNow(appId: AppId, settings: readonly Audited[]): RawBu
 	return sql<string | null>`(SELECT json_object(${sql.join(fields)}) FROM apps WHERE id = ${appId})`;
 }
 
+/** For guards: the app is there, the organization's, and that one is not deleted. */
+export function appIsLive(orgId: OrgId, appId: AppId) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
+		WHERE apps.id = ${appId} AND apps.owner_org = ${orgId} AND organizations.deleted_at_ms IS NULL)`;
+}
+
 export function deleteApp(appId: AppId): CompiledQuery {
 	return query.deleteFrom("apps").where("id", "=", appId).compile();
 }

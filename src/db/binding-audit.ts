@@ -6,22 +6,78 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { type Actor, auditEach } from "./audit";
 
+/** A binding `b` as the audit log tells of it. */
+export const auditedBinding = sql`json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type, 'org_id', b.org_id,
+	'app_id', b.app_id, 'channel_id', b.channel_id)`;
+
 // Only keys hold bindings below the organization.
 const bindings = (shown: "before" | "after", condition: RawBuilder<unknown>) => {
-	const binding = sql`json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type, 'org_id', b.org_id,
-		'app_id', b.app_id, 'channel_id', b.channel_id)`;
 	return sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name,
-			${shown === "before" ? binding : sql`NULL`} AS before, ${shown === "after" ? binding : sql`NULL`} AS after
+			${shown === "before" ? auditedBinding : sql`NULL`} AS before, ${shown === "after" ? auditedBinding : sql`NULL`} AS after
 		FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id WHERE ${condition} ORDER BY b.created_at_ms, b.id`;
 };
 
 /** After the statement that gives it; nothing was given, nothing is told. */
-export function auditBindingGiven(actor: Actor, atMs: number, orgId: OrgId, bindingId: string): CompiledQuery {
+export function auditBindingGiven(
+	actor: Actor,
+	atMs: number,
+	orgId: string | RawBuilder<unknown>,
+	bindingId: string,
+): CompiledQuery {
 	return auditEach(
 		actor,
 		atMs,
 		{ action: "binding.create", targetType: "api_key" },
 		bindings("after", sql`b.org_id = ${orgId} AND b.id = ${bindingId}`),
+	);
+}
+
+/**
+ * Before the statement that removes keys of the organization, `k` in SQL, and with them their bindings: an entry for each binding, in the
+ * log of the organization that it was in. Other organizations learn that a key has gone and whose it was, and not from where that was done.
+ */
+export function auditBindingsOfKeys(
+	actor: Actor,
+	atMs: number,
+	homeOrgId: string | RawBuilder<unknown>,
+	keys: RawBuilder<unknown>,
+	details: Readonly<Record<string, unknown>>,
+): CompiledQuery[] {
+	const going = sql`k.org_id = ${homeOrgId} AND ${keys}`;
+	return [
+		auditEach(
+			actor,
+			atMs,
+			{ action: "binding.delete", targetType: "api_key", details },
+			bindings("before", sql`${going} AND b.org_id = ${homeOrgId}`),
+		),
+		auditEach(
+			elsewhere(actor),
+			atMs,
+			{ action: "binding.delete", targetType: "api_key", details: { ...details, other_organization: true } },
+			bindings("before", sql`${going} AND b.org_id <> ${homeOrgId}`),
+		),
+	];
+}
+
+/** The actor as another organization's log names it: where somebody works from is not for strangers. */
+export function elsewhere(actor: Actor): Actor {
+	return { ...actor, ipAddress: null };
+}
+
+/** Before the statement that removes bindings of the key, `b` in SQL, from the organization. */
+export function auditBindingsTaken(
+	actor: Actor,
+	atMs: number,
+	orgId: string,
+	taken: RawBuilder<unknown>,
+	details: Readonly<Record<string, unknown>>,
+): CompiledQuery {
+	return auditEach(
+		actor,
+		atMs,
+		{ action: "binding.delete", targetType: "api_key", details },
+		bindings("before", sql`b.org_id = ${orgId} AND ${taken}`),
 	);
 }
 

@@ -6,11 +6,8 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import { type Actor, auditEach } from "./audit";
+import { auditBindingsTaken, elsewhere } from "./binding-audit";
 import { jsonList, query } from "./client";
-
-/** A binding `b` as the audit log tells of it. */
-export const auditedBinding = sql`json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type, 'org_id', b.org_id,
-	'app_id', b.app_id, 'channel_id', b.channel_id)`;
 
 /**
  * With the audit entries, in the organization's own log and, of a lost global permission, in that of the key's.
@@ -34,15 +31,9 @@ export function removeForeignBindings(
 	const losesGlobals = sql`${keys} AND k.org_id <> ${orgId} AND k.global_permissions <> '[]'
 		AND ${administers(sql`b.org_id = ${orgId}`)} AND NOT ${administers(sql`b.org_id <> ${orgId}`)}`;
 	return [
+		auditBindingsTaken(actor, nowMs, orgId, sql`k.org_id <> ${orgId} AND ${keys}`, because),
 		auditEach(
-			actor,
-			nowMs,
-			{ action: "binding.delete", targetType: "api_key", details: because },
-			sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name, ${auditedBinding} AS before, NULL AS after
-				${bindings} ORDER BY k.id, b.id`,
-		),
-		auditEach(
-			actor,
+			elsewhere(actor),
 			nowMs,
 			{ action: "api_key.update", targetType: "api_key" },
 			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,

@@ -36,6 +36,7 @@ export interface InvitationWithOrganization extends InvitationRow {
 	readonly max_apikey_expiration_days: number | null;
 	/** The account that has this address already. */
 	readonly user_id: string | null;
+	readonly inviter_email: string;
 	/** JSON array of the names of live roles that whoever made the invitation has on the whole organization. */
 	readonly inviter_roles: string;
 }
@@ -45,12 +46,14 @@ export function invitationByToken(tokenHash: string, nowMs: number): CompiledQue
 	return query
 		.selectFrom("invitations")
 		.innerJoin("organizations", "organizations.id", "invitations.org_id")
+		.innerJoin("users as inviter", "inviter.id", "invitations.invited_by")
 		.leftJoin("users", "users.email", "invitations.email")
 		.select([
 			...INVITATION_COLUMNS,
 			"organizations.name as organization_name",
 			"organizations.max_apikey_expiration_days",
 			"users.id as user_id",
+			"inviter.email as inviter_email",
 			sql<string>`(SELECT json_group_array(b.role_name) FROM role_bindings b WHERE b.user_id = invitations.invited_by
 				AND b.org_id = invitations.org_id AND b.scope_type = 'org' AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`.as(
 				"inviter_roles",

@@ -6,8 +6,9 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import { type Actor, auditEach } from "./audit";
+import { auditBindingsOfKeys, auditedBinding } from "./binding-audit";
 import { jsonList, query } from "./client";
-import { auditedBinding, removeForeignBindings } from "./foreign-bindings";
+import { removeForeignBindings } from "./foreign-bindings";
 
 const live = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
 
@@ -21,14 +22,14 @@ export interface MemberRow {
 }
 
 /** Members with a live role on the whole organization, and invitations that are still good, by e-mail address. */
-export function membersOf(orgId: OrgId, nowMs: number): CompiledQuery<MemberRow> {
+export function membersOf(orgId: OrgId, nowMs: number, limit: number, offset: number): CompiledQuery<MemberRow> {
 	return sql<MemberRow>`
 		SELECT u.id AS id, u.email AS email, json_group_array(b.role_name) AS roles, 0 AS is_invitation
 			FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
 			WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)} GROUP BY u.id
 		UNION ALL
 		SELECT id, email, json_array(role_name), 1 FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
-		ORDER BY email, id`.compile(query);
+		ORDER BY email, id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
 export interface NewMemberBinding {
@@ -193,6 +194,7 @@ export function removeMember(
 				json_object('email', email, 'role', role_name) AS before, NULL AS after
 				FROM invitations WHERE ${invitations} ORDER BY email`,
 		),
+		...auditBindingsOfKeys(actor, nowMs, orgId, sql`k.user_id = ${user}`, because),
 		sql`DELETE FROM role_bindings WHERE org_id = ${org} AND user_id = ${user}`.compile(query),
 		sql`DELETE FROM invitations WHERE ${invitations}`.compile(query),
 	];

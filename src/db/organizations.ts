@@ -137,6 +137,21 @@ export function organizationContents(orgId: string, nowMs: number): CompiledQuer
 	);
 }
 
+/** An organization, and how many keys of another one have a binding in it. */
+export interface OrganizationWithKeys {
+	readonly id: string;
+	readonly name: string;
+	readonly api_keys: number;
+}
+
+/** The other organizations that the organization's keys act in, those of one account where an address is given; for loading beside the decision. */
+export function organizationsOfKeys(orgId: string, ownerEmail?: string): CompiledQuery<OrganizationWithKeys> {
+	const owner = ownerEmail === undefined ? sql`1` : sql`k.user_id = (SELECT id FROM users WHERE email = ${ownerEmail})`;
+	return sql<OrganizationWithKeys>`SELECT o.id, o.name, count(DISTINCT k.id) AS api_keys
+		FROM api_keys k INNER JOIN role_bindings b ON b.api_key_id = k.id INNER JOIN organizations o ON o.id = b.org_id
+		WHERE k.org_id = ${orgId} AND b.org_id <> ${orgId} AND ${owner} GROUP BY o.id ORDER BY o.name, o.id`.compile(query);
+}
+
 /** A key that policies of the organization can stop, with the policies of its own one. */
 export interface KeyUnderPolicy extends PolicyColumns {
 	readonly id: string;

@@ -223,7 +223,7 @@ const CHANGES: Readonly<Record<string, (of: Tenant, thing: Thing) => CompiledQue
 	insertUploadForNewBundle: (of, { pendingName }) =>
 		insertUploadForNewBundle(of.app, pendingName, { id: crypto.randomUUID(), ...UPLOAD }),
 	claimDeltaObject: (of, { file, key }) => claimDeltaObject(of.app, file, key, LATER_MS),
-	updateChannel: (of, { channel }) => updateChannel(of.app, channel, {} as never, LATER_MS),
+	updateChannel: (of, { channel }) => updateChannel(of.app, channel, { allow_dev: 0 }, LATER_MS),
 	deleteChannel: (of, { channel }) => deleteChannel(of.app, channel),
 	updateApiKey: (of, { key }) => updateApiKey(of.org, key, { name: "changed" }),
 	deleteApiKey: (of, { key }) => deleteApiKey(of.org, key),

@@ -3,7 +3,7 @@
  * and the key must meet the organization's policies afterwards whatever was changed, so no change is a way around them. Regeneration
  * keeps the id and the bindings; for an overlap of at most a day the old secret works beside the new one, never past its own expiry.
  */
-import type { CompiledQuery } from "kysely";
+import { type CompiledQuery, sql } from "kysely";
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
 import { mintKey, sealKey } from "../../authz/keys";
@@ -24,7 +24,8 @@ import {
 } from "../../db/api-keys";
 import { appUuidsInOrgOfKey } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
-import { batchOrFail, guard } from "../../db/client";
+import { auditBindingsTaken } from "../../db/binding-audit";
+import { batchOrFail, guard, jsonList } from "../../db/client";
 import { firstRangeOutside, isInRanges } from "../../domain/ip-allow-list";
 import { ApiError, invalidRequest } from "../../errors";
 import {
@@ -177,6 +178,14 @@ export const changeApiKey = endpoint({
 								...previousSecret(row, secret.key_hash, change.overlap_seconds ?? 0, nowMs),
 							}),
 				}),
+				// What came from them; the entry of the change names the bindings that it is about.
+				auditBindingsTaken(
+					actor,
+					nowMs,
+					scope.orgId,
+					sql`b.api_key_id = ${row.id} AND b.parent_binding_id IN ${jsonList(JSON.stringify(bindings.removedIds))}`,
+					{ reason: "parent_binding_removed" },
+				),
 				deleteBindings(scope.orgId, row.id, bindings.removedIds),
 				...bindings.added.map((binding) => addBinding(row.id, scope.orgId, binding, deps.newId(), nowMs)),
 				apiKeyRecord(scope.orgId, row.id),
@@ -269,10 +278,14 @@ function bindingChange(row: ApiKeyRow, orgId: OrgId, wanted: readonly NewBinding
 	const own = current.filter((binding) => binding.org_id === orgId && binding.parent_binding_id === null);
 	const isKept = (binding: BindingRecord) => wantedIdentities.has(identity(binding.role_name, binding.app_id));
 	const removed = own.filter((binding) => !isKept(binding));
+	const removedIds = removed.map((binding) => binding.id);
 	const ownIdentities = new Set(own.map((binding) => identity(binding.role_name, binding.app_id)));
 	return {
-		kept: current.filter((binding) => !removed.includes(binding)),
-		removedIds: removed.map((binding) => binding.id),
+		// What came from a binding goes with it.
+		kept: current.filter(
+			({ id, parent_binding_id }) => !removedIds.includes(id) && !removedIds.includes(parent_binding_id ?? ""),
+		),
+		removedIds,
 		added: wanted.filter(
 			(binding) => !ownIdentities.has(identity(binding.role_name, "app_id" in binding ? binding.app_id : null)),
 		),

@@ -26,6 +26,7 @@ import {
 } from "../../db/api-keys";
 import { appUuidsInOrg } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
+import { auditBindingsOfKeys } from "../../db/binding-audit";
 import { batchOrFail, guard, query } from "../../db/client";
 import { removeForeignBindings } from "../../db/foreign-bindings";
 import { ApiError, invalidRequest } from "../../errors";
@@ -360,6 +361,7 @@ export const deleteApiKey = endpoint({
 				guard("key_changed", apiKeyNoStronger(scope.orgId, row)),
 				...(isOwn
 					? [
+							...auditBindingsOfKeys(actor, nowMs, scope.orgId, sql`k.id = ${row.id}`, { reason: "api_key_deleted" }),
 							deleteApiKeyStatement(scope.orgId, row.id),
 							auditStatement(actor, nowMs, {
 								orgId: scope.orgId,

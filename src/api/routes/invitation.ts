@@ -245,6 +245,7 @@ export const acceptInvitation = endpoint({
 		const days = Math.min(FIRST_KEY_DAYS, invitation.max_apikey_expiration_days ?? FIRST_KEY_DAYS);
 		const expiresAtMs = nowMs + days * DAY_MS;
 		const person = { ...actor, type: "user" as const, id: uid, name: email };
+		const details = { by_link: true, invited_by: invitation.invited_by, invited_by_name: invitation.inviter_email };
 		await batchOrFail(
 			db,
 			[
@@ -276,13 +277,14 @@ export const acceptInvitation = endpoint({
 					action: "invitation.accept",
 					target: { type: "invitation", id: invitation.id, name: email },
 					before: shown(role, invitation.expires_at_ms),
+					details,
 				}),
 				auditStatement(person, nowMs, {
 					orgId,
 					action: "member.add",
 					target: { type: "user", id: uid, name: email },
 					after: { role },
-					details: { invited_by: invitation.invited_by },
+					details,
 				}),
 				auditStatement(person, nowMs, {
 					orgId,
@@ -296,6 +298,7 @@ export const acceptInvitation = endpoint({
 						global_permissions: [],
 						ip_allow_list: [],
 					},
+					details,
 				}),
 			],
 			{

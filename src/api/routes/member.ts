@@ -30,12 +30,18 @@ import {
 	type RevokedKey,
 	removeMember as removeMemberStatements,
 } from "../../db/members";
+import { organizationsOfKeys } from "../../db/organizations";
 import { ApiError } from "../../errors";
 import { endpoint } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
 import { inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
-import { booleanText, emailAddress, optional, uuid } from "../schemas";
+import { otherOrganizations, otherOrganizationsSchema } from "../other-organizations";
+import { pageBounds, pageReply } from "../page";
+import { booleanText, emailAddress, optional, PAGE_SIZE, pageLimit, pageNumberIfAny, uuid } from "../schemas";
 import { orgScope } from "../scope";
+
+/** That one answer holds: the stock CLI reads one list. */
+const MOST_MEMBERS = 1000;
 
 const memberSchema = v.strictObject({
 	uid: v.string(),
@@ -88,18 +94,21 @@ export const listMembers = endpoint({
 	tag: "Members",
 	summary: "List the members of an organization and its pending invitations, by e-mail address",
 	description:
-		"`is_tmp` is true for an invitation that was not accepted yet; its `uid` is the invitation's id. Somebody with several roles is shown with the strongest.",
+		'`is_tmp` is true for an invitation that was not accepted yet; its `uid` is the invitation\'s id. Somebody with several roles is shown with the strongest. The answer holds everybody, up to 1,000; `page` and `limit` (50 unless it is said, 1,000 at most) take a part, and `Link: rel="next"` says that more follow.',
 	access: { permission: "org.read_members", scope: orgScope("query.orgId") },
-	query: v.object({ orgId: uuid }),
+	query: v.object({ orgId: uuid, page: optional(pageNumberIfAny), limit: optional(pageLimit(MOST_MEMBERS)) }),
 	response: v.array(memberSchema),
 	errors: [],
 	example: {
 		query: { orgId: EXAMPLE_ORG_ID },
 		response: [{ uid: EXAMPLE_UID, email: "ada@example.com", image_url: "", role: WEAKEST_MEMBER_ROLE, is_tmp: false }],
 	},
-	async handle({ db, scope, nowMs }) {
-		const [members] = await db.batch([membersOf(scope.orgId, nowMs)]);
-		return members.rows.map(memberAnswer);
+	async handle({ db, scope, input, request, origin, nowMs }) {
+		const { page, limit } = input.query;
+		const size = limit ?? (page === undefined ? MOST_MEMBERS : PAGE_SIZE);
+		const bounds = pageBounds(page ?? 0, size);
+		const [members] = await db.batch([membersOf(scope.orgId, nowMs, bounds.limit, bounds.offset)]);
+		return pageReply({ request, origin }, page ?? 0, members.rows, memberAnswer, size);
 	},
 });
 
@@ -204,7 +213,7 @@ export const removeMember = endpoint({
 	tag: "Members",
 	summary: "Remove a member with everything they hold in the organization, or withdraw an invitation",
 	description:
-		"Every binding of theirs in the organization goes; their API keys that belong to it (`revoked_api_keys`) stop working at once, and what their keys of other organizations hold in it goes as well, like the invitations they made. `dry_run=true` shows the same and does nothing.",
+		"Every binding of theirs in the organization goes; their API keys that belong to it (`revoked_api_keys`) stop working at once, in other organizations as well (`other_organizations`: those that the caller may see, and how many others), and what their keys of other organizations hold in it goes as well, like the invitations they made. `dry_run=true` shows the same and does nothing.",
 	access: { permission: "org.update_user_roles", scope: orgScope("query.orgId") },
 	query: v.object({ orgId: uuid, email: emailAddress, dry_run: optional(booleanText) }),
 	queryOrBody: true,
@@ -212,6 +221,7 @@ export const removeMember = endpoint({
 		status: v.literal("ok"),
 		dry_run: v.boolean(),
 		revoked_api_keys: v.array(keySchema),
+		other_organizations: otherOrganizationsSchema,
 	}),
 	errors: ["member_not_found", "member_changed", "cannot_remove_higher_role", "cannot_remove_last_super_admin"],
 	example: {
@@ -220,13 +230,19 @@ export const removeMember = endpoint({
 			status: "ok",
 			dry_run: false,
 			revoked_api_keys: [{ id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31", name: "Nightly build" }],
+			other_organizations: { known: [], others: 1 },
 		},
 	},
 	load: ({ query }, nowMs) =>
-		[membershipByEmail(query.orgId, query.email, nowMs), invitationByEmail(query.orgId, query.email)] as const,
+		[
+			membershipByEmail(query.orgId, query.email, nowMs),
+			invitationByEmail(query.orgId, query.email),
+			organizationsOfKeys(query.orgId, query.email),
+		] as const,
 	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
 		const { orgId } = scope;
 		const dryRun = input.query.dry_run === true;
+		const other_organizations = otherOrganizations(principal, loaded[2].rows);
 		const [member] = loaded[0].rows;
 		if (member === undefined) {
 			const invitation = goodInvitation(loaded[1].rows[0], nowMs);
@@ -248,7 +264,7 @@ export const removeMember = endpoint({
 					{ caller_changed: invalidApiKey, invitation_as_read: memberChanged },
 				);
 			}
-			return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: [] };
+			return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: [], other_organizations };
 		}
 
 		const roles = namesOf(member.roles);
@@ -293,7 +309,7 @@ export const removeMember = endpoint({
 			: ((results.at(-1)?.rows ?? []) as unknown as RevokedKey[]).sort(
 					(left, right) => left.created_at_ms - right.created_at_ms || (left.id < right.id ? -1 : 1),
 				);
-		return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named) };
+		return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named), other_organizations };
 	},
 });
 

@@ -17,10 +17,12 @@ import {
 	organizationContents,
 	organizationIsLive,
 	organizationIsRestorable,
+	organizationsOfKeys,
 	RESTORABLE_MS,
 	restoreOrganization as restoreOrganizationStatement,
 } from "../../db/organizations";
 import { endpoint } from "../endpoint";
+import { otherOrganizations, otherOrganizationsSchema } from "../other-organizations";
 import { keysStoppedBy } from "../policy-change";
 import { acknowledgement, booleanText, OK, optional, rfc3339, time, uuid } from "../schemas";
 import { organizationNotFound, orgScope } from "../scope";
@@ -35,7 +37,7 @@ export const deleteOrganization = endpoint({
 	tag: "Organizations",
 	summary: "Delete an organization with everything in it; can be undone for 30 days",
 	description:
-		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`, which is in 30 days, or when the last key that could do so expires; after the 30 days it is removed for good. Its apps' ids stay taken until then.",
+		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`, which is in 30 days, or when the last key that could do so expires; after the 30 days it is removed for good, and its keys are gone from the other organizations that they act in, too (`other_organizations`: those the caller may see, and how many others). Its apps' ids stay taken until then.",
 	access: { permission: "org.delete", scope: orgScope("query.orgId") },
 	query: v.object({ orgId: uuid, dry_run: optional(booleanText) }),
 	queryOrBody: true,
@@ -53,6 +55,7 @@ export const deleteOrganization = endpoint({
 			api_keys: v.number(),
 			invitations: v.number(),
 		}),
+		other_organizations: otherOrganizationsSchema,
 		restorable_until: time,
 	}),
 	errors: [],
@@ -72,6 +75,10 @@ export const deleteOrganization = endpoint({
 				api_keys: 7,
 				invitations: 1,
 			},
+			other_organizations: {
+				known: [{ id: "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10", name: "Agency", api_keys: 1 }],
+				others: 0,
+			},
 			restorable_until: "2026-12-21T08:00:00.000Z",
 		},
 	},
@@ -80,6 +87,7 @@ export const deleteOrganization = endpoint({
 			organizationById(query.orgId),
 			organizationContents(query.orgId, nowMs),
 			keysUnderPolicy(query.orgId, DELETING_ROLES, nowMs, true),
+			organizationsOfKeys(query.orgId),
 		] as const,
 	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
 		const [organization] = loaded[0].rows;
@@ -113,6 +121,7 @@ export const deleteOrganization = endpoint({
 			id: scope.orgId,
 			name: organization.name,
 			removes,
+			other_organizations: otherOrganizations(principal, loaded[3].rows),
 			restorable_until: restorableUntil,
 		};
 	},
