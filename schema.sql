@@ -175,6 +175,8 @@ CREATE TABLE bundles (
 ) STRICT;
 -- The name of a deleted bundle is free again.
 CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
+-- Those that are deleted as well: an app's deletion finds them by it, and a counted event its version.
+CREATE INDEX bundles_by_app ON bundles (app_id, name);
 CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
 CREATE INDEX bundles_marked ON bundles (delete_marked_at_ms) WHERE delete_marked_at_ms IS NOT NULL;
 
@@ -222,6 +224,7 @@ CREATE TABLE uploads (
   created_at_ms INTEGER NOT NULL,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
+CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
 CREATE INDEX uploads_by_expiry ON uploads (expires_at_ms);
 

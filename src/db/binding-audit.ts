@@ -11,8 +11,12 @@ export const auditedBinding = sql`json_object('id', b.id, 'role_name', b.role_na
 	'app_id', b.app_id, 'channel_id', b.channel_id)`;
 
 // Only keys hold bindings below the organization.
-const bindings = (shown: "before" | "after", condition: RawBuilder<unknown>) => {
-	return sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name,
+const bindings = (
+	shown: "before" | "after",
+	condition: RawBuilder<unknown>,
+	log: RawBuilder<unknown> = sql`b.org_id`,
+) => {
+	return sql`SELECT ${log} AS org_id, k.id AS target_id, k.name AS target_name,
 			${shown === "before" ? auditedBinding : sql`NULL`} AS before, ${shown === "after" ? auditedBinding : sql`NULL`} AS after
 		FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id WHERE ${condition} ORDER BY b.created_at_ms, b.id`;
 };
@@ -34,7 +38,7 @@ export function auditBindingGiven(
 
 /**
  * Before the statement that removes keys of the organization, `k` in SQL, and with them their bindings: an entry for each binding, in the
- * log of the organization that it was in. Other organizations learn that a key has gone and whose it was, and not from where that was done.
+ * log of the organization that it was in.
  */
 export function auditBindingsOfKeys(
 	actor: Actor,
@@ -43,21 +47,50 @@ export function auditBindingsOfKeys(
 	keys: RawBuilder<unknown>,
 	details: Readonly<Record<string, unknown>>,
 ): CompiledQuery[] {
-	const going = sql`k.org_id = ${homeOrgId} AND ${keys}`;
 	return [
 		auditEach(
 			actor,
 			atMs,
 			{ action: "binding.delete", targetType: "api_key", details },
-			bindings("before", sql`${going} AND b.org_id = ${homeOrgId}`),
+			bindings("before", sql`k.org_id = ${homeOrgId} AND b.org_id = ${homeOrgId} AND ${keys}`),
 		),
-		auditEach(
-			elsewhere(actor),
-			atMs,
-			{ action: "binding.delete", targetType: "api_key", details: { ...details, other_organization: true } },
-			bindings("before", sql`${going} AND b.org_id <> ${homeOrgId}`),
-		),
+		auditBindingsElsewhere(actor, atMs, homeOrgId, keys, details),
 	];
+}
+
+/** The same for bindings in other organizations alone. They learn that a key has gone, and not from where that was done. */
+export function auditBindingsElsewhere(
+	actor: Actor,
+	atMs: number,
+	homeOrgId: string | RawBuilder<unknown>,
+	keys: RawBuilder<unknown>,
+	details: Readonly<Record<string, unknown>>,
+): CompiledQuery {
+	return auditEach(
+		elsewhere(actor),
+		atMs,
+		{ action: "binding.delete", targetType: "api_key", details: { ...details, other_organization: true } },
+		bindings("before", sql`k.org_id = ${homeOrgId} AND b.org_id <> ${homeOrgId} AND ${keys}`),
+	);
+}
+
+/**
+ * Before the statement that removes bindings, `b` in SQL, from an organization that goes itself: an entry for each of a key of another
+ * organization, in the log of that one, whose key it is.
+ */
+export function auditForeignBindings(
+	actor: Actor,
+	atMs: number,
+	orgId: string,
+	going: RawBuilder<unknown>,
+	details: Readonly<Record<string, unknown>>,
+): CompiledQuery {
+	return auditEach(
+		elsewhere(actor),
+		atMs,
+		{ action: "binding.delete", targetType: "api_key", details: { ...details, other_organization: true } },
+		bindings("before", sql`b.org_id = ${orgId} AND k.org_id <> ${orgId} AND ${going}`, sql`k.org_id`),
+	);
 }
 
 /** The actor as another organization's log names it: where somebody works from is not for strangers. */

@@ -1,10 +1,13 @@
 /**
- * Removes organizations for good that were deleted and not restored in time: the bytes become garbage in the batch that removes the
- * rows which know them. One run does a bounded amount of it, a batch for each organization, and the next run goes on where it stopped;
- * the organization's own row goes last, so that nothing is forgotten.
+ * Removes organizations for good that were deleted and not restored in time, in steps: each is one atomic batch that takes a bounded
+ * number of rows of each table, so no organization is too large for it, and a run takes a bounded number of steps. The next run goes on
+ * where the last one stopped or crashed, because what is there still says what is to be done: whatever knows an object goes no earlier
+ * than the batch that makes the app's objects garbage, an app's row goes when nothing of it is left, and the organization's goes last.
  */
-import { sql } from "kysely";
-import { GuardFailed, guard, openDb, query } from "../db/client";
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { Actor } from "../db/audit";
+import { auditBindingsElsewhere, auditForeignBindings } from "../db/binding-audit";
+import { type Database, GuardFailed, guard, openDb, query } from "../db/client";
 import { RESTORABLE_MS } from "../db/organizations";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
@@ -12,8 +15,31 @@ import { causeText } from "../errors";
 
 /** What one run does at most. */
 const MOST_ORGANIZATIONS = 5;
-const MOST_APPS = 10;
-const MOST_AUDIT_ENTRIES = 5000;
+const MOST_STEPS = 20;
+/** What one statement removes at most. */
+const MOST_ROWS = 1000;
+/** Each may have many bindings. */
+const MOST_KEYS = 100;
+
+/**
+ * The tables of an app in the order in which they are emptied, each after the ones before it, with what tells the rows of one app apart.
+ * Every table with a foreign key to apps must be here; role_bindings go with the organization's.
+ */
+export const TABLES_OF_APP = [
+	{ name: "device_overrides", key: ["device_id"] },
+	{ name: "devices", key: ["device_id"] },
+	{ name: "daily_counts", key: ["day", "version_name", "metric"] },
+	{ name: "daily_devices", key: ["day"] },
+	{ name: "daily_storage", key: ["day"] },
+	{ name: "bundle_files", key: ["bundle_id", "file_name"] },
+	{ name: "channels", key: ["id"] },
+	{ name: "uploads", key: ["id"] },
+	{ name: "bundles", key: ["id"] },
+	{ name: "delta_objects", key: ["path"] },
+] as const;
+type TableOfApp = (typeof TABLES_OF_APP)[number]["name"];
+/** The first table whose rows know objects. */
+const FIRST_OF_OBJECTS: TableOfApp = "uploads";
 
 /** @throws {Error} when one of them could not be removed; the others were */
 export async function purgeOrganizations(deps: Deps): Promise<void> {
@@ -29,23 +55,13 @@ export async function purgeOrganizations(deps: Deps): Promise<void> {
 			.compile(),
 	]);
 	let failure: unknown;
-	for (const { id } of due.rows) {
-		const apps = sql`(SELECT id FROM apps WHERE owner_org = ${id} ORDER BY name, id LIMIT ${MOST_APPS})`;
-		const entries = sql`(SELECT id FROM audit_log WHERE org_id = ${id} ORDER BY id LIMIT ${MOST_AUDIT_ENTRIES})`;
+	// By turns, so that a large one does not keep the others waiting.
+	const waiting = due.rows.map(({ id }) => id);
+	for (let step = 0; step < MOST_STEPS; step++) {
+		const id = waiting.shift();
+		if (id === undefined) break;
 		try {
-			await db.batch([
-				guard(
-					"organization_deleted",
-					sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${id} AND deleted_at_ms <= ${deletedBeforeMs})`,
-				),
-				// Keys of objects begin with the app's UUID.
-				selectedToGarbage(sql`SELECT id || '/' AS object_prefix FROM apps WHERE id IN ${apps}`, deps.now()),
-				sql`DELETE FROM apps WHERE id IN ${apps}`.compile(query),
-				sql`DELETE FROM audit_log WHERE id IN ${entries}`.compile(query),
-				sql`DELETE FROM organizations WHERE id = ${id}
-					AND NOT EXISTS (SELECT 1 FROM apps WHERE owner_org = ${id})
-					AND NOT EXISTS (SELECT 1 FROM audit_log WHERE org_id = ${id})`.compile(query),
-			]);
+			if (await removePart(db, deps, id, deletedBeforeMs)) waiting.push(id);
 		} catch (error) {
 			// It was restored meanwhile.
 			if (error instanceof GuardFailed) continue;
@@ -55,4 +71,70 @@ export async function purgeOrganizations(deps: Deps): Promise<void> {
 		}
 	}
 	if (failure !== undefined) throw failure;
+}
+
+/** @returns whether something of it is left */
+async function removePart(db: Database, deps: Deps, orgId: string, deletedBeforeMs: number): Promise<boolean> {
+	const results = await db.batch([
+		guard(
+			"organization_deleted",
+			sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND deleted_at_ms <= ${deletedBeforeMs})`,
+		),
+		...purgeStatements(orgId, deps.newId(), deps.now()),
+		sql<{ left: number }>`SELECT EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId}) AS left`.compile(query),
+	]);
+	return (results.at(-1)?.rows[0] as { left: number } | undefined)?.left === 1;
+}
+
+/** A step: as much of the organization as one batch may take. */
+export function purgeStatements(orgId: string, requestId: string, nowMs: number): CompiledQuery[] {
+	const actor: Actor = { type: "system", id: null, name: "sweep", requestId, ipAddress: null };
+	const reason = { reason: "organization_removed" };
+	const chunk = (table: string, most: number, order = sql`id`) =>
+		sql`(SELECT id FROM ${sql.table(table)} WHERE org_id = ${orgId} ORDER BY ${order} LIMIT ${most})`;
+	const keys = chunk("api_keys", MOST_KEYS);
+	// What came from others goes first, or it would go with them unseen.
+	const bindings = chunk("role_bindings", MOST_ROWS, sql`parent_binding_id IS NULL, id`);
+	const none = (table: string) => sql`NOT EXISTS (SELECT 1 FROM ${sql.table(table)} WHERE org_id = ${orgId})`;
+	return [
+		// Its keys go from the other organizations that they act in, and the other organizations' keys from it.
+		auditBindingsElsewhere(actor, nowMs, orgId, sql`k.id IN ${keys}`, reason),
+		sql`DELETE FROM api_keys WHERE id IN ${keys}`.compile(query),
+		auditForeignBindings(actor, nowMs, orgId, sql`b.id IN ${bindings}`, reason),
+		sql`DELETE FROM role_bindings WHERE id IN ${bindings}`.compile(query),
+		sql`DELETE FROM invitations WHERE id IN ${chunk("invitations", MOST_ROWS)}`.compile(query),
+		sql`DELETE FROM audit_log WHERE id IN ${chunk("audit_log", MOST_ROWS)}`.compile(query),
+		...appStatements(orgId, none("role_bindings"), nowMs),
+		sql`DELETE FROM organizations WHERE id = ${orgId} AND NOT EXISTS (SELECT 1 FROM apps WHERE owner_org = ${orgId})
+			AND ${none("api_keys")} AND ${none("role_bindings")} AND ${none("invitations")} AND ${none("audit_log")}`.compile(
+			query,
+		),
+	];
+}
+
+/** The same of one of its apps. */
+function appStatements(orgId: string, begins: RawBuilder<unknown>, nowMs: number): CompiledQuery[] {
+	const app = sql`(SELECT id FROM apps WHERE owner_org = ${orgId} ORDER BY name, id LIMIT 1)`;
+	const empty = (tables: readonly { readonly name: string }[]) =>
+		sql.join(
+			[begins, ...tables.map(({ name }) => sql`NOT EXISTS (SELECT 1 FROM ${sql.table(name)} WHERE app_id = ${app})`)],
+			sql` AND `,
+		);
+	const removals = TABLES_OF_APP.map(({ name, key }, index) => {
+		const columns = sql.join(key.map((column) => sql.ref(column)));
+		return sql`DELETE FROM ${sql.table(name)} WHERE app_id = ${app} AND (${columns}) IN (
+			SELECT ${columns} FROM ${sql.table(name)} WHERE app_id = ${app} LIMIT ${MOST_ROWS})
+			AND ${empty(TABLES_OF_APP.slice(0, index))}`.compile(query);
+	});
+	const first = TABLES_OF_APP.findIndex(({ name }) => name === FIRST_OF_OBJECTS);
+	return [
+		...removals.slice(0, first),
+		// Keys of objects begin with the app's UUID.
+		selectedToGarbage(
+			sql`SELECT id || '/' AS object_prefix FROM apps WHERE id = ${app} AND ${empty(TABLES_OF_APP.slice(0, first))}`,
+			nowMs,
+		),
+		...removals.slice(first),
+		sql`DELETE FROM apps WHERE id = ${app} AND ${empty(TABLES_OF_APP)}`.compile(query),
+	];
 }

@@ -374,9 +374,9 @@ describe("the sweep", () => {
 
 	test("does a bounded part of a large one, goes on in the next run, and forgets nothing in between", async () => {
 		const apps = [app];
-		while (apps.length < 13) apps.push(await createTestApp(world, "many"));
+		while (apps.length < 23) apps.push(await createTestApp(world, "many"));
 		const last = apps.at(-1) ?? app;
-		for (const each of apps) await uploadTestBundle(world, each, "1.0.0");
+		for (const each of [app, last]) await uploadTestBundle(world, each, "1.0.0");
 		await remove();
 		world.clock.nowMs += THIRTY_DAYS_MS;
 		const left = async () =>

@@ -39,8 +39,12 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 	);
 	const appExists = (await rows(query.selectFrom("apps").select("id").where("id", "=", appUuid))).length > 0;
 	const keys = await storedKeys(`${appUuid}/`);
+	// An organization that is removed for good goes in steps: its app's objects are garbage before the last row that knows them has gone.
+	const isGoing = garbage.some((row) => row.object_prefix === `${appUuid}/`);
+	if (isGoing && appExists && !(await isInDeletedOrganization(appUuid)))
+		found.push("all of an app is garbage that is there");
 
-	for (const bundle of bundles) {
+	for (const bundle of isGoing ? [] : bundles) {
 		const what = `${bundle.status} bundle ${bundle.name}`;
 		if (bundle.status !== "ready" && bundle.object_key !== null) found.push(`${what} points to an object`);
 		if (settled && bundle.status === "pending") found.push(`${what} remains`);
@@ -60,7 +64,7 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 			if (id !== null && !ready.has(id)) found.push(`channel ${channel.name} points to a bundle that is not ready`);
 		}
 	}
-	for (const file of deltaObjects) {
+	for (const file of isGoing ? [] : deltaObjects) {
 		const bytes = await storedBytes(file.object_key);
 		if (bytes?.length !== file.size_bytes) found.push(`delta file ${file.path} lost its object`);
 	}
@@ -83,9 +87,19 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 	}
 	for (const { object_prefix } of garbage) {
 		const inUse = [...wholes].find((key) => key.startsWith(object_prefix));
-		if (inUse !== undefined) found.push(`object ${inUse} is in use and garbage`);
+		if (inUse !== undefined && !isGoing) found.push(`object ${inUse} is in use and garbage`);
 		if (settled) found.push(`garbage ${object_prefix} remains`);
 	}
 	if (settled) for (const upload of uploads) found.push(`upload ${upload.id} remains`);
 	return found;
+}
+
+async function isInDeletedOrganization(appUuid: string): Promise<boolean> {
+	const found = query
+		.selectFrom("apps")
+		.innerJoin("organizations", "organizations.id", "apps.owner_org")
+		.select("apps.id")
+		.where("apps.id", "=", appUuid)
+		.where("organizations.deleted_at_ms", "is not", null);
+	return (await rows(found)).length > 0;
 }

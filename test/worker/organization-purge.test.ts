@@ -1,0 +1,248 @@
+/**
+ * Removing a deleted organization for good, in steps: none takes more than its bound, a crash between two loses nothing, what hangs on an
+ * app is found by indexes, and the organizations that lose a key or a binding by it find that in their own audit logs.
+ */
+import type { CompiledQuery } from "kysely";
+import { beforeEach, describe, expect, test } from "vitest";
+import { deleteApp } from "../../src/db/apps";
+import { auditBindingsOfApp } from "../../src/db/binding-audit";
+import { query } from "../../src/db/client";
+import { everythingOfAppToGarbage } from "../../src/db/uploads";
+import { purgeOrganizations, purgeStatements, TABLES_OF_APP } from "../../src/events/organization-purge";
+import { sweep } from "../../src/events/sweep";
+import { rows, run, storedKeys } from "./support/bytes";
+import { tableNames } from "./support/database-text";
+import { violations } from "./support/invariants";
+import {
+	createTestApp,
+	createTestKey,
+	createWorld,
+	NOW_MS,
+	setTestChannel,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+const THIRTY_DAYS_MS = 30 * 86_400_000;
+const MOST_ROWS = 1000;
+
+let world: World;
+let app: TestApp;
+beforeEach(async () => {
+	// What other tests deleted would take its turn in the sweep.
+	await run(query.deleteFrom("organizations").where("deleted_at_ms", "is not", null));
+	world = await createWorld();
+	app = await createTestApp(world);
+});
+
+const remove = (of: World = world) =>
+	of.request("DELETE", "/organization", { key: of.adminKey, query: { orgId: of.orgId } });
+
+async function addDevices(count: number): Promise<void> {
+	await testEnv.DB.prepare(
+		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, 0, 0 FROM n`,
+	)
+		.bind(count, app.uuid)
+		.run();
+}
+
+const count = async (table: string) =>
+	(
+		await testEnv.DB.prepare(`SELECT count(*) AS n FROM ${table} WHERE app_id = ?`)
+			.bind(app.uuid)
+			.first<{ n: number }>()
+	)?.n ?? 0;
+const isThere = async (orgId = world.orgId) =>
+	(await rows(query.selectFrom("organizations").select("id").where("id", "=", orgId))).length === 1;
+
+/** D1 that counts writing batches and what each removed of the app's devices, and refuses from the given one on. */
+function counting(refuseFrom = Number.POSITIVE_INFINITY) {
+	const removed: number[] = [];
+	const d1 = {
+		withSession(constraint: D1SessionConstraint) {
+			const session = testEnv.DB.withSession(constraint);
+			return {
+				prepare: (text: string) => session.prepare(text),
+				async batch(statements: D1PreparedStatement[]) {
+					if (statements.length === 1) return session.batch(statements);
+					if (removed.length >= refuseFrom) throw new Error("D1_ERROR: Network connection lost.");
+					const before = await count("devices");
+					const results = await session.batch(statements);
+					removed.push(before - (await count("devices")));
+					return results;
+				},
+			};
+		},
+	} as unknown as D1Database;
+	return { d1, removed };
+}
+
+describe("a large organization", () => {
+	test("is removed by statements of at most a thousand rows, twenty steps a run, its own row last", async () => {
+		await addDevices(20 * MOST_ROWS + 1);
+		await uploadTestBundle(world, app, "1.0.0");
+		await setTestChannel(world, app, "production", { version: "1.0.0", public: true });
+		await remove();
+		world.clock.nowMs += THIRTY_DAYS_MS;
+		const first = counting();
+		await purgeOrganizations({ ...world.deps, d1: first.d1 });
+		expect(first.removed).toEqual(Array.from({ length: 20 }, () => MOST_ROWS));
+		expect([await count("devices"), await count("bundles"), await count("channels")]).toEqual([1, 1, 1]);
+		expect(await isThere()).toBe(true);
+		expect(await violations(app.uuid)).toEqual([]);
+		const second = counting();
+		await purgeOrganizations({ ...world.deps, d1: second.d1 });
+		expect(second.removed).toEqual([1]);
+		expect(await isThere()).toBe(false);
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("goes on after a crash between two steps, and leaves no object that nobody knows", async () => {
+		await addDevices(3 * MOST_ROWS);
+		await uploadTestBundle(world, app, "1.0.0");
+		await remove();
+		world.clock.nowMs += THIRTY_DAYS_MS;
+		await expect(purgeOrganizations({ ...world.deps, d1: counting(2).d1 })).rejects.toThrow();
+		expect(await count("devices")).toBe(MOST_ROWS);
+		expect(await isThere()).toBe(true);
+		expect(await violations(app.uuid)).toEqual([]);
+		await sweep(world.deps);
+		expect([await isThere(), await count("devices"), await count("bundles")]).toEqual([false, 0, 0]);
+		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
+	});
+
+	test("does not keep a small one waiting", async () => {
+		await addDevices(25 * MOST_ROWS);
+		await remove();
+		const small = await createWorld();
+		await createTestApp(small);
+		await remove(small);
+		world.clock.nowMs += THIRTY_DAYS_MS;
+		await purgeOrganizations(world.deps);
+		expect([await isThere(), await isThere(small.orgId)]).toEqual([true, false]);
+	});
+});
+
+describe("what is deleted with an app", () => {
+	const foreignKeys = async () => {
+		const found: { table: string; parent: string; columns: string[] }[] = [];
+		for (const table of await tableNames()) {
+			const { results } = await testEnv.DB.prepare(`PRAGMA foreign_key_list(${table})`).all<{
+				id: number;
+				table: string;
+				from: string;
+			}>();
+			for (const id of new Set(results.map((row) => row.id))) {
+				const parts = results.filter((row) => row.id === id);
+				found.push({ table, parent: parts[0]?.table ?? "", columns: parts.map((row) => row.from) });
+			}
+		}
+		return found;
+	};
+
+	test("is every table that points to apps, and role_bindings", async () => {
+		const pointing = (await foreignKeys()).filter(({ parent }) => parent === "apps").map(({ table }) => table);
+		const emptied: string[] = TABLES_OF_APP.map(({ name }) => name).filter((name) => name !== "device_overrides");
+		expect([...new Set(pointing)].sort()).toEqual([...emptied, "role_bindings"].sort());
+	});
+
+	test("is found by an index through every foreign key, but to accounts, which are never deleted", async () => {
+		const scanned: string[] = [];
+		const keys = (await foreignKeys()).filter(({ parent }) => parent !== "users");
+		for (const { table, columns } of keys) {
+			const condition = columns.map((column) => `${column} = 'x'`).join(" AND ");
+			const plan = await testEnv.DB.prepare(`EXPLAIN QUERY PLAN SELECT 1 FROM ${table} WHERE ${condition}`).all<{
+				detail: string;
+			}>();
+			for (const { detail } of plan.results) if (detail.startsWith("SCAN")) scanned.push(`${table}: ${detail}`);
+		}
+		expect(scanned).toEqual([]);
+		expect(keys.length).toBeGreaterThan(15);
+	});
+
+	const plans = async (statements: readonly CompiledQuery[]) => {
+		const details: string[] = [];
+		for (const { sql, parameters } of statements) {
+			const plan = await testEnv.DB.prepare(`EXPLAIN QUERY PLAN ${sql}`)
+				.bind(...parameters)
+				.all<{ detail: string }>();
+			details.push(...plan.results.map(({ detail }) => detail));
+		}
+		return details;
+	};
+	// What a statement made itself is read whole.
+	const scans = (details: readonly string[]) =>
+		details.filter((detail) => /^SCAN (?!json_each|CONSTANT|\(subquery|VIRTUAL)/.test(detail));
+
+	test("is removed without reading a whole table, by a deletion of the app and by the removal of its organization", async () => {
+		const appId = app.uuid as never;
+		const actor = { type: "system", id: null, name: "test", requestId: "r", ipAddress: null } as const;
+		const deletion = [
+			auditBindingsOfApp(actor, NOW_MS, world.orgId as never, { uuid: appId, id: app.appId }),
+			everythingOfAppToGarbage(appId, NOW_MS),
+			deleteApp(appId),
+		];
+		const details = await plans([...deletion, ...purgeStatements(world.orgId, "r", NOW_MS)]);
+		expect(scans(details)).toEqual([]);
+		expect(details.length).toBeGreaterThan(40);
+		const control = { sql: "DELETE FROM bundles WHERE comment = ?", parameters: ["x"] } as unknown as CompiledQuery;
+		expect(scans(await plans([control])), "the control").not.toEqual([]);
+	});
+});
+
+describe("other organizations", () => {
+	const entriesOf = async (orgId: string) =>
+		(
+			await rows(
+				query.selectFrom("audit_log").selectAll().where("org_id", "=", orgId).where("action", "=", "binding.delete"),
+			)
+		).map(({ actor_name, target_id, before, details, ip_address }) => ({
+			actor_name,
+			target_id,
+			before: JSON.parse(before ?? "null"),
+			details: JSON.parse(details),
+			ip_address,
+		}));
+
+	test("find in their logs the keys that went with it, and what their own keys held in it", async () => {
+		// `world` loses a key of its own in another's organization; `away` loses the key of `world` that made it.
+		const away = await world.request("PUT", "/organization", { key: world.adminKey, body: { name: "Away" } });
+		const other = await createWorld();
+		const guest = await createTestKey(other, "org_member");
+		const bindingId = crypto.randomUUID();
+		await run(
+			query.insertInto("role_bindings").values({
+				...{ id: bindingId, api_key_id: guest.id, user_id: null, role_name: "app_reader", scope_type: "app" },
+				...{ org_id: world.orgId, app_id: app.uuid, channel_id: null, parent_binding_id: null, expires_at_ms: null },
+				created_at_ms: NOW_MS,
+			}),
+		);
+		await remove();
+		world.clock.nowMs += THIRTY_DAYS_MS;
+		await sweep(world.deps);
+		expect(await isThere()).toBe(false);
+		const bySweep = { actor_name: "sweep", ip_address: null };
+		const details = { reason: "organization_removed", other_organization: true };
+		expect(await entriesOf(away.body.id)).toMatchObject([
+			{
+				...bySweep,
+				target_id: world.adminKeyId,
+				before: { role_name: "org_super_admin", org_id: away.body.id },
+				details,
+			},
+		]);
+		expect(await entriesOf(other.orgId)).toMatchObject([
+			{
+				...bySweep,
+				target_id: guest.id,
+				before: { id: bindingId, role_name: "app_reader", org_id: world.orgId },
+				details,
+			},
+		]);
+		await sweep(world.deps);
+		expect(await entriesOf(away.body.id)).toHaveLength(1);
+	});
+});
