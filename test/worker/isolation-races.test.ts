@@ -8,6 +8,7 @@ import { readThenWrite } from "./support/interleave";
 import {
 	type Answer,
 	createTestApp,
+	createTestKey,
 	createWorld,
 	type RequestOptions,
 	setTestChannel,
@@ -41,6 +42,76 @@ async function expectTooLate(
 	expect(answer).toMatchObject({ status: refusal.status, body: { error: refusal.error } });
 	expect(await databaseText(), "a refused request changed something").toBe(after);
 }
+
+describe("a change of an app", () => {
+	const changes: readonly [string, (through: Pick<World, "request">, key: string) => Promise<Answer>][] = [
+		[
+			"PUT /app/:app_id",
+			(through, key) => through.request("PUT", `/app/${app.appId}`, { key, body: { name: "changed" } }),
+		],
+		["DELETE /app/:app_id", (through, key) => through.request("DELETE", `/app/${app.appId}`, { key })],
+		[
+			"the stock CLI's change",
+			(through, key) =>
+				through.request("PATCH", "/compat/capgo-cli/rest/v1/apps", {
+					key,
+					query: { app_id: `eq.${app.appId}` },
+					body: { default_upload_channel: "changed" },
+				}),
+		],
+	];
+
+	test.each(changes)("%s does not happen when the key was revoked meanwhile, or lost its role", async (_, change) => {
+		const revoked = await createTestKey(world, "app_admin", app);
+		await expectTooLate(
+			(racing) => change(racing, revoked.text),
+			() => by(world, "DELETE", `/apikey/${revoked.id}`, {}),
+			{ status: 401, error: "invalid_api_key" },
+		);
+		const weakened = await createTestKey(world, "app_admin", app);
+		const weaker = [{ role_name: "app_reader", scope_type: "app", org_id: world.orgId, app_id: app.uuid }];
+		await expectTooLate(
+			(racing) => change(racing, weakened.text),
+			() => by(world, "PUT", `/apikey/${weakened.id}`, { body: { bindings: weaker } }),
+			{ status: 401, error: "invalid_api_key" },
+		);
+	});
+
+	test.each(changes)("%s does not happen when the organization was deleted meanwhile", async (_, change) => {
+		await expectTooLate(
+			(racing) => change(racing, world.adminKey),
+			() => by(world, "DELETE", "/organization", { query: { orgId: world.orgId } }),
+			{ status: 404, error: "app_not_found" },
+		);
+	});
+
+	test.each(changes)("%s writes nothing of an app that was deleted meanwhile, by the same key", async (_, change) => {
+		await expectTooLate(
+			(racing) => change(racing, world.adminKey),
+			() => by(world, "DELETE", `/app/${app.appId}`, {}),
+			{ status: 404, error: "app_not_found" },
+		);
+	});
+
+	test("is not made by a key that was revoked, nor in an organization that was deleted, while it was being created", async () => {
+		const create = (through: Pick<World, "request">, key: string) =>
+			through.request("POST", "/app", {
+				key,
+				body: { app_id: `com.example.r${crypto.randomUUID().slice(0, 8)}`, name: "late", owner_org: world.orgId },
+			});
+		const revoked = await createTestKey(world, "org_member");
+		await expectTooLate(
+			(racing) => create(racing, revoked.text),
+			() => by(world, "DELETE", `/apikey/${revoked.id}`, {}),
+			{ status: 401, error: "invalid_api_key" },
+		);
+		await expectTooLate(
+			(racing) => create(racing, world.adminKey),
+			() => by(world, "DELETE", "/organization", { query: { orgId: world.orgId } }),
+			{ status: 404, error: "organization_not_found" },
+		);
+	});
+});
 
 describe("a change of a channel", () => {
 	test("does not point to a bundle that was deleted meanwhile", async () => {

@@ -8,12 +8,14 @@ import { rows, run } from "./support/bytes";
 import { databaseText } from "./support/database-text";
 import { readThenWrite } from "./support/interleave";
 import {
+	type Answer,
 	createTestApp,
 	createTestKey,
 	createTestMember,
 	createWorld,
 	NOW_MS,
 	type TestMember,
+	testEnv,
 	tokenOf,
 	type World,
 } from "./support/world";
@@ -162,7 +164,86 @@ describe("GET /organization/members", () => {
 	});
 });
 
+describe("a page of members", () => {
+	const page = (query: Record<string, string>) =>
+		world.request("GET", "/organization/members", { key: world.adminKey, query: { orgId: world.orgId, ...query } });
+	const invitations = (count: number) =>
+		testEnv.DB.prepare(
+			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO invitations (id, org_id, email, role_name, token_hash, invited_by, expires_at_ms, created_at_ms)
+			SELECT ?2 || i, ?2, printf('a%05d@example.com', i), 'org_member', ?2 || i, ?3, ?4, 0 FROM n`,
+		)
+			.bind(count, world.orgId, world.userId, NOW_MS + DAY_MS)
+			.run();
+	const next = (answer: Answer) => answer.headers.get("link");
+
+	test("holds what limit and page say, 50 where only page is given, and says whether more follow", async () => {
+		await invitations(119);
+		const emails = (await list()).map((each: { email: string }) => each.email);
+		expect(emails).toHaveLength(120);
+		const shown = async (query: Record<string, string>) =>
+			(await page(query)).body.map((each: { email: string }) => each.email);
+		expect(await shown({ limit: "7", page: "2" })).toEqual(emails.slice(14, 21));
+		expect(await shown({ limit: "7" })).toEqual(emails.slice(0, 7));
+		expect(await shown({ page: "0" })).toEqual(emails.slice(0, 50));
+		expect(await shown({ page: "2" })).toEqual(emails.slice(100));
+		expect(await shown({ page: "3" })).toEqual([]);
+		expect(next(await page({ limit: "7", page: "2" }))).toContain("limit=7");
+		expect(next(await page({ limit: "7", page: "2" }))).toContain("page=3");
+		expect(next(await page({ page: "2" }))).toBeNull();
+		expect(next(await page({}))).toBeNull();
+	});
+
+	test("is everybody where nothing is said, up to a thousand, and then says where the rest is", async () => {
+		await invitations(999);
+		const whole = await page({});
+		expect([whole.body.length, next(whole)]).toEqual([1000, null]);
+		await testEnv.DB.prepare(
+			"INSERT INTO invitations SELECT id || 'x', org_id, 'b@example.com', role_name, token_hash || 'x', invited_by, expires_at_ms, 0 FROM invitations WHERE org_id = ? LIMIT 1",
+		)
+			.bind(world.orgId)
+			.run();
+		const first = await page({});
+		expect(first.body).toHaveLength(1000);
+		const link = new URL(/<(.+)>/.exec(next(first) ?? "")?.[1] ?? "");
+		const rest = await page(Object.fromEntries(link.searchParams));
+		expect(rest.body).toHaveLength(1);
+		expect(next(rest)).toBeNull();
+	});
+
+	test.each([{ limit: "0" }, { limit: "1001" }, { limit: "x" }, { page: "-1" }, { page: "1.5" }])(
+		"is not asked for by %j",
+		async (query) => {
+			expect(await page(query as unknown as Record<string, string>)).toMatchObject({
+				status: 400,
+				body: { error: "invalid_request", moreInfo: { issues: [{ path: Object.keys(query)[0] }] } },
+			});
+		},
+	);
+});
+
 describe("PUT /organization/members", () => {
+	test("does not let a key that is limited to addresses change what an invitation offers", async () => {
+		const email = "pending@example.com";
+		await invite(email, "org_member");
+		const limited = await createTestKey(world, "org_super_admin", undefined, { ip_allow_list: ["192.0.2.0/24"] });
+		const free = await createTestKey(world, "org_super_admin");
+		const raise = (key: string) =>
+			world.request("PUT", "/organization/members", {
+				key,
+				body: { orgId: world.orgId, email, role: "org_admin" },
+				headers: { "cf-connecting-ip": "192.0.2.1" },
+			});
+		const before = await databaseText();
+		expect(await raise(limited.text)).toMatchObject({
+			status: 403,
+			body: { error: "permission_denied", moreInfo: { field: "ip_allow_list" } },
+		});
+		expect(await databaseText()).toBe(before);
+		expect(await roleOf(email)).toBe("org_member");
+		expect((await raise(free.text)).status, "the control").toBe(200);
+	});
+
 	test("changes the role, leaves the member's keys alone and names them for review", async () => {
 		const member = await createTestMember(world, "org_admin");
 		await keyOf(member, "second", "org_admin");
@@ -327,6 +408,7 @@ describe("DELETE /organization/members", () => {
 		expect(body).toEqual({
 			status: "ok",
 			dry_run: false,
+			other_organizations: { known: [], others: 0 },
 			revoked_api_keys: [
 				{ id: member.key.id, name: "Personal key" },
 				{ id: expect.any(String), name: "second" },
@@ -498,7 +580,12 @@ describe("DELETE /organization/members", () => {
 		const token = await invite("pending@example.com", "org_member");
 		expect((await remove("pending@example.com", world.adminKey, { dry_run: "true" })).status).toBe(200);
 		expect(await list()).toHaveLength(2);
-		expect((await remove("pending@example.com")).body).toEqual({ status: "ok", dry_run: false, revoked_api_keys: [] });
+		expect((await remove("pending@example.com")).body).toEqual({
+			status: "ok",
+			dry_run: false,
+			revoked_api_keys: [],
+			other_organizations: { known: [], others: 0 },
+		});
 		expect(await list()).toHaveLength(1);
 		expect((await world.request("POST", "/invitation/accept", { body: { token } })).status).toBe(404);
 		expect((await remove("pending@example.com")).body.error).toBe("member_not_found");

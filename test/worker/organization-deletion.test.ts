@@ -80,6 +80,7 @@ describe("an announcement", () => {
 			id: world.orgId,
 			name: "Test",
 			removes: { apps: 1, channels: 1, bundles: 2, bundle_bytes: 1024, members: 2, api_keys: 2, invitations: 1 },
+			other_organizations: { known: [], others: 0 },
 			restorable_until: "2026-12-21T08:00:00.000Z",
 		});
 		expect(await databaseText()).toBe(before);

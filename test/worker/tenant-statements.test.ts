@@ -21,7 +21,7 @@ import {
 	isBoundIn,
 	updateApiKey,
 } from "../../src/db/api-keys";
-import { appRecord, appUuidsInOrg, appUuidsInOrgOfKey, deleteApp, updateApp } from "../../src/db/apps";
+import { appIsLive, appRecord, appUuidsInOrg, appUuidsInOrgOfKey, deleteApp, updateApp } from "../../src/db/apps";
 import {
 	bundleIsLive,
 	bundleIsPending,
@@ -34,6 +34,7 @@ import {
 } from "../../src/db/bundles";
 import {
 	bundleUnusedExceptBy,
+	channelDiffers,
 	channelExists,
 	channelPlatformsAre,
 	channelStillPointsTo,
@@ -249,6 +250,7 @@ const GUARDS: Readonly<Record<string, (of: Tenant, thing: Thing) => Expression<S
 	bundleIsReady: (of, { bundle }) => bundleIsReady(of.app, bundle),
 	bundleIsLive: (of, { bundle }) => bundleIsLive(of.app, bundle),
 	bundleIsPending: (of, { pending }) => bundleIsPending(of.app, pending),
+	channelDiffers: (of, { channel }) => channelDiffers(of.app, channel, { name: "another" } as never),
 	channelExists: (of, { channel }) => channelExists(of.app, channel),
 	channelStillPointsTo: (of, { channel, bundle }) => channelStillPointsTo(of.app, channel, bundle, null),
 	channelPlatformsAre: (of, { channel }) =>
@@ -383,6 +385,15 @@ describe("a guard", () => {
 		// Guards without a tenant are about the caller's own key, whose ids nobody else is asked about.
 		const hasTenant = condition.toString().includes("of.");
 		if (hasTenant) expect(await held(condition(ours, theirs)), `${name} holds for another's thing`).toBe(0);
+	});
+
+	test("appIsLive: holds for the organization's own app, while that is not deleted", async () => {
+		const deleted = await createTenant();
+		expect(await held(appIsLive(ours.org, ours.app))).toBe(1);
+		expect(await held(appIsLive(ours.org, theirs.app))).toBe(0);
+		expect(await held(appIsLive(deleted.org, deleted.app))).toBe(1);
+		await run([markOrganizationDeleted(deleted.org, NOW_MS)]);
+		expect(await held(appIsLive(deleted.org, deleted.app))).toBe(0);
 	});
 
 	test("appsAreOf: holds for apps of the organization alone, each of them, however often it is named", async () => {
