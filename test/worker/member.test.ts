@@ -432,6 +432,8 @@ describe("DELETE /organization/members", () => {
 			["member.remove", member.email, world.adminKeyId],
 			["api_key.delete", "Personal key", world.adminKeyId],
 			["api_key.delete", "second", world.adminKeyId],
+			["binding.delete", "Personal key", world.adminKeyId],
+			["binding.delete", "second", world.adminKeyId],
 		]);
 		expect(JSON.parse(entries[0]?.before ?? "")).toEqual({ role: "org_admin" });
 		expect(JSON.parse(entries[2]?.before ?? "")).toEqual({
