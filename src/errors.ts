@@ -53,6 +53,7 @@ export const ERROR_STATUS = {
 	channel_changed: 409,
 	member_changed: 409,
 	organization_changed: 409,
+	invitation_changed: 409,
 	upload_offset_conflict: 409,
 	upload_in_progress: 409,
 	length_required: 411,

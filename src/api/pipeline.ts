@@ -222,6 +222,13 @@ function authorize(
 			if (decision.ownWorkOnly !== undefined) limits.set(permission, decision.ownWorkOnly);
 			continue;
 		}
+		if (decision.outcome === "replaced") {
+			throw new ApiError(
+				"permission_denied",
+				`This secret of the API key has been replaced and can no longer do what needs ${permission}; use the new one.`,
+				{ moreInfo: { permission, scope: "org" } },
+			);
+		}
 		if (decision.outcome === "stopped") throw violatesPolicy(decision.policy, target?.orgId ?? principal.orgId);
 		const appVisible =
 			"neverHidden" in access &&

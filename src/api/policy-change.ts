@@ -13,6 +13,8 @@ export interface PolicyChange {
 	readonly tightens: boolean;
 	/** Keys that work afterwards and administer the organization. */
 	readonly administering: readonly KeyUnderPolicy[];
+	/** Keys that own it: those that work now, and those that work afterwards. */
+	readonly owning: { readonly before: readonly KeyUnderPolicy[]; readonly after: readonly KeyUnderPolicy[] };
 }
 
 export function changesPolicy(fields: object): boolean {
@@ -28,18 +30,22 @@ export function keysStoppedBy(
 ): PolicyChange {
 	const stopped: { key: KeyUnderPolicy; policy: KeyPolicyName }[] = [];
 	const administering: KeyUnderPolicy[] = [];
+	const owning = { before: [] as KeyUnderPolicy[], after: [] as KeyUnderPolicy[] };
 	for (const key of keys) {
 		const policed = { hashed: key.is_hashed_key === 1, expiresAtMs: key.expires_at_ms };
 		const stoppedAtHome = key.org_id !== before.id && brokenPolicy(policyOf(key), policed, nowMs) !== undefined;
 		if (stoppedAtHome) continue;
 		const policy = brokenPolicy(policyOf(after), policed, nowMs);
+		const worked = brokenPolicy(policyOf(before), policed, nowMs) === undefined;
+		if (worked && key.owns === 1) owning.before.push(key);
 		if (policy === undefined) {
 			if (key.administers === 1) administering.push(key);
-		} else if (brokenPolicy(policyOf(before), policed, nowMs) === undefined) {
+			if (key.owns === 1) owning.after.push(key);
+		} else if (worked) {
 			stopped.push({ key, policy });
 		}
 	}
-	return { stopped, tightens: isStricter(policyOf(before), policyOf(after)), administering };
+	return { stopped, tightens: isStricter(policyOf(before), policyOf(after)), administering, owning };
 }
 
 function isStricter(before: KeyPolicy, after: KeyPolicy): boolean {

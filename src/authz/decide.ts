@@ -39,7 +39,12 @@ export type Decision =
 	| { readonly outcome: "forbidden"; readonly permission: Permission; readonly scope: ScopeType }
 	/** The principal has bindings here, and the organization's policy stops them all. */
 	| { readonly outcome: "stopped"; readonly policy: KeyPolicyName }
+	/** The secret has been replaced: what gives rights to keys and people is for the new one. */
+	| { readonly outcome: "replaced"; readonly permission: Permission }
 	| { readonly outcome: "hidden" };
+
+/** With one of these a secret could outlive its own end. */
+const GIVES_RIGHTS: readonly Permission[] = ["org.manage_apikeys", "org.invite_user", "org.update_user_roles"];
 
 /** Holding this at a target of that level means knowing that the target exists. */
 const VISIBILITY: Readonly<Record<ScopeType, Permission>> = {
@@ -51,6 +56,10 @@ const VISIBILITY: Readonly<Record<ScopeType, Permission>> = {
 /** `target` is null when the thing does not exist, which answers exactly as when the principal may not know of it. */
 export function decide(principal: Principal, permission: Permission, target: Target | null): Decision {
 	if (target === null) return { outcome: "hidden" };
+	if (principal.secretIsReplaced && GIVES_RIGHTS.includes(permission)) {
+		const seen = holds(principal, VISIBILITY[levelOf(target)], target);
+		return seen ? { outcome: "replaced", permission } : { outcome: "hidden" };
+	}
 	const granting = principal.bindings.filter(
 		(binding) => works(binding, target) && ROLES[binding.role].permissions.includes(permission),
 	);

@@ -40,6 +40,8 @@ export interface Principal {
 	readonly lastUsedAtMs: number | null;
 	/** Hash of the secret that was presented: the current one's, or the previous one's while that is still good. */
 	readonly secretHash: string;
+	/** The secret has been replaced by a new one and is good for the rest of the overlap alone. */
+	readonly secretIsReplaced: boolean;
 }
 
 /** The policies of an organization, as its row has them. */
@@ -60,6 +62,7 @@ export interface PrincipalRow extends PolicyColumns {
 	readonly ip_allow_list: string | null;
 	readonly last_used_at_ms: number | null;
 	readonly secret_hash: string;
+	readonly secret_is_replaced: Flag;
 	readonly bindings: string;
 }
 
@@ -81,7 +84,8 @@ interface BindingRow extends PolicyColumns {
 export function principalStatement(keyHash: string, nowMs: number): CompiledQuery<PrincipalRow> {
 	return sql<PrincipalRow>`
 		SELECT k.id, k.name, k.user_id, k.org_id, k.expires_at_ms, k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
-			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash, home.enforce_hashed_api_keys, home.require_apikey_expiration,
+			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
+			k.key_hash <> ${keyHash} AS secret_is_replaced, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
 			(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
 				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
@@ -105,7 +109,10 @@ export function principalStatement(keyHash: string, nowMs: number): CompiledQuer
 export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAddress: string | null): Principal {
 	if (row === undefined) throw invalidApiKey();
 	if (row.expires_at_ms !== null && row.expires_at_ms <= nowMs) {
-		throw new ApiError("expired_api_key", "The API key has expired; create a new one.");
+		throw new ApiError(
+			"expired_api_key",
+			"The API key has expired; have its expires_at changed by an administrator, or use another key.",
+		);
 	}
 	const ipAllowList: string[] | null = row.ip_allow_list === null ? null : JSON.parse(row.ip_allow_list);
 	if (ipAllowList !== null && !isInRanges(ipAllowList, ipAddress)) {
@@ -142,6 +149,7 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 		ipAllowList,
 		lastUsedAtMs: row.last_used_at_ms,
 		secretHash: row.secret_hash,
+		secretIsReplaced: row.secret_is_replaced === 1,
 	};
 }
 

@@ -5,7 +5,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/keys";
 import { type Actor, auditEach } from "./audit";
-import { auditBindingGiven, auditBindingsOfKeys } from "./binding-audit";
+import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./binding-audit";
 import { query } from "./client";
 
 export interface Bootstrap {
@@ -68,7 +68,8 @@ const OWNER_ROLE = "org_super_admin";
  * Takes the place of the admin keys that the first run and earlier calls of this made, whatever they are called now: a new key with
  * the same rights on the same organization, the old ones gone. It meets the policies of the organization, so it works even where they
  * stopped every other key, and belongs to the account of the first run, which is made a member again should it have left: whoever is at
- * the command line answers for the key, and nobody who left comes back under their own name.
+ * the command line answers for the key, and nobody who left comes back under their own name. It also owns every other organization that
+ * no key owns any more, such as one that the old key made.
  */
 export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): CompiledQuery[] {
 	const [keyId, bindingId, requestId] = [newId(), newId(), newId()];
@@ -94,6 +95,11 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 		AND action IN ('api_key.create', 'api_key.replace_first'))`;
 	const expiry = (column: RawBuilder<unknown>) => sql`strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 	const reason = { reason: "admin_key_replaced" };
+	// Organizations that no working key owns any more: whoever lost the key that made one has it back by this one.
+	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${firstId} AND NOT EXISTS (
+		SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
+		WHERE b.org_id = o.id AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE}
+			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND (k.expires_at_ms IS NULL OR k.expires_at_ms > ${nowMs}))`;
 	return [
 		sql`INSERT INTO users (id, email, created_at_ms) SELECT ${newId()}, ${FIRST_ACCOUNT_EMAIL}, ${nowMs}
 			WHERE NOT EXISTS (SELECT 1 FROM users WHERE email = ${FIRST_ACCOUNT_EMAIL})`.compile(query),
@@ -144,5 +150,17 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 				FROM api_keys k WHERE k.id = ${keyId}`,
 		),
 		auditBindingGiven(operator, nowMs, firstId, bindingId),
+		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
+			SELECT ${RANDOM_UUID}, ${keyId}, ${OWNER_ROLE}, 'org', o.id, ${nowMs} ${orphans}`.compile(query),
+		auditEach(
+			operator,
+			nowMs,
+			{ action: "binding.create", targetType: "api_key", details: reason },
+			sql`SELECT b.org_id, ${keyId} AS target_id, ${FIRST_KEY_NAME} AS target_name, NULL AS before, ${auditedBinding} AS after
+				FROM role_bindings b WHERE b.api_key_id = ${keyId} AND b.org_id <> ${firstId} ORDER BY b.org_id`,
+		),
 	];
 }
+
+const RANDOM_UUID = sql`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2),
+	substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;

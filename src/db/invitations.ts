@@ -31,6 +31,14 @@ export function invitationByEmail(orgId: string, email: string): CompiledQuery<I
 		.compile();
 }
 
+/** For guards: the invitation of the address is the one that was read; undefined: there was none. */
+export function invitationIsAsRead(orgId: OrgId, email: string, read: InvitationRow | undefined) {
+	return read === undefined
+		? sql<boolean>`NOT EXISTS (SELECT 1 FROM invitations WHERE org_id = ${orgId} AND email = ${email})`
+		: sql<boolean>`EXISTS (SELECT 1 FROM invitations WHERE org_id = ${orgId} AND email = ${email} AND id = ${read.id}
+			AND role_name = ${read.role_name})`;
+}
+
 export interface InvitationWithOrganization extends InvitationRow {
 	readonly organization_name: string;
 	readonly max_apikey_expiration_days: number | null;

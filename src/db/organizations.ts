@@ -101,7 +101,16 @@ export type PolicyColumns = Pick<
 	"enforce_hashed_api_keys" | "require_apikey_expiration" | "max_apikey_expiration_days"
 >;
 
-/** For guards: nobody has changed the policies since they were read. */
+/** For guards: nobody has changed the organization since it was read. */
+export function organizationIsAsRead(
+	orgId: OrgId,
+	{ updated_at_ms, ...policies }: PolicyColumns & { readonly updated_at_ms: number },
+) {
+	return sql<boolean>`${policiesAre(orgId, policies)}
+		AND EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND updated_at_ms = ${updated_at_ms})`;
+}
+
+/** For guards: nobody has changed the policies since they were read, or deleted the organization. */
 export function policiesAre(orgId: OrgId, policies: PolicyColumns) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND deleted_at_ms IS NULL
 		AND enforce_hashed_api_keys = ${policies.enforce_hashed_api_keys}
@@ -161,6 +170,8 @@ export interface KeyUnderPolicy extends PolicyColumns {
 	readonly expires_at_ms: number | null;
 	/** 1: it holds one of the administering roles on the whole organization. */
 	readonly administers: Flag;
+	/** 1: it holds one of the owning roles on the whole organization. */
+	readonly owns: Flag;
 }
 
 const liveBinding = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
@@ -172,14 +183,16 @@ const liveBinding = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires
 export function keysUnderPolicy(
 	orgId: string,
 	administering: readonly RoleName[],
+	owning: readonly RoleName[],
 	nowMs: number,
 	wanted: boolean,
 ): CompiledQuery<KeyUnderPolicy> {
+	const holds = (roles: readonly RoleName[]) => sql`EXISTS (SELECT 1 FROM role_bindings b WHERE b.api_key_id = k.id
+		AND b.org_id = ${orgId} AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND ${liveBinding(nowMs)})`;
 	return sql<KeyUnderPolicy>`
 		SELECT k.id, k.name, k.org_id, k.key_ciphertext IS NULL AS is_hashed_key, k.expires_at_ms, home.enforce_hashed_api_keys,
 			home.require_apikey_expiration, home.max_apikey_expiration_days,
-			EXISTS (SELECT 1 FROM role_bindings b WHERE b.api_key_id = k.id AND b.org_id = ${orgId} AND b.scope_type = 'org'
-				AND b.role_name IN ${jsonList(JSON.stringify(administering))} AND ${liveBinding(nowMs)}) AS administers
+			${holds(administering)} AS administers, ${holds(owning)} AS owns
 		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
 		WHERE ${wanted ? 1 : 0} = 1 AND k.id IN (
 				SELECT id FROM api_keys WHERE org_id = ${orgId}

@@ -43,7 +43,7 @@ export function brokenPolicy(policy: KeyPolicy, key: PolicedKey, nowMs: number):
 
 /** What a person does about a key that breaks the policy. */
 export const POLICY_REMEDIES: Readonly<Record<KeyPolicyName, string>> = {
-	enforce_hashed_api_keys: "create it with hashed: true",
+	enforce_hashed_api_keys: "give it a new secret with regenerate: true and hashed: true",
 	require_apikey_expiration: "give it an expires_at",
 	max_apikey_expiration_days: "give it an earlier expires_at",
 };

@@ -118,6 +118,7 @@ describe("--new-admin-key", () => {
 		expect(new Set(written.map((entry) => entry.request_id)).size).toBe(1);
 		expect(await entries(away.body.id)).toMatchObject([
 			{ ...byOperator, action: "binding.delete", target_id: oldId, details: { other_organization: true } },
+			{ ...byOperator, action: "binding.create", target_id: newKeyId },
 		]);
 		firstKey = key;
 	});
@@ -133,6 +134,21 @@ describe("--new-admin-key", () => {
 			"binding.create",
 		]);
 		firstKey = key;
+	});
+
+	test("owns what the old one made and no other key owns, and nothing that another key owns", async () => {
+		const made = await as(firstKey.text, "PUT", "/organization", { body: { name: "Lab" } });
+		await forget();
+		firstKey = await replace();
+		const found = await as(firstKey.text, "GET", "/organization", { query: { orgId: made.body.id } });
+		expect(found).toMatchObject({ status: 200, body: { name: "Lab" } });
+		expect((await as(firstKey.text, "DELETE", "/organization", { query: { orgId: made.body.id } })).status).toBe(200);
+		expect((await as(firstKey.text, "GET", "/organization", { query: { orgId: world.orgId } })).status).toBe(404);
+		const given = async (id: string) => (await entries(id)).filter(({ action }) => action === "binding.create");
+		expect(await given(made.body.id)).toMatchObject([
+			{ after: { role_name: "org_super_admin", org_id: made.body.id } },
+		]);
+		expect(await given(world.orgId)).toEqual([]);
 	});
 
 	test("belongs to a member where the first one has left, or was demoted, and says so", async () => {

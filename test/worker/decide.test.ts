@@ -92,6 +92,7 @@ const principalWith = (bindings: readonly Binding[]): Principal => ({
 	ipAllowList: null,
 	lastUsedAtMs: null,
 	secretHash: "",
+	secretIsReplaced: false,
 });
 
 const PLACES = { org: ORGS, app: APPS, channel: CHANNELS } as const;
@@ -106,7 +107,13 @@ const anyBindings = fc.array(anyBinding, { maxLength: 4 });
 const grants = (binding: Binding, permission: Permission, target: Target) =>
 	within(target, placeOf(binding)) && CONTRACT[binding.role].includes(permission);
 /** How much a decision gives: more is never less than before. */
-const RANK: Readonly<Record<Decision["outcome"], number>> = { hidden: 0, forbidden: 1, stopped: 1, allow: 2 };
+const RANK: Readonly<Record<Decision["outcome"], number>> = {
+	hidden: 0,
+	forbidden: 1,
+	stopped: 1,
+	replaced: 1,
+	allow: 2,
+};
 const amount = (decision: Decision) =>
 	RANK[decision.outcome] + (decision.outcome === "allow" && decision.ownWorkOnly === undefined ? 1 : 0);
 

@@ -118,6 +118,19 @@ describe("an invitation", () => {
 		expect((await accept(second)).body.role).toBe("org_member");
 	});
 
+	test("is not replaced by who could neither take it back nor change it, nor by one that saw another", async () => {
+		const admin = await createTestKey(world, "org_admin");
+		const strong = await invitedToken({ role: "org_super_admin" });
+		expect(await invite({}, admin.text)).toMatchObject({ status: 403, body: { error: "cannot_remove_higher_role" } });
+		const racing = await readThenWrite(
+			world,
+			(slow) => invite({}, world.adminKey, slow),
+			() => invite({ role: "org_admin" }),
+		);
+		expect(racing).toMatchObject({ status: 409, body: { error: "invitation_changed" } });
+		expect(await accept(strong)).toMatchObject(NOT_FOUND);
+	});
+
 	test("is for a role of a whole organization, which is named by role or by its older name", async () => {
 		for (const role of ["app_admin", "channel_preview", "owner", 7]) {
 			const { status, body } = await invite({ role });

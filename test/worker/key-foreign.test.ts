@@ -168,6 +168,16 @@ describe("what the other organization does leaves it to its own", () => {
 		}
 	});
 
+	test("org.create that went with the last administering role does not come back with the next", async () => {
+		expect((await as(awayKey.text, "DELETE", `/organization?orgId=${awayId}`)).status).toBe(200);
+		expect((await as(home.adminKey, "PUT", `/apikey/${roamer.id}`, { bindings: [] })).status).toBe(200);
+		const member = await createTestKey(home, "org_super_admin");
+		const again = await as(member.text, "PUT", `/apikey/${roamer.id}`, {
+			bindings: [{ role_name: "org_admin", scope_type: "org", org_id: home.orgId }],
+		});
+		expect([again.status, again.body.global_permissions ?? []]).not.toEqual([200, ["org.create"]]);
+	});
+
 	test("it cannot shut itself out of its own organization because it administers another", async () => {
 		expect(await as(roamer.text, "PUT", `/apikey/${roamer.id}`, { bindings: [] })).toMatchObject({
 			status: 409,
@@ -221,6 +231,33 @@ describe("what changes between reading and writing", () => {
 			() => home.request("PUT", `/apikey/${caller.id}`, { key: home.adminKey, body }),
 		);
 		expect(answer).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
+	});
+
+	test("a key that a policy stops meanwhile revokes and makes no key, so that nobody is locked out", async () => {
+		const world = await createWorld();
+		const hashed = await createTestKey(world, "org_super_admin");
+		const plain = await createTestKey(world, "org_super_admin", undefined, { hashed: false });
+		for (const [method, path, body] of [
+			["DELETE", `/apikey/${hashed.id}`, undefined],
+			["POST", "/apikey", { name: "late", hashed: true, bindings: [] }],
+		] as const) {
+			const policy = (on: boolean) =>
+				world.request("POST", "/organization", {
+					key: hashed.text,
+					body: { orgId: world.orgId, enforce_hashed_api_keys: on },
+				});
+			const answer = await readThenWrite(
+				world,
+				(slow) =>
+					slow.request(method, path, {
+						key: plain.text,
+						...(body === undefined ? {} : { body, query: { org_id: world.orgId } }),
+					}),
+				() => policy(true),
+			);
+			expect(answer, method).toMatchObject({ status: 409, body: { error: "organization_changed" } });
+			expect((await policy(false)).status).toBe(200);
+		}
 	});
 
 	test("an app that is deleted while a key for it is made or changed is a 400, and no key is left", async () => {

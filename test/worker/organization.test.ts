@@ -281,7 +281,7 @@ describe("policies", () => {
 		"tell in a dry run (%s) which keys they will stop, and change nothing",
 		async (where) => {
 			const app = await createTestApp(world);
-			await orgKey("org_admin", { expires_at: at(10) });
+			await orgKey("org_super_admin", { expires_at: at(10) });
 			const forever = await createTestKey(world, "app_reader", app, { name: "forever" });
 			const soon = await createTestKey(world, "app_reader", app, { expires_at: at(5) });
 			const late = await createTestKey(world, "app_reader", app, { name: "late", expires_at: at(40) });
@@ -358,8 +358,8 @@ describe("policies", () => {
 	});
 
 	test("repeated unchanged stop nobody and change nothing", async () => {
-		await orgKey("org_admin", { expires_at: at(10) });
-		const survivor = await orgKey("org_admin", { expires_at: at(10) });
+		await orgKey("org_super_admin", { expires_at: at(10) });
+		const survivor = await orgKey("org_super_admin", { expires_at: at(10) });
 		await change({ require_apikey_expiration: true });
 		const before = await databaseText();
 		const { status, body } = await change({ require_apikey_expiration: true }, survivor.text);
@@ -376,7 +376,7 @@ describe("policies", () => {
 				return query.insertInto("api_keys").values({ ...template, id, name: "many", key_hash: id });
 			}),
 		);
-		await orgKey("org_admin", { expires_at: at(10) });
+		await orgKey("org_super_admin", { expires_at: at(10) });
 		const { body } = await change({ require_apikey_expiration: true, dry_run: true });
 		expect(body.stopped_api_key_count).toBe(106);
 		expect(body.stopped_api_keys).toHaveLength(100);
@@ -387,7 +387,7 @@ describe("policies", () => {
 		["require_apikey_expiration", true, {}, { expires_at: at(300) }],
 		["max_apikey_expiration_days", 30, { expires_at: at(31) }, { expires_at: at(30) }],
 	])("%s is refused while it would stop every key that administers", async (policy, value, stopped, survives) => {
-		const caller = await orgKey("org_admin", stopped);
+		const caller = await orgKey("org_super_admin", stopped);
 		await run(query.deleteFrom("api_keys").where("id", "=", world.adminKeyId));
 		const before = await databaseText();
 		for (const dry_run of [true, false]) {
@@ -398,7 +398,7 @@ describe("policies", () => {
 
 		await createKeyWith(caller.text, "org_member", survives);
 		expect((await change({ [policy]: value }, caller.text)).status, "a member is no administrator").toBe(409);
-		const admin = await createKeyWith(caller.text, "org_admin", survives);
+		const admin = await createKeyWith(caller.text, "org_super_admin", survives);
 		const done = await change({ [policy]: value }, caller.text);
 		expect(done.status).toBe(200);
 		expect(done.body.stopped_api_keys).toMatchObject([{ id: caller.id }]);
@@ -421,7 +421,7 @@ describe("policies", () => {
 	};
 
 	test("are not switched on when the last key that meets them goes at the same moment", async () => {
-		const survivor = await orgKey("org_admin", { expires_at: at(10) });
+		const survivor = await orgKey("org_super_admin", { expires_at: at(10) });
 		const answer = await readThenWrite(
 			world,
 			(racing) => change({ require_apikey_expiration: true }, world.adminKey, racing),
@@ -433,8 +433,8 @@ describe("policies", () => {
 
 	test("changed by two at the same moment do not lock everybody out together", async () => {
 		// Each change alone leaves one of them.
-		const expiring = await orgKey("org_admin", { hashed: false, expires_at: at(10) });
-		const hashed = await orgKey("org_admin", { hashed: true });
+		const expiring = await orgKey("org_super_admin", { hashed: false, expires_at: at(10) });
+		const hashed = await orgKey("org_super_admin", { hashed: true });
 		const answer = await readThenWrite(
 			world,
 			(racing) => change({ enforce_hashed_api_keys: true }, hashed.text, racing),
@@ -444,8 +444,31 @@ describe("policies", () => {
 		expect((await change({ name: "still here" }, expiring.text)).status).toBe(200);
 	});
 
+	test("leave a key of those who own the organization working, whoever switches them on", async () => {
+		const admin = await orgKey("org_admin", { expires_at: at(10) });
+		const refused = await change({ require_apikey_expiration: true }, admin.text);
+		expect(refused).toMatchObject({ status: 409, body: { error: "policy_stops_every_admin_key" } });
+		const named = refused.body.moreInfo.stopped_api_keys.map((key: { id: string }) => key.id);
+		expect(named).toContain(world.adminKeyId);
+		await orgKey("org_super_admin", { expires_at: at(10) });
+		expect((await change({ require_apikey_expiration: true }, admin.text)).status).toBe(200);
+	});
+
+	test("and all else are changed as they were read, or not at all", async () => {
+		const answer = await readThenWrite(
+			world,
+			(slow) =>
+				slow.request("POST", "/organization", {
+					key: world.adminKey,
+					body: { orgId: world.orgId, name: "Second", enforce_hashed_api_keys: false },
+				}),
+			() => change({ name: "First" }),
+		);
+		expect(answer).toMatchObject({ status: 409, body: { error: "organization_changed" } });
+	});
+
 	test("are lifted by whoever can, 0 days meaning no limit", async () => {
-		const admin = await orgKey("org_admin", { expires_at: at(5) });
+		const admin = await orgKey("org_super_admin", { expires_at: at(5) });
 		await change({ max_apikey_expiration_days: 7 });
 		expect((await show(admin.text)).max_apikey_expiration_days).toBe(7);
 		expect((await world.request("GET", "/app", { key: world.adminKey })).status).toBe(401);

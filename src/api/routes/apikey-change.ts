@@ -7,7 +7,7 @@ import { type CompiledQuery, sql } from "kysely";
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
 import { mintKey, sealKey } from "../../authz/keys";
-import { administersOrganization, GLOBAL_PERMISSIONS } from "../../authz/permissions";
+import { administersOrganization, GLOBAL_PERMISSIONS, isRoleName, ROLES } from "../../authz/permissions";
 import { invalidApiKey, policyOf } from "../../authz/principal";
 import {
 	type ApiKeyRow,
@@ -26,6 +26,7 @@ import { appUuidsInOrgOfKey } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { auditBindingsTaken } from "../../db/binding-audit";
 import { batchOrFail, guard, jsonList } from "../../db/client";
+import { policiesAre } from "../../db/organizations";
 import { firstRangeOutside, isInRanges } from "../../domain/ip-allow-list";
 import { ApiError, invalidRequest } from "../../errors";
 import {
@@ -49,7 +50,15 @@ import {
 	refuseToWeakenStrongerKey,
 } from "../key-rules";
 import { label, optional, rfc3339, timestamp } from "../schemas";
-import { apiKeyChanged, apiKeyNotFound, apiKeyScope, appsGone, appsOf, refusePast } from "./apikey";
+import {
+	apiKeyChanged,
+	apiKeyNotFound,
+	apiKeyScope,
+	appsGone,
+	appsOf,
+	organizationChanged,
+	refusePast,
+} from "./apikey";
 
 const LONGEST_OVERLAP_SECONDS = 24 * 60 * 60;
 const NEVER = "never";
@@ -92,6 +101,7 @@ export const changeApiKey = endpoint({
 	errors: [
 		"api_key_not_found",
 		"api_key_changed",
+		"organization_changed",
 		"cannot_delete_own_api_key",
 		"invalid_global_permissions",
 		"hashed_api_key_required",
@@ -132,22 +142,30 @@ export const changeApiKey = endpoint({
 		if (change.bindings !== undefined) {
 			refuseMisplacedBindings(change.bindings, scope.orgId, new Set(loaded[2].rows.map((app) => app.id)));
 		}
-		refuseBrokenPolicy(policyOf(scopeRow), after, nowMs);
 		// Rights that are added to a key are given with the life and the addresses that it has.
 		const held: readonly string[] = JSON.parse(row.global_permissions);
-		const gains = bindings.added.length > 0 || after.globalPermissions.some((permission) => !held.includes(permission));
-		const weakens = !gains && change.regenerate !== true && !livesLonger(row, after) && !isUsedFromMore(row, after);
-		if (weakens) refuseToWeakenStrongerKey(principal, row, scope.orgId);
+		const gains =
+			bindings.added.some((binding) => !isCovered(binding, row)) ||
+			after.globalPermissions.some((permission) => !held.includes(permission));
+		const renewed = gains || change.regenerate === true;
+		const [longer, further] = [livesLonger(row, after), isUsedFromMore(row, after)];
+		const takesOnly = !renewed && !longer && !further;
+		const policy = policyOf(scopeRow);
+		// A key that a policy stops can still be limited; what is set all the same must be right.
+		const limited = takesOnly && (change.bindings ?? change.ip_allow_list ?? change.expires_at) !== undefined;
+		if (!limited) refuseBrokenPolicy(policy, after, nowMs);
+		else if (change.expires_at !== undefined) refuseBrokenPolicy({ ...policy, enforceHashed: false }, after, nowMs);
+		if (takesOnly) refuseToWeakenStrongerKey(principal, row, scope.orgId);
 		else refuseStrongerPermissions(principal, row);
 		refuseStrongerBindings(principal, change.bindings ?? []);
 		if (change.global_permissions !== undefined) {
 			const roles = [...bindings.kept, ...bindings.added].map((binding) => binding.role_name);
 			refuseGlobalPermissions(principal, after.globalPermissions, roles);
 		}
-		if (gains || change.regenerate === true || change.expires_at !== undefined) {
+		if (renewed || longer) {
 			refuseLongerLife(principal, after.expiresAtMs, nowMs);
 		}
-		if (gains || change.regenerate === true || change.ip_allow_list !== undefined) {
+		if (renewed || further) {
 			refuseMoreAddresses(principal, after.addresses);
 		}
 		if (row.id === principal.keyId)
@@ -159,6 +177,7 @@ export const changeApiKey = endpoint({
 			[
 				guard("caller_changed", callerUnchanged(principal)),
 				guard("key_changed", apiKeyUnchanged(row)),
+				guard("policies_as_read", policiesAre(scope.orgId, scopeRow)),
 				guard("apps_gone", appsAreOf(scope.orgId, appsOf(bindings.added))),
 				updateApiKey(scope.orgId, row.id, {
 					name: after.name,
@@ -200,6 +219,7 @@ export const changeApiKey = endpoint({
 			{
 				caller_changed: invalidApiKey,
 				key_changed: apiKeyChanged,
+				policies_as_read: organizationChanged,
 				apps_gone: appsGone,
 			},
 		);
@@ -241,6 +261,22 @@ function refuseToShutItselfOut(
 		const message = "must hold the address of this request, or the key would shut itself out";
 		throw invalidRequest([{ path: "ip_allow_list", message, received: ipAddress ?? "unknown" }]);
 	}
+}
+
+/** Whether the key can do all of it already, by a binding that it has at the same place or above. */
+function isCovered(binding: NewBindingInput, row: ApiKeyRow): boolean {
+	const wanted = ROLES[binding.role_name];
+	return (JSON.parse(row.bindings) as BindingRecord[]).some((held) => {
+		if (held.org_id !== binding.org_id || held.expires_at_ms !== null || !isRoleName(held.role_name)) return false;
+		const above = held.scope_type === "org" || ("app_id" in binding && held.app_id === binding.app_id);
+		const role = ROLES[held.role_name];
+		return (
+			above &&
+			held.channel_id === null &&
+			(role.ownWorkOnly !== true || wanted.ownWorkOnly === true) &&
+			wanted.permissions.every((permission) => role.permissions.includes(permission))
+		);
+	});
 }
 
 function livesLonger(row: ApiKeyRow, after: KeyAfter): boolean {
@@ -296,7 +332,11 @@ function bindingChange(row: ApiKeyRow, orgId: OrgId, wanted: readonly NewBinding
 function globalPermissionsAfter(row: ApiKeyRow, change: ChangeInput, kept: readonly BindingRecord[]): string[] {
 	if (change.global_permissions !== undefined) return [...new Set(change.global_permissions)];
 	const roles = [...kept, ...(change.bindings ?? [])].map((binding) => binding.role_name);
-	return roles.some(administersOrganization) ? JSON.parse(row.global_permissions) : [];
+	// What it lost with its last role of that kind, another one does not bring back.
+	const administered = (JSON.parse(row.bindings) as BindingRecord[]).some(
+		(binding) => binding.in_deleted_organization === 0 && administersOrganization(binding.role_name),
+	);
+	return administered && roles.some(administersOrganization) ? JSON.parse(row.global_permissions) : [];
 }
 
 /** The secret that is replaced: good for the overlap, and never past the expiry that it had. */

@@ -29,6 +29,7 @@ import { auditStatement } from "../../db/audit";
 import { auditBindingsOfKeys } from "../../db/binding-audit";
 import { batchOrFail, guard, query } from "../../db/client";
 import { removeForeignBindings } from "../../db/foreign-bindings";
+import { policiesAre } from "../../db/organizations";
 import { ApiError, invalidRequest } from "../../errors";
 import {
 	apiKeyAnswer,
@@ -236,7 +237,13 @@ export const createApiKey = endpoint({
 	}),
 	status: [201],
 	response: apiKeyWithSecretSchema,
-	errors: ["invalid_global_permissions", "hashed_api_key_required", "expiration_required", "expiration_exceeds_max"],
+	errors: [
+		"invalid_global_permissions",
+		"hashed_api_key_required",
+		"expiration_required",
+		"expiration_exceeds_max",
+		"organization_changed",
+	],
 	example: {
 		body: {
 			name: EXAMPLE_KEY.name,
@@ -278,6 +285,7 @@ export const createApiKey = endpoint({
 			db,
 			[
 				guard("caller_changed", callerUnchanged(principal)),
+				guard("policies_as_read", policiesAre(scope.orgId, scopeRow)),
 				guard("apps_gone", appsAreOf(scope.orgId, appsOf(bindings))),
 				insertApiKey(scope.orgId, {
 					id,
@@ -320,7 +328,7 @@ export const createApiKey = endpoint({
 					},
 				}),
 			],
-			{ caller_changed: invalidApiKey, apps_gone: appsGone },
+			{ caller_changed: invalidApiKey, policies_as_read: organizationChanged, apps_gone: appsGone },
 		);
 		const row = (results.at(-2) as { rows: ApiKeyRow[] } | undefined)?.rows[0];
 		if (row === undefined) throw new Error("the key that was just inserted is missing");
@@ -338,10 +346,10 @@ export const deleteApiKey = endpoint({
 	access: { permission: "org.manage_apikeys", scope: boundApiKeyScope },
 	query: v.object({ org_id: optional(uuid) }),
 	response: acknowledgement,
-	errors: ["api_key_not_found", "api_key_changed", "cannot_delete_own_api_key"],
+	errors: ["api_key_not_found", "api_key_changed", "organization_changed", "cannot_delete_own_api_key"],
 	example: { response: OK },
 	load: (input) => [apiKeyAsSeenBy(input.query.org_id, input.params.id.toLowerCase())] as const,
-	async handle({ db, principal, scope, loaded, nowMs, actor }) {
+	async handle({ db, principal, scope, scopeRow, loaded, nowMs, actor }) {
 		const [row] = loaded[0].rows;
 		if (row === undefined) throw apiKeyNotFound();
 		if (row.id === principal.keyId) {
@@ -357,6 +365,7 @@ export const deleteApiKey = endpoint({
 			db,
 			[
 				guard("caller_changed", callerUnchanged(principal)),
+				guard("policies_as_read", policiesAre(scope.orgId, scopeRow)),
 				guard("gone", isOwn ? apiKeyExists(scope.orgId, row.id) : isBoundIn(scope.orgId, row.id)),
 				guard("key_changed", apiKeyNoStronger(scope.orgId, row)),
 				...(isOwn
@@ -372,7 +381,12 @@ export const deleteApiKey = endpoint({
 						]
 					: removeForeignBindings(scope.orgId, sql`k.id = ${row.id}`, ADMINISTERING_ROLES, actor, nowMs)),
 			],
-			{ caller_changed: invalidApiKey, gone: apiKeyNotFound, key_changed: apiKeyChanged },
+			{
+				caller_changed: invalidApiKey,
+				policies_as_read: organizationChanged,
+				gone: apiKeyNotFound,
+				key_changed: apiKeyChanged,
+			},
 		);
 		return OK;
 	},
@@ -385,6 +399,14 @@ export function appsOf(bindings: readonly NewBindingInput[]): string[] {
 
 export function apiKeyChanged(): ApiError {
 	return new ApiError("api_key_changed", "The API key was changed meanwhile; read it again and repeat the request.");
+}
+
+/** 409 for policies that came, or an organization that went, while its keys were changed. */
+export function organizationChanged(): ApiError {
+	return new ApiError(
+		"organization_changed",
+		"The organization was changed at the same moment; look at it with GET /organization and repeat.",
+	);
 }
 
 /** 400 for an app that was deleted while a key was given a binding on it. */

@@ -18,6 +18,7 @@ import {
 	insertAccount,
 	invitationByEmail,
 	invitationByToken,
+	invitationIsAsRead,
 	invitationIsGood,
 	replaceInvitation,
 } from "../../db/invitations";
@@ -26,7 +27,7 @@ import { organizationIsLive } from "../../db/organizations";
 import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
-import { inviterMustBeMember, memberRole, rolesThatMayInvite } from "../member-rules";
+import { inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
 import { emailAddress, label, optional, rfc3339, text, time, uuid } from "../schemas";
 import { organizationNotFound, orgScope } from "../scope";
 
@@ -78,7 +79,7 @@ export const inviteMember = endpoint({
 		expires_at: time,
 		link: v.string(),
 	}),
-	errors: ["already_member"],
+	errors: ["already_member", "invitation_changed", "cannot_remove_higher_role"],
 	example: {
 		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
 		response: {
@@ -99,6 +100,9 @@ export const inviteMember = endpoint({
 		refuseMoreAddresses(principal, []);
 
 		const [replaced] = loaded[0].rows;
+		if (replaced !== undefined && replaced.expires_at_ms > nowMs) {
+			refuseToTake(principal, [replaced.role_name], scope.orgId, "The invitation that this would replace");
+		}
 		const id = deps.newId();
 		const token = mintInvitationToken(deps.randomBytes);
 		const expiresAtMs = nowMs + INVITATION_LIFETIME_MS;
@@ -108,6 +112,7 @@ export const inviteMember = endpoint({
 				guard("caller_changed", callerUnchanged(principal)),
 				guard("organization_live", organizationIsLive(scope.orgId)),
 				guard("no_member", isNoMember(scope.orgId, email, nowMs)),
+				guard("as_read", invitationIsAsRead(scope.orgId, email, replaced)),
 				guard("inviter_may", memberHolds(scope.orgId, principal.userId, rolesThatMayInvite(role), nowMs)),
 				...replaceInvitation(scope.orgId, {
 					id,
@@ -133,6 +138,11 @@ export const inviteMember = endpoint({
 					new ApiError(
 						"already_member",
 						"This person is a member already; change their role with PUT /organization/members.",
+					),
+				as_read: () =>
+					new ApiError(
+						"invitation_changed",
+						"Somebody else invited this person at the same moment; look at GET /organization/members and repeat.",
 					),
 				inviter_may: () => inviterMustBeMember(role),
 			},

@@ -4,7 +4,7 @@
  * removes it for good (src/events/organization-purge.ts).
  */
 import * as v from "valibot";
-import { ROLE_NAMES, ROLES } from "../../authz/permissions";
+import { OWNING_ROLES } from "../../authz/member-roles";
 import { invalidApiKey } from "../../authz/principal";
 import { callerUnchanged } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
@@ -26,8 +26,6 @@ import { otherOrganizations, otherOrganizationsSchema } from "../other-organizat
 import { keysStoppedBy } from "../policy-change";
 import { acknowledgement, booleanText, OK, optional, rfc3339, time, uuid } from "../schemas";
 import { organizationNotFound, orgScope } from "../scope";
-
-const DELETING_ROLES = ROLE_NAMES.filter((name) => ROLES[name].permissions.includes("org.delete"));
 
 const EXAMPLE_ID = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
 
@@ -86,7 +84,7 @@ export const deleteOrganization = endpoint({
 		[
 			organizationById(query.orgId),
 			organizationContents(query.orgId, nowMs),
-			keysUnderPolicy(query.orgId, DELETING_ROLES, nowMs, true),
+			keysUnderPolicy(query.orgId, OWNING_ROLES, OWNING_ROLES, nowMs, true),
 			organizationsOfKeys(query.orgId),
 		] as const,
 	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {

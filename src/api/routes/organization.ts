@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { decide, orgsWhere } from "../../authz/decide";
-import { ADMINISTERING_ROLES } from "../../authz/member-roles";
+import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
 import { invalidApiKey, violatesPolicy } from "../../authz/principal";
 import { callerUnchanged } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
@@ -13,9 +13,9 @@ import {
 	keysUnderPolicy,
 	type OrganizationRow,
 	organizationById,
+	organizationIsAsRead,
 	organizationIsLive,
 	organizationsPage,
-	policiesAre,
 	someKeyStillAdministers,
 	updateOrganization as updateOrganizationStatement,
 } from "../../db/organizations";
@@ -182,7 +182,7 @@ export const updateOrganization = endpoint({
 	tag: "Organizations",
 	summary: "Change an organization, its policies included",
 	description:
-		'Fields that are left out stay as they are; "" clears an address, 0 switches `max_apikey_expiration_days` off. `stopped_api_keys` are the keys that work now and that the changed policies stop, the first 100 of `stopped_api_key_count`. `dry_run` (here or as `?dry_run=true`) tells all that and changes nothing. A change that would leave no working key which administers the organization is refused.',
+		'Fields that are left out stay as they are; "" clears an address, 0 switches `max_apikey_expiration_days` off. `stopped_api_keys` are the keys that work now and that the changed policies stop, the first 100 of `stopped_api_key_count`. `dry_run` (here or as `?dry_run=true`) tells all that and changes nothing. A change that would leave no working key which administers the organization, or none of those that own it, is refused.',
 	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
 	query: v.object({ dry_run: optional(booleanText) }),
 	body: v.object({
@@ -233,31 +233,40 @@ export const updateOrganization = endpoint({
 	load: ({ body }, nowMs) =>
 		[
 			organizationById(body.orgId),
-			keysUnderPolicy(body.orgId, ADMINISTERING_ROLES, nowMs, changesPolicy(policiesOf(body))),
+			keysUnderPolicy(body.orgId, ADMINISTERING_ROLES, OWNING_ROLES, nowMs, changesPolicy(policiesOf(body))),
 		] as const,
 	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
 		const [before] = loaded[0].rows;
 		if (before === undefined) throw organizationNotFound();
 		const changes = changedFields(before, fieldsOf(input.body));
 		const after: OrganizationRow = { ...before, ...changes };
-		const { stopped, tightens, administering } = keysStoppedBy(before, after, loaded[1].rows, nowMs);
-		if (tightens && administering.length === 0) throw stopsEveryAdminKey();
+		const { stopped, tightens, administering, owning } = keysStoppedBy(before, after, loaded[1].rows, nowMs);
+		const stoppedKeys = stopped.slice(0, MOST_STOPPED_KEYS).map(({ key, policy }) => ({
+			id: key.id,
+			name: key.name,
+			org_id: key.org_id,
+			policy,
+			expires_at: nullableRfc3339(key.expires_at_ms),
+		}));
+		const losesOwners = owning.before.length > 0 && owning.after.length === 0;
+		if (tightens && (administering.length === 0 || losesOwners)) throw stopsEveryAdminKey(stoppedKeys);
+		// Where keys that own it work, one of them must go on to; else one that administers it.
+		const [left, roles] = owning.after.length > 0 ? [owning.after, OWNING_ROLES] : [administering, ADMINISTERING_ROLES];
 
 		const changed = Object.keys(changes).length > 0;
 		const dryRun = input.query.dry_run === true || input.body.dry_run === true;
 		if (changed && !dryRun) {
-			after.updated_at_ms = nowMs;
-			const witnesses = administering.slice(0, MOST_WITNESSES);
+			// Never twice the same, so that a change made meanwhile is seen even within a millisecond.
+			after.updated_at_ms = Math.max(nowMs, before.updated_at_ms + 1);
+			const witnesses = left.slice(0, MOST_WITNESSES);
 			await batchOrFail(
 				db,
 				[
 					guard("caller_changed", callerUnchanged(principal)),
 					guard("organization_live", organizationIsLive(scope.orgId)),
-					...(changesPolicy(changes) ? [guard("policies_as_read", policiesAre(scope.orgId, before))] : []),
-					...(tightens
-						? [guard("admin_key_left", someKeyStillAdministers(scope.orgId, witnesses, ADMINISTERING_ROLES, nowMs))]
-						: []),
-					updateOrganizationStatement(scope.orgId, { ...changes, updated_at_ms: nowMs }),
+					guard("as_read", organizationIsAsRead(scope.orgId, before)),
+					...(tightens ? [guard("admin_key_left", someKeyStillAdministers(scope.orgId, witnesses, roles, nowMs))] : []),
+					updateOrganizationStatement(scope.orgId, { ...changes, updated_at_ms: after.updated_at_ms }),
 					auditStatement(actor, nowMs, {
 						orgId: scope.orgId,
 						action: "organization.update",
@@ -270,8 +279,8 @@ export const updateOrganization = endpoint({
 				{
 					caller_changed: invalidApiKey,
 					organization_live: organizationNotFound,
-					policies_as_read: organizationChanged,
-					admin_key_left: stopsEveryAdminKey,
+					as_read: organizationChanged,
+					admin_key_left: () => stopsEveryAdminKey(stoppedKeys),
 				},
 			);
 		}
@@ -279,13 +288,7 @@ export const updateOrganization = endpoint({
 			status: dryRun ? ("Dry run: nothing was changed" as const) : ("Organization updated" as const),
 			id: scope.orgId,
 			data: organizationAnswer(after),
-			stopped_api_keys: stopped.slice(0, MOST_STOPPED_KEYS).map(({ key, policy }) => ({
-				id: key.id,
-				name: key.name,
-				org_id: key.org_id,
-				policy,
-				expires_at: nullableRfc3339(key.expires_at_ms),
-			})),
+			stopped_api_keys: stoppedKeys,
 			stopped_api_key_count: stopped.length,
 		};
 	},
@@ -343,14 +346,15 @@ function shownFields(row: OrganizationRow, changes: OrganizationFields): Record<
 	);
 }
 
-const stopsEveryAdminKey = () =>
+const stopsEveryAdminKey = (stoppedKeys: readonly { readonly id: string; readonly name: string }[]) =>
 	new ApiError(
 		"policy_stops_every_admin_key",
-		"No key that administers the organization would work any more; first regenerate one with hashed: true, or give one an expires_at within the limit.",
+		"No key of the organization's owners, or none that administers it, would work any more; first regenerate one with hashed: true, or give one an expires_at within the limit.",
+		{ moreInfo: { stopped_api_keys: stoppedKeys } },
 	);
 
 const organizationChanged = () =>
 	new ApiError(
 		"organization_changed",
-		"The organization's policies were changed at the same moment; look at them with GET /organization and repeat.",
+		"The organization was changed at the same moment; look at them with GET /organization and repeat.",
 	);
