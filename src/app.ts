@@ -7,6 +7,7 @@ import { cors } from "hono/cors";
 import { KEY_HEADERS } from "./api/credentials";
 import { endpoints } from "./api/endpoints";
 import { createIsolate, mount, type RequestBindings } from "./api/pipeline";
+import { WAIT_HEADER } from "./api/visibility";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
 import type { Deps, Env } from "./deps";
 import { deviceEndpoints } from "./device/endpoints";
@@ -17,7 +18,7 @@ export const allEndpoints = [...endpoints, ...deviceEndpoints, ...compatEndpoint
 
 /** What a browser may send and read across origins. */
 const CORS_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
-const CORS_REQUEST_HEADERS = ["authorization", "content-type", ...KEY_HEADERS];
+const CORS_REQUEST_HEADERS = ["authorization", "content-type", WAIT_HEADER, ...KEY_HEADERS];
 const TUS_HEADERS = [
 	"tus-resumable",
 	"tus-version",

@@ -27,6 +27,7 @@ import { readKey } from "./credentials";
 import { type AnyEndpoint, isRaw, type Method, permissionsOf, Reply } from "./endpoint";
 import { countFailure, countKeyRequest } from "./request-limits";
 import type { RawInput, ScopeSource } from "./scope";
+import { SEEN_EVERYWHERE_AFTER_MS, wantsToWait } from "./visibility";
 
 /** What the pipeline itself can answer, on every endpoint. */
 export const PIPELINE_ERRORS: readonly ErrorCode[] = [
@@ -159,6 +160,7 @@ async function answer(
 	if (failure !== undefined) throw failure;
 	if (input === undefined) throw issues.length > 0 ? invalidRequest(issues) : new Error("refused without an issue");
 
+	const waits = wantsToWait(endpoint, c.req.raw.headers);
 	const { requestId } = c.env;
 	const actor: Actor = {
 		type: principal === undefined ? "system" : "api_key",
@@ -186,6 +188,8 @@ async function answer(
 		waitUntil,
 	});
 	if (target !== null && endpoint.method !== "GET") forgetChanged(snapshots, scopeRow);
+	// Where nothing was left to change, too: the request may be the second try of one whose answer was lost.
+	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
 	return serialise(endpoint, output, deps, db);
 }
 

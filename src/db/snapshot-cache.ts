@@ -25,7 +25,7 @@ import {
 /** How long a snapshot is believed. */
 const FRESH_MS = 2_000;
 /** From this age on a check waits for the revision. */
-const STALE_MS = 4_000;
+export const STALE_MS = 4_000;
 /** How long a failing database is left alone while there is something to answer from. */
 const RETRY_MS = 1_000;
 /** A refresh that was begun so long ago has died with its request. */

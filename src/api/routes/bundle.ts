@@ -55,6 +55,7 @@ import {
 } from "../schemas";
 import { type AppScopeRow, appScope, bundleNotFound, channelNotFound, channelScope } from "../scope";
 import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../upload-completion";
+import { MAY_WAIT } from "../visibility";
 import { bundleInUse } from "./channel";
 
 const bundleFields = {
@@ -336,6 +337,7 @@ export const promoteBundle = endpoint({
 		scope: channelScope("body.app_id", { id: "body.channel_id" }),
 	},
 	body: v.object({ app_id: publicAppId, version_id: integerId, channel_id: integerId }),
+	headers: MAY_WAIT,
 	response: v.strictObject({ status: v.literal("success"), message: v.string() }),
 	errors: ["bundle_not_found", "bundle_not_ready", "channel_not_found"],
 	example: {
@@ -409,6 +411,7 @@ export const deleteBundle = endpoint({
 	access: { permission: "bundle.delete", scope: appScope("query.app_id") },
 	query: deleteBundleQuery,
 	queryOrBody: true,
+	headers: MAY_WAIT,
 	response: acknowledgement,
 	errors: ["bundle_not_found", "bundle_in_use"],
 	example: { query: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: OK },

@@ -51,6 +51,7 @@ import {
 	time,
 } from "../schemas";
 import { appScope, channelNotFound, channelOrAppScope, channelScope } from "../scope";
+import { MAY_WAIT } from "../visibility";
 
 const linkedBundle = v.nullable(v.strictObject({ id: v.number(), name: v.string() }));
 const disableAutoUpdate = v.picklist(["major", "minor", "patch", "version_number", "none"]);
@@ -184,6 +185,7 @@ export const setChannel = endpoint({
 		choose: (request) => channelChangePermissions(request),
 	},
 	status: [200, 201],
+	headers: MAY_WAIT,
 	response: v.strictObject({ status: v.literal("ok"), id: v.number(), public: v.boolean() }),
 	errors: CHANNEL_CHANGE_ERRORS,
 	example: {
@@ -209,6 +211,7 @@ export const deleteChannel = endpoint({
 	},
 	query: v.object({ app_id: publicAppId, channel: channelName, delete_bundle: optional(booleanText) }),
 	queryOrBody: true,
+	headers: MAY_WAIT,
 	response: acknowledgement,
 	errors: ["channel_not_found", "bundle_in_use", "channel_changed"],
 	example: { query: { app_id: "com.example.app", channel: "pr-128", delete_bundle: "true" }, response: OK },

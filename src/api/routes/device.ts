@@ -38,6 +38,7 @@ import {
 	uuid,
 } from "../schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../scope";
+import { MAY_WAIT } from "../visibility";
 
 const deviceSchema = v.strictObject({
 	app_id: v.string(),
@@ -143,7 +144,7 @@ export const setDevice = endpoint({
 	tag: "Devices",
 	summary: "Give one device a channel, a bundle, or both",
 	description:
-		"What is left out stays as it is. The channel serves the device whoever may choose it otherwise, its other rules hold; the bundle takes the place of the channel's. The very next check of the device gets it; elsewhere in the world it may take four seconds. The device need not have been seen yet.",
+		"What is left out stays as it is. The channel serves the device whoever may choose it otherwise, its other rules hold; the bundle takes the place of the channel's. The isolate that took the request tells the device at its very next check, every other one within four seconds; with the header `x-capstan-wait: visible` the answer comes when all do. The device need not have been seen yet.",
 	access: { permission: "app.manage_devices", scope: appScope("body.app_id") },
 	body: v.pipe(
 		v.object({
@@ -157,6 +158,7 @@ export const setDevice = endpoint({
 			"send channel, version_id, or both; DELETE /device takes them away",
 		),
 	),
+	headers: MAY_WAIT,
 	response: acknowledgement,
 	errors: ["channel_not_found", "bundle_not_found", "bundle_not_ready"],
 	example: {
@@ -229,6 +231,7 @@ export const unsetDevice = endpoint({
 	access: { permission: "app.manage_devices", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, device_id: uuid }),
 	queryOrBody: true,
+	headers: MAY_WAIT,
 	response: acknowledgement,
 	errors: ["device_not_found"],
 	example: { query: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id }, response: OK },
