@@ -39,6 +39,7 @@ export interface Goal {
 	readonly atLeast: number;
 }
 
+/** All but `visible` are compared with others; that one is measured by itself (visible.ts). */
 export const CASE_NAMES = [
 	"check",
 	"check-current",
@@ -49,6 +50,7 @@ export const CASE_NAMES = [
 	"channel-get",
 	"channel-post",
 	"upload",
+	"visible",
 ] as const;
 
 const OURS = "Capstan, 10 bundles and channels";

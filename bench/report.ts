@@ -3,6 +3,7 @@ import { GOALS } from "./cases";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
 import { PRICES } from "./prices";
 import { ratioOfRounds } from "./statistics";
+import { type VisibleResult, visibleLines } from "./visible";
 
 export interface Report {
 	readonly command: string;
@@ -19,6 +20,8 @@ export interface Report {
 	readonly workers: readonly { readonly name: string; readonly bytes: number; readonly gzipBytes: number }[];
 	readonly cases: readonly CaseResult[];
 	readonly goals: readonly GoalResult[];
+	/** Undefined where it was not asked for. */
+	readonly visible: VisibleResult | undefined;
 	readonly leftOut: string | undefined;
 }
 
@@ -47,9 +50,22 @@ export function goalsOf(cases: readonly CaseResult[]): GoalResult[] {
 }
 
 export function markdown(report: Report): string {
+	const lines = report.cases.length === 0 ? [headOf(report)] : comparedLines(report);
+	if (report.visible !== undefined) lines.push("", ...visibleLines(report.visible));
+	return lines.join("\n");
+}
+
+function headOf({ command, machine }: Report): string {
+	return `\`${command}\`: ${machineText(machine)}`;
+}
+
+const machineText = (machine: Report["machine"]) =>
+	`${machine.cores} cores (load ${machine.load.map((load) => load.toFixed(1)).join(" to ")}), ${machine.platform}, Node ${machine.node}, workerd ${machine.workerd}.`;
+
+function comparedLines(report: Report): string[] {
 	const { machine, effort, cases } = report;
 	const lines = [
-		`\`${report.command}\`: Workers as they are deployed, on loopback straight to workerd's socket, ${CONNECTIONS} connections, medians of up to ${effort.rounds} interleaved rounds of ${effort.roundMs / 1000} s. ${machine.cores} cores (load ${machine.load.map((load) => load.toFixed(1)).join(" to ")}), ${machine.platform}, Node ${machine.node}, workerd ${machine.workerd}.`,
+		`\`${report.command}\`: Workers as they are deployed, on loopback straight to workerd's socket, ${CONNECTIONS} connections, medians of up to ${effort.rounds} interleaved rounds of ${effort.roundMs / 1000} s. ${machineText(machine)}`,
 		"",
 		"| | per s | p50 ms | p99 ms | CPU ms | D1 calls | rows read / written | $ a million | Capstan is |",
 		"|---|--:|--:|--:|--:|--:|--:|--:|--:|",
@@ -78,7 +94,7 @@ export function markdown(report: Report): string {
 			lines.push(`| ${title} | ${atLeast} | ${times(measured)}${met ? "" : " (missed)"} | ${byCpu} |`);
 		}
 	}
-	return lines.join("\n");
+	return lines;
 }
 
 function rowOf(measured: Measured, { way, contenders }: Extract<CaseResult, { way: string }>): string {

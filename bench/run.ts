@@ -15,6 +15,7 @@ import { type CaseResult, count, type Effort, FULL, type Load, measure, QUICK, s
 import { type BenchOptions, parseOptions } from "./options";
 import { PRICES } from "./prices";
 import { goalsOf, markdown, type Report } from "./report";
+import { FULL_VISIBLE, measureVisible, QUICK_VISIBLE, type VisibleResult } from "./visible";
 
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stopping.abort());
@@ -40,6 +41,7 @@ async function run(options: BenchOptions): Promise<Report> {
 	try {
 		const counts = await countAll(load, cases, effort);
 		const results = await measureAll(load, cases, counts, effort, startMs + effort.limitMs);
+		const visible = options.only.includes("visible") ? await visibleAfter(scripts, options) : undefined;
 		const chosen = ["bench", ...(options.quick ? ["--quick"] : []), ...onlyOf(options)];
 		return {
 			command: `npm run ${chosen.length > 1 ? [chosen[0], "--", ...chosen.slice(1)].join(" ") : "bench"}`,
@@ -59,6 +61,7 @@ async function run(options: BenchOptions): Promise<Report> {
 			})),
 			cases: results,
 			goals: goalsOf(results),
+			visible,
 			leftOut: missing === undefined ? undefined : `hot-updater (${missing})`,
 		};
 	} finally {
@@ -116,6 +119,17 @@ async function measureAll(
 		for (const { host } of measured.contenders) if (!needed.has(host)) await host.stop();
 	}
 	return results;
+}
+
+/** With nothing else running: what is measured is time. */
+async function visibleAfter(
+	scripts: readonly { readonly name: string; readonly script: string }[],
+	{ quick }: BenchOptions,
+): Promise<VisibleResult> {
+	const product = scripts.find(({ name }) => name === "Capstan");
+	if (product === undefined) throw new Error("the product was not built");
+	say("visible: changes under load");
+	return measureVisible(product.script, quick ? QUICK_VISIBLE : FULL_VISIBLE, stopping.signal);
 }
 
 function onlyOf({ only }: BenchOptions): string[] {

@@ -198,6 +198,7 @@ describe("the report", () => {
 			workers: [{ name: "Capstan", bytes: 450_000, gzipBytes: 120_000 }],
 			cases,
 			goals: goalsOf(cases),
+			visible: undefined,
 			leftOut: undefined,
 		});
 		expect(text).toContain("| Capstan, 10 bundles and channels | 80 | 1.25 | 9.00 | 0.100 | 1 | 16 / 0 | 0.32 |  |");

@@ -269,11 +269,11 @@ describe("whenever devices ask", () => {
 
 	test("no answer is older than four seconds", async () => {
 		const step = fc.record({
-			afterMs: fc.oneof(fc.integer({ min: 0, max: 2_500 }), fc.constantFrom(1_999, 2_000, 3_999, 4_000)),
-			act: fc.constantFrom("ask", "ask", "publish"),
+			afterMs: fc.constantFrom(0, 1, 700, 1_999, 2_000, 3_999, 4_000),
+			act: fc.constantFrom("ask", "publish"),
 		});
 		await fc.assert(
-			fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
+			fc.asyncProperty(fc.array(step, { minLength: 8, maxLength: 24 }), async (steps) => {
 				const { world, app, elsewhere } = there;
 				// What was true from when on; an answer must have been true at some moment of the last four seconds.
 				const history = [{ fromMs: NOW_MS, version: "1.0.1" }];
@@ -297,7 +297,7 @@ describe("whenever devices ask", () => {
 					expect(allowed).toContain(await told(elsewhere, app));
 				}
 			}),
-			{ numRuns: 25, seed: 4 },
+			{ numRuns: 20, seed: 4 },
 		);
 	});
 });
