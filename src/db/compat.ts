@@ -179,9 +179,12 @@ export function hasManifest(bundleId: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId})`;
 }
 
-/** The id of the calling key, for statements that are sent before the principal is known. */
+/**
+ * The id of the calling key, for statements that are sent before the principal is known; a regenerated key may call by its old secret.
+ * Whether that still works is the principal's to say: without one the rows are dropped.
+ */
 function keyIdOf(keyHash: string) {
-	return sql<string>`(SELECT id FROM api_keys WHERE key_hash = ${keyHash})`;
+	return sql<string>`(SELECT id FROM api_keys WHERE key_hash = ${keyHash} OR previous_key_hash = ${keyHash})`;
 }
 
 /** Whether the key finds a file under the path; for loading beside the decision. */

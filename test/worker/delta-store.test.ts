@@ -107,3 +107,17 @@ test("a manifest that names a file which the key does not find is refused and sa
 		body: { error: "missing_delta_files", moreInfo: { files: [pathOf("hidden.js")] } },
 	});
 });
+
+test("during the overlap of a regenerated key its old secret finds the key's own files, and no longer", async () => {
+	const key = await createTestKey(world, "app_preview", app);
+	await store(key.text, "rotated.js", "rotated");
+	const { body, status } = await world.request("PUT", `/apikey/${key.id}`, {
+		key: world.adminKey,
+		body: { regenerate: true, overlap_seconds: 3600 },
+	});
+	expect(status).toBe(200);
+	expect(await exists(body.key, "rotated.js")).toBe(200);
+	expect(await exists(key.text, "rotated.js")).toBe(200);
+	expect(await servedThrough(key.text, "1.0.5", "rotated.js")).toBe("rotated");
+	expect(await exists(otherCi.text, "rotated.js")).toBe(404);
+});
