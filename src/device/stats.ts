@@ -10,7 +10,7 @@ import { endpoint } from "../api/endpoint";
 import { optional, publicAppId, uuid } from "../api/schemas";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { CountedMetric, DeviceEvent } from "../events/messages";
-import { EXAMPLE_DEVICE, textUpTo } from "./device";
+import { EXAMPLE_DEVICE } from "./device";
 
 const MOST_EVENTS = 1_000;
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
@@ -26,7 +26,14 @@ const METRIC_OF_ACTION: Readonly<Record<string, CountedMetric>> = {
 	download_fail: "fail",
 };
 
-const anyText = (longest: number) => optional(textUpTo(longest));
+/** What phones say of themselves is kept up to this length; too long is no reason not to hear what happened. */
+const anyText = (longest: number) =>
+	optional(
+		v.pipe(
+			v.string(),
+			v.transform((value) => value.slice(0, longest)),
+		),
+	);
 
 const eventSchema = v.object({
 	app_id: publicAppId,

@@ -167,7 +167,11 @@ function readDevice(device: Device, trace: TraceStep[]): SemVer | Refusal {
 	}
 	const native = readNativeVersion(device.versionBuild);
 	if (native === null) {
-		return refuse("semver_error", "The version of the store binary holds no number.", "Use SemVer, such as 1.2.3.");
+		return refuse(
+			"semver_error",
+			"The version of the store binary (version_build) cannot be read as a version number.",
+			"Use SemVer, such as 1.2.3.",
+		);
 	}
 	// Electron's updater always says 0.0.1, so its version tells nothing.
 	if (device.platform !== "electron" && readVersion(device.pluginVersion)?.major === 4) {

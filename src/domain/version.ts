@@ -8,11 +8,14 @@ import coerce from "semver/functions/coerce";
 import compare from "semver/functions/compare";
 import parse from "semver/functions/parse";
 
-/** The version, coerced where it is not SemVer ("1.2" is 1.2.0); null when it holds no number at all. */
+/**
+ * The version, coerced where it is not SemVer: "1.2" is 1.2.0, "2024.01.05-beta (77)" is 2024.1.5. Null when it holds no number, or one
+ * that is too large.
+ */
 export function readVersion(text: string): SemVer | null {
 	const known = READ.get(text);
 	if (known !== undefined) return known;
-	const version = parse(text) ?? coerce(text);
+	const version = parse(text) ?? coerce(text, { loose: true });
 	if (READ.size >= MOST_READ) READ.clear();
 	READ.set(text, version);
 	return version;
