@@ -16,6 +16,7 @@ import { dollarsPerMillion, PRICES } from "../../bench/prices";
 import { goalsOf, markdown } from "../../bench/report";
 import type { Scenario } from "../../bench/scenarios";
 import { median, percentile, ratioOfRounds } from "../../bench/statistics";
+import { visibleLines } from "../../bench/visible";
 
 describe("figures", () => {
 	test("a percentile is the smallest value that so many do not exceed", () => {
@@ -90,7 +91,7 @@ describe("options", () => {
 			hotUpdater1000: host,
 		};
 		const cases = casesOf(hosts, 1);
-		expect(cases.map(({ name }) => name)).toEqual([...CASE_NAMES]);
+		expect([...cases.map(({ name }) => name), "visible"]).toEqual([...CASE_NAMES]);
 		for (const { caseName, ours, theirs } of GOALS) {
 			const labels = cases.find(({ name }) => name === caseName)?.contenders.map(({ label }) => label);
 			expect(labels).toEqual(expect.arrayContaining([ours, theirs]));
@@ -187,6 +188,21 @@ describe("the report", () => {
 		expect(goalsOf(cases)).toEqual([
 			{ title: goal.title, atLeast: goal.atLeast, measured: 0.8, measuredByCpu: expect.closeTo(0.9), met: true },
 		]);
+	});
+
+	test("of what was visible when, the Markdown has p50, p99 and the longest stale answer of each kind, and the goal", () => {
+		const elsewhereMs = Array.from({ length: 200 }, (_, index) => (index < 198 ? index * 10 : 5_100));
+		const lines = (extraMs: readonly number[]) =>
+			visibleLines({
+				isolates: 3,
+				changes: 100,
+				answers: 9_000,
+				durationMs: 60_000,
+				kinds: [{ title: "publish", hereMs: [0, 0], elsewhereMs: [...elsewhereMs, ...extraMs] }],
+			}).join("\n");
+		expect(lines([])).toContain("| publish | 2 | 0.99 s | 1.97 s | 5.10 s | 0 |");
+		expect(lines([])).toContain("p99 within 5 s (met)");
+		expect(lines([5_100])).toContain("p99 within 5 s (missed)");
 	});
 
 	test("the Markdown has every row, its ratio, and what was skipped and why", () => {
