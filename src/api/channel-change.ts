@@ -18,6 +18,7 @@ import {
 	channelIdNamed,
 	channelPlatformsAre,
 	insertChannel,
+	type Platforms,
 	updateChannel,
 	yieldPublicPlatforms,
 } from "../db/channels";
@@ -247,6 +248,32 @@ function changeOf(request: ChannelRequest, newRolloutId: string, nowMs: number):
 	return { settings: differences(requestedSettings(request.body, channel), channel), bundles, promoted };
 }
 
+/** The columns that are written, and what others yield to them. */
+function plannedWrite({ settings, bundles }: ChannelChange, channel: ChannelRow | undefined) {
+	const values = { ...settings, ...bundles };
+	return {
+		values,
+		// Others yield to what this request makes public, never to what was public when it was read.
+		movesPlatforms: (["public", "ios", "android", "electron"] as const).some((name) => values[name] !== undefined),
+		isPublic: (values.public ?? channel?.public ?? 0) === 1,
+		platforms: {
+			ios: flag((values.ios ?? channel?.ios ?? 1) === 1),
+			android: flag((values.android ?? channel?.android ?? 1) === 1),
+			electron: flag((values.electron ?? channel?.electron ?? 1) === 1),
+		},
+	};
+}
+
+/** What a request would write and whose platforms it would take, without writing anything. Throws what the request itself would. */
+export function plannedChange(request: ChannelRequest, newRolloutId: string, nowMs: number) {
+	const { values, movesPlatforms, isPublic, platforms } = plannedWrite(
+		changeOf(request, newRolloutId, nowMs),
+		request.channel,
+	);
+	const nothing: Platforms = { ios: 0, android: 0, electron: 0 };
+	return { values, taken: movesPlatforms && isPublic ? platforms : nothing };
+}
+
 /** What a POST on an existing channel needs: nothing but sight of it when it changes nothing. */
 function permissionsToChange(request: ChannelRequest, nowMs: number): readonly [Permission, ...Permission[]] {
 	if (request.channel === undefined) return ["app.create_channel"];
@@ -317,25 +344,17 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const channel = loaded[0].rows[0];
 	const request = { body, channel, stable: loaded[1].rows[0], rollout: loaded[2].rows[0] };
 	const change = changeOf(request, deps.newId(), nowMs);
+	const { values, movesPlatforms, isPublic, platforms } = plannedWrite(change, channel);
 	const created = channel === undefined;
 	const limit = context.ownWorkOnly(created ? "app.create_channel" : "channel.promote_bundle");
 	if (limit !== undefined) {
 		if (created) refusePublicPreview(body, scopeRow.default_upload_channel);
 		for (const bundle of change.promoted) refuseForeignBundle(bundle, principal.keyId);
 	}
-	const values = { ...change.settings, ...change.bundles };
 	if (channel !== undefined && Object.keys(values).length === 0) {
 		return { id: channel.id, public: channel.public === 1, created };
 	}
 
-	// Others yield to what this request makes public, never to what was public when it was read.
-	const movesPlatforms = (["public", "ios", "android", "electron"] as const).some((name) => values[name] !== undefined);
-	const isPublic = (values.public ?? channel?.public ?? 0) === 1;
-	const platforms = {
-		ios: flag((values.ios ?? channel?.ios ?? 1) === 1),
-		android: flag((values.android ?? channel?.android ?? 1) === 1),
-		electron: flag((values.electron ?? channel?.electron ?? 1) === 1),
-	};
 	const write =
 		channel === undefined
 			? insertChannel(

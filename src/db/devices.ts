@@ -6,7 +6,7 @@ import { type CompiledQuery, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { appUuid } from "./channels";
 import { query } from "./client";
-import type { DeviceOverridesTable, DevicesTable } from "./schema";
+import type { DeviceOverridesTable, DevicesTable, Flag } from "./schema";
 
 export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 	/** Name of the channel that an operator set, else of the one that decided the last check. */
@@ -72,6 +72,33 @@ export function devicesPage(
 		.limit(limit)
 		.offset(offset)
 		.compile();
+}
+
+export interface FleetDevice {
+	readonly device_id: string;
+	readonly platform: string | null;
+	readonly version_name: string | null;
+	readonly version_build: string | null;
+	readonly plugin_version: string | null;
+	readonly is_prod: number | null;
+	readonly is_emulator: number | null;
+	readonly key_id: string | null;
+	readonly default_channel: string | null;
+	readonly last_seen_at_ms: number | null;
+	readonly override_channel_id: number | null;
+	readonly override_version_id: number | null;
+	/** Whether the bundle that it runs is there and ready. */
+	readonly runs_ready_bundle: Flag;
+}
+
+/** The devices after the given one by their id, with all that a decision asks of them; at most three rows are read for each. */
+export function fleetPage(appId: AppId, afterDeviceId: string, limit: number): CompiledQuery<FleetDevice> {
+	return sql<FleetDevice>`SELECT d.device_id, d.platform, d.version_name, d.version_build, d.plugin_version, d.is_prod, d.is_emulator,
+			d.key_id, d.default_channel, d.last_seen_at_ms, o.channel_id AS override_channel_id, o.version_id AS override_version_id,
+			EXISTS (SELECT 1 FROM bundles b WHERE b.app_id = ${appId} AND b.name = d.version_name AND b.status = 'ready'
+				AND b.deleted_at_ms IS NULL) AS runs_ready_bundle
+		FROM devices d LEFT JOIN device_overrides o ON o.app_id = d.app_id AND o.device_id = d.device_id
+		WHERE d.app_id = ${appId} AND d.device_id > ${afterDeviceId} ORDER BY d.device_id LIMIT ${limit}`.compile(query);
 }
 
 /** A device that nobody has seen yet may be given a channel too. */

@@ -256,7 +256,8 @@ function filesOf(manifests: ReadonlyMap<number, readonly SnapshotFile[]>): numbe
 	return files;
 }
 
-function assemble(
+/** What checks are answered from, of the rows that make it. */
+export function assemble(
 	publicAppId: string,
 	app: SnapshotApp,
 	channels: readonly SnapshotChannel[],

@@ -6,7 +6,7 @@
 import { type CompiledQuery, type Expression, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { appUuid } from "./channels";
-import { query } from "./client";
+import { jsonList, query } from "./client";
 import type { BundleStatus, ChannelsTable, Flag } from "./schema";
 
 /** More overrides than this are looked up one by one instead of being held in memory. */
@@ -62,6 +62,15 @@ export function appPointer(publicAppId: string): CompiledQuery<Pick<SnapshotApp,
 	return liveApp(publicAppId).select(["apps.id", "apps.revision"]).compile();
 }
 
+const BUNDLE_COLUMNS = sql`b.id, b.name, b.status, b.checksum, b.sha256, b.object_key, b.external_url, b.session_key, b.key_id,
+	b.min_update_version, b.comment, b.link, EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id) AS has_manifest`;
+
+/** Bundles of the app by their ids, as a snapshot has them. */
+export function snapshotBundles(appId: AppId, ids: readonly number[]): CompiledQuery<SnapshotBundle> {
+	return sql<SnapshotBundle>`SELECT ${BUNDLE_COLUMNS} FROM bundles b
+		WHERE b.app_id = ${appId} AND b.id IN ${jsonList(JSON.stringify(ids))}`.compile(query);
+}
+
 /** Everything, for one batch. */
 export function snapshotStatements(publicAppId: string) {
 	const appId = sql`(SELECT id FROM apps WHERE app_id = ${publicAppId})`;
@@ -69,11 +78,7 @@ export function snapshotStatements(publicAppId: string) {
 		.select(["apps.id", "apps.owner_org", "apps.revision", "apps.expose_metadata"])
 		.compile();
 	const channels = sql<SnapshotChannel>`SELECT * FROM channels WHERE app_id = ${appId}`.compile(query);
-	const bundles =
-		sql<SnapshotBundle>`SELECT b.id, b.name, b.status, b.checksum, b.sha256, b.object_key, b.external_url, b.session_key,
-			b.key_id, b.min_update_version, b.comment, b.link,
-			EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id) AS has_manifest
-		FROM bundles b WHERE b.app_id = ${appId} AND b.id IN (
+	const bundles = sql<SnapshotBundle>`SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE b.app_id = ${appId} AND b.id IN (
 			SELECT version_id FROM channels WHERE app_id = ${appId}
 			UNION SELECT rollout_version_id FROM channels WHERE app_id = ${appId}
 			UNION SELECT version_id FROM device_overrides WHERE app_id = ${appId})`.compile(query);

@@ -1,11 +1,12 @@
 /**
- * The endpoints that devices call, without a key, and the one that explains what they are told.
+ * The endpoints that devices call, without a key, and those that explain what they are told, or would be.
  */
 import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from "./channel-self";
 import { explainDevice } from "./explain";
 import { manifestSize } from "./manifest-size";
 import { reportStats } from "./stats";
 import { checkUpdate, updatesHealth } from "./updates";
+import { whatIf } from "./what-if";
 
 export const deviceEndpoints = [
 	updatesHealth,
@@ -17,4 +18,5 @@ export const deviceEndpoints = [
 	unsetChannel,
 	selectableChannels,
 	explainDevice,
+	whatIf,
 ] as const;

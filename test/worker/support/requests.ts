@@ -178,6 +178,10 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"DELETE /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
 	"GET /channel": async (_, app) => ({ path: "/channel", query: { app_id: app.appId } }),
 	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("made") } }),
+	"POST /channel/what_if": async (_, app) => ({
+		path: "/channel/what_if",
+		body: { app_id: app.appId, channel: fresh("pondered"), public: true },
+	}),
 	"DELETE /channel": async (world, app, makers) => {
 		const channel = fresh("doomed");
 		await madeChannel(world, app, channel, makers);

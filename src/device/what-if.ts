@@ -1,0 +1,274 @@
+/**
+ * POST /channel/what_if: who would get what if a channel were changed. The change is planned by the code that makes it, the devices are
+ * those that were seen, and each is decided twice by the decision of the live check: as things are and as they would be. Nothing is
+ * written. One request looks at so many devices and no more; the answer says where the next one goes on.
+ */
+import * as v from "valibot";
+import { channelBody, channelChangeReads, plannedChange } from "../api/channel-change";
+import { endpoint } from "../api/endpoint";
+import { optional, uuid } from "../api/schemas";
+import { appNotFound, appScope } from "../api/scope";
+import type { AppId } from "../authz/decide";
+import type { ChannelValues, Platforms } from "../db/channels";
+import { type FleetDevice, fleetPage } from "../db/devices";
+import { type SnapshotBundle, type SnapshotChannel, snapshotBundles, snapshotStatements } from "../db/snapshot";
+import { type AppSnapshot, assemble } from "../db/snapshot-cache";
+import { BUILTIN, type Decision, decideUpdate } from "../domain/update-decision";
+import { readVersion } from "../domain/version";
+import { type DeviceBody, decisionSnapshot, deviceOf, PLATFORMS } from "./device";
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Devices that one request reads: about three D1 rows and a tenth of a millisecond each. */
+const PAGE_DEVICES = 5_000;
+const MOST_EXAMPLES = 5;
+/** Ids of rows begin with 1. */
+const NOT_CREATED_YET = 0;
+
+const told = v.strictObject({
+	outcome: v.picklist(["update", "builtin", "none"]),
+	version: v.nullable(v.string()),
+	error: v.nullable(v.string()),
+	channel: v.nullable(v.string()),
+});
+type Told = v.InferOutput<typeof told>;
+
+export const whatIf = endpoint({
+	method: "POST",
+	path: "/channel/what_if",
+	tag: "Channels",
+	summary: "Ask who would get what if a channel were changed",
+	description:
+		"The body is that of POST /channel, with `days`: of the devices that were seen in them (30 unless said) each is decided as things are and as they would be, and counted under what it would be told before and after. Nothing is written. One request looks at 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are those of a fair sample (`sampled`); sending `after` with the `next` of an answer looks at the following ones, and the counts of all answers add up to the whole fleet's. A new rollout draws its devices when it begins: its counts are those of one draw (`cohort_is_drawn_anew`).",
+	body: v.object({
+		...channelBody.entries,
+		days: v.optional(
+			v.pipe(
+				v.number(),
+				v.integer("must be a whole number of days"),
+				v.minValue(1, "must be at least 1"),
+				v.maxValue(365, "must be at most 365"),
+			),
+			30,
+		),
+		after: optional(uuid),
+	}),
+	load: ({ body }) => channelChangeReads(body),
+	access: {
+		permissions: ["app.read_devices", "channel.read"],
+		// What is told is of all of the app's channels, whichever is changed.
+		scope: appScope("body.app_id"),
+		choose: () => ["app.read_devices", "channel.read"],
+	},
+	response: v.strictObject({
+		devices: v.number(),
+		changed: v.number(),
+		unjudged: v.number(),
+		sampled: v.boolean(),
+		next: v.nullable(v.string()),
+		cohort_is_drawn_anew: v.boolean(),
+		outcomes: v.array(
+			v.strictObject({
+				before: told,
+				after: told,
+				changed: v.boolean(),
+				devices: v.number(),
+				examples: v.array(v.string()),
+			}),
+		),
+	}),
+	errors: ["bundle_not_found", "bundle_not_ready", "channel_has_no_platform", "missing_rollout_version"],
+	example: {
+		body: { app_id: "com.example.app", channel: "production", version: "1.4.0", days: 30 },
+		response: {
+			devices: 1200,
+			changed: 1100,
+			unjudged: 3,
+			sampled: false,
+			next: null,
+			cohort_is_drawn_anew: false,
+			outcomes: [
+				{
+					before: { outcome: "none", version: null, error: "no_new_version_available", channel: "production" },
+					after: { outcome: "update", version: "1.4.0", error: null, channel: "production" },
+					changed: true,
+					devices: 1100,
+					examples: ["b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"],
+				},
+			],
+		},
+	},
+	async handle({ db, deps, scope, input, loaded, nowMs }) {
+		const { body } = input;
+		const [channel, stable, rollout] = [loaded[0].rows[0], loaded[1].rows[0], loaded[2].rows[0]];
+		const { values, taken } = plannedChange({ body, channel, stable, rollout }, deps.newId(), nowMs);
+		const newBundles = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
+		const [app, channels, bundles] = snapshotStatements(body.app_id);
+		const [apps, held, pointedTo, asked, fleet] = await db.batch([
+			app,
+			channels,
+			bundles,
+			snapshotBundles(scope.appId, newBundles),
+			fleetPage(scope.appId, body.after ?? "", PAGE_DEVICES + 1),
+		]);
+		const [found] = apps.rows;
+		if (found === undefined) throw appNotFound();
+		const allBundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundle[];
+		const snapshotOf = (rows: readonly SnapshotChannel[]) => assemble(body.app_id, found, rows, allBundles, []);
+		const before = snapshotOf(held.rows);
+		const after = snapshotOf(changedChannels(held.rows, scope.appId, body.channel, values, taken));
+
+		const page = fleet.rows.slice(0, PAGE_DEVICES);
+		const more = fleet.rows.length > PAGE_DEVICES;
+		const seen = page.filter(({ last_seen_at_ms }) => (last_seen_at_ms ?? 0) >= nowMs - body.days * DAY_MS);
+		const judged = seen.filter(canAsk);
+		const outcomes = countOutcomes(before, after, body.app_id, judged);
+		return {
+			devices: seen.length,
+			changed: outcomes.reduce((sum, { changed, devices }) => sum + (changed ? devices : 0), 0),
+			unjudged: seen.length - judged.length,
+			sampled: more || body.after !== undefined,
+			next: more ? (page.at(-1)?.device_id ?? null) : null,
+			cohort_is_drawn_anew: typeof values.rollout_id === "string",
+			outcomes,
+		};
+	},
+});
+
+/** The app's channels as the change would leave them. */
+function changedChannels(
+	channels: readonly SnapshotChannel[],
+	appId: AppId,
+	name: string,
+	values: ChannelValues,
+	taken: Platforms,
+): SnapshotChannel[] {
+	const changed = { ...(channels.find((channel) => channel.name === name) ?? newChannel(appId, name)), ...values };
+	const others = channels.filter((channel) => channel.name !== name).map((channel) => withoutPlatforms(channel, taken));
+	return [...others, changed as SnapshotChannel];
+}
+
+/** What `yieldPublicPlatforms` writes. */
+function withoutPlatforms(channel: SnapshotChannel, taken: Platforms): SnapshotChannel {
+	if (channel.public === 0 || !PLATFORMS.some((platform) => taken[platform] === 1 && channel[platform] === 1)) {
+		return channel;
+	}
+	const left = Object.fromEntries(
+		PLATFORMS.map((platform) => [platform, taken[platform] === 1 ? 0 : channel[platform]]),
+	) as unknown as Platforms;
+	return { ...channel, ...left, public: left.ios + left.android + left.electron > 0 ? 1 : 0 };
+}
+
+/** A channel as the database makes it where nothing is said. */
+function newChannel(appId: string, name: string): SnapshotChannel {
+	return {
+		id: NOT_CREATED_YET,
+		app_id: appId,
+		name,
+		version_id: null,
+		public: 0,
+		ios: 1,
+		android: 1,
+		electron: 1,
+		allow_device_self_set: 0,
+		allow_emulator: 1,
+		allow_device: 1,
+		allow_dev: 1,
+		allow_prod: 1,
+		disable_auto_update: "major",
+		disable_auto_update_under_native: 1,
+		rollout_version_id: null,
+		rollout_id: null,
+		rollout_percentage_bps: 0,
+		rollout_enabled: 0,
+		rollout_paused_at_ms: null,
+		rollout_pause_reason: null,
+		created_by: "",
+		created_by_key: null,
+		created_at_ms: 0,
+		updated_at_ms: 0,
+	};
+}
+
+type AskingDevice = FleetDevice & {
+	readonly platform: DeviceBody["platform"];
+	readonly version_build: string;
+	readonly plugin_version: string;
+};
+
+/** Whether the device could ask as it was last seen; one that only sent reports may have said too little. */
+function canAsk(device: FleetDevice): device is AskingDevice {
+	return (
+		(PLATFORMS as readonly (string | null)[]).includes(device.platform) &&
+		device.version_build !== null &&
+		device.plugin_version !== null &&
+		readVersion(device.plugin_version) !== null
+	);
+}
+
+interface Outcome {
+	readonly before: Told;
+	readonly after: Told;
+	readonly changed: boolean;
+	devices: number;
+	readonly examples: string[];
+}
+
+/** The most frequent first. */
+function countOutcomes(
+	before: AppSnapshot,
+	after: AppSnapshot,
+	publicAppId: string,
+	devices: readonly AskingDevice[],
+): Outcome[] {
+	const outcomes = new Map<string, Outcome>();
+	for (const device of devices) {
+		const pair = { before: toldTo(before, publicAppId, device), after: toldTo(after, publicAppId, device) };
+		const key = JSON.stringify(pair);
+		const known = outcomes.get(key);
+		const outcome = known ?? {
+			...pair,
+			changed: JSON.stringify(pair.before) !== JSON.stringify(pair.after),
+			devices: 0,
+			examples: [],
+		};
+		if (known === undefined) outcomes.set(key, outcome);
+		outcome.devices += 1;
+		if (outcome.examples.length < MOST_EXAMPLES) outcome.examples.push(device.device_id);
+	}
+	return [...outcomes.values()].sort((left, right) => right.devices - left.devices);
+}
+
+/** What the device would be told if it asked as it was last seen. */
+function toldTo(snapshot: AppSnapshot, publicAppId: string, row: AskingDevice): Told {
+	const device = deviceOf({
+		app_id: publicAppId,
+		device_id: row.device_id,
+		platform: row.platform,
+		version_name: row.version_name ?? BUILTIN,
+		version_build: row.version_build,
+		plugin_version: row.plugin_version,
+		is_emulator: row.is_emulator === 1,
+		is_prod: row.is_prod !== 0,
+		defaultChannel: row.default_channel ?? undefined,
+		key_id: row.key_id ?? undefined,
+		custom_id: undefined,
+		install_source: undefined,
+		version_os: undefined,
+		version_code: undefined,
+	});
+	const override = {
+		device_id: row.device_id,
+		channel_id: row.override_channel_id,
+		version_id: row.override_version_id,
+	};
+	return toldBy(decideUpdate(decisionSnapshot(snapshot, device, override, row.runs_ready_bundle === 1), device));
+}
+
+function toldBy(decision: Decision): Told {
+	return {
+		outcome: decision.outcome,
+		version: decision.outcome === "update" ? decision.bundle.version : null,
+		error: decision.outcome === "none" ? decision.error : null,
+		channel: decision.resolved?.name ?? null,
+	};
+}
