@@ -289,6 +289,10 @@ CREATE TABLE devices (
   last_seen_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
+  -- Which of the last 31 days it is counted on: the lowest bit is the day of `last_seen_at_ms`, the next the day before.
+  seen_days INTEGER NOT NULL DEFAULT 0,
+  -- The version it is counted under on the day of `last_seen_at_ms`.
+  counted_version TEXT,
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX devices_by_version ON devices (app_id, version_name);
@@ -310,29 +314,80 @@ CREATE TABLE device_overrides (
 CREATE INDEX device_overrides_by_channel ON device_overrides (channel_id);
 CREATE INDEX device_overrides_by_version ON device_overrides (version_id);
 
--- Things that were counted, kept for as long as the Queue may deliver them again: the row and the count are written in one batch.
+-- What was counted in the last days, by the id that it has however often it arrives: the row and the count are written in one batch.
+-- A day is removed only when the consumer takes nothing of that day any more.
 CREATE TABLE counted_events (
-  id TEXT PRIMARY KEY,
-  app_id TEXT NOT NULL,
   -- Days since 1970-01-01, UTC.
   day INTEGER NOT NULL,
-  version_name TEXT NOT NULL,
-  metric TEXT NOT NULL CHECK (metric IN ('get', 'install', 'fail', 'bandwidth')),
-  amount INTEGER NOT NULL,
-  -- Which run of the consumer counted it.
-  run_id TEXT NOT NULL
+  id TEXT NOT NULL,
+  PRIMARY KEY (day, id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX counted_events_by_run ON counted_events (run_id);
-CREATE INDEX counted_events_by_day ON counted_events (day);
 
--- What was counted, by day. The name of the version is empty for what belongs to no bundle that is known.
+-- What was counted, by day, bundle and channel. The name of the version is empty for what belongs to no bundle that is known, the name
+-- of the channel for what no channel decided. Metric `devices`: those that were there on the day, each under the version it ran last;
+-- its channel is always empty.
 CREATE TABLE daily_counts (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
   version_name TEXT NOT NULL,
-  metric TEXT NOT NULL,
+  channel_name TEXT NOT NULL,
+  metric TEXT NOT NULL CHECK (metric IN ('get', 'install', 'fail', 'bandwidth', 'devices')),
   amount INTEGER NOT NULL,
-  PRIMARY KEY (app_id, day, version_name, metric)
+  PRIMARY KEY (app_id, day, version_name, channel_name, metric)
+) STRICT, WITHOUT ROWID;
+
+-- The sums of a day over all bundles and channels, so that a year of an app is 366 rows.
+CREATE TABLE daily_totals (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  get_count INTEGER NOT NULL DEFAULT 0,
+  install_count INTEGER NOT NULL DEFAULT 0,
+  fail_count INTEGER NOT NULL DEFAULT 0,
+  bandwidth_bytes INTEGER NOT NULL DEFAULT 0,
+  device_count INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (app_id, day)
+) STRICT, WITHOUT ROWID;
+
+-- The latest start of a download and the latest `set` that have not found each other yet: an install takes from the one to the other.
+CREATE TABLE install_steps (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  device_id TEXT NOT NULL,
+  version_name TEXT NOT NULL,
+  step TEXT NOT NULL CHECK (step IN ('start', 'set')),
+  -- When it arrived here.
+  at_ms INTEGER NOT NULL,
+  -- The device's own clock, where it said.
+  device_at_ms INTEGER,
+  PRIMARY KEY (app_id, device_id, version_name, step)
+) STRICT, WITHOUT ROWID;
+
+-- How many installs took how long: a histogram with buckets of five per cent (src/domain/duration-histogram.ts), which adds up over
+-- days and bundles.
+CREATE TABLE daily_install_times (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  bucket INTEGER NOT NULL,
+  amount INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, version_name, bucket)
+) STRICT, WITHOUT ROWID;
+
+-- Messages that the consumer could not do in all its tries. A person looks at them, sets `resend`, and the next sweep sends them again.
+CREATE TABLE dead_messages (
+  -- The Queue's id of the message.
+  id TEXT PRIMARY KEY,
+  kind TEXT NOT NULL,
+  -- JSON, as it was sent.
+  body TEXT NOT NULL,
+  sent_at_ms INTEGER NOT NULL,
+  died_at_ms INTEGER NOT NULL,
+  resend INTEGER NOT NULL DEFAULT 0 CHECK (resend IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+-- Where a step of the sweep goes on that looks at a part of a large table in each run.
+CREATE TABLE sweep_positions (
+  step TEXT PRIMARY KEY,
+  position TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- The different devices of a day, as a sketch that can be merged with other days' (src/domain/distinct-count.ts).
@@ -345,7 +400,7 @@ CREATE TABLE daily_devices (
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 
--- Bytes that an app's bundles took at the end of a day; of today, at the last sweep.
+-- Bytes that an app's bundles and their files took at the end of a day; of today, at the last sweep.
 CREATE TABLE daily_storage (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,

@@ -12,6 +12,12 @@ export interface Config {
 	readonly secret: Uint8Array;
 	/** Where every request comes from, for runs behind no Cloudflare; undefined: what Cloudflare says. */
 	readonly clientAddress: string | undefined;
+	/** Days that an event is remembered for, so that it is counted once; older ones are not counted at all. */
+	readonly eventMemoryDays: number;
+	/** Days that statistics go back. */
+	readonly statisticsDays: number;
+	/** Days after which a device that was not seen is forgotten, unless an operator set something for it. */
+	readonly deviceDays: number;
 	/** Answers are checked against their declared schema and carry counters. For development and tests. */
 	readonly diagnostics: boolean;
 }
@@ -20,6 +26,9 @@ export interface ConfigVariables {
 	readonly PUBLIC_URL?: string;
 	readonly CORS_ALLOWED_ORIGINS?: string;
 	readonly MAX_BUNDLE_BYTES?: string;
+	readonly EVENT_MEMORY_DAYS?: string;
+	readonly STATISTICS_DAYS?: string;
+	readonly DEVICE_DAYS?: string;
 	readonly CAPSTAN_SECRET?: string;
 	readonly CAPSTAN_CLIENT_ADDRESS?: string;
 	readonly CAPSTAN_DIAGNOSTICS?: string;
@@ -42,6 +51,19 @@ export function parseConfig(variables: ConfigVariables): Config {
 			.map((origin) => origin.trim())
 			.filter((origin) => origin !== ""),
 		maxBundleBytes: parseMaxBundleBytes(variables.MAX_BUNDLE_BYTES ?? ""),
+		// The Queue itself may deliver for four days; the device rows know 31 days.
+		eventMemoryDays: parseDays("EVENT_MEMORY_DAYS", variables.EVENT_MEMORY_DAYS ?? "", {
+			least: 6,
+			most: 30,
+			usual: 14,
+		}),
+		statisticsDays: parseDays("STATISTICS_DAYS", variables.STATISTICS_DAYS ?? "", {
+			least: 31,
+			most: 3660,
+			usual: 400,
+		}),
+		// Not earlier than events are forgotten, or an old event would make the row of a device again.
+		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
 		secret: parseSecret(variables.CAPSTAN_SECRET ?? ""),
 		clientAddress: variables.CAPSTAN_CLIENT_ADDRESS || undefined,
 		diagnostics: variables.CAPSTAN_DIAGNOSTICS === "true",
@@ -64,6 +86,19 @@ function parseMaxBundleBytes(text: string): number {
 		throw new ConfigError(`MAX_BUNDLE_BYTES must be a whole number of bytes from 1 to ${LARGEST_BUNDLE_BYTES}.`);
 	}
 	return bytes;
+}
+
+function parseDays(
+	name: string,
+	text: string,
+	{ least, most, usual }: { readonly least: number; readonly most: number; readonly usual: number },
+): number {
+	if (text === "") return usual;
+	const days = Number(text);
+	if (!Number.isInteger(days) || days < least || days > most) {
+		throw new ConfigError(`${name} must be a whole number of days from ${least} to ${most}.`);
+	}
+	return days;
 }
 
 function parseSecret(text: string): Uint8Array {

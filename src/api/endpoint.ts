@@ -146,7 +146,7 @@ export interface EndpointDefinition<
 	readonly status?: readonly [number, ...number[]];
 	readonly response: Answer;
 	/** What the answer is instead where the handler answers with a Response. */
-	readonly rawResponse?: RawAnswer;
+	readonly rawResponse?: RawAnswer | readonly RawAnswer[];
 	/** Error codes beyond those of the pipeline. */
 	readonly errors: readonly ErrorCode[];
 	readonly example: EndpointExample;
@@ -180,7 +180,7 @@ export interface AnyEndpoint {
 	readonly bodyLimitBytes?: number;
 	readonly status?: readonly [number, ...number[]];
 	readonly response: v.GenericSchema | RawAnswer;
-	readonly rawResponse?: RawAnswer;
+	readonly rawResponse?: RawAnswer | readonly RawAnswer[];
 	readonly errors: readonly ErrorCode[];
 	readonly example: EndpointExample;
 	readonly load?: unknown;

@@ -15,6 +15,8 @@ import { listMembers, removeMember, updateMember } from "./routes/member";
 import { createOrganization, listOrganizations, updateOrganization } from "./routes/organization";
 import { deleteOrganization, restoreOrganization } from "./routes/organization-deletion";
 import { health } from "./routes/service";
+import { appStatistics, organizationStatistics, userStatistics } from "./routes/statistics";
+import { bundleUsage, installStatistics } from "./routes/statistics-of-bundles";
 import { tusAppend, tusCapabilities, tusCreate, tusStatus, uploadOnce } from "./routes/upload";
 
 export const endpoints = [
@@ -58,5 +60,10 @@ export const endpoints = [
 	tusStatus,
 	tusAppend,
 	downloadObject,
+	appStatistics,
+	bundleUsage,
+	installStatistics,
+	userStatistics,
+	organizationStatistics,
 	health,
 ] as const;

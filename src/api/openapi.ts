@@ -198,7 +198,7 @@ function successContent({ response, rawResponse, example }: AnyEndpoint): Json {
 	const schema = schemaOf(response, "output");
 	return {
 		"application/json": { schema, ...(example.response === undefined ? {} : { example: example.response }) },
-		...(rawResponse === undefined ? {} : rawContent(rawResponse)),
+		...Object.assign({}, ...[rawResponse ?? []].flat().map(rawContent)),
 	};
 }
 

@@ -200,6 +200,8 @@ export interface DevicesTable {
 	last_seen_at_ms: number | null;
 	created_at_ms: number;
 	updated_at_ms: number;
+	seen_days: Generated<number>;
+	counted_version: string | null;
 }
 
 export interface DeviceOverridesTable {
@@ -213,21 +215,58 @@ export interface DeviceOverridesTable {
 }
 
 export interface CountedEventsTable {
-	id: string;
-	app_id: string;
 	day: number;
-	version_name: string;
-	metric: string;
-	amount: number;
-	run_id: string;
+	id: string;
 }
 
 export interface DailyCountsTable {
 	app_id: string;
 	day: number;
 	version_name: string;
+	channel_name: string;
 	metric: string;
 	amount: number;
+}
+
+export interface DailyTotalsTable {
+	app_id: string;
+	day: number;
+	get_count: Generated<number>;
+	install_count: Generated<number>;
+	fail_count: Generated<number>;
+	bandwidth_bytes: Generated<number>;
+	device_count: Generated<number>;
+}
+
+export interface InstallStepsTable {
+	app_id: string;
+	device_id: string;
+	version_name: string;
+	step: string;
+	at_ms: number;
+	device_at_ms: number | null;
+}
+
+export interface DailyInstallTimesTable {
+	app_id: string;
+	day: number;
+	version_name: string;
+	bucket: number;
+	amount: number;
+}
+
+export interface DeadMessagesTable {
+	id: string;
+	kind: string;
+	body: string;
+	sent_at_ms: number;
+	died_at_ms: number;
+	resend: Generated<Flag>;
+}
+
+export interface SweepPositionsTable {
+	step: string;
+	position: string;
 }
 
 export interface DailyDevicesTable {
@@ -280,6 +319,11 @@ export interface Schema {
 	device_overrides: DeviceOverridesTable;
 	counted_events: CountedEventsTable;
 	daily_counts: DailyCountsTable;
+	daily_totals: DailyTotalsTable;
+	install_steps: InstallStepsTable;
+	daily_install_times: DailyInstallTimesTable;
+	dead_messages: DeadMessagesTable;
+	sweep_positions: SweepPositionsTable;
 	daily_devices: DailyDevicesTable;
 	daily_storage: DailyStorageTable;
 	audit_log: AuditLogTable;

@@ -8,23 +8,37 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import * as v from "valibot";
 import { endpoint } from "../api/endpoint";
 import { optional, publicAppId, uuid } from "../api/schemas";
-import type { SnapshotCache } from "../db/snapshot-cache";
+import type { AppSnapshot } from "../db/snapshot-cache";
+import { BUILTIN, type Device, decideUpdate } from "../domain/update-decision";
+import { dayOf } from "../events/days";
 import type { CountedMetric, DeviceEvent } from "../events/messages";
-import { EXAMPLE_DEVICE } from "./device";
+import { decisionSnapshot, EXAMPLE_DEVICE, PLATFORMS } from "./device";
 
 const MOST_EVENTS = 1_000;
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
 const EVENT_ID_LENGTH = 32;
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** What an action counts as. `get` is a download that is whole, not an offer. */
 const METRIC_OF_ACTION: Readonly<Record<string, CountedMetric>> = {
+	download_zip_start: "start",
+	download_manifest_start: "start",
 	set: "install",
 	download_complete: "get",
 	set_fail: "fail",
 	update_fail: "fail",
 	download_fail: "fail",
 };
+
+/** Of other actions the version is one that is downloaded, removed or failed, or that ran when the app ended. */
+const VERSION_RUNS = new Set([
+	"set",
+	"reset",
+	"ping",
+	"app_moved_to_foreground",
+	"app_moved_to_background",
+	"app_launch_start",
+	"app_launch_ready",
+]);
 
 /** What phones say of themselves is kept up to this length; too long is no reason not to hear what happened. */
 const anyText = (longest: number) =>
@@ -93,9 +107,9 @@ export const reportStats = endpoint({
 	async handle({ db, input, snapshots, gather, nowMs, waitUntil, deps }) {
 		const events: DeviceEvent[] = [];
 		const accept = async (event: StatsEvent) => {
-			const known = await isKnownApp(snapshots, db, event.app_id, waitUntil);
-			if (!known) return { error: "app_not_found", message: "There is no such app on this server." };
-			events.push(...eventsOf(event, nowMs, deps.newId));
+			const { snapshot } = await snapshots.read(db, event.app_id, waitUntil);
+			if (snapshot === null) return { error: "app_not_found", message: "There is no such app on this server." };
+			events.push(...eventsOf(event, snapshot, nowMs, deps.newId));
 			return undefined;
 		};
 		if (!Array.isArray(input.body)) {
@@ -114,22 +128,13 @@ export const reportStats = endpoint({
 	},
 });
 
-async function isKnownApp(
-	snapshots: SnapshotCache,
-	db: Parameters<SnapshotCache["read"]>[0],
-	appId: string,
-	waitUntil: (work: Promise<unknown>) => void,
-): Promise<boolean> {
-	return (await snapshots.read(db, appId, waitUntil)).snapshot !== null;
-}
-
 function invalid(issues: readonly v.BaseIssue<unknown>[]) {
 	const [issue] = issues;
 	const path = issue === undefined ? "" : (v.getDotPath(issue) ?? "");
 	return { error: "invalid_event", message: `${path === "" ? "the event" : path} is not as it should be` };
 }
 
-function eventsOf(event: StatsEvent, nowMs: number, newId: () => string): DeviceEvent[] {
+function eventsOf(event: StatsEvent, snapshot: AppSnapshot, nowMs: number, newId: () => string): DeviceEvent[] {
 	// A failure of a single file names it after the version.
 	const [versionName = ""] = (event.version_name ?? "").split(":");
 	const action = event.action ?? "";
@@ -140,7 +145,7 @@ function eventsOf(event: StatsEvent, nowMs: number, newId: () => string): Device
 		deviceId: event.device_id,
 		atMs: nowMs,
 		platform: event.platform ?? "",
-		versionName,
+		versionName: VERSION_RUNS.has(action) ? versionName : "",
 		versionBuild: event.version_build ?? "",
 		osVersion: event.version_os ?? "",
 		pluginVersion: event.plugin_version ?? "",
@@ -153,17 +158,43 @@ function eventsOf(event: StatsEvent, nowMs: number, newId: () => string): Device
 		channelId: null,
 	};
 	if (metric === undefined) return [seen];
+	const deviceAtMs = Number(event.timestamp ?? Number.NaN);
 	const counted: DeviceEvent = {
 		type: "count",
 		id: eventId(event, versionName, nowMs, newId),
 		appId: event.app_id,
+		deviceId: event.device_id,
 		versionName,
+		channelName: channelOf(event, snapshot),
 		metric,
-		amount: 1,
 		atMs: nowMs,
+		deviceAtMs: Number.isSafeInteger(deviceAtMs) && deviceAtMs > 0 ? deviceAtMs : null,
+		// Electron's updater does not tell when a download starts.
+		timed: event.platform !== "electron",
 	};
-	// What failed is not what the device runs.
-	return metric === "install" ? [seen, counted] : [counted];
+	return [seen, counted];
+}
+
+/**
+ * The channel that decides for the device now: what it runs and which plugin it has do not change that. Of an app with more overrides
+ * than are held in memory, what the channels alone say.
+ */
+function channelOf(event: StatsEvent, snapshot: AppSnapshot): string {
+	const platform = PLATFORMS.find((known) => known === event.platform);
+	if (platform === undefined) return "";
+	const device: Device = {
+		deviceId: event.device_id,
+		platform,
+		versionName: BUILTIN,
+		versionBuild: "1.0.0",
+		pluginVersion: "8.0.0",
+		isEmulator: event.is_emulator ?? false,
+		isProd: event.is_prod ?? true,
+		defaultChannel: event.defaultChannel ?? "",
+		keyId: event.key_id,
+	};
+	const override = snapshot.overrides?.get(event.device_id);
+	return decideUpdate(decisionSnapshot(snapshot, device, override, true), device).resolved?.name ?? "";
 }
 
 /**
@@ -172,7 +203,7 @@ function eventsOf(event: StatsEvent, nowMs: number, newId: () => string): Device
  */
 function eventId(event: StatsEvent, versionName: string, nowMs: number, newId: () => string): string {
 	if (event.action === undefined) return newId();
-	const when = event.timestamp ?? `day ${Math.floor(nowMs / DAY_MS)}`;
+	const when = event.timestamp ?? `day ${dayOf(nowMs)}`;
 	const content = [event.app_id, event.device_id, event.action, versionName, event.old_version_name ?? "", when];
 	return bytesToHex(sha256(utf8ToBytes(JSON.stringify(content)))).slice(0, EVENT_ID_LENGTH);
 }

@@ -1,32 +1,88 @@
 /**
- * The consumer of the Queue. Batches may be delivered again, so all work here is safe to repeat; a batch of whose work anything failed
- * is retried by the Queue and, in the end, done by the scheduled sweep or the next use of the key.
+ * The consumer of the Queue. Batches may be delivered again, so all work here is safe to repeat. A message that cannot be done keeps none
+ * of the others in its batch: they are done and acknowledged without it, and it is delivered again, later each time, until the Queue
+ * gives it up to the dead letters (src/events/dead-letters.ts).
  */
 import { openDb } from "../db/client";
 import type { Deps } from "../deps";
+import { ApiError, causeText } from "../errors";
 import { consumeDeviceEvents } from "./device-events";
 import { keyUsageStatement } from "./key-usage";
-import type { QueueMessage } from "./messages";
+import type { DeviceEvents, KeyUsed, QueueMessage } from "./messages";
 import { collectGarbageSoon } from "./producer";
-import { runSteps } from "./steps";
 import { collectGarbage } from "./sweep";
 
-/** @throws {Error} when any of the work failed: a message is acknowledged only by work that was done */
-export async function consume(deps: Deps, batch: Pick<MessageBatch<QueueMessage>, "messages">): Promise<void> {
-	const messages = batch.messages.map((message) => message.body);
-	await runSteps(deps, "queue batch", {
-		"device events": async () => {
-			const events = messages.flatMap((message) => (message.kind === "device_events" ? message.events : []));
-			if (events.length > 0) await consumeDeviceEvents(deps, events);
-		},
-		"key usage": async () => {
-			const uses = messages.filter((message) => message.kind === "key_used");
-			if (uses.length > 0) await openDb(deps.d1, "first-primary").batch([keyUsageStatement(uses)]);
-		},
-		garbage: async () => {
-			// However many messages ask for it, garbage is collected once a batch.
-			if (!messages.some((message) => message.kind === "collect_garbage")) return;
+/** Between two deliveries at most. With twenty of them (wrangler.toml) a message is given up after about nine hours. */
+const LONGEST_DELAY_SECONDS = 60 * 60;
+
+interface Delivered {
+	readonly body: QueueMessage;
+}
+
+/** Some of a batch could not be done; the rest was. */
+export class BatchFailed extends Error {
+	override readonly name = "BatchFailed";
+	constructor(readonly failed: ReadonlySet<Delivered>) {
+		super(`${failed.size} of the batch's messages failed`);
+	}
+}
+
+/** Acknowledges what was done, and asks for the rest again. */
+export async function consumeAndSettle(
+	deps: Deps,
+	batch: { readonly messages: readonly Pick<Message<QueueMessage>, "body" | "attempts" | "ack" | "retry">[] },
+): Promise<void> {
+	try {
+		await consume(deps, batch);
+	} catch (error) {
+		if (!(error instanceof BatchFailed)) throw error;
+		for (const message of batch.messages) {
+			if (error.failed.has(message)) {
+				message.retry({ delaySeconds: Math.min(2 ** message.attempts, LONGEST_DELAY_SECONDS) });
+			} else message.ack();
+		}
+	}
+}
+
+/** @throws {BatchFailed} when any of the work failed: a message is acknowledged only by work that was done */
+export async function consume(deps: Deps, batch: { readonly messages: readonly Delivered[] }): Promise<void> {
+	const failed = new Set<Delivered>();
+	const work: Readonly<Record<QueueMessage["kind"], (bodies: readonly QueueMessage[]) => Promise<unknown>>> = {
+		device_events: (bodies) =>
+			consumeDeviceEvents(
+				deps,
+				(bodies as readonly DeviceEvents[]).flatMap(({ events }) => events),
+			),
+		key_used: (bodies) => openDb(deps.d1, "first-primary").batch([keyUsageStatement(bodies as readonly KeyUsed[])]),
+		// However many messages ask for it, garbage is collected once a batch.
+		collect_garbage: async () => {
 			if (await collectGarbage(deps)) await collectGarbageSoon(deps);
 		},
-	});
+	};
+	const byKind = Map.groupBy(batch.messages, ({ body }) => body?.kind);
+	for (const [kind, messages] of byKind) {
+		const run = Object.hasOwn(work, kind) ? work[kind] : unknownKind;
+		const attempt = async (some: readonly Delivered[]) => {
+			try {
+				await run(some.map(({ body }) => body));
+				return undefined;
+			} catch (error) {
+				deps.log("error", "messages_failed", { kind, messages: some.length, cause: causeText(error) });
+				return { error };
+			}
+		};
+		const together = await attempt(messages);
+		if (together === undefined) continue;
+		// When it is the database that does not answer, no message is to blame.
+		const alone = messages.length > 1 && !(together.error instanceof ApiError) && kind !== "collect_garbage";
+		for (const message of messages) {
+			if (!alone || (await attempt([message])) !== undefined) failed.add(message);
+		}
+	}
+	if (failed.size > 0) throw new BatchFailed(failed);
+}
+
+/** Of another version of this Worker, perhaps a later one that was rolled back: kept until somebody knows it. */
+async function unknownKind(): Promise<never> {
+	throw new Error("no such kind of message");
 }

@@ -4,16 +4,18 @@
  * sent is kept for the next time.
  */
 import type { Deps } from "../deps";
-import type { DeviceEvent, DeviceEvents, DeviceSeen } from "./messages";
+import { dayOf } from "./days";
+import type { BytesServed, DeviceEvent, DeviceEvents, DeviceSeen } from "./messages";
 
 const GATHER_MS = 1_000;
-const DAY_MS = 24 * 60 * 60 * 1000;
 /** Devices that are remembered; about half a kilobyte each. */
 const MOST_TOLD = 20_000;
 /** A flush that was promised so long ago has died with its request. */
 const FLUSH_LIFETIME_MS = 10_000;
 /** The Queue takes 128 KB a message. */
 const LONGEST_MESSAGE = 100_000;
+/** About a hundred bytes each. */
+const MOST_OBJECTS_AN_EVENT = 500;
 /** Beyond this the oldest are dropped: memory is for answering. */
 const MOST_WAITING = 20_000;
 
@@ -28,16 +30,37 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 	function isNews(event: DeviceSeen): boolean {
 		const device = `${event.appId} ${event.deviceId}`;
 		const said = saidBy(event);
-		if (told.get(device) === said) return false;
+		// Another isolate may have been told of what was between.
+		if (told.get(device) === said && event.moved !== true) return false;
 		if (told.size >= MOST_TOLD) told = new Map();
 		told.set(device, said);
 		return true;
 	}
 
+	/** Bytes of one app and day become one event, however many requests they were. */
+	let served = new Map<
+		string,
+		{ readonly appUuid: string; readonly atMs: number; readonly bytes: Map<string, number> }
+	>();
+
+	function servedEvents(): BytesServed[] {
+		const events = [...served.values()].flatMap(({ appUuid, atMs, bytes }) => {
+			const objects = [...bytes];
+			const parts: BytesServed[] = [];
+			for (let index = 0; index < objects.length; index += MOST_OBJECTS_AN_EVENT) {
+				const part = Object.fromEntries(objects.slice(index, index + MOST_OBJECTS_AN_EVENT));
+				parts.push({ type: "served", id: deps.newId(), appUuid, atMs, bytes: part });
+			}
+			return parts;
+		});
+		served = new Map();
+		return events;
+	}
+
 	async function flush(): Promise<void> {
 		await deps.delay(GATHER_MS);
 		promisedAtMs = Number.NEGATIVE_INFINITY;
-		const events = waiting;
+		const events = [...waiting, ...servedEvents()];
 		waiting = [];
 		for (const part of parts(events)) {
 			const message: DeviceEvents = { kind: "device_events", id: deps.newId(), events: part };
@@ -50,7 +73,7 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 		}
 	}
 
-	return function gather(events: readonly DeviceEvent[], waitUntil: (work: Promise<unknown>) => void): void {
+	function gather(events: readonly DeviceEvent[], waitUntil: (work: Promise<unknown>) => void): void {
 		const fresh = events.filter((event) => event.type !== "seen" || isNews(event));
 		if (fresh.length === 0) return;
 		waiting.push(...fresh);
@@ -58,11 +81,27 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 			deps.log("error", "events_dropped", { events: waiting.length - MOST_WAITING });
 			waiting = waiting.slice(-MOST_WAITING);
 		}
+		promise(waitUntil);
+	}
+
+	function promise(waitUntil: (work: Promise<unknown>) => void): void {
 		const nowMs = deps.now();
 		if (nowMs - promisedAtMs < FLUSH_LIFETIME_MS) return;
 		promisedAtMs = nowMs;
 		waitUntil(flush());
-	};
+	}
+
+	return Object.assign(gather, {
+		/** Bytes that an answer sends out. */
+		served(appUuid: string, objectKey: string, bytes: number, waitUntil: (work: Promise<unknown>) => void): void {
+			const atMs = deps.now();
+			const key = `${appUuid} ${dayOf(atMs)}`;
+			const app = served.get(key) ?? { appUuid, atMs, bytes: new Map<string, number>() };
+			served.set(key, app);
+			app.bytes.set(objectKey, (app.bytes.get(objectKey) ?? 0) + bytes);
+			promise(waitUntil);
+		},
+	});
 }
 
 /**
@@ -73,7 +112,7 @@ function saidBy(event: DeviceSeen): string {
 	const { platform, versionName, versionBuild, osVersion, pluginVersion, isProd, isEmulator, channelId } = event;
 	const { customId, installSource, keyId, defaultChannel } = event;
 	const own = `${customId}\0${installSource}\0${keyId}\0${defaultChannel}\0${versionName}\0${versionBuild}\0${osVersion}`;
-	return `${Math.floor(event.atMs / DAY_MS)}\0${platform}\0${pluginVersion}\0${isProd}\0${isEmulator}\0${channelId}\0${own}`;
+	return `${dayOf(event.atMs)}\0${platform}\0${pluginVersion}\0${isProd}\0${isEmulator}\0${channelId}\0${own}`;
 }
 
 export type GatherEvents = ReturnType<typeof createEventGatherer>;

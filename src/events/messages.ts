@@ -37,20 +37,38 @@ export interface DeviceSeen {
 	readonly channelId: number | null;
 }
 
-export type CountedMetric = "get" | "install" | "fail" | "bandwidth";
+/** `start`, the start of a download, is not counted itself: it is what the time of an install is measured from. */
+export type CountedMetric = "get" | "install" | "fail" | "start";
 
 /** Something to count, once: `id` is the same for the same thing however often it arrives. */
 export interface CountedEvent {
 	readonly type: "count";
 	readonly id: string;
 	readonly appId: string;
+	readonly deviceId: string;
 	readonly versionName: string;
+	/** The channel that decides for the device; empty where none does. */
+	readonly channelName: string;
 	readonly metric: CountedMetric;
-	readonly amount: number;
 	readonly atMs: number;
+	/** By the device's own clock, where it says. */
+	readonly deviceAtMs: number | null;
+	/** Whether the device says when downloads start, so that its installs can be timed. */
+	readonly timed: boolean;
 }
 
-export type DeviceEvent = DeviceSeen | CountedEvent;
+/** Bytes that one isolate has sent out of one app since it last said so. */
+export interface BytesServed {
+	readonly type: "served";
+	readonly id: string;
+	/** UUID: links name no other. */
+	readonly appUuid: string;
+	readonly atMs: number;
+	/** By the key of the object in R2. */
+	readonly bytes: Readonly<Record<string, number>>;
+}
+
+export type DeviceEvent = DeviceSeen | CountedEvent | BytesServed;
 
 export interface DeviceEvents {
 	readonly kind: "device_events";

@@ -16,6 +16,7 @@ import { escapeXml } from "./chart-text";
 import { STYLE_SHEET } from "./chart-theme";
 
 export type { ChartOptions, ChartSeries, StackedChartOptions } from "./chart-model";
+export type { Unit } from "./chart-text";
 
 /** One line a series; of more than eight the biggest eight, three of them the biggest of the last day. Negative values are drawn below the zero line. */
 export function lineChart(options: ChartOptions): string {

@@ -27,7 +27,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 	app: ["compat", "api", "device", "deps", ...BOTTOM],
 	compat: ["api", "events", "authz", "storage", "db", "deps", ...BOTTOM],
 	device: ["api", "events", "authz", "storage", "db", "deps", ...BOTTOM],
-	api: ["events", "authz", "storage", "db", "deps", ...BOTTOM],
+	api: ["statistics", "events", "authz", "storage", "db", "deps", ...BOTTOM],
 	events: ["storage", "db", "deps", ...BOTTOM],
 	storage: [...BOTTOM],
 	authz: ["db", ...BOTTOM],

@@ -47,7 +47,7 @@ const deliver = (messages: readonly QueueMessage[]) =>
 	consume(world.deps, { messages: messages.map((body) => ({ body })) as never });
 async function counts(): Promise<Record<string, number>> {
 	const { results } = await testEnv.DB.prepare(
-		"SELECT day, version_name, metric, amount FROM daily_counts WHERE app_id = ? ORDER BY 1, 2, 3",
+		"SELECT day, version_name, metric, sum(amount) AS amount FROM daily_counts WHERE app_id = ? AND metric <> 'devices' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
 	)
 		.bind(app.uuid)
 		.all<{ day: number; version_name: string; metric: string; amount: number }>();

@@ -41,7 +41,7 @@ export const downloadObject = endpoint({
 	// A replica might not know yet that a bundle was deleted.
 	consistency: "first-primary",
 	example: { query: { expires: "1795248000", signature: "…" } },
-	async handle({ deps, db, input, request, nowMs }) {
+	async handle({ deps, db, input, request, nowMs, gather, waitUntil }) {
 		const key = `${input.params.app}/${input.params.upload}/${input.params.part}`;
 		const secondsLeft = verifyLink(deps, "GET", `/files/download/${key}`, input.query, nowMs);
 		const headers = new Headers({
@@ -54,10 +54,14 @@ export const downloadObject = endpoint({
 			if (object === null) throw await missing(db, input.params.app, key);
 			return object;
 		};
+		const sent = (bytes: number) => gather.served(input.params.app, key, bytes, waitUntil);
+		const whole = async () => {
+			const object = await existing(getObject(deps.bundles, key));
+			sent(object.size);
+			return wholeAnswer(headers, object);
+		};
 		const isHead = request.method === "HEAD";
-		if (!isHead && !hasConditions(request.headers)) {
-			return wholeAnswer(headers, await existing(getObject(deps.bundles, key)));
-		}
+		if (!isHead && !hasConditions(request.headers)) return whole();
 		const object = await existing(headObject(deps.bundles, key));
 		const facts = { etag: object.httpEtag, sizeBytes: object.size, modifiedMs: object.uploaded.getTime() };
 		const wanted = wantedOf(request.headers, facts, !isHead);
@@ -72,7 +76,7 @@ export const downloadObject = endpoint({
 				describe(headers, object);
 				return new Response(null, { status: 304, headers });
 			case "whole": {
-				if (!isHead) return wholeAnswer(headers, await existing(getObject(deps.bundles, key)));
+				if (!isHead) return whole();
 				describe(headers, object);
 				headers.set("Content-Length", String(object.size));
 				return new Response(null, { headers });
@@ -83,6 +87,7 @@ export const downloadObject = endpoint({
 				describe(headers, part);
 				headers.set("Content-Range", `bytes ${offset}-${offset + length - 1}/${part.size}`);
 				headers.set("Content-Length", String(length));
+				sent(length);
 				return new Response(part.body, { status: 206, headers });
 			}
 		}

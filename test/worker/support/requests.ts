@@ -150,6 +150,11 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	},
 	"GET /organization/audit": async (world) => ({ path: "/organization/audit", query: { orgId: world.orgId } }),
 	"GET /app/:app_id/audit": async (_, app) => ({ path: `/app/${app.appId}/audit` }),
+	"GET /statistics/app/:app_id": async (_, app) => ({ path: `/statistics/app/${app.appId}` }),
+	"GET /statistics/app/:app_id/bundle_usage": async (_, app) => ({ path: `/statistics/app/${app.appId}/bundle_usage` }),
+	"GET /statistics/app/:app_id/installs": async (_, app) => ({ path: `/statistics/app/${app.appId}/installs` }),
+	"GET /statistics/user": async () => ({ path: "/statistics/user" }),
+	"GET /statistics/org/:org_id": async (world) => ({ path: `/statistics/org/${world.orgId}` }),
 	"GET /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId } }),
 	"GET /apikey/:id": async (world, app) => {
 		const { id } = await createTestKey(world, "app_reader", app);

@@ -1,0 +1,241 @@
+/**
+ * Figures by day of an app, of an organization, and of everything that a key may read. Whose figures they are is decided before anything
+ * is read; the reading is one batch, whose rows are bounded by days times apps. What each figure means stands in
+ * src/api/statistics/definitions.ts.
+ */
+import * as v from "valibot";
+import { type AppId, appsWhere, type OrgId, orgsWhere } from "../../authz/decide";
+import { batchOrFail, type Database } from "../../db/client";
+import {
+	type DayRange,
+	dailySketches,
+	dailyStorage,
+	dailyTotals,
+	MOST_SKETCH_BYTES,
+	type StatisticsOf,
+	sketchesFit,
+	statisticsApps,
+	TOO_MANY_SKETCHES,
+} from "../../db/statistics";
+import type { Deps } from "../../deps";
+import { invalidRequest } from "../../errors";
+import { firstStatisticsDay } from "../../events/days";
+import type { Unit } from "../../statistics/chart";
+import { endpoint } from "../endpoint";
+import { booleanText, optional, time } from "../schemas";
+import { appScope, orgScope } from "../scope";
+import { CSV, csvAnswer, lineAnswer, SVG, stackedAnswer } from "../statistics/answers";
+import { definitionsOf } from "../statistics/definitions";
+import { addDistinct, distinctByApp, type Item, itemsOf, METRICS, type Metric } from "../statistics/items";
+import { rangeFields, rangeOf } from "../statistics/range";
+
+const figure = v.nullable(v.number());
+const itemFields = {
+	date: time,
+	mau: figure,
+	storage: figure,
+	bandwidth: figure,
+	get: figure,
+	install: figure,
+	fail: figure,
+};
+const itemSchema = v.strictObject(itemFields);
+const itemsAnswer = v.array(itemSchema);
+const breakdownAnswer = v.strictObject({
+	global: v.array(itemSchema),
+	byApp: v.array(v.strictObject({ ...itemFields, app_id: v.string() })),
+});
+
+const queryFields = {
+	...rangeFields,
+	noAccumulate: optional(booleanText),
+	format: optional(v.picklist(["json", "csv"], "must be json or csv")),
+	graph: optional(v.picklist(METRICS, `must be one of ${METRICS.join(", ")}`)),
+};
+const querySchema = v.object(queryFields);
+type Query = v.InferOutput<typeof querySchema>;
+
+const DESCRIPTION = `A figure for every day. Each is the total since the first day of the range unless \`noAccumulate=true\`: then it is that day's own. \`format=csv\` answers with a table, \`graph=<figure>\` with a chart of that figure.\n\n${definitionsOf(METRICS)}`;
+
+const EXAMPLE_ITEM = {
+	date: "2026-11-01T00:00:00.000Z",
+	mau: 1204,
+	storage: 48_210_993,
+	bandwidth: 91_204_551,
+	get: 310,
+	install: 298,
+	fail: 4,
+};
+
+interface Figures {
+	readonly range: DayRange;
+	readonly items: readonly Item[];
+	readonly byApp: readonly { readonly appId: string; readonly items: readonly Item[] }[];
+}
+
+/** One round trip. */
+async function read(
+	{ deps, db, nowMs }: { readonly deps: Deps; readonly db: Database; readonly nowMs: number },
+	of: StatisticsOf,
+	query: Query,
+	byApp: boolean,
+): Promise<Figures> {
+	const range = rangeOf(query, nowMs);
+	const accumulate = query.noAccumulate !== true;
+	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
+	const kept = { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay };
+	const figures = [statisticsApps(of), dailyTotals(of, kept, byApp), dailyStorage(of, kept, byApp)] as const;
+	const [apps, totals, storage, , sketches] = accumulate
+		? await batchOrFail(db, [...figures, sketchesFit(of, kept), dailySketches(of, kept)] as const, {
+				[TOO_MANY_SKETCHES]: tooManyDevices,
+			})
+		: [...(await db.batch(figures)), undefined, undefined];
+	const distinct = distinctByApp(sketches?.rows ?? [], kept);
+	const common = { range, firstKeptDay, accumulate };
+	const perApp = byApp
+		? apps.rows.map(({ id, app_id }) => ({
+				appId: app_id,
+				items: itemsOf({
+					...common,
+					totals: totals.rows.filter((row) => row.app === id),
+					storage: storage.rows.filter((row) => row.app === id),
+					distinct: distinct.get(id) ?? new Map(),
+				}),
+			}))
+		: [];
+	const items = byApp
+		? sumOf(
+				perApp.map(({ items }) => items),
+				itemsOf({ ...common, totals: [], storage: [], distinct: new Map() }),
+			)
+		: itemsOf({ ...common, totals: totals.rows, storage: storage.rows, distinct: addDistinct(distinct) });
+	return { range, items, byApp: perApp };
+}
+
+function tooManyDevices() {
+	const message = `makes a range in which too many devices came to be counted at once (${MOST_SKETCH_BYTES / 2 ** 20} MiB of sketches); ask for fewer days, for one app, or with noAccumulate=true`;
+	return invalidRequest([{ path: "from", message }]);
+}
+
+/** The apps added up, day by day; a day on which no app has a figure has none. */
+function sumOf(apps: readonly (readonly Item[])[], none: readonly Item[]): Item[] {
+	return none.map((empty, index) => {
+		const sum: Record<Metric, number | null> & { date: string } = { ...empty };
+		for (const metric of METRICS) {
+			for (const items of apps) {
+				const value = items[index]?.[metric] ?? null;
+				if (value !== null) sum[metric] = (sum[metric] ?? 0) + value;
+			}
+		}
+		return sum;
+	});
+}
+
+const CHARTS: Readonly<Record<Metric, { readonly title: string; readonly unit: Unit; readonly valueLabel: string }>> = {
+	mau: { title: "Active devices", unit: "count", valueLabel: "Devices" },
+	storage: { title: "Storage", unit: "bytes", valueLabel: "Stored" },
+	bandwidth: { title: "Bandwidth", unit: "bytes", valueLabel: "Downloaded" },
+	get: { title: "Downloads", unit: "count", valueLabel: "Downloads" },
+	install: { title: "Installs", unit: "count", valueLabel: "Installs" },
+	fail: { title: "Failures", unit: "count", valueLabel: "Failures" },
+};
+
+function answer(name: string, query: Query, nowMs: number, { range, items, byApp }: Figures, breakdown: boolean) {
+	if (query.graph !== undefined) {
+		const metric = query.graph;
+		const { title, unit, valueLabel } = CHARTS[metric];
+		const subtitle =
+			metric === "storage"
+				? name
+				: `${name}, ${query.noAccumulate === true ? "day by day" : "total since the first day"}`;
+		const chart = { title: breakdown ? `${title} by app` : title, subtitle, unit, valueLabel, range, nowMs };
+		const valuesOf = (of: readonly Item[]) => of.map((item) => item[metric]);
+		if (!breakdown) return lineAnswer({ ...chart, series: [{ name, values: valuesOf(items) }] });
+		return stackedAnswer({
+			...chart,
+			series: byApp.map(({ appId, items }) => ({ name: appId, values: valuesOf(items) })),
+		});
+	}
+	if (query.format === "csv") {
+		const cells = (item: Item) => [item.date.slice(0, 10), ...METRICS.map((metric) => item[metric])];
+		return breakdown
+			? csvAnswer(
+					`statistics-${name}`,
+					["app_id", "date", ...METRICS],
+					byApp.flatMap(({ appId, items }) => items.map((item) => [appId, ...cells(item)])),
+				)
+			: csvAnswer(`statistics-${name}`, ["date", ...METRICS], items.map(cells));
+	}
+	return breakdown
+		? {
+				global: [...items],
+				byApp: byApp.flatMap(({ appId, items }) => items.map((item) => ({ ...item, app_id: appId }))),
+			}
+		: [...items];
+}
+
+const ofApp = (appId: AppId): StatisticsOf => ({ orgIds: [], appIds: [appId] });
+const ofOrganization = (orgId: OrgId): StatisticsOf => ({ orgIds: [orgId], appIds: [] });
+
+export const appStatistics = endpoint({
+	method: "GET",
+	path: "/statistics/app/:app_id",
+	tag: "Statistics",
+	summary: "Devices, storage, downloads, installs and failures of one app by day",
+	description: DESCRIPTION,
+	access: { permission: "app.read", scope: appScope("params.app_id") },
+	query: querySchema,
+	response: itemsAnswer,
+	rawResponse: [CSV, SVG],
+	errors: [],
+	example: { query: { from: "2026-11-01", to: "2026-11-01" }, response: [EXAMPLE_ITEM] },
+	async handle({ deps, db, nowMs, input, scope }) {
+		const figures = await read({ deps, db, nowMs }, ofApp(scope.appId), input.query, false);
+		return answer(input.params.app_id, input.query, nowMs, figures, false) as Item[] | Response;
+	},
+});
+
+export const userStatistics = endpoint({
+	method: "GET",
+	path: "/statistics/user",
+	tag: "Statistics",
+	summary: "The same, added up over all apps that the key may read",
+	description: DESCRIPTION,
+	access: { anyKey: "Adds up the apps on which a binding of the key holds app.read." },
+	query: querySchema,
+	response: itemsAnswer,
+	rawResponse: [CSV, SVG],
+	errors: [],
+	example: { query: { from: "2026-11-01", to: "2026-11-01" }, response: [EXAMPLE_ITEM] },
+	async handle({ deps, db, nowMs, input, principal }) {
+		const of = { orgIds: orgsWhere(principal, "app.read"), appIds: appsWhere(principal, "app.read") };
+		const figures = await read({ deps, db, nowMs }, of, input.query, false);
+		return answer("All apps", input.query, nowMs, figures, false) as Item[] | Response;
+	},
+});
+
+export const organizationStatistics = endpoint({
+	method: "GET",
+	path: "/statistics/org/:org_id",
+	tag: "Statistics",
+	summary: "The same, added up over all apps of an organization",
+	description: `\`breakdown=true\` answers with \`global\` and, for every app, \`byApp\`; as a chart, with one layer an app. ${DESCRIPTION}`,
+	access: {
+		permissions: ["org.read", "app.read"],
+		scope: orgScope("params.org_id"),
+		choose: () => ["org.read", "app.read"],
+	},
+	query: v.object({ ...queryFields, breakdown: optional(booleanText) }),
+	response: v.union([itemsAnswer, breakdownAnswer]),
+	rawResponse: [CSV, SVG],
+	errors: [],
+	example: {
+		query: { from: "2026-11-01", to: "2026-11-01", breakdown: "true" },
+		response: { global: [EXAMPLE_ITEM], byApp: [{ ...EXAMPLE_ITEM, app_id: "com.example.app" }] },
+	},
+	async handle({ deps, db, nowMs, input, scope }) {
+		const breakdown = input.query.breakdown === true;
+		const figures = await read({ deps, db, nowMs }, ofOrganization(scope.orgId), input.query, breakdown);
+		return answer("All apps", input.query, nowMs, figures, breakdown);
+	},
+});

@@ -1,0 +1,124 @@
+/**
+ * How bundles fare: which share of the devices ran each on each day, how many installs succeeded, and how long they took. Pure.
+ */
+import type {
+	DayRange,
+	InstallTimeOfDayRow,
+	InstallTimeRow,
+	OutcomeRow,
+	TotalsRow,
+	VersionRow,
+} from "../../db/statistics";
+import { type Bucket, percentileMs } from "../../domain/duration-histogram";
+import { daysOf, startOfDay } from "./range";
+
+/** What a version that the app never had is called. */
+export const UNKNOWN = "unknown";
+const labelOf = (name: string) => (name === "" ? UNKNOWN : name);
+
+export interface Dataset {
+	readonly label: string;
+	/** Per cent with one decimal; all of a day make exactly 100. Null on days without devices. */
+	readonly data: (number | null)[];
+	/** Devices. */
+	readonly metaCounts: (number | null)[];
+}
+
+/** Bundles in the order in which they first appear. */
+export function adoptionOf(rows: readonly VersionRow[], range: DayRange, firstKeptDay: number): Dataset[] {
+	const days = daysOf(range);
+	const labels = [...new Set(rows.map((row) => row.version_name))];
+	const byDay = Map.groupBy(rows, ({ day }) => day);
+	const shares = new Map([...byDay].map(([day, ofDay]) => [day, sharesOf(ofDay)]));
+	return labels.map((name) => ({
+		label: labelOf(name),
+		data: days.map((day) => (byDay.has(day) ? (shares.get(day)?.get(name) ?? 0) : null)),
+		metaCounts: days.map((day) =>
+			day < firstKeptDay ? null : (byDay.get(day)?.find((row) => row.version_name === name)?.amount ?? 0),
+		),
+	}));
+}
+
+/** In tenths of a per cent, by the largest remainder. */
+function sharesOf(rows: readonly VersionRow[]): Map<string, number> {
+	const WHOLE = 1000;
+	const total = rows.reduce((sum, { amount }) => sum + amount, 0);
+	const parts = rows.map(({ version_name, amount }) => {
+		const exact = (amount / total) * WHOLE;
+		return { name: version_name, tenths: Math.floor(exact), remainder: exact - Math.floor(exact) };
+	});
+	const missing = WHOLE - parts.reduce((sum, { tenths }) => sum + tenths, 0);
+	const first = new Set([...parts].sort((a, b) => b.remainder - a.remainder).slice(0, missing));
+	return new Map(parts.map((part) => [part.name, (part.tenths + (first.has(part) ? 1 : 0)) / 10]));
+}
+
+export interface Outcome {
+	readonly install: number;
+	readonly fail: number;
+	/** Per cent with two decimals. */
+	readonly success_rate: number | null;
+}
+
+export interface Times {
+	/** Installs that were timed. */
+	readonly timed: number;
+	readonly p50_ms: number | null;
+	readonly p95_ms: number | null;
+}
+
+export function outcomeOf(install: number, fail: number): Outcome {
+	const rate = install + fail === 0 ? null : Math.round((install / (install + fail)) * 10_000) / 100;
+	return { install, fail, success_rate: rate };
+}
+
+export function timesOf(buckets: readonly Bucket[]): Times {
+	const timed = buckets.reduce((sum, { amount }) => sum + amount, 0);
+	return { timed, p50_ms: percentileMs(buckets, 50), p95_ms: percentileMs(buckets, 95) };
+}
+
+export function byBundle(outcomes: readonly OutcomeRow[], times: readonly InstallTimeRow[]) {
+	return [...new Set(outcomes.map((row) => row.version_name))].map((name) => ({
+		version: labelOf(name),
+		...sumOutcomes(outcomes.filter((row) => row.version_name === name)),
+		...timesOf(times.filter((row) => row.version_name === name)),
+	}));
+}
+
+/** Of each channel; null is where no channel decided. */
+export function byChannel(outcomes: readonly OutcomeRow[]) {
+	return [...Map.groupBy(outcomes, ({ channel_name }) => channel_name)]
+		.sort(([left], [right]) => (left < right ? -1 : 1))
+		.map(([name, rows]) => ({ channel: name === "" ? null : name, ...sumOutcomes(rows) }));
+}
+
+/** Of each bundle in each channel. */
+export function byBundleAndChannel(outcomes: readonly OutcomeRow[]) {
+	return outcomes.map(({ version_name, channel_name, install, fail }) => ({
+		version: labelOf(version_name),
+		channel: channel_name === "" ? null : channel_name,
+		...outcomeOf(install, fail),
+	}));
+}
+
+export function sumOutcomes(rows: readonly Pick<OutcomeRow, "install" | "fail">[]): Outcome {
+	const sum = (of: "install" | "fail") => rows.reduce((total, row) => total + row[of], 0);
+	return outcomeOf(sum("install"), sum("fail"));
+}
+
+export function byDay(
+	totals: readonly TotalsRow[],
+	times: readonly InstallTimeOfDayRow[],
+	range: DayRange,
+	firstKeptDay: number,
+) {
+	const totalsByDay = new Map(totals.map((row) => [row.day, row]));
+	const timesByDay = Map.groupBy(times, ({ day }) => day);
+	return daysOf(range).map((day) => {
+		const date = startOfDay(day);
+		if (day < firstKeptDay) {
+			return { date, install: null, fail: null, success_rate: null, timed: null, p50_ms: null, p95_ms: null };
+		}
+		const of = totalsByDay.get(day);
+		return { date, ...outcomeOf(of?.install_count ?? 0, of?.fail_count ?? 0), ...timesOf(timesByDay.get(day) ?? []) };
+	});
+}

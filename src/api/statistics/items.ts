@@ -1,0 +1,82 @@
+/**
+ * The figures of each day, from what the database added up. Pure. Two things are decided here: what a running total is (counts add up,
+ * devices are counted once however often they come, storage is what it is), and that a day which is not kept any more has no values
+ * instead of zeros.
+ */
+import type { DayRange, SketchOfDay, StorageRow, TotalsRow } from "../../db/statistics";
+import { countDistinct, decodeSketch, emptySketch, mergeSketches, type Sketch } from "../../domain/distinct-count";
+import { daysOf, startOfDay } from "./range";
+
+/** All that a day has a figure for, in the order of the answer. */
+export const METRICS = ["mau", "storage", "bandwidth", "get", "install", "fail"] as const;
+export type Metric = (typeof METRICS)[number];
+
+export type Item = { readonly date: string } & Readonly<Record<Metric, number | null>>;
+
+export interface Figures {
+	readonly range: DayRange;
+	/** Earlier days are not kept. */
+	readonly firstKeptDay: number;
+	/** True: every figure is the total since the first day. */
+	readonly accumulate: boolean;
+	readonly totals: readonly TotalsRow[];
+	readonly storage: readonly StorageRow[];
+	/** Devices since the first day, by day; needed for running totals alone. */
+	readonly distinct: ReadonlyMap<number, number>;
+}
+
+export function itemsOf({ range, firstKeptDay, accumulate, totals, storage, distinct }: Figures): Item[] {
+	const totalsByDay = new Map(totals.map((row) => [row.day, row]));
+	const storageByDay = new Map(storage.map((row) => [row.day, row.size_bytes]));
+	const sums = { bandwidth: 0, get: 0, install: 0, fail: 0 };
+	return daysOf(range).map((day) => {
+		const date = startOfDay(day);
+		if (day < firstKeptDay)
+			return { date, mau: null, storage: null, bandwidth: null, get: null, install: null, fail: null };
+		const of = totalsByDay.get(day);
+		const counted = {
+			bandwidth: of?.bandwidth_bytes ?? 0,
+			get: of?.get_count ?? 0,
+			install: of?.install_count ?? 0,
+			fail: of?.fail_count ?? 0,
+		};
+		for (const metric of ["bandwidth", "get", "install", "fail"] as const) sums[metric] += counted[metric];
+		return {
+			date,
+			mau: accumulate ? (distinct.get(day) ?? 0) : (of?.device_count ?? 0),
+			storage: storageByDay.get(day) ?? null,
+			...(accumulate ? sums : counted),
+		};
+	});
+}
+
+/** Of each app, the different devices from the first day to each day. Never falls, because a device that was there was there. */
+export function distinctByApp(sketches: readonly SketchOfDay[], range: DayRange): Map<string, Map<number, number>> {
+	const byApp = Map.groupBy(sketches, ({ app }) => app);
+	return new Map([...byApp].map(([app, days]) => [app, distinctSoFar(days, range)]));
+}
+
+function distinctSoFar(sketches: readonly SketchOfDay[], range: DayRange): Map<number, number> {
+	const byDay = new Map(sketches.map(({ day, sketch }) => [day, sketch]));
+	let union: Sketch = emptySketch();
+	let most = 0;
+	return new Map(
+		daysOf(range).map((day) => {
+			const sketch = byDay.get(day);
+			if (sketch !== undefined) {
+				union = mergeSketches(union, decodeSketch(sketch));
+				most = Math.max(most, countDistinct(union));
+			}
+			return [day, most];
+		}),
+	);
+}
+
+/** A device belongs to one app, so the devices of several apps are the sum of each one's. */
+export function addDistinct(byApp: ReadonlyMap<string, ReadonlyMap<number, number>>): Map<number, number> {
+	const sum = new Map<number, number>();
+	for (const days of byApp.values()) {
+		for (const [day, devices] of days) sum.set(day, (sum.get(day) ?? 0) + devices);
+	}
+	return sum;
+}

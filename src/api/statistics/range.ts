@@ -1,0 +1,73 @@
+/**
+ * Which days a request for statistics means: UTC, both ends inclusive, at most 366, the last thirty unless it says. Days to come are left
+ * out; days that are not kept any more are answered as days without a value.
+ */
+import * as v from "valibot";
+import type { DayRange } from "../../db/statistics";
+import { invalidRequest } from "../../errors";
+import { DAY_MS, dayOf } from "../../events/days";
+import { optional, timestamp } from "../schemas";
+
+export const MOST_DAYS = 366;
+const USUAL_DAYS = 30;
+
+/** A day of UTC, or any time of it. */
+const day = optional(
+	v.union(
+		[
+			v.pipe(
+				v.string(),
+				v.isoDate(),
+				v.check((text) => isDay(text), "must be a day that exists"),
+				v.transform((text) => dayOf(Date.parse(`${text}T00:00:00Z`))),
+			),
+			v.pipe(timestamp, v.transform(dayOf)),
+		],
+		'must be a day such as "2026-11-21", or an RFC 3339 time of it',
+	),
+);
+
+/** Date.parse takes February 30th for March 2nd. */
+function isDay(text: string): boolean {
+	const atMs = Date.parse(`${text}T00:00:00Z`);
+	return !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(text);
+}
+
+export const rangeFields = { from: day, to: day };
+
+export interface RangeQuery {
+	readonly from?: number | undefined;
+	readonly to?: number | undefined;
+}
+
+/**
+ * The days that are answered for; none when all of them are to come.
+ * @throws {ApiError} `invalid_request`
+ */
+export function rangeOf({ from, to }: RangeQuery, nowMs: number): DayRange {
+	const today = dayOf(nowMs);
+	// A range that begins in the future and says no end is empty, not upside down.
+	const lastDay = to ?? Math.max(today, from ?? today);
+	const firstDay = from ?? lastDay - USUAL_DAYS + 1;
+	if (firstDay > lastDay) throw invalidRequest([{ path: "from", message: "must not be later than to" }]);
+	const days = lastDay - firstDay + 1;
+	if (days > MOST_DAYS) {
+		const message = `makes a range of ${days} days, and ${MOST_DAYS} are the most; ask for a year at a time`;
+		throw invalidRequest([{ path: "from", message }]);
+	}
+	return { firstDay, lastDay: Math.min(lastDay, today) };
+}
+
+export function daysOf({ firstDay, lastDay }: DayRange): number[] {
+	return Array.from({ length: Math.max(0, lastDay - firstDay + 1) }, (_, index) => firstDay + index);
+}
+
+/** Its first moment, RFC 3339. */
+export function startOfDay(day: number): string {
+	return new Date(day * DAY_MS).toISOString();
+}
+
+/** YYYY-MM-DD. */
+export function nameOfDay(day: number): string {
+	return startOfDay(day).slice(0, 10);
+}
