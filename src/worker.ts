@@ -5,7 +5,8 @@
 import { createApp } from "./app";
 import { ConfigError } from "./config";
 import { createDeps, type Deps, type Env } from "./deps";
-import { consume } from "./events/consumer";
+import { consumeAndSettle } from "./events/consumer";
+import { bury, DEAD_LETTERS } from "./events/dead-letters";
 import type { QueueMessage } from "./events/messages";
 import { sweep } from "./events/sweep";
 
@@ -48,7 +49,9 @@ export default {
 		}
 	},
 	async queue(batch, env) {
-		await consume(start(env).deps, batch);
+		const { deps } = start(env);
+		if (batch.queue.endsWith(DEAD_LETTERS)) await bury(deps, batch.messages);
+		else await consumeAndSettle(deps, batch);
 	},
 	async scheduled(_controller, env) {
 		await sweep(start(env).deps);

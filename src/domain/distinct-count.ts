@@ -14,7 +14,12 @@ const INDEX_BITS = 15;
 const REGISTERS = 1 << INDEX_BITS;
 /** First byte of a stored sketch. */
 const EXACT = 1;
-const ESTIMATED = 2;
+/** A byte a register; read, and not written any more. */
+const BYTES = 2;
+/** Half a byte a register: how far it is above the lowest. The few that are farther follow as index and value, three bytes each. */
+const HALF_BYTES = 3;
+const FARTHEST = 15;
+const EXCEPTION_BYTES = 3;
 
 export type Sketch =
 	| { readonly kind: "exact"; readonly hashes: Set<bigint> }
@@ -57,12 +62,7 @@ export function encodeSketch(sketch: Sketch): string {
 }
 
 function bytesOf(sketch: Sketch): Uint8Array {
-	if (sketch.kind === "estimated") {
-		const bytes = new Uint8Array(1 + REGISTERS);
-		bytes[0] = ESTIMATED;
-		bytes.set(sketch.registers, 1);
-		return bytes;
-	}
+	if (sketch.kind === "estimated") return halfBytesOf(sketch.registers);
 	const bytes = new Uint8Array(1 + sketch.hashes.size * HASH_BYTES);
 	const view = new DataView(bytes.buffer);
 	bytes[0] = EXACT;
@@ -75,9 +75,44 @@ function bytesOf(sketch: Sketch): Uint8Array {
 	return bytes;
 }
 
+function halfBytesOf(registers: Uint8Array): Uint8Array {
+	const lowest = registers.reduce((least, rank) => Math.min(least, rank), 255);
+	const exceptions: number[] = [];
+	const packed = new Uint8Array(2 + REGISTERS / 2);
+	packed[0] = HALF_BYTES;
+	packed[1] = lowest;
+	for (const [index, rank] of registers.entries()) {
+		const above = Math.min(rank - lowest, FARTHEST);
+		if (above === FARTHEST) exceptions.push(index >> 8, index & 255, rank);
+		const at = 2 + (index >> 1);
+		packed[at] = (packed[at] ?? 0) | (above << (index % 2 === 0 ? 0 : 4));
+	}
+	const bytes = new Uint8Array(packed.length + exceptions.length);
+	bytes.set(packed);
+	bytes.set(exceptions, packed.length);
+	return bytes;
+}
+
+function registersOf(bytes: Uint8Array): Uint8Array {
+	if (bytes[0] === BYTES) return bytes.slice(1);
+	const registers = new Uint8Array(REGISTERS);
+	const lowest = bytes[1] ?? 0;
+	for (let index = 0; index < REGISTERS; index += 2) {
+		const both = bytes[2 + (index >> 1)] ?? 0;
+		registers[index] = lowest + (both & 15);
+		registers[index + 1] = lowest + (both >> 4);
+	}
+	for (let at = 2 + REGISTERS / 2; at < bytes.length; at += EXCEPTION_BYTES) {
+		registers[((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0)] = bytes[at + 2] ?? 0;
+	}
+	return registers;
+}
+
 export function decodeSketch(text: string): Sketch {
-	const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-	if (bytes[0] === ESTIMATED) return { kind: "estimated", registers: bytes.slice(1) };
+	const decoded = atob(text);
+	const bytes = new Uint8Array(decoded.length);
+	for (let index = 0; index < decoded.length; index++) bytes[index] = decoded.charCodeAt(index);
+	if (bytes[0] !== EXACT) return { kind: "estimated", registers: registersOf(bytes) };
 	const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 	const hashes = new Set<bigint>();
 	for (let offset = 1; offset + HASH_BYTES <= bytes.length; offset += HASH_BYTES) hashes.add(view.getBigUint64(offset));

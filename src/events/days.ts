@@ -28,3 +28,7 @@ export function firstCountedDay(config: Pick<Config, "eventMemoryDays">, nowMs: 
 export function firstStatisticsDay(config: Pick<Config, "statisticsDays">, nowMs: number): number {
 	return dayOf(nowMs) - config.statisticsDays + 1;
 }
+
+export function startOfDayMs(day: number): number {
+	return day * DAY_MS;
+}

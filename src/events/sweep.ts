@@ -1,8 +1,9 @@
 /**
  * The scheduled sweep: what crashes and lost connections left behind is put right here. It gives up uploads that were not finished in
  * time, takes back clean-up marks whose second half never came, lets go of delta files that nothing uses, forgets invitations that ran
- * out, removes organizations whose deletion was not undone, and removes garbage from R2. Every step is one atomic batch and safe to
- * repeat, and what one cannot do keeps none of the others from theirs.
+ * out, removes organizations whose deletion was not undone, removes garbage from R2, measures what apps store, forgets what is older
+ * than the configuration keeps, and sends dead messages again that a person marked. Every step is safe to repeat, and what one cannot
+ * do keeps none of the others from theirs.
  *
  * Garbage is removed twice, a day apart: a request whose upload was given up under it may store its bytes after the first removal, and
  * no request sends for a day.
@@ -14,7 +15,9 @@ import { jsonList, openDb, query } from "../db/client";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
 import { removeAll } from "../storage/objects";
+import { tendDeadMessages } from "./dead-letters";
 import { purgeOrganizations } from "./organization-purge";
+import { forgetDevices, forgetEvents, forgetInstallSteps, forgetStatistics, measureStorage } from "./retention";
 import { runSteps } from "./steps";
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -36,6 +39,12 @@ export const SWEEP_STEPS: Readonly<Record<string, (deps: Deps) => Promise<unknow
 	"expired invitations": forgetInvitations,
 	"deleted organizations": purgeOrganizations,
 	garbage: collectGarbage,
+	storage: measureStorage,
+	"old events": forgetEvents,
+	"old statistics": forgetStatistics,
+	"old devices": forgetDevices,
+	"old install steps": forgetInstallSteps,
+	"dead messages": tendDeadMessages,
 };
 
 /** @throws {Error} when a step failed; the others were done, and the next run tries again */
