@@ -348,7 +348,8 @@ CREATE TABLE daily_totals (
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 
--- The latest start of a download and the latest `set` that have not found each other yet: an install takes from the one to the other.
+-- Starts of downloads and `set`s of bundles: an install takes from the one to the other that follows it. Kept for as long as another
+-- may still come between them.
 CREATE TABLE install_steps (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
@@ -358,7 +359,7 @@ CREATE TABLE install_steps (
   at_ms INTEGER NOT NULL,
   -- The device's own clock, where it said.
   device_at_ms INTEGER,
-  PRIMARY KEY (app_id, device_id, version_name, step)
+  PRIMARY KEY (app_id, device_id, version_name, at_ms, step)
 ) STRICT, WITHOUT ROWID;
 
 -- How many installs took how long: a histogram with buckets of five per cent (src/domain/duration-histogram.ts), which adds up over

@@ -40,6 +40,9 @@ const VERSION_RUNS = new Set([
 	"app_launch_ready",
 ]);
 
+/** From here on the device runs the version. */
+const MOVES = new Set(["set", "reset"]);
+
 /** What phones say of themselves is kept up to this length; too long is no reason not to hear what happened. */
 const anyText = (longest: number) =>
 	optional(
@@ -156,6 +159,7 @@ function eventsOf(event: StatsEvent, snapshot: AppSnapshot, nowMs: number, newId
 		keyId: event.key_id ?? "",
 		defaultChannel: event.defaultChannel ?? "",
 		channelId: null,
+		...(MOVES.has(action) ? { moved: true } : {}),
 	};
 	if (metric === undefined) return [seen];
 	const deviceAtMs = Number(event.timestamp ?? Number.NaN);

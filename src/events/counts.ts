@@ -101,34 +101,40 @@ function addBytes(served: string, isNew: RawBuilder<boolean>): CompiledQuery {
 }
 
 /**
- * The latest start of a download and the `set` after it wait for each other, whichever comes first; those that have found each other are
- * counted and go. By the device's own clock where it told both, else by when they arrived.
+ * An install takes from a start of its download to the `set` that follows it, with no other step of that device and bundle between. A
+ * step that comes late can part two that were neighbours, so what the steps say with the new ones replaces what they said without. By
+ * the device's own clock where it told both times, else by when they arrived.
  */
 function installTimes(steps: string, isNew: RawBuilder<boolean>): CompiledQuery[] {
-	const pairs = sql`(SELECT DISTINCT begun.app_id, begun.device_id, begun.version_name, done.at_ms / ${sql.lit(DAY_MS)} AS day,
-			CASE WHEN begun.device_at_ms IS NULL OR done.device_at_ms IS NULL THEN done.at_ms - begun.at_ms
-				ELSE done.device_at_ms - begun.device_at_ms END AS duration_ms
+	const added = sql`SELECT apps.id AS app_id, event.value ->> 'deviceId' AS device_id, event.value ->> 'versionName' AS version_name,
+			CASE event.value ->> 'metric' WHEN 'start' THEN 'start' ELSE 'set' END AS step, event.value ->> 'atMs' AS at_ms,
+			max(event.value ->> 'deviceAtMs') AS device_at_ms
 		FROM json_each(${steps}) AS event CROSS JOIN apps ON apps.app_id = event.value ->> 'appId'
-		JOIN install_steps begun ON begun.app_id = apps.id AND begun.device_id = event.value ->> 'deviceId'
-			AND begun.version_name = event.value ->> 'versionName' AND begun.step = 'start'
-		JOIN install_steps done ON done.app_id = begun.app_id AND done.device_id = begun.device_id
-			AND done.version_name = begun.version_name AND done.step = 'set'
-		WHERE duration_ms >= 0)`;
+		WHERE ${isNew} AND EXISTS (SELECT 1 FROM bundles WHERE bundles.app_id = apps.id
+				AND bundles.name = event.value ->> 'versionName' AND bundles.status <> 'pending')
+			AND NOT EXISTS (SELECT 1 FROM install_steps s WHERE s.app_id = apps.id AND s.device_id = event.value ->> 'deviceId'
+				AND s.version_name = event.value ->> 'versionName' AND s.at_ms = event.value ->> 'atMs'
+				AND s.step = CASE event.value ->> 'metric' WHEN 'start' THEN 'start' ELSE 'set' END)
+		GROUP BY 1, 2, 3, 4, 5`;
+	const columns = sql`app_id, device_id, version_name, step, at_ms, device_at_ms`;
 	const bucket = sql`CASE WHEN duration_ms <= 1 THEN 0
 		ELSE CAST(ceil(ln(duration_ms) / ln(${sql.lit(BUCKET_GROWTH)}) - 1e-9) AS INTEGER) END`;
 	return [
-		sql`INSERT INTO install_steps (app_id, device_id, version_name, step, at_ms, device_at_ms)
-			SELECT apps.id, event.value ->> 'deviceId', event.value ->> 'versionName',
-				CASE event.value ->> 'metric' WHEN 'start' THEN 'start' ELSE 'set' END, event.value ->> 'atMs', event.value ->> 'deviceAtMs'
-			FROM json_each(${steps}) AS event CROSS JOIN apps ON apps.app_id = event.value ->> 'appId'
-			WHERE ${isNew} AND EXISTS (SELECT 1 FROM bundles WHERE bundles.app_id = apps.id
-				AND bundles.name = event.value ->> 'versionName' AND bundles.status <> 'pending')
-			ON CONFLICT (app_id, device_id, version_name, step) DO UPDATE
-				SET at_ms = excluded.at_ms, device_at_ms = excluded.device_at_ms WHERE excluded.at_ms > at_ms`.compile(query),
-		sql`INSERT INTO daily_install_times (app_id, day, version_name, bucket, amount)
-			SELECT app_id, day, version_name, ${bucket}, count(*) FROM ${pairs} WHERE true GROUP BY 1, 2, 3, 4
+		sql`WITH added AS MATERIALIZED (${added}),
+				known AS MATERIALIZED (SELECT s.app_id, s.device_id, s.version_name, s.step, s.at_ms, s.device_at_ms
+					FROM (SELECT DISTINCT app_id, device_id, version_name FROM added) AS key
+					CROSS JOIN install_steps s ON s.app_id = key.app_id AND s.device_id = key.device_id AND s.version_name = key.version_name),
+				sequences AS (
+					SELECT -1 AS amount, ${columns} FROM known UNION ALL SELECT 1, ${columns} FROM known UNION ALL SELECT 1, ${columns} FROM added),
+				pairs AS (
+					SELECT amount, app_id, version_name, at_ms, step, lag(step) OVER earlier AS step_before,
+						coalesce(device_at_ms - lag(device_at_ms) OVER earlier, at_ms - lag(at_ms) OVER earlier) AS duration_ms
+					FROM sequences
+					WINDOW earlier AS (PARTITION BY amount, app_id, device_id, version_name ORDER BY at_ms, step DESC))
+			INSERT INTO daily_install_times (app_id, day, version_name, bucket, amount)
+			SELECT app_id, at_ms / ${sql.lit(DAY_MS)}, version_name, ${bucket}, sum(amount) FROM pairs
+			WHERE step = 'set' AND step_before = 'start' AND duration_ms >= 0 GROUP BY 1, 2, 3, 4 HAVING sum(amount) <> 0
 			ON CONFLICT (app_id, day, version_name, bucket) DO UPDATE SET amount = amount + excluded.amount`.compile(query),
-		sql`DELETE FROM install_steps WHERE (app_id, device_id, version_name) IN
-			(SELECT app_id, device_id, version_name FROM ${pairs})`.compile(query),
+		sql`INSERT INTO install_steps (${columns}) ${added}`.compile(query),
 	];
 }

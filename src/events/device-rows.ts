@@ -1,7 +1,8 @@
 /**
  * Rows of devices, and how many devices there were on each day under each version. A device counts once a day, under the version that it
  * was last seen with on that day; its row remembers on which days it was counted and as what, so messages may come again and in any
- * order. A row is written when something changed or a day has passed, never for a device that is as it was.
+ * order. A row is written when something changed or a day has passed, never for a device that is as it was. What comes after a message of
+ * a later day can still count its device, under the version of whichever of its own day's messages comes first.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "../db/client";
@@ -26,9 +27,20 @@ export function deviceStatements(seen: readonly DeviceSeen[]): CompiledQuery[] {
 					countDevices(known, day),
 					upsertDevices(known, day),
 					noteLateDays(known, day),
+					...(part.some(({ moved }) => moved) ? [noteMoves(known)] : []),
 				];
 			}),
 		);
+}
+
+/**
+ * An update and the way back within a day leave the row as it was; the time of the way back stays, or a message of the update that comes
+ * after it would count.
+ */
+function noteMoves(known: Known): CompiledQuery {
+	return sql`${known} UPDATE devices SET last_seen_at_ms = seen.at_ms FROM seen
+		WHERE devices.app_id = seen.app AND devices.device_id = seen.device AND seen.late_days = 0
+			AND event ->> 'moved' AND seen.at_ms > last_seen_at_ms`.compile(query);
 }
 
 function latestOfEachDay(seen: readonly DeviceSeen[]): Map<number, DeviceSeen[]> {
@@ -48,6 +60,7 @@ function latestOfEachDay(seen: readonly DeviceSeen[]): Map<number, DeviceSeen[]>
 /** A report says less than a check; what the later one leaves out stays. */
 function together(earlier: DeviceSeen, later: DeviceSeen): DeviceSeen {
 	return {
+		...earlier,
 		...later,
 		channelId: later.channelId ?? earlier.channelId,
 		platform: later.platform || earlier.platform,

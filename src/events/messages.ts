@@ -35,6 +35,8 @@ export interface DeviceSeen {
 	readonly keyId: string;
 	readonly defaultChannel: string;
 	readonly channelId: number | null;
+	/** The device has just begun to run the version, so it is remembered when, even where the version is known already. */
+	readonly moved?: true;
 }
 
 /** `start`, the start of a download, is not counted itself: it is what the time of an install is measured from. */

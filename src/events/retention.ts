@@ -13,8 +13,8 @@ const MOST_EVENT_STATEMENTS = 10;
 const MOST_STATISTICS_ROWS = 5_000;
 /** Rows that are looked at in one run. */
 const MOST_DEVICES = 5_000;
-/** A download that was begun and a bundle that was set, and never found each other. */
-const INSTALL_STEP_LIFETIME_MS = 30 * DAY_MS;
+/** Longer than the consumer takes events for, so no step comes any more between two that are gone. */
+const INSTALL_STEP_LIFETIME_MS = 31 * DAY_MS;
 /** Cron comes every fifteen minutes: the first run of a day sees what the day before ended with. */
 const SWEEP_PERIOD_MS = 15 * 60 * 1000;
 

@@ -50,7 +50,7 @@ CREATE TABLE install_steps (
   step TEXT NOT NULL CHECK (step IN ('start', 'set')),
   at_ms INTEGER NOT NULL,
   device_at_ms INTEGER,
-  PRIMARY KEY (app_id, device_id, version_name, step)
+  PRIMARY KEY (app_id, device_id, version_name, at_ms, step)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE daily_install_times (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
