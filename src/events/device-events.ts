@@ -23,6 +23,8 @@ import type { DeviceEvent, DeviceSeen } from "./messages";
 const MOST_ATTEMPTS = 5;
 
 export async function consumeDeviceEvents(deps: Deps, events: readonly DeviceEvent[]): Promise<void> {
+	// What is no event of this version is not thrown away as too old.
+	if (!events.every(({ atMs }) => Number.isSafeInteger(atMs))) throw new Error("an event has no time");
 	const nowMs = deps.now();
 	const firstDay = firstCountedDay(deps.config, nowMs);
 	const inTime = events.filter((event) => dayOf(event.atMs) >= firstDay);

@@ -50,6 +50,7 @@ const deliver = (messages = world.deps.sent) =>
 	consume(world.deps, { messages: messages.filter((m) => m.kind === "device_events").map((body) => ({ body })) });
 const get = (path: string, query: Record<string, string> = {}, key = world.adminKey) =>
 	world.request("GET", path, { key, query });
+const NO_DAY = 'must be a day that exists, such as "2026-11-21", or an RFC 3339 time of it';
 const day = (offset: number) => new Date(NOW_MS + offset * DAY_MS).toISOString().slice(0, 10);
 
 describe("GET /statistics/app/:app_id", () => {
@@ -100,8 +101,8 @@ describe("bundles", () => {
 		expect(body).toEqual({
 			labels: [day(0)],
 			datasets: [
-				{ label: "1.0.1", data: [50], metaCounts: [1] },
 				{ label: "builtin", data: [50], metaCounts: [1] },
+				{ label: "1.0.1", data: [50], metaCounts: [1] },
 			],
 		});
 	});
@@ -121,7 +122,137 @@ describe("bundles", () => {
 		expect(body.total.timed).toBe(1);
 		expect(body.total.p50_ms / 4_000).toBeGreaterThan(0.975);
 		expect(body.total.p50_ms / 4_000).toBeLessThan(1.025);
-		void createTestKey;
-		void testEnv;
+	});
+});
+
+describe("who sees what", () => {
+	test("a key of one app sees that app; sums hold what a key may read, and an organization's never reach a key of an app", async () => {
+		const other = await createTestApp(world, "other");
+		await check(newDevice());
+		await world.request("POST", "/updates", { body: body(newDevice(), { app_id: other.appId }) });
+		await deliver();
+		const { text: key } = await createTestKey(world, "app_reader", app);
+		const today = { from: day(0), to: day(0) };
+		const mau = async (path: string, who = key) => (await get(path, today, who)).body[0]?.mau;
+		expect(await mau(`/statistics/app/${app.appId}`)).toBe(1);
+		expect(await mau("/statistics/user")).toBe(1);
+		expect(await mau("/statistics/user", world.adminKey)).toBe(2);
+		expect(await mau(`/statistics/org/${world.orgId}`, world.adminKey)).toBe(2);
+		const missing = await get("/statistics/app/com.example.absent", {}, key);
+		for (const path of ["", "/bundle_usage", "/installs"]) {
+			const answer = await get(`/statistics/app/${other.appId}${path}`, {}, key);
+			expect([answer.status, answer.body.message]).toEqual([404, missing.body.message]);
+		}
+		expect((await get(`/statistics/org/${world.orgId}`, {}, key)).status).toBe(403);
+		const elsewhere = await createWorld();
+		expect((await get(`/statistics/org/${elsewhere.orgId}`)).status).toBe(404);
+		const emptied = await get("/statistics/user", today, elsewhere.adminKey);
+		expect([emptied.status, emptied.body[0].mau]).toEqual([200, 0]);
+	});
+});
+
+describe("ranges", () => {
+	const items = async (query: Record<string, string>) => get(`/statistics/app/${app.appId}`, query);
+
+	test("are thirty days unless said, of UTC, both ends in, to come left out, and a year and a day at most", async () => {
+		const usual = await items({});
+		expect([usual.body.length, usual.body[0].date, usual.body[29].date.slice(0, 10)]).toEqual([
+			30,
+			`${day(-29)}T00:00:00.000Z`,
+			day(0),
+		]);
+		expect((await items({ from: day(0), to: day(0) })).body).toHaveLength(1);
+		expect((await items({ from: day(-365), to: day(0) })).body).toHaveLength(366);
+		expect((await items({ from: `${day(-1)}T23:59:59+00:00`, to: `${day(0)}T00:00:00Z` })).body).toHaveLength(2);
+		expect((await items({ from: day(-1), to: day(9) })).body).toHaveLength(2);
+		expect((await items({ from: day(3), to: day(9) })).body).toEqual([]);
+		expect((await items({ from: day(3) })).body).toEqual([]);
+		expect((await items({ to: day(-40) })).body).toHaveLength(30);
+	});
+
+	test("beyond what is kept have days without a value", async () => {
+		const { body } = await items({ from: day(-401), to: day(-398) });
+		expect(body.map(({ date: _, ...figures }: { date: string }) => Object.values(figures))).toEqual([
+			[null, null, null, null, null, null],
+			[null, null, null, null, null, null],
+			[0, null, 0, 0, 0, 0],
+			[0, null, 0, 0, 0, 0],
+		]);
+	});
+
+	test.each([
+		[{ from: "2026-11-02", to: "2026-11-01" }, "from: must not be later than to"],
+		[
+			{ from: "2025-11-20", to: "2026-11-21" },
+			"from: makes a range of 367 days, and 366 are the most; ask for a year at a time",
+		],
+		[{ from: "2026-02-30" }, `from: ${NO_DAY}`],
+		[{ from: "yesterday" }, `from: ${NO_DAY}`],
+		[{ graph: "pie" }, "graph: must be one of mau, storage, bandwidth, get, install, fail"],
+		[{ format: "xml" }, "format: must be json or csv"],
+		[{ noAccumulate: "yes" }, "noAccumulate: must be true or false"],
+	])("that are none are refused: %o", async (query, message) => {
+		const answer = await items(query as Record<string, string>);
+		expect([answer.status, answer.body.message]).toEqual([400, message]);
+	});
+});
+
+describe("as tables and pictures", () => {
+	const text = (bytes: ArrayBuffer) => new TextDecoder().decode(bytes);
+	test.each([
+		["/statistics/user", { graph: "mau" }],
+		["/statistics/org/ORG", { graph: "bandwidth", breakdown: "true" }],
+		["/statistics/app/APP", { graph: "storage", from: day(-365), to: day(0) }],
+		["/statistics/app/APP/bundle_usage", { graph: "stacked" }],
+		["/statistics/app/APP/bundle_usage", { graph: "line", from: day(0), to: day(0) }],
+		["/statistics/app/APP/installs", { graph: "success_rate" }],
+		["/statistics/app/APP/installs", { graph: "install_time", from: day(3), to: day(4) }],
+	] as [string, Record<string, string>][])("%s %o is a chart that stands alone", async (path, query) => {
+		const answer = await get(path.replace("APP", app.appId).replace("ORG", world.orgId), query);
+		expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "image/svg+xml"]);
+		const svg = text(answer.body);
+		expect(svg).toMatch(/^<svg .*<title>/s);
+		expect(svg).not.toMatch(/<script|href=|url\(|\bon\w+=/);
+		expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
+	});
+
+	test("CSV has the same figures, and empty cells where there is none", async () => {
+		await check(newDevice());
+		await deliver();
+		const query = { from: day(0), to: day(0), format: "csv" };
+		expect(text((await get(`/statistics/app/${app.appId}`, query)).body)).toBe(
+			`date,mau,storage,bandwidth,get,install,fail\r\n${day(0)},1,,0,0,0,0\r\n`,
+		);
+		expect(text((await get(`/statistics/org/${world.orgId}`, { ...query, breakdown: "true" })).body)).toBe(
+			`app_id,date,mau,storage,bandwidth,get,install,fail\r\n${app.appId},${day(0)},1,,0,0,0,0\r\n`,
+		);
+		expect(text((await get(`/statistics/app/${app.appId}/bundle_usage`, query)).body)).toBe(
+			`date,bundle,devices,share_percent\r\n${day(0)},builtin,1,100\r\n`,
+		);
+		const device = newDevice();
+		await check(device);
+		await report(device, "set");
+		await deliver();
+		expect(text((await get(`/statistics/app/${app.appId}/installs`, query)).body)).toBe(
+			"bundle,channel,install,fail,success_rate_percent\r\n1.0.1,production,1,0,100\r\n",
+		);
+	});
+});
+
+describe("a range with more sketches than fit into memory", () => {
+	test("is refused with the remedy, and read without them", async () => {
+		const full = "A".repeat(1_000_000);
+		const today = Math.floor(NOW_MS / DAY_MS);
+		await testEnv.DB.batch(
+			Array.from({ length: 26 }, (_, index) =>
+				testEnv.DB.prepare("INSERT INTO daily_devices (app_id, day, sketch, revision) VALUES (?, ?, ?, 1)").bind(
+					...[app.uuid, today - index, full],
+				),
+			),
+		);
+		const refused = await get(`/statistics/app/${app.appId}`);
+		expect(refused.status).toBe(400);
+		expect(refused.body.message).toMatch(/24 MiB.*ask for fewer days, for one app, or with noAccumulate=true$/);
+		expect((await get(`/statistics/app/${app.appId}`, { noAccumulate: "true" })).status).toBe(200);
 	});
 });

@@ -151,10 +151,11 @@ function answer(name: string, query: Query, nowMs: number, { range, items, byApp
 		const chart = { title: breakdown ? `${title} by app` : title, subtitle, unit, valueLabel, range, nowMs };
 		const valuesOf = (of: readonly Item[]) => of.map((item) => item[metric]);
 		if (!breakdown) return lineAnswer({ ...chart, series: [{ name, values: valuesOf(items) }] });
-		return stackedAnswer({
-			...chart,
-			series: byApp.map(({ appId, items }) => ({ name: appId, values: valuesOf(items) })),
-		});
+		// An app without any would take a colour and a place in the legend.
+		const layers = byApp
+			.map(({ appId, items }) => ({ name: appId, values: valuesOf(items) }))
+			.filter(({ values }) => values.some((value) => value !== null && value !== 0));
+		return stackedAnswer({ ...chart, series: layers });
 	}
 	if (query.format === "csv") {
 		const cells = (item: Item) => [item.date.slice(0, 10), ...METRICS.map((metric) => item[metric])];

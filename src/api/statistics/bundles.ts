@@ -1,6 +1,8 @@
 /**
  * How bundles fare: which share of the devices ran each on each day, how many installs succeeded, and how long they took. Pure.
  */
+
+import compareVersions from "semver/functions/compare";
 import type {
 	DayRange,
 	InstallTimeOfDayRow,
@@ -10,6 +12,7 @@ import type {
 	VersionRow,
 } from "../../db/statistics";
 import { type Bucket, percentileMs } from "../../domain/duration-histogram";
+import { BUILTIN } from "../../domain/update-decision";
 import { daysOf, startOfDay } from "./range";
 
 /** What a version that the app never had is called. */
@@ -24,10 +27,15 @@ export interface Dataset {
 	readonly metaCounts: (number | null)[];
 }
 
-/** Bundles in the order in which they first appear. */
+/** The store build, then bundles from old to new, then what is unknown: the order of a stack, from its foot. */
+function inOrder(one: string, other: string): number {
+	const rank = (name: string) => (name === BUILTIN ? 0 : name === "" ? 2 : 1);
+	return rank(one) - rank(other) || (rank(one) === 1 ? compareVersions(one, other) : 0);
+}
+
 export function adoptionOf(rows: readonly VersionRow[], range: DayRange, firstKeptDay: number): Dataset[] {
 	const days = daysOf(range);
-	const labels = [...new Set(rows.map((row) => row.version_name))];
+	const labels = [...new Set(rows.map((row) => row.version_name))].sort(inOrder);
 	const byDay = Map.groupBy(rows, ({ day }) => day);
 	const shares = new Map([...byDay].map(([day, ofDay]) => [day, sharesOf(ofDay)]));
 	return labels.map((name) => ({

@@ -18,12 +18,12 @@ const day = optional(
 			v.pipe(
 				v.string(),
 				v.isoDate(),
-				v.check((text) => isDay(text), "must be a day that exists"),
+				v.check(isDay),
 				v.transform((text) => dayOf(Date.parse(`${text}T00:00:00Z`))),
 			),
 			v.pipe(timestamp, v.transform(dayOf)),
 		],
-		'must be a day such as "2026-11-21", or an RFC 3339 time of it',
+		'must be a day that exists, such as "2026-11-21", or an RFC 3339 time of it',
 	),
 );
 
