@@ -7,7 +7,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "../db/client";
 import { BUILTIN } from "../domain/update-decision";
-import { DAY_MS, dayOf } from "./days";
+import { DAY_MS, dayOf, startOfDayMs } from "./days";
 import type { DeviceSeen } from "./messages";
 import { partsOf } from "./parts";
 
@@ -25,6 +25,7 @@ export function deviceStatements(seen: readonly DeviceSeen[]): CompiledQuery[] {
 				return [
 					countVersions(known, day),
 					countDevices(known, day),
+					touchDevices(known, day),
 					upsertDevices(known, day),
 					noteLateDays(known, day),
 					...(part.some(({ moved }) => moved) ? [noteMoves(known)] : []),
@@ -45,8 +46,10 @@ function noteMoves(known: Known): CompiledQuery {
 
 function latestOfEachDay(seen: readonly DeviceSeen[]): Map<number, DeviceSeen[]> {
 	const days = new Map<number, Map<string, DeviceSeen>>();
-	for (const event of seen) {
-		const day = dayOf(event.atMs);
+	for (const told of seen) {
+		const day = dayOf(told.atMs);
+		// One that does not say what the device runs shows that it was there, and must not outdo an earlier one that does.
+		const event = told.versionName === "" ? { ...told, atMs: startOfDayMs(day) } : told;
 		const devices = days.get(day) ?? new Map<string, DeviceSeen>();
 		days.set(day, devices);
 		const key = `${event.appId} ${event.deviceId}`;
@@ -117,6 +120,41 @@ function countDevices(known: Known, day: number): CompiledQuery {
 		ON CONFLICT (app_id, day) DO UPDATE SET device_count = device_count + excluded.device_count`.compile(query);
 }
 
+/** Texts that a message may leave out, by their column. */
+const TEXTS: Readonly<Record<string, string>> = {
+	platform: "platform",
+	version_name: "versionName",
+	version_build: "versionBuild",
+	os_version: "osVersion",
+	plugin_version: "pluginVersion",
+	custom_id: "customId",
+	install_source: "installSource",
+	key_id: "keyId",
+};
+
+/** The first message of a day from a device that is as it was: one row, where the whole statement would write its indexes, too. */
+function touchDevices(known: Known, day: number): CompiledQuery {
+	const same = [
+		...Object.entries(TEXTS).map(
+			([column, name]) =>
+				sql`coalesce(nullif(event ->> ${sql.lit(name)}, ''), ${sql.ref(column)}) IS ${sql.ref(column)}`,
+		),
+		sql`coalesce(event ->> 'channelId', channel_id) IS channel_id`,
+		sql`nullif(event ->> 'defaultChannel', '') IS default_channel`,
+		sql`event ->> 'isProd' IS is_prod AND event ->> 'isEmulator' IS is_emulator`,
+	];
+	return sql`${known} UPDATE devices SET last_seen_at_ms = seen.at_ms, updated_at_ms = seen.at_ms,
+			seen_days = ${seenDaysOn(day)}, counted_version = seen.version
+		FROM seen WHERE devices.app_id = seen.app AND devices.device_id = seen.device AND seen.late_days < 0
+			AND ${sql.join(same, sql` AND `)}`.compile(query);
+}
+
+function seenDaysOn(day: number): RawBuilder<number> {
+	const passed = sql`(${sql.lit(day)} - last_seen_at_ms / ${sql.lit(DAY_MS)})`;
+	return sql`CASE WHEN last_seen_at_ms IS NULL OR ${passed} >= ${sql.lit(REMEMBERED_DAYS)} THEN 1
+		ELSE (seen_days << ${passed} | 1) & ${sql.lit(EVERY_REMEMBERED_DAY)} END`;
+}
+
 function upsertDevices(known: Known, day: number): CompiledQuery {
 	const text = (name: string) => sql`nullif(event ->> ${sql.lit(name)}, '')`;
 	const passed = sql`(${sql.lit(day)} - last_seen_at_ms / ${sql.lit(DAY_MS)})`;
@@ -135,8 +173,7 @@ function upsertDevices(known: Known, day: number): CompiledQuery {
 			install_source = coalesce(excluded.install_source, install_source), key_id = coalesce(excluded.key_id, key_id),
 			default_channel = excluded.default_channel, channel_id = coalesce(excluded.channel_id, channel_id),
 			last_seen_at_ms = excluded.last_seen_at_ms, updated_at_ms = excluded.updated_at_ms,
-			seen_days = CASE WHEN last_seen_at_ms IS NULL OR ${passed} >= ${sql.lit(REMEMBERED_DAYS)} THEN 1
-				ELSE (seen_days << ${passed} | 1) & ${sql.lit(EVERY_REMEMBERED_DAY)} END,
+			seen_days = ${seenDaysOn(day)},
 			counted_version = excluded.counted_version
 		WHERE excluded.last_seen_at_ms >= coalesce(last_seen_at_ms, 0) AND (
 			last_seen_at_ms IS NULL OR ${passed} > 0 OR seen_days & 1 = 0
