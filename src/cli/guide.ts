@@ -1,6 +1,7 @@
 /**
- * The page for people about organizations, roles, keys and previews: its Markdown with the table of roles in it, and the HTML that is
- * served at /docs/access. The table is made from the role table that the service decides by, so the page cannot say anything else.
+ * The pages for people: their Markdown with the parts that are made from the source, and the HTML that is served at /docs/access and
+ * /docs/statistics. The table of roles is the one that the service decides by, and the figures are those of openapi.json, so a page
+ * cannot say anything else.
  */
 import { marked } from "marked";
 import { PERMISSIONS, ROLE_NAMES, ROLES } from "../authz/permissions";
@@ -23,6 +24,15 @@ function roleTable(): string {
 	const line = (cells: readonly string[]) =>
 		`| ${cells.join(" | ")} |`.replaceAll("|  |", "| |").replaceAll("|  |", "| |");
 	return `${[line(header), line(header.map(() => "---")), line(level), ...rows.map(line)].join("\n")}\n`;
+}
+
+const FIGURES = /(<!-- figures -->\n)[\s\S]*?(<!-- \/figures -->)/;
+
+/** The Markdown with what each figure means. */
+export function withFigures(markdown: string, definitions: Readonly<Record<string, string>>): string {
+	if (!FIGURES.test(markdown)) throw new Error("the page has no place for the figures");
+	const list = Object.entries(definitions).map(([figure, text]) => `- **\`${figure}\`**: ${text}\n`);
+	return markdown.replace(FIGURES, (_, begin: string, end: string) => `${begin}${list.join("")}${end}`);
 }
 
 /** A whole HTML page without script, for the strict policy of /docs. */

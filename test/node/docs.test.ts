@@ -1,12 +1,14 @@
 /**
- * The page for people says what is true: its examples are run against the product as a reader would run them, its table of roles is
- * the one that the service decides by, and it is served without anything from elsewhere.
+ * The pages for people say what is true: examples are run against the product as a reader would run them, what is said of roles and
+ * figures is what the service has, and they are served without anything from elsewhere.
  */
+import { readFileSync } from "node:fs";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { guidePage, withRoleTable } from "../../src/cli/guide";
+import { DEFINITIONS } from "../../src/api/statistics/definitions";
+import { guidePage, withFigures, withRoleTable } from "../../src/cli/guide";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
 import { type Product, startProduct } from "./support/product";
 
@@ -87,5 +89,21 @@ describe("src/docs/access.md", () => {
 		expect(html).not.toMatch(/<script|style=/);
 		expect((await fetch(`${product.url}/docs-assets/page.css`)).status).toBe(200);
 		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/access"');
+	});
+});
+
+describe("src/docs/statistics.md", () => {
+	const page = readFileSync(fileURLToPath(new URL("../../src/docs/statistics.md", import.meta.url)), "utf8");
+
+	test("says of each figure what openapi.json says", () => {
+		expect(withFigures(page, DEFINITIONS), "run npm run openapi").toBe(page);
+		expect(page).toContain("Different devices, told apart by app and device id");
+	});
+
+	test("is served at /docs/statistics, and fetches nothing from elsewhere", async () => {
+		const html = await (await fetch(`${product.url}/docs/statistics`)).text();
+		expect(html).toBe(guidePage(page));
+		expect(html).not.toMatch(/<script|style=/);
+		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/statistics"');
 	});
 });
