@@ -221,11 +221,8 @@ export const organizationStatistics = endpoint({
 	tag: "Statistics",
 	summary: "The same, added up over all apps of an organization",
 	description: `\`breakdown=true\` answers with \`global\` and, for every app, \`byApp\`; as a chart, with one layer an app. ${DESCRIPTION}`,
-	access: {
-		permissions: ["org.read", "app.read"],
-		scope: orgScope("params.org_id"),
-		choose: () => ["org.read", "app.read"],
-	},
+	// A role that holds org.read of an organization holds app.read on all its apps (src/authz/permissions.ts).
+	access: { permission: "org.read", scope: orgScope("params.org_id") },
 	query: v.object({ ...queryFields, breakdown: optional(booleanText) }),
 	response: v.union([itemsAnswer, breakdownAnswer]),
 	rawResponse: [CSV, SVG],
