@@ -28,7 +28,10 @@ const MOST_KEYS = 100;
 export const TABLES_OF_APP = [
 	{ name: "device_overrides", key: ["device_id"] },
 	{ name: "devices", key: ["device_id"] },
-	{ name: "daily_counts", key: ["day", "version_name", "metric"] },
+	{ name: "install_steps", key: ["device_id", "version_name", "at_ms", "step"] },
+	{ name: "daily_counts", key: ["day", "version_name", "channel_name", "metric"] },
+	{ name: "daily_totals", key: ["day"] },
+	{ name: "daily_install_times", key: ["day", "version_name", "bucket"] },
 	{ name: "daily_devices", key: ["day"] },
 	{ name: "daily_storage", key: ["day"] },
 	{ name: "bundle_files", key: ["bundle_id", "file_name"] },
