@@ -47,6 +47,8 @@ export interface ServeOptions {
 	readonly outboundService?: (request: Request) => Response | Promise<Response>;
 	/** Lets through any number of requests; for tests that send more than any person or pipeline would. */
 	readonly unlimitedRequests?: boolean;
+	/** A module that stands before the Worker, which it imports as `./worker.js`; for tests that hold its clock and its Queue. */
+	readonly entry?: string;
 	/** Replaces the admin key by a new one. */
 	readonly newAdminKey?: boolean;
 }
@@ -157,7 +159,10 @@ function miniflareOptions(
 			...(options.diagnostics === true ? { CAPSTAN_DIAGNOSTICS: "true" } : {}),
 		},
 		name: "capstan",
-		modules: [{ type: "ESModule", path: "worker.js", contents: script }],
+		modules: [
+			...(options.entry === undefined ? [] : [{ type: "ESModule", path: "/entry.js", contents: options.entry }]),
+			{ type: "ESModule", path: "/worker.js", contents: script },
+		],
 		modulesRoot: "/",
 		// Straight to the Worker, as on Cloudflare: Miniflare's own entry adds headers, answers errors with their stack and lets
 		// through 1,550 requests a second for 2,180 (GET /ok). It stays on a port of its own, for the calls from this process.

@@ -1,0 +1,22 @@
+/** All that the product says of a fleet, against what is true. */
+import { compareDevices } from "./compare-devices";
+import { compareStored } from "./compare-stored";
+import type { Line } from "./comparison";
+import { exactly } from "./comparison";
+import type { Fleet } from "./simulate";
+
+export async function compareFleet(fleet: Fleet, say: (text: string) => void): Promise<Line[]> {
+	const { queue, product, apps } = fleet;
+	const lines: Line[] = [
+		exactly("messages of the Queue", [{ of: "done", truth: queue.sent, answer: queue.done }]),
+		exactly("runs of the consumer that failed by themselves", [
+			{ of: queue.failures.join("; "), truth: 0, answer: queue.failures.length },
+		]),
+	];
+	say("comparing what is stored");
+	lines.push(...(await compareStored(product, apps)));
+	say("comparing devices");
+	lines.push(...(await compareDevices(product, apps)));
+	// A fleet may be too small for something to happen in it.
+	return lines.filter(({ compared }) => compared > 0);
+}

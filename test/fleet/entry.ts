@@ -1,0 +1,205 @@
+/**
+ * Stands before the built Worker, in tests alone: it moves the Worker's clock to the simulated day, and has the Queue deliver batches
+ * again, in another order and twice at once, by letting the consumer fail where it really can. The Worker itself is not changed.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { CONTROL_PATH, type Control, type ControlState, FAULTS, type Fault } from "./control";
+import { below, draw, happens, oneOf, type Stream } from "./random";
+// Put beside this module when the Worker is started.
+// @ts-expect-error
+import built from "./worker.js";
+
+interface Env {
+	readonly DB: D1Database;
+	readonly EVENTS: Queue;
+}
+const product = built as Required<Pick<ExportedHandler<Env>, "fetch" | "queue" | "scheduled">>;
+
+/** A message is let through from this attempt on: the Queue gives up after five more. */
+const LAST_FAULTY_ATTEMPT = 3;
+/** The most batches to D1 that the consumer of device events makes, about. */
+const MOST_WRITES = 3;
+/** That are told. */
+const MOST_FAILURES = 20;
+/** The product's waits are cut to this share: more messages, and a shorter run. */
+const WAIT_SHARE = 0.03;
+/** Messages that the consumer is given at once, at most: the Queue may give it few or many. */
+const MOST_MESSAGES = 4;
+/** Consumers that run side by side. */
+const CONSUMERS = 2;
+
+const SIMULATED = "as simulated";
+
+const realNow = Date.now;
+let aheadMs = 0;
+Date.now = () => realNow() + aheadMs;
+
+const realSetTimeout = globalThis.setTimeout;
+const state = {
+	sent: 0,
+	done: 0,
+	sending: 0,
+	deliveries: 0,
+	delays: 0,
+	faults: Object.fromEntries(FAULTS.map((fault) => [fault, 0])) as Record<Fault, number>,
+	failures: [] as string[],
+};
+globalThis.setTimeout = ((work: (...parameters: unknown[]) => void, ms?: number, ...parameters: unknown[]) => {
+	state.delays += 1;
+	return realSetTimeout(
+		() => {
+			state.delays -= 1;
+			work(...parameters);
+		},
+		(ms ?? 0) * WAIT_SHARE,
+	);
+}) as typeof setTimeout;
+
+// What was made to fail is no news.
+const realError = console.error;
+console.error = (...texts: unknown[]) => {
+	if (!String(texts[0]).includes(SIMULATED)) realError(...texts);
+};
+
+const chance: Stream = { chance: 0 };
+let faultShare = 0;
+
+class Simulated extends Error {
+	constructor(what: string) {
+		super(`${what}, ${SIMULATED}`);
+	}
+}
+
+/** What is to happen to a write of this run of the consumer. */
+interface Plan {
+	readonly fault: "refused" | "lost_answer";
+	writesUntil: number;
+}
+const plans = new AsyncLocalStorage<Plan>();
+
+type Method = (...parameters: unknown[]) => unknown;
+
+/** The object with some of its methods replaced; each gets the original one. */
+function replaced<Value extends object>(value: Value, methods: Record<string, (original: Method) => Method>): Value {
+	return new Proxy(value, {
+		get(target, name) {
+			const member: unknown = Reflect.get(target, name);
+			if (typeof member !== "function") return member;
+			const original: Method = member.bind(target);
+			const replacement = typeof name === "string" ? methods[name] : undefined;
+			return replacement === undefined ? original : replacement(original);
+		},
+	});
+}
+
+function database<Value extends object>(value: Value): Value {
+	return replaced(value, {
+		batch: (batch) => async (statements) => {
+			const plan = plans.getStore();
+			const strikes = plan !== undefined && plan.writesUntil-- === 0;
+			if (strikes && plan.fault === "refused") throw new Simulated("D1 refused");
+			const results = await batch(statements);
+			if (strikes) throw new Simulated("D1's answer was lost");
+			return results;
+		},
+		withSession: (withSession) => (constraint) => database(withSession(constraint) as object),
+	});
+}
+
+let wrapped: Env | undefined;
+
+/** The Worker keeps what it is given first. */
+function watched(env: Env): Env {
+	wrapped ??= {
+		...env,
+		DB: database(env.DB),
+		EVENTS: replaced(env.EVENTS, {
+			send: (send) => async (message) => {
+				state.sending += 1;
+				try {
+					await send(message);
+					state.sent += 1;
+				} finally {
+					state.sending -= 1;
+				}
+			},
+		}),
+	};
+	return wrapped;
+}
+
+function faultFor(messages: readonly Message[]): Fault | undefined {
+	const faulty = messages.every(({ attempts }) => attempts <= LAST_FAULTY_ATTEMPT) && happens(chance, faultShare);
+	return faulty ? oneOf(chance, FAULTS) : undefined;
+}
+
+/** The messages in another order, a few at a time; as they come where nothing is to go wrong. */
+function dealt(messages: readonly Message[]): (readonly Message[])[] {
+	if (faultShare === 0) return [messages];
+	const deck = messages.map((message) => ({ message, place: draw(chance) })).sort((one, two) => one.place - two.place);
+	const hands: Message[][] = [];
+	for (let at = 0; at < deck.length; ) {
+		const end = at + 1 + below(chance, MOST_MESSAGES);
+		hands.push(deck.slice(at, end).map(({ message }) => message));
+		at = end;
+	}
+	return hands;
+}
+
+/** One delivery: its messages are acknowledged, or come again. */
+async function consume(messages: readonly Message[], queue: string, env: Env, ctx: ExecutionContext): Promise<void> {
+	state.deliveries += 1;
+	const fault = faultFor(messages);
+	if (fault !== undefined) state.faults[fault] += 1;
+	try {
+		const batch = { messages, queue } as MessageBatch<unknown>;
+		await deliver(fault, async () => product.queue(batch, watched(env), ctx));
+		for (const message of messages) message.ack();
+		state.done += messages.length;
+	} catch (error) {
+		for (const message of messages) message.retry();
+		if ((fault === undefined || fault === "twice") && state.failures.length < MOST_FAILURES) {
+			state.failures.push(error instanceof Error ? error.message : String(error));
+		}
+	}
+}
+
+async function deliver(fault: Fault | undefined, run: () => Promise<void>): Promise<void> {
+	switch (fault) {
+		case undefined:
+			return run();
+		case "before":
+			throw new Simulated("the consumer died before");
+		case "after":
+			await run();
+			throw new Simulated("the consumer died afterwards");
+		case "twice":
+			await Promise.all([run(), run()]);
+			return;
+		case "refused":
+		case "lost_answer":
+			await plans.run({ fault, writesUntil: below(chance, MOST_WRITES) }, run);
+			throw new Simulated("the consumer died afterwards");
+	}
+}
+
+export default {
+	async fetch(request, env, ctx) {
+		if (!request.url.includes(CONTROL_PATH)) return product.fetch(request, watched(env), ctx);
+		const control = (await request.json()) as Control;
+		if (control.nowMs !== undefined) aheadMs = control.nowMs - realNow();
+		if (control.seed !== undefined) chance.chance = control.seed;
+		if (control.faultShare !== undefined) faultShare = control.faultShare;
+		return Response.json(state satisfies ControlState);
+	},
+	async queue(batch, env, ctx) {
+		const hands = dealt(batch.messages);
+		const consumer = async () => {
+			for (let hand = hands.pop(); hand !== undefined; hand = hands.pop()) await consume(hand, batch.queue, env, ctx);
+		};
+		await Promise.all(Array.from({ length: CONSUMERS }, consumer));
+	},
+	async scheduled(controller, env, ctx) {
+		await product.scheduled(controller, watched(env), ctx);
+	},
+} satisfies ExportedHandler<Env>;

@@ -1,0 +1,61 @@
+/** Requests of the fleet and its operators: kept-alive connections, bytes as they are, no more in flight than the fleet may have. */
+import { Agent, type IncomingHttpHeaders, request } from "node:http";
+
+export interface Reply {
+	readonly status: number;
+	readonly headers: IncomingHttpHeaders;
+	readonly bytes: Buffer;
+}
+
+export interface Asked {
+	readonly method: string;
+	/** A path, or a whole link to the product. */
+	readonly path: string;
+	readonly headers?: Readonly<Record<string, string>>;
+	readonly body?: string | Uint8Array;
+}
+
+export interface Http {
+	readonly requests: number;
+	ask(asked: Asked): Promise<Reply>;
+	close(): void;
+}
+
+export function openHttp(origin: string, connections: number): Http {
+	const { hostname, port } = new URL(origin);
+	const agent = new Agent({ keepAlive: true, maxSockets: connections });
+	let requests = 0;
+	return {
+		get requests() {
+			return requests;
+		},
+		ask({ method, path, headers = {}, body }) {
+			requests += 1;
+			const target = path.startsWith("/") ? path : pathOf(path);
+			return new Promise((resolve, reject) => {
+				const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
+				const asked = request({ agent, hostname, port, method, path: target, headers: { ...headers, ...length } });
+				asked.on("error", reject);
+				asked.on("response", (response) => {
+					const parts: Buffer[] = [];
+					response.on("data", (part: Buffer) => parts.push(part));
+					response.on("error", reject);
+					response.on("end", () =>
+						resolve({ status: response.statusCode ?? 0, headers: response.headers, bytes: Buffer.concat(parts) }),
+					);
+				});
+				asked.end(body);
+			});
+		},
+		close: () => agent.destroy(),
+	};
+}
+
+function pathOf(link: string): string {
+	const { pathname, search } = new URL(link);
+	return pathname + search;
+}
+
+export function jsonOf<Body>(reply: Reply): Body {
+	return JSON.parse(reply.bytes.toString()) as Body;
+}

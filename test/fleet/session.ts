@@ -1,0 +1,349 @@
+/**
+ * One time that a person opens the app: the check, the download, the new bundle, and the reports, as the plugin of the device's platform
+ * does them. Whatever the product hears for the first time is told to the truth; what is sent again is not.
+ */
+import { type Bundle, sha256 } from "./app-world";
+import { type Http, jsonOf, type Reply } from "./http";
+import { BUILTIN, infoOf, nameOf, type Phone } from "./phone";
+import { below, happens } from "./random";
+import type { ReportedEvent } from "./truth";
+
+/** How often things go wrong. */
+const CHANCE = {
+	noNetwork: 0.01,
+	/** The reports wait for the next time. */
+	late: 0.12,
+	/** The answer to reports is lost, so the plugin sends them again. */
+	unheard: 0.06,
+	breaksOff: 0.04,
+	interrupted: 0.05,
+	damaged: 0.03,
+	notSet: 0.02,
+	doesNotStart: 0.05,
+	crash: 0.02,
+	/** The app is closed before the new bundle is set; that happens next time. */
+	closedEarly: 0.1,
+	choosesBeta: 0.01,
+	leavesBeta: 0.05,
+} as const;
+const JSON_TYPE = { "content-type": "application/json" };
+/** The plugin keeps no more reports than this. */
+const MOST_PENDING = 200;
+const CRASHES = ["app_crash", "app_crash_native", "app_anr", "webview_javascript_error", "app_killed_low_memory"];
+
+interface UpdateAnswer {
+	readonly version?: string;
+	readonly url?: string;
+	readonly checksum?: string;
+	readonly manifest?: readonly {
+		readonly file_name: string;
+		readonly file_hash: string;
+		readonly download_url: string;
+	}[];
+	readonly error?: string;
+	readonly kind?: string;
+}
+
+export interface SessionContext {
+	readonly http: Http;
+	readonly nowMs: number;
+	readonly betaName: string;
+}
+
+export async function openApp(phone: Phone, context: SessionContext): Promise<void> {
+	const session = phone.platform === "electron" ? electronSession : nativeSession;
+	await session(phone, context);
+}
+
+async function nativeSession(phone: Phone, context: SessionContext): Promise<void> {
+	// The new bundle of last time never said that it is ready.
+	if (phone.broken) {
+		note(phone, context, "app_launch_timeout", phone.current);
+		note(phone, context, "update_fail", phone.current);
+		phone.failed.push(phone.current);
+		phone.current = phone.fallback;
+		phone.broken = false;
+	}
+	note(phone, context, "app_moved_to_foreground", phone.current);
+	if (happens(phone, CHANCE.crash)) note(phone, context, CRASHES[below(phone, CRASHES.length)] ?? "", phone.current);
+	await chooseChannel(phone, context);
+	if (happens(phone, CHANCE.noNetwork)) note(phone, context, "download_fail", phone.current);
+	else await nativeUpdate(phone, context);
+	if (!happens(phone, CHANCE.late)) await flush(phone, context);
+	if (happens(phone, CHANCE.closedEarly)) return;
+	note(phone, context, "app_moved_to_background", phone.current);
+	setNext(phone, context);
+	if (!happens(phone, CHANCE.late)) await flush(phone, context);
+}
+
+async function nativeUpdate(phone: Phone, context: SessionContext): Promise<void> {
+	const answer = await check(phone, context);
+	if (answer.error !== undefined || answer.kind !== undefined) {
+		if (answer.kind === "failed") note(phone, context, "download_fail", phone.current);
+		return;
+	}
+	const version = answer.version ?? "";
+	if (version === BUILTIN) {
+		phone.next = BUILTIN;
+		return;
+	}
+	if (version === phone.current) return;
+	if (phone.failed.includes(version)) {
+		note(phone, context, "download_fail", phone.current);
+		return;
+	}
+	if (phone.next === version) return;
+	const bundle = bundleOf(phone, version);
+	if (answer.manifest !== undefined) await downloadFiles(phone, context, version, answer.manifest);
+	else await downloadZip(phone, context, bundle, answer);
+}
+
+async function downloadZip(phone: Phone, context: SessionContext, bundle: Bundle, answer: UpdateAnswer): Promise<void> {
+	const { version } = bundle;
+	await reportAlone(phone, context, "download_zip_start", version);
+	note(phone, context, "download_10", version);
+	const link = answer.url ?? "";
+	if (happens(phone, CHANCE.breaksOff)) {
+		await fetchPart(phone, context, link, 0, 1 + below(phone, bundle.sizeBytes - 1));
+		note(phone, context, "download_fail", version);
+		phone.failed.push(version);
+		return;
+	}
+	const bytes = happens(phone, CHANCE.interrupted)
+		? await fetchInTwo(phone, context, link, bundle.sizeBytes)
+		: (await fetchWhole(phone, context, link)).bytes;
+	if (answer.checksum !== bundle.checksum || sha256(bytes) !== bundle.checksum) {
+		throw new Error(`${version} of ${phone.app.appId} is not what was published`);
+	}
+	await reportAlone(phone, context, "download_zip_complete", version);
+	note(phone, context, "download_70", version);
+	if (happens(phone, CHANCE.damaged)) {
+		// As the plugin names it: the first two under the bundle that runs.
+		note(phone, context, "checksum_fail", phone.current);
+		note(phone, context, "download_fail", phone.current);
+		note(phone, context, "finish_download_fail", version);
+		phone.failed.push(version);
+		return;
+	}
+	note(phone, context, "download_complete", version);
+	phone.next = version;
+}
+
+async function downloadFiles(
+	phone: Phone,
+	context: SessionContext,
+	version: string,
+	manifest: NonNullable<UpdateAnswer["manifest"]>,
+): Promise<void> {
+	await reportAlone(phone, context, "download_manifest_start", version);
+	note(phone, context, "download_10", version);
+	const had = phone.current === BUILTIN ? undefined : bundleOf(phone, phone.current).files;
+	for (const file of manifest) {
+		if (had?.has(file.file_hash) === true) continue;
+		if (happens(phone, CHANCE.breaksOff / manifest.length)) {
+			await reportAlone(phone, context, "download_manifest_file_fail", `${version}:${file.file_name}`);
+			note(phone, context, "download_fail", version);
+			phone.failed.push(version);
+			return;
+		}
+		const { bytes } = await fetchWhole(phone, context, file.download_url);
+		if (sha256(bytes) !== file.file_hash) throw new Error(`${file.file_name} of ${version} is not what was published`);
+		if (happens(phone, CHANCE.damaged / manifest.length)) {
+			await reportAlone(phone, context, "download_manifest_checksum_fail", `${version}:${file.file_name}`);
+			note(phone, context, "download_fail", version);
+			phone.failed.push(version);
+			return;
+		}
+	}
+	await reportAlone(phone, context, "download_manifest_complete", version);
+	note(phone, context, "download_complete", version);
+	phone.next = version;
+}
+
+/** When the app goes to the background. */
+function setNext(phone: Phone, context: SessionContext): void {
+	const { next } = phone;
+	if (next === undefined) return;
+	phone.next = undefined;
+	if (next === BUILTIN) {
+		phone.current = BUILTIN;
+		phone.fallback = BUILTIN;
+		note(phone, context, "reset", BUILTIN);
+		return;
+	}
+	if (happens(phone, CHANCE.notSet)) {
+		note(phone, context, "set_fail", next);
+		phone.failed.push(next);
+		return;
+	}
+	note(phone, context, "set", next);
+	phone.fallback = phone.current;
+	phone.current = next;
+	phone.broken = happens(phone, CHANCE.doesNotStart);
+}
+
+/** Electron's updater: no queue, no times, a zip only; a bundle that does not start is started again. */
+async function electronSession(phone: Phone, context: SessionContext): Promise<void> {
+	const report = (action: string, version: string) =>
+		reportAlone(phone, context, action, nameOf(phone, version), happens(phone, CHANCE.unheard));
+	if (phone.broken) {
+		await report("set_fail", phone.current);
+		phone.broken = happens(phone, 0.5);
+	}
+	if (phone.next !== undefined) {
+		phone.current = phone.next;
+		phone.next = undefined;
+		await report("set", phone.current);
+		phone.broken = happens(phone, CHANCE.doesNotStart);
+	}
+	await chooseChannel(phone, context);
+	if (happens(phone, CHANCE.noNetwork)) return;
+	const answer = await check(phone, context);
+	if (answer.error !== undefined) return;
+	if (answer.version === BUILTIN) {
+		phone.next = BUILTIN;
+		return;
+	}
+	const bundle = bundleOf(phone, answer.version ?? "");
+	if (happens(phone, CHANCE.breaksOff)) {
+		await report("download_fail", bundle.version);
+		return;
+	}
+	const { bytes } = await fetchWhole(phone, context, answer.url ?? "");
+	if (sha256(bytes) !== answer.checksum) throw new Error(`${bundle.version} is not what was published`);
+	await report("download_complete", bundle.version);
+	phone.next = bundle.version;
+}
+
+async function check(phone: Phone, context: SessionContext): Promise<UpdateAnswer> {
+	const { app, known } = phone;
+	const name = phone.current === BUILTIN && phone.namesStoreBuild ? phone.build : phone.current;
+	const reply = await post(phone, context, "/updates", { ...infoOf(phone), version_name: name });
+	app.truth.seen(phone.number, context.nowMs);
+	told(phone, name);
+	const channel = app.decidingChannel(phone.deviceId, phone.platform, phone.defaultChannel);
+	// Where no channel serves it, it is still the one that did.
+	if (channel !== null) known.channelId = channel;
+	return jsonOf(reply);
+}
+
+/** What the device says of itself with every request. */
+function told(phone: Phone, runs?: string): void {
+	const { known } = phone;
+	known.versionBuild = phone.build;
+	known.osVersion = phone.os;
+	known.pluginVersion = phone.plugin;
+	if (phone.customId !== "") known.customId = phone.customId;
+	if (runs !== undefined) known.versionName = runs;
+}
+
+async function chooseChannel(phone: Phone, context: SessionContext): Promise<void> {
+	if (phone.defaultChannel !== "" && happens(phone, CHANCE.leavesBeta)) {
+		phone.defaultChannel = "";
+		return;
+	}
+	if (phone.defaultChannel !== "" || !happens(phone, CHANCE.choosesBeta)) return;
+	const body = { ...infoOf(phone), version_name: phone.current, channel: context.betaName, action: "set" };
+	const reply = await post(phone, context, "/channel_self", body);
+	const answer = jsonOf<{ error?: string; unset?: boolean }>(reply);
+	if (answer.error === undefined && answer.unset !== true) phone.defaultChannel = context.betaName;
+}
+
+/** Puts a report into the plugin's queue. */
+function note(phone: Phone, context: SessionContext, action: string, versionName: string): void {
+	// No two reports of a device are of the same moment, whatever its clock says.
+	const timestamp = Math.max(phone.lastTimestamp + 1, context.nowMs + phone.clockAheadMs + below(phone, 20_000));
+	phone.lastTimestamp = timestamp;
+	phone.pending.push({ action, versionName, timestamp });
+	if (phone.pending.length > MOST_PENDING) phone.pending.shift();
+}
+
+/** Sends the queue as one array, and again where the answer was lost on its way. */
+async function flush(phone: Phone, context: SessionContext): Promise<void> {
+	const events = phone.pending;
+	if (events.length === 0) return;
+	phone.pending = [];
+	const body = events.map((event) => bodyOf(phone, event));
+	await post(phone, context, "/stats", body);
+	hear(phone, context, events);
+	if (happens(phone, CHANCE.unheard)) await post(phone, context, "/stats", body);
+	// Both on their way at once.
+	if (happens(phone, CHANCE.unheard)) {
+		await Promise.all([post(phone, context, "/stats", body), post(phone, context, "/stats", body)]);
+	}
+}
+
+/** A report without a time, as an object and at once. */
+async function reportAlone(
+	phone: Phone,
+	context: SessionContext,
+	action: string,
+	versionName: string,
+	twice = false,
+): Promise<void> {
+	const event = { action, versionName, timestamp: undefined };
+	const body = bodyOf(phone, event);
+	await post(phone, context, "/stats", body);
+	hear(phone, context, [event]);
+	if (twice) await post(phone, context, "/stats", body);
+}
+
+function bodyOf(phone: Phone, { action, versionName, timestamp }: ReportedEvent): Record<string, unknown> {
+	const event = { ...infoOf(phone), version_name: versionName, old_version_name: "", action };
+	return timestamp === undefined ? event : { ...event, timestamp };
+}
+
+function hear(phone: Phone, { nowMs }: SessionContext, events: readonly ReportedEvent[]): void {
+	const { truth } = phone.app;
+	truth.seen(phone.number, nowMs);
+	told(phone);
+	for (const event of events) {
+		truth.reported(phone.number, event, nowMs);
+		if (RUNS.has(event.action) || event.action.startsWith("app_")) told(phone, event.versionName);
+	}
+}
+
+/** Reports whose version is the one that the device runs from then on. */
+const RUNS = new Set(["set", "reset"]);
+
+async function post(phone: Phone, { http }: SessionContext, path: string, body: unknown): Promise<Reply> {
+	const userAgent = `CapacitorUpdater/${phone.plugin} (${phone.app.appId}) ${phone.platform}/${phone.os}`;
+	const headers = { ...JSON_TYPE, "user-agent": userAgent };
+	const reply = await http.ask({ method: "POST", path, headers, body: JSON.stringify(body) });
+	if (reply.status !== 200) throw new Error(`POST ${path}: ${reply.status} ${reply.bytes.toString()}`);
+	return reply;
+}
+
+async function fetchWhole(phone: Phone, { http, nowMs }: SessionContext, link: string): Promise<Reply> {
+	const reply = await http.ask({ method: "GET", path: link });
+	if (reply.status !== 200) throw new Error(`GET ${link}: ${reply.status} ${reply.bytes.toString()}`);
+	phone.app.truth.downloaded(reply.bytes.length, nowMs);
+	return reply;
+}
+
+/** Bytes from a place on, up to the end or so many. */
+async function fetchPart(
+	phone: Phone,
+	{ http, nowMs }: SessionContext,
+	link: string,
+	from: number,
+	length?: number,
+): Promise<Buffer> {
+	const range = `bytes=${from}-${length === undefined ? "" : from + length - 1}`;
+	const reply = await http.ask({ method: "GET", path: link, headers: { range } });
+	if (reply.status !== 206) throw new Error(`GET ${link} (${range}): ${reply.status} ${reply.bytes.toString()}`);
+	phone.app.truth.downloaded(reply.bytes.length, nowMs);
+	return reply.bytes;
+}
+
+/** The connection broke, and the plugin goes on where it was. */
+async function fetchInTwo(phone: Phone, context: SessionContext, link: string, size: number): Promise<Buffer> {
+	const first = await fetchPart(phone, context, link, 0, 1 + below(phone, size - 1));
+	return Buffer.concat([first, await fetchPart(phone, context, link, first.length)]);
+}
+
+function bundleOf(phone: Phone, version: string): Bundle {
+	const bundle = phone.app.bundles.get(version);
+	if (bundle === undefined) throw new Error(`${phone.app.appId} has no bundle ${version}`);
+	return bundle;
+}

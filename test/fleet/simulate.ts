@@ -1,0 +1,168 @@
+/**
+ * The days of a fleet: its operators work, its devices ask, some come and go. Simulated time stands still for no request; it jumps from
+ * one time of the day to the next while none is on its way, so the day of everything is known.
+ */
+import { AppWorld, type Platform } from "./app-world";
+import type { ControlState } from "./control";
+import { BETA, openShop, workDay } from "./operators";
+import { newPhone, type Phone, reinstalled, updateFromStore } from "./phone";
+import { type SimulatedProduct, startSimulatedProduct } from "./product";
+import { below, draw, happens, oneOf, type Stream, streamOf } from "./random";
+import { openApp } from "./session";
+import { DAY_MS } from "./truth";
+
+export interface FleetOptions {
+	readonly devices: number;
+	readonly days: number;
+	readonly seed: number;
+	/** Share of the Queue's batches that something happens to. */
+	readonly faultShare: number;
+}
+
+export interface Fleet {
+	readonly product: SimulatedProduct;
+	readonly apps: readonly AppWorld[];
+	readonly firstDay: number;
+	readonly lastDay: number;
+	readonly sessions: number;
+	readonly queue: ControlState;
+	readonly tookMs: number;
+}
+
+/** With the leap day a fortnight away. */
+const FIRST_DAY = Date.UTC(2028, 1, 15) / DAY_MS;
+const HOUR_MS = 60 * 60 * 1000;
+/** From the first moment of the day to its last hour. */
+const TIMES_MS = [0, 8 * HOUR_MS, 14 * HOUR_MS + 1, 23 * HOUR_MS];
+/** After the last time, for the night's sweep. */
+const NIGHT_MS = 23.9 * HOUR_MS;
+const CONNECTIONS = 12;
+/** Messages on their way that are waited for. */
+const MOST_BEHIND = 200;
+/** Of the fleet is there from the first day; the others join within the first two thirds. */
+const FOUNDERS = 0.6;
+const REINSTALLS_A_DAY = 0.004;
+const STORE_UPDATE_DAYS = 11;
+
+/** Of three apps, two of one organization and one of another; the first has most of the devices. */
+const APPS = [
+	{ name: "com.example.fleet.one", share: 0.7, platforms: ["ios", "android", "android", "electron"] },
+	{ name: "com.example.fleet.two", share: 0.2, platforms: ["android", "ios"] },
+	{ name: "com.example.fleet.other", share: 0.1, platforms: ["android", "electron"] },
+] as const satisfies readonly { name: string; share: number; platforms: readonly Platform[] }[];
+
+/** @param say what is going on, for a person who waits */
+export async function simulate(options: FleetOptions, say: (text: string) => void): Promise<Fleet> {
+	const startMs = performance.now();
+	say("starting the product");
+	const product = await startSimulatedProduct(CONNECTIONS);
+	try {
+		return await live(product, options, say, startMs);
+	} catch (error) {
+		await product.stop();
+		throw error;
+	}
+}
+
+async function live(
+	product: SimulatedProduct,
+	{ devices, days, seed, faultShare }: FleetOptions,
+	say: (text: string) => void,
+	startMs: number,
+): Promise<Fleet> {
+	const chance = streamOf(seed, 1);
+	await product.control({ nowMs: FIRST_DAY * DAY_MS, seed, faultShare });
+	const apps = await makeApps(product, chance);
+	const phones: Phone[] = [];
+	const founders = Math.ceil(devices * FOUNDERS);
+	const joiningDays = Math.max(1, Math.floor((days * 2) / 3));
+	let sessions = 0;
+	for (let day = 0; day < days; day += 1) {
+		const dayMs = (FIRST_DAY + day) * DAY_MS;
+		const wanted = Math.min(devices, founders + Math.ceil(((devices - founders) * day) / joiningDays));
+		while (phones.length < wanted) phones.push(joining(chance, apps, day, days));
+		const opened = whoOpens(phones, day, days);
+		for (const [index, timeMs] of TIMES_MS.entries()) {
+			const nowMs = dayMs + timeMs;
+			await product.control({ nowMs });
+			if (day > 0 && index === 1) for (const app of apps) await workDay(app, chance, day, phones);
+			const now = opened[index] ?? [];
+			sessions += now.length;
+			const context = { http: product.http, nowMs, betaName: BETA };
+			await inParallel(now, CONNECTIONS, async (phone) => openApp(phone, context));
+			const { sent, done } = await product.control({});
+			if (sent - done > MOST_BEHIND) await product.rest();
+			const perSecond = Math.round((product.http.requests / (performance.now() - startMs)) * 1000);
+			say(`day ${day + 1}/${days}, ${phones.length} devices, ${product.http.requests} requests, ${perSecond} a second`);
+		}
+		await product.control({ nowMs: dayMs + NIGHT_MS });
+		await product.runScheduled();
+		for (const app of apps) app.endDay(FIRST_DAY + day);
+	}
+	say("waiting for the Queue");
+	const queue = await product.rest();
+	const lastDay = FIRST_DAY + days - 1;
+	const tookMs = performance.now() - startMs;
+	return { product, apps, firstDay: FIRST_DAY, lastDay, sessions, queue, tookMs };
+}
+
+async function makeApps(product: SimulatedProduct, chance: Stream): Promise<AppWorld[]> {
+	const [{ id: first }] = await product.api("GET", "/organization");
+	const { id: second } = await product.api("POST", "/organization", { orgId: first, name: "Another organization" });
+	const apps: AppWorld[] = [];
+	for (const [index, { name }] of APPS.entries()) {
+		const app = await AppWorld.create(product, name, index < 2 ? first : second);
+		await openShop(app, chance);
+		apps.push(app);
+	}
+	return apps;
+}
+
+function joining(chance: Stream, apps: readonly AppWorld[], day: number, days: number): Phone {
+	let place = draw(chance);
+	const index = Math.max(
+		0,
+		APPS.findIndex(({ share }) => {
+			place -= share;
+			return place < 0;
+		}),
+	);
+	const app = apps[index];
+	const kind = APPS[index];
+	if (app === undefined || kind === undefined) throw new Error("there are no apps");
+	return newPhone(chance, app, oneOf<Platform>(chance, kind.platforms), day, days);
+}
+
+/** Who opens the app at each time of this day; one that was reinstalled is another device from now on. */
+function whoOpens(phones: Phone[], day: number, days: number): Phone[][] {
+	const times: Phone[][] = TIMES_MS.map(() => []);
+	for (const [index, before] of phones.entries()) {
+		let phone = before;
+		if (day >= phone.awayFrom && day < phone.awayUntil) continue;
+		if (!happens(phone.life, phone.habit)) continue;
+		if (happens(phone.life, REINSTALLS_A_DAY)) {
+			phone = reinstalled(phone, day, days);
+			phones[index] = phone;
+		} else if (day > 0 && day % STORE_UPDATE_DAYS === 0 && happens(phone.life, 0.3)) {
+			updateFromStore(phone, `1.0.${day / STORE_UPDATE_DAYS}`);
+		}
+		for (let opens = 1 + below(phone.life, 3); opens > 0; opens -= 1) {
+			const at = times[below(phone.life, times.length)];
+			// Once at a time: what a device does it does in order.
+			if (at?.at(-1) !== phone) at?.push(phone);
+		}
+	}
+	return times;
+}
+
+async function inParallel<Item>(
+	items: readonly Item[],
+	width: number,
+	work: (item: Item) => Promise<void>,
+): Promise<void> {
+	let next = 0;
+	const worker = async () => {
+		for (let item = items[next++]; item !== undefined; item = items[next++]) await work(item);
+	};
+	await Promise.all(Array.from({ length: width }, worker));
+}
