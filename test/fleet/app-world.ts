@@ -179,6 +179,8 @@ export class AppWorld {
 	/** Notes what the bundles take at the end of the day. */
 	endDay(day: number): void {
 		this.truth.storage.set(day, this.storedBytes);
+		// The last to come may still be there after midnight.
+		this.truth.endDaysBefore(day);
 	}
 
 	/** Bytes of all zips, and of the delta files that a bundle names. */

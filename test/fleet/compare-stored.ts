@@ -16,13 +16,21 @@ export async function compareStored(product: SimulatedProduct, apps: readonly Ap
 	const pairs = new Map<string, Pair[]>(METRICS.map((metric) => [metric, []]));
 	for (const { truth, appId } of apps) {
 		const { results } = await product.database
-			.prepare("SELECT day, version_name, metric, amount FROM daily_counts WHERE app_id = ?")
+			.prepare(
+				"SELECT day, version_name, metric, sum(amount) AS amount FROM daily_counts WHERE app_id = ? GROUP BY day, version_name, metric",
+			)
 			.bind(truth.uuid)
 			.all<CountRow>();
-		const stored = new Map(results.map((row) => [`${row.day} ${row.version_name} ${row.metric}`, row.amount]));
-		for (const key of new Set([...truth.counts.keys(), ...stored.keys()])) {
-			const ofMetric = pairs.get(key.slice(key.lastIndexOf(" ") + 1));
-			ofMetric?.push({ of: `${appId} ${key}`, truth: truth.counts.get(key) ?? 0, answer: stored.get(key) });
+		const keyOf = (day: number, version: string, metric: string) => `${appId} ${day} ${version} ${metric}`;
+		const stored = new Map(results.map((row) => [keyOf(row.day, row.version_name, row.metric), row] as const));
+		const known = new Map<string, { metric: string; amount: number }>();
+		for (const { day, version, metric, amount } of truth.counts.entries) {
+			const key = keyOf(day, version, metric);
+			known.set(key, { metric, amount: amount + (known.get(key)?.amount ?? 0) });
+		}
+		for (const key of new Set([...known.keys(), ...stored.keys()])) {
+			const metric = known.get(key)?.metric ?? stored.get(key)?.metric ?? "";
+			pairs.get(metric)?.push({ of: key, truth: known.get(key)?.amount ?? 0, answer: stored.get(key)?.amount });
 		}
 	}
 	return [...pairs].map(([metric, ofMetric]) => exactly(`stored ${metric}, by day and version`, ofMetric));

@@ -1,6 +1,8 @@
 /** What the simulator and the module before the Worker say to each other. */
 
 export const CONTROL_PATH = "/simulation/control";
+/** The moment at which a request arrives, in simulated epoch milliseconds; read by the module before the Worker and no other. */
+export const TIME_HEADER = "x-simulated-time";
 
 /** What may go wrong with a batch of the Queue, on purpose. */
 export const FAULTS = [
@@ -18,7 +20,7 @@ export const FAULTS = [
 export type Fault = (typeof FAULTS)[number];
 
 export interface Control {
-	/** What the Worker's clock shows from now on. */
+	/** What the Worker's clock shows from now on, where nothing else says it. */
 	readonly nowMs?: number;
 	readonly seed?: number;
 	/** Share of the Queue's batches that something happens to. */

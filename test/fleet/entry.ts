@@ -3,8 +3,8 @@
  * again, in another order and twice at once, by letting the consumer fail where it really can. The Worker itself is not changed.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { CONTROL_PATH, type Control, type ControlState, FAULTS, type Fault } from "./control";
-import { below, draw, happens, oneOf, type Stream } from "./random";
+import { CONTROL_PATH, type Control, type ControlState, FAULTS, type Fault, TIME_HEADER } from "./control";
+import { below, draw, happens, type Stream } from "./random";
 // Put beside this module when the Worker is started.
 // @ts-expect-error
 import built from "./worker.js";
@@ -32,7 +32,9 @@ const SIMULATED = "as simulated";
 
 const realNow = Date.now;
 let aheadMs = 0;
-Date.now = () => realNow() + aheadMs;
+/** Requests come from many phones at once, and each says when. */
+const moments = new AsyncLocalStorage<number>();
+Date.now = () => moments.getStore() ?? realNow() + aheadMs;
 
 const realSetTimeout = globalThis.setTimeout;
 const state = {
@@ -63,6 +65,7 @@ console.error = (...texts: unknown[]) => {
 
 const chance: Stream = { chance: 0 };
 let faultShare = 0;
+let faults = 0;
 
 class Simulated extends Error {
 	constructor(what: string) {
@@ -130,7 +133,8 @@ function watched(env: Env): Env {
 
 function faultFor(messages: readonly Message[]): Fault | undefined {
 	const faulty = messages.every(({ attempts }) => attempts <= LAST_FAULTY_ATTEMPT) && happens(chance, faultShare);
-	return faulty ? oneOf(chance, FAULTS) : undefined;
+	// In turn, so that a small fleet meets each of them.
+	return faulty ? FAULTS[faults++ % FAULTS.length] : undefined;
 }
 
 /** The messages in another order, a few at a time; as they come where nothing is to go wrong. */
@@ -185,7 +189,11 @@ async function deliver(fault: Fault | undefined, run: () => Promise<void>): Prom
 
 export default {
 	async fetch(request, env, ctx) {
-		if (!request.url.includes(CONTROL_PATH)) return product.fetch(request, watched(env), ctx);
+		if (!request.url.includes(CONTROL_PATH)) {
+			const moment = request.headers.get(TIME_HEADER);
+			const run = () => product.fetch(request, watched(env), ctx);
+			return moment === null ? run() : moments.run(Number(moment), run);
+		}
 		const control = (await request.json()) as Control;
 		if (control.nowMs !== undefined) aheadMs = control.nowMs - realNow();
 		if (control.seed !== undefined) chance.chance = control.seed;

@@ -44,6 +44,10 @@ export interface Phone extends Stream {
 	/** Reports that were not heard yet. */
 	pending: ReportedEvent[];
 	lastTimestamp: number;
+	/** Up to here it has lived. */
+	busyUntilMs: number;
+	/** When the product heard that a download began, by version. */
+	readonly started: Map<string, number>;
 }
 
 const PLUGINS: Readonly<Record<Platform, readonly string[]>> = {
@@ -93,6 +97,8 @@ export function newPhone(chance: Stream, app: AppWorld, platform: Platform, day:
 		failed: [],
 		pending: [],
 		lastTimestamp: 0,
+		busyUntilMs: 0,
+		started: new Map<string, number>(),
 	};
 	const known: KnownDevice = {
 		deviceId,
@@ -114,7 +120,13 @@ export function newPhone(chance: Stream, app: AppWorld, platform: Platform, day:
 /** The same phone after its app was removed and installed again. */
 export function reinstalled(phone: Phone, day: number, days: number): Phone {
 	const fresh = newPhone(phone.life, phone.app, phone.platform, day, days);
-	return { ...fresh, habit: phone.habit, awayFrom: phone.awayFrom, awayUntil: phone.awayUntil };
+	return {
+		...fresh,
+		busyUntilMs: phone.busyUntilMs,
+		habit: phone.habit,
+		awayFrom: phone.awayFrom,
+		awayUntil: phone.awayUntil,
+	};
 }
 
 /** A new version from the store: the bundles of the old one are gone. */

@@ -3,6 +3,7 @@
  * does them. Whatever the product hears for the first time is told to the truth; what is sent again is not.
  */
 import { type Bundle, sha256 } from "./app-world";
+import { TIME_HEADER } from "./control";
 import { type Http, jsonOf, type Reply } from "./http";
 import { BUILTIN, infoOf, nameOf, type Phone } from "./phone";
 import { below, happens } from "./random";
@@ -23,6 +24,7 @@ const CHANCE = {
 	crash: 0.02,
 	/** The app is closed before the new bundle is set; that happens next time. */
 	closedEarly: 0.1,
+	slow: 0.1,
 	choosesBeta: 0.01,
 	leavesBeta: 0.05,
 } as const;
@@ -46,13 +48,29 @@ interface UpdateAnswer {
 
 export interface SessionContext {
 	readonly http: Http;
-	readonly nowMs: number;
+	/** The moment on the phone's side of the world; it passes as the person and the network take their time. */
+	nowMs: number;
 	readonly betaName: string;
+}
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+
+/** Time passes, at least a millisecond. */
+function pass(phone: Phone, context: SessionContext, mostMs: number): void {
+	context.nowMs += 1 + below(phone, mostMs);
+}
+
+/** Most networks are fast. */
+function downloading(phone: Phone, context: SessionContext): void {
+	pass(phone, context, happens(phone, CHANCE.slow) ? 15 * MINUTE_MS : 20 * SECOND_MS);
 }
 
 export async function openApp(phone: Phone, context: SessionContext): Promise<void> {
 	const session = phone.platform === "electron" ? electronSession : nativeSession;
+	context.nowMs = Math.max(context.nowMs, phone.busyUntilMs + 1);
 	await session(phone, context);
+	phone.busyUntilMs = context.nowMs;
 }
 
 async function nativeSession(phone: Phone, context: SessionContext): Promise<void> {
@@ -69,8 +87,10 @@ async function nativeSession(phone: Phone, context: SessionContext): Promise<voi
 	await chooseChannel(phone, context);
 	if (happens(phone, CHANCE.noNetwork)) note(phone, context, "download_fail", phone.current);
 	else await nativeUpdate(phone, context);
+	pass(phone, context, SECOND_MS);
 	if (!happens(phone, CHANCE.late)) await flush(phone, context);
 	if (happens(phone, CHANCE.closedEarly)) return;
+	pass(phone, context, 20 * MINUTE_MS);
 	note(phone, context, "app_moved_to_background", phone.current);
 	setNext(phone, context);
 	if (!happens(phone, CHANCE.late)) await flush(phone, context);
@@ -101,17 +121,19 @@ async function nativeUpdate(phone: Phone, context: SessionContext): Promise<void
 async function downloadZip(phone: Phone, context: SessionContext, bundle: Bundle, answer: UpdateAnswer): Promise<void> {
 	const { version } = bundle;
 	await reportAlone(phone, context, "download_zip_start", version);
+	phone.started.set(version, context.nowMs);
 	note(phone, context, "download_10", version);
-	const link = answer.url ?? "";
+	downloading(phone, context);
+	const download = { link: answer.url ?? "", version };
 	if (happens(phone, CHANCE.breaksOff)) {
-		await fetchPart(phone, context, link, 0, 1 + below(phone, bundle.sizeBytes - 1));
+		await fetchPart(phone, context, download, 0, 1 + below(phone, bundle.sizeBytes - 1));
 		note(phone, context, "download_fail", version);
 		phone.failed.push(version);
 		return;
 	}
 	const bytes = happens(phone, CHANCE.interrupted)
-		? await fetchInTwo(phone, context, link, bundle.sizeBytes)
-		: (await fetchWhole(phone, context, link)).bytes;
+		? await fetchInTwo(phone, context, download, bundle.sizeBytes)
+		: (await fetchWhole(phone, context, download)).bytes;
 	if (answer.checksum !== bundle.checksum || sha256(bytes) !== bundle.checksum) {
 		throw new Error(`${version} of ${phone.app.appId} is not what was published`);
 	}
@@ -136,6 +158,7 @@ async function downloadFiles(
 	manifest: NonNullable<UpdateAnswer["manifest"]>,
 ): Promise<void> {
 	await reportAlone(phone, context, "download_manifest_start", version);
+	phone.started.set(version, context.nowMs);
 	note(phone, context, "download_10", version);
 	const had = phone.current === BUILTIN ? undefined : bundleOf(phone, phone.current).files;
 	for (const file of manifest) {
@@ -146,7 +169,8 @@ async function downloadFiles(
 			phone.failed.push(version);
 			return;
 		}
-		const { bytes } = await fetchWhole(phone, context, file.download_url);
+		downloading(phone, context);
+		const { bytes } = await fetchWhole(phone, context, { link: file.download_url, version: "" });
 		if (sha256(bytes) !== file.file_hash) throw new Error(`${file.file_name} of ${version} is not what was published`);
 		if (happens(phone, CHANCE.damaged / manifest.length)) {
 			await reportAlone(phone, context, "download_manifest_checksum_fail", `${version}:${file.file_name}`);
@@ -209,7 +233,8 @@ async function electronSession(phone: Phone, context: SessionContext): Promise<v
 		await report("download_fail", bundle.version);
 		return;
 	}
-	const { bytes } = await fetchWhole(phone, context, answer.url ?? "");
+	downloading(phone, context);
+	const { bytes } = await fetchWhole(phone, context, { link: answer.url ?? "", version: bundle.version });
 	if (sha256(bytes) !== answer.checksum) throw new Error(`${bundle.version} is not what was published`);
 	await report("download_complete", bundle.version);
 	phone.next = bundle.version;
@@ -219,8 +244,8 @@ async function check(phone: Phone, context: SessionContext): Promise<UpdateAnswe
 	const { app, known } = phone;
 	const name = phone.current === BUILTIN && phone.namesStoreBuild ? phone.build : phone.current;
 	const reply = await post(phone, context, "/updates", { ...infoOf(phone), version_name: name });
-	app.truth.seen(phone.number, context.nowMs);
 	told(phone, name);
+	app.truth.seen(phone.number, context.nowMs);
 	const channel = app.decidingChannel(phone.deviceId, phone.platform, phone.defaultChannel);
 	// Where no channel serves it, it is still the one that did.
 	if (channel !== null) known.channelId = channel;
@@ -295,29 +320,49 @@ function bodyOf(phone: Phone, { action, versionName, timestamp }: ReportedEvent)
 
 function hear(phone: Phone, { nowMs }: SessionContext, events: readonly ReportedEvent[]): void {
 	const { truth } = phone.app;
-	truth.seen(phone.number, nowMs);
+	const id = phone.app.decidingChannel(phone.deviceId, phone.platform, phone.defaultChannel);
+	const channel = id === null ? "" : (truth.channels.get(id) ?? "");
 	told(phone);
 	for (const event of events) {
-		truth.reported(phone.number, event, nowMs);
+		truth.reported(phone.number, event, nowMs, channel);
+		if (event.action === "set") installed(phone, event.versionName, nowMs);
 		if (RUNS.has(event.action) || event.action.startsWith("app_")) told(phone, event.versionName);
 	}
+	truth.seen(phone.number, nowMs);
+}
+
+/** An install takes from the last start of its download to its `set`, as the product hears of both. */
+function installed(phone: Phone, version: string, nowMs: number): void {
+	const startedMs = phone.started.get(version);
+	if (startedMs === undefined) return;
+	phone.started.delete(version);
+	phone.app.truth.installTook(version, nowMs - startedMs, nowMs);
 }
 
 /** Reports whose version is the one that the device runs from then on. */
 const RUNS = new Set(["set", "reset"]);
 
-async function post(phone: Phone, { http }: SessionContext, path: string, body: unknown): Promise<Reply> {
+async function post(phone: Phone, context: SessionContext, path: string, body: unknown): Promise<Reply> {
+	const { http } = context;
+	// The next request of the phone is another moment.
+	context.nowMs += 1;
 	const userAgent = `CapacitorUpdater/${phone.plugin} (${phone.app.appId}) ${phone.platform}/${phone.os}`;
-	const headers = { ...JSON_TYPE, "user-agent": userAgent };
+	const headers = { ...JSON_TYPE, "user-agent": userAgent, [TIME_HEADER]: String(context.nowMs) };
 	const reply = await http.ask({ method: "POST", path, headers, body: JSON.stringify(body) });
 	if (reply.status !== 200) throw new Error(`POST ${path}: ${reply.status} ${reply.bytes.toString()}`);
 	return reply;
 }
 
-async function fetchWhole(phone: Phone, { http, nowMs }: SessionContext, link: string): Promise<Reply> {
-	const reply = await http.ask({ method: "GET", path: link });
+interface Download {
+	readonly link: string;
+	/** Empty: the file belongs to no single bundle. */
+	readonly version: string;
+}
+
+async function fetchWhole(phone: Phone, { http, nowMs }: SessionContext, { link, version }: Download): Promise<Reply> {
+	const reply = await http.ask({ method: "GET", path: link, headers: { [TIME_HEADER]: String(nowMs) } });
 	if (reply.status !== 200) throw new Error(`GET ${link}: ${reply.status} ${reply.bytes.toString()}`);
-	phone.app.truth.downloaded(reply.bytes.length, nowMs);
+	phone.app.truth.downloaded(reply.bytes.length, version, nowMs);
 	return reply;
 }
 
@@ -325,21 +370,21 @@ async function fetchWhole(phone: Phone, { http, nowMs }: SessionContext, link: s
 async function fetchPart(
 	phone: Phone,
 	{ http, nowMs }: SessionContext,
-	link: string,
+	{ link, version }: Download,
 	from: number,
 	length?: number,
 ): Promise<Buffer> {
 	const range = `bytes=${from}-${length === undefined ? "" : from + length - 1}`;
-	const reply = await http.ask({ method: "GET", path: link, headers: { range } });
+	const reply = await http.ask({ method: "GET", path: link, headers: { range, [TIME_HEADER]: String(nowMs) } });
 	if (reply.status !== 206) throw new Error(`GET ${link} (${range}): ${reply.status} ${reply.bytes.toString()}`);
-	phone.app.truth.downloaded(reply.bytes.length, nowMs);
+	phone.app.truth.downloaded(reply.bytes.length, version, nowMs);
 	return reply.bytes;
 }
 
 /** The connection broke, and the plugin goes on where it was. */
-async function fetchInTwo(phone: Phone, context: SessionContext, link: string, size: number): Promise<Buffer> {
-	const first = await fetchPart(phone, context, link, 0, 1 + below(phone, size - 1));
-	return Buffer.concat([first, await fetchPart(phone, context, link, first.length)]);
+async function fetchInTwo(phone: Phone, context: SessionContext, download: Download, size: number): Promise<Buffer> {
+	const first = await fetchPart(phone, context, download, 0, 1 + below(phone, size - 1));
+	return Buffer.concat([first, await fetchPart(phone, context, download, first.length)]);
 }
 
 function bundleOf(phone: Phone, version: string): Bundle {

@@ -1,6 +1,6 @@
 /**
- * The days of a fleet: its operators work, its devices ask, some come and go. Simulated time stands still for no request; it jumps from
- * one time of the day to the next while none is on its way, so the day of everything is known.
+ * The days of a fleet: its operators work, its devices ask, some come and go. The Worker's clock jumps from one time of the day to the
+ * next while no request is on its way, and each phone's requests arrive at a moment that is known to the millisecond.
  */
 import { AppWorld, type Platform } from "./app-world";
 import type { ControlState } from "./control";
@@ -32,10 +32,10 @@ export interface Fleet {
 /** With the leap day a fortnight away. */
 const FIRST_DAY = Date.UTC(2028, 1, 15) / DAY_MS;
 const HOUR_MS = 60 * 60 * 1000;
-/** From the first moment of the day to its last hour. */
-const TIMES_MS = [0, 8 * HOUR_MS, 14 * HOUR_MS + 1, 23 * HOUR_MS];
+/** From the first quarter of an hour to the last; who comes last is still there on the next day. */
+const TIMES_MS = [0, 8 * HOUR_MS, 14 * HOUR_MS, 23.75 * HOUR_MS];
 /** After the last time, for the night's sweep. */
-const NIGHT_MS = 23.9 * HOUR_MS;
+const NIGHT_MS = 24 * HOUR_MS - 1_000;
 const CONNECTIONS = 12;
 /** Messages on their way that are waited for. */
 const MOST_BEHIND = 200;
@@ -88,8 +88,9 @@ async function live(
 			if (day > 0 && index === 1) for (const app of apps) await workDay(app, chance, day, phones);
 			const now = opened[index] ?? [];
 			sessions += now.length;
-			const context = { http: product.http, nowMs, betaName: BETA };
-			await inParallel(now, CONNECTIONS, async (phone) => openApp(phone, context));
+			await inParallel(now, CONNECTIONS, async (phone) =>
+				openApp(phone, { http: product.http, nowMs: nowMs + below(phone.life, HOUR_MS / 4), betaName: BETA }),
+			);
 			const { sent, done } = await product.control({});
 			if (sent - done > MOST_BEHIND) await product.rest();
 			const perSecond = Math.round((product.http.requests / (performance.now() - startMs)) * 1000);

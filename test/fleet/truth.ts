@@ -59,6 +59,44 @@ class Bits {
 	}
 }
 
+export interface Counted {
+	readonly day: number;
+	/** Empty where it belongs to no bundle. */
+	readonly version: string;
+	/** Empty where no channel decided. */
+	readonly channel: string;
+	readonly metric: string;
+}
+
+/** Sums by day, version, channel and metric. */
+export class Tally {
+	readonly #sums = new Map<string, number>();
+
+	add({ day, version, channel, metric }: Counted, amount: number): void {
+		const key = JSON.stringify([day, version, channel, metric]);
+		this.#sums.set(key, (this.#sums.get(key) ?? 0) + amount);
+	}
+
+	get entries(): (Counted & { readonly amount: number })[] {
+		return [...this.#sums].map(([key, amount]) => {
+			const [day, version, channel, metric] = JSON.parse(key) as [number, string, string, string];
+			return { day, version, channel, metric, amount };
+		});
+	}
+
+	/** All that fits what is given. */
+	sum(wanted: Partial<Counted>): number {
+		const fields = Object.entries(wanted) as [keyof Counted, string | number][];
+		return this.entries
+			.filter((entry) => fields.every(([field, value]) => entry[field] === value))
+			.reduce((total, { amount }) => total + amount, 0);
+	}
+}
+
+export function dayOf(ms: number): number {
+	return Math.floor(ms / DAY_MS);
+}
+
 export interface ReportedEvent {
 	readonly action: string;
 	/** A version, or `version:file`. */
@@ -71,10 +109,12 @@ export interface ReportedEvent {
 export class AppTruth {
 	/** Every device that was ever there, in the order in which they came. */
 	readonly devices: KnownDevice[] = [];
-	/** Amounts by "day version metric"; the version is empty where there never was such a bundle. */
-	readonly counts = new Map<string, number>();
-	/** Bytes that were downloaded, by day. */
-	readonly bandwidth = new Map<number, number>();
+	/** Everything that was counted. */
+	readonly counts = new Tally();
+	/** Bytes that were downloaded. */
+	readonly bandwidth = new Tally();
+	/** How long installs took, milliseconds, by "day version". */
+	readonly installTimes = new Map<string, number[]>();
 	/** Bytes that the app's bundles took at the end of a day. */
 	readonly storage = new Map<number, number>();
 	/** Versions that were ever ready. */
@@ -86,9 +126,11 @@ export class AppTruth {
 	/** Devices that operators ever set something for: they are listed though nobody saw them. */
 	readonly named = new Set<string>();
 	readonly #present = new Map<number, Bits>();
-	/** Reports without a time of their own: each counts once a day. */
-	#timeless = new Set<string>();
-	#timelessDay = -1;
+	/** Reports without a time of their own, by day: each counts once. Of days that are over nothing is kept. */
+	readonly #timeless = new Map<number, Set<string>>();
+	/** What each device last said on a day that it runs; of days that are over it is counted. */
+	readonly #versions = new Map<number, Map<number, string>>();
+	readonly #adoption = new Tally();
 
 	constructor(
 		readonly appId: string,
@@ -103,7 +145,7 @@ export class AppTruth {
 
 	/** The device was there: it asked or reported. */
 	seen(device: number, nowMs: number): void {
-		const day = Math.floor(nowMs / DAY_MS);
+		const day = dayOf(nowMs);
 		let present = this.#present.get(day);
 		if (present === undefined) {
 			present = new Bits();
@@ -111,23 +153,57 @@ export class AppTruth {
 		}
 		present.add(device);
 		const known = this.devices[device];
-		if (known !== undefined) known.lastSeenDay = day;
+		if (known === undefined) return;
+		known.lastSeenDay = day;
+		const versions = this.#versions.get(day) ?? new Map<number, string>();
+		this.#versions.set(day, versions);
+		const isStoreBuild = known.versionName === "builtin" || known.versionName === known.versionBuild;
+		versions.set(device, this.#known(known.versionName) || (isStoreBuild ? "builtin" : ""));
+	}
+
+	/** Nothing of earlier days happens any more. */
+	endDaysBefore(day: number): void {
+		for (const [over, versions] of this.#versions) {
+			if (over >= day) continue;
+			for (const version of versions.values()) {
+				this.#adoption.add({ day: over, version, channel: "", metric: "devices" }, 1);
+			}
+			this.#versions.delete(over);
+		}
+		for (const over of this.#timeless.keys()) if (over < day) this.#timeless.delete(over);
+	}
+
+	/** Devices by day and the version that each ran last on it. */
+	get adoption(): Tally {
+		this.endDaysBefore(Number.POSITIVE_INFINITY);
+		return this.#adoption;
 	}
 
 	/** The product heard of it for the first time; a repetition is never told here. */
-	reported(device: number, event: ReportedEvent, nowMs: number): void {
+	reported(device: number, event: ReportedEvent, nowMs: number, channel: string): void {
 		const metric = COUNTED.get(event.action);
 		if (metric === undefined) return;
-		const day = Math.floor(nowMs / DAY_MS);
+		const day = dayOf(nowMs);
 		const version = event.versionName.split(":")[0] ?? "";
 		if (event.timestamp === undefined && !this.#firstToday(`${device} ${event.action} ${version}`, day)) return;
-		const key = `${day} ${this.versions.has(version) ? version : ""} ${metric}`;
-		this.counts.set(key, (this.counts.get(key) ?? 0) + 1);
+		this.counts.add({ day, version: this.#known(version), channel, metric }, 1);
 	}
 
-	downloaded(bytes: number, nowMs: number): void {
-		const day = Math.floor(nowMs / DAY_MS);
-		this.bandwidth.set(day, (this.bandwidth.get(day) ?? 0) + bytes);
+	/** Bytes of a bundle's zip, or of a file that belongs to no single bundle. */
+	downloaded(bytes: number, version: string, nowMs: number): void {
+		this.bandwidth.add({ day: dayOf(nowMs), version, channel: "", metric: "bandwidth" }, bytes);
+	}
+
+	installTook(version: string, durationMs: number, nowMs: number): void {
+		const key = `${dayOf(nowMs)} ${version}`;
+		const times = this.installTimes.get(key);
+		if (times === undefined) this.installTimes.set(key, [durationMs]);
+		else times.push(durationMs);
+	}
+
+	/** A version, or nothing where the app never had it. */
+	#known(version: string): string {
+		return this.versions.has(version) ? version : "";
 	}
 
 	/** Different devices on any of the days, both inclusive. */
@@ -140,17 +216,6 @@ export class AppTruth {
 		return all.size;
 	}
 
-	/** How often something was counted on a day, of one version or of all. */
-	count(day: number, metric: Metric, version?: string): number {
-		let sum = 0;
-		for (const [key, amount] of this.counts) {
-			const [ofDay, ofVersion, ofMetric] = key.split(" ");
-			if (Number(ofDay) !== day || ofMetric !== metric) continue;
-			if (version === undefined || ofVersion === version) sum += amount;
-		}
-		return sum;
-	}
-
 	/** The name of the channel that GET /device should show. */
 	channelOf(device: KnownDevice): string | null {
 		const id = this.overrides.get(device.deviceId)?.channelId ?? device.channelId;
@@ -158,12 +223,10 @@ export class AppTruth {
 	}
 
 	#firstToday(key: string, day: number): boolean {
-		if (this.#timelessDay !== day) {
-			this.#timelessDay = day;
-			this.#timeless = new Set();
-		}
-		if (this.#timeless.has(key)) return false;
-		this.#timeless.add(key);
+		const known = this.#timeless.get(day) ?? new Set<string>();
+		this.#timeless.set(day, known);
+		if (known.has(key)) return false;
+		known.add(key);
 		return true;
 	}
 }

@@ -1,0 +1,152 @@
+/**
+ * A small fleet with known behaviour against the running product: every number that the product keeps and answers with equals what the
+ * devices did, though the Queue delivers again, in another order and twice at once. `npm run fleet` does the same with a large one.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { compareFleet } from "../fleet/compare";
+import { distinctly, exactly, type Line, table } from "../fleet/comparison";
+import { FAULTS } from "../fleet/control";
+import { parseOptions } from "../fleet/options";
+import { type Fleet, simulate } from "../fleet/simulate";
+import { AppTruth, DAY_MS, type KnownDevice } from "../fleet/truth";
+
+const quietly = () => undefined;
+
+describe("a fleet of 300 devices over five days", () => {
+	let fleet: Fleet;
+	let lines: readonly Line[];
+	beforeAll(async () => {
+		fleet = await simulate({ devices: 300, days: 5, seed: 7, faultShare: 0.3 }, quietly);
+		lines = await compareFleet(fleet, quietly);
+	});
+	afterAll(() => fleet?.product.stop());
+
+	test("was counted exactly, each number of it", () => {
+		expect(
+			lines.filter(({ holds }) => !holds),
+			table(lines),
+		).toEqual([]);
+	});
+
+	test("had something to count of every kind", () => {
+		const compared = new Map(lines.map(({ metric, truth }) => [metric, truth]));
+		for (const metric of ["get", "install", "fail"]) {
+			expect(compared.get(`stored ${metric}, by day and version`)).toBeGreaterThan(50);
+		}
+		expect(compared.get("devices listed")).toBeGreaterThan(150);
+		expect(compared.get("devices by channel")).toBeGreaterThan(150);
+	});
+
+	test("was counted by a consumer that failed in every way", () => {
+		for (const fault of FAULTS) expect(fleet.queue.faults[fault], fault).toBeGreaterThan(0);
+		expect(fleet.queue.failures).toEqual([]);
+	});
+
+	test("is told apart from one in which a single install more was counted", async () => {
+		await fleet.product.database
+			.prepare(
+				"UPDATE daily_counts SET amount = amount + 1 WHERE (app_id, day, version_name) IN (SELECT app_id, day, version_name FROM daily_counts WHERE metric = 'install' LIMIT 1) AND metric = 'install'",
+			)
+			.run();
+		const wrong = (await compareFleet(fleet, quietly)).filter(({ holds }) => !holds);
+		expect(wrong.map(({ metric }) => metric)).toContain("stored install, by day and version");
+	});
+});
+
+describe("the comparison", () => {
+	const pair = (truth: number, answer: number | undefined) => ({ of: "it", truth, answer });
+
+	test("an exact number may not be off by one, nor be missing", () => {
+		expect(exactly("m", [pair(5, 5), pair(0, 0)])).toMatchObject({ holds: true, truth: 5, answer: 5, compared: 2 });
+		expect(exactly("m", [pair(5, 6), pair(6, 5)])).toMatchObject({
+			holds: false,
+			differences: ["it: 5, answered 6", "it: 6, answered 5"],
+		});
+		expect(exactly("m", [pair(0, undefined)]).holds).toBe(false);
+		expect(exactly("m", [pair(0, 1)]).holds).toBe(false);
+		expect(exactly("m", [pair(1, Number.NaN)]).holds).toBe(false);
+	});
+
+	test("distinct devices are exact up to a thousand and within 2 % above", () => {
+		expect(distinctly("m", [pair(1_000, 1_001)]).holds).toBe(false);
+		expect(distinctly("m", [pair(1_001, 1_021)]).holds).toBe(true);
+		expect(distinctly("m", [pair(1_001, 1_022)]).holds).toBe(false);
+		expect(distinctly("m", [pair(100_000, 98_000)]).holds).toBe(true);
+		expect(distinctly("m", [pair(100_000, 97_999)]).holds).toBe(false);
+	});
+
+	test("the table names what differs", () => {
+		const text = table([exactly("installs", [pair(2_000, 2_000)]), exactly("downloads", [pair(7, 8)])]);
+		expect(text).toMatch(/installs +1 +2,000 +2,000 +exact +holds/);
+		expect(text).toMatch(/downloads +1 +7 +8 +exact +DIFFERS/);
+		expect(text).toContain("downloads: it: 7, answered 8");
+	});
+});
+
+describe("the truth", () => {
+	const device = (deviceId: string): KnownDevice => ({
+		deviceId,
+		platform: "android",
+		versionName: "",
+		versionBuild: "",
+		osVersion: "",
+		pluginVersion: "",
+		isProd: true,
+		isEmulator: false,
+		customId: "",
+		channelId: null,
+		lastSeenDay: -1,
+	});
+
+	test("a device that is there on many days is one device", () => {
+		const truth = new AppTruth("app", "uuid", "org");
+		const numbers = Array.from({ length: 2_000 }, (_, index) => truth.enter(device(String(index))));
+		for (const number of numbers)
+			for (const day of [1, 2, 9]) if (number % 2 === 0 || day === 2) truth.seen(number, day * DAY_MS);
+		expect([truth.distinct(1, 1), truth.distinct(2, 2), truth.distinct(1, 9), truth.distinct(3, 8)]).toEqual([
+			1_000, 2_000, 2_000, 0,
+		]);
+	});
+
+	test("a report without a time counts once a day, one with a time as often as it is told", () => {
+		const truth = new AppTruth("app", "uuid", "org");
+		truth.versions.add("1.0.1");
+		const number = truth.enter(device("a"));
+		const timeless = { action: "set", versionName: "1.0.1", timestamp: undefined };
+		truth.reported(number, timeless, 5 * DAY_MS, "beta");
+		truth.reported(number, timeless, 5 * DAY_MS + 1, "beta");
+		truth.reported(number, timeless, 6 * DAY_MS, "beta");
+		// The day before is not forgotten at once.
+		truth.reported(number, timeless, 5 * DAY_MS + 2, "beta");
+		for (const timestamp of [1, 2]) truth.reported(number, { ...timeless, timestamp }, 6 * DAY_MS, "");
+		const installs = (wanted: object) => truth.counts.sum({ metric: "install", ...wanted });
+		expect([
+			installs({ day: 5 }),
+			installs({ day: 6 }),
+			installs({ channel: "beta" }),
+			installs({ version: "" }),
+		]).toEqual([1, 3, 2, 0]);
+	});
+});
+
+describe("options", () => {
+	test("are a small fleet unless they say otherwise", () => {
+		expect(parseOptions([])).toEqual({ devices: 300, days: 5, seed: 1, faultShare: 0.3, json: false });
+		expect(parseOptions(["--devices", "100000", "--days", "366", "--seed", "9", "--faults", "0", "--json"])).toEqual({
+			devices: 100_000,
+			days: 366,
+			seed: 9,
+			faultShare: 0,
+			json: true,
+		});
+	});
+
+	test.each([
+		[["--devices", "100001"], /--devices must be a whole number from 1 to 100000[\s\S]*npm run fleet/],
+		[["--days", "0"], /--days must be/],
+		[["--seed", "x"], /--seed must be/],
+		[["--device", "3"], /npm run fleet/],
+	])("%j is refused with what may be written", (argv, message) => {
+		expect(() => parseOptions(argv)).toThrow(message);
+	});
+});
