@@ -1,6 +1,6 @@
 /** GET /device against the truth: every device of every app, each of its fields, and every filter. */
 import type { AppWorld } from "./app-world";
-import { exactly, type Line, type Pair } from "./comparison";
+import { exactly, type Gathered, gather, type Line } from "./comparison";
 import { jsonOf } from "./http";
 import type { SimulatedProduct } from "./product";
 import { DAY_MS, type KnownDevice } from "./truth";
@@ -27,19 +27,10 @@ interface DeviceAnswer {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Pairs by what they are of. */
-type Gathered = Map<string, Pair[]>;
-
 export async function compareDevices(product: SimulatedProduct, apps: readonly AppWorld[]): Promise<Line[]> {
 	const gathered: Gathered = new Map();
 	for (const app of apps) await compareApp(product, app, gathered);
 	return [...gathered].map(([metric, pairs]) => exactly(metric, pairs));
-}
-
-function add(gathered: Gathered, metric: string, pair: Pair): void {
-	const pairs = gathered.get(metric);
-	if (pairs === undefined) gathered.set(metric, [pair]);
-	else pairs.push(pair);
 }
 
 async function compareApp(product: SimulatedProduct, app: AppWorld, gathered: Gathered): Promise<void> {
@@ -47,7 +38,7 @@ async function compareApp(product: SimulatedProduct, app: AppWorld, gathered: Ga
 	const expected = truth.devices.filter(({ deviceId, lastSeenDay }) => lastSeenDay >= 0 || truth.named.has(deviceId));
 	const listed = await listAll(product, appId, {});
 	const byId = new Map(listed.map((device) => [device.device_id, device]));
-	add(gathered, "devices listed", { of: appId, truth: expected.length, answer: byId.size });
+	gather(gathered, "devices listed", { of: appId, truth: expected.length, answer: byId.size });
 	for (const known of expected) {
 		if (known.lastSeenDay < 0) continue;
 		const answered = byId.get(known.deviceId);
@@ -55,7 +46,7 @@ async function compareApp(product: SimulatedProduct, app: AppWorld, gathered: Ga
 		for (const [field, value] of Object.entries(expectedFields(app, known))) {
 			const right = shown?.[field] === value;
 			const of = right ? "" : `${known.platform} ${known.deviceId} of ${appId} is ${value}, not ${shown?.[field]}`;
-			add(gathered, `devices with the right ${field}`, { of, truth: 1, answer: right ? 1 : 0 });
+			gather(gathered, `devices with the right ${field}`, { of, truth: 1, answer: right ? 1 : 0 });
 		}
 	}
 	await compareSingle(product, appId, listed, gathered);
@@ -95,7 +86,7 @@ async function compareSingle(
 		if (device === undefined) break;
 		const single = await product.api("GET", `/device?app_id=${appId}&device_id=${device.device_id}`);
 		const same = JSON.stringify(single) === JSON.stringify(device);
-		add(gathered, "devices asked for by id, as listed", { of: device.device_id, truth: 1, answer: same ? 1 : 0 });
+		gather(gathered, "devices asked for by id, as listed", { of: device.device_id, truth: 1, answer: same ? 1 : 0 });
 	}
 }
 
@@ -119,12 +110,12 @@ async function compareFilters(
 		}
 		for (const [value, count] of counts) {
 			const { length } = await listAll(product, appId, { [filter]: value });
-			add(gathered, `devices by ${filter}`, { of: `${appId} ${value}`, truth: count, answer: length });
+			gather(gathered, `devices by ${filter}`, { of: `${appId} ${value}`, truth: count, answer: length });
 		}
 	}
 	for (const day of new Set(seen.map(({ lastSeenDay }) => lastSeenDay))) {
 		const range = { seen_from: isoOf(day * DAY_MS), seen_to: isoOf((day + 1) * DAY_MS - 1) };
-		add(gathered, "devices by day of last_seen_at", {
+		gather(gathered, "devices by day of last_seen_at", {
 			of: `${appId} ${isoOf(day * DAY_MS).slice(0, 10)}`,
 			truth: seen.filter(({ lastSeenDay }) => lastSeenDay === day).length,
 			answer: (await listAll(product, appId, range)).length,

@@ -1,8 +1,9 @@
 /** All that the product says of a fleet, against what is true. */
+import { compareBundles } from "./compare-bundles";
 import { compareDevices } from "./compare-devices";
+import { compareStatistics } from "./compare-statistics";
 import { compareStored } from "./compare-stored";
-import type { Line } from "./comparison";
-import { exactly } from "./comparison";
+import { exactly, type Line } from "./comparison";
 import type { Fleet } from "./simulate";
 
 export async function compareFleet(fleet: Fleet, say: (text: string) => void): Promise<Line[]> {
@@ -15,6 +16,9 @@ export async function compareFleet(fleet: Fleet, say: (text: string) => void): P
 	];
 	say("comparing what is stored");
 	lines.push(...(await compareStored(product, apps)));
+	say("comparing statistics");
+	lines.push(...(await compareStatistics(fleet)));
+	lines.push(...(await compareBundles(fleet)));
 	say("comparing devices");
 	lines.push(...(await compareDevices(product, apps)));
 	// A fleet may be too small for something to happen in it.

@@ -42,6 +42,32 @@ export function distinctly(metric: string, pairs: readonly Pair[]): Line {
 	return lineOf(metric, pairs, (truth) => (truth <= EXACT_UP_TO ? 0 : ESTIMATE_BOUND));
 }
 
+/** As near as the bound says, each of them. */
+export function within(metric: string, bound: number, pairs: readonly Pair[]): Line {
+	return lineOf(metric, pairs, () => bound);
+}
+
+/** Pairs by what they are of. */
+export type Gathered = Map<string, Pair[]>;
+
+export function gather(gathered: Gathered, metric: string, pair: Pair): void {
+	const pairs = gathered.get(metric);
+	if (pairs === undefined) gathered.set(metric, [pair]);
+	else pairs.push(pair);
+}
+
+/** Node 20 has no Map.groupBy. */
+export function groupBy<Item, Key>(items: readonly Item[], keyOf: (item: Item) => Key): Map<Key, Item[]> {
+	const groups = new Map<Key, Item[]>();
+	for (const item of items) {
+		const key = keyOf(item);
+		const group = groups.get(key);
+		if (group === undefined) groups.set(key, [item]);
+		else group.push(item);
+	}
+	return groups;
+}
+
 function lineOf(metric: string, pairs: readonly Pair[], boundFor: (truth: number) => number): Line {
 	const distance = ({ truth, answer }: Pair) => {
 		if (answer === undefined || !Number.isFinite(answer)) return Number.POSITIVE_INFINITY;

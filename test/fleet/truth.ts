@@ -71,10 +71,13 @@ export interface Counted {
 /** Sums by day, version, channel and metric. */
 export class Tally {
 	readonly #sums = new Map<string, number>();
+	readonly #days = new Map<string, number>();
 
 	add({ day, version, channel, metric }: Counted, amount: number): void {
 		const key = JSON.stringify([day, version, channel, metric]);
 		this.#sums.set(key, (this.#sums.get(key) ?? 0) + amount);
+		const ofDay = `${day} ${metric}`;
+		this.#days.set(ofDay, (this.#days.get(ofDay) ?? 0) + amount);
 	}
 
 	get entries(): (Counted & { readonly amount: number })[] {
@@ -82,6 +85,11 @@ export class Tally {
 			const [day, version, channel, metric] = JSON.parse(key) as [number, string, string, string];
 			return { day, version, channel, metric, amount };
 		});
+	}
+
+	/** Over all versions and channels. */
+	sumOfDay(day: number, metric: string): number {
+		return this.#days.get(`${day} ${metric}`) ?? 0;
 	}
 
 	/** All that fits what is given. */
