@@ -36,7 +36,7 @@ export class AppWorld {
 	readonly bundles = new Map<string, Bundle>();
 	readonly channels = new Map<string, Channel>();
 	readonly #product: SimulatedProduct;
-	/** Files of the delta store, with their sizes. */
+	/** Sizes of the files in the delta store, by their SHA-256. */
 	readonly #stored = new Map<string, number>();
 	#released = 0;
 
@@ -91,7 +91,7 @@ export class AppWorld {
 			const hash = sha256(bytes);
 			const path = `orgs/${this.orgId}/apps/${this.appId}/delta/${sha256(Buffer.from(hash))}_${name}`;
 			manifest.push({ file_name: name, s3_path: path, file_hash: hash });
-			if (this.#stored.has(path)) continue;
+			if (this.#stored.has(hash)) continue;
 			const metadata = `filename ${Buffer.from(path).toString("base64")}`;
 			const created = await this.#product.send("POST", "/files/upload/attachments", {
 				...TUS,
@@ -105,7 +105,7 @@ export class AppWorld {
 				{ ...TUS, "upload-offset": "0", "content-type": "application/offset+octet-stream" },
 				bytes,
 			);
-			this.#stored.set(path, bytes.length);
+			this.#stored.set(hash, bytes.length);
 		}
 		await this.#product.api("POST", "/private/set_manifest", { app_id: this.appId, name: version, manifest });
 	}
@@ -183,10 +183,11 @@ export class AppWorld {
 		this.truth.endDaysBefore(day);
 	}
 
-	/** Bytes of all zips, and of the delta files that a bundle names. */
+	/** Bytes of all zips, and of the files of their manifests, each once. */
 	get storedBytes(): number {
+		const files = new Set(this.live.flatMap((bundle) => [...(bundle.files ?? [])]));
 		const zips = this.live.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-		return zips;
+		return [...files].reduce((sum, hash) => sum + (this.#stored.get(hash) ?? 0), zips);
 	}
 
 	/** Bundles that are there, the newest first. */

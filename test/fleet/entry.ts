@@ -150,41 +150,72 @@ function dealt(messages: readonly Message[]): (readonly Message[])[] {
 	return hands;
 }
 
+/** One run of the product's consumer; the messages that it did. */
+async function run(
+	messages: readonly Message[],
+	queue: string,
+	env: Env,
+	ctx: ExecutionContext,
+): Promise<ReadonlySet<Message>> {
+	const done = new Set(messages);
+	const watchedMessages = messages.map((message) => ({
+		id: message.id,
+		timestamp: message.timestamp,
+		body: message.body,
+		attempts: message.attempts,
+		ack: () => undefined,
+		retry: () => done.delete(message),
+	}));
+	const batch = { messages: watchedMessages, queue, ackAll: () => undefined, retryAll: () => done.clear() };
+	await product.queue(batch as unknown as MessageBatch<unknown>, watched(env), ctx);
+	return done;
+}
+
+/** @throws {Simulated} where the Queue is to hear of nothing */
+async function deliver(
+	fault: Fault | undefined,
+	consumer: () => Promise<ReadonlySet<Message>>,
+): Promise<ReadonlySet<Message>> {
+	switch (fault) {
+		case undefined:
+			return consumer();
+		case "before":
+			throw new Simulated("the consumer died before");
+		case "after":
+			await consumer();
+			throw new Simulated("the consumer died afterwards");
+		case "twice": {
+			const [one, other] = await Promise.all([consumer(), consumer()]);
+			return new Set([...one].filter((message) => other.has(message)));
+		}
+		case "refused":
+		case "lost_answer":
+			await plans.run({ fault, writesUntil: below(chance, MOST_WRITES) }, consumer);
+			throw new Simulated("the consumer died afterwards");
+	}
+}
+
 /** One delivery: its messages are acknowledged, or come again. */
 async function consume(messages: readonly Message[], queue: string, env: Env, ctx: ExecutionContext): Promise<void> {
 	state.deliveries += 1;
 	const fault = faultFor(messages);
 	if (fault !== undefined) state.faults[fault] += 1;
+	let done: ReadonlySet<Message> = new Set();
 	try {
-		const batch = { messages, queue } as MessageBatch<unknown>;
-		await deliver(fault, async () => product.queue(batch, watched(env), ctx));
-		for (const message of messages) message.ack();
-		state.done += messages.length;
+		done = await deliver(fault, () => run(messages, queue, env, ctx));
+		if (done.size < messages.length) fail(`${messages.length - done.size} messages were to come again`);
 	} catch (error) {
-		for (const message of messages) message.retry();
-		if ((fault === undefined || fault === "twice") && state.failures.length < MOST_FAILURES) {
-			state.failures.push(error instanceof Error ? error.message : String(error));
-		}
+		if (!(error instanceof Simulated) && (fault === undefined || fault === "twice")) fail(String(error));
 	}
+	for (const message of messages) {
+		if (done.has(message)) message.ack();
+		else message.retry();
+	}
+	state.done += done.size;
 }
 
-async function deliver(fault: Fault | undefined, run: () => Promise<void>): Promise<void> {
-	switch (fault) {
-		case undefined:
-			return run();
-		case "before":
-			throw new Simulated("the consumer died before");
-		case "after":
-			await run();
-			throw new Simulated("the consumer died afterwards");
-		case "twice":
-			await Promise.all([run(), run()]);
-			return;
-		case "refused":
-		case "lost_answer":
-			await plans.run({ fault, writesUntil: below(chance, MOST_WRITES) }, run);
-			throw new Simulated("the consumer died afterwards");
-	}
+function fail(what: string): void {
+	if (state.failures.length < MOST_FAILURES) state.failures.push(what);
 }
 
 export default {

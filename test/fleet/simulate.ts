@@ -37,6 +37,7 @@ const TIMES_MS = [0, 8 * HOUR_MS, 14 * HOUR_MS, 23.75 * HOUR_MS];
 /** After the last time, for the night's sweep. */
 const NIGHT_MS = 24 * HOUR_MS - 1_000;
 const CONNECTIONS = 12;
+const BETWEEN_SESSIONS_MS = 300;
 /** Messages on their way that are waited for. */
 const MOST_BEHIND = 200;
 /** Of the fleet is there from the first day; the others join within the first two thirds. */
@@ -86,10 +87,10 @@ async function live(
 			const nowMs = dayMs + timeMs;
 			await product.control({ nowMs });
 			if (day > 0 && index === 1) for (const app of apps) await workDay(app, chance, day, phones);
-			const now = opened[index] ?? [];
-			sessions += now.length;
-			await inParallel(now, CONNECTIONS, async (phone) =>
-				openApp(phone, { http: product.http, nowMs: nowMs + below(phone.life, HOUR_MS / 4), betaName: BETA }),
+			const starting = startsOf(opened[index] ?? [], nowMs);
+			sessions += starting.length;
+			await inParallel(starting, CONNECTIONS, async ({ phone, startMs }) =>
+				openApp(phone, { http: product.http, nowMs: startMs, betaName: BETA }),
 			);
 			const { sent, done } = await product.control({});
 			if (sent - done > MOST_BEHIND) await product.rest();
@@ -132,6 +133,14 @@ function joining(chance: Stream, apps: readonly AppWorld[], day: number, days: n
 	const kind = APPS[index];
 	if (app === undefined || kind === undefined) throw new Error("there are no apps");
 	return newPhone(chance, app, oneOf<Platform>(chance, kind.platforms), day, days);
+}
+
+/** One after the other within a quarter of an hour, sooner where there are few, as in an app of which one always asks. */
+function startsOf(phones: readonly Phone[], fromMs: number): { phone: Phone; startMs: number }[] {
+	const withinMs = Math.min(HOUR_MS / 4, Math.max(1, phones.length * BETWEEN_SESSIONS_MS));
+	return phones
+		.map((phone) => ({ phone, startMs: fromMs + below(phone.life, withinMs) }))
+		.sort((one, other) => one.startMs - other.startMs);
 }
 
 /** Who opens the app at each time of this day; one that was reinstalled is another device from now on. */
