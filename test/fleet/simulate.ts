@@ -146,14 +146,17 @@ function startsOf(phones: readonly Phone[], fromMs: number): { phone: Phone; sta
 /** Who opens the app at each time of this day; one that was reinstalled is another device from now on. */
 function whoOpens(phones: Phone[], day: number, days: number): Phone[][] {
 	const times: Phone[][] = TIMES_MS.map(() => []);
+	const dayMs = (FIRST_DAY + day) * DAY_MS;
 	for (const [index, before] of phones.entries()) {
 		let phone = before;
 		if (day >= phone.awayFrom && day < phone.awayUntil) continue;
 		if (!happens(phone.life, phone.habit)) continue;
-		if (happens(phone.life, REINSTALLS_A_DAY)) {
+		// Neither happens to an app that is still open from the evening before.
+		const closed = phone.busyUntilMs < dayMs;
+		if (closed && happens(phone.life, REINSTALLS_A_DAY)) {
 			phone = reinstalled(phone, day, days);
 			phones[index] = phone;
-		} else if (day > 0 && day % STORE_UPDATE_DAYS === 0 && happens(phone.life, 0.3)) {
+		} else if (closed && day > 0 && day % STORE_UPDATE_DAYS === 0 && happens(phone.life, 0.3)) {
 			updateFromStore(phone, `1.0.${day / STORE_UPDATE_DAYS}`);
 		}
 		for (let opens = 1 + below(phone.life, 3); opens > 0; opens -= 1) {
