@@ -22,6 +22,8 @@ export type Fault = (typeof FAULTS)[number];
 export interface Control {
 	/** What the Worker's clock shows from now on, where nothing else says it. */
 	readonly nowMs?: number;
+	/** What the product's waits are cut to: the shorter, the more messages there are. */
+	readonly waitShare?: number;
 	readonly seed?: number;
 	/** Share of the Queue's batches that something happens to. */
 	readonly faultShare?: number;

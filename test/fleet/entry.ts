@@ -21,8 +21,6 @@ const LAST_FAULTY_ATTEMPT = 3;
 const MOST_WRITES = 3;
 /** That are told. */
 const MOST_FAILURES = 20;
-/** The product's waits are cut to this share: more messages, and a shorter run. */
-const WAIT_SHARE = 0.03;
 /** Messages that the consumer is given at once, at most: the Queue may give it few or many. */
 const MOST_MESSAGES = 4;
 /** Consumers that run side by side. */
@@ -36,6 +34,7 @@ let aheadMs = 0;
 const moments = new AsyncLocalStorage<number>();
 Date.now = () => moments.getStore() ?? realNow() + aheadMs;
 
+let waitShare = 1;
 const realSetTimeout = globalThis.setTimeout;
 const state = {
 	sent: 0,
@@ -53,7 +52,7 @@ globalThis.setTimeout = ((work: (...parameters: unknown[]) => void, ms?: number,
 			state.delays -= 1;
 			work(...parameters);
 		},
-		(ms ?? 0) * WAIT_SHARE,
+		(ms ?? 0) * waitShare,
 	);
 }) as typeof setTimeout;
 
@@ -227,6 +226,7 @@ export default {
 		}
 		const control = (await request.json()) as Control;
 		if (control.nowMs !== undefined) aheadMs = control.nowMs - realNow();
+		if (control.waitShare !== undefined) waitShare = control.waitShare;
 		if (control.seed !== undefined) chance.chance = control.seed;
 		if (control.faultShare !== undefined) faultShare = control.faultShare;
 		return Response.json(state satisfies ControlState);

@@ -21,31 +21,44 @@ export interface Http {
 	close(): void;
 }
 
+/** The server closes a connection on which nothing came for five seconds; until then it must be given up here. */
+const IDLE_MS = 2_000;
+
 export function openHttp(origin: string, connections: number): Http {
 	const { hostname, port } = new URL(origin);
-	const agent = new Agent({ keepAlive: true, maxSockets: connections });
+	const agent = new Agent({ keepAlive: true, maxSockets: connections, timeout: IDLE_MS });
 	let requests = 0;
+
+	function send({ method, path, headers = {}, body }: Asked): Promise<Reply> {
+		const target = path.startsWith("/") ? path : pathOf(path);
+		return new Promise((resolve, reject) => {
+			const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
+			const sent = request({ agent, hostname, port, method, path: target, headers: { ...headers, ...length } });
+			sent.on("error", (error) => {
+				// The server closed the kept connection before it read the request, as it may at any time.
+				const isClosed = sent.reusedSocket && (error as NodeJS.ErrnoException).code === "ECONNRESET";
+				if (isClosed) send({ method, path, headers, ...(body === undefined ? {} : { body }) }).then(resolve, reject);
+				else reject(error);
+			});
+			sent.on("response", (response) => {
+				const parts: Buffer[] = [];
+				response.on("data", (part: Buffer) => parts.push(part));
+				response.on("error", reject);
+				response.on("end", () =>
+					resolve({ status: response.statusCode ?? 0, headers: response.headers, bytes: Buffer.concat(parts) }),
+				);
+			});
+			sent.end(body);
+		});
+	}
+
 	return {
 		get requests() {
 			return requests;
 		},
-		ask({ method, path, headers = {}, body }) {
+		ask(asked) {
 			requests += 1;
-			const target = path.startsWith("/") ? path : pathOf(path);
-			return new Promise((resolve, reject) => {
-				const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
-				const asked = request({ agent, hostname, port, method, path: target, headers: { ...headers, ...length } });
-				asked.on("error", reject);
-				asked.on("response", (response) => {
-					const parts: Buffer[] = [];
-					response.on("data", (part: Buffer) => parts.push(part));
-					response.on("error", reject);
-					response.on("end", () =>
-						resolve({ status: response.statusCode ?? 0, headers: response.headers, bytes: Buffer.concat(parts) }),
-					);
-				});
-				asked.end(body);
-			});
+			return send(asked);
 		},
 		close: () => agent.destroy(),
 	};

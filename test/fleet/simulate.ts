@@ -37,6 +37,9 @@ const TIMES_MS = [0, 8 * HOUR_MS, 14 * HOUR_MS, 23.75 * HOUR_MS];
 /** After the last time, for the night's sweep. */
 const NIGHT_MS = 24 * HOUR_MS - 1_000;
 const CONNECTIONS = 12;
+/** A smaller fleet would fit into a few messages. */
+const LARGE_FLEET = 1_000;
+const SMALL_WAIT_SHARE = 0.03;
 const BETWEEN_SESSIONS_MS = 300;
 /** Messages on their way that are waited for. */
 const MOST_BEHIND = 200;
@@ -72,7 +75,8 @@ async function live(
 	startMs: number,
 ): Promise<Fleet> {
 	const chance = streamOf(seed, 1);
-	await product.control({ nowMs: FIRST_DAY * DAY_MS, seed, faultShare });
+	const waitShare = devices < LARGE_FLEET ? SMALL_WAIT_SHARE : 1;
+	await product.control({ nowMs: FIRST_DAY * DAY_MS, seed, faultShare, waitShare });
 	const apps = await makeApps(product, chance);
 	const phones: Phone[] = [];
 	const founders = Math.ceil(devices * FOUNDERS);
