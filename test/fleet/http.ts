@@ -27,6 +27,8 @@ const IDLE_MS = 2_000;
 export function openHttp(origin: string, connections: number): Http {
 	const { hostname, port } = new URL(origin);
 	const agent = new Agent({ keepAlive: true, maxSockets: connections, timeout: IDLE_MS });
+	/** Connections that answered before. */
+	const used = new WeakSet<object>();
 	let requests = 0;
 
 	function send({ method, path, headers = {}, body }: Asked): Promise<Reply> {
@@ -34,11 +36,16 @@ export function openHttp(origin: string, connections: number): Http {
 		return new Promise((resolve, reject) => {
 			const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
 			const sent = request({ agent, hostname, port, method, path: target, headers: { ...headers, ...length } });
-			sent.on("error", (error) => {
+			let wasUsed = false;
+			sent.on("socket", (socket) => {
+				wasUsed = used.has(socket);
+				used.add(socket);
+			});
+			sent.on("error", (error: NodeJS.ErrnoException) => {
 				// The server closed the kept connection before it read the request, as it may at any time.
-				const isClosed = sent.reusedSocket && (error as NodeJS.ErrnoException).code === "ECONNRESET";
+				const isClosed = wasUsed && error.code === "ECONNRESET";
 				if (isClosed) send({ method, path, headers, ...(body === undefined ? {} : { body }) }).then(resolve, reject);
-				else reject(error);
+				else reject(new Error(`${method} ${path}: ${error.message}`));
 			});
 			sent.on("response", (response) => {
 				const parts: Buffer[] = [];
