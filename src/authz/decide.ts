@@ -147,9 +147,10 @@ function isOfOrganization(binding: Binding, target: Target): boolean {
 function covers(binding: Binding, target: Target): boolean {
 	if (!isOfOrganization(binding, target)) return false;
 	if (binding.scopeType === "org") return true;
-	if (binding.appId === null || binding.appId !== target.appId) return false;
+	// Null is never equal to what is undefined: a damaged binding covers nothing.
+	if (binding.appId !== target.appId) return false;
 	if (binding.scopeType === "app") return true;
-	return binding.channelId !== null && binding.channelId === target.channelId;
+	return binding.channelId === target.channelId;
 }
 
 function levelOf(target: Target): ScopeType {

@@ -4,12 +4,6 @@
 import { afterAll, inject } from "vitest";
 import { activate, reachedMutants } from "./switch";
 
-declare module "vitest" {
-	interface ProvidedContext {
-		mutant: number;
-	}
-}
-
 const mutant = inject("mutant");
 activate(mutant);
 if (mutant === 0) afterAll(() => console.log(`reached mutants: ${reachedMutants().join(",")}`));

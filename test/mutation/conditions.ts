@@ -239,7 +239,12 @@ function directionOf(node: Node, ancestors: readonly Node[]): "allow" | "refuse"
 function visitCode(node: Node, ancestors: readonly Node[], add: Add): void {
 	const depth = ancestors.length;
 	const replace = (target: Node, by: "true" | "false") =>
-		add(target, "code", by, around(target.start, target.end, `(__mutation.on(*) ? ${by} : `, ")", depth + 1));
+		add(
+			target,
+			"code",
+			by,
+			around(target.start, target.end, `(__mutation.isOn(*) ? ${by} : __mutation.code(*, ${by}, `, "))", depth + 1),
+		);
 	switch (node.type) {
 		case "IfStatement":
 			// What a refusal hangs on never holds; what anything else hangs on always does.
@@ -343,7 +348,7 @@ export function withSwitches(
 		.flatMap((condition, index) =>
 			condition.edits.map((edit) => ({
 				...edit,
-				insert: edit.insert.replace("*", String(firstId + index)),
+				insert: edit.insert.replaceAll("*", String(firstId + index)),
 				order: index,
 			})),
 		)

@@ -1,6 +1,6 @@
 /**
  * Which mutants each test file comes by, and how long it takes: learnt from one run on the code as it is, and kept in dist/ for as long
- * as neither the code nor the tests change.
+ * as neither the code nor that test file changes.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -15,26 +15,46 @@ export interface FileReach {
 
 export type Reach = Map<string, FileReach>;
 
-function stateOfSources(): string {
+/** What every test file shares: the code, what supports the tests, the tables they are held to, and how mutants are made. */
+function sharedState(): string {
 	const hash = createHash("sha256");
-	for (const folder of ["src", "test/worker", "test/mutation"]) {
+	const add = (name: string) => hash.update(`${name}\0`).update(readFileSync(`${ROOT}${name}`));
+	for (const folder of ["src", "test/worker/support"]) {
 		const names = readdirSync(`${ROOT}${folder}`, { recursive: true, encoding: "utf8" });
-		for (const name of names.filter((each) => /\.(ts|sql|txt)$/.test(each)).sort()) {
-			hash.update(`${name}\0`).update(readFileSync(`${ROOT}${folder}/${name}`));
-		}
+		for (const name of names.filter((each) => /\.(ts|sql)$/.test(each)).sort()) add(`${folder}/${name}`);
 	}
+	for (const name of readdirSync(`${ROOT}test`).sort()) if (name.endsWith(".txt")) add(`test/${name}`);
+	for (const name of ["activate", "conditions", "mutants", "sql-conditions", "switch"]) add(`test/mutation/${name}.ts`);
 	return hash.digest("hex");
 }
 
-export function knownReach(): Reach | undefined {
-	if (!existsSync(CACHE)) return undefined;
-	const known: { state: string; files: [string, number[], number][] } = JSON.parse(readFileSync(CACHE, "utf8"));
-	if (known.state !== stateOfSources()) return undefined;
-	return new Map(known.files.map(([file, mutants, tookMs]) => [file, { mutants: new Set(mutants), tookMs }]));
+let shared: string | undefined;
+
+/** Changes with everything that a test file's verdict about a mutant depends on. */
+export function stateOf(testFile: string): string {
+	shared ??= sharedState();
+	return createHash("sha256")
+		.update(shared)
+		.update(readFileSync(`${ROOT}${testFile}`))
+		.digest("hex")
+		.slice(0, 16);
+}
+
+type Line = [file: string, state: string, mutants: number[], tookMs: number];
+
+/** What is known of those test files that are as they were. */
+export function knownReach(): Reach {
+	if (!existsSync(CACHE)) return new Map();
+	const lines: Line[] = JSON.parse(readFileSync(CACHE, "utf8"));
+	return new Map(
+		lines
+			.filter(([file, state]) => existsSync(`${ROOT}${file}`) && stateOf(file) === state)
+			.map(([file, , mutants, tookMs]) => [file, { mutants: new Set(mutants), tookMs }]),
+	);
 }
 
 export function keepReach(reach: Reach): void {
-	const files = [...reach].map(([file, { mutants, tookMs }]) => [file, [...mutants], tookMs]);
+	const lines = [...reach].map(([file, { mutants, tookMs }]): Line => [file, stateOf(file), [...mutants], tookMs]);
 	mkdirSync(`${ROOT}dist`, { recursive: true });
-	writeFileSync(CACHE, JSON.stringify({ state: stateOfSources(), files }));
+	writeFileSync(CACHE, JSON.stringify(lines));
 }

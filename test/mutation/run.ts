@@ -1,36 +1,41 @@
 /**
  * `npm run test:mutation`: takes each condition that keeps tenants apart away, one at a time, and runs the tests that come by it. A
  * condition that no test misses is a survivor: a missing test, or a condition that does nothing. Those that cannot be missed are listed
- * with their reasons in equivalent.txt. Fails when a mutant survives that is not listed, and when a listed one is caught or gone.
+ * with their reasons in equivalent.txt. Fails when a mutant survives that is not listed, when a listed one is caught or gone, and when
+ * the tests did not come to an end about one.
  *
- *   npm run test:mutation -- [--list] [--only <text in "file:line [kind] text">]... [--json <file>] [--quick <number of test files>]
+ *   npm run test:mutation -- [--list] [--only <text in "file:line [kind] text">]... [--quick <number of test files>]
+ *                            [--json <file to write the verdicts to> [--resume]] [--processes 2]
+ *
+ * With --resume, what the file says of a mutant and a test file is believed as long as neither the code nor that test file changed.
  */
-import { type ChildProcess, fork } from "node:child_process";
-import { readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { readEquivalents, staleEquivalents } from "./equivalents";
 import { allMutants, describeMutant, type Mutant, ROOT } from "./mutants";
-import { keepReach, knownReach, type Reach } from "./reach";
-import type { Order, Outcome } from "./worker";
+import { type FileReach, keepReach, knownReach, stateOf } from "./reach";
+import { Runner } from "./runner";
 
-/** Each is a vitest with a workerd of its own. */
-const PROCESSES = 2;
-/** A test file that takes longer hangs, which is being caught. */
-const LONGEST_RUN_MS = 240_000;
+/** The files that decide and that ask the database come first. */
+const FIRST = [/^src\/authz\//, /^src\/api\/(scope|key-rules|member-rules|pipeline)\.ts$/, /^src\/db\//];
 
 const { values: options } = parseArgs({
 	options: {
 		list: { type: "boolean", default: false },
 		only: { type: "string", multiple: true, default: [] },
 		json: { type: "string" },
+		resume: { type: "boolean", default: false },
 		quick: { type: "string" },
+		/** Each is a vitest with a workerd of its own. */
+		processes: { type: "string", default: "2" },
 	},
 });
 
 const mutants = allMutants();
-const wanted = mutants.filter(
-	(mutant) => options.only.length === 0 || options.only.some((text) => describeMutant(mutant).includes(text)),
-);
+const rank = ({ file }: Mutant) => [...FIRST, /^/].findIndex((pattern) => pattern.test(file));
+const wanted = mutants
+	.filter((mutant) => options.only.length === 0 || options.only.some((text) => describeMutant(mutant).includes(text)))
+	.sort((left, right) => rank(left) - rank(right));
 const equivalents = readEquivalents();
 const stale = staleEquivalents(equivalents, mutants);
 if (stale.length > 0) {
@@ -45,50 +50,7 @@ if (options.list) {
 	process.exit(0);
 }
 
-/** A process that runs one order at a time. */
-class Runner {
-	#child: ChildProcess | undefined;
-
-	async run(order: Order): Promise<Outcome> {
-		const child = this.#child ?? (await start());
-		this.#child = child;
-		const outcome = await new Promise<Outcome | undefined>((resolve, reject) => {
-			const timer = setTimeout(() => finish(() => resolve(undefined)), LONGEST_RUN_MS);
-			const finish = (end: () => void) => {
-				clearTimeout(timer);
-				child.removeAllListeners();
-				end();
-			};
-			child.once("message", (message) => finish(() => resolve(message as Outcome)));
-			// A process that was ended from outside has caught nothing.
-			child.once("exit", () => finish(() => reject(new Error(`the test process ended while it ran ${order.file}`))));
-			child.send(order);
-		});
-		if (outcome !== undefined) return outcome;
-		child.kill("SIGKILL");
-		this.#child = undefined;
-		return { ...order, passed: false, reached: [], tookMs: LONGEST_RUN_MS };
-	}
-
-	stop(): void {
-		this.#child?.disconnect();
-	}
-}
-
-function start(): Promise<ChildProcess> {
-	const child = fork(`${ROOT}test/mutation/worker.ts`, {
-		execArgv: ["--import", "tsx"],
-		stdio: ["ignore", "ignore", "ignore", "ipc"],
-	});
-	return new Promise((resolve, reject) => {
-		child.once("message", () => resolve(child));
-		child.once("exit", (code) =>
-			reject(new Error(`the test process did not start (exit code ${code}); try npm run vitest`)),
-		);
-	});
-}
-
-const runners = Array.from({ length: PROCESSES }, () => new Runner());
+const runners = Array.from({ length: Number(options.processes) }, () => new Runner());
 
 /** Does the work on all runners, each taking the next piece when it has done one. */
 async function inParallel<Piece>(pieces: readonly Piece[], work: (runner: Runner, piece: Piece) => Promise<void>) {
@@ -105,80 +67,149 @@ const NOT_ABOUT_TENANTS = /^(crash-points|fault.*|malformed.*|fuzz.*|request-lim
 const testFiles = readdirSync(`${ROOT}test/worker`)
 	.filter((name) => name.endsWith(".test.ts") && !NOT_ABOUT_TENANTS.test(name))
 	.map((name) => `test/worker/${name}`);
-const known = knownReach();
-const reach: Reach = known ?? new Map();
-if (known === undefined) {
-	console.log(`Running ${testFiles.length} test files on the code as it is, to see what they come by.`);
+const reach = knownReach();
+const unknown = testFiles.filter((file) => !reach.has(file));
+if (unknown.length > 0) {
+	console.log(`Running ${unknown.length} test files on the code as it is, to see what they come by.`);
 	const failing: string[] = [];
-	await inParallel(testFiles, async (runner, file) => {
-		const outcome = await runner.run({ mutant: 0, file });
-		console.log(`${outcome.passed ? "passes" : "FAILS"} in ${outcome.tookMs} ms: ${file}`);
-		if (!outcome.passed) failing.push(file);
-		reach.set(file, { mutants: new Set(outcome.reached), tookMs: outcome.tookMs });
+	await inParallel(unknown, async (runner, file) => {
+		const { result, because, reached, tookMs } = await runner.run({ mutant: 0, file });
+		console.log(`${result} in ${tookMs} ms: ${file}${because === "" ? "" : ` (${because})`}`);
+		if (result === "passed") reach.set(file, { mutants: new Set(reached), tookMs });
+		else failing.push(file);
 	});
+	keepReach(reach);
 	if (failing.length > 0) {
 		console.error(`What fails on the code as it is cannot tell a mutant; make it pass first:\n${failing.join("\n")}`);
 		process.exit(1);
 	}
-	keepReach(reach);
 }
 
 /** How often a test file caught a mutant of a source file: what caught one is likely to catch the next. */
 const catches = new Map<string, number>();
+/** The test file that caught a mutant in a state of the sources that is gone. */
+const hints = new Map<number, string>();
 
-/** The test files that come by the mutant, the likeliest to catch it first. */
+/** The test files that come by the mutant, the likeliest to catch it in the least time first: those named after its file, to begin with. */
 function candidates(mutant: Mutant): string[] {
-	const likelihood = (file: string) => (catches.get(`${file} ${mutant.file}`) ?? 0) / (reach.get(file)?.tookMs ?? 1);
+	const words = wordsOf(mutant.file);
+	const likelihood = ([file, { tookMs }]: [string, FileReach]) => {
+		if (hints.get(mutant.id) === file) return Number.POSITIVE_INFINITY;
+		const named = wordsOf(file).filter((word) => words.includes(word)).length;
+		return ((catches.get(`${file} ${mutant.file}`) ?? 0) + 0.1 * (catches.get(file) ?? 0) + 2 * named + 0.2) / tookMs;
+	};
 	return [...reach]
 		.filter(([, { mutants: reached }]) => reached.has(mutant.id))
-		.sort(
-			([left, { tookMs: leftMs }], [right, { tookMs: rightMs }]) =>
-				likelihood(right) - likelihood(left) || leftMs - rightMs,
-		)
+		.sort((left, right) => likelihood(right) - likelihood(left))
 		.map(([file]) => file)
 		.slice(0, options.quick === undefined ? undefined : Number(options.quick));
 }
 
-interface Verdict {
-	readonly mutant: Mutant;
-	readonly caughtBy: string | undefined;
-	readonly ran: number;
-	readonly reason: string | undefined;
+/** The words of a file's name, without the endings of plurals. */
+function wordsOf(path: string): string[] {
+	return (path.split("/").at(-1) ?? "")
+		.split(/\W/)
+		.map((word) => word.replace(/s$/, ""))
+		.filter((word) => word.length > 2 && word !== "test");
 }
 
-const verdicts: Verdict[] = [];
+type Verdict = "caught" | "survives" | "equivalent" | "unclear";
+
+/** What the file of --json has a line of for each mutant. */
+interface Line {
+	readonly mutant: string;
+	readonly verdict: Verdict;
+	/** The test file that caught it, what failed there, and the state of the sources in which it did. */
+	readonly caughtBy?: string;
+	readonly because?: string;
+	readonly state?: string;
+	/** The test files that missed it, each with its state. */
+	readonly missedBy?: Readonly<Record<string, string>>;
+	readonly ran: number;
+}
+
+const lines: Line[] = [];
+const refuted: Line[] = [];
 const startedMs = Date.now();
-await inParallel(wanted, async (runner, mutant) => {
-	const files = candidates(mutant);
-	let caughtBy: string | undefined;
-	let ran = 0;
-	for (const file of files) {
-		ran += 1;
-		if ((await runner.run({ mutant: mutant.id, file })).passed) continue;
-		caughtBy = file;
-		catches.set(`${file} ${mutant.file}`, (catches.get(`${file} ${mutant.file}`) ?? 0) + 1);
-		break;
+
+function note(mutant: Mutant, line: Line): void {
+	lines.push(line);
+	if (line.verdict === "caught") {
+		for (const source of [`${line.caughtBy}`, `${line.caughtBy} ${mutant.file}`]) {
+			catches.set(source, (catches.get(source) ?? 0) + 1);
+		}
+		if (equivalents.some((entry) => entry.matches(mutant))) refuted.push(line);
 	}
-	const reason = equivalents.find((entry) => entry.matches(mutant))?.reason;
-	verdicts.push({ mutant, caughtBy, ran, reason });
+	if (options.json === undefined) return;
+	writeFileSync(`${options.json}.new`, `${JSON.stringify(lines, null, "\t")}\n`);
+	renameSync(`${options.json}.new`, options.json);
+}
+
+const before = new Map(
+	(options.resume && options.json !== undefined && existsSync(options.json)
+		? (JSON.parse(readFileSync(options.json, "utf8")) as Line[])
+		: []
+	).map((line) => [withoutLine(line.mutant), line]),
+);
+
+/** What is written of a mutant, wherever in its file it stands now. */
+function withoutLine(description: string): string {
+	return description.replace(/:\d+ /, " ");
+}
+
+const left: Mutant[] = [];
+for (const mutant of wanted) {
+	const line = before.get(withoutLine(describeMutant(mutant)));
+	const { caughtBy } = line ?? {};
+	if (caughtBy !== undefined) hints.set(mutant.id, caughtBy);
+	if (line === undefined || caughtBy === undefined || !reach.has(caughtBy) || stateOf(caughtBy) !== line.state)
+		left.push(mutant);
+	else note(mutant, { ...line, mutant: describeMutant(mutant) });
+}
+if (options.resume) console.log(`${lines.length} mutants were caught before, ${left.length} are left.`);
+
+await inParallel(left, async (runner, mutant) => {
+	const ran = candidates(mutant);
+	const isListed = equivalents.some((entry) => entry.matches(mutant));
+	let line: Line = { mutant: describeMutant(mutant), verdict: isListed ? "equivalent" : "survives", ran: ran.length };
+	const missedBefore = before.get(withoutLine(line.mutant))?.missedBy ?? {};
+	const missedBy: Record<string, string> = {};
+	for (const [index, file] of ran.entries()) {
+		const state = stateOf(file);
+		if (missedBefore[file] === state) {
+			missedBy[file] = state;
+			continue;
+		}
+		const { result, because } = await runner.run({ mutant: mutant.id, file });
+		if (result === "passed") {
+			missedBy[file] = state;
+			continue;
+		}
+		const told = { ...line, because: `${file}: ${because}`, ran: index + 1 };
+		if (result === "failed") {
+			line = { ...told, verdict: "caught", caughtBy: file, state };
+			break;
+		}
+		line = { ...told, verdict: "unclear" };
+	}
+	note(mutant, line.verdict === "caught" ? line : { ...line, missedBy });
 	const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);
-	const verdict = caughtBy === undefined ? (reason === undefined ? "SURVIVES" : "equivalent") : `caught by ${caughtBy}`;
-	console.log(`${verdicts.length}/${wanted.length} ${minutes} min  ${verdict}  ${describeMutant(mutant)}`);
-	if (options.json !== undefined) {
-		const lines = verdicts.map((one) => ({ ...one, mutant: describeMutant(one.mutant) }));
-		writeFileSync(options.json, `${JSON.stringify(lines, null, "\t")}\n`);
-	}
+	const verdict = line.verdict === "caught" ? `caught by ${line.caughtBy}` : line.verdict.toUpperCase();
+	console.log(`${lines.length}/${wanted.length} ${minutes} min  ${verdict}  ${line.mutant}`);
 });
 for (const runner of runners) runner.stop();
 
-const survivors = verdicts.filter(({ caughtBy, reason }) => caughtBy === undefined && reason === undefined);
-const refuted = verdicts.filter(({ caughtBy, reason }) => caughtBy !== undefined && reason !== undefined);
-const caught = verdicts.filter(({ caughtBy }) => caughtBy !== undefined);
+const count = (verdict: Verdict) => lines.filter((line) => line.verdict === verdict).length;
+const seconds = Math.round((Date.now() - startedMs) / 1000);
 console.log(
-	`\n${caught.length} of ${verdicts.length} mutants were caught, ${verdicts.length - caught.length - survivors.length} are equivalent, ${survivors.length} survive.`,
+	`\nOf ${lines.length} mutants ${count("caught")} were caught, ${count("equivalent")} are equivalent, ` +
+		`${count("survives")} survive, ${count("unclear")} are unclear; in ${seconds} seconds.`,
 );
-for (const { mutant, ran } of survivors) console.log(`survives ${ran} test files: ${describeMutant(mutant)}`);
-for (const { mutant, caughtBy } of refuted) {
-	console.log(`caught by ${caughtBy} though equivalent.txt says that it cannot be: ${describeMutant(mutant)}`);
+for (const { verdict, mutant, ran, because } of lines) {
+	if (verdict === "survives") console.log(`survives ${ran} test files: ${mutant}`);
+	if (verdict === "unclear") console.log(`unclear (${because}): ${mutant}`);
 }
-process.exitCode = survivors.length + refuted.length > 0 ? 1 : 0;
+for (const { mutant, because } of refuted) {
+	console.log(`caught though equivalent.txt says that it cannot be (${because}): ${mutant}`);
+}
+process.exitCode = count("survives") + count("unclear") + refuted.length > 0 ? 1 : 0;

@@ -21,6 +21,17 @@ export function on(mutant: number): boolean {
 	return active === mutant;
 }
 
+/** Whether the mutant is on, asked where `code` then tells whether that made a difference. */
+export function isOn(mutant: number): boolean {
+	return active === mutant;
+}
+
+/** What a condition of the code is: a test in which it is never anything but what the mutant makes of it does not come by the mutant. */
+export function code<Value>(mutant: number, becomes: boolean, value: Value): Value {
+	if (value !== becomes) reached.add(mutant);
+	return value;
+}
+
 type Builder = Record<string, (...given: unknown[]) => unknown>;
 
 /** A condition of a statement that is being built: not added when it is off. */

@@ -1,6 +1,15 @@
-/** One vitest that stays: runs test files against the mutants that it is told. A child process of run.ts. */
-import { createVitest } from "vitest/node";
+/**
+ * One vitest that stays: runs test files against the mutants that it is told. A child process of runner.ts, which names the
+ * configuration to run with. What it says of a run is about that run and that file alone.
+ */
+import { createVitest, type TestModule } from "vitest/node";
 import { ROOT } from "./mutants";
+
+declare module "vitest" {
+	interface ProvidedContext {
+		mutant: number;
+	}
+}
 
 export interface Order {
 	/** 0 is the code as it is written. */
@@ -9,14 +18,19 @@ export interface Order {
 }
 
 export interface Outcome extends Order {
-	readonly passed: boolean;
+	/** `unclear` is what says nothing about the mutant: nothing failed but time ran out, or the tests broke off. */
+	readonly result: "passed" | "failed" | "unclear";
+	/** The first test that failed and what it said, or what was unclear. */
+	readonly because: string;
 	readonly reached: readonly number[];
 	readonly tookMs: number;
 }
 
+const RAN_OUT_OF_TIME = /^(Error: )?(Test|Hook) timed out in \d+ms/;
+
 let logged = "";
 const vitest = await createVitest("test", {
-	config: `${ROOT}test/mutation/vitest.config.ts`,
+	config: process.argv[2] ?? "",
 	root: ROOT,
 	watch: false,
 	bail: 1,
@@ -31,20 +45,42 @@ const vitest = await createVitest("test", {
 	],
 });
 
+function judge(own: TestModule | undefined, broken: readonly unknown[]): Pick<Outcome, "result" | "because"> {
+	if (own === undefined) return { result: "unclear", because: "the file was not run" };
+	const tests = [...own.children.allTests()];
+	// A file without tests broke off before there were any; after that, its own errors are those of its hooks.
+	const hooked = tests.length === 0 ? [] : [own, ...own.children.allSuites()];
+	const failures = [...tests, ...hooked].flatMap((each) => {
+		const errors = each.type === "test" ? (each.result().errors ?? []) : each.errors();
+		const name = each.type === "module" ? "beforeAll or afterAll" : each.fullName;
+		return errors.map(({ message }) => ({ message, text: `${name}: ${message.split("\n")[0]}` }));
+	});
+	const failure = failures.find(({ message }) => !RAN_OUT_OF_TIME.test(message));
+	if (failure !== undefined) return { result: "failed", because: failure.text };
+	const [unclear] = [...failures.map(({ text }) => text), ...[...own.errors(), ...broken].map(messageOf)];
+	if (unclear !== undefined || !own.ok()) return { result: "unclear", because: unclear ?? own.state() };
+	const passed = tests.some((test) => test.result().state === "passed");
+	return passed ? { result: "passed", because: "" } : { result: "unclear", because: "no test was run" };
+}
+
+function messageOf(error: unknown): string {
+	return String((error as { message?: unknown }).message ?? error).split("\n")[0] ?? "";
+}
+
 process.on("message", async ({ mutant, file }: Order) => {
 	const startedMs = Date.now();
 	logged = "";
 	vitest.provide("mutant", mutant);
 	const specifications = await vitest.globTestSpecifications([`${ROOT}${file}`]);
 	const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications, false);
-	// vitest answers with every file that it ever ran, in the state in which each one ended.
-	const own = testModules.find((module) => module.moduleId === `${ROOT}${file}`);
-	const tests = [...(own?.children.allTests() ?? [])].map((test) => test.result().state);
-	if (own === undefined || (own.ok() && !tests.includes("passed"))) throw new Error(`${file} was not run`);
 	const outcome: Outcome = {
 		mutant,
 		file,
-		passed: unhandledErrors.length === 0 && own.ok(),
+		// vitest answers with every file that it ever ran, in the state in which each one ended.
+		...judge(
+			testModules.find((module) => module.moduleId === `${ROOT}${file}`),
+			unhandledErrors,
+		),
 		reached: /reached mutants: ([\d,]+)/.exec(logged)?.[1]?.split(",").map(Number) ?? [],
 		tookMs: Date.now() - startedMs,
 	};

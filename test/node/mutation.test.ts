@@ -114,7 +114,7 @@ describe("the mutants", () => {
 		const code = withSwitches(source, conditions, 1, "switch").replace(/^import .*?; /, "");
 		const allowed = (active: number, key: { org: number; expired: boolean }) =>
 			new Function("__mutation", "org", "key", `${code}; return allowed(key);`)(
-				{ on: (id: number) => id === active },
+				{ isOn: (id: number) => id === active, code: (_: number, __: boolean, value: boolean) => value },
 				1,
 				key,
 			);

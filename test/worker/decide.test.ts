@@ -267,6 +267,7 @@ describe("a decision", () => {
 					expect(decide(principalWith([damaged]), permission, target).outcome).not.toBe("allow");
 				}
 			}
+			for (const permission of PERMISSIONS) expect(appsWhere(principalWith([damaged]), permission)).toEqual([]);
 		}
 	});
 });
@@ -296,6 +297,13 @@ describe("giving a role away", () => {
 			RUNS,
 		);
 		expect(given, "the cases never give a role").toBeGreaterThan(20);
+	});
+
+	test("lets who is limited to own work give a role that is as limited, and no other", () => {
+		const place = { orgId: "org-1", appId: "app-1" };
+		const limited = principalWith([bindingAt("app_preview", place)]);
+		expect(firstPermissionNotHeld(limited, "app_preview", place)).toBeUndefined();
+		expect(firstPermissionNotHeld(limited, "app_uploader", place)).toBe("app.read");
 	});
 
 	test("names a permission that the giver lacks there, and that the role holds", () => {
@@ -356,6 +364,12 @@ describe("a binding that a policy of its organization stops", () => {
 			RUNS,
 		);
 		expect(stopped, "the cases never reach a stopped request").toBeGreaterThan(50);
+	});
+
+	test("is not to blame while another binding there is not stopped", () => {
+		const place = { orgId: "org-1", appId: "app-1" };
+		const bindings = [stop(bindingAt("app_admin", place)), bindingAt("app_reader", place)];
+		expect(decide(principalWith(bindings), "app.delete", place).outcome).toBe("forbidden");
 	});
 
 	test("takes nothing from what bindings in other organizations grant", () => {

@@ -1,0 +1,13 @@
+/** The canaries in plain Node, with the same switch as the tests of the product. */
+import { defineConfig } from "vitest/config";
+import { ROOT } from "../mutants";
+
+export default defineConfig({
+	test: {
+		root: ROOT,
+		include: ["test/mutation/canary/*.test.ts"],
+		setupFiles: [`${ROOT}test/mutation/activate.ts`],
+		testTimeout: 200,
+		hookTimeout: 200,
+	},
+});
