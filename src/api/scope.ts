@@ -41,10 +41,10 @@ function valueAt(raw: RawInput, path: string): unknown {
 	return value;
 }
 
+/** The whole number at a dotted path. */
 export function integerAt(raw: RawInput, path: string): number | undefined {
 	const value = valueAt(raw, path);
-	if (typeof value === "number") return Number.isSafeInteger(value) ? value : undefined;
-	return typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : undefined;
+	return typeof value === "number" && Number.isSafeInteger(value) ? value : undefined;
 }
 
 export function hiddenAs(code: ErrorCode, message: string): () => ApiError {

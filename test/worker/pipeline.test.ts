@@ -97,6 +97,28 @@ describe("input", () => {
 		});
 	});
 
+	test.each<[string, string, string, unknown]>([
+		["an app that is a number", "POST /bundle", "app_id", { app_id: 7, version: "1.0.0" }],
+		["an app that is an object", "POST /bundle", "app_id", { app_id: { length: 3 }, version: "1.0.0" }],
+		["an organization that is a number", "PUT /organization", "orgId", { orgId: 7, name: "x" }],
+		["a channel that is no whole number", "PUT /bundle", "channel_id", { version_id: 1, channel_id: 1.5 }],
+		["a channel that is too large a number", "PUT /bundle", "channel_id", { version_id: 1, channel_id: 1e300 }],
+		["a channel that is a text", "PUT /bundle", "channel_id", { version_id: 1, channel_id: "1" }],
+		["no body at all", "POST /bundle", "app_id", undefined],
+		["bindings that are null", "POST /apikey", "org_id", { name: "x", bindings: null }],
+		["a binding that is null", "POST /apikey", "bindings.0", { name: "x", bindings: [null] }],
+		["bindings that are a number", "POST /apikey", "bindings", { name: "x", bindings: 7 }],
+	])("%s names no target: 400 with the field, to whoever asks", async (_, endpoint, path, body) => {
+		const [method = "", url = ""] = endpoint.split(" ");
+		const whole = url === "/bundle" && method === "PUT" ? { app_id: app.appId, ...(body as object) } : body;
+		const stranger = await createWorld();
+		for (const { adminKey } of [world, stranger]) {
+			const answer = await world.request(method, url, { key: adminKey, body: whole });
+			expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 400, body: { error: "invalid_request" } });
+			expect(answer.body.moreInfo.issues.map((issue: { path: string }) => issue.path)).toContain(path);
+		}
+	});
+
 	test("unknown fields are ignored and an optional field that is null is absent", async () => {
 		const made = await world.request("POST", "/channel", {
 			key: world.adminKey,
