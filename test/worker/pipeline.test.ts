@@ -104,6 +104,8 @@ describe("input", () => {
 		["a channel that is no whole number", "PUT /bundle", "channel_id", { version_id: 1, channel_id: 1.5 }],
 		["a channel that is too large a number", "PUT /bundle", "channel_id", { version_id: 1, channel_id: 1e300 }],
 		["a channel that is a text", "PUT /bundle", "channel_id", { version_id: 1, channel_id: "1" }],
+		["a channel without its app", "POST /channel", "app_id", { channel: "production" }],
+		["an app without its channel", "POST /channel", "channel", { app_id: "com.example.app" }],
 		["no body at all", "POST /bundle", "app_id", undefined],
 		["bindings that are null", "POST /apikey", "org_id", { name: "x", bindings: null }],
 		["a binding that is null", "POST /apikey", "bindings.0", { name: "x", bindings: [null] }],
@@ -117,6 +119,29 @@ describe("input", () => {
 			expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 400, body: { error: "invalid_request" } });
 			expect(answer.body.moreInfo.issues.map((issue: { path: string }) => issue.path)).toContain(path);
 		}
+	});
+
+	test("that is invalid is told to whoever holds one of the permissions that it might need, and to no one else", async () => {
+		const body = { app_id: app.appId, channel: "new", ios: "perhaps" };
+		const set = async (role: string, fields: object = {}) => {
+			const { text } = await createTestKey(world, role, app);
+			return world.request("POST", "/channel", { key: text, body: { ...body, ...fields } });
+		};
+		for (const role of ["app_admin", "app_uploader", "app_preview", "app_reader"]) {
+			expect(await set(role), role).toMatchObject({ status: 400, body: { error: "invalid_request" } });
+		}
+		const stranger = await createWorld();
+		expect(await stranger.request("POST", "/channel", { key: stranger.adminKey, body })).toMatchObject({
+			status: 404,
+			body: { error: "app_not_found" },
+		});
+		expect(
+			await set("app_reader", { ios: true }),
+			"of a channel to be created, the app is what lacks it",
+		).toMatchObject({
+			status: 403,
+			body: { error: "permission_denied", moreInfo: { permission: "app.create_channel", scope: "app" } },
+		});
 	});
 
 	test("unknown fields are ignored and an optional field that is null is absent", async () => {

@@ -126,6 +126,21 @@ describe("the seven rules", () => {
 		expect(left[0].rows).toEqual([]);
 	});
 
+	test("rule 3: it grants nothing from the millisecond on in which its app_preview binding runs out", async () => {
+		const shortLived = await createTestKey(world, "app_preview", app);
+		await createChannel(shortLived.text, "rule3-runs-out");
+		const runsOutAt = (timeMs: number) =>
+			testEnv.DB.prepare(
+				"UPDATE role_bindings SET expires_at_ms = ? WHERE api_key_id = ? AND role_name = 'app_preview'",
+			)
+				.bind(timeMs, shortLived.id)
+				.run();
+		await runsOutAt(world.clock.nowMs);
+		expect((await cleanUp(shortLived.text, "rule3-runs-out")).status).toBe(404);
+		await runsOutAt(world.clock.nowMs + 1);
+		expect((await cleanUp(shortLived.text, "rule3-runs-out")).status).toBe(200);
+	});
+
 	test("rule 4: the key lists the app's channels, and changes none but its own", async () => {
 		await setTestChannel(world, app, "rule4-main", { public: true });
 		const listed = await world.request("GET", "/channel", { key: ci.text, query: { app_id: app.appId } });

@@ -1,0 +1,90 @@
+/**
+ * What a caller may make of a key, asked of the rules themselves: with the roles that there are, who manages keys holds every role in
+ * the organization, so no request tells whether each binding is asked about at its own place. The rules must not lean on that.
+ */
+import { describe, expect, test } from "vitest";
+import { refuseStrongerBindings, refuseStrongerPermissions } from "../../src/api/key-rules";
+import type { Binding, Principal } from "../../src/authz/principal";
+import type { ApiKeyRow, BindingRecord } from "../../src/db/api-keys";
+
+const ORG = "org-1";
+const APP = "app-1";
+
+const principalWith = (...bindings: Pick<Binding, "role" | "scopeType" | "appId">[]): Principal => ({
+	keyId: "caller",
+	keyName: "caller",
+	secretHash: "00",
+	userId: "user",
+	orgId: ORG,
+	bindings: bindings.map((binding, index) => ({ id: `${index}`, orgId: ORG, channelId: null, ...binding })),
+	globalPermissions: [],
+	expiresAtMs: null,
+	ipAllowList: null,
+	lastUsedAtMs: null,
+});
+const onApp = (role: Binding["role"], appId = APP) => principalWith({ role, scopeType: "app", appId });
+
+const record = (role_name: string, fields: Partial<BindingRecord> = {}) => ({
+	id: "binding",
+	role_name,
+	scope_type: "app",
+	org_id: ORG,
+	app_id: APP,
+	channel_id: null,
+	parent_binding_id: null,
+	expires_at_ms: null,
+	in_deleted_organization: 0,
+	...fields,
+});
+const keyWith = (...bindings: ReturnType<typeof record>[]): ApiKeyRow => ({
+	id: "key",
+	org_id: ORG,
+	user_id: "user",
+	name: "key",
+	key_hint: "cap_…",
+	is_hashed_key: 1,
+	global_permissions: "[]",
+	expires_at_ms: null,
+	last_used_at_ms: null,
+	created_at_ms: 0,
+	updated_at_ms: 0,
+	previous_valid_until_ms: null,
+	ip_allow_list: null,
+	bindings: JSON.stringify(bindings),
+});
+
+const DENIED = "does not hold there";
+
+describe("a new binding", () => {
+	const given = { role_name: "app_developer", scope_type: "app", org_id: ORG, app_id: APP } as const;
+
+	test("is asked about on its own app: one there may give it, one beside it and one of no app may not", () => {
+		expect(() => refuseStrongerBindings(onApp("app_admin"), [given])).not.toThrow();
+		expect(() => refuseStrongerBindings(onApp("app_admin", "app-2"), [given])).toThrow(DENIED);
+		expect(() => refuseStrongerBindings(onApp("app_reader"), [given])).toThrow(DENIED);
+	});
+
+	test("on the organization is not given by one that holds the same on an app", () => {
+		const wide = { role_name: "org_member", scope_type: "org", org_id: ORG } as const;
+		expect(() => refuseStrongerBindings(onApp("app_admin"), [wide])).toThrow(DENIED);
+	});
+});
+
+describe("a key that is there", () => {
+	test("is asked about on the apps of its bindings", () => {
+		expect(() => refuseStrongerPermissions(onApp("app_admin"), keyWith(record("app_developer")))).not.toThrow();
+		expect(() => refuseStrongerPermissions(onApp("app_admin", "app-2"), keyWith(record("app_developer")))).toThrow(
+			DENIED,
+		);
+	});
+
+	test("is not stronger by what the service gave it because of a binding that is asked about itself", () => {
+		const made = record("channel_preview", { scope_type: "channel", channel_id: 7, parent_binding_id: "binding" });
+		expect(() => refuseStrongerPermissions(onApp("app_preview"), keyWith(record("app_preview"), made))).not.toThrow();
+		expect(() => refuseStrongerPermissions(onApp("app_reader"), keyWith(record("app_preview"), made))).toThrow(DENIED);
+	});
+
+	test("is not stronger by a role that only a newer version knows, which grants nothing here", () => {
+		expect(() => refuseStrongerPermissions(onApp("app_reader"), keyWith(record("app_owner")))).not.toThrow();
+	});
+});
