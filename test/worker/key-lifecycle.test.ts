@@ -3,6 +3,7 @@
  * outlives it, when a key was used is known without a write in any request, and nothing of it makes a key stronger than its changer.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { mintKey } from "../../src/authz/keys";
 import { consume } from "../../src/events/consumer";
 import type { QueueMessage } from "../../src/events/messages";
 import { readThenWrite } from "./support/interleave";
@@ -197,6 +198,8 @@ describe("a new secret", () => {
 		const made = await change(key.id, { regenerate: true, overlap_seconds: 3600 }, own.adminKey, own);
 		expect(made.body.previous_key_valid_until).toBe(at(HOUR_MS));
 		expect([await use(key.text, own), await use(made.body.key, own)]).toEqual([200, 200]);
+		const unknown = mintKey(own.deps.randomBytes).text;
+		expect(await use(unknown, own), "an overlap lets in the old key alone").toBe(401);
 		own.clock.nowMs += HOUR_MS - 1;
 		expect(await use(key.text, own)).toBe(200);
 		own.clock.nowMs += 1;

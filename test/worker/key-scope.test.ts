@@ -137,4 +137,13 @@ describe("a binding stays with its organization", () => {
 		expect(await sees(key.text)).toEqual([]);
 		expect((await home.request("GET", `/app/${awayApp.appId}`, { key: key.text })).status).toBe(404);
 	});
+
+	test("with a role that only a newer version knows grants nothing, and takes nothing from the others", async () => {
+		const key = await createTestKey(home, "org_member");
+		await bind({ api_key_id: key.id }, "app_owner", away.orgId, awayApp.uuid);
+		expect(await sees(key.text)).toEqual([]);
+		expect((await home.request("GET", `/app/${awayApp.appId}`, { key: key.text })).status).toBe(404);
+		await bind({ api_key_id: key.id }, "app_reader", away.orgId, awayApp.uuid);
+		expect(await sees(key.text)).toEqual([awayApp.appId]);
+	});
 });
