@@ -4,13 +4,16 @@
  */
 import { describe, expect, test } from "vitest";
 import { refuseStrongerBindings, refuseStrongerPermissions } from "../../src/api/key-rules";
+import { refuseToTake } from "../../src/api/member-rules";
 import type { Binding, Principal } from "../../src/authz/principal";
 import type { ApiKeyRow, BindingRecord } from "../../src/db/api-keys";
 
 const ORG = "org-1";
 const APP = "app-1";
 
-const principalWith = (...bindings: Pick<Binding, "role" | "scopeType" | "appId">[]): Principal => ({
+const principalWith = (
+	...bindings: Pick<Binding, "role" | "scopeType" | "appId" | "inDeletedOrganization">[]
+): Principal => ({
 	keyId: "caller",
 	keyName: "caller",
 	secretHash: "00",
@@ -84,7 +87,23 @@ describe("a key that is there", () => {
 		expect(() => refuseStrongerPermissions(onApp("app_reader"), keyWith(record("app_preview"), made))).toThrow(DENIED);
 	});
 
+	test("is held in a deleted organization by who holds as much there, and not by who has it in one that is there", () => {
+		const deleted = record("org_member", { scope_type: "org", app_id: null, in_deleted_organization: 1 });
+		const admin = { role: "org_admin", scopeType: "org", appId: null } as const;
+		const there = principalWith({ ...admin, inDeletedOrganization: true });
+		expect(() => refuseStrongerPermissions(there, keyWith(deleted))).not.toThrow();
+		expect(() => refuseStrongerPermissions(principalWith(admin), keyWith(deleted))).toThrow(DENIED);
+	});
+
 	test("is not stronger by a role that only a newer version knows, which grants nothing here", () => {
 		expect(() => refuseStrongerPermissions(onApp("app_reader"), keyWith(record("app_owner")))).not.toThrow();
+	});
+});
+
+describe("the role of a member", () => {
+	test("is taken by who holds all of it; one that only a newer version knows is nobody's loss", () => {
+		const admin = principalWith({ role: "org_admin", scopeType: "org", appId: null });
+		expect(() => refuseToTake(admin, ["org_admin", "org_owner"], ORG, "The member")).not.toThrow();
+		expect(() => refuseToTake(admin, ["org_owner", "org_super_admin"], ORG, "The member")).toThrow("org.delete");
 	});
 });

@@ -100,7 +100,7 @@ describe("input", () => {
 	test.each<[string, string, string, unknown]>([
 		["an app that is a number", "POST /bundle", "app_id", { app_id: 7, version: "1.0.0" }],
 		["an app that is an object", "POST /bundle", "app_id", { app_id: { length: 3 }, version: "1.0.0" }],
-		["an organization that is a number", "PUT /organization", "orgId", { orgId: 7, name: "x" }],
+		["an organization that is a number", "POST /organization", "orgId", { orgId: 7, name: "x" }],
 		["a channel that is no whole number", "PUT /bundle", "channel_id", { version_id: 1, channel_id: 1.5 }],
 		["a channel that is too large a number", "PUT /bundle", "channel_id", { version_id: 1, channel_id: 1e300 }],
 		["a channel that is a text", "PUT /bundle", "channel_id", { version_id: 1, channel_id: "1" }],
@@ -180,6 +180,15 @@ describe("input", () => {
 		const answer = await world.request("POST", "/app", { key: world.adminKey, ...withOrg });
 		expect(answer.status, JSON.stringify(answer.body)).toBe(status);
 		expect(answer.body).toMatchObject({ message: expect.any(String), requestId: expect.any(String) });
+	});
+
+	test("a body that cannot be read is told as that where no field is to blame, and no target is named", async () => {
+		const answer = await world.request("PUT", "/organization", {
+			key: world.adminKey,
+			rawBody: "name=x",
+			headers: { "content-type": "text/plain" },
+		});
+		expect(answer.status).toBe(415);
 	});
 
 	test("a query parameter that is given twice is refused by its name", async () => {

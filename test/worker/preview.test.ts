@@ -161,6 +161,7 @@ describe("the seven rules", () => {
 			[404, "channel_not_found"],
 			[404, "channel_not_found"],
 		]);
+		expect(attempts[0]?.body.moreInfo).toEqual({ permission: "channel.promote_bundle", scope: "channel" });
 		expect((await showChannel("rule4-main")).body).toEqual(before);
 	});
 
