@@ -326,6 +326,18 @@ describe("what others get", () => {
 		expect((await cleanUp(siblingCi.text, "sibling-cannot")).status).toBe(404);
 		expect((await createChannel(siblingCi.text, "sibling-new")).status).toBe(404);
 	});
+
+	test("a channel of the same name in another app is another channel, in neither's way", async () => {
+		const sibling = await createTestApp(world, "sibling");
+		await uploadTestBundle(world, sibling, "2.0.0");
+		await setTestChannel(world, sibling, "same-name", { version: "2.0.0" });
+		const query = { app_id: sibling.appId, channel: "same-name" };
+		const show = async () => (await world.request("GET", "/channel", { key: world.adminKey, query })).body;
+		const before = await show();
+		await makePreview(ci, "same-name");
+		expect((await cleanUp(ci.text, "same-name")).status).toBe(200);
+		expect(await show()).toEqual(before);
+	});
 });
 
 describe("repeating what holds already", () => {
