@@ -222,13 +222,16 @@ describe("what changes between reading and writing", () => {
 		["a new secret", { regenerate: true }],
 		["another expiry", { expires_at: at(DAY_MS) }],
 		["another address list", { ip_allow_list: ["192.0.2.0/24"] }],
+		["a weaker role", "org_member"],
 	])("the caller's key with %s makes no more keys with what it was read as", async (_, body) => {
 		const caller = await createTestKey(home, "org_admin");
+		const change =
+			typeof body === "string" ? { bindings: [{ role_name: body, scope_type: "org", org_id: home.orgId }] } : body;
 		const answer = await readThenWrite(
 			home,
 			(slow) =>
 				slow.request("POST", "/apikey", { key: caller.text, query: { org_id: home.orgId }, body: { name: "late" } }),
-			() => home.request("PUT", `/apikey/${caller.id}`, { key: home.adminKey, body }),
+			() => home.request("PUT", `/apikey/${caller.id}`, { key: home.adminKey, body: change }),
 		);
 		expect(answer).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
 	});
