@@ -14,6 +14,7 @@ import {
 	orgsWhere,
 	type Target,
 } from "../../src/authz/decide";
+import { MEMBER_ROLES } from "../../src/authz/member-roles";
 import { PERMISSIONS, type Permission, ROLE_NAMES, ROLES, type RoleName } from "../../src/authz/permissions";
 import type { Binding, Principal } from "../../src/authz/principal";
 
@@ -124,6 +125,10 @@ describe("the role table", () => {
 		expect([...ROLES[role].permissions].sort()).toEqual([...CONTRACT[role]].sort());
 		expect(ROLES[role].ownWorkOnly === true).toBe(OWN_WORK_ONLY.includes(role));
 		expect(ROLES[role].scopeType).toBe(role.split("_")[0]);
+	});
+
+	test("members are given roles of a whole organization alone, strongest first", () => {
+		expect(MEMBER_ROLES).toEqual(["org_super_admin", "org_admin", "org_member"]);
 	});
 
 	test("only the service gives channel_preview, and only to holders of app_preview", () => {

@@ -3,8 +3,9 @@
  * the organization, so no request tells whether each binding is asked about at its own place. The rules must not lean on that.
  */
 import { describe, expect, test } from "vitest";
-import { refuseStrongerBindings, refuseStrongerPermissions } from "../../src/api/key-rules";
+import { refuseMisplacedBindings, refuseStrongerBindings, refuseStrongerPermissions } from "../../src/api/key-rules";
 import { refuseToTake } from "../../src/api/member-rules";
+import type { OrgId } from "../../src/authz/decide";
 import type { Binding, Principal } from "../../src/authz/principal";
 import type { ApiKeyRow, BindingRecord } from "../../src/db/api-keys";
 
@@ -70,6 +71,21 @@ describe("a new binding", () => {
 	test("on the organization is not given by one that holds the same on an app", () => {
 		const wide = { role_name: "org_member", scope_type: "org", org_id: ORG } as const;
 		expect(() => refuseStrongerBindings(onApp("app_admin"), [wide])).toThrow(DENIED);
+	});
+});
+
+describe("new bindings", () => {
+	test("are each given once, and the same role on two apps is two bindings", () => {
+		const given = { role_name: "app_reader", scope_type: "app", org_id: ORG, app_id: APP } as const;
+		const apps = new Set([APP, "app-2"]);
+		const refuse = (...bindings: (typeof given | { app_id: "app-2" })[]) =>
+			refuseMisplacedBindings(
+				bindings.map((binding) => ({ ...given, ...binding })),
+				ORG as OrgId,
+				apps,
+			);
+		expect(() => refuse(given, { app_id: "app-2" })).not.toThrow();
+		expect(() => refuse(given, given)).toThrow("repeats an earlier binding");
 	});
 });
 

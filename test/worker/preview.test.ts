@@ -328,9 +328,19 @@ describe("what others get", () => {
 	});
 
 	test("a channel of the same name in another app is another channel, in neither's way", async () => {
-		const sibling = await createTestApp(world, "sibling");
-		await uploadTestBundle(world, sibling, "2.0.0");
-		await setTestChannel(world, sibling, "same-name", { version: "2.0.0" });
+		// Beside it in whichever order the database comes by them.
+		const { newId } = world.deps;
+		const siblings: TestApp[] = [];
+		for (const start of ["00000000", "ffffffff"]) {
+			Object.assign(world.deps, { newId: () => `${start}${newId().slice(8)}` });
+			siblings.push(await createTestApp(world, "sibling"));
+		}
+		Object.assign(world.deps, { newId });
+		for (const each of siblings) {
+			await uploadTestBundle(world, each, "2.0.0");
+			await setTestChannel(world, each, "same-name", { version: "2.0.0" });
+		}
+		const sibling = siblings[0] ?? app;
 		const query = { app_id: sibling.appId, channel: "same-name" };
 		const show = async () => (await world.request("GET", "/channel", { key: world.adminKey, query })).body;
 		const before = await show();

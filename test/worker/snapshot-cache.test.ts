@@ -25,11 +25,11 @@ async function scene(options: Parameters<typeof createWorld>[0] = {}): Promise<{
 	return { world, app };
 }
 
-const check = (world: World, app: TestApp) =>
+const check = (world: World, app: TestApp, device_id: string = crypto.randomUUID()) =>
 	world.request("POST", "/updates", {
 		body: {
 			app_id: app.appId,
-			device_id: crypto.randomUUID(),
+			device_id,
 			version_name: "builtin",
 			version_build: "1.0.0",
 			platform: "android",
@@ -67,6 +67,28 @@ describe("a snapshot", () => {
 		await promoteElsewhere(idle.world, idle.app);
 		idle.world.clock.nowMs += 4_000;
 		expect((await check(idle.world, idle.app)).body.version).toBe("1.0.2");
+	});
+
+	test("that holds too many overrides to keep asks for the device's own, and gives no other device's", async () => {
+		const { world, app } = await scene();
+		const [set, plain] = [crypto.randomUUID(), crypto.randomUUID()];
+		const bundleId = await uploadTestBundle(world, app, "1.0.3");
+		const many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)";
+		await testEnv.DB.batch([
+			testEnv.DB.prepare(
+				`${many} INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, 0, 0 FROM n`,
+			).bind(app.uuid),
+			testEnv.DB.prepare(
+				`${many} INSERT INTO device_overrides (app_id, device_id, version_id, created_by, created_at_ms, updated_at_ms)
+					SELECT ?, 'device-' || i, ?, 'test', 0, 0 FROM n`,
+			).bind(app.uuid, bundleId),
+		]);
+		const asked = async (device_id: string) => (await check(world, app, device_id)).body.version;
+		expect(await asked(plain)).toBe("1.0.1");
+		const override = { app_id: app.appId, device_id: set, version_id: bundleId };
+		const made = await world.request("POST", "/device", { key: world.adminKey, body: override });
+		expect(made.status, JSON.stringify(made.body)).toBeLessThan(300);
+		expect([await asked(set), await asked(plain), await asked("device-7")]).toEqual(["1.0.3", "1.0.1", "1.0.3"]);
 	});
 
 	test("that is still true costs one row, not everything again", async () => {
