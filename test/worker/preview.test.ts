@@ -341,6 +341,10 @@ describe("what others get", () => {
 			await setTestChannel(world, each, "same-name", { version: "2.0.0" });
 		}
 		const sibling = siblings[0] ?? app;
+		const foreign = await setTestChannel(world, sibling, "same-name");
+		const reader = await createTestKey(world, "app_reader", app);
+		const bundleId = await uploadTestBundle(world, app, "1.0.0-by-id");
+		expect((await promote(reader.text, bundleId, foreign)).status, "by its id, it is not there").toBe(404);
 		const query = { app_id: sibling.appId, channel: "same-name" };
 		const show = async () => (await world.request("GET", "/channel", { key: world.adminKey, query })).body;
 		const before = await show();
