@@ -18,6 +18,7 @@ const principalWith = (
 	keyId: "caller",
 	keyName: "caller",
 	secretHash: "00",
+	secretIsReplaced: false,
 	userId: "user",
 	orgId: ORG,
 	bindings: bindings.map((binding, index) => ({ id: `${index}`, orgId: ORG, channelId: null, ...binding })),
