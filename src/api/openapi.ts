@@ -31,6 +31,7 @@ const ERROR_SCHEMA: Json = {
 const PATH_EXAMPLES: Readonly<Record<string, string>> = {
 	id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
 	app_id: "com.example.app",
+	org_id: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",
 	app: "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10",
 	upload: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
 	part: "whole",
