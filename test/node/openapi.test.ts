@@ -125,11 +125,11 @@ describe("openapi.json", () => {
 		},
 	);
 
-	test("costs the Worker nothing, and the Worker stays under 150 kB compressed", async () => {
+	test("costs the Worker nothing, and the Worker stays under 200 kB compressed", async () => {
 		const { script } = await buildWorker({ minify: true });
 		expect(script).not.toContain("to-json-schema");
 		expect(script).not.toContain("x-capstan-permission");
 		const { gzipSync } = await import("node:zlib");
-		expect(gzipSync(script).length).toBeLessThan(150_000);
+		expect(gzipSync(script).length).toBeLessThan(200_000);
 	});
 });
