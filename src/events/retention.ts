@@ -17,7 +17,6 @@ const MOST_DEVICES = 5_000;
 const INSTALL_STEP_LIFETIME_MS = 31 * DAY_MS;
 /** Cron comes every fifteen minutes: the first run of a day sees what the day before ended with. */
 const SWEEP_PERIOD_MS = 15 * 60 * 1000;
-const HOUR_MS = 60 * 60 * 1000;
 
 const STATISTICS_TABLES = {
 	daily_counts: ["app_id", "day", "version_name", "channel_name", "metric"],
@@ -27,13 +26,9 @@ const STATISTICS_TABLES = {
 	daily_storage: ["app_id", "day"],
 } as const;
 
-/**
- * In the first run of each hour: reads a row for every app, stored bundle and file, and writes one for every app whose storage is
- * another than at the last look.
- */
+/** Reads a row for every app, stored bundle and file, and writes one for every app whose storage is another than at the last look. */
 export async function measureStorage(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
-	if (nowMs % HOUR_MS >= SWEEP_PERIOD_MS) return;
 	const today = dayOf(nowMs);
 	const days = nowMs - startOfDayMs(today) < SWEEP_PERIOD_MS ? [today - 1, today] : [today];
 	await openDb(deps.d1, "first-primary").batch(

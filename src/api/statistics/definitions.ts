@@ -9,7 +9,7 @@ export type Figure = Metric | "bundle_usage" | "success_rate" | "install_time";
 export const DEFINITIONS: Readonly<Record<Figure, string>> = {
 	mau: "Different devices, told apart by app and device id, that asked for an update or reported anything. As a running total: different devices since the first day of the range, each counted once however many days it came; never a sum of days. Without accumulation: different devices of that day, exact. The devices of several apps are the sum of each app's. A running total is exact to 1,000 devices an app; above that its standard error is 0.57 %, so 1,999 of 2,000 answers lie within 2 %.",
 	storage:
-		"Bytes that the app's bundles and the files of their manifests take at the end of the day; today, at the last look, which comes once an hour. Bundles elsewhere (`external_url`), unfinished uploads and what was deleted are not in it. It is a level and not a flow: accumulation does not change it. Null on days without a look.",
+		"Bytes that the app's bundles and the files of their manifests take at the end of the day; today, at the last look, which comes every 15 minutes. Bundles elsewhere (`external_url`), unfinished uploads and what was deleted are not in it. It is a level and not a flow: accumulation does not change it. Null on days without a look.",
 	bandwidth:
 		"Bytes of the bodies that `GET /files/download/…` answered with: the whole file, or the range that was asked for. A download that breaks off counts as what it was answered with. Answers without a body (HEAD, 304, errors), copies that a cache in between gives out, and bundles elsewhere (`external_url`) are not in it.",
 	get: "Downloads that devices reported as complete (`download_complete`).",
