@@ -73,12 +73,34 @@ function alreadyExists(what: string): ApiError {
 
 export const versionWasTaken = () => alreadyExists("was registered by another request at the same time; read it again");
 
+type RegisteredValues = Pick<NewBundle, "status" | "storage_provider" | "sha256" | "external_url" | "expires_at_ms"> &
+	BundleFacts;
+
+/** What a registration writes: of a bundle whose bytes are still to come, or of one that was found elsewhere. */
+export function registeredValues<External extends Partial<BundleFacts> & Pick<NewBundle, "sha256" | "external_url">>(
+	facts: BundleFacts,
+	external: External | undefined,
+	nowMs: number,
+): RegisteredValues {
+	if (external !== undefined) {
+		return { ...facts, ...external, status: "ready", storage_provider: "external", expires_at_ms: null };
+	}
+	return {
+		...facts,
+		status: "pending",
+		storage_provider: "r2",
+		sha256: null,
+		external_url: null,
+		expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+	};
+}
+
 /** The statements of a fresh registration without its upload; an earlier pending one is dropped with all it stored. */
 export function registrationStatements(
 	appId: AppId,
 	version: string,
 	existing: BundleRow | undefined,
-	values: Pick<NewBundle, "status" | "storage_provider" | "sha256" | "external_url" | "expires_at_ms"> & BundleFacts,
+	values: RegisteredValues,
 	uploader: Uploader,
 	actor: Actor,
 	nowMs: number,

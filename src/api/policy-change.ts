@@ -5,6 +5,7 @@
 import { policyOf } from "../authz/principal";
 import type { KeyUnderPolicy, PolicyColumns } from "../db/organizations";
 import { brokenPolicy, KEY_POLICY_NAMES, type KeyPolicy, type KeyPolicyName } from "../domain/key-policy";
+import { ApiError } from "../errors";
 
 export interface PolicyChange {
 	/** Keys that work now and will not, with the policy that stops each. */
@@ -53,5 +54,13 @@ function isStricter(before: KeyPolicy, after: KeyPolicy): boolean {
 		(after.enforceHashed && !before.enforceHashed) ||
 		(after.requireExpiration && !before.requireExpiration) ||
 		(after.maxExpirationDays ?? Number.POSITIVE_INFINITY) < (before.maxExpirationDays ?? Number.POSITIVE_INFINITY)
+	);
+}
+
+/** 409 for an organization that was changed, or went, between reading and writing. */
+export function organizationChanged(): ApiError {
+	return new ApiError(
+		"organization_changed",
+		"The organization was changed at the same moment; look at it with GET /organization and repeat.",
 	);
 }

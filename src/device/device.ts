@@ -34,8 +34,6 @@ const versionText = v.pipe(
 	v.maxLength(128, "must have at most 128 characters"),
 );
 
-export const readPluginVersion = readVersion;
-
 /** The body of an update check. */
 export const deviceFields = {
 	app_id: publicAppId,
@@ -46,7 +44,7 @@ export const deviceFields = {
 	platform: v.picklist(PLATFORMS, `must be one of ${PLATFORMS.join(", ")}`),
 	plugin_version: v.pipe(
 		versionText,
-		v.check((version) => readPluginVersion(version) !== null, 'must be a version such as "8.51.23"'),
+		v.check((version) => readVersion(version) !== null, 'must be a version such as "8.51.23"'),
 	),
 	is_emulator: optional(v.boolean()),
 	is_prod: optional(v.boolean()),

@@ -6,9 +6,10 @@
 import * as v from "valibot";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
+import { readVersion } from "../domain/version";
 import type { GatherEvents } from "../events/gather";
 import type { DeviceEvent } from "../events/messages";
-import { type DeviceBody, PLATFORMS, readPluginVersion } from "./device";
+import { type DeviceBody, PLATFORMS } from "./device";
 import { answerFromMemory, eventsOfCheck, updatesAnswer } from "./updates";
 
 const PATH = "/updates";
@@ -113,7 +114,7 @@ function plainBody(text: string): DeviceBody | undefined {
 	if (!isText(version_name, 0, 128) || !isText(version_build, 1, 128) || !isText(plugin_version, 1, 128))
 		return undefined;
 	const known = PLATFORMS.find((name) => name === platform);
-	if (known === undefined || readPluginVersion(plugin_version) === null) return undefined;
+	if (known === undefined || readVersion(plugin_version) === null) return undefined;
 	if (!isFlag(is_emulator) || !isFlag(is_prod)) return undefined;
 	const { defaultChannel, key_id, custom_id, install_source, version_os, version_code } = body;
 	if (!isOptionalText(defaultChannel, 512) || !isOptionalText(key_id, 20) || !isOptionalText(custom_id, 512))
@@ -121,14 +122,20 @@ function plainBody(text: string): DeviceBody | undefined {
 	if (!isOptionalText(install_source, 64) || !isOptionalText(version_os, 512)) return undefined;
 	if (!isOptionalText(version_code, 512)) return undefined;
 	return {
-		...{ app_id, device_id, version_name, version_build, platform: known, plugin_version },
-		...{
-			is_emulator: is_emulator ?? undefined,
-			is_prod: is_prod ?? undefined,
-			defaultChannel: defaultChannel ?? undefined,
-		},
-		...{ key_id: key_id ?? undefined, custom_id: custom_id ?? undefined, install_source: install_source ?? undefined },
-		...{ version_os: version_os ?? undefined, version_code: version_code ?? undefined },
+		app_id,
+		device_id,
+		version_name,
+		version_build,
+		platform: known,
+		plugin_version,
+		is_emulator: is_emulator ?? undefined,
+		is_prod: is_prod ?? undefined,
+		defaultChannel: defaultChannel ?? undefined,
+		key_id: key_id ?? undefined,
+		custom_id: custom_id ?? undefined,
+		install_source: install_source ?? undefined,
+		version_os: version_os ?? undefined,
+		version_code: version_code ?? undefined,
 	};
 }
 

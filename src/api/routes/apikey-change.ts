@@ -49,16 +49,9 @@ import {
 	refuseStrongerPermissions,
 	refuseToWeakenStrongerKey,
 } from "../key-rules";
+import { organizationChanged } from "../policy-change";
 import { label, optional, rfc3339, timestamp } from "../schemas";
-import {
-	apiKeyChanged,
-	apiKeyNotFound,
-	apiKeyScope,
-	appsGone,
-	appsOf,
-	organizationChanged,
-	refusePast,
-} from "./apikey";
+import { apiKeyChanged, apiKeyNotFound, apiKeyScope, appsGone, appsOf, refusePast } from "./apikey";
 
 const LONGEST_OVERLAP_SECONDS = 24 * 60 * 60;
 const NEVER = "never";

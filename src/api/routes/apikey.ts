@@ -53,6 +53,7 @@ import {
 	refuseToWeakenStrongerKey,
 } from "../key-rules";
 import { pageBounds, pageReply } from "../page";
+import { organizationChanged } from "../policy-change";
 import {
 	acknowledgement,
 	booleanText,
@@ -399,14 +400,6 @@ export function appsOf(bindings: readonly NewBindingInput[]): string[] {
 
 export function apiKeyChanged(): ApiError {
 	return new ApiError("api_key_changed", "The API key was changed meanwhile; read it again and repeat the request.");
-}
-
-/** 409 for policies that came, or an organization that went, while its keys were changed. */
-export function organizationChanged(): ApiError {
-	return new ApiError(
-		"organization_changed",
-		"The organization was changed at the same moment; look at it with GET /organization and repeat.",
-	);
 }
 
 /** 400 for an app that was deleted while a key was given a binding on it. */

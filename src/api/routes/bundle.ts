@@ -30,8 +30,8 @@ import { collectGarbageSoon, removeBytes } from "../../events/producer";
 import { signedUploadUrl } from "../../storage/links";
 import {
 	openUploadStatement,
-	PENDING_LIFETIME_MS,
 	refuseTakenVersion,
+	registeredValues,
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
@@ -211,23 +211,7 @@ export const registerBundle = endpoint({
 			cli_version: null,
 		};
 		const external = body.external_url === undefined ? undefined : await verifyExternal(deps, body.external_url, facts);
-		const values =
-			external === undefined
-				? {
-						...facts,
-						status: "pending" as const,
-						storage_provider: "r2" as const,
-						sha256: null,
-						external_url: null,
-						expires_at_ms: nowMs + PENDING_LIFETIME_MS,
-					}
-				: {
-						...facts,
-						...external,
-						status: "ready" as const,
-						storage_provider: "external" as const,
-						expires_at_ms: null,
-					};
+		const values = registeredValues(facts, external, nowMs);
 		const uploadId = deps.newId();
 		const results = await batchOrFail(
 			db,

@@ -24,7 +24,7 @@ import { ApiError, invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { addOrganization } from "../organization-creation";
 import { pageBounds, pageReply } from "../page";
-import { changesPolicy, keysStoppedBy } from "../policy-change";
+import { changesPolicy, keysStoppedBy, organizationChanged } from "../policy-change";
 import {
 	booleanText,
 	emailAddress,
@@ -351,10 +351,4 @@ const stopsEveryAdminKey = (stoppedKeys: readonly { readonly id: string; readonl
 		"policy_stops_every_admin_key",
 		"No key of the organization's owners, or none that administers it, would work any more; first regenerate one with hashed: true, or give one an expires_at within the limit.",
 		{ moreInfo: { stopped_api_keys: stoppedKeys } },
-	);
-
-const organizationChanged = () =>
-	new ApiError(
-		"organization_changed",
-		"The organization was changed at the same moment; look at them with GET /organization and repeat.",
 	);

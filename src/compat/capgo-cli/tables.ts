@@ -5,8 +5,8 @@
 import * as v from "valibot";
 import {
 	type BundleFacts,
-	PENDING_LIFETIME_MS,
 	refuseTakenVersion,
+	registeredValues,
 	registrationStatements,
 	versionWasTaken,
 } from "../../api/bundle-registration";
@@ -464,23 +464,7 @@ export const upsertVersion = endpoint({
 		}
 		const external =
 			isExternal && body.external_url !== undefined ? await verifyExternal(deps, body.external_url, facts) : undefined;
-		const values =
-			external === undefined
-				? {
-						...facts,
-						status: "pending" as const,
-						storage_provider: "r2" as const,
-						sha256: null,
-						external_url: null,
-						expires_at_ms: nowMs + PENDING_LIFETIME_MS,
-					}
-				: {
-						...facts,
-						...external,
-						status: "ready" as const,
-						storage_provider: "external" as const,
-						expires_at_ms: null,
-					};
+		const values = registeredValues(facts, external, nowMs);
 		await batchOrFail(
 			db,
 			[
