@@ -126,6 +126,24 @@ CREATE TABLE channels (
   created_by_key TEXT,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
+  -- Steps that rollouts of this channel take by themselves: a JSON array of growing basis points. NULL: a person sets the share.
+  rollout_steps TEXT,
+  rollout_step_minutes INTEGER NOT NULL DEFAULT 60,
+  -- Devices that must have told of the bundle since the step began.
+  rollout_step_min_devices INTEGER NOT NULL DEFAULT 50,
+  -- Whether devices count that were first seen on the rollout's first day or later; such ids can be made up.
+  rollout_count_new_devices INTEGER NOT NULL DEFAULT 0 CHECK (rollout_count_new_devices IN (0, 1)),
+  -- Devices of one network that count. NULL: all of them.
+  rollout_devices_per_network INTEGER DEFAULT 20,
+  -- The health gate (src/domain/rollout-gate.ts). The window: outcomes of so many last minutes; NULL: of the whole rollout.
+  auto_pause_enabled INTEGER NOT NULL DEFAULT 0 CHECK (auto_pause_enabled IN (0, 1)),
+  auto_pause_window_minutes INTEGER,
+  auto_pause_failure_rate_bps INTEGER NOT NULL DEFAULT 500,
+  auto_pause_confidence_bps INTEGER NOT NULL DEFAULT 9500,
+  auto_pause_min_attempts INTEGER NOT NULL DEFAULT 20,
+  auto_pause_min_failures INTEGER NOT NULL DEFAULT 3,
+  auto_pause_action TEXT NOT NULL DEFAULT 'pause' CHECK (auto_pause_action IN ('pause', 'rollback', 'notify')),
+  auto_pause_cooldown_minutes INTEGER NOT NULL DEFAULT 0,
   UNIQUE (app_id, name),
   -- A channel left with no platform stops being public.
   CHECK (public = 0 OR ios + android + electron > 0)
@@ -408,6 +426,53 @@ CREATE TABLE daily_storage (
   size_bytes INTEGER NOT NULL,
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
+
+-- A rollout of a channel, by `channels.rollout_id`: written by the batch of every change of the channel's rollout
+-- (src/db/rollouts.ts), and kept for a while when it has ended.
+CREATE TABLE rollouts (
+  id TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  channel_id INTEGER NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
+  -- The bundle that is rolled out, and its name, which outlives it.
+  version_id INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  -- The channel's share, and whether it takes in no devices now (paused, or off): what a write changed is seen by them.
+  percentage_bps INTEGER NOT NULL,
+  paused INTEGER NOT NULL CHECK (paused IN (0, 1)),
+  -- Devices that were known before its day count.
+  started_at_ms INTEGER NOT NULL,
+  -- When the share was last changed, or the rollout resumed.
+  step_at_ms INTEGER NOT NULL,
+  -- Outcomes before it count no more: who resumes a rollout has looked at them.
+  judged_from_ms INTEGER NOT NULL,
+  -- 0: enough devices of this step are known.
+  sampling INTEGER NOT NULL DEFAULT 1 CHECK (sampling IN (0, 1)),
+  -- When the gate last looked, and when it last acted.
+  checked_at_ms INTEGER,
+  triggered_at_ms INTEGER,
+  ended_at_ms INTEGER,
+  ended_as TEXT CHECK (ended_as IN ('promoted', 'rolled_back', 'replaced'))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX rollouts_by_channel ON rollouts (channel_id, ended_at_ms);
+CREATE INDEX rollouts_under_way ON rollouts (app_id, version_name) WHERE ended_at_ms IS NULL;
+
+-- The devices by which a rollout is judged. Times only grow, so it does not matter how often or in which order they are told.
+CREATE TABLE rollout_devices (
+  rollout_id TEXT NOT NULL REFERENCES rollouts (id) ON DELETE CASCADE,
+  device_id TEXT NOT NULL,
+  -- Keyed hash of rollout and network, which is in no other rollout the same. NULL until the device was served.
+  network TEXT,
+  -- What it ran when it was served.
+  from_version TEXT,
+  -- When update checks answered with the bundle. NULL: never, as far as is known; what the device tells of the bundle counts only with it.
+  first_served_at_ms INTEGER,
+  last_served_at_ms INTEGER,
+  -- Which of the two was told last decides.
+  installed_at_ms INTEGER,
+  failed_at_ms INTEGER,
+  PRIMARY KEY (rollout_id, device_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network) WHERE network IS NOT NULL;
 
 -- What was changed, by whom, in the same batch as the change. Names are copied: an entry stays readable when its actor is gone.
 CREATE TABLE audit_log (

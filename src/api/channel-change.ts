@@ -23,25 +23,21 @@ import {
 	yieldPublicPlatforms,
 } from "../db/channels";
 import { batchOrFail, guard, query } from "../db/client";
+import { followRollout, NO_ROLLOUT } from "../db/rollouts";
 import type { Flag } from "../db/schema";
 import { bumpRevision } from "../db/snapshot";
 import { ApiError } from "../errors";
 import type { Context } from "./endpoint";
+import {
+	basisPoints,
+	firstStepBps,
+	percentage,
+	requestedRolloutSettings,
+	rolloutSettingsFields,
+} from "./rollout-settings";
 import { channelName, integerId, optional, publicAppId, text } from "./schemas";
 import { bundleNotFound, type ChannelScopeRow, channelNotFound } from "./scope";
 
-const basisPoints = v.pipe(
-	v.number(),
-	v.integer("must be a whole number"),
-	v.minValue(0, "must not be negative"),
-	v.maxValue(10_000, "must be at most 10000"),
-);
-const percentage = v.pipe(
-	v.number(),
-	v.minValue(0, "must not be negative"),
-	v.maxValue(100, "must be at most 100"),
-	v.check((value) => Number.isInteger(Math.round(value * 1e6) / 1e4), "must have at most two decimals"),
-);
 /** A bundle by its version or its id; null, "builtin" and "unknown" are the store build. */
 const bundleChoice = v.pipe(
 	v.nullable(v.union([text(128), integerId], "must be a bundle's version, its id, or null")),
@@ -87,6 +83,7 @@ export const channelBody = v.object({
 	rollback: optional(v.boolean()),
 	promoteToStable: optional(v.boolean()),
 	promote_to_stable: optional(v.boolean()),
+	...rolloutSettingsFields,
 });
 export type ChannelBody = v.InferOutput<typeof channelBody>;
 
@@ -145,7 +142,7 @@ function requestedSettings(body: ChannelBody, channel: ChannelRow | undefined): 
 	for (const [column, value] of Object.entries(named)) if (value !== undefined) flags[column] = flag(value);
 	const settings: ChannelValues = { ...flags };
 	if (body.disableAutoUpdate !== undefined) settings.disable_auto_update = body.disableAutoUpdate;
-	return { ...settings, ...platformsOfPublic(body, settings, channel) };
+	return { ...settings, ...requestedRolloutSettings(body), ...platformsOfPublic(body, settings, channel) };
 }
 
 /** What being public says about platforms, where the body does not say it itself. */
@@ -190,6 +187,8 @@ function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: 
 			if (id !== channel?.rollout_version_id) {
 				// Another bundle draws another cohort, and starts unpaused.
 				Object.assign(values, { rollout_id: newRolloutId, rollout_paused_at_ms: null, rollout_pause_reason: null });
+				const first = firstStepBps(body, channel);
+				if (first !== undefined) values.rollout_percentage_bps = first;
 			}
 		}
 	}
@@ -211,16 +210,6 @@ function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: 
 	if (rollout.rollback) Object.assign(values, NO_ROLLOUT);
 	return values;
 }
-
-/** A channel without a rollout. */
-export const NO_ROLLOUT = {
-	rollout_version_id: null,
-	rollout_id: null,
-	rollout_percentage_bps: 0,
-	rollout_enabled: 0,
-	rollout_paused_at_ms: null,
-	rollout_pause_reason: null,
-} as const;
 
 function found(bundle: LoadedBundle | undefined): LoadedBundle {
 	if (bundle === undefined) throw bundleNotFound();
@@ -395,6 +384,9 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 					]
 				: []),
 			...(created ? [write, entry] : [entry, write]),
+			...(Object.keys(change.bundles).length === 0
+				? []
+				: followRollout(scope.appId, created ? { name: body.channel } : scope.channelId, nowMs)),
 			bumpRevision(scope.appId),
 			...previewBinding(limit, created, {
 				id: bindingId,

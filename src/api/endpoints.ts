@@ -14,6 +14,7 @@ import { acceptInvitation, inviteMember, showInvitation } from "./routes/invitat
 import { listMembers, removeMember, updateMember } from "./routes/member";
 import { createOrganization, listOrganizations, updateOrganization } from "./routes/organization";
 import { deleteOrganization, restoreOrganization } from "./routes/organization-deletion";
+import { showRollout } from "./routes/rollout";
 import { health } from "./routes/service";
 import { appStatistics, organizationStatistics, userStatistics } from "./routes/statistics";
 import { bundleUsage, installStatistics } from "./routes/statistics-of-bundles";
@@ -46,6 +47,7 @@ export const endpoints = [
 	listChannels,
 	setChannel,
 	deleteChannel,
+	showRollout,
 	listBundles,
 	registerBundle,
 	completeBundle,

@@ -23,7 +23,7 @@ const DOCS_PAGE = `<!doctype html>
 <link rel="stylesheet" href="/docs-assets/swagger-ui.css">
 </head>
 <body>
-<p class="guide"><a href="/docs/access">Organizations, roles, keys and previews</a> · <a href="/docs/statistics">Statistics</a></p>
+<p class="guide"><a href="/docs/access">Organizations, roles, keys and previews</a> · <a href="/docs/rollouts">Staged rollouts</a> · <a href="/docs/statistics">Statistics</a></p>
 <div id="api"><p>Loading the API description…</p></div>
 <script src="/docs-assets/swagger-ui-bundle.js"></script>
 <script src="/docs-assets/start.js"></script>
@@ -65,6 +65,7 @@ export async function buildAssets(): Promise<void> {
 		"openapi.json": await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json")),
 		"docs.html": DOCS_PAGE,
 		"docs/access.html": guidePage((await page("access.md")).toString()),
+		"docs/rollouts.html": guidePage((await page("rollouts.md")).toString()),
 		"docs/statistics.html": guidePage((await page("statistics.md")).toString()),
 		"docs-assets/page.css": await page("page.css"),
 		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),

@@ -1,6 +1,6 @@
 /**
- * The pages for people: their Markdown with the parts that are made from the source, and the HTML that is served at /docs/access and
- * /docs/statistics. The table of roles is the one that the service decides by, and the figures are those of openapi.json, so a page
+ * The pages for people: their Markdown with the parts that are made from the source, and the HTML that is served at /docs/access,
+ * /docs/rollouts and /docs/statistics. The table of roles is the one that the service decides by, and the figures are those of openapi.json, so a page
  * cannot say anything else.
  */
 import { marked } from "marked";

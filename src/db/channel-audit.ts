@@ -19,6 +19,8 @@ const FLAGS = {
 	allow_prod: "allow_prod",
 	disable_auto_update_under_native: "disableAutoUpdateUnderNative",
 	rollout_enabled: "rolloutEnabled",
+	rollout_count_new_devices: "rolloutCountNewDevices",
+	auto_pause_enabled: "autoPauseEnabled",
 } as const;
 const BUNDLES = { version_id: "version", rollout_version_id: "rolloutVersion" } as const;
 const VALUES = {
@@ -26,6 +28,17 @@ const VALUES = {
 	rollout_percentage_bps: "rolloutPercentageBps",
 	rollout_paused_at_ms: "rolloutPausedAtMs",
 	rollout_pause_reason: "rolloutPauseReason",
+	rollout_steps: "rolloutStepsBps",
+	rollout_step_minutes: "rolloutStepMinutes",
+	rollout_step_min_devices: "rolloutStepMinDevices",
+	rollout_devices_per_network: "rolloutDevicesPerNetwork",
+	auto_pause_window_minutes: "autoPauseWindowMinutes",
+	auto_pause_failure_rate_bps: "autoPauseFailureRateBps",
+	auto_pause_confidence_bps: "autoPauseConfidenceBps",
+	auto_pause_min_attempts: "autoPauseMinAttempts",
+	auto_pause_min_failures: "autoPauseMinFailures",
+	auto_pause_action: "autoPauseAction",
+	auto_pause_cooldown_minutes: "autoPauseCooldownMinutes",
 } as const;
 
 const isIn = <Names extends object>(names: Names, column: string): column is Extract<keyof Names, string> =>
@@ -56,7 +69,7 @@ export function auditedChannel(
 export function auditChannelChange(
 	actor: Actor,
 	atMs: number,
-	action: "channel.update" | "channel.promote",
+	action: "channel.update" | "channel.promote" | `channel.rollout_${string}`,
 	scope: {
 		readonly orgId: OrgId;
 		readonly appId: AppId;
@@ -65,13 +78,14 @@ export function auditChannelChange(
 	},
 	values: ChannelValues,
 	versions: ReadonlyMap<number, string>,
+	details: Readonly<Record<string, unknown>> = {},
 ): CompiledQuery {
 	const now = settingsNow(Object.keys(values));
 	const after = sql<string>`${JSON.stringify(auditedChannel(values, versions))}`;
 	return auditEach(
 		actor,
 		atMs,
-		{ action, targetType: "channel", ofApps: true },
+		{ action, targetType: "channel", ofApps: true, details },
 		sql`SELECT ${scope.orgId} AS org_id, CAST(id AS TEXT) AS target_id, name AS target_name, app_id AS app_uuid,
 				${scope.publicAppId} AS app_id, ${whereDifferent(now, after)} AS before, ${whereDifferent(after, now)} AS after
 			FROM channels WHERE app_id = ${scope.appId} AND id = ${scope.channelId} AND ${differsFrom(values)}`,

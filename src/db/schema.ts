@@ -98,6 +98,20 @@ export interface ChannelsTable {
 	created_by_key: string | null;
 	created_at_ms: number;
 	updated_at_ms: number;
+	/** JSON array of growing basis points. */
+	rollout_steps: string | null;
+	rollout_step_minutes: Generated<number>;
+	rollout_step_min_devices: Generated<number>;
+	rollout_count_new_devices: Generated<Flag>;
+	rollout_devices_per_network: Generated<number | null>;
+	auto_pause_enabled: Generated<Flag>;
+	auto_pause_window_minutes: number | null;
+	auto_pause_failure_rate_bps: Generated<number>;
+	auto_pause_confidence_bps: Generated<number>;
+	auto_pause_min_attempts: Generated<number>;
+	auto_pause_min_failures: Generated<number>;
+	auto_pause_action: Generated<"pause" | "rollback" | "notify">;
+	auto_pause_cooldown_minutes: Generated<number>;
 }
 
 export type BundleStatus = "pending" | "ready" | "deleted";
@@ -282,6 +296,35 @@ export interface DailyStorageTable {
 	size_bytes: number;
 }
 
+export interface RolloutsTable {
+	id: string;
+	app_id: string;
+	channel_id: number;
+	version_id: number;
+	version_name: string;
+	percentage_bps: number;
+	paused: Flag;
+	started_at_ms: number;
+	step_at_ms: number;
+	judged_from_ms: number;
+	sampling: Generated<Flag>;
+	checked_at_ms: number | null;
+	triggered_at_ms: number | null;
+	ended_at_ms: number | null;
+	ended_as: "promoted" | "rolled_back" | "replaced" | null;
+}
+
+export interface RolloutDevicesTable {
+	rollout_id: string;
+	device_id: string;
+	network: string | null;
+	from_version: string | null;
+	first_served_at_ms: number | null;
+	last_served_at_ms: number | null;
+	installed_at_ms: number | null;
+	failed_at_ms: number | null;
+}
+
 export interface AuditLogTable {
 	id: Generated<number>;
 	org_id: string;
@@ -326,5 +369,7 @@ export interface Schema {
 	sweep_positions: SweepPositionsTable;
 	daily_devices: DailyDevicesTable;
 	daily_storage: DailyStorageTable;
+	rollouts: RolloutsTable;
+	rollout_devices: RolloutDevicesTable;
 	audit_log: AuditLogTable;
 }

@@ -20,7 +20,12 @@ export interface SnapshotApp {
 	readonly expose_metadata: Flag;
 }
 
-export type SnapshotChannel = Selectable<ChannelsTable>;
+/** By what a rollout is judged and stepped is no business of devices. */
+type GateColumn = Extract<
+	keyof ChannelsTable,
+	`auto_pause_${string}` | `rollout_step${string}` | "rollout_count_new_devices" | "rollout_devices_per_network"
+>;
+export type SnapshotChannel = Omit<Selectable<ChannelsTable>, GateColumn>;
 
 export interface SnapshotBundle {
 	readonly id: number;

@@ -42,7 +42,8 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 			// Broken off. The endpoint finds that out as well, and says so.
 			return request;
 		}
-		const answered = fromMemory(text, origin);
+		const address = deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
+		const answered = fromMemory(text, origin, address);
 		if (answered === undefined) return withBody(request, text);
 		gather(answered.events, (work) => ctx.waitUntil(work));
 		return new Response(answered.text, {
@@ -55,7 +56,11 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 		});
 	}
 
-	function fromMemory(text: string, origin: string): { text: string; events: DeviceEvent[] } | undefined {
+	function fromMemory(
+		text: string,
+		origin: string,
+		address: string | null,
+	): { text: string; events: DeviceEvent[] } | undefined {
 		const body = plainBody(text);
 		const nowMs = deps.now();
 		const snapshot = body === undefined ? undefined : snapshots.fresh(body.app_id, nowMs);
@@ -63,7 +68,7 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 		const answered = answerFromMemory({ deps, snapshots, origin, nowMs }, snapshot, body);
 		if (answered === undefined) return undefined;
 		if (deps.config.diagnostics) v.parse(updatesAnswer, JSON.parse(answered.text));
-		return { text: answered.text, events: eventsOfCheck(body, nowMs, answered.decision) };
+		return { text: answered.text, events: eventsOfCheck(body, nowMs, answered.decision, address) };
 	}
 
 	return function check(request, ctx) {

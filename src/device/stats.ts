@@ -13,6 +13,7 @@ import { BUILTIN, type Device, decideUpdate } from "../domain/update-decision";
 import { dayOf } from "../events/days";
 import type { CountedMetric, DeviceEvent } from "../events/messages";
 import { decisionSnapshot, EXAMPLE_DEVICE, PLATFORMS } from "./device";
+import { hasRollout, reportEvidence, withoutOvertaken } from "./rollout-evidence";
 
 const MOST_EVENTS = 1_000;
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
@@ -113,6 +114,7 @@ export const reportStats = endpoint({
 			const { snapshot } = await snapshots.read(db, event.app_id, waitUntil);
 			if (snapshot === null) return { error: "app_not_found", message: "There is no such app on this server." };
 			events.push(...eventsOf(event, snapshot, nowMs, deps.newId));
+			if (hasRollout(snapshot)) events.push(...reportEvidence(event.app_id, event, versionOf(event), nowMs));
 			return undefined;
 		};
 		if (!Array.isArray(input.body)) {
@@ -126,7 +128,7 @@ export const reportStats = endpoint({
 			const refused = parsed.success ? await accept(parsed.output) : invalid(parsed.issues);
 			results.push(refused === undefined ? { status: "ok", index } : { status: "error", index, ...refused });
 		}
-		gather(events, waitUntil);
+		gather(withoutOvertaken(events), waitUntil);
 		return { status: "ok" as const, results };
 	},
 });
@@ -137,9 +139,14 @@ function invalid(issues: readonly v.BaseIssue<unknown>[]) {
 	return { error: "invalid_event", message: `${path === "" ? "the event" : path} is not as it should be` };
 }
 
-function eventsOf(event: StatsEvent, snapshot: AppSnapshot, nowMs: number, newId: () => string): DeviceEvent[] {
-	// A failure of a single file names it after the version.
+/** A failure of a single file names it after the version. */
+function versionOf(event: StatsEvent): string {
 	const [versionName = ""] = (event.version_name ?? "").split(":");
+	return versionName;
+}
+
+function eventsOf(event: StatsEvent, snapshot: AppSnapshot, nowMs: number, newId: () => string): DeviceEvent[] {
+	const versionName = versionOf(event);
 	const action = event.action ?? "";
 	const metric = Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : undefined;
 	const seen: DeviceEvent = {

@@ -23,6 +23,7 @@ import {
 	resolveFromMemory,
 	seenOf,
 } from "./device";
+import { checkEvidence } from "./rollout-evidence";
 
 const updateAnswer = v.strictObject({
 	version: v.string(),
@@ -88,7 +89,7 @@ export const checkUpdate = endpoint({
 			checksum: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		},
 	},
-	async handle({ deps, db, input, snapshots, gather, origin, nowMs, waitUntil }) {
+	async handle({ deps, db, input, snapshots, gather, origin, nowMs, actor, waitUntil }) {
 		const { snapshot, ageMs } = await snapshots.read(db, input.body.app_id, waitUntil, input.body.version_name);
 		const headers = ageMs > TELLING_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 		if (snapshot === null) {
@@ -96,14 +97,21 @@ export const checkUpdate = endpoint({
 			return new Reply(200, { error: "app_not_found", message, kind: "failed" as const }, headers);
 		}
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, deviceOf(input.body));
-		gather(eventsOfCheck(input.body, nowMs, decision), waitUntil);
+		gather(eventsOfCheck(input.body, nowMs, decision, actor.ipAddress), waitUntil);
 		return new Reply(200, answer, headers);
 	},
 });
 
 /** What a check tells of its device, whichever way it was answered. */
-export function eventsOfCheck(body: DeviceBody, nowMs: number, decision: Decision): DeviceEvent[] {
-	return [seenOf(body, nowMs, decision.resolved?.id ?? null)];
+export function eventsOfCheck(
+	body: DeviceBody,
+	nowMs: number,
+	decision: Decision,
+	address: string | null,
+): DeviceEvent[] {
+	const seen = seenOf(body, nowMs, decision.resolved?.id ?? null);
+	const isRollout = decision.resolved?.rollout?.enabled === true;
+	return isRollout ? [seen, ...checkEvidence(body.app_id, decision, deviceOf(body), address, nowMs)] : [seen];
 }
 
 interface AnswerContext {

@@ -8,8 +8,10 @@ import type { Deps } from "../deps";
 import { ApiError, causeText } from "../errors";
 import { consumeDeviceEvents } from "./device-events";
 import { keyUsageStatement } from "./key-usage";
-import type { DeviceEvents, KeyUsed, QueueMessage } from "./messages";
+import type { DeviceEvent, DeviceEvents, KeyUsed, QueueMessage } from "./messages";
 import { collectGarbageSoon } from "./producer";
+import { consumeRolloutEvidence, isRolloutEvent } from "./rollout-evidence";
+import { STEP_AT_MOST_EVERY_MS, stepRollouts } from "./rollout-steps";
 import { collectGarbage } from "./sweep";
 
 /** Between two deliveries at most. With twenty of them (wrangler.toml) a message is given up after about nine hours. */
@@ -49,7 +51,7 @@ export async function consume(deps: Deps, batch: { readonly messages: readonly D
 	const failed = new Set<Delivered>();
 	const work: Readonly<Record<QueueMessage["kind"], (bodies: readonly QueueMessage[]) => Promise<unknown>>> = {
 		device_events: (bodies) =>
-			consumeDeviceEvents(
+			consumeEvents(
 				deps,
 				(bodies as readonly DeviceEvents[]).flatMap(({ events }) => events),
 			),
@@ -80,6 +82,18 @@ export async function consume(deps: Deps, batch: { readonly messages: readonly D
 		}
 	}
 	if (failed.size > 0) throw new BatchFailed(failed);
+}
+
+/** Rollouts after the devices: who was known before counts. All of it may be repeated when some of it fails. */
+async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promise<void> {
+	await consumeDeviceEvents(
+		deps,
+		events.filter((event) => !isRolloutEvent(event)),
+	);
+	const told = events.filter(isRolloutEvent);
+	if (told.length === 0) return;
+	await consumeRolloutEvidence(deps, told);
+	await stepRollouts(deps, STEP_AT_MOST_EVERY_MS);
 }
 
 /** Of another version of this Worker, perhaps a later one that was rolled back: kept until somebody knows it. */

@@ -17,12 +17,15 @@ import {
 import { countStatements } from "./counts";
 import { dayOf, firstCountedDay, firstRememberedDay } from "./days";
 import { deviceStatements } from "./device-rows";
-import type { DeviceEvent, DeviceSeen } from "./messages";
+import type { DeviceEvent, DeviceSeen, RolloutEvent } from "./messages";
 
 /** Two consumers that write the same sketch take turns; one that never gets its turn leaves the batch to the Queue's retry. */
 const MOST_ATTEMPTS = 5;
 
-export async function consumeDeviceEvents(deps: Deps, events: readonly DeviceEvent[]): Promise<void> {
+export async function consumeDeviceEvents(
+	deps: Deps,
+	events: readonly Exclude<DeviceEvent, RolloutEvent>[],
+): Promise<void> {
 	// What is no event of this version is not thrown away as too old.
 	if (!events.every(({ atMs }) => Number.isSafeInteger(atMs))) throw new Error("an event has no time");
 	const nowMs = deps.now();

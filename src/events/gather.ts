@@ -5,9 +5,10 @@
  */
 import type { Deps } from "../deps";
 import { dayOf } from "./days";
-import type { BytesServed, DeviceEvent, DeviceEvents, DeviceSeen } from "./messages";
+import type { BytesServed, DeviceEvent, DeviceEvents, DeviceSeen, RolloutRuns, RolloutServed } from "./messages";
 
 const GATHER_MS = 1_000;
+const ROLLOUT_PERIOD_MS = 30 * 60 * 1000;
 /** Devices that are remembered; about half a kilobyte each. */
 const MOST_TOLD = 20_000;
 /** A flush that was promised so long ago has died with its request. */
@@ -34,6 +35,18 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 		if (told.get(device) === said && event.moved !== true) return false;
 		if (told.size >= MOST_TOLD) told = new Map();
 		told.set(device, said);
+		return true;
+	}
+
+	/** The same of rollouts: that a device is served still, or runs the bundle still, is said once a period. */
+	let toldOfRollouts = new Map<string, string>();
+
+	function isRolloutNews({ atMs, ...event }: RolloutServed | RolloutRuns): boolean {
+		const device = `${event.appId} ${event.deviceId}`;
+		const said = JSON.stringify([Math.floor(atMs / ROLLOUT_PERIOD_MS), event]);
+		if (toldOfRollouts.get(device) === said) return false;
+		if (toldOfRollouts.size >= MOST_TOLD) toldOfRollouts = new Map();
+		toldOfRollouts.set(device, said);
 		return true;
 	}
 
@@ -74,7 +87,10 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 	}
 
 	function gather(events: readonly DeviceEvent[], waitUntil: (work: Promise<unknown>) => void): void {
-		const fresh = events.filter((event) => event.type !== "seen" || isNews(event));
+		const fresh = events.filter((event) => {
+			if (event.type === "seen") return isNews(event);
+			return event.type === "rollout_served" || event.type === "rollout_runs" ? isRolloutNews(event) : true;
+		});
 		if (fresh.length === 0) return;
 		waiting.push(...fresh);
 		if (waiting.length > MOST_WAITING) {

@@ -70,7 +70,41 @@ export interface BytesServed {
 	readonly bytes: Readonly<Record<string, number>>;
 }
 
-export type DeviceEvent = DeviceSeen | CountedEvent | BytesServed;
+/** An update check was answered with the bundle of a rollout. */
+export interface RolloutServed {
+	readonly type: "rollout_served";
+	readonly appId: string;
+	readonly rolloutId: string;
+	readonly deviceId: string;
+	/** What the device ran. */
+	readonly fromVersion: string;
+	/** Where it asked from, cut to a network; empty when nobody knows. */
+	readonly network: string;
+	readonly atMs: number;
+}
+
+/** What became of a bundle on a device, by the device's own word. */
+export interface RolloutTold {
+	readonly type: "rollout_told";
+	readonly appId: string;
+	readonly deviceId: string;
+	/** The version that the report is about; where a download failed it may be the one that runs, or empty. */
+	readonly versionName: string;
+	readonly outcome: "installed" | "failed" | "download_failed";
+	readonly atMs: number;
+}
+
+/** A check showed that the device runs the bundle of a rollout. */
+export interface RolloutRuns {
+	readonly type: "rollout_runs";
+	readonly appId: string;
+	readonly deviceId: string;
+	readonly versionName: string;
+	readonly atMs: number;
+}
+
+export type RolloutEvent = RolloutServed | RolloutTold | RolloutRuns;
+export type DeviceEvent = DeviceSeen | CountedEvent | BytesServed | RolloutEvent;
 
 export interface DeviceEvents {
 	readonly kind: "device_events";

@@ -1,7 +1,7 @@
 /**
  * The scheduled sweep: what crashes and lost connections left behind is put right here. It gives up uploads that were not finished in
  * time, takes back clean-up marks whose second half never came, lets go of delta files that nothing uses, forgets invitations that ran
- * out, removes organizations whose deletion was not undone, removes garbage from R2, measures what apps store, forgets what is older
+ * out, removes organizations whose deletion was not undone, steps rollouts, removes garbage from R2, measures what apps store, forgets what is older
  * than the configuration keeps, and sends dead messages again that a person marked. Every step is safe to repeat, and what one cannot
  * do keeps none of the others from theirs.
  *
@@ -12,12 +12,14 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { Actor } from "../db/audit";
 import { auditBundlesGoing, auditDeleteMarks } from "../db/bundle-audit";
 import { jsonList, openDb, query } from "../db/client";
+import { forgetEndedRollouts } from "../db/rollouts";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
 import { removeAll } from "../storage/objects";
 import { tendDeadMessages } from "./dead-letters";
 import { purgeOrganizations } from "./organization-purge";
 import { forgetDevices, forgetEvents, forgetInstallSteps, forgetStatistics, measureStorage } from "./retention";
+import { stepRollouts } from "./rollout-steps";
 import { runSteps } from "./steps";
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -28,6 +30,10 @@ const DELETE_MARK_LIFETIME_MS = HOUR_MS;
 const DELTA_GRACE_MS = DAY_MS;
 /** Between the first and the second removal of garbage. */
 const SECOND_LOOK_MS = DAY_MS;
+/** How long it is known how a rollout ended, and by what its devices told. */
+const ENDED_ROLLOUT_LIFETIME_MS = 30 * DAY_MS;
+/** Thousands of devices go with each. */
+const MOST_ENDED_ROLLOUTS = 5;
 /** Rows that one run looks at, so that it stays within a Worker's limits; the rest waits for the next run. */
 const MOST_ROWS = 200;
 
@@ -38,6 +44,8 @@ export const SWEEP_STEPS: Readonly<Record<string, (deps: Deps) => Promise<unknow
 	"unused delta files": letGoOfDeltaFiles,
 	"expired invitations": forgetInvitations,
 	"deleted organizations": purgeOrganizations,
+	rollouts: stepRollouts,
+	"ended rollouts": forgetRollouts,
 	garbage: collectGarbage,
 	storage: measureStorage,
 	"old events": forgetEvents,
@@ -94,6 +102,10 @@ async function forgetInvitations(deps: Deps): Promise<void> {
 		sql`DELETE FROM invitations WHERE id IN (
 			SELECT id FROM invitations WHERE expires_at_ms <= ${deps.now()} ORDER BY expires_at_ms, id LIMIT ${MOST_ROWS})`,
 	]);
+}
+
+async function forgetRollouts(deps: Deps): Promise<void> {
+	await write(deps, [forgetEndedRollouts(deps.now() - ENDED_ROLLOUT_LIFETIME_MS, MOST_ENDED_ROLLOUTS)]);
 }
 
 async function letGoOfDeltaFiles(deps: Deps): Promise<void> {

@@ -23,6 +23,7 @@ import {
 import { auditChannelChange } from "../../db/channel-audit";
 import { bundleUnusedExceptBy, channelDiffers, channelExists, updateChannel } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
+import { followRollout, NO_ROLLOUT } from "../../db/rollouts";
 import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
@@ -35,7 +36,7 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
-import { NO_ROLLOUT, refuseForeignBundle } from "../channel-change";
+import { refuseForeignBundle } from "../channel-change";
 import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
@@ -368,6 +369,7 @@ export const promoteBundle = endpoint({
 				),
 				bumpRevision(scope.appId, channelDiffers(scope.appId, scope.channelId, values)),
 				updateChannel(scope.appId, scope.channelId, values, nowMs),
+				...followRollout(scope.appId, scope.channelId, nowMs),
 			],
 			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound },
 		);

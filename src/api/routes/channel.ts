@@ -37,6 +37,7 @@ import {
 } from "../channel-change";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
+import { EXAMPLE_ROLLOUT_SETTINGS, rolloutSettingsAnswer, shownRolloutSettings } from "../rollout-settings";
 import {
 	acknowledgement,
 	booleanText,
@@ -82,6 +83,7 @@ const channelSchema = v.strictObject({
 	rolloutEnabled: v.boolean(),
 	rolloutPausedAt: nullableTime,
 	rolloutPauseReason: v.nullable(v.string()),
+	...rolloutSettingsAnswer,
 });
 
 function channelAnswer(row: ChannelRow, publicId: string): v.InferOutput<typeof channelSchema> {
@@ -112,6 +114,7 @@ function channelAnswer(row: ChannelRow, publicId: string): v.InferOutput<typeof 
 		rolloutEnabled: row.rollout_enabled === 1,
 		rolloutPausedAt: nullableRfc3339(row.rollout_paused_at_ms),
 		rolloutPauseReason: row.rollout_pause_reason,
+		...shownRolloutSettings(row),
 	};
 }
 
@@ -141,6 +144,7 @@ const EXAMPLE_CHANNEL = {
 	rolloutEnabled: false,
 	rolloutPausedAt: null,
 	rolloutPauseReason: null,
+	...EXAMPLE_ROLLOUT_SETTINGS,
 };
 
 export const listChannels = endpoint({

@@ -182,6 +182,11 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"PUT /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}`, body: { name: fresh("name") } }),
 	"DELETE /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
 	"GET /channel": async (_, app) => ({ path: "/channel", query: { app_id: app.appId } }),
+	"GET /channel/rollout": async (world, app, makers) => {
+		const channel = fresh("staged");
+		await madeChannel(world, app, channel, makers);
+		return { path: "/channel/rollout", query: { app_id: app.appId, channel } };
+	},
 	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("made") } }),
 	"POST /channel/what_if": async (_, app) => ({
 		path: "/channel/what_if",

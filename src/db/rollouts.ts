@@ -1,0 +1,152 @@
+/**
+ * Statements about staged rollouts. `channels` says what devices are told; `rollouts` says since when and how it ended, and every batch
+ * that changes a channel's rollout ends with `followRollout`, which reads the channel as it then is: the two cannot disagree.
+ */
+import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
+import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import { appUuid, type ChannelValues } from "./channels";
+import { query } from "./client";
+import type { ChannelsTable, RolloutsTable } from "./schema";
+
+/** A channel without a rollout. */
+export const NO_ROLLOUT = {
+	rollout_version_id: null,
+	rollout_id: null,
+	rollout_percentage_bps: 0,
+	rollout_enabled: 0,
+	rollout_paused_at_ms: null,
+	rollout_pause_reason: null,
+} as const satisfies ChannelValues;
+
+/**
+ * Ends, begins and moves on the channel's rollout, after what the batch made of the channel. A changed share begins a step; a resumed
+ * rollout is judged by what comes after, because whoever resumed it has looked at what came before.
+ */
+export function followRollout(appId: AppId, channel: ChannelId | { readonly name: string }, nowMs: number) {
+	const isIt = typeof channel === "object" ? sql`c.name = ${channel.name}` : sql`c.id = ${channel}`;
+	return [
+		sql`UPDATE rollouts SET ended_at_ms = ${nowMs}, ended_as = CASE WHEN c.version_id = rollouts.version_id THEN 'promoted'
+				WHEN c.rollout_id IS NOT NULL THEN 'replaced' ELSE 'rolled_back' END
+			FROM channels c WHERE c.app_id = ${appId} AND ${isIt} AND rollouts.channel_id = c.id AND rollouts.ended_at_ms IS NULL
+				AND rollouts.id IS NOT c.rollout_id`.compile(query),
+		sql`INSERT INTO rollouts (id, app_id, channel_id, version_id, version_name, percentage_bps, paused, started_at_ms, step_at_ms,
+				judged_from_ms)
+			SELECT c.rollout_id, c.app_id, c.id, b.id, b.name, c.rollout_percentage_bps,
+				c.rollout_paused_at_ms IS NOT NULL OR c.rollout_enabled = 0, ${nowMs}, ${nowMs}, ${nowMs}
+			FROM channels c JOIN bundles b ON b.id = c.rollout_version_id WHERE c.app_id = ${appId} AND ${isIt} AND c.rollout_id IS NOT NULL
+			ON CONFLICT (id) DO UPDATE SET percentage_bps = excluded.percentage_bps, paused = excluded.paused, sampling = 1,
+				step_at_ms = CASE WHEN excluded.paused = 1 THEN step_at_ms ELSE excluded.step_at_ms END,
+				judged_from_ms = CASE WHEN excluded.paused < paused THEN excluded.judged_from_ms ELSE judged_from_ms END
+			WHERE percentage_bps <> excluded.percentage_bps OR paused <> excluded.paused`.compile(query),
+	] as const;
+}
+
+/** What the judgement of a rollout is made of. */
+export interface StandingRow
+	extends Omit<Selectable<ChannelsTable>, "id" | "app_id">,
+		Pick<
+			Selectable<RolloutsTable>,
+			| "version_name"
+			| "started_at_ms"
+			| "step_at_ms"
+			| "judged_from_ms"
+			| "sampling"
+			| "checked_at_ms"
+			| "triggered_at_ms"
+		> {
+	/** Branded: the service read them itself, where no request decides. */
+	readonly id: ChannelId;
+	readonly app_id: AppId;
+	readonly public_app_id: string;
+	readonly org_id: OrgId;
+	/** Devices that were served, ever and since the step began. */
+	readonly served: number;
+	readonly served_since_step: number;
+	/** Of those, the ones whose last word was that; within the window, and after the rollout was resumed. */
+	readonly installed: number;
+	readonly failed: number;
+	/** Of both, since the step began. */
+	readonly told_since_step: number;
+	/** Served, and never told anything. */
+	readonly silent: number;
+}
+
+/** Rollouts that are under way, and what was counted of them. `which` names them by `c` (channels), `r` (rollouts) and `a` (apps). */
+function standings(which: RawBuilder<unknown>, nowMs: number): RawBuilder<StandingRow> {
+	// A failure that came with or after the installation is how it ended; one before it was overcome.
+	const isFailed = sql`coalesce(d.failed_at_ms >= coalesce(d.installed_at_ms, 0), 0)`;
+	const toldAtMs = sql`nullif(max(coalesce(d.failed_at_ms, 0), coalesce(d.installed_at_ms, 0)), 0)`;
+	const sinceMs = sql`max(r.judged_from_ms, coalesce(${nowMs} - c.auto_pause_window_minutes * 60000, 0))`;
+	return sql<StandingRow>`
+		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
+			r.sampling, r.checked_at_ms, r.triggered_at_ms,
+			count(d.device_id) AS served, coalesce(sum(d.first_served_at_ms >= r.step_at_ms), 0) AS served_since_step,
+			coalesce(sum(${toldAtMs} >= ${sinceMs} AND NOT ${isFailed}), 0) AS installed,
+			coalesce(sum(${toldAtMs} >= ${sinceMs} AND ${isFailed}), 0) AS failed,
+			coalesce(sum(${toldAtMs} >= max(${sinceMs}, r.step_at_ms)), 0) AS told_since_step,
+			count(d.device_id) - count(${toldAtMs}) AS silent
+		FROM rollouts r JOIN channels c ON c.id = r.channel_id AND c.rollout_id = r.id JOIN apps a ON a.id = r.app_id
+			JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL
+			LEFT JOIN rollout_devices d ON d.rollout_id = r.id AND d.first_served_at_ms IS NOT NULL
+		WHERE r.ended_at_ms IS NULL AND ${which}
+		GROUP BY r.id`;
+}
+
+/** The rollouts that devices are served of and that nobody looked at since, the longest ago first. */
+export function dueRollouts(checkedBeforeMs: number, limit: number, nowMs: number): CompiledQuery<StandingRow> {
+	const due = sql`r.id IN (SELECT due.id FROM rollouts due JOIN channels u ON u.id = due.channel_id AND u.rollout_id = due.id
+		WHERE due.ended_at_ms IS NULL AND u.rollout_enabled = 1 AND u.rollout_paused_at_ms IS NULL
+			AND coalesce(due.checked_at_ms, 0) <= ${checkedBeforeMs} ORDER BY coalesce(due.checked_at_ms, 0), due.id LIMIT ${limit})`;
+	return standings(due, nowMs).compile(query);
+}
+
+/** The standing of one channel's rollout; for loading beside the decision. */
+export function standingOf(publicAppId: string, channel: string, nowMs: number): CompiledQuery<StandingRow> {
+	return standings(sql`a.app_id = ${publicAppId} AND c.name = ${channel}`, nowMs).compile(query);
+}
+
+export type EndedRollout = Pick<Selectable<RolloutsTable>, "version_name" | "ended_at_ms" | "ended_as">;
+
+/** How the channel's rollout before ended; for loading beside the decision. */
+export function lastEndedRollout(publicAppId: string, channel: string): CompiledQuery<EndedRollout> {
+	return query
+		.selectFrom("rollouts")
+		.innerJoin("channels", "channels.id", "rollouts.channel_id")
+		.select(["rollouts.version_name", "rollouts.ended_at_ms", "rollouts.ended_as"])
+		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("channels.name", "=", channel)
+		.where("rollouts.ended_at_ms", "is not", null)
+		.orderBy("rollouts.ended_at_ms", "desc")
+		.limit(1)
+		.compile();
+}
+
+/** For guards: the rollout stands where it stood when it was judged. */
+export function rolloutStandsAt(row: StandingRow) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM channels c JOIN rollouts r ON r.id = c.rollout_id
+		WHERE c.app_id = ${row.app_id} AND c.id = ${row.id} AND c.rollout_id = ${row.rollout_id} AND c.rollout_enabled = 1
+			AND c.rollout_paused_at_ms IS NULL AND c.rollout_percentage_bps = ${row.rollout_percentage_bps}
+			AND r.step_at_ms = ${row.step_at_ms} AND r.triggered_at_ms IS ${row.triggered_at_ms})`;
+}
+
+/** That the gate looked, whether it has seen enough devices of this step, and when it acted. */
+export function rolloutChecked(row: StandingRow, isSampling: boolean, acted: boolean, nowMs: number): CompiledQuery {
+	return (
+		query
+			.updateTable("rollouts")
+			.set({ checked_at_ms: nowMs, sampling: isSampling ? 1 : 0, ...(acted ? { triggered_at_ms: nowMs } : {}) })
+			.where("id", "=", row.rollout_id)
+			.where("app_id", "=", row.app_id)
+			// A share that changed meanwhile began a sample of its own.
+			.where("step_at_ms", "=", row.step_at_ms)
+			.compile()
+	);
+}
+
+/** Forgets rollouts that ended long ago, a few at a time, with what their devices told. */
+export function forgetEndedRollouts(endedBeforeMs: number, limit: number): CompiledQuery {
+	return sql`DELETE FROM rollouts WHERE id IN (
+		SELECT id FROM rollouts WHERE ended_at_ms <= ${endedBeforeMs} ORDER BY ended_at_ms, id LIMIT ${limit})`.compile(
+		query,
+	);
+}
