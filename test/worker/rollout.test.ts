@@ -30,6 +30,8 @@ let app: TestApp;
 let newId: number;
 let devices = 0;
 beforeEach(async () => {
+	// Rollouts of tests before are not stepped by this one's.
+	await testEnv.DB.prepare("UPDATE channels SET rollout_enabled = 0").run();
 	world = await createWorld();
 	app = await createTestApp(world);
 	await uploadTestBundle(world, app, STABLE);
