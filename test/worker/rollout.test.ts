@@ -516,6 +516,26 @@ describe("who counts", () => {
 		["", ""],
 	])("the network of %j is %j", (address, network) => expect(networkOf(address)).toBe(network));
 
+	test("a check that is answered from memory, before the router, tells the same as one that is not", async () => {
+		const [first = "", second = ""] = await known(2);
+		await begin({ rolloutSteps: [100] });
+		const ask = (device: string, length: Record<string, string>) =>
+			world.request("POST", "/updates", {
+				rawBody: JSON.stringify(about(device)),
+				headers: { "content-type": "application/json", "cf-connecting-ip": "192.0.2.77", ...length },
+			});
+		await ask(first, {});
+		const short = await ask(second, { "content-length": String(JSON.stringify(about(second)).length) });
+		expect(short.headers.get("server-timing")).toContain("memory");
+		const served = messages().flatMap((message) => (message.kind === "device_events" ? message.events : []));
+		const told = served.filter((event) => event.type === "rollout_served");
+		expect(told.map(({ deviceId, ...rest }) => rest)).toEqual([
+			expect.objectContaining({ network: "192.0.2.0/24", fromVersion: STABLE }),
+			expect.objectContaining({ network: "192.0.2.0/24", fromVersion: STABLE }),
+		]);
+		expect(told.map(({ deviceId }) => deviceId)).toEqual([first, second]);
+	});
+
 	test("a warm check in a rollout reads and writes no row", async () => {
 		const [device = ""] = await known(1);
 		await begin({ rolloutSteps: [100] });
