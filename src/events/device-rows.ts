@@ -86,7 +86,7 @@ type Known = RawBuilder<unknown>;
 function seenWith(devices: string, day: number): Known {
 	const name = sql`(value ->> 'versionName')`;
 	const late = sql`(d.last_seen_at_ms / ${sql.lit(DAY_MS)} - ${sql.lit(day)})`;
-	return sql`WITH seen AS (
+	return sql`WITH seen AS MATERIALIZED (
 		SELECT apps.id AS app, value AS event, value ->> 'deviceId' AS device, value ->> 'atMs' AS at_ms,
 			d.last_seen_at_ms AS last_at_ms, ${late} AS late_days, coalesce(d.counted_version, '') AS before,
 			CASE WHEN d.last_seen_at_ms IS NULL OR ${late} < 0 THEN 1

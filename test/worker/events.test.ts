@@ -15,6 +15,7 @@ import {
 	measureStorage,
 } from "../../src/events/retention";
 import { storedKeys } from "./support/bytes";
+import { notingStatements, plansOf, scansIn } from "./support/plans";
 import {
 	createTestApp,
 	createWorld,
@@ -311,5 +312,42 @@ describe("what it costs", () => {
 		};
 		// The row and its place in two indexes; the counts, the totals and the sketch of the day.
 		expect(devices).toEqual({ first: 303, sameDay: 0, nextDay: 103 });
+	});
+
+	test("however many devices, events and keys there are: no statement reads a table whole", async () => {
+		const { d1, statements } = notingStatements();
+		const of = { appId: app.appId, deviceId: "device-1", atMs: NOW_MS };
+		const told = { type: "rollout_told", ...of } as const;
+		await consume(
+			{ ...world.deps, d1 },
+			{
+				messages: [
+					{ body: { kind: "key_used", keyId: world.adminKeyId, orgId: world.orgId, atMs: NOW_MS } },
+					{
+						body: message(
+							seen({ moved: true }),
+							counted({ timed: true, metric: "start" }),
+							counted({ timed: true, atMs: NOW_MS + 1 }),
+							{ type: "served", id: "bytes", appUuid: app.uuid, atMs: NOW_MS, bytes: { "bundles/x": 7 } },
+							{ type: "rollout_served", ...of, rolloutId: "rollout", fromVersion: "1.0.0", network: "192.0.2.0/24" },
+							{ type: "rollout_runs", ...of, versionName: "1.0.1" },
+							...(["installed", "failed", "download_failed"] as const).map((outcome) => ({
+								...told,
+								outcome,
+								versionName: "1.0.1",
+							})),
+						),
+					},
+				],
+			},
+		);
+		const written = new Set(statements.map(({ sql }) => /(?:INSERT INTO|UPDATE) (\w+)/.exec(sql)?.[1]));
+		expect([...written].filter((table) => table !== undefined).sort()).toEqual([
+			...["api_keys", "counted_events", "daily_counts", "daily_install_times", "daily_totals", "devices"],
+			...["install_steps", "rollout_devices"],
+		]);
+		const made = ["seen", "changes", "added", "known", "sequences", "pairs", "key"];
+		// Rollouts that are under way are few, and are looked at once a minute.
+		expect(scansIn(await plansOf(statements), made)).toEqual(["SCAN due USING INDEX rollouts_under_way"]);
 	});
 });
