@@ -454,6 +454,7 @@ CREATE TABLE rollouts (
   ended_as TEXT CHECK (ended_as IN ('promoted', 'rolled_back', 'replaced'))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rollouts_by_channel ON rollouts (channel_id, ended_at_ms);
+CREATE INDEX rollouts_by_app ON rollouts (app_id);
 CREATE INDEX rollouts_under_way ON rollouts (app_id, version_name) WHERE ended_at_ms IS NULL;
 
 -- The devices by which a rollout is judged. Times only grow, so it does not matter how often or in which order they are told.

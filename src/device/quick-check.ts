@@ -42,8 +42,7 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 			// Broken off. The endpoint finds that out as well, and says so.
 			return request;
 		}
-		const address = deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
-		const answered = fromMemory(text, origin, address);
+		const answered = fromMemory(text, origin, request);
 		if (answered === undefined) return withBody(request, text);
 		gather(answered.events, (work) => ctx.waitUntil(work));
 		return new Response(answered.text, {
@@ -59,7 +58,7 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 	function fromMemory(
 		text: string,
 		origin: string,
-		address: string | null,
+		request: Request,
 	): { text: string; events: DeviceEvent[] } | undefined {
 		const body = plainBody(text);
 		const nowMs = deps.now();
@@ -67,8 +66,9 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 		if (body === undefined || snapshot === undefined) return undefined;
 		const answered = answerFromMemory({ deps, snapshots, origin, nowMs }, snapshot, body);
 		if (answered === undefined) return undefined;
+		const addressOf = () => deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
 		if (deps.config.diagnostics) v.parse(updatesAnswer, JSON.parse(answered.text));
-		return { text: answered.text, events: eventsOfCheck(body, nowMs, answered.decision, address) };
+		return { text: answered.text, events: eventsOfCheck(body, nowMs, answered.decision, addressOf) };
 	}
 
 	return function check(request, ctx) {

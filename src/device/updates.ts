@@ -97,21 +97,24 @@ export const checkUpdate = endpoint({
 			return new Reply(200, { error: "app_not_found", message, kind: "failed" as const }, headers);
 		}
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, deviceOf(input.body));
-		gather(eventsOfCheck(input.body, nowMs, decision, actor.ipAddress), waitUntil);
+		gather(
+			eventsOfCheck(input.body, nowMs, decision, () => actor.ipAddress),
+			waitUntil,
+		);
 		return new Reply(200, answer, headers);
 	},
 });
 
-/** What a check tells of its device, whichever way it was answered. */
+/** What a check tells of its device, whichever way it was answered. The address is asked for where a rollout is judged by it only. */
 export function eventsOfCheck(
 	body: DeviceBody,
 	nowMs: number,
 	decision: Decision,
-	address: string | null,
+	addressOf: () => string | null,
 ): DeviceEvent[] {
 	const seen = seenOf(body, nowMs, decision.resolved?.id ?? null);
 	const isRollout = decision.resolved?.rollout?.enabled === true;
-	return isRollout ? [seen, ...checkEvidence(body.app_id, decision, deviceOf(body), address, nowMs)] : [seen];
+	return isRollout ? [seen, ...checkEvidence(body.app_id, decision, deviceOf(body), addressOf(), nowMs)] : [seen];
 }
 
 interface AnswerContext {

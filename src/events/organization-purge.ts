@@ -23,7 +23,8 @@ const MOST_KEYS = 100;
 
 /**
  * The tables of an app in the order in which they are emptied, each after the ones before it, with what tells the rows of one app apart.
- * Every table with a foreign key to apps must be here; role_bindings go with the organization's.
+ * Every table with a foreign key to apps must be here; role_bindings go with the organization's. Rows of a table that does not name the
+ * app belong to it `through` another table of it.
  */
 export const TABLES_OF_APP = [
 	{ name: "device_overrides", key: ["device_id"] },
@@ -35,12 +36,20 @@ export const TABLES_OF_APP = [
 	{ name: "daily_devices", key: ["day"] },
 	{ name: "daily_storage", key: ["day"] },
 	{ name: "bundle_files", key: ["bundle_id", "file_name"] },
+	{ name: "rollout_devices", key: ["rollout_id", "device_id"], through: { column: "rollout_id", table: "rollouts" } },
+	{ name: "rollouts", key: ["id"] },
 	{ name: "channels", key: ["id"] },
 	{ name: "uploads", key: ["id"] },
 	{ name: "bundles", key: ["id"] },
 	{ name: "delta_objects", key: ["path"] },
 ] as const;
 type TableOfApp = (typeof TABLES_OF_APP)[number]["name"];
+
+interface PurgedTable {
+	readonly name: TableOfApp;
+	readonly key: readonly string[];
+	readonly through?: { readonly column: string; readonly table: TableOfApp };
+}
 /** The first table whose rows know objects. */
 const FIRST_OF_OBJECTS: TableOfApp = "uploads";
 
@@ -118,15 +127,23 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 /** The same of one of its apps. */
 function appStatements(orgId: string, begins: RawBuilder<unknown>, nowMs: number): CompiledQuery[] {
 	const app = sql`(SELECT id FROM apps WHERE owner_org = ${orgId} ORDER BY name, id LIMIT 1)`;
-	const empty = (tables: readonly { readonly name: string }[]) =>
+	const ofApp = ({ through }: PurgedTable) =>
+		through === undefined
+			? sql`app_id = ${app}`
+			: sql`${sql.ref(through.column)} IN (SELECT id FROM ${sql.table(through.table)} WHERE app_id = ${app})`;
+	const empty = (tables: readonly PurgedTable[]) =>
 		sql.join(
-			[begins, ...tables.map(({ name }) => sql`NOT EXISTS (SELECT 1 FROM ${sql.table(name)} WHERE app_id = ${app})`)],
+			[
+				begins,
+				...tables.map((table) => sql`NOT EXISTS (SELECT 1 FROM ${sql.table(table.name)} WHERE ${ofApp(table)})`),
+			],
 			sql` AND `,
 		);
-	const removals = TABLES_OF_APP.map(({ name, key }, index) => {
+	const removals = TABLES_OF_APP.map((table: PurgedTable, index) => {
+		const { name, key } = table;
 		const columns = sql.join(key.map((column) => sql.ref(column)));
-		return sql`DELETE FROM ${sql.table(name)} WHERE app_id = ${app} AND (${columns}) IN (
-			SELECT ${columns} FROM ${sql.table(name)} WHERE app_id = ${app} LIMIT ${MOST_ROWS})
+		return sql`DELETE FROM ${sql.table(name)} WHERE ${ofApp(table)} AND (${columns}) IN (
+			SELECT ${columns} FROM ${sql.table(name)} WHERE ${ofApp(table)} LIMIT ${MOST_ROWS})
 			AND ${empty(TABLES_OF_APP.slice(0, index))}`.compile(query);
 	});
 	const first = TABLES_OF_APP.findIndex(({ name }) => name === FIRST_OF_OBJECTS);

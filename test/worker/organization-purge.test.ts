@@ -13,6 +13,7 @@ import { sweep } from "../../src/events/sweep";
 import { rows, run, storedKeys } from "./support/bytes";
 import { tableNames } from "./support/database-text";
 import { violations } from "./support/invariants";
+import { plansOf, scansIn } from "./support/plans";
 import {
 	createTestApp,
 	createTestKey,
@@ -143,10 +144,11 @@ describe("what is deleted with an app", () => {
 		return found;
 	};
 
-	test("is every table that points to apps, and role_bindings", async () => {
-		const pointing = (await foreignKeys()).filter(({ parent }) => parent === "apps").map(({ table }) => table);
-		const emptied: string[] = TABLES_OF_APP.map(({ name }) => name).filter((name) => name !== "device_overrides");
-		expect([...new Set(pointing)].sort()).toEqual([...emptied, "role_bindings"].sort());
+	test("is every table that points to apps or to one of these, and role_bindings", async () => {
+		const keys = await foreignKeys();
+		const emptied: string[] = TABLES_OF_APP.map(({ name }) => name);
+		const pointing = keys.filter(({ parent }) => parent === "apps" || emptied.includes(parent));
+		expect([...new Set(pointing.map(({ table }) => table))].sort()).toEqual([...emptied, "role_bindings"].sort());
 	});
 
 	test("is found by an index through every foreign key, but to accounts, which are never deleted", async () => {
@@ -163,20 +165,6 @@ describe("what is deleted with an app", () => {
 		expect(keys.length).toBeGreaterThan(15);
 	});
 
-	const plans = async (statements: readonly CompiledQuery[]) => {
-		const details: string[] = [];
-		for (const { sql, parameters } of statements) {
-			const plan = await testEnv.DB.prepare(`EXPLAIN QUERY PLAN ${sql}`)
-				.bind(...parameters)
-				.all<{ detail: string }>();
-			details.push(...plan.results.map(({ detail }) => detail));
-		}
-		return details;
-	};
-	// What a statement made itself is read whole.
-	const scans = (details: readonly string[]) =>
-		details.filter((detail) => /^SCAN (?!json_each|CONSTANT|\(subquery|VIRTUAL)/.test(detail));
-
 	test("is removed without reading a whole table, by a deletion of the app and by the removal of its organization", async () => {
 		const appId = app.uuid as never;
 		const actor = { type: "system", id: null, name: "test", requestId: "r", ipAddress: null } as const;
@@ -185,11 +173,11 @@ describe("what is deleted with an app", () => {
 			everythingOfAppToGarbage(appId, NOW_MS),
 			deleteApp(appId),
 		];
-		const details = await plans([...deletion, ...purgeStatements(world.orgId, "r", NOW_MS)]);
-		expect(scans(details)).toEqual([]);
+		const details = await plansOf([...deletion, ...purgeStatements(world.orgId, "r", NOW_MS)]);
+		expect(scansIn(details)).toEqual([]);
 		expect(details.length).toBeGreaterThan(40);
 		const control = { sql: "DELETE FROM bundles WHERE comment = ?", parameters: ["x"] } as unknown as CompiledQuery;
-		expect(scans(await plans([control])), "the control").not.toEqual([]);
+		expect(scansIn(await plansOf([control])), "the control").not.toEqual([]);
 	});
 });
 

@@ -31,6 +31,7 @@ CREATE TABLE rollouts (
   ended_as TEXT CHECK (ended_as IN ('promoted', 'rolled_back', 'replaced'))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rollouts_by_channel ON rollouts (channel_id, ended_at_ms);
+CREATE INDEX rollouts_by_app ON rollouts (app_id);
 CREATE INDEX rollouts_under_way ON rollouts (app_id, version_name) WHERE ended_at_ms IS NULL;
 CREATE TABLE rollout_devices (
   rollout_id TEXT NOT NULL REFERENCES rollouts (id) ON DELETE CASCADE,
