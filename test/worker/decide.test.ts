@@ -199,6 +199,29 @@ describe("a decision", () => {
 		);
 	});
 
+	test("of a secret that was replaced gives no right to keys and people, and shows nothing that its bindings do not", () => {
+		const givesRights: readonly Permission[] = ["org.manage_apikeys", "org.invite_user", "org.update_user_roles"];
+		const seen: Record<string, number> = {};
+		fc.assert(
+			fc.property(anyBindings, anyPermission, fc.constantFrom(...ORGS, ...APPS), (bindings, permission, target) => {
+				const principal = principalWith(bindings);
+				const replaced = decide({ ...principal, secretIsReplaced: true }, permission, target);
+				const whole = decide(principal, permission, target);
+				if (!givesRights.includes(permission)) {
+					expect(replaced).toEqual(whole);
+					return;
+				}
+				seen[replaced.outcome] = (seen[replaced.outcome] ?? 0) + 1;
+				const visible = bindings.some((binding) =>
+					grants(binding, target.appId === undefined ? "org.read" : "app.read", target),
+				);
+				expect(replaced).toEqual(visible ? { outcome: "replaced", permission } : { outcome: "hidden" });
+			}),
+			RUNS,
+		);
+		expect(seen).toEqual({ replaced: expect.any(Number), hidden: expect.any(Number) });
+	});
+
 	test("a binding grants nothing on what holds its target, nor beside it", () => {
 		fc.assert(
 			fc.property(anyBinding, anyPermission, anyTarget, (binding, permission, target) => {
