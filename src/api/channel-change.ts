@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import type { AppId, OwnWorkOnly } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
-import { bindingExists, insertChannelBinding } from "../db/api-keys";
+import { insertChannelBinding } from "../db/api-keys";
 import { auditEach, auditStatement } from "../db/audit";
 import { auditBindingGiven } from "../db/binding-audit";
 import { type BundleRow, bundleById, bundleByName, bundleIsReady } from "../db/bundles";
@@ -368,7 +368,6 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 		[
 			...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
 			...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),
-			...(created && limit !== undefined ? [guard("binding_exists", bindingExists(limit.bindingId))] : []),
 			...(channel !== undefined && movesPlatforms
 				? [guard("platforms_as_read", channelPlatformsAre(scope.appId, scope.channelId, channel))]
 				: []),
@@ -408,7 +407,6 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			bundle_ready: bundleNotFound,
 			channel_exists: channelNotFound,
 			platforms_as_read: () => channelChanged("was changed by another request"),
-			binding_exists: bindingIsGone,
 			"channels.app_id, channels.name": () => channelChanged("was created by another request"),
 			"channels.app_id": () => channelChanged("changed at the same time as another one became public"),
 		},
@@ -456,12 +454,6 @@ export function refuseForeignBundle(
 		"A preview key acts on the bundles that it uploaded itself; use the key that uploaded this one, or one with a wider role.",
 		{ moreInfo: { permission, scope: "app" } },
 	);
-}
-
-function bindingIsGone(): ApiError {
-	return new ApiError("permission_denied", "The key's binding was just taken away; ask an administrator for a role.", {
-		moreInfo: { permission: "app.create_channel", scope: "app" },
-	});
 }
 
 export function channelChanged(what: string): ApiError {

@@ -4,8 +4,8 @@
  */
 import { ADMINISTERING_ROLES } from "../authz/member-roles";
 import { ORGANIZATION_CREATOR_ROLE } from "../authz/permissions";
-import { invalidApiKey, type Principal } from "../authz/principal";
-import { callerUnchanged, insertBinding } from "../db/api-keys";
+import type { Principal } from "../authz/principal";
+import { insertBinding } from "../db/api-keys";
 import { type Actor, auditStatement } from "../db/audit";
 import { batchOrFail, type Database, guard } from "../db/client";
 import { emailOf, insertMemberBinding } from "../db/members";
@@ -48,7 +48,6 @@ export async function addOrganization(
 		db,
 		[
 			guard("may_create", keyStillHoldsGlobally(principal.keyId, "org.create", ADMINISTERING_ROLES, nowMs)),
-			guard("caller_changed", callerUnchanged(principal)),
 			insertOrganization({
 				id,
 				...fields,
@@ -87,7 +86,6 @@ export async function addOrganization(
 			}),
 		],
 		{
-			caller_changed: invalidApiKey,
 			may_create: () =>
 				new ApiError(
 					"permission_denied",

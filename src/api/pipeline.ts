@@ -9,6 +9,7 @@ import { decide, holdsGlobally, type OwnWorkOnly, type Scope, type Target } from
 import { hashKey } from "../authz/keys";
 import type { Permission } from "../authz/permissions";
 import {
+	invalidApiKey,
 	type Principal,
 	type PrincipalRow,
 	principalFrom,
@@ -25,6 +26,7 @@ import { createKeyUsage } from "../events/key-usage";
 import { readJson } from "./body";
 import { readKey } from "./credentials";
 import { type AnyEndpoint, isRaw, type Method, permissionsOf, Reply } from "./endpoint";
+import { guardedWrites } from "./guarded-writes";
 import { countFailure, countKeyRequest } from "./request-limits";
 import type { RawInput, ScopeSource } from "./scope";
 import { SEEN_EVERYWHERE_AFTER_MS, wantsToWait } from "./visibility";
@@ -171,7 +173,7 @@ async function answer(
 	};
 	const output = await untyped.handle({
 		deps,
-		db,
+		db: principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? invalidApiKey),
 		nowMs,
 		requestId,
 		request: c.req.raw,

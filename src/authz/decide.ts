@@ -73,7 +73,7 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 					: { bindingId: limited.id, roleOnCreatedChannel: ROLES[limited.role].roleOnCreatedChannel },
 		};
 	}
-	const covering = principal.bindings.filter((binding) => covers(binding, target));
+	const covering = principal.bindings.filter((binding) => isCovering(binding, target));
 	const [stopped] = covering;
 	if (stopped?.stoppedBy !== undefined && covering.every((binding) => binding.stoppedBy !== undefined)) {
 		return { outcome: "stopped", policy: stopped.stoppedBy };
@@ -137,14 +137,15 @@ export function isLive(binding: Binding): boolean {
 
 /** Whether the binding grants what its role holds on the target. */
 function works(binding: Binding, target: Target): boolean {
-	return binding.stoppedBy === undefined && covers(binding, target);
+	return binding.stoppedBy === undefined && isCovering(binding, target);
 }
 
 function isOfOrganization(binding: Binding, target: Target): boolean {
 	return binding.orgId === target.orgId && binding.inDeletedOrganization === target.inDeletedOrganization;
 }
 
-function covers(binding: Binding, target: Target): boolean {
+/** Whether the target lies where the binding was given. */
+export function isCovering(binding: Binding, target: Target): boolean {
 	if (!isOfOrganization(binding, target)) return false;
 	if (binding.scopeType === "org") return true;
 	// Null is never equal to what is undefined: a damaged binding covers nothing.

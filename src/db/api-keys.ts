@@ -276,11 +276,6 @@ export function insertChannelBinding(
 			AND parent.api_key_id = ${binding.apiKeyId}`.compile(query);
 }
 
-/** For guards: the binding has not been taken away. */
-export function bindingExists(id: string) {
-	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings WHERE id = ${id})`;
-}
-
 export function deleteApiKey(orgId: OrgId, id: string): CompiledQuery {
 	return query.deleteFrom("api_keys").where("org_id", "=", orgId).where("id", "=", id).compile();
 }

@@ -91,7 +91,7 @@ export function auditedAppNow(appId: AppId, settings: readonly Audited[]): RawBu
 }
 
 /** For guards: the app is there, the organization's, and that one is not deleted. */
-export function appIsLive(orgId: OrgId, appId: AppId) {
+export function appIsLive(orgId: string, appId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
 		WHERE apps.id = ${appId} AND apps.owner_org = ${orgId} AND organizations.deleted_at_ms IS NULL)`;
 }

@@ -423,7 +423,7 @@ describe("races on one channel", () => {
 		expect((await showChannel("race-shared-taker")).body.version.name).toBe(preview.version);
 	});
 
-	test("a key whose binding is taken away while it creates a channel leaves no channel behind", async () => {
+	test("a key that is revoked while it creates a channel leaves no channel behind", async () => {
 		const doomed = await createTestKey(world, "app_preview", app);
 		const answer = await readThenWrite(
 			world,
@@ -431,7 +431,7 @@ describe("races on one channel", () => {
 				racing.request("POST", "/channel", { key: doomed.text, body: { app_id: app.appId, channel: "race-revoked" } }),
 			() => world.request("DELETE", `/apikey/${doomed.id}`, { key: world.adminKey }),
 		);
-		expect(answer).toMatchObject({ status: 403, body: { error: "permission_denied" } });
+		expect(answer).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
 		expect((await showChannel("race-revoked")).status).toBe(404);
 	});
 

@@ -8,7 +8,7 @@ import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
 import { mintKey, sealKey } from "../../authz/keys";
 import { administersOrganization, GLOBAL_PERMISSIONS, isRoleName, ROLES } from "../../authz/permissions";
-import { invalidApiKey, policyOf } from "../../authz/principal";
+import { policyOf } from "../../authz/principal";
 import {
 	type ApiKeyRow,
 	apiKeyById,
@@ -16,7 +16,6 @@ import {
 	apiKeyUnchanged,
 	appsAreOf,
 	type BindingRecord,
-	callerUnchanged,
 	currentKeyHash,
 	deleteBindings,
 	insertBinding,
@@ -168,7 +167,6 @@ export const changeApiKey = endpoint({
 		const results = await batchOrFail(
 			db,
 			[
-				guard("caller_changed", callerUnchanged(principal)),
 				guard("key_changed", apiKeyUnchanged(row)),
 				guard("policies_as_read", policiesAre(scope.orgId, scopeRow)),
 				guard("apps_gone", appsAreOf(scope.orgId, appsOf(bindings.added))),
@@ -210,7 +208,6 @@ export const changeApiKey = endpoint({
 				}),
 			],
 			{
-				caller_changed: invalidApiKey,
 				key_changed: apiKeyChanged,
 				policies_as_read: organizationChanged,
 				apps_gone: appsGone,

@@ -8,7 +8,7 @@ import { orgsWhere } from "../../authz/decide";
 import { mintKey, openKey, sealKey } from "../../authz/keys";
 import { ADMINISTERING_ROLES } from "../../authz/member-roles";
 import { GLOBAL_PERMISSIONS } from "../../authz/permissions";
-import { invalidApiKey, type PolicyColumns, policyOf } from "../../authz/principal";
+import { type PolicyColumns, policyOf } from "../../authz/principal";
 import {
 	type ApiKeyRow,
 	apiKeyAsSeenBy,
@@ -17,7 +17,6 @@ import {
 	apiKeyRecord,
 	apiKeysPage,
 	appsAreOf,
-	callerUnchanged,
 	deleteApiKey as deleteApiKeyStatement,
 	insertApiKey,
 	insertBinding,
@@ -285,7 +284,6 @@ export const createApiKey = endpoint({
 		const results = await batchOrFail(
 			db,
 			[
-				guard("caller_changed", callerUnchanged(principal)),
 				guard("policies_as_read", policiesAre(scope.orgId, scopeRow)),
 				guard("apps_gone", appsAreOf(scope.orgId, appsOf(bindings))),
 				insertApiKey(scope.orgId, {
@@ -329,7 +327,7 @@ export const createApiKey = endpoint({
 					},
 				}),
 			],
-			{ caller_changed: invalidApiKey, policies_as_read: organizationChanged, apps_gone: appsGone },
+			{ policies_as_read: organizationChanged, apps_gone: appsGone },
 		);
 		const row = (results.at(-2) as { rows: ApiKeyRow[] } | undefined)?.rows[0];
 		if (row === undefined) throw new Error("the key that was just inserted is missing");
@@ -365,7 +363,6 @@ export const deleteApiKey = endpoint({
 		await batchOrFail(
 			db,
 			[
-				guard("caller_changed", callerUnchanged(principal)),
 				guard("policies_as_read", policiesAre(scope.orgId, scopeRow)),
 				guard("gone", isOwn ? apiKeyExists(scope.orgId, row.id) : isBoundIn(scope.orgId, row.id)),
 				guard("key_changed", apiKeyNoStronger(scope.orgId, row)),
@@ -383,7 +380,6 @@ export const deleteApiKey = endpoint({
 					: removeForeignBindings(scope.orgId, sql`k.id = ${row.id}`, ADMINISTERING_ROLES, actor, nowMs)),
 			],
 			{
-				caller_changed: invalidApiKey,
 				policies_as_read: organizationChanged,
 				gone: apiKeyNotFound,
 				key_changed: apiKeyChanged,

@@ -2,17 +2,14 @@
  * Apps: what channels and bundles belong to. Not in the specification, but nothing works without them. The public id is taken once
  * over all organizations.
  */
-import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
-import { type AppId, appsWhere, holds, type OrgId, orgsWhere } from "../../authz/decide";
+import { type AppId, appsWhere, holds, orgsWhere } from "../../authz/decide";
 import { ROLES } from "../../authz/permissions";
-import { invalidApiKey, type Principal } from "../../authz/principal";
-import { callerUnchanged, insertBinding } from "../../db/api-keys";
+import { insertBinding } from "../../db/api-keys";
 import {
 	type AppRow,
 	type AuditedSetting,
 	appByPublicId,
-	appIsLive,
 	appRecord,
 	appsPage,
 	auditedAppNow,
@@ -23,8 +20,7 @@ import {
 } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { auditBindingGiven, auditBindingsOfApp } from "../../db/binding-audit";
-import { batchOrFail, guard } from "../../db/client";
-import { organizationIsLive } from "../../db/organizations";
+import { batchOrFail } from "../../db/client";
 import { bumpRevision } from "../../db/snapshot";
 import { everythingOfAppToGarbage } from "../../db/uploads";
 import { ApiError } from "../../errors";
@@ -44,7 +40,7 @@ import {
 	time,
 	uuid,
 } from "../schemas";
-import { appNotFound, appScope, organizationNotFound, orgScope } from "../scope";
+import { appNotFound, appScope, orgScope } from "../scope";
 
 /** Two years, in seconds. */
 const LONGEST_RETENTION_SECONDS = 63_113_904;
@@ -163,8 +159,6 @@ export const createApp = endpoint({
 		const results = await batchOrFail(
 			db,
 			[
-				guard("caller_changed", callerUnchanged(principal)),
-				guard("organization_live", organizationIsLive(scope.orgId)),
 				insertApp({
 					id,
 					app_id: body.app_id,
@@ -199,13 +193,11 @@ export const createApp = endpoint({
 				auditBindingGiven(actor, nowMs, scope.orgId, bindingId),
 			],
 			{
-				caller_changed: invalidApiKey,
-				organization_live: organizationNotFound,
 				"apps.app_id": () =>
 					new ApiError("app_id_already_exists", "An app with this app_id exists already; choose another app_id."),
 			},
 		);
-		const app = (results[3] as { rows: AppRow[] }).rows[0];
+		const app = (results[1] as { rows: AppRow[] }).rows[0];
 		if (app === undefined) throw new Error("the app that was just inserted is missing");
 		return new Reply(201, appAnswer(app));
 	},
@@ -228,7 +220,7 @@ export const updateApp = endpoint({
 	errors: [],
 	example: { body: { name: "Example 2" }, response: { ...EXAMPLE_APP, name: "Example 2" } },
 	load: ({ params }) => [appByPublicId(params.app_id)] as const,
-	async handle({ db, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
+	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { body } = input;
 		const [current] = loaded[0].rows;
 		if (current === undefined) throw appNotFound();
@@ -237,31 +229,26 @@ export const updateApp = endpoint({
 			Object.entries(body).filter(([setting, value]) => value !== undefined && value !== shown[setting]),
 		);
 		if (Object.keys(changes).length === 0) return appAnswer(current);
-		const results = await batchOrFail(
-			db,
-			[
-				...mayStillChange(principal, scope),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "app.update",
-					target: { type: "app", id: scope.appId, name: scopeRow.app_id },
-					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: auditedAppNow(scope.appId, Object.keys(changes) as AuditedSetting[]),
-					after: changes,
-				}),
-				updateAppStatement(scope.appId, {
-					...(body.name === undefined ? {} : { name: body.name }),
-					...(body.icon_url === undefined ? {} : { icon_url: body.icon_url }),
-					...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
-					...(body.retention === undefined ? {} : { retention: body.retention }),
-					...(body.expose_metadata === undefined ? {} : { expose_metadata: body.expose_metadata ? 1 : 0 }),
-					updated_at_ms: nowMs,
-				}),
-				bumpRevision(scope.appId),
-				appRecord(scope.appId),
-			],
-			LOST_MEANWHILE,
-		);
+		const results = await db.batch([
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "app.update",
+				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: auditedAppNow(scope.appId, Object.keys(changes) as AuditedSetting[]),
+				after: changes,
+			}),
+			updateAppStatement(scope.appId, {
+				...(body.name === undefined ? {} : { name: body.name }),
+				...(body.icon_url === undefined ? {} : { icon_url: body.icon_url }),
+				...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
+				...(body.retention === undefined ? {} : { retention: body.retention }),
+				...(body.expose_metadata === undefined ? {} : { expose_metadata: body.expose_metadata ? 1 : 0 }),
+				updated_at_ms: nowMs,
+			}),
+			bumpRevision(scope.appId),
+			appRecord(scope.appId),
+		]);
 		const [row] = (results.at(-1) as { rows: AppRow[] } | undefined)?.rows ?? [];
 		if (row === undefined) throw appNotFound();
 		return appAnswer(row);
@@ -277,38 +264,23 @@ export const deleteApp = endpoint({
 	response: acknowledgement,
 	errors: [],
 	example: { response: OK },
-	async handle({ db, deps, principal, scope, scopeRow, nowMs, actor, waitUntil }) {
-		await batchOrFail(
-			db,
-			[
-				...mayStillChange(principal, scope),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "app.delete",
-					target: { type: "app", id: scope.appId, name: scopeRow.app_id },
-					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: auditedAppNow(scope.appId, EVERYTHING_AUDITED),
-				}),
-				auditBindingsOfApp(actor, nowMs, scope.orgId, { uuid: scope.appId, id: scopeRow.app_id }),
-				everythingOfAppToGarbage(scope.appId, nowMs),
-				deleteAppStatement(scope.appId),
-			],
-			LOST_MEANWHILE,
-		);
+	async handle({ db, deps, scope, scopeRow, nowMs, actor, waitUntil }) {
+		await db.batch([
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "app.delete",
+				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: auditedAppNow(scope.appId, EVERYTHING_AUDITED),
+			}),
+			auditBindingsOfApp(actor, nowMs, scope.orgId, { uuid: scope.appId, id: scopeRow.app_id }),
+			everythingOfAppToGarbage(scope.appId, nowMs),
+			deleteAppStatement(scope.appId),
+		]);
 		waitUntil(collectGarbageSoon(deps));
 		return OK;
 	},
 });
-
-/** Guards: the caller is who was let in, and the app is there for it still. */
-export function mayStillChange(
-	principal: Principal,
-	scope: { readonly orgId: OrgId; readonly appId: AppId },
-): CompiledQuery[] {
-	return [guard("caller_changed", callerUnchanged(principal)), guard("app_there", appIsLive(scope.orgId, scope.appId))];
-}
-
-export const LOST_MEANWHILE = { caller_changed: invalidApiKey, app_there: appNotFound };
 
 function retentionSeconds() {
 	return v.pipe(

@@ -4,8 +4,6 @@
  */
 import * as v from "valibot";
 import { ADMINISTERING_ROLES, OWNING_ROLES, strongestMemberRole, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
-import { invalidApiKey } from "../../authz/principal";
-import { callerUnchanged } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
@@ -150,7 +148,6 @@ export const updateMember = endpoint({
 				await batchOrFail(
 					db,
 					[
-						guard("caller_changed", callerUnchanged(principal)),
 						guard("invitation_as_read", invitationIs(orgId, invitation)),
 						guard("inviter_may", memberHolds(orgId, principal.userId, rolesThatMayInvite(role), nowMs)),
 						// Whoever changes the offer answers for it from now on.
@@ -164,7 +161,6 @@ export const updateMember = endpoint({
 						}),
 					],
 					{
-						caller_changed: invalidApiKey,
 						invitation_as_read: memberChanged,
 						inviter_may: () => inviterMustBeMember(role),
 					},
@@ -181,7 +177,6 @@ export const updateMember = endpoint({
 			await batchOrFail(
 				db,
 				[
-					guard("caller_changed", callerUnchanged(principal)),
 					guard("member_there", membershipExists(orgId, uid)),
 					guard("member_as_read", membershipIs(orgId, member)),
 					...(staysOwner ? [] : [guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES))]),
@@ -196,7 +191,6 @@ export const updateMember = endpoint({
 					}),
 				],
 				{
-					caller_changed: invalidApiKey,
 					member_there: memberNotFound,
 					member_as_read: memberChanged,
 					owner_left: lastSuperAdmin,
@@ -251,7 +245,6 @@ export const removeMember = endpoint({
 				await batchOrFail(
 					db,
 					[
-						guard("caller_changed", callerUnchanged(principal)),
 						guard("invitation_as_read", invitationIs(orgId, invitation)),
 						deleteInvitation(orgId, invitation.email),
 						auditStatement(actor, nowMs, {
@@ -261,7 +254,7 @@ export const removeMember = endpoint({
 							before: { email: invitation.email, role: invitation.role_name },
 						}),
 					],
-					{ caller_changed: invalidApiKey, invitation_as_read: memberChanged },
+					{ invitation_as_read: memberChanged },
 				);
 			}
 			return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: [], other_organizations };
@@ -277,7 +270,6 @@ export const removeMember = endpoint({
 		if (own !== undefined) refuseToTake(principal, [own.role_name], orgId, `The invitation of ${own.email}`);
 		const uid = member.user_id;
 		const conditions = [
-			guard("caller_changed", callerUnchanged(principal)),
 			guard("member_there", membershipExists(orgId, uid)),
 			guard("member_as_read", membershipIs(orgId, member)),
 			guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES)),
@@ -298,7 +290,6 @@ export const removeMember = endpoint({
 						deleteKeysOfMember(orgId, uid),
 					],
 			{
-				caller_changed: invalidApiKey,
 				member_there: memberNotFound,
 				member_as_read: memberChanged,
 				owner_left: lastSuperAdmin,

@@ -5,8 +5,6 @@
  */
 import * as v from "valibot";
 import { OWNING_ROLES } from "../../authz/member-roles";
-import { invalidApiKey } from "../../authz/principal";
-import { callerUnchanged } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
@@ -15,7 +13,6 @@ import {
 	markOrganizationDeleted,
 	organizationById,
 	organizationContents,
-	organizationIsLive,
 	organizationIsRestorable,
 	organizationsOfKeys,
 	RESTORABLE_MS,
@@ -96,22 +93,16 @@ export const deleteOrganization = endpoint({
 		const restorableUntil = rfc3339(Math.min(nowMs + RESTORABLE_MS, lastKeyMs));
 		const dryRun = input.query.dry_run === true;
 		if (!dryRun) {
-			await batchOrFail(
-				db,
-				[
-					guard("caller_changed", callerUnchanged(principal)),
-					guard("organization_live", organizationIsLive(scope.orgId)),
-					markOrganizationDeleted(scope.orgId, nowMs),
-					auditStatement(actor, nowMs, {
-						orgId: scope.orgId,
-						action: "organization.delete",
-						target: { type: "organization", id: scope.orgId, name: organization.name },
-						before: { name: organization.name },
-						details: { removes, restorable_until: restorableUntil },
-					}),
-				],
-				{ caller_changed: invalidApiKey, organization_live: organizationNotFound },
-			);
+			await db.batch([
+				markOrganizationDeleted(scope.orgId, nowMs),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "organization.delete",
+					target: { type: "organization", id: scope.orgId, name: organization.name },
+					before: { name: organization.name },
+					details: { removes, restorable_until: restorableUntil },
+				}),
+			]);
 		}
 		return {
 			status: "ok" as const,
@@ -137,14 +128,13 @@ export const restoreOrganization = endpoint({
 	errors: [],
 	example: { body: { orgId: EXAMPLE_ID }, response: OK },
 	load: ({ body }) => [deletedOrganizationById(body.orgId)] as const,
-	async handle({ db, principal, scope, loaded, nowMs, actor }) {
+	async handle({ db, scope, loaded, nowMs, actor }) {
 		const [organization] = loaded[0].rows;
 		if (organization === undefined) throw organizationNotFound();
 		const deletedAfterMs = nowMs - RESTORABLE_MS;
 		await batchOrFail(
 			db,
 			[
-				guard("caller_changed", callerUnchanged(principal)),
 				guard("restorable", organizationIsRestorable(scope.orgId, deletedAfterMs)),
 				restoreOrganizationStatement(scope.orgId, deletedAfterMs),
 				auditStatement(actor, nowMs, {
@@ -154,7 +144,7 @@ export const restoreOrganization = endpoint({
 					after: { name: organization.name },
 				}),
 			],
-			{ caller_changed: invalidApiKey, restorable: organizationNotFound },
+			{ restorable: organizationNotFound },
 		);
 		return OK;
 	},

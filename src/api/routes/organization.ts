@@ -5,8 +5,7 @@
 import * as v from "valibot";
 import { decide, orgsWhere } from "../../authz/decide";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
-import { invalidApiKey, violatesPolicy } from "../../authz/principal";
-import { callerUnchanged } from "../../db/api-keys";
+import { violatesPolicy } from "../../authz/principal";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
@@ -14,7 +13,6 @@ import {
 	type OrganizationRow,
 	organizationById,
 	organizationIsAsRead,
-	organizationIsLive,
 	organizationsPage,
 	someKeyStillAdministers,
 	updateOrganization as updateOrganizationStatement,
@@ -235,7 +233,7 @@ export const updateOrganization = endpoint({
 			organizationById(body.orgId),
 			keysUnderPolicy(body.orgId, ADMINISTERING_ROLES, OWNING_ROLES, nowMs, changesPolicy(policiesOf(body))),
 		] as const,
-	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
+	async handle({ db, scope, input, loaded, nowMs, actor }) {
 		const [before] = loaded[0].rows;
 		if (before === undefined) throw organizationNotFound();
 		const changes = changedFields(before, fieldsOf(input.body));
@@ -262,8 +260,6 @@ export const updateOrganization = endpoint({
 			await batchOrFail(
 				db,
 				[
-					guard("caller_changed", callerUnchanged(principal)),
-					guard("organization_live", organizationIsLive(scope.orgId)),
 					guard("as_read", organizationIsAsRead(scope.orgId, before)),
 					...(tightens ? [guard("admin_key_left", someKeyStillAdministers(scope.orgId, witnesses, roles, nowMs))] : []),
 					updateOrganizationStatement(scope.orgId, { ...changes, updated_at_ms: after.updated_at_ms }),
@@ -277,8 +273,6 @@ export const updateOrganization = endpoint({
 					}),
 				],
 				{
-					caller_changed: invalidApiKey,
-					organization_live: organizationNotFound,
 					as_read: organizationChanged,
 					admin_key_left: () => stopsEveryAdminKey(stoppedKeys),
 				},

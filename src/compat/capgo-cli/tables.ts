@@ -21,7 +21,6 @@ import {
 } from "../../api/channel-change";
 import { endpoint, Reply } from "../../api/endpoint";
 import { addOrganization } from "../../api/organization-creation";
-import { LOST_MEANWHILE, mayStillChange } from "../../api/routes/app";
 import { checksumText, deleteOneBundle, verifyExternal } from "../../api/routes/bundle";
 import {
 	bundleVersion,
@@ -329,25 +328,20 @@ export const patchApp = endpoint({
 		body: { default_upload_channel: "dev" },
 		response: null,
 	},
-	async handle({ db, principal, scope, scopeRow, input, nowMs, actor }) {
+	async handle({ db, scope, scopeRow, input, nowMs, actor }) {
 		const done = new Reply(204, null);
 		if (scopeRow.default_upload_channel === input.body.default_upload_channel) return done;
-		await batchOrFail(
-			db,
-			[
-				...mayStillChange(principal, scope),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "app.update",
-					target: { type: "app", id: scope.appId, name: scopeRow.app_id },
-					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: auditedAppNow(scope.appId, ["default_upload_channel"]),
-					after: { default_upload_channel: input.body.default_upload_channel },
-				}),
-				updateApp(scope.appId, { default_upload_channel: input.body.default_upload_channel, updated_at_ms: nowMs }),
-			],
-			LOST_MEANWHILE,
-		);
+		await db.batch([
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "app.update",
+				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: auditedAppNow(scope.appId, ["default_upload_channel"]),
+				after: { default_upload_channel: input.body.default_upload_channel },
+			}),
+			updateApp(scope.appId, { default_upload_channel: input.body.default_upload_channel, updated_at_ms: nowMs }),
+		]);
 		return done;
 	},
 });

@@ -1,0 +1,61 @@
+/**
+ * The caller's way to the database: what a decision stood on must still be so in the batch that writes, whatever another isolate did
+ * between the reading and the writing. No handler of a key has another way, so none can forget it; it costs no round trip, and a batch
+ * that only reads is left as it is.
+ */
+import type { CompiledQuery } from "kysely";
+import { isCovering, type Target } from "../authz/decide";
+import { invalidApiKey, type Principal } from "../authz/principal";
+import { callerUnchanged } from "../db/api-keys";
+import { appIsLive } from "../db/apps";
+import { batchOrFail, type Database, guard } from "../db/client";
+import { organizationIsLive } from "../db/organizations";
+import type { ApiError } from "../errors";
+
+/**
+ * @param target what the decision was about; null when it was about no one thing
+ * @param gone what to say when the target's app or organization went meanwhile
+ */
+export function guardedWrites(
+	db: Database,
+	principal: Principal,
+	target: Target | null,
+	gone: () => ApiError,
+): Database {
+	const guards = [
+		...targetGuards(target),
+		guard("caller_changed", callerUnchanged({ ...principal, bindings: decidingBindings(principal, target) })),
+	];
+	const failures = { target_gone: gone, caller_changed: invalidApiKey };
+	return {
+		get trips() {
+			return db.trips;
+		},
+		async batch(statements) {
+			if (statements.every(onlyReads)) return db.batch(statements);
+			const results: readonly unknown[] = await batchOrFail(db, [...guards, ...statements], failures);
+			return results.slice(guards.length) as never;
+		},
+	};
+}
+
+function targetGuards(target: Target | null): CompiledQuery[] {
+	// Restoring an organization is for one that is deleted, and looks at it itself.
+	if (target === null || target.inDeletedOrganization === true) return [];
+	const { orgId, appId } = target;
+	return [guard("target_gone", appId === undefined ? organizationIsLive(orgId) : appIsLive(orgId, appId))];
+}
+
+/**
+ * The bindings that an answer can depend on. One on a channel goes with the channel, at which the batch looks itself, or with the binding
+ * that it came from: a key that works on many channels at once must not be refused because one of them went.
+ */
+function decidingBindings({ bindings }: Principal, target: Target | null): Principal["bindings"] {
+	return bindings.filter(
+		(binding) => binding.scopeType !== "channel" && (target?.appId === undefined || isCovering(binding, target)),
+	);
+}
+
+function onlyReads(statement: CompiledQuery): boolean {
+	return /^\s*SELECT\b/i.test(statement.sql);
+}
