@@ -1,9 +1,11 @@
 /**
- * Limits on requests: so many failed authentications from one address, so many requests with one key. The counting is Cloudflare's
+ * Limits on requests: so many failed authentications from one address (of IPv6, from
+ * one network, because a host takes any address of its own), so many requests with one key. The counting is Cloudflare's
  * Rate Limiting binding, whose limits stand in wrangler.toml. A request with a good key is never refused for what others do from its
  * address, and a limiter that does not answer refuses nobody.
  */
 import type { Deps, Limiter } from "../deps";
+import { networkOf } from "../domain/ip-allow-list";
 import { ApiError, causeText, type ErrorCode } from "../errors";
 
 /** Answers that tell whether a secret is good. A request without any is no attempt: stock clients probe without one. */
@@ -26,7 +28,7 @@ export async function countKeyRequest(deps: Deps, keyHash: string): Promise<void
 export async function countFailure(deps: Deps, error: unknown, ipAddress: string | null): Promise<unknown> {
 	if (!(error instanceof ApiError) || !FAILED_AUTHENTICATIONS.has(error.code)) return error;
 	const { limiter, periodSeconds } = deps.requestLimits.failedAuthentications;
-	if (await isWithinLimit(deps, limiter, ipAddress ?? "unknown")) return error;
+	if (await isWithinLimit(deps, limiter, ipAddress === null ? "unknown" : networkOf(ipAddress))) return error;
 	return tooManyRequests("This address has failed to authenticate too often", periodSeconds);
 }
 

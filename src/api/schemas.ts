@@ -66,16 +66,25 @@ export const httpsUrl = v.pipe(
 	v.check((value) => URL.canParse(value) && new URL(value).protocol === "https:", "must be an https address"),
 );
 
-const isWebUrl = (value: string) => {
+const isShowable = (value: string, protocols: readonly string[]) => {
 	if (!URL.canParse(value)) return false;
 	const { protocol, username, password } = new URL(value);
-	return ["http:", "https:"].includes(protocol) && username === "" && password === "";
+	return protocols.includes(protocol) && username === "" && password === "";
 };
 
 /** Where people look, so http is good enough; credentials in it would be shown to everybody. */
 export const webUrl = v.pipe(
 	text(2048),
-	v.check(isWebUrl, "must be an http or https address without a user name or password"),
+	v.check(
+		(value) => isShowable(value, ["http:", "https:"]),
+		"must be an http or https address without a user name or password",
+	),
+);
+
+/** A picture that pages show. */
+export const imageUrl = v.pipe(
+	text(2048),
+	v.check((value) => isShowable(value, ["https:"]), "must be an https address without a user name or password"),
 );
 
 /** An address of a person; upper and lower case are the same person. */
@@ -100,6 +109,18 @@ export const timestamp = v.pipe(
 		return dayExists && !Number.isNaN(Date.parse(value));
 	}, "must be a time that exists"),
 	v.transform((value) => Date.parse(value)),
+);
+
+/** A day of UTC; its first millisecond inside. */
+export const day = v.pipe(
+	v.string(),
+	v.isoDate(),
+	v.check((value) => {
+		const atMs = Date.parse(`${value}T00:00:00Z`);
+		// Date.parse takes February 30th for March 2nd.
+		return !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(value);
+	}),
+	v.transform((value) => Date.parse(`${value}T00:00:00Z`)),
 );
 
 /** `true` or `false` in a query string. */

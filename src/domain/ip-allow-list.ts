@@ -48,6 +48,14 @@ export function firstRangeOutside(ranges: readonly string[], outer: readonly str
 	});
 }
 
+/** What one subscriber has at least: an IPv4 address, the first 64 bits of an IPv6 address. A text that is no address stays as it is. */
+export function networkOf(address: string): string {
+	if (!ipaddr.isValid(address)) return address;
+	const parsed = ipaddr.process(address);
+	if (parsed.kind() === "ipv4") return parsed.toString();
+	return normalizedRange(`${ipaddr.fromByteArray(parsed.toByteArray()).toString()}/64`) ?? address;
+}
+
 function parseRange(text: string): Range | undefined {
 	const [address = "", prefix, ...rest] = text.split("/");
 	// ipaddr.js takes short forms such as "10.1" and octal for addresses; nobody means them here.

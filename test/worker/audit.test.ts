@@ -235,6 +235,9 @@ describe("reading", () => {
 	test.each<[Record<string, string>, string]>([
 		[{ from: "2026-11-23", to: "2026-11-22" }, "from"],
 		[{ from: "yesterday" }, "from"],
+		[{ from: "2026-02-30" }, "from"],
+		[{ to: "2026-02-30" }, "to"],
+		[{ to: "2026-02-30T00:00:00Z" }, "to"],
 		[{ page: "-1" }, "page"],
 		[{ format: "xml" }, "format"],
 	])("%j is 400 and names the field", async (query, path) => {

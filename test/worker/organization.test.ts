@@ -140,6 +140,8 @@ describe("PUT /organization", () => {
 		["no name", {}, "name"],
 		["an address that is no web address", { name: "x", website: "ftp://example.com" }, "website"],
 		["a password in the website", { name: "x", website: "https://ada:secret@example.com" }, "website"],
+		["a password in the logo", { name: "x", logo: "https://ada:secret@example.com/logo.png" }, "logo"],
+		["a user name in the logo", { name: "x", logo: "https://ada@example.com/logo.png" }, "logo"],
 		["a logo over http", { name: "x", logo: "http://example.com/logo.png" }, "logo"],
 		["an e-mail address without a domain", { name: "x", management_email: "ada" }, "management_email"],
 	])("refuses %s", async (_, fields, path) => {

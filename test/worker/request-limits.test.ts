@@ -55,6 +55,22 @@ describe("failed authentications", () => {
 		for (let request = 0; request < 20; request++) expect((await attempt(world.adminKey)).status).toBe(200);
 	});
 
+	test("are counted by network: the first 64 bits of IPv6, and IPv4 however it is written", async () => {
+		const failures = counting(1000);
+		const world = await limitedWorld(failures, counting(1000));
+		const key = mintKey(world.deps.randomBytes).text;
+		const addresses = ["2001:db8:1:2::1", "2001:DB8:1:2:ffff::1", "2001:db8:1:3::1", "::ffff:192.0.2.1", "192.0.2.1"];
+		for (const address of [...addresses, "::ffff:c000:201", "not an address"]) {
+			await world.request("GET", "/app", { key, headers: from(address) });
+		}
+		expect([...failures.seen]).toEqual([
+			["2001:db8:1:2::/64", 2],
+			["2001:db8:1:3::/64", 1],
+			["192.0.2.1", 3],
+			["not an address", 1],
+		]);
+	});
+
 	test("do not count requests without a key, refusals of a good key, or broken requests", async () => {
 		const failures = counting(0);
 		const world = await limitedWorld(failures, counting(1000));

@@ -30,13 +30,13 @@ import { pageBounds, pageReply } from "../page";
 import {
 	acknowledgement,
 	channelName,
+	imageUrl,
 	label,
 	OK,
 	optional,
 	pageNumber,
 	publicAppId,
 	rfc3339,
-	text,
 	time,
 	uuid,
 } from "../schemas";
@@ -135,7 +135,7 @@ export const createApp = endpoint({
 		app_id: publicAppId,
 		name: label(),
 		owner_org: uuid,
-		icon_url: optional(text(2048)),
+		icon_url: optional(imageUrl),
 		default_upload_channel: optional(channelName),
 		retention: optional(retentionSeconds()),
 	}),
@@ -211,7 +211,7 @@ export const updateApp = endpoint({
 	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
 	body: v.object({
 		name: optional(label()),
-		icon_url: v.optional(v.nullable(text(2048))),
+		icon_url: v.optional(v.nullable(imageUrl)),
 		default_upload_channel: optional(channelName),
 		retention: optional(retentionSeconds()),
 		expose_metadata: optional(v.boolean()),

@@ -9,7 +9,7 @@ import type { Deps } from "../../deps";
 import { causeText, serviceUnavailable } from "../../errors";
 import { endpoint } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
-import { optional, pageNumber, rfc3339, text, time, timestamp, uuid } from "../schemas";
+import { day, optional, pageNumber, rfc3339, text, time, timestamp, uuid } from "../schemas";
 import { appScope, orgScope } from "../scope";
 
 /** Entries that one read of the database brings; a few hundred kilobytes. */
@@ -67,13 +67,12 @@ const moment = (lengthOfDayMs: number) =>
 		v.union(
 			[
 				v.pipe(
-					v.string(),
-					v.isoDate(),
-					v.transform((day) => Date.parse(`${day}T00:00:00Z`) + lengthOfDayMs),
+					day,
+					v.transform((atMs) => atMs + lengthOfDayMs),
 				),
 				timestamp,
 			],
-			'must be an RFC 3339 time such as "2026-11-21T08:00:00Z", or a day such as "2026-11-21"',
+			'must be an RFC 3339 time such as "2026-11-21T08:00:00Z", or a day that exists, such as "2026-11-21"',
 		),
 	);
 

@@ -26,7 +26,7 @@ import { changesPolicy, keysStoppedBy, organizationChanged } from "../policy-cha
 import {
 	booleanText,
 	emailAddress,
-	httpsUrl,
+	imageUrl,
 	label,
 	nullableRfc3339,
 	nullableTime,
@@ -137,7 +137,7 @@ export const createOrganization = endpoint({
 		name: label(),
 		management_email: optional(emailAddress),
 		website: optional(webUrl),
-		logo: optional(httpsUrl),
+		logo: optional(imageUrl),
 		/** Elsewhere PUT changes an organization; whoever means that must not get a new one. */
 		orgId: optional(v.string()),
 	}),
@@ -188,7 +188,7 @@ export const updateOrganization = endpoint({
 		name: optional(label()),
 		management_email: clearable(emailAddress),
 		website: clearable(webUrl),
-		logo: clearable(httpsUrl),
+		logo: clearable(imageUrl),
 		enforce_hashed_api_keys: optional(v.boolean()),
 		require_apikey_expiration: optional(v.boolean()),
 		max_apikey_expiration_days: optional(

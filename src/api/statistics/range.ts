@@ -6,34 +6,20 @@ import * as v from "valibot";
 import type { DayRange } from "../../db/statistics";
 import { invalidRequest } from "../../errors";
 import { DAY_MS, dayOf } from "../../events/days";
-import { optional, timestamp } from "../schemas";
+import { day, optional, timestamp } from "../schemas";
 
 export const MOST_DAYS = 366;
 const USUAL_DAYS = 30;
 
 /** A day of UTC, or any time of it. */
-const day = optional(
+const dayOfRange = optional(
 	v.union(
-		[
-			v.pipe(
-				v.string(),
-				v.isoDate(),
-				v.check(isDay),
-				v.transform((text) => dayOf(Date.parse(`${text}T00:00:00Z`))),
-			),
-			v.pipe(timestamp, v.transform(dayOf)),
-		],
+		[v.pipe(day, v.transform(dayOf)), v.pipe(timestamp, v.transform(dayOf))],
 		'must be a day that exists, such as "2026-11-21", or an RFC 3339 time of it',
 	),
 );
 
-/** Date.parse takes February 30th for March 2nd. */
-function isDay(text: string): boolean {
-	const atMs = Date.parse(`${text}T00:00:00Z`);
-	return !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(text);
-}
-
-export const rangeFields = { from: day, to: day };
+export const rangeFields = { from: dayOfRange, to: dayOfRange };
 
 export interface RangeQuery {
 	readonly from?: number | undefined;
