@@ -5,10 +5,16 @@
  */
 import { firstPermissionNotHeld, type OrgId, type Target } from "../authz/decide";
 import { administersOrganization, isRoleName, ROLES, type RoleName } from "../authz/permissions";
-import type { Principal } from "../authz/principal";
-import type { ApiKeyRow, BindingRecord } from "../db/api-keys";
+import { type Principal, policyOf } from "../authz/principal";
+import type { ApiKeyRow, BindingRecord, PoliciesElsewhere } from "../db/api-keys";
 import { firstRangeOutside } from "../domain/ip-allow-list";
-import { brokenPolicy, type KeyPolicy, MOST_EXPIRATION_DAYS, type PolicedKey } from "../domain/key-policy";
+import {
+	brokenPolicy,
+	type KeyPolicy,
+	MOST_EXPIRATION_DAYS,
+	POLICY_REMEDIES,
+	type PolicedKey,
+} from "../domain/key-policy";
 import { ApiError, invalidRequest, type RequestIssue } from "../errors";
 import type { NewBindingInput } from "./api-key-record";
 
@@ -67,6 +73,28 @@ export function refuseBrokenPolicy(policy: KeyPolicy, key: PolicedKey, nowMs: nu
 	throw new ApiError(code, message, {
 		moreInfo: { policy: broken, max_apikey_expiration_days: policy.maxExpirationDays },
 	});
+}
+
+/**
+ * 400 for a change after which the key breaks a policy of another organization that it acts in, and that it meets now: it would be
+ * stopped there at its next use, and nobody would have been told. Where it is stopped already, there is nothing to lose.
+ */
+export function refuseBrokenPolicyElsewhere(
+	policies: readonly PoliciesElsewhere[],
+	before: PolicedKey,
+	after: PolicedKey,
+	nowMs: number,
+): void {
+	for (const columns of policies) {
+		const policy = policyOf(columns);
+		const broken = brokenPolicy(policy, after, nowMs);
+		if (broken === undefined || brokenPolicy(policy, before, nowMs) !== undefined) continue;
+		throw new ApiError(
+			POLICY_ERRORS[broken][0],
+			`The key acts in the organization ${columns.id} too, whose policy ${broken} would stop it there; ${POLICY_REMEDIES[broken]}, or take its bindings there away first.`,
+			{ moreInfo: { policy: broken, max_apikey_expiration_days: policy.maxExpirationDays, org_id: columns.id } },
+		);
+	}
 }
 
 export function refuseStrongerBindings(principal: Principal, bindings: readonly NewBindingInput[]): void {

@@ -5,7 +5,7 @@
 import { type CompiledQuery, type Insertable, type RawBuilder, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
-import type { Principal } from "../authz/principal";
+import type { PolicyColumns, Principal } from "../authz/principal";
 import { jsonList, query } from "./client";
 import type { ApiKeysTable, Flag, ScopeType } from "./schema";
 
@@ -155,6 +155,28 @@ export function updateApiKey(
 	values: Omit<Updateable<ApiKeysTable>, "id" | "org_id" | "user_id">,
 ): CompiledQuery {
 	return query.updateTable("api_keys").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
+}
+
+/** The policies of an organization, as its row has them, with its id. */
+export interface PoliciesElsewhere extends PolicyColumns {
+	readonly id: string;
+}
+
+/** The policies of the other organizations that the key acts in; for loading beside the decision. */
+export function policiesElsewhere(apiKeyId: string): CompiledQuery<PoliciesElsewhere> {
+	return sql<PoliciesElsewhere>`SELECT o.id, o.enforce_hashed_api_keys, o.require_apikey_expiration, o.max_apikey_expiration_days
+		FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id IN (SELECT b.org_id FROM role_bindings b
+			INNER JOIN api_keys k ON k.id = b.api_key_id WHERE k.id = ${apiKeyId} AND b.org_id <> k.org_id)
+		ORDER BY o.id`.compile(query);
+}
+
+/** For guards: none of these policies was changed since they were read. */
+export function policiesElsewhereAre(policies: readonly PoliciesElsewhere[]) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${JSON.stringify(policies)}) AS read
+		INNER JOIN organizations o ON o.id = read.value ->> 'id'
+		WHERE o.enforce_hashed_api_keys <> read.value ->> 'enforce_hashed_api_keys'
+			OR o.require_apikey_expiration <> read.value ->> 'require_apikey_expiration'
+			OR o.max_apikey_expiration_days IS NOT read.value ->> 'max_apikey_expiration_days')`;
 }
 
 /** For guards: the key is there and belongs to the organization. */

@@ -3,6 +3,7 @@
  * takes away what it holds there, and learns nothing of the other; what one of them does never leaves the key beyond repair.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { databaseText } from "./support/database-text";
 import { readThenWrite } from "./support/interleave";
 import { createTestApp, createTestKey, createWorld, NOW_MS, type TestKey, type World } from "./support/world";
 
@@ -297,5 +298,56 @@ describe("a deletion that nobody could undo for thirty days", () => {
 		const policy = { orgId: world.orgId, max_apikey_expiration_days: 15 };
 		expect((await world.request("POST", "/organization", { key: last.text, body: policy })).status).toBe(200);
 		expect(await deletion(last.text)).toBe(at(10 * DAY_MS));
+	});
+});
+
+describe("a change that would break a policy of the organization that the key acts in", () => {
+	const change = async (body: unknown, through: Pick<World, "request"> = home) => {
+		const headers = { "cf-connecting-ip": "192.0.2.1" };
+		const answer = await through.request("PUT", `/apikey/${roamer.id}`, { key: roamer.text, headers, body });
+		if (answer.status === 200) roamer = { id: roamer.id, text: answer.body.key ?? roamer.text };
+		return answer;
+	};
+	const policyAway = (body: object) => as(awayKey.text, "POST", "/organization", { orgId: awayId, ...body });
+	const works = async () => (await as(roamer.text, "GET", `/organization?orgId=${awayId}`)).status;
+
+	test.each([
+		["enforce_hashed_api_keys", true, { regenerate: true, hashed: false }, "hashed_api_key_required"],
+		["require_apikey_expiration", true, { expires_at: "never" }, "expiration_required"],
+		["max_apikey_expiration_days", 30, { expires_at: at(31 * DAY_MS) }, "expiration_exceeds_max"],
+	])("is refused, and names %s and the organization", async (policy, value, body, error) => {
+		await as(roamer.text, "PUT", `/apikey/${awayKey.id}`, { expires_at: at(20 * DAY_MS) });
+		await change({ regenerate: true, hashed: true, expires_at: at(10 * DAY_MS) });
+		expect(await policyAway({ [policy]: value })).toMatchObject({ status: 200 });
+		expect(await works()).toBe(200);
+		const before = await databaseText();
+		const refused = await change(body);
+		expect(refused).toMatchObject({ status: 400, body: { error, moreInfo: { policy, org_id: awayId } } });
+		expect(refused.body.message).toContain(awayId);
+		expect(await databaseText()).toBe(before);
+		expect(await works()).toBe(200);
+		expect(await change({ name: "Renamed", expires_at: at(9 * DAY_MS) })).toMatchObject({ status: 200 });
+		const stranger = await as(home.adminKey, "PUT", `/apikey/${roamer.id}`, body);
+		expect(stranger, "its policies are told to a key that does not act there").toMatchObject({ status: 403 });
+	});
+
+	test("is refused when the policy was made while the change was under way", async () => {
+		await as(roamer.text, "PUT", `/apikey/${awayKey.id}`, { expires_at: at(20 * DAY_MS) });
+		await change({ regenerate: true, hashed: true, expires_at: at(10 * DAY_MS) });
+		const answer = await readThenWrite(
+			home,
+			(racing) => change({ regenerate: true, hashed: false }, racing),
+			() => policyAway({ enforce_hashed_api_keys: true }),
+		);
+		expect(answer).toMatchObject({ status: 409, body: { error: "api_key_changed" } });
+	});
+
+	test("is made where the policy stops the key there already, or that organization is deleted", async () => {
+		expect(await policyAway({ enforce_hashed_api_keys: true })).toMatchObject({ status: 200 });
+		expect(await works()).toBe(401);
+		expect(await change({ regenerate: true, hashed: false })).toMatchObject({ status: 200 });
+		await change({ regenerate: true, hashed: true });
+		expect(await as(awayKey.text, "DELETE", `/organization?orgId=${awayId}`)).toMatchObject({ status: 200 });
+		expect(await change({ regenerate: true, hashed: false })).toMatchObject({ status: 200 });
 	});
 });

@@ -203,8 +203,8 @@ describe("PUT /organization", () => {
 				return { status: 200, body: {}, headers: new Headers(), trips: 0 };
 			},
 		);
-		const refusal = what === "binding" ? [401, "invalid_api_key"] : [403, "permission_denied"];
-		expect([answer.status, answer.body.error]).toEqual(refusal);
+		const [status, error] = what === "binding" ? [401, "invalid_api_key"] : [403, "permission_denied"];
+		expect(answer).toMatchObject({ status, body: { error } });
 		expect(await rows(query.selectFrom("organizations").select("id").where("name", "=", "Raced"))).toEqual([]);
 	});
 });

@@ -19,6 +19,8 @@ import {
 	currentKeyHash,
 	deleteBindings,
 	insertBinding,
+	policiesElsewhere,
+	policiesElsewhereAre,
 	updateApiKey,
 } from "../../db/api-keys";
 import { appUuidsInOrgOfKey } from "../../db/apps";
@@ -40,6 +42,7 @@ import {
 import { endpoint } from "../endpoint";
 import {
 	refuseBrokenPolicy,
+	refuseBrokenPolicyElsewhere,
 	refuseGlobalPermissions,
 	refuseLongerLife,
 	refuseMisplacedBindings,
@@ -114,6 +117,7 @@ export const changeApiKey = endpoint({
 			apiKeyById(input.params.id.toLowerCase()),
 			currentKeyHash(input.params.id.toLowerCase()),
 			appUuidsInOrgOfKey(input.params.id.toLowerCase(), appsOf(input.body.bindings ?? [])),
+			policiesElsewhere(input.params.id.toLowerCase()),
 		] as const,
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const [row] = loaded[0].rows;
@@ -149,6 +153,10 @@ export const changeApiKey = endpoint({
 		else if (change.expires_at !== undefined) refuseBrokenPolicy({ ...policy, enforceHashed: false }, after, nowMs);
 		if (takesOnly) refuseToWeakenStrongerKey(principal, row, scope.orgId);
 		else refuseStrongerPermissions(principal, row);
+		// After the question of strength, so that only who acts there as well is told of another organization's policies.
+		const elsewhere = loaded[3].rows;
+		const was = { hashed: row.is_hashed_key === 1, expiresAtMs: row.expires_at_ms };
+		refuseBrokenPolicyElsewhere(elsewhere, was, after, nowMs);
 		refuseStrongerBindings(principal, change.bindings ?? []);
 		if (change.global_permissions !== undefined) {
 			const roles = [...bindings.kept, ...bindings.added].map((binding) => binding.role_name);
@@ -169,6 +177,7 @@ export const changeApiKey = endpoint({
 			[
 				guard("key_changed", apiKeyUnchanged(row)),
 				guard("policies_as_read", policiesAre(scope.orgId, scopeRow)),
+				guard("policies_elsewhere_as_read", policiesElsewhereAre(elsewhere)),
 				guard("apps_gone", appsAreOf(scope.orgId, appsOf(bindings.added))),
 				updateApiKey(scope.orgId, row.id, {
 					name: after.name,
@@ -210,6 +219,7 @@ export const changeApiKey = endpoint({
 			{
 				key_changed: apiKeyChanged,
 				policies_as_read: organizationChanged,
+				policies_elsewhere_as_read: apiKeyChanged,
 				apps_gone: appsGone,
 			},
 		);
