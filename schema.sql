@@ -26,7 +26,8 @@ CREATE TABLE organizations (
   -- A key without an expiry counts as one that is too far away.
   max_apikey_expiration_days INTEGER CHECK (max_apikey_expiration_days BETWEEN 1 AND 365),
   -- Set by a deletion that can still be undone: every binding in the organization grants nothing, its devices are told nothing.
-  -- The sweep removes the rows and the bytes thirty days later.
+  -- The sweep removes the rows and the bytes thirty days later. An app that is deleted passes to an organization of its own, without
+  -- members, whose deletion is that old already.
   deleted_at_ms INTEGER
 ) STRICT;
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;

@@ -13,7 +13,7 @@ const MOST_RANGES = 100;
 const LONGEST_RANGE = 64;
 const ASSIGNABLE_ROLES = ROLE_NAMES.filter((name) => ROLES[name].assignable);
 
-const bindingSchema = v.strictObject({
+export const bindingSchema = v.strictObject({
 	id: v.string(),
 	role_name: v.string(),
 	scope_type: v.picklist(["org", "app", "channel"]),

@@ -52,6 +52,8 @@ export const PIPELINE_ERRORS: readonly ErrorCode[] = [
 	"service_unavailable",
 ];
 
+const DRY_RUN = "dry_run";
+
 /** What every request is given before the router. */
 export interface RequestBindings {
 	requestId: string;
@@ -315,7 +317,22 @@ function validate(
 	};
 	const query = parse(endpoint.query, raw.query);
 	const body = parse(endpoint.body, raw.body ?? {});
+	if (asksForMissingDryRun(endpoint, raw)) {
+		issues.push({ path: "dry_run", message: "is not offered here; leave it out to have the request done" });
+	}
 	return { input: issues.length > 0 ? undefined : { params: raw.params, query, body, headers: raw.headers }, issues };
+}
+
+/**
+ * Fields that are not known are ignored, but whoever sends this one wants nothing done. Devices and links are left alone: theirs are
+ * requests that nobody writes by hand.
+ */
+function asksForMissingDryRun({ access, method, query, body }: AnyEndpoint, raw: RawInput): boolean {
+	if (method === "GET" || "public" in access) return false;
+	if (fieldsOf(query).has(DRY_RUN) || fieldsOf(body).has(DRY_RUN)) return false;
+	return [raw.query, raw.body].some(
+		(sent) => typeof sent === "object" && sent !== null && Object.hasOwn(sent, DRY_RUN),
+	);
 }
 
 /** Longest excerpt of a refused value that is shown. */

@@ -4,6 +4,7 @@
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { jsonList, query } from "./client";
+import { RESTORABLE_MS } from "./organizations";
 import type { AppsTable } from "./schema";
 
 export interface AppRow extends Selectable<AppsTable> {
@@ -96,8 +97,46 @@ export function appIsLive(orgId: string, appId: string) {
 		WHERE apps.id = ${appId} AND apps.owner_org = ${orgId} AND organizations.deleted_at_ms IS NULL)`;
 }
 
-export function deleteApp(appId: AppId): CompiledQuery {
-	return query.deleteFrom("apps").where("id", "=", appId).compile();
+/**
+ * Deletes an app, whatever its size: it passes to an organization of its own that is past restoring, so that everything which keeps to
+ * deleted organizations has no such app from then on, and the sweep removes its rows in steps like any other's. Its public id is free.
+ * @param graveId the id of that organization, which nobody is a member of
+ */
+export function deleteApp(orgId: OrgId, appId: AppId, graveId: string, nowMs: number): CompiledQuery[] {
+	return [
+		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms, deleted_at_ms)
+			SELECT ${graveId}, 'Deleted app', o.created_by, ${nowMs}, ${nowMs}, ${nowMs - RESTORABLE_MS}
+			FROM organizations o INNER JOIN apps ON apps.owner_org = o.id
+			WHERE o.id = ${orgId} AND apps.id = ${appId}`.compile(query),
+		query.deleteFrom("role_bindings").where("org_id", "=", orgId).where("app_id", "=", appId).compile(),
+		query
+			.updateTable("apps")
+			// No public id looks like a UUID.
+			.set({ owner_org: graveId, app_id: appId })
+			.where("id", "=", appId)
+			.where("owner_org", "=", orgId)
+			.compile(),
+	];
+}
+
+/** What a deletion removes. */
+export interface AppContents {
+	readonly channels: number;
+	readonly bundles: number;
+	readonly bundle_bytes: number;
+	readonly api_key_bindings: number;
+}
+
+/** Counts of an app's rows and stored bytes, none unless `wanted`; for loading beside the decision. */
+export function appContents(publicAppId: string, wanted: boolean): CompiledQuery<AppContents> {
+	const bundles = sql`FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL`;
+	return sql<AppContents>`SELECT
+		(SELECT count(*) FROM channels WHERE channels.app_id = apps.id) AS channels,
+		(SELECT count(*) ${bundles}) AS bundles,
+		(SELECT coalesce(sum(size_bytes), 0) ${bundles} AND object_key IS NOT NULL)
+			+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id) AS bundle_bytes,
+		(SELECT count(*) FROM role_bindings WHERE role_bindings.app_id = apps.id) AS api_key_bindings
+		FROM apps WHERE apps.app_id = ${publicAppId} AND ${wanted ? 1 : 0} = 1`.compile(query);
 }
 
 /** The record of an app, as the last statement of a batch that wrote it. */

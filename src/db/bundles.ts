@@ -188,9 +188,11 @@ export function bundleIsPending(appId: AppId, bundleId: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND id = ${bundleId} AND status = 'pending')`;
 }
 
-/** One row when a bundle or a file of the delta store consists of this object. */
+/** One row when a bundle or a file of the delta store consists of this object, of an app that is not deleted. */
 export function objectIsNamed(appId: AppId, objectKey: string): CompiledQuery<{ named: number }> {
 	return sql<{ named: number }>`SELECT 1 AS named
-		WHERE EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND object_key = ${objectKey})
-			OR EXISTS (SELECT 1 FROM delta_objects WHERE app_id = ${appId} AND object_key = ${objectKey})`.compile(query);
+		FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
+		WHERE apps.id = ${appId} AND organizations.deleted_at_ms IS NULL AND (
+			EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND object_key = ${objectKey})
+			OR EXISTS (SELECT 1 FROM delta_objects WHERE app_id = ${appId} AND object_key = ${objectKey}))`.compile(query);
 }

@@ -90,9 +90,11 @@ export function insertUploadForNewBundle(
 		FROM bundles WHERE app_id = ${appId} AND name = ${bundleName} AND status = 'pending'`.compile(query);
 }
 
-/** For guards: the upload was not given up. */
+/** For guards: the upload was not given up, nor was the app deleted, or its organization, while bytes came in. */
 export function uploadExists(appId: AppId, uploadId: string) {
-	return sql<boolean>`EXISTS (SELECT 1 FROM uploads WHERE app_id = ${appId} AND id = ${uploadId})`;
+	return sql<boolean>`EXISTS (SELECT 1 FROM uploads INNER JOIN apps ON apps.id = uploads.app_id
+		INNER JOIN organizations ON organizations.id = apps.owner_org
+		WHERE uploads.app_id = ${appId} AND uploads.id = ${uploadId} AND organizations.deleted_at_ms IS NULL)`;
 }
 
 /** For guards: nobody has completed the upload yet. */

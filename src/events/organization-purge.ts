@@ -1,5 +1,6 @@
 /**
- * Removes organizations for good that were deleted and not restored in time, in steps: each is one atomic batch that takes a bounded
+ * Removes organizations for good that were deleted and not restored in time, and apps that were deleted, each of which is in such an
+ * organization of its own, in steps: each is one atomic batch that takes a bounded
  * number of rows of each table, so no organization is too large for it, and a run takes a bounded number of steps. The next run goes on
  * where the last one stopped or crashed, because what is there still says what is to be done: whatever knows an object goes no earlier
  * than the batch that makes the app's objects garbage, an app's row goes when nothing of it is left, and the organization's goes last.
@@ -14,7 +15,7 @@ import type { Deps } from "../deps";
 import { causeText } from "../errors";
 
 /** What one run does at most. */
-const MOST_ORGANIZATIONS = 5;
+const MOST_ORGANIZATIONS = 20;
 const MOST_STEPS = 20;
 /** What one statement removes at most. */
 const MOST_ROWS = 1000;

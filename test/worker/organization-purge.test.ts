@@ -171,7 +171,7 @@ describe("what is deleted with an app", () => {
 		const deletion = [
 			auditBindingsOfApp(actor, NOW_MS, world.orgId as never, { uuid: appId, id: app.appId }),
 			everythingOfAppToGarbage(appId, NOW_MS),
-			deleteApp(appId),
+			...deleteApp(world.orgId as never, appId, crypto.randomUUID(), NOW_MS),
 		];
 		const details = await plansOf([...deletion, ...purgeStatements(world.orgId, "r", NOW_MS)]);
 		expect(scansIn(details)).toEqual([]);

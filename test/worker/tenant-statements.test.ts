@@ -236,7 +236,7 @@ const CHANGES: Readonly<Record<string, (of: Tenant, thing: Thing) => CompiledQue
 /** What changes the tenant itself, or all that it has. */
 const CHANGES_OF_ALL: Readonly<Record<string, (of: Tenant) => CompiledQuery | CompiledQuery[]>> = {
 	updateApp: (of) => updateApp(of.app, { name: "changed" }),
-	deleteApp: (of) => deleteApp(of.app),
+	deleteApp: (of) => deleteApp(of.org, of.app, crypto.randomUUID(), LATER_MS),
 	yieldPublicPlatforms: (of) => yieldPublicPlatforms(of.app, "other", { ios: 1, android: 1, electron: 1 }, LATER_MS),
 	deleteUnusedBundles: (of) =>
 		deleteUnusedBundles(of.app, LATER_MS, (doomed) => sql`SELECT id FROM bundles WHERE ${doomed}`.compile(query)),

@@ -34,6 +34,7 @@ import {
 	apiKeyAnswer,
 	apiKeySchema,
 	apiKeyWithSecretSchema,
+	bindingSchema,
 	EXAMPLE_BINDINGS,
 	EXAMPLE_KEY,
 	ipAllowList,
@@ -341,14 +342,25 @@ export const deleteApiKey = endpoint({
 	tag: "API keys",
 	summary: "Revoke an API key at once",
 	description:
-		"`org_id` names another organization that the key has a binding in: it takes those bindings away, and the key is left to its own organization; `org.create` goes with its last role that administers an organization.",
+		"`org_id` names another organization that the key has a binding in: it takes those bindings away, and the key is left to its own organization; `org.create` goes with its last role that administers an organization. `dry_run=true` tells what would go and does nothing.",
 	access: { permission: "org.manage_apikeys", scope: boundApiKeyScope },
-	query: v.object({ org_id: optional(uuid) }),
-	response: acknowledgement,
+	query: v.object({ org_id: optional(uuid), dry_run: optional(booleanText) }),
+	response: v.union([
+		acknowledgement,
+		v.strictObject({
+			status: v.literal("ok"),
+			dry_run: v.literal(true),
+			id: v.string(),
+			name: v.string(),
+			/** False where the key belongs to another organization and stays there. */
+			removes_key: v.boolean(),
+			bindings: v.array(bindingSchema),
+		}),
+	]),
 	errors: ["api_key_not_found", "api_key_changed", "organization_changed", "cannot_delete_own_api_key"],
 	example: { response: OK },
 	load: (input) => [apiKeyAsSeenBy(input.query.org_id, input.params.id.toLowerCase())] as const,
-	async handle({ db, principal, scope, scopeRow, loaded, nowMs, actor }) {
+	async handle({ db, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const [row] = loaded[0].rows;
 		if (row === undefined) throw apiKeyNotFound();
 		if (row.id === principal.keyId) {
@@ -360,6 +372,9 @@ export const deleteApiKey = endpoint({
 		refuseToWeakenStrongerKey(principal, row, scope.orgId);
 		const { name, is_hashed_key, expires_at, bindings, global_permissions, ip_allow_list } = apiKeyAnswer(row, nowMs);
 		const isOwn = row.org_id === scope.orgId;
+		if (input.query.dry_run === true) {
+			return { ...OK, dry_run: true as const, id: row.id, name, removes_key: isOwn, bindings };
+		}
 		await batchOrFail(
 			db,
 			[

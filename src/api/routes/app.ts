@@ -10,6 +10,7 @@ import {
 	type AppRow,
 	type AuditedSetting,
 	appByPublicId,
+	appContents,
 	appRecord,
 	appsPage,
 	auditedAppNow,
@@ -29,6 +30,7 @@ import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import {
 	acknowledgement,
+	booleanText,
 	channelName,
 	imageUrl,
 	label,
@@ -259,12 +261,35 @@ export const deleteApp = endpoint({
 	method: "DELETE",
 	path: "/app/:app_id",
 	tag: "Apps",
-	summary: "Delete an app with its channels, bundles and stored files",
+	summary: "Delete an app with its channels, bundles and stored files; cannot be undone",
+	description:
+		"The app is gone for everyone at once, its stored files some seconds later, and its id can be taken again; what it leaves behind is removed in the background. `dry_run=true` tells what would go and does nothing.",
 	access: { permission: "app.delete", scope: appScope("params.app_id") },
-	response: acknowledgement,
+	query: v.object({ dry_run: optional(booleanText) }),
+	response: v.union([
+		acknowledgement,
+		v.strictObject({
+			status: v.literal("ok"),
+			dry_run: v.literal(true),
+			id: v.string(),
+			app_id: v.string(),
+			removes: v.strictObject({
+				channels: v.number(),
+				bundles: v.number(),
+				bundle_bytes: v.number(),
+				api_key_bindings: v.number(),
+			}),
+		}),
+	]),
 	errors: [],
 	example: { response: OK },
-	async handle({ db, deps, scope, scopeRow, nowMs, actor, waitUntil }) {
+	load: ({ params, query }) => [appContents(params.app_id, query.dry_run === true)] as const,
+	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs, actor, waitUntil }) {
+		if (input.query.dry_run === true) {
+			const [removes] = loaded[0].rows;
+			if (removes === undefined) throw appNotFound();
+			return { ...OK, dry_run: true as const, id: scope.appId, app_id: scopeRow.app_id, removes };
+		}
 		await db.batch([
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
@@ -275,7 +300,7 @@ export const deleteApp = endpoint({
 			}),
 			auditBindingsOfApp(actor, nowMs, scope.orgId, { uuid: scope.appId, id: scopeRow.app_id }),
 			everythingOfAppToGarbage(scope.appId, nowMs),
-			deleteAppStatement(scope.appId),
+			...deleteAppStatement(scope.orgId, scope.appId, deps.newId(), nowMs),
 		]);
 		waitUntil(collectGarbageSoon(deps));
 		return OK;
