@@ -1,5 +1,5 @@
 /**
- * What keys of other organizations hold in one, and its removal: by the removal of their owner, or of one such key. A key that thereby
+ * What keys of other organizations hold in one, and its removal: by the removal of their owner, of one such key, or of the organization. A key that thereby
  * loses the last role that `org.create` holds beside loses that as well, as if it had been taken away at home.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
@@ -24,14 +24,42 @@ export function removeForeignBindings(
 ): CompiledQuery[] {
 	const bindings = sql`FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
 		WHERE b.org_id = ${orgId} AND k.org_id <> ${orgId} AND ${keys}`;
-	const administers = (organization: RawBuilder<unknown>) => sql`EXISTS (SELECT 1 FROM role_bindings b
-		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
-		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))}
-			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND ${organization})`;
-	const losesGlobals = sql`${keys} AND k.org_id <> ${orgId} AND k.global_permissions <> '[]'
-		AND ${administers(sql`b.org_id = ${orgId}`)} AND NOT ${administers(sql`b.org_id <> ${orgId}`)}`;
+	const losing = sql`${keys} AND ${administers(administering, nowMs, sql`b.org_id = ${orgId}`)}`;
 	return [
 		auditBindingsTaken(actor, nowMs, orgId, sql`k.org_id <> ${orgId} AND ${keys}`, because),
+		...takeGlobalPermissions(orgId, losing, administering, actor, nowMs),
+		sql`DELETE FROM role_bindings WHERE id IN (SELECT b.id ${bindings})`.compile(query),
+	];
+}
+
+/**
+ * Before these bindings go from an organization that goes itself: the global permissions of keys of others that held them beside one of
+ * these, and hold no such role in any other organization.
+ * @param going which bindings, as SQL that gives their ids
+ */
+export function takeGlobalPermissionsWith(
+	orgId: string,
+	going: RawBuilder<unknown>,
+	administering: readonly RoleName[],
+	actor: Actor,
+	nowMs: number,
+): CompiledQuery[] {
+	const losing = sql`k.id IN (SELECT b.api_key_id FROM role_bindings b WHERE b.id IN ${going} AND b.org_id = ${orgId}
+		AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))})`;
+	return takeGlobalPermissions(orgId, losing, administering, actor, nowMs);
+}
+
+/** @param losing which keys lose a role that administers the organization, `k` in SQL */
+function takeGlobalPermissions(
+	orgId: string,
+	losing: RawBuilder<unknown>,
+	administering: readonly RoleName[],
+	actor: Actor,
+	nowMs: number,
+): CompiledQuery[] {
+	const losesGlobals = sql`${losing} AND k.org_id <> ${orgId} AND k.global_permissions <> '[]'
+		AND NOT ${administers(administering, nowMs, sql`b.org_id <> ${orgId}`)}`;
+	return [
 		auditEach(
 			elsewhere(actor),
 			nowMs,
@@ -43,6 +71,13 @@ export function removeForeignBindings(
 		sql`UPDATE api_keys AS k SET global_permissions = '[]', updated_at_ms = ${nowMs} WHERE ${losesGlobals}`.compile(
 			query,
 		),
-		sql`DELETE FROM role_bindings WHERE id IN (SELECT b.id ${bindings})`.compile(query),
 	];
+}
+
+/** The key `k` has a live binding `b` that administers an organization which is not deleted. */
+function administers(administering: readonly RoleName[], nowMs: number, organization: RawBuilder<unknown>) {
+	return sql`EXISTS (SELECT 1 FROM role_bindings b
+		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
+		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))}
+			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND ${organization})`;
 }

@@ -6,9 +6,11 @@
  * than the batch that makes the app's objects garbage, an app's row goes when nothing of it is left, and the organization's goes last.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { ADMINISTERING_ROLES } from "../authz/member-roles";
 import type { Actor } from "../db/audit";
 import { auditBindingsElsewhere, auditForeignBindings } from "../db/binding-audit";
 import { type Database, GuardFailed, guard, openDb, query } from "../db/client";
+import { takeGlobalPermissionsWith } from "../db/foreign-bindings";
 import { RESTORABLE_MS } from "../db/organizations";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
@@ -114,6 +116,7 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 		auditBindingsElsewhere(actor, nowMs, orgId, sql`k.id IN ${keys}`, reason),
 		sql`DELETE FROM api_keys WHERE id IN ${keys}`.compile(query),
 		auditForeignBindings(actor, nowMs, orgId, sql`b.id IN ${bindings}`, reason),
+		...takeGlobalPermissionsWith(orgId, bindings, ADMINISTERING_ROLES, actor, nowMs),
 		sql`DELETE FROM role_bindings WHERE id IN ${bindings}`.compile(query),
 		sql`DELETE FROM invitations WHERE id IN ${chunk("invitations", MOST_ROWS)}`.compile(query),
 		sql`DELETE FROM audit_log WHERE id IN ${chunk("audit_log", MOST_ROWS)}`.compile(query),

@@ -233,4 +233,52 @@ describe("other organizations", () => {
 		await sweep(world.deps);
 		expect(await entriesOf(away.body.id)).toHaveLength(1);
 	});
+
+	test("keep no org.create in a key whose last administering role was in it, and keep it in one with another", async () => {
+		const other = await createWorld();
+		const bindAs = (keyId: string, role: string) =>
+			run(
+				query.insertInto("role_bindings").values({
+					...{ id: crypto.randomUUID(), api_key_id: keyId, user_id: null, role_name: role, scope_type: "org" },
+					...{ org_id: world.orgId, app_id: null, channel_id: null, parent_binding_id: null, expires_at_ms: null },
+					created_at_ms: NOW_MS,
+				}),
+			);
+		const holder = async (roleAtHome: string, roleHere: string) => {
+			const key = await createTestKey(other, roleAtHome);
+			await run(query.updateTable("api_keys").set({ global_permissions: '["org.create"]' }).where("id", "=", key.id));
+			await bindAs(key.id, roleHere);
+			return key.id;
+		};
+		const ids = [
+			await holder("org_member", "org_admin"),
+			await holder("org_admin", "org_admin"),
+			await holder("org_member", "org_member"),
+		];
+		const globals = async () =>
+			Promise.all(
+				ids.map(async (id) => {
+					const [row] = await rows(query.selectFrom("api_keys").select("global_permissions").where("id", "=", id));
+					return row?.global_permissions;
+				}),
+			);
+		await remove();
+		expect(await globals()).toEqual(['["org.create"]', '["org.create"]', '["org.create"]']);
+		world.clock.nowMs += THIRTY_DAYS_MS;
+		await sweep(world.deps);
+		expect(await globals()).toEqual(["[]", '["org.create"]', '["org.create"]']);
+		const told = await rows(
+			query
+				.selectFrom("audit_log")
+				.select(["target_id", "actor_name", "before", "after", "ip_address"])
+				.where("org_id", "=", other.orgId)
+				.where("action", "=", "api_key.update"),
+		);
+		expect(told).toEqual([
+			{
+				...{ target_id: ids[0], actor_name: "sweep", ip_address: null },
+				...{ before: '{"global_permissions":["org.create"]}', after: '{"global_permissions":[]}' },
+			},
+		]);
+	});
 });
