@@ -308,10 +308,14 @@ CREATE TABLE devices (
   last_seen_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
-  -- Which of the last 31 days it is counted on: the lowest bit is the day of `last_seen_at_ms`, the next the day before.
-  seen_days INTEGER NOT NULL DEFAULT 0,
-  -- The version it is counted under on the day of `last_seen_at_ms`.
-  counted_version TEXT,
+  -- When facts were told that are not as old as `last_seen_at_ms`, by column: `{"channel_id":1795248000000}`. What a message tells is
+  -- taken where it is the later word, so messages may come in any order.
+  told_at TEXT,
+  -- The days it is counted on, of those that messages may still come of, with the version of each and when on that day it was told:
+  -- `{"20778":[3600000,"1.4.0"],"20779":[60000],"20780":[]}` (src/events/device-record.ts).
+  counted_days TEXT,
+  -- Goes up when the queue consumer writes the row, so that two consumers never overwrite each other's.
+  revision INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX devices_by_version ON devices (app_id, version_name);

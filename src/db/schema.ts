@@ -214,8 +214,9 @@ export interface DevicesTable {
 	last_seen_at_ms: number | null;
 	created_at_ms: number;
 	updated_at_ms: number;
-	seen_days: Generated<number>;
-	counted_version: string | null;
+	told_at: string | null;
+	counted_days: string | null;
+	revision: Generated<number>;
 }
 
 export interface DeviceOverridesTable {

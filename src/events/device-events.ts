@@ -16,11 +16,9 @@ import {
 } from "../domain/distinct-count";
 import { countStatements } from "./counts";
 import { dayOf, firstCountedDay, firstRememberedDay } from "./days";
-import { deviceStatements } from "./device-rows";
+import { writeDevices } from "./device-rows";
 import type { DeviceEvent, DeviceSeen, RolloutEvent } from "./messages";
-
-/** Two consumers that write the same sketch take turns; one that never gets its turn leaves the batch to the Queue's retry. */
-const MOST_ATTEMPTS = 5;
+import { inTurns, Overtaken } from "./turns";
 
 export async function consumeDeviceEvents(
 	deps: Deps,
@@ -37,12 +35,11 @@ export async function consumeDeviceEvents(
 	const seen = inTime.filter((event) => event.type === "seen");
 	const counted = inTime.filter((event) => event.type !== "seen");
 	const lastDay = inTime.reduce((latest, event) => Math.max(latest, dayOf(event.atMs)), dayOf(nowMs));
-	const statements = [
-		...deviceStatements(seen),
-		...countStatements(counted, { first: firstRememberedDay(deps.config, nowMs), last: lastDay }),
-	];
-	if (statements.length > 0) await openDb(deps.d1, "first-primary").batch(statements);
-	if (seen.length > 0) await mergeDevices(deps, seen);
+	const counts = countStatements(counted, { first: firstRememberedDay(deps.config, nowMs), last: lastDay });
+	if (counts.length > 0) await openDb(deps.d1, "first-primary").batch(counts);
+	if (seen.length === 0) return;
+	await writeDevices(deps, seen);
+	await mergeDevices(deps, seen);
 }
 
 interface SketchRow {
@@ -65,7 +62,7 @@ async function mergeDevices(deps: Deps, seen: readonly DeviceSeen[]): Promise<vo
 		added.set(key, entry);
 	}
 	const wanted = JSON.stringify([...added.values()].map(({ appId, day }) => [appId, day]));
-	for (let attempt = 1; ; attempt++) {
+	await inTurns(async () => {
 		const [known] = await db.batch([
 			sql<SketchRow>`SELECT apps.app_id AS public_app_id, apps.id AS app_id, value ->> 1 AS day, d.sketch, d.revision
 				FROM json_each(${wanted}) CROSS JOIN apps ON apps.app_id = value ->> 0
@@ -76,20 +73,11 @@ async function mergeDevices(deps: Deps, seen: readonly DeviceSeen[]): Promise<vo
 			return entry === undefined ? [] : sketchWrite(row, entry.sketch);
 		});
 		if (statements.length === 0) return;
-		try {
-			await batchOrFail(db, statements, {
-				"daily_devices.app_id, daily_devices.day": () => new SketchChanged(),
-				sketch_changed: () => new SketchChanged(),
-			});
-			return;
-		} catch (error) {
-			if (!(error instanceof SketchChanged) || attempt === MOST_ATTEMPTS) throw error;
-		}
-	}
-}
-
-class SketchChanged extends Error {
-	override readonly name = "SketchChanged";
+		await batchOrFail(db, statements, {
+			"daily_devices.app_id, daily_devices.day": () => new Overtaken(),
+			sketch_changed: () => new Overtaken(),
+		});
+	});
 }
 
 function sketchWrite(row: SketchRow, added: Sketch): CompiledQuery[] {

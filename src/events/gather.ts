@@ -5,11 +5,12 @@
  */
 import type { Deps } from "../deps";
 import { dayOf } from "./days";
+import { factsIn, runsBuild } from "./device-record";
 import type { BytesServed, DeviceEvent, DeviceEvents, DeviceSeen, RolloutRuns, RolloutServed } from "./messages";
 
 const GATHER_MS = 1_000;
 const ROLLOUT_PERIOD_MS = 30 * 60 * 1000;
-/** Devices that are remembered; about half a kilobyte each. */
+/** Devices that are remembered; less than a kilobyte each. */
 const MOST_TOLD = 20_000;
 /** A flush that was promised so long ago has died with its request. */
 const FLUSH_LIFETIME_MS = 10_000;
@@ -26,16 +27,27 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 	let promisedAtMs = Number.NEGATIVE_INFINITY;
 
 	/** What each device last said of itself, and on which day: what is said again is not sent again. */
-	let told = new Map<string, string>();
+	let told = new Map<string, Told>();
 
-	function isNews(event: DeviceSeen): boolean {
+	/** The event as it is sent; undefined when it says nothing new. */
+	function newsOf(event: DeviceSeen): DeviceSeen | undefined {
 		const device = `${event.appId} ${event.deviceId}`;
 		const said = saidBy(event);
+		const before = told.get(device);
 		// Another isolate may have been told of what was between.
-		if (told.get(device) === said && event.moved !== true) return false;
+		if (before?.said === said && event.moved !== true) return undefined;
+		// The consumer tells by the time what came last; a list of reports comes all at once.
+		const isAtOnce = before !== undefined && event.atMs <= before.atMs && dayOf(before.atMs + 1) === dayOf(event.atMs);
+		const atMs = isAtOnce ? before.atMs + 1 : event.atMs;
+		const facts = [...factsIn(event), event.versionName === "" ? undefined : runsBuild(event)];
+		const isOther = facts.some((value, index) => differ(value, before?.facts[index]));
 		if (told.size >= MOST_TOLD) told = new Map();
-		told.set(device, said);
-		return true;
+		told.set(device, {
+			said,
+			atMs,
+			facts: facts.map((value, index) => (value === undefined ? before?.facts[index] : value)),
+		});
+		return { ...event, atMs, ...(isOther ? { moved: true } : {}) };
 	}
 
 	/** The same of rollouts: that a device is served still, or runs the bundle still, is said once a period. */
@@ -87,9 +99,10 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 	}
 
 	function gather(events: readonly DeviceEvent[], waitUntil: (work: Promise<unknown>) => void): void {
-		const fresh = events.filter((event) => {
-			if (event.type === "seen") return isNews(event);
-			return event.type === "rollout_served" || event.type === "rollout_runs" ? isRolloutNews(event) : true;
+		const fresh = events.flatMap((event) => {
+			if (event.type === "seen") return newsOf(event) ?? [];
+			const isRollouts = event.type === "rollout_served" || event.type === "rollout_runs";
+			return !isRollouts || isRolloutNews(event) ? event : [];
 		});
 		if (fresh.length === 0) return;
 		waiting.push(...fresh);
@@ -118,6 +131,19 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 			promise(waitUntil);
 		},
 	});
+}
+
+interface Told {
+	readonly said: string;
+	readonly atMs: number;
+	/** The last word on each, and whether the version is the build's; some messages say less than others. */
+	readonly facts: readonly Word[];
+}
+
+type Word = ReturnType<typeof factsIn>[number] | boolean;
+
+function differ(value: Word, before: Word): boolean {
+	return value !== undefined && before !== undefined && value !== before;
 }
 
 /**

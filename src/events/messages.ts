@@ -35,7 +35,10 @@ export interface DeviceSeen {
 	readonly keyId: string;
 	readonly defaultChannel: string;
 	readonly channelId: number | null;
-	/** The device has just begun to run the version, so it is remembered when, even where the version is known already. */
+	/**
+	 * Something is other than the device said before, or it has just begun to run the version. So it is remembered when, even where its
+	 * row says the same already: a message of before may be consumed later.
+	 */
 	readonly moved?: true;
 }
 

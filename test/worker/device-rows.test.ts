@@ -1,0 +1,260 @@
+/**
+ * Rows of devices and the days that they were counted on, whatever becomes of messages on their way. Histories that nobody thought of
+ * pass the real gatherer and come to the real consumer once and in order, and again in any order, several times and in any batches: both
+ * leave what the history itself says.
+ */
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import { consume } from "../../src/events/consumer";
+import { createEventGatherer } from "../../src/events/gather";
+import type { DeviceEvents, DeviceSeen } from "../../src/events/messages";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+const DEVICES = 3;
+/** Times that each history is delivered badly. */
+const DELIVERIES = 3;
+const RUNS = 20;
+const BUNDLES = ["1.0.1", "1.0.2"];
+const FACTS = {
+	platform: "platform",
+	version_name: "versionName",
+	version_build: "versionBuild",
+	os_version: "osVersion",
+	plugin_version: "pluginVersion",
+	custom_id: "customId",
+	install_source: "installSource",
+	key_id: "keyId",
+	channel_id: "channelId",
+} as const;
+
+let world: World;
+let inOrder: TestApp;
+let badly: TestApp[];
+beforeAll(async () => {
+	world = await createWorld();
+	const apps: TestApp[] = [];
+	for (let index = 0; index <= DELIVERIES; index++) {
+		const app = await createTestApp(world);
+		for (const version of BUNDLES) await uploadTestBundle(world, app, version);
+		apps.push(app);
+	}
+	[inOrder, ...badly] = apps as [TestApp, ...TestApp[]];
+	world.clock.nowMs = NOW_MS + 5 * DAY_MS;
+});
+
+type Said = Omit<DeviceSeen, "type" | "appId" | "deviceId" | "atMs">;
+interface Act {
+	readonly device: number;
+	/** Since the act before. */
+	readonly afterMs: number;
+	/** More than one when the device reports a list. */
+	readonly said: readonly Said[];
+}
+
+const common = {
+	platform: fc.constantFrom("android", "ios"),
+	osVersion: fc.constantFrom("", "17", "18"),
+	pluginVersion: fc.constantFrom("8.0.0", "8.1.0"),
+	isProd: fc.boolean(),
+	isEmulator: fc.constant(false),
+	customId: fc.constantFrom("", "one", "two"),
+	installSource: fc.constantFrom("", "store"),
+	keyId: fc.constant(""),
+	defaultChannel: fc.constantFrom("", "beta"),
+};
+const version = fc.constantFrom(...BUNDLES, "builtin", "1.0.0", "9.9.9");
+const check: fc.Arbitrary<Said> = fc.record({
+	...common,
+	versionName: version,
+	versionBuild: fc.constantFrom("1.0.0", "2.0.0"),
+	channelId: fc.constantFrom(null, 1, 2, 3),
+});
+const report: fc.Arbitrary<Said> = fc
+	.record({
+		...common,
+		platform: fc.constantFrom("", "android"),
+		pluginVersion: fc.constantFrom("", "8.1.0"),
+		versionName: fc.oneof(fc.constant(""), version),
+		versionBuild: fc.constantFrom("", "1.0.0"),
+		channelId: fc.constant(null),
+		moved: fc.boolean(),
+	})
+	.map(({ moved, ...said }) => ({ ...said, ...(moved && said.versionName !== "" ? { moved } : {}) }));
+const history: fc.Arbitrary<Act[]> = fc.array(
+	fc.record({
+		device: fc.nat(DEVICES - 1),
+		afterMs: fc.oneof(
+			fc.constantFrom(0, 0, 1),
+			fc.integer({ min: 1, max: 90 }).map((minutes) => minutes * MINUTE_MS),
+			fc.integer({ min: 1, max: 30 }).map((hours) => hours * 60 * MINUTE_MS),
+		),
+		said: fc.oneof(
+			check.map((said) => [said]),
+			fc.array(report, { minLength: 1, maxLength: 3 }),
+		),
+	}),
+	{ minLength: 3, maxLength: 18 },
+);
+/** Decides what becomes of the messages: one number for each. */
+const fate = fc.array(fc.nat(9_999), { minLength: 25, maxLength: 25 });
+
+interface Told extends Said {
+	readonly device: string;
+	readonly atMs: number;
+}
+
+function toldIn(acts: readonly Act[]): Told[][] {
+	let atMs = NOW_MS;
+	return acts.map(({ device, afterMs, said }) => {
+		// All of it within what the consumer remembers.
+		atMs = Math.min(atMs + afterMs, NOW_MS + 5 * DAY_MS);
+		return said.map((item) => ({ ...item, device: `device-${device}`, atMs }));
+	});
+}
+
+/** What an isolate sends to the Queue of it. */
+async function messagesOf(told: readonly Told[][]): Promise<DeviceEvents[]> {
+	const sent: DeviceEvents[] = [];
+	let nowMs = 0;
+	const gather = createEventGatherer({
+		events: { send: async (message: unknown) => void sent.push(message as DeviceEvents) } as never,
+		log: () => undefined,
+		now: () => nowMs,
+		delay: async () => undefined,
+		newId: () => String(sent.length),
+	});
+	for (const act of told) {
+		const work: Promise<unknown>[] = [];
+		const events = act.map(({ device, ...said }) => ({
+			...{ ...said, type: "seen" as const, appId: "", deviceId: device },
+		}));
+		nowMs = act[0]?.atMs ?? nowMs;
+		gather(events, (promised) => void work.push(promised));
+		await Promise.all(work);
+	}
+	return sent;
+}
+
+/** Any order, some of them twice or three times, in batches of one to five. */
+function delivered(messages: readonly DeviceEvents[], numbers: readonly number[]): DeviceEvents[][] {
+	const number = (index: number) => numbers[index % numbers.length] ?? 0;
+	const all = messages.flatMap((message, index) =>
+		Array.from({ length: [1, 1, 2, 3][number(index) % 4] ?? 1 }, (_, copy) => ({
+			message,
+			place: (number(index) * 7919 + copy * 104_729) % 10_007,
+		})),
+	);
+	const waiting = all.sort((one, other) => one.place - other.place).map(({ message }) => message);
+	const batches: DeviceEvents[][] = [];
+	while (waiting.length > 0) batches.push(waiting.splice(0, 1 + (number(waiting.length) % 5)));
+	return batches;
+}
+
+async function consumeFor(app: TestApp, batch: readonly DeviceEvents[]): Promise<void> {
+	const messages = batch.map(({ events, ...message }) => ({
+		body: { ...message, events: events.map((event) => ({ ...event, appId: app.appId })) as DeviceSeen[] },
+	}));
+	await consume(world.deps, { messages });
+}
+
+async function forgetAll(): Promise<void> {
+	const apps = [inOrder, ...badly].map(({ uuid }) => `'${uuid}'`).join();
+	await testEnv.DB.batch(
+		["devices", "daily_counts", "daily_totals", "daily_devices"].map((table) =>
+			testEnv.DB.prepare(`DELETE FROM ${table} WHERE app_id IN (${apps})`),
+		),
+	);
+}
+
+async function keptOf(app: TestApp) {
+	const rows = async (text: string) => (await testEnv.DB.prepare(text).bind(app.uuid).all()).results;
+	const columns = [...Object.keys(FACTS), "is_prod", "default_channel"].join();
+	const devices = await rows(
+		`SELECT device_id, ${columns}, last_seen_at_ms FROM devices WHERE app_id = ? ORDER BY device_id`,
+	);
+	return {
+		devices: devices.map(({ last_seen_at_ms, ...row }) => ({
+			...row,
+			lastSeenDay: Math.floor(Number(last_seen_at_ms) / DAY_MS),
+		})),
+		lastSeenMs: devices.map(({ last_seen_at_ms }) => Number(last_seen_at_ms)),
+		versions: await rows(
+			"SELECT day, version_name, amount FROM daily_counts WHERE app_id = ? AND amount <> 0 ORDER BY day, version_name",
+		),
+		totals: await rows("SELECT day, device_count FROM daily_totals WHERE app_id = ? ORDER BY day"),
+	};
+}
+
+/** The same by the simplest means. */
+function truthOf(told: readonly Told[]) {
+	const devices = new Map<string, Record<string, unknown>>();
+	const versions = new Map<string, string>();
+	const last = new Map<string, string>();
+	for (const said of told) {
+		const row = devices.get(said.device) ?? { device_id: said.device };
+		devices.set(said.device, row);
+		for (const [column, field] of Object.entries(FACTS)) {
+			row[column] = said[field] === "" || said[field] === null ? (row[column] ?? null) : said[field];
+		}
+		row.is_prod = Number(said.isProd);
+		row.default_channel = said.defaultChannel || null;
+		row.lastSeenDay = Math.floor(said.atMs / DAY_MS);
+		if (said.versionName !== "") {
+			const isBuild = ["builtin", said.versionBuild].includes(said.versionName);
+			last.set(said.device, BUNDLES.includes(said.versionName) ? said.versionName : isBuild ? "builtin" : "");
+		}
+		versions.set(`${row.lastSeenDay} ${said.device}`, last.get(said.device) ?? "");
+	}
+	const counts = new Map<string, number>();
+	const totals = new Map<number, number>();
+	for (const [key, name] of versions) {
+		const [day = ""] = key.split(" ");
+		counts.set(`${day} ${name}`, (counts.get(`${day} ${name}`) ?? 0) + 1);
+		totals.set(Number(day), (totals.get(Number(day)) ?? 0) + 1);
+	}
+	return {
+		devices: [...devices.values()].sort((one, other) => (String(one.device_id) < String(other.device_id) ? -1 : 1)),
+		versions: [...counts]
+			.map(([key, amount]) => {
+				const [day, version_name] = key.split(" ");
+				return { day: Number(day), version_name, amount };
+			})
+			.sort((one, other) => one.day - other.day || (String(one.version_name) < String(other.version_name) ? -1 : 1)),
+		totals: [...totals].sort(([one], [other]) => one - other).map(([day, device_count]) => ({ day, device_count })),
+	};
+}
+
+describe("the messages of a history", () => {
+	test("leave the same rows, versions and days in any order, any number of times and in any batches", async () => {
+		const seed = crypto.getRandomValues(new Int32Array(1))[0] ?? 0;
+		console.log(`seed ${seed}`);
+		await fc.assert(
+			fc.asyncProperty(history, fc.tuple(...badly.map(() => fate)), async (acts, fates) => {
+				await forgetAll();
+				const told = toldIn(acts);
+				const messages = await messagesOf(told);
+				for (const message of messages) await consumeFor(inOrder, [message]);
+				const { lastSeenMs, ...kept } = await keptOf(inOrder);
+				expect(kept).toEqual(truthOf(told.flat()));
+				for (const [index, app] of badly.entries()) {
+					for (const batch of delivered(messages, fates[index] ?? [])) await consumeFor(app, batch);
+					const { lastSeenMs: times, ...same } = await keptOf(app);
+					expect(same).toEqual(kept);
+					// A time of the same day, and none before the last change.
+					for (const [device, ms] of times.entries()) expect(ms).toBeGreaterThanOrEqual(lastSeenMs[device] ?? 0);
+				}
+			}),
+			{ numRuns: RUNS, seed },
+		);
+	});
+});
