@@ -83,8 +83,8 @@ function pseudonym({ config }: Pick<Deps, "config">, { rolloutId, network }: Rol
 }
 
 /**
- * Whether the device, as `r`, `c` and `d` name its rollout, channel and row, may count. The day, not the hour: the first row of a device
- * that said little has the time at which its day began.
+ * Whether the device, as `r`, `c` and `d` name its rollout, channel and row, may count. The day, not the hour: of a device's first day the
+ * row may have the time of a later message.
  */
 const mayCount = sql`r.sampling = 1 AND (c.rollout_count_new_devices = 1
 	OR d.created_at_ms < r.started_at_ms - r.started_at_ms % ${sql.lit(DAY_MS)})`;
