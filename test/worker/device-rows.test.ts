@@ -8,6 +8,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../src/events/consumer";
+import { DeviceRecord, type RecordRow } from "../../src/events/device-record";
 import { createEventGatherer } from "../../src/events/gather";
 import type { DeviceEvents, DeviceSeen } from "../../src/events/messages";
 import {
@@ -22,7 +23,7 @@ import {
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
-const DEVICES = 3;
+const DEVICES = 2;
 /** Times that each history is delivered badly. */
 const DELIVERIES = 3;
 const RUNS = 20;
@@ -63,6 +64,10 @@ interface Act {
 	readonly said: readonly Said[];
 }
 
+const PLAIN: Said = {
+	...{ platform: "android", versionName: "1.0.1", versionBuild: "1.0.0", osVersion: "15", pluginVersion: "8.51.23" },
+	...{ isProd: true, isEmulator: false, customId: "", installSource: "", keyId: "", defaultChannel: "", channelId: 1 },
+};
 const common = {
 	platform: fc.constantFrom("android", "ios"),
 	osVersion: fc.constantFrom("", "17", "18"),
@@ -75,13 +80,18 @@ const common = {
 	defaultChannel: fc.constantFrom("", "beta"),
 };
 const version = fc.constantFrom(...BUNDLES, "builtin", "1.0.0", "9.9.9");
-const check: fc.Arbitrary<Said> = fc.record({
+const anyCheck: fc.Arbitrary<Said> = fc.record({
 	...common,
 	versionName: version,
 	versionBuild: fc.constantFrom("1.0.0", "2.0.0"),
 	channelId: fc.constantFrom(null, 1, 2, 3),
 });
-const report: fc.Arbitrary<Said> = fc
+/** Most are as they were, or go to something and back. */
+const usualCheck: fc.Arbitrary<Said> = fc
+	.record({ versionName: fc.constantFrom("1.0.1", "1.0.2"), channelId: fc.constantFrom(1, 2) })
+	.map((fields) => ({ ...PLAIN, ...fields }));
+const check = fc.oneof({ weight: 4, arbitrary: usualCheck }, { weight: 1, arbitrary: anyCheck });
+const anyReport: fc.Arbitrary<Said> = fc
 	.record({
 		...common,
 		platform: fc.constantFrom("", "android"),
@@ -92,17 +102,22 @@ const report: fc.Arbitrary<Said> = fc
 		moved: fc.boolean(),
 	})
 	.map(({ moved, ...said }) => ({ ...said, ...(moved && said.versionName !== "" ? { moved } : {}) }));
+const usualReport: fc.Arbitrary<Said> = fc
+	.constantFrom("", "1.0.1", "1.0.2")
+	.map((versionName) => ({ ...PLAIN, channelId: null, versionName, ...(versionName === "" ? {} : { moved: true }) }));
+const report = fc.oneof({ weight: 3, arbitrary: usualReport }, { weight: 1, arbitrary: anyReport });
 const history: fc.Arbitrary<Act[]> = fc.array(
 	fc.record({
 		device: fc.nat(DEVICES - 1),
 		afterMs: fc.oneof(
 			fc.constantFrom(0, 0, 1),
 			fc.integer({ min: 1, max: 90 }).map((minutes) => minutes * MINUTE_MS),
+			fc.integer({ min: 1, max: 90 }).map((minutes) => minutes * MINUTE_MS),
 			fc.integer({ min: 1, max: 30 }).map((hours) => hours * 60 * MINUTE_MS),
 		),
 		said: fc.oneof(
-			check.map((said) => [said]),
-			fc.array(report, { minLength: 1, maxLength: 3 }),
+			{ weight: 2, arbitrary: check.map((said) => [said]) },
+			{ weight: 1, arbitrary: fc.array(report, { minLength: 1, maxLength: 3 }) },
 		),
 	}),
 	{ minLength: 3, maxLength: 18 },
@@ -197,6 +212,11 @@ async function keptOf(app: TestApp) {
 	};
 }
 
+function countedAs({ versionName, versionBuild }: Said): string | undefined {
+	if (versionName === "" || BUNDLES.includes(versionName)) return versionName || undefined;
+	return ["builtin", versionBuild].includes(versionName) ? "builtin" : "";
+}
+
 /** The same by the simplest means. */
 function truthOf(told: readonly Told[]) {
 	const devices = new Map<string, Record<string, unknown>>();
@@ -211,10 +231,7 @@ function truthOf(told: readonly Told[]) {
 		row.is_prod = Number(said.isProd);
 		row.default_channel = said.defaultChannel || null;
 		row.lastSeenDay = Math.floor(said.atMs / DAY_MS);
-		if (said.versionName !== "") {
-			const isBuild = ["builtin", said.versionBuild].includes(said.versionName);
-			last.set(said.device, BUNDLES.includes(said.versionName) ? said.versionName : isBuild ? "builtin" : "");
-		}
+		last.set(said.device, countedAs(said) ?? last.get(said.device) ?? "");
 		versions.set(`${row.lastSeenDay} ${said.device}`, last.get(said.device) ?? "");
 	}
 	const counts = new Map<string, number>();
@@ -260,10 +277,6 @@ describe("the messages of a history", () => {
 	});
 });
 
-const PLAIN: Said = {
-	...{ platform: "android", versionName: "1.0.1", versionBuild: "1.0.0", osVersion: "15", pluginVersion: "8.51.23" },
-	...{ isProd: true, isEmulator: false, customId: "", installSource: "", keyId: "", defaultChannel: "", channelId: 1 },
-};
 const said = (minute: number, fields: Partial<Said> = {}): Told => ({
 	...PLAIN,
 	...fields,
@@ -272,6 +285,45 @@ const said = (minute: number, fields: Partial<Said> = {}): Told => ({
 });
 const REPORT: Partial<Said> = { versionName: "", channelId: null };
 const onlyDevice = async (app: TestApp) => (await keptOf(app)).devices[0];
+
+describe("the record of a device", () => {
+	/** As the consumer does, without its database. */
+	function kept(batches: readonly (readonly DeviceEvents[])[]) {
+		let row: RecordRow | null = null;
+		const counts = new Map<string, number>();
+		const add = (key: string, amount: number) => {
+			const sum = (counts.get(key) ?? 0) + amount;
+			if (sum === 0) counts.delete(key);
+			else counts.set(key, sum);
+		};
+		for (const batch of batches) {
+			const record = new DeviceRecord(row, 0);
+			const events = batch.flatMap(({ events }) => events as DeviceSeen[]);
+			for (const event of events.sort((one, other) => one.atMs - other.atMs)) record.add(event, countedAs(event));
+			if (!record.leavesTrace) continue;
+			for (const { day, before, after } of record.recounts) {
+				add(`${day} ${after}`, 1);
+				if (before !== undefined) add(`${day} ${before}`, -1);
+			}
+			row = record.row;
+		}
+		const { told_at, counted_days, created_at_ms, updated_at_ms, last_seen_at_ms, ...facts } =
+			row as unknown as RecordRow;
+		const days = [created_at_ms, last_seen_at_ms ?? 0].map((ms) => Math.floor(ms / DAY_MS));
+		return { facts, days, counts: [...counts].sort() };
+	}
+
+	test("is the same in any order, any number of times and in any batches; a thousand histories", async () => {
+		await fc.assert(
+			fc.asyncProperty(history, fate, async (acts, numbers) => {
+				const ofOne = acts.map((act) => ({ ...act, device: 0 }));
+				const messages = await messagesOf(toldIn(ofOne));
+				expect(kept(delivered(messages, numbers))).toEqual(kept(messages.map((message) => [message])));
+			}),
+			{ numRuns: 1_000 },
+		);
+	});
+});
 
 describe("an isolate", () => {
 	test("marks what is other than it was told before, and not what a report leaves out", async () => {

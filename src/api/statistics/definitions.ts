@@ -17,7 +17,7 @@ export const DEFINITIONS: Readonly<Record<Figure, string>> = {
 		"Installs that devices reported (`set`): a bundle became the one that the app runs. The store build counts as well.",
 	fail: "Failures that devices reported: `download_fail`, `set_fail` and `update_fail`.",
 	bundle_usage:
-		"The share of the day's devices that ran a bundle. Each device counts once a day, under the version that it last had on that day. `builtin` is the build from the store, `unknown` a version that the app never had here.",
+		"The share of the day's devices that ran a bundle. Each device counts once a day, under the version that it last had on that day. One that went to a version and back within the day, in checks that two isolates heard and without reporting the way back, may stand under the version between. `builtin` is the build from the store, `unknown` a version that the app never had here.",
 	success_rate:
 		"Installs out of installs and failures, in per cent; null where there was neither. A failure counts for the version that the report names, and for the channel that decided for the device when the report came.",
 	install_time:
