@@ -4,6 +4,7 @@
  */
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { bundledLibraries } from "./bundled-libraries";
 
 const root = new URL("..", import.meta.url).pathname;
 
@@ -13,6 +14,7 @@ export default defineConfig({
 		reporters: ["default", ["json", { outputFile: `${root}dist/test-results.json` }]],
 		projects: [
 			{
+				resolve: { alias: bundledLibraries },
 				plugins: [
 					cloudflareTest(async () => ({
 						wrangler: { configPath: `${root}wrangler.toml` },

@@ -1,26 +1,9 @@
 /** The tests in workerd, on sources that hold every mutant behind a switch. */
-import { buildSync } from "esbuild";
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
 import base from "../vitest.config";
 import { allMutants, mutatedSource, ROOT } from "./mutants";
 
 const mutants = allMutants();
-/** Libraries of many files, each bundled into one: workerd fetches them anew for every test file, one by one. */
-const BUNDLED = ["hono", "kysely", "valibot"];
-const alias = BUNDLED.map((name) => {
-	const replacement = `${ROOT}dist/mutation/${name}.js`;
-	buildSync({
-		stdin: { contents: `export * from "${name}";`, resolveDir: ROOT },
-		outfile: replacement,
-		bundle: true,
-		format: "esm",
-		platform: "neutral",
-		mainFields: ["module", "main"],
-		conditions: ["workerd", "worker", "import"],
-	});
-	return { find: new RegExp(`^${name}$`), replacement };
-});
-
 const [worker] = (base.test?.projects ?? []) as TestProjectInlineConfiguration[];
 
 export default defineConfig({
@@ -28,7 +11,6 @@ export default defineConfig({
 		projects: [
 			{
 				...worker,
-				resolve: { alias },
 				plugins: [
 					...(worker?.plugins ?? []),
 					{
