@@ -5,123 +5,36 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { networkOf } from "../../src/device/rollout-evidence";
 import { isInRollout } from "../../src/domain/rollout";
-import { consume } from "../../src/events/consumer";
 import type { QueueMessage } from "../../src/events/messages";
 import { stepRollouts } from "../../src/events/rollout-steps";
 import { sweep } from "../../src/events/sweep";
 import { withFault } from "./support/faults";
 import {
-	createTestApp,
-	createWorld,
-	setTestChannel,
-	type TestApp,
-	testEnv,
-	uploadTestBundle,
-	type World,
-} from "./support/world";
+	about,
+	app,
+	audited,
+	begin,
+	change,
+	check,
+	deliver,
+	deviceIds,
+	fleetAsks,
+	HOUR_MS,
+	known,
+	later,
+	MINUTE_MS,
+	messages,
+	NEW,
+	newId,
+	prepareRollout,
+	report,
+	STABLE,
+	show,
+	world,
+} from "./support/rollout-scene";
+import { testEnv, uploadTestBundle } from "./support/world";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const STABLE = "1.0.1";
-const NEW = "1.1.0";
-
-let world: World;
-let app: TestApp;
-let newId: number;
-let devices = 0;
-beforeEach(async () => {
-	// Rollouts of tests before are not stepped by this one's.
-	await testEnv.DB.prepare("UPDATE channels SET rollout_enabled = 0").run();
-	world = await createWorld();
-	app = await createTestApp(world);
-	await uploadTestBundle(world, app, STABLE);
-	newId = await uploadTestBundle(world, app, NEW);
-	await setTestChannel(world, app, "production", { public: true, version: STABLE });
-});
-
-const deviceIds = (count: number) =>
-	Array.from({ length: count }, () => `00000000-0000-4000-8000-${String(++devices).padStart(12, "0")}`);
-/** Everybody asks from a network of their own, unless told otherwise. */
-const addressOf = (device: string) => {
-	const number = Number(device.slice(-12));
-	return `10.${Math.floor(number / 250) % 250}.${number % 250}.7`;
-};
-const about = (device: string, fields: Record<string, unknown> = {}) => ({
-	app_id: app.appId,
-	device_id: device,
-	platform: "android",
-	version_name: STABLE,
-	version_build: "1.0.0",
-	plugin_version: "8.51.23",
-	is_emulator: false,
-	is_prod: true,
-	...fields,
-});
-async function check(device: string, running = STABLE, address = addressOf(device)) {
-	const { body } = await world.request("POST", "/updates", {
-		body: about(device, { version_name: running }),
-		headers: { "cf-connecting-ip": address },
-	});
-	return body;
-}
-const report = (device: string, action: string, versionName = NEW) =>
-	world.request("POST", "/stats", {
-		body: about(device, { action, version_name: versionName, timestamp: world.clock.nowMs }),
-	});
-const messages = () => world.deps.sent.splice(0).filter((message) => message.kind === "device_events");
-const deliver = (given: readonly QueueMessage[] = messages()) =>
-	consume(world.deps, { messages: given.map((body) => ({ body })) as never });
-const change = (fields: Record<string, unknown>) =>
-	world.request("POST", "/channel", {
-		key: world.adminKey,
-		body: { app_id: app.appId, channel: "production", ...fields },
-	});
-const GATED = {
-	rolloutVersion: NEW,
-	rolloutEnabled: true,
-	rolloutSteps: [1, 5, 25, 100],
-	rolloutStepMinutes: 60,
-	rolloutStepMinDevices: 10,
-};
-async function begin(fields: Record<string, unknown> = {}): Promise<void> {
-	const { status, body } = await change({ ...GATED, autoPauseFailureRateBps: 1_500, ...fields });
-	expect(status, JSON.stringify(body)).toBe(200);
-}
-async function show() {
-	const { status, body } = await world.request("GET", "/channel/rollout", {
-		key: world.adminKey,
-		query: { app_id: app.appId, channel: "production" },
-	});
-	expect(status).toBe(200);
-	return body;
-}
-const later = (ms: number) => {
-	world.clock.nowMs += ms;
-};
-/** Devices that the app knew before the rollout's day. */
-async function known(count: number): Promise<string[]> {
-	const ids = deviceIds(count);
-	for (const id of ids) await check(id);
-	await deliver();
-	later(24 * HOUR_MS);
-	return ids;
-}
-/** All ask; the served install it, or do what `outcome` says of them. */
-async function fleetAsks(ids: readonly string[], running: Map<string, string>, outcome = "set"): Promise<string[]> {
-	const served: string[] = [];
-	for (const id of ids) {
-		const answer = await check(id, running.get(id) ?? STABLE);
-		if (answer.version !== NEW) continue;
-		served.push(id);
-		await report(id, outcome);
-		if (outcome === "set") running.set(id, NEW);
-	}
-	await deliver();
-	return served;
-}
-const audited = async (action: string) =>
-	(await world.request("GET", "/organization/audit", { key: world.adminKey, query: { orgId: world.orgId, action } }))
-		.body as { actor: unknown; details: { upper_bound: number }; before: unknown; after: unknown }[];
+beforeEach(prepareRollout);
 
 describe("a rollout by itself", () => {
 	test("goes from 1 to 5, 25 and 100 % while the bundle is well; those who had it keep it at each step", async () => {
