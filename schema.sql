@@ -135,14 +135,14 @@ CREATE TABLE channels (
   -- Whether devices count that were first seen on the rollout's first day or later; such ids can be made up.
   rollout_count_new_devices INTEGER NOT NULL DEFAULT 0 CHECK (rollout_count_new_devices IN (0, 1)),
   -- Devices of one network that count. NULL: all of them.
-  rollout_devices_per_network INTEGER DEFAULT 20,
+  rollout_devices_per_network INTEGER DEFAULT 3,
   -- The health gate (src/domain/rollout-gate.ts). The window: outcomes of so many last minutes; NULL: of the whole rollout.
   auto_pause_enabled INTEGER NOT NULL DEFAULT 0 CHECK (auto_pause_enabled IN (0, 1)),
   auto_pause_window_minutes INTEGER,
   auto_pause_failure_rate_bps INTEGER NOT NULL DEFAULT 500,
   auto_pause_confidence_bps INTEGER NOT NULL DEFAULT 9500,
   auto_pause_min_attempts INTEGER NOT NULL DEFAULT 20,
-  auto_pause_min_failures INTEGER NOT NULL DEFAULT 3,
+  auto_pause_min_failures INTEGER NOT NULL DEFAULT 10,
   auto_pause_action TEXT NOT NULL DEFAULT 'pause' CHECK (auto_pause_action IN ('pause', 'rollback', 'notify')),
   auto_pause_cooldown_minutes INTEGER NOT NULL DEFAULT 0,
   UNIQUE (app_id, name),
@@ -468,17 +468,23 @@ CREATE TABLE rollout_devices (
   device_id TEXT NOT NULL,
   -- Keyed hash of rollout and network, which is in no other rollout the same. NULL until the device was served.
   network TEXT,
+  -- The same of where the outcome was told from. NULL: nothing was told.
+  told_network TEXT,
   -- What it ran when it was served.
   from_version TEXT,
   -- When update checks answered with the bundle. NULL: never, as far as is known; what the device tells of the bundle counts only with it.
   first_served_at_ms INTEGER,
   last_served_at_ms INTEGER,
-  -- Which of the two was told last decides.
+  -- Which of the two was told last decides; what was told before the device was served does not count.
   installed_at_ms INTEGER,
   failed_at_ms INTEGER,
   PRIMARY KEY (rollout_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network) WHERE network IS NOT NULL;
+-- Devices that told from another network than the one in which they were served: few of one network may.
+CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, told_network) WHERE told_network <> network;
+-- Devices of which something was told before it was known that they were served; forgotten after a day.
+CREATE INDEX rollout_devices_early ON rollout_devices (rollout_id, told_network) WHERE first_served_at_ms IS NULL;
 
 -- What was changed, by whom, in the same batch as the change. Names are copied: an entry stays readable when its actor is gone.
 CREATE TABLE audit_log (

@@ -73,9 +73,13 @@ export interface StandingRow
 
 /** Rollouts that are under way, and what was counted of them. `which` names them by `c` (channels), `r` (rollouts) and `a` (apps). */
 function standings(which: RawBuilder<unknown>, nowMs: number): RawBuilder<StandingRow> {
+	// What was told before the device was served is no word of this bundle.
+	const heardAtMs = (column: string) =>
+		sql`CASE WHEN ${sql.ref(column)} >= d.first_served_at_ms THEN ${sql.ref(column)} ELSE 0 END`;
+	const [installedAtMs, failedAtMs] = [heardAtMs("d.installed_at_ms"), heardAtMs("d.failed_at_ms")];
 	// A failure that came with or after the installation is how it ended; one before it was overcome.
-	const isFailed = sql`coalesce(d.failed_at_ms >= coalesce(d.installed_at_ms, 0), 0)`;
-	const toldAtMs = sql`nullif(max(coalesce(d.failed_at_ms, 0), coalesce(d.installed_at_ms, 0)), 0)`;
+	const isFailed = sql`(${failedAtMs}) >= max(1, ${installedAtMs})`;
+	const toldAtMs = sql`nullif(max(${failedAtMs}, ${installedAtMs}), 0)`;
 	const sinceMs = sql`max(r.judged_from_ms, coalesce(${nowMs} - c.auto_pause_window_minutes * 60000, 0))`;
 	return sql<StandingRow>`
 		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
@@ -143,10 +147,23 @@ export function rolloutChecked(row: StandingRow, isSampling: boolean, acted: boo
 	);
 }
 
-/** Forgets rollouts that ended long ago, a few at a time, with what their devices told. */
-export function forgetEndedRollouts(endedBeforeMs: number, limit: number): CompiledQuery {
-	return sql`DELETE FROM rollouts WHERE id IN (
-		SELECT id FROM rollouts WHERE ended_at_ms <= ${endedBeforeMs} ORDER BY ended_at_ms, id LIMIT ${limit})`.compile(
+/** Forgets what devices told of rollouts that they were not served of: no check that came before it is on its way any more. */
+export function forgetEarlyOutcomes(toldBeforeMs: number, limit: number): CompiledQuery {
+	return sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (
+		SELECT rollout_id, device_id FROM rollout_devices WHERE first_served_at_ms IS NULL
+			AND max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0)) <= ${toldBeforeMs} LIMIT ${limit})`.compile(
 		query,
 	);
+}
+
+/** Forgets rollouts that ended long ago: their devices, so many at a time, and those of which no device is left. */
+export function forgetEndedRollouts(endedBeforeMs: number, limit: number): readonly [CompiledQuery, CompiledQuery] {
+	const old = sql`SELECT id FROM rollouts WHERE ended_at_ms <= ${endedBeforeMs}`;
+	return [
+		sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (SELECT d.rollout_id, d.device_id
+			FROM rollouts r CROSS JOIN rollout_devices d ON d.rollout_id = r.id
+			WHERE r.ended_at_ms <= ${endedBeforeMs} LIMIT ${limit})`.compile(query),
+		sql`DELETE FROM rollouts WHERE id IN (${old} AND NOT EXISTS (
+			SELECT 1 FROM rollout_devices d WHERE d.rollout_id = rollouts.id) LIMIT ${limit})`.compile(query),
+	];
 }

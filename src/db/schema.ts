@@ -319,6 +319,7 @@ export interface RolloutDevicesTable {
 	rollout_id: string;
 	device_id: string;
 	network: string | null;
+	told_network: string | null;
 	from_version: string | null;
 	first_served_at_ms: number | null;
 	last_served_at_ms: number | null;

@@ -36,11 +36,10 @@ export function checkEvidence(
 	const of = { appId, deviceId: device.deviceId, atMs };
 	if (decision.outcome === "update" && decision.bundle.id === rollout.bundle.id) {
 		const fromVersion = runsStoreBuild(device) ? BUILTIN : device.versionName;
-		const network = networkOf(address);
-		return [{ type: "rollout_served", ...of, rolloutId: rollout.id, fromVersion, network }];
+		return [{ type: "rollout_served", ...of, rolloutId: rollout.id, fromVersion, network: networkOf(address) }];
 	}
-	const runsIt = device.versionName === rollout.bundle.version;
-	return runsIt ? [{ type: "rollout_runs", ...of, versionName: rollout.bundle.version }] : [];
+	if (device.versionName !== rollout.bundle.version) return [];
+	return [{ type: "rollout_runs", ...of, versionName: rollout.bundle.version, network: networkOf(address) }];
 }
 
 const OUTCOMES: Readonly<Record<string, RolloutTold["outcome"]>> = {
@@ -68,13 +67,20 @@ export function hasRollout(snapshot: AppSnapshot): boolean {
 }
 
 /** What a report tells of a bundle. */
-export function reportEvidence(appId: string, report: Report, versionName: string, atMs: number): RolloutTold[] {
+export function reportEvidence(
+	appId: string,
+	report: Report,
+	versionName: string,
+	address: string | null,
+	atMs: number,
+): RolloutTold[] {
 	const action = report.action ?? "";
 	const outcome = Object.hasOwn(OUTCOMES, action) ? OUTCOMES[action] : undefined;
 	if (outcome === undefined) return [];
 	const isBuiltin = versionName !== "" && versionName === report.version_build;
 	const name = isBuiltin ? BUILTIN : versionName;
-	return [{ type: "rollout_told", appId, deviceId: report.device_id, versionName: name, outcome, atMs }];
+	const network = networkOf(address);
+	return [{ type: "rollout_told", appId, deviceId: report.device_id, versionName: name, outcome, network, atMs }];
 }
 
 /**

@@ -108,13 +108,15 @@ export const reportStats = endpoint({
 		body: { ...EXAMPLE_DEVICE, action: "set", version_name: "1.4.0", timestamp: 1_795_248_000_000 },
 		response: { status: "ok" },
 	},
-	async handle({ db, input, snapshots, gather, nowMs, waitUntil, deps }) {
+	async handle({ db, input, snapshots, gather, nowMs, waitUntil, deps, actor }) {
 		const events: DeviceEvent[] = [];
 		const accept = async (event: StatsEvent) => {
 			const { snapshot } = await snapshots.read(db, event.app_id, waitUntil);
 			if (snapshot === null) return { error: "app_not_found", message: "There is no such app on this server." };
 			events.push(...eventsOf(event, snapshot, nowMs, deps.newId));
-			if (hasRollout(snapshot)) events.push(...reportEvidence(event.app_id, event, versionOf(event), nowMs));
+			if (hasRollout(snapshot)) {
+				events.push(...reportEvidence(event.app_id, event, versionOf(event), actor.ipAddress, nowMs));
+			}
 			return undefined;
 		};
 		if (!Array.isArray(input.body)) {

@@ -94,6 +94,8 @@ export interface RolloutTold {
 	/** The version that the report is about; where a download failed it may be the one that runs, or empty. */
 	readonly versionName: string;
 	readonly outcome: "installed" | "failed" | "download_failed";
+	/** Where it was told from, cut to a network; empty when nobody knows. */
+	readonly network: string;
 	readonly atMs: number;
 }
 
@@ -103,6 +105,7 @@ export interface RolloutRuns {
 	readonly appId: string;
 	readonly deviceId: string;
 	readonly versionName: string;
+	readonly network: string;
 	readonly atMs: number;
 }
 

@@ -20,13 +20,12 @@ import { bumpRevision } from "../db/snapshot";
 import type { Deps } from "../deps";
 import { type Judgement, judge } from "../domain/rollout-gate";
 import { causeText } from "../errors";
+import { MOST_SAMPLED } from "./rollout-evidence";
 
 /** The consumer looks no more often than this; the sweep always. */
 export const STEP_AT_MOST_EVERY_MS = 60_000;
 /** What one run looks at; the rest waits for the next. */
 const MOST_ROLLOUTS = 100;
-/** Devices of one step that are enough to judge by; no more are written down. */
-const MOST_SAMPLED = 5_000;
 
 /** What the audit log calls the one who steps. */
 const SERVICE_NAME = "the service";

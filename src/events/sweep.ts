@@ -12,7 +12,7 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { Actor } from "../db/audit";
 import { auditBundlesGoing, auditDeleteMarks } from "../db/bundle-audit";
 import { jsonList, openDb, query } from "../db/client";
-import { forgetEndedRollouts } from "../db/rollouts";
+import { forgetEarlyOutcomes, forgetEndedRollouts } from "../db/rollouts";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
 import { removeAll } from "../storage/objects";
@@ -32,8 +32,11 @@ const DELTA_GRACE_MS = DAY_MS;
 const SECOND_LOOK_MS = DAY_MS;
 /** How long it is known how a rollout ended, and by what its devices told. */
 const ENDED_ROLLOUT_LIFETIME_MS = 30 * DAY_MS;
-/** Thousands of devices go with each. */
-const MOST_ENDED_ROLLOUTS = 5;
+/** Between what a device told and the check it followed, where the Queue delivers the two in another order. */
+const EARLY_OUTCOME_LIFETIME_MS = DAY_MS;
+/** Devices of rollouts. One rollout may have a hundred thousand of them. */
+const MOST_ROLLOUT_DEVICES = 5_000;
+const MOST_ROLLOUT_STATEMENTS = 10;
 /** Rows that one run looks at, so that it stays within a Worker's limits; the rest waits for the next run. */
 const MOST_ROWS = 200;
 
@@ -105,7 +108,15 @@ async function forgetInvitations(deps: Deps): Promise<void> {
 }
 
 async function forgetRollouts(deps: Deps): Promise<void> {
-	await write(deps, [forgetEndedRollouts(deps.now() - ENDED_ROLLOUT_LIFETIME_MS, MOST_ENDED_ROLLOUTS)]);
+	const db = openDb(deps.d1, "first-primary");
+	const nowMs = deps.now();
+	await db.batch([forgetEarlyOutcomes(nowMs - EARLY_OUTCOME_LIFETIME_MS, MOST_ROLLOUT_DEVICES)]);
+	for (let statement = 0; statement < MOST_ROLLOUT_STATEMENTS; statement++) {
+		const [devices, rollouts] = await db.batch(
+			forgetEndedRollouts(nowMs - ENDED_ROLLOUT_LIFETIME_MS, MOST_ROLLOUT_DEVICES),
+		);
+		if (Math.max(devices.changes, rollouts.changes) < MOST_ROLLOUT_DEVICES) return;
+	}
 }
 
 async function letGoOfDeltaFiles(deps: Deps): Promise<void> {

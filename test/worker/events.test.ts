@@ -317,7 +317,7 @@ describe("what it costs", () => {
 	test("however many devices, events and keys there are: no statement reads a table whole", async () => {
 		const { d1, statements } = notingStatements();
 		const of = { appId: app.appId, deviceId: "device-1", atMs: NOW_MS };
-		const told = { type: "rollout_told", ...of } as const;
+		const told = { type: "rollout_told", ...of, network: "192.0.2.0/24" } as const;
 		await consume(
 			{ ...world.deps, d1 },
 			{
@@ -330,7 +330,7 @@ describe("what it costs", () => {
 							counted({ timed: true, atMs: NOW_MS + 1 }),
 							{ type: "served", id: "bytes", appUuid: app.uuid, atMs: NOW_MS, bytes: { "bundles/x": 7 } },
 							{ type: "rollout_served", ...of, rolloutId: "rollout", fromVersion: "1.0.0", network: "192.0.2.0/24" },
-							{ type: "rollout_runs", ...of, versionName: "1.0.1" },
+							{ type: "rollout_runs", ...of, versionName: "1.0.1", network: "192.0.2.0/24" },
 							...(["installed", "failed", "download_failed"] as const).map((outcome) => ({
 								...told,
 								outcome,

@@ -421,6 +421,27 @@ describe("who counts", () => {
 		expect((await show()).devices.served).toBe(5_001);
 	});
 
+	test("a fleet that comes at once fills the sample of a step, and does not wait for the gate to look", async () => {
+		await begin({ rolloutSteps: [100], rolloutDevicesPerNetwork: null, rolloutCountNewDevices: true });
+		const rolloutId: string = (await show()).rollout_id;
+		const wave = (first: number): QueueMessage => ({
+			kind: "device_events",
+			id: "m",
+			events: Array.from({ length: 3_000 }, (_, index) => {
+				const of = { appId: app.appId, deviceId: `wave-${first + index}`, atMs: world.clock.nowMs };
+				return { type: "rollout_served" as const, ...of, rolloutId, fromVersion: STABLE, network: "192.0.2.0/24" };
+			}),
+		});
+		await testEnv.DB.prepare(
+			`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 11999)
+			INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?1, 'wave-' || i, 0, 0 FROM n`,
+		)
+			.bind(app.uuid)
+			.run();
+		await deliver([wave(0), wave(3_000), wave(6_000), wave(9_000)]);
+		expect((await show()).devices.served).toBe(5_000);
+	});
+
 	test.each([
 		["192.0.2.77", "192.0.2.0/24"],
 		["::ffff:192.0.2.77", "192.0.2.0/24"],
@@ -574,6 +595,29 @@ describe("by hand", () => {
 		expect((await show()).previous).toBe(null);
 		const left = await testEnv.DB.prepare("SELECT 1 FROM rollout_devices WHERE device_id = ?").bind(device).all();
 		expect(left.results).toEqual([]);
+	});
+
+	test("however many rollouts ended on one day, and however many devices they had, all are forgotten", async () => {
+		await testEnv.DB.prepare(
+			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+			INSERT INTO rollouts (id, app_id, channel_id, version_id, version_name, percentage_bps, paused, started_at_ms, step_at_ms,
+				judged_from_ms, ended_at_ms, ended_as)
+			SELECT c.app_id || i, c.app_id, c.id, 0, 'old', 100, 0, ?1, ?1, ?1, ?1, 'replaced' FROM n, channels c WHERE c.app_id = ?2`,
+		)
+			.bind(world.clock.nowMs, app.uuid)
+			.run();
+		await testEnv.DB.prepare(
+			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+			INSERT INTO rollout_devices (rollout_id, device_id, first_served_at_ms) SELECT ?1, 'd' || i, 0 FROM n`,
+		)
+			.bind(`${app.uuid}1`)
+			.run();
+		later(30 * 24 * HOUR_MS);
+		await sweep(world.deps);
+		const left = await testEnv.DB.prepare("SELECT count(*) AS n FROM rollouts WHERE app_id = ?")
+			.bind(app.uuid)
+			.first<{ n: number }>();
+		expect(left?.n).toBe(0);
 	});
 
 	test("what came long ago does not count where a window is set", async () => {

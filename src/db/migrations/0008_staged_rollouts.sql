@@ -4,13 +4,13 @@ ALTER TABLE channels ADD COLUMN rollout_steps TEXT;
 ALTER TABLE channels ADD COLUMN rollout_step_minutes INTEGER NOT NULL DEFAULT 60;
 ALTER TABLE channels ADD COLUMN rollout_step_min_devices INTEGER NOT NULL DEFAULT 50;
 ALTER TABLE channels ADD COLUMN rollout_count_new_devices INTEGER NOT NULL DEFAULT 0 CHECK (rollout_count_new_devices IN (0, 1));
-ALTER TABLE channels ADD COLUMN rollout_devices_per_network INTEGER DEFAULT 20;
+ALTER TABLE channels ADD COLUMN rollout_devices_per_network INTEGER DEFAULT 3;
 ALTER TABLE channels ADD COLUMN auto_pause_enabled INTEGER NOT NULL DEFAULT 0 CHECK (auto_pause_enabled IN (0, 1));
 ALTER TABLE channels ADD COLUMN auto_pause_window_minutes INTEGER;
 ALTER TABLE channels ADD COLUMN auto_pause_failure_rate_bps INTEGER NOT NULL DEFAULT 500;
 ALTER TABLE channels ADD COLUMN auto_pause_confidence_bps INTEGER NOT NULL DEFAULT 9500;
 ALTER TABLE channels ADD COLUMN auto_pause_min_attempts INTEGER NOT NULL DEFAULT 20;
-ALTER TABLE channels ADD COLUMN auto_pause_min_failures INTEGER NOT NULL DEFAULT 3;
+ALTER TABLE channels ADD COLUMN auto_pause_min_failures INTEGER NOT NULL DEFAULT 10;
 ALTER TABLE channels ADD COLUMN auto_pause_action TEXT NOT NULL DEFAULT 'pause' CHECK (auto_pause_action IN ('pause', 'rollback', 'notify'));
 ALTER TABLE channels ADD COLUMN auto_pause_cooldown_minutes INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE rollouts (
@@ -37,6 +37,7 @@ CREATE TABLE rollout_devices (
   rollout_id TEXT NOT NULL REFERENCES rollouts (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
   network TEXT,
+  told_network TEXT,
   from_version TEXT,
   first_served_at_ms INTEGER,
   last_served_at_ms INTEGER,
@@ -45,6 +46,8 @@ CREATE TABLE rollout_devices (
   PRIMARY KEY (rollout_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network) WHERE network IS NOT NULL;
+CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, told_network) WHERE told_network <> network;
+CREATE INDEX rollout_devices_early ON rollout_devices (rollout_id, told_network) WHERE first_served_at_ms IS NULL;
 -- Rollouts that are under way are judged by what their devices tell from now on.
 INSERT INTO rollouts (id, app_id, channel_id, version_id, version_name, percentage_bps, paused, started_at_ms, step_at_ms, judged_from_ms)
 SELECT c.rollout_id, c.app_id, c.id, b.id, b.name, c.rollout_percentage_bps, c.rollout_paused_at_ms IS NOT NULL OR c.rollout_enabled = 0,
