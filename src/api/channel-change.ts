@@ -23,10 +23,10 @@ import {
 	yieldPublicPlatforms,
 } from "../db/channels";
 import { batchOrFail, guard, query } from "../db/client";
-import { followRollout, NO_ROLLOUT } from "../db/rollouts";
+import { followRollout, NO_ROLLOUT, rolloutIs } from "../db/rollouts";
 import type { Flag } from "../db/schema";
 import { bumpRevision } from "../db/snapshot";
-import { ApiError } from "../errors";
+import { ApiError, invalidRequest } from "../errors";
 import type { Context } from "./endpoint";
 import {
 	basisPoints,
@@ -208,6 +208,10 @@ function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: 
 	if (finishesRollout) Object.assign(values, NO_ROLLOUT);
 	if (rollout.promoteToStable) Object.assign(values, NO_ROLLOUT, { version_id: rolloutId ?? null });
 	if (rollout.rollback) Object.assign(values, NO_ROLLOUT);
+	if (rollout.rollback && rollout.promoteToStable) {
+		const message = "must not come with promoteToStable: a rollout is taken back or made the stable one";
+		throw invalidRequest([{ path: "rollback", message }]);
+	}
 	return values;
 }
 
@@ -368,6 +372,10 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 		[
 			...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
 			...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),
+			// The service may have ended it, and what was asked of one rollout is no wish for another.
+			...(channel !== undefined && Object.keys(change.bundles).some((column) => column.startsWith("rollout_"))
+				? [guard("rollout_as_read", rolloutIs(scope.appId, scope.channelId, channel.rollout_id))]
+				: []),
 			...(channel !== undefined && movesPlatforms
 				? [guard("platforms_as_read", channelPlatformsAre(scope.appId, scope.channelId, channel))]
 				: []),
@@ -407,6 +415,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			bundle_ready: bundleNotFound,
 			channel_exists: channelNotFound,
 			platforms_as_read: () => channelChanged("was changed by another request"),
+			rollout_as_read: rolloutChanged,
 			"channels.app_id, channels.name": () => channelChanged("was created by another request"),
 			"channels.app_id": () => channelChanged("changed at the same time as another one became public"),
 		},
@@ -458,4 +467,11 @@ export function refuseForeignBundle(
 
 export function channelChanged(what: string): ApiError {
 	return new ApiError("channel_changed", `The channel ${what}; read it again and repeat the request.`);
+}
+
+export function rolloutChanged(): ApiError {
+	return new ApiError(
+		"channel_changed",
+		"The channel's rollout was ended or replaced meanwhile; read GET /channel/rollout and repeat the request if it still holds.",
+	);
 }

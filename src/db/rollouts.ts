@@ -125,12 +125,37 @@ export function lastEndedRollout(publicAppId: string, channel: string): Compiled
 		.compile();
 }
 
-/** For guards: the rollout stands where it stood when it was judged. */
+/** For guards: the channel has the rollout that it had when it was read; null: none. */
+export function rolloutIs(appId: AppId, channelId: ChannelId, rolloutId: string | null) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND rollout_id IS ${rolloutId})`;
+}
+
+/** What a person may change of the judgement, or of what comes of it. */
+const GATE_COLUMNS = [
+	"rollout_steps",
+	"rollout_step_minutes",
+	"rollout_step_min_devices",
+	"rollout_devices_per_network",
+	"auto_pause_enabled",
+	"auto_pause_window_minutes",
+	"auto_pause_failure_rate_bps",
+	"auto_pause_confidence_bps",
+	"auto_pause_min_attempts",
+	"auto_pause_min_failures",
+	"auto_pause_action",
+	"auto_pause_cooldown_minutes",
+] as const satisfies readonly (keyof StandingRow)[];
+
+/** For guards: the rollout stands where it stood when it was judged, and would be judged by the same. */
 export function rolloutStandsAt(row: StandingRow) {
+	const gate = sql.join(
+		GATE_COLUMNS.map((column) => sql`c.${sql.ref(column)} IS ${row[column]}`),
+		sql` AND `,
+	);
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels c JOIN rollouts r ON r.id = c.rollout_id
 		WHERE c.app_id = ${row.app_id} AND c.id = ${row.id} AND c.rollout_id = ${row.rollout_id} AND c.rollout_enabled = 1
 			AND c.rollout_paused_at_ms IS NULL AND c.rollout_percentage_bps = ${row.rollout_percentage_bps}
-			AND r.step_at_ms = ${row.step_at_ms} AND r.triggered_at_ms IS ${row.triggered_at_ms})`;
+			AND r.step_at_ms = ${row.step_at_ms} AND r.triggered_at_ms IS ${row.triggered_at_ms} AND ${gate})`;
 }
 
 /** That the gate looked, whether it has seen enough devices of this step, and when it acted. */

@@ -93,7 +93,13 @@ async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promis
 	const told = events.filter(isRolloutEvent);
 	if (told.length === 0) return;
 	await consumeRolloutEvidence(deps, told);
-	await stepRollouts(deps, STEP_AT_MOST_EVERY_MS);
+	try {
+		await stepRollouts(deps, STEP_AT_MOST_EVERY_MS);
+	} catch (error) {
+		// What was told is kept, and the sweep looks at every rollout: no message has to come again because one of them, perhaps of
+		// another app, could not be stepped.
+		deps.log("error", "rollouts_not_stepped", { cause: causeText(error) });
+	}
 }
 
 /** Of another version of this Worker, perhaps a later one that was rolled back: kept until somebody knows it. */

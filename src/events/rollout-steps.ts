@@ -38,13 +38,10 @@ export async function stepRollouts(deps: Deps, atMostEveryMs = 0): Promise<void>
 	const unmoved: CompiledQuery[] = [];
 	let failure: unknown;
 	for (const row of due.rows) {
-		const judgement = judgeStanding(row, nowMs);
-		if (judgement.verdict === "hold") {
-			unmoved.push(rolloutChecked(row, row.served_since_step < MOST_SAMPLED, false, nowMs));
-			continue;
-		}
 		try {
-			await move(deps, db, row, judgement, nowMs);
+			const judgement = judgeStanding(row, nowMs);
+			if (judgement.verdict !== "hold") await move(deps, db, row, judgement, nowMs);
+			else unmoved.push(rolloutChecked(row, row.served_since_step < MOST_SAMPLED, false, nowMs));
 		} catch (error) {
 			deps.log("error", "rollout_step_failed", { rollout: row.rollout_id, cause: causeText(error) });
 			failure = error;

@@ -23,7 +23,7 @@ import {
 import { auditChannelChange } from "../../db/channel-audit";
 import { bundleUnusedExceptBy, channelDiffers, channelExists, updateChannel } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
-import { followRollout, NO_ROLLOUT } from "../../db/rollouts";
+import { followRollout, NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
 import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
@@ -36,7 +36,7 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
-import { refuseForeignBundle } from "../channel-change";
+import { refuseForeignBundle, rolloutChanged } from "../channel-change";
 import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
@@ -324,7 +324,7 @@ export const promoteBundle = endpoint({
 	body: v.object({ app_id: publicAppId, version_id: integerId, channel_id: integerId }),
 	headers: MAY_WAIT,
 	response: v.strictObject({ status: v.literal("success"), message: v.string() }),
-	errors: ["bundle_not_found", "bundle_not_ready", "channel_not_found"],
+	errors: ["bundle_not_found", "bundle_not_ready", "channel_changed", "channel_not_found"],
 	example: {
 		body: { app_id: "com.example.app", version_id: 41, channel_id: 7 },
 		response: { status: "success", message: "Bundle 1.4.0-pr.128 set to channel pr-128" },
@@ -335,7 +335,7 @@ export const promoteBundle = endpoint({
 			query
 				.selectFrom("channels")
 				.innerJoin("apps", "apps.id", "channels.app_id")
-				.select(["channels.name", "channels.version_id", "channels.rollout_version_id"])
+				.select(["channels.name", "channels.version_id", "channels.rollout_version_id", "channels.rollout_id"])
 				.where("apps.app_id", "=", body.app_id)
 				.where("channels.id", "=", body.channel_id)
 				.compile(),
@@ -359,6 +359,9 @@ export const promoteBundle = endpoint({
 			[
 				guard("channel_exists", channelExists(scope.appId, scope.channelId)),
 				guard("bundle_ready", bundleIsReady(scope.appId, bundle.id)),
+				...(finishesRollout
+					? [guard("rollout_as_read", rolloutIs(scope.appId, scope.channelId, channel.rollout_id))]
+					: []),
 				auditChannelChange(
 					actor,
 					nowMs,
@@ -371,7 +374,7 @@ export const promoteBundle = endpoint({
 				updateChannel(scope.appId, scope.channelId, values, nowMs),
 				...followRollout(scope.appId, scope.channelId, nowMs),
 			],
-			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound },
+			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound, rollout_as_read: rolloutChanged },
 		);
 		return { status: "success" as const, message: `Bundle ${bundle.name} set to channel ${channel.name}` };
 	},
