@@ -9,7 +9,8 @@ import { factsIn, runsBuild } from "./device-record";
 import type { BytesServed, DeviceEvent, DeviceEvents, DeviceSeen, RolloutRuns, RolloutServed } from "./messages";
 
 const GATHER_MS = 1_000;
-const ROLLOUT_PERIOD_MS = 30 * 60 * 1000;
+/** How often the same is said again: what is served may have to be known soon, that a bundle still runs changes nothing. */
+const ROLLOUT_PERIOD_MS = { rollout_served: 30 * 60 * 1000, rollout_runs: 24 * 60 * 60 * 1000 } as const;
 /** Devices that are remembered; less than a kilobyte each. */
 const MOST_TOLD = 20_000;
 /** A flush that was promised so long ago has died with its request. */
@@ -50,12 +51,12 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 		return { ...event, atMs, ...(isOther ? { moved: true } : {}) };
 	}
 
-	/** The same of rollouts: that a device is served still, or runs the bundle still, is said once a period. */
+	/** The same of rollouts: that a device is served still, or runs the bundle still, is said once in its period. */
 	let toldOfRollouts = new Map<string, string>();
 
 	function isRolloutNews({ atMs, ...event }: RolloutServed | RolloutRuns): boolean {
 		const device = `${event.appId} ${event.deviceId}`;
-		const said = JSON.stringify([Math.floor(atMs / ROLLOUT_PERIOD_MS), event]);
+		const said = JSON.stringify([Math.floor(atMs / ROLLOUT_PERIOD_MS[event.type]), event]);
 		if (toldOfRollouts.get(device) === said) return false;
 		if (toldOfRollouts.size >= MOST_TOLD) toldOfRollouts = new Map();
 		toldOfRollouts.set(device, said);

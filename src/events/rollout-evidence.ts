@@ -32,7 +32,7 @@ export async function consumeRolloutEvidence(deps: Deps, events: readonly Rollou
 	const told = events.filter((event) => event.type !== "rollout_served");
 	const underWay = told.length === 0 ? [] : (await db.batch([rolloutsUnderWay(told)]))[0].rows;
 	const statements = [
-		...partsOf(rankedByNetwork(served, pseudonymOf)).flatMap((rows) => [
+		...partsOf(byDevice(served, pseudonymOf)).flatMap((rows) => [
 			writeServed(rows),
 			...(rows.length < MANY_SERVED ? [] : [endSamples(rows)]),
 		]),
@@ -49,13 +49,10 @@ interface ServedRow {
 	readonly network: string;
 	readonly firstAtMs: number;
 	readonly lastAtMs: number;
-	/** How many devices of the network stand before it in this batch. */
-	readonly rank: number;
 }
 
-function rankedByNetwork(served: readonly RolloutServed[], pseudonymOf: NetworkPseudonyms): ServedRow[] {
+function byDevice(served: readonly RolloutServed[], pseudonymOf: NetworkPseudonyms): ServedRow[] {
 	const rows = new Map<string, ServedRow>();
-	const devices = new Map<string, number>();
 	for (const event of served) {
 		const key = `${event.rolloutId} ${event.deviceId}`;
 		const known = rows.get(key);
@@ -70,10 +67,8 @@ function rankedByNetwork(served: readonly RolloutServed[], pseudonymOf: NetworkP
 			continue;
 		}
 		const network = pseudonymOf(event.rolloutId, event.network);
-		const rank = devices.get(network) ?? 0;
-		devices.set(network, rank + 1);
 		const { appId, rolloutId, deviceId, fromVersion, atMs } = event;
-		rows.set(key, { appId, rolloutId, deviceId, fromVersion, network, firstAtMs: atMs, lastAtMs: atMs, rank });
+		rows.set(key, { appId, rolloutId, deviceId, fromVersion, network, firstAtMs: atMs, lastAtMs: atMs });
 	}
 	return [...rows.values()];
 }
@@ -82,27 +77,34 @@ function writeServed(rows: readonly ServedRow[]): CompiledQuery {
 	// A device that told before it was served has a row already, without a network; the limit holds for it, too. What it told counts
 	// only when it came from where it was served: who knows its id may have been faster.
 	const isElsewhere = sql`first_served_at_ms IS NULL AND told_network IS NOT excluded.network`;
-	return sql`INSERT INTO rollout_devices (rollout_id, device_id, network, from_version, first_served_at_ms, last_served_at_ms)
-		SELECT r.id, d.device_id, value ->> 'network', value ->> 'fromVersion', value ->> 'firstAtMs', value ->> 'lastAtMs'
-		FROM json_each(${JSON.stringify(rows)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL
-			CROSS JOIN apps a ON a.id = r.app_id AND a.app_id = value ->> 'appId'
-			CROSS JOIN channels c ON c.id = r.channel_id
-			CROSS JOIN devices d ON d.app_id = r.app_id AND d.device_id = value ->> 'deviceId'
-			LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = d.device_id
-		WHERE known.first_served_at_ms IS NOT NULL OR (${mayCount} AND (c.rollout_devices_per_network IS NULL
-			OR (SELECT count(*) FROM rollout_devices n WHERE n.rollout_id = r.id AND n.network = value ->> 'network') + (value ->> 'rank')
-				< c.rollout_devices_per_network))
+	// What the device ran, it says itself; from elsewhere anybody may say so.
+	const isNewer = sql`excluded.last_served_at_ms >= coalesce(last_served_at_ms, 0) AND excluded.network = coalesce(network, excluded.network)`;
+	return sql`WITH served AS MATERIALIZED (
+			SELECT r.id AS rollout_id, d.device_id, value ->> 'network' AS network, value ->> 'fromVersion' AS from_version,
+				value ->> 'firstAtMs' AS first_at_ms, value ->> 'lastAtMs' AS last_at_ms, c.rollout_devices_per_network AS most,
+				known.first_served_at_ms IS NOT NULL AS is_known
+			FROM json_each(${JSON.stringify(rows)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL
+				CROSS JOIN apps a ON a.id = r.app_id AND a.app_id = value ->> 'appId'
+				CROSS JOIN channels c ON c.id = r.channel_id
+				CROSS JOIN devices d ON d.app_id = r.app_id AND d.device_id = value ->> 'deviceId'
+				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = d.device_id
+			WHERE known.first_served_at_ms IS NOT NULL OR (${mayCount})),
+		placed AS (SELECT *, row_number() OVER (PARTITION BY rollout_id, network, is_known ORDER BY first_at_ms, device_id) AS rank
+			FROM served)
+		INSERT INTO rollout_devices (rollout_id, device_id, network, from_version, first_served_at_ms, last_served_at_ms)
+		SELECT rollout_id, device_id, network, from_version, first_at_ms, last_at_ms FROM placed
+		WHERE is_known = 1 OR most IS NULL OR rank + (SELECT count(*) FROM rollout_devices n
+			WHERE n.rollout_id = placed.rollout_id AND n.network = placed.network) <= most
 		ON CONFLICT (rollout_id, device_id) DO UPDATE SET network = coalesce(network, excluded.network),
 			told_network = CASE WHEN ${isElsewhere} THEN NULL ELSE told_network END,
 			installed_at_ms = CASE WHEN ${isElsewhere} THEN NULL ELSE installed_at_ms END,
 			failed_at_ms = CASE WHEN ${isElsewhere} THEN NULL ELSE failed_at_ms END,
-			from_version = CASE WHEN excluded.last_served_at_ms >= coalesce(last_served_at_ms, 0) THEN excluded.from_version
-				ELSE from_version END,
+			from_version = CASE WHEN ${isNewer} THEN excluded.from_version ELSE from_version END,
 			first_served_at_ms = min(coalesce(first_served_at_ms, excluded.first_served_at_ms), excluded.first_served_at_ms),
 			last_served_at_ms = max(coalesce(last_served_at_ms, 0), excluded.last_served_at_ms)
 		WHERE first_served_at_ms IS NULL OR excluded.first_served_at_ms < first_served_at_ms
 			OR excluded.last_served_at_ms >= last_served_at_ms + ${sql.lit(SERVED_AGAIN_MS)}
-			OR (excluded.last_served_at_ms > last_served_at_ms AND excluded.from_version <> from_version)`.compile(query);
+			OR (${isNewer} AND excluded.from_version <> from_version)`.compile(query);
 }
 
 /** A step that sees very many devices at once has enough of them before the gate looks again. */

@@ -57,6 +57,20 @@ describe("a script that knows the ids of real devices", () => {
 		expect((await show()).devices).toEqual({ served: 60, installed: 2, failed: 58, silent: 0 });
 	});
 
+	test("cannot hide a failed download by asking in a device's name from another version", async () => {
+		const [device = ""] = await known(1);
+		await begin({ rolloutSteps: [100] });
+		await check(device);
+		await deliver();
+		later(MINUTE_MS);
+		await check(device, "0.9.0", SCRIPT);
+		await deliver();
+		later(MINUTE_MS);
+		await report(device, "download_fail", STABLE);
+		await deliver();
+		expect((await show()).devices).toEqual({ served: 1, installed: 0, failed: 1, silent: 0 });
+	});
+
 	test("cannot say it in advance: what was said before a device was served does not count", async () => {
 		const ids = await known(30);
 		await begin({ rolloutSteps: [100], rolloutDevicesPerNetwork: null });
@@ -110,6 +124,14 @@ describe("a script that prepared ids of its own the day before", () => {
 	});
 });
 
+test("made-up devices take no place of known ones that ask from the same network at the same time", async () => {
+	const ids = await known(2);
+	await begin({ rolloutSteps: [100], rolloutDevicesPerNetwork: 3 });
+	for (const id of [...deviceIds(20), ...ids]) await check(id, STABLE, SCRIPT);
+	await deliver();
+	expect((await show()).devices.served).toBe(2);
+});
+
 describe("devices that move", () => {
 	test("are heard from another network than the one in which they were served", async () => {
 		const [device = "", other = ""] = await known(2);
@@ -161,7 +183,7 @@ test("however many devices and rollouts there are: nothing that devices tell rea
 	const told = messages().flatMap((message) => (message.kind === "device_events" ? message.events : []));
 	await consumeRolloutEvidence({ ...world.deps, d1 }, told.filter(isRolloutEvent));
 	expect(statements.length).toBe(5);
-	expect(scansIn(await plansOf(statements), ["told", "placed"])).toEqual([]);
+	expect(scansIn(await plansOf(statements), ["told", "served", "placed"])).toEqual([]);
 	// Rollouts are kept for a month; their devices are found by them.
 	const early = [forgetEarlyOutcomes(0, 1), ...forgetEndedRollouts(0, 1)];
 	expect(scansIn(await plansOf(early.map(({ sql, parameters }) => ({ sql, parameters }))))).toEqual([

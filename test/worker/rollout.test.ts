@@ -399,6 +399,23 @@ describe("who counts", () => {
 		expect((await show()).devices).toEqual({ served: 1, installed: 1, failed: 0, silent: 0 });
 	});
 
+	test("a fleet that runs the bundle says so once a day, not with each check", async () => {
+		const [device = ""] = await known(1);
+		await begin({ rolloutSteps: [100] });
+		const sent = () =>
+			messages().flatMap((message) => (message.kind === "device_events" ? message.events.map(({ type }) => type) : []));
+		await check(device, NEW);
+		expect(sent()).toContain("rollout_runs");
+		for (let hour = 0; hour < 3; hour++) {
+			later(HOUR_MS);
+			await check(device, NEW);
+		}
+		expect(sent()).toEqual([]);
+		await check(device);
+		await check(device, NEW);
+		expect(sent(), "taken back and installed again").toContain("rollout_runs");
+	});
+
 	test("of one step so many devices are enough; the next step has a sample of its own", async () => {
 		const [one = "", other = ""] = await known(2);
 		await begin({ rolloutSteps: [100], rolloutPercentage: 100 });
