@@ -349,7 +349,7 @@ describe("what it costs", () => {
 			...["api_keys", "counted_events", "daily_counts", "daily_install_times", "daily_totals", "devices"],
 			...["install_steps", "rollout_devices"],
 		]);
-		const made = ["added", "known", "sequences", "pairs", "key"];
+		const made = ["added", "known", "sequences", "pairs", "key", "served", "placed"];
 		// Rollouts that are under way are few, and are looked at once a minute.
 		expect(scansIn(await plansOf(statements), made)).toEqual(["SCAN due USING INDEX rollouts_under_way"]);
 	});
