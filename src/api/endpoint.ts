@@ -142,6 +142,8 @@ export interface EndpointDefinition<
 	readonly headers?: Readonly<Record<string, HeaderDescription>>;
 	/** Largest JSON body, bytes. Default 1 MiB. */
 	readonly bodyLimitBytes?: number;
+	/** True of a question too long for an address: it changes nothing, and what is remembered stays true. */
+	readonly onlyReads?: true;
 	/** 200 unless said. The first is the usual one. */
 	readonly status?: readonly [number, ...number[]];
 	readonly response: Answer;
@@ -178,6 +180,7 @@ export interface AnyEndpoint {
 	readonly rawBody?: RawAnswer;
 	readonly headers?: Readonly<Record<string, HeaderDescription>>;
 	readonly bodyLimitBytes?: number;
+	readonly onlyReads?: true;
 	readonly status?: readonly [number, ...number[]];
 	readonly response: v.GenericSchema | RawAnswer;
 	readonly rawResponse?: RawAnswer | readonly RawAnswer[];

@@ -191,7 +191,7 @@ async function answer(
 		gather,
 		waitUntil,
 	});
-	if (target !== null && endpoint.method !== "GET") forgetChanged(snapshots, scopeRow);
+	if (target !== null && endpoint.method !== "GET" && endpoint.onlyReads !== true) forgetChanged(snapshots, scopeRow);
 	// Where nothing was left to change, too: the request may be the second try of one whose answer was lost.
 	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
 	return serialise(endpoint, output, deps, db);

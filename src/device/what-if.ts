@@ -52,6 +52,7 @@ export const whatIf = endpoint({
 		),
 		after: optional(uuid),
 	}),
+	onlyReads: true,
 	load: ({ body }) => channelChangeReads(body),
 	access: {
 		permissions: ["app.read_devices", "channel.read"],

@@ -288,6 +288,20 @@ describe("asking", () => {
 		expect(await databaseText()).toBe(before);
 	});
 
+	test("leaves the app in memory: the next check asks no database", async () => {
+		await change({ channel: "production", public: true });
+		const check = async () => {
+			const body = { app_id: app.appId, ...(fleet[0] as AskedDevice) };
+			return (await world.request("POST", "/updates", { body })).headers.get("server-timing");
+		};
+		await check();
+		expect(await check()).toContain("trips=0");
+		expect((await whatIf({ channel: "production", version: "2.0.0" })).status).toBe(200);
+		expect(await check()).toContain("trips=0");
+		await change({ channel: "production", version: "2.0.0" });
+		expect(await check()).toContain("trips=1");
+	});
+
 	test("needs sight of the devices and of the channel, not the right to change it", async () => {
 		await change({ channel: "production" });
 		const reader = await createTestKey(world, "app_reader", app);
