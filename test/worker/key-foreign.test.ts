@@ -331,13 +331,17 @@ describe("a change that would break a policy of the organization that the key ac
 		expect(stranger, "its policies are told to a key that does not act there").toMatchObject({ status: 403 });
 	});
 
-	test("is refused when the policy was made while the change was under way", async () => {
+	test.each([
+		{ enforce_hashed_api_keys: true },
+		{ require_apikey_expiration: true },
+		{ max_apikey_expiration_days: 30 },
+	])("is refused when %j was made while the change was under way", async (policy) => {
 		await as(roamer.text, "PUT", `/apikey/${awayKey.id}`, { expires_at: at(20 * DAY_MS) });
 		await change({ regenerate: true, hashed: true, expires_at: at(10 * DAY_MS) });
 		const answer = await readThenWrite(
 			home,
 			(racing) => change({ regenerate: true, hashed: false }, racing),
-			() => policyAway({ enforce_hashed_api_keys: true }),
+			() => policyAway(policy),
 		);
 		expect(answer).toMatchObject({ status: 409, body: { error: "api_key_changed" } });
 	});
