@@ -382,8 +382,15 @@ const flows: Flow[] = [
 		},
 		go: async (client, { app, world }) =>
 			goneIsFine(await client.request("DELETE", `/app/${app.appId}`, { key: world.adminKey })),
-		async reached({ app }) {
-			expect(await rows(query.selectFrom("apps").select("id").where("id", "=", app.uuid))).toEqual([]);
+		// Its rows go with the sweep.
+		async reached({ app, world }) {
+			const named = query.selectFrom("apps").select("id").where("app_id", "=", app.appId);
+			const owned = query
+				.selectFrom("apps")
+				.select("id")
+				.where("owner_org", "=", world.orgId)
+				.where("id", "=", app.uuid);
+			expect([await rows(named), await rows(owned)]).toEqual([[], []]);
 		},
 	},
 	{
