@@ -3,12 +3,109 @@
 -- Conventions: STRICT tables; times are INTEGER epoch milliseconds (`*_at_ms`); booleans are INTEGER 0 or 1; UUIDs are
 -- lower-case TEXT; JSON is TEXT. Foreign keys are always enforced by D1.
 
--- A person. Keys act on behalf of an account; signing in is the dashboard's business.
+-- A person. Keys act on behalf of an account; a session is one.
 CREATE TABLE users (
   id TEXT PRIMARY KEY,
   email TEXT NOT NULL COLLATE NOCASE UNIQUE,
-  created_at_ms INTEGER NOT NULL
+  created_at_ms INTEGER NOT NULL,
+  -- JSON array of permissions that belong to no organization, e.g. "org.create".
+  global_permissions TEXT NOT NULL DEFAULT '[]',
+  -- When somebody last proved that the address is theirs. NULL: whoever uses the account may be anybody who got an invitation's link.
+  email_verified_at_ms INTEGER
 ) STRICT;
+
+-- Somebody who is signed in, in one browser. Only the hash of the token in the cookie is kept.
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  token_hash TEXT NOT NULL UNIQUE,
+  -- How they signed in: code, link, passkey, invitation, or the name of a provider.
+  method TEXT NOT NULL,
+  user_agent TEXT,
+  ip_address TEXT,
+  created_at_ms INTEGER NOT NULL,
+  -- To five minutes: a busy session does not write with every request.
+  last_seen_at_ms INTEGER NOT NULL,
+  -- However busy it is.
+  expires_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX sessions_by_user ON sessions (user_id, created_at_ms);
+CREATE INDEX sessions_by_expiry ON sessions (expires_at_ms);
+CREATE INDEX sessions_by_use ON sessions (last_seen_at_ms);
+
+-- A sign-in, or a proof about an account, that has begun: known by the hash of a token that the browser holds. Rows of codes stay for
+-- a day, because the limits on an address count them; the other kinds go when they are used.
+CREATE TABLE sign_in_attempts (
+  token_hash TEXT PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('code', 'email', 'passkey', 'passkey_registration')),
+  -- Whose passkey is registered, or whose address is changed.
+  user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+  -- Where the code was sent.
+  email TEXT COLLATE NOCASE,
+  -- Keyed hash of the code, or the challenge of the passkey.
+  secret TEXT NOT NULL,
+  failed_tries INTEGER NOT NULL DEFAULT 0,
+  created_at_ms INTEGER NOT NULL,
+  expires_at_ms INTEGER NOT NULL,
+  CHECK ((kind IN ('code', 'email')) = (email IS NOT NULL)),
+  CHECK ((kind IN ('email', 'passkey_registration')) = (user_id IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sign_in_attempts_by_email ON sign_in_attempts (email, created_at_ms) WHERE email IS NOT NULL;
+CREATE INDEX sign_in_attempts_by_user ON sign_in_attempts (user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX sign_in_attempts_by_creation ON sign_in_attempts (created_at_ms);
+
+-- A link that signs in once; the operator's command line makes it.
+CREATE TABLE sign_in_links (
+  token_hash TEXT PRIMARY KEY,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  created_at_ms INTEGER NOT NULL,
+  expires_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sign_in_links_by_user ON sign_in_links (user_id);
+CREATE INDEX sign_in_links_by_expiry ON sign_in_links (expires_at_ms);
+
+CREATE TABLE passkeys (
+  id TEXT PRIMARY KEY,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  -- base64url, as authenticators name it.
+  credential_id TEXT NOT NULL UNIQUE,
+  -- COSE, hexadecimal.
+  public_key TEXT NOT NULL,
+  -- Signatures that the authenticator has made. One that goes back is a copy; 0 for ever where it does not count.
+  counter INTEGER NOT NULL,
+  -- JSON array.
+  transports TEXT NOT NULL,
+  name TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  last_used_at_ms INTEGER
+) STRICT;
+CREATE INDEX passkeys_by_user ON passkeys (user_id, created_at_ms);
+
+-- Who somebody is at GitHub or an OpenID provider.
+CREATE TABLE identities (
+  provider TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  created_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (provider, subject)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX identities_by_user ON identities (user_id);
+
+-- What happened to an account, for its owner alone: an account has no organization, and an organization has no business with when its
+-- members sign in elsewhere. Kept for ninety days, and gone with the account.
+CREATE TABLE account_log (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  at_ms INTEGER NOT NULL,
+  action TEXT NOT NULL,
+  -- JSON, never with a secret in it.
+  details TEXT NOT NULL DEFAULT '{}',
+  request_id TEXT NOT NULL,
+  ip_address TEXT,
+  user_agent TEXT
+) STRICT;
+CREATE INDEX account_log_by_user ON account_log (user_id, id);
+CREATE INDEX account_log_by_time ON account_log (at_ms);
 
 -- The tenant. Every other table reaches exactly one row of this one.
 CREATE TABLE organizations (

@@ -96,6 +96,9 @@ function withCommonHeaders(response: Response, requestId: string): Response {
 		// What another service answered cannot be written to.
 		return withCommonHeaders(new Response(response.body, response), requestId);
 	}
+	// Nothing that is answered here is a page: no browser may make one of it, whoever uploaded or named what is in it.
+	response.headers.set("x-content-type-options", "nosniff");
+	response.headers.set("content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox");
 	if (!response.headers.has("cache-control")) response.headers.set("cache-control", "private, no-store");
 	return response;
 }

@@ -18,11 +18,43 @@ export interface Config {
 	readonly statisticsDays: number;
 	/** Days after which a device that was not seen is forgotten, unless an operator set something for it. */
 	readonly deviceDays: number;
+	/** How codes are sent; undefined: nobody can be sent one. */
+	readonly mail: MailConfig | undefined;
+	/** Where people can sign in besides, by the name that stands in paths. */
+	readonly providers: readonly ProviderConfig[];
 	/** Answers are checked against their declared schema and carry counters. For development and tests. */
 	readonly diagnostics: boolean;
 }
 
+export type MailConfig =
+	/** Printed to the terminal of whoever runs the service; set by `npm start` alone. */
+	| { readonly provider: "terminal" }
+	| { readonly provider: MailProvider; readonly from: string; readonly apiKey: string };
+
+export const MAIL_PROVIDERS = ["resend", "postmark"] as const;
+export type MailProvider = (typeof MAIL_PROVIDERS)[number];
+
+export interface ProviderConfig {
+	readonly id: "github" | "oidc";
+	/** What people call it. */
+	readonly name: string;
+	readonly clientId: string;
+	readonly clientSecret: string;
+	/** Of an OpenID provider: where its configuration is found. */
+	readonly issuer: string;
+}
+
 export interface ConfigVariables {
+	readonly MAIL_PROVIDER?: string;
+	readonly MAIL_FROM?: string;
+	readonly MAIL_API_KEY?: string;
+	readonly GITHUB_CLIENT_ID?: string;
+	readonly GITHUB_CLIENT_SECRET?: string;
+	readonly OIDC_ISSUER?: string;
+	readonly OIDC_NAME?: string;
+	readonly OIDC_CLIENT_ID?: string;
+	readonly OIDC_CLIENT_SECRET?: string;
+	readonly CAPSTAN_MAIL_TO_TERMINAL?: string;
 	readonly PUBLIC_URL?: string;
 	readonly CORS_ALLOWED_ORIGINS?: string;
 	readonly MAX_BUNDLE_BYTES?: string;
@@ -66,6 +98,8 @@ export function parseConfig(variables: ConfigVariables): Config {
 		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
 		secret: parseSecret(variables.CAPSTAN_SECRET ?? ""),
 		clientAddress: variables.CAPSTAN_CLIENT_ADDRESS || undefined,
+		mail: parseMail(variables),
+		providers: [...parseGitHub(variables), ...parseOpenId(variables)],
 		diagnostics: variables.CAPSTAN_DIAGNOSTICS === "true",
 	};
 }
@@ -108,4 +142,36 @@ function parseSecret(text: string): Uint8Array {
 		);
 	}
 	return Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+}
+
+function parseMail(variables: ConfigVariables): MailConfig | undefined {
+	const { MAIL_PROVIDER: name = "", MAIL_FROM: from = "", MAIL_API_KEY: apiKey = "" } = variables;
+	if (name === "") return variables.CAPSTAN_MAIL_TO_TERMINAL === "true" ? { provider: "terminal" } : undefined;
+	const provider = MAIL_PROVIDERS.find((one) => one === name);
+	if (provider === undefined)
+		throw new ConfigError(`MAIL_PROVIDER must be empty or one of ${MAIL_PROVIDERS.join(", ")}.`);
+	if (!/^[^<>]*<?[^\s<>@]+@[^\s<>@]+>?$/.test(from)) {
+		throw new ConfigError('MAIL_FROM must be the sender\'s address, such as "Capstan <updates@example.com>".');
+	}
+	if (apiKey === "") throw new ConfigError("MAIL_API_KEY is missing; `npx wrangler secret put MAIL_API_KEY` sets it.");
+	return { provider, from, apiKey };
+}
+
+function parseGitHub(variables: ConfigVariables): ProviderConfig[] {
+	const { GITHUB_CLIENT_ID: clientId = "", GITHUB_CLIENT_SECRET: clientSecret = "" } = variables;
+	if (clientId === "") return [];
+	if (clientSecret === "") throw new ConfigError("GITHUB_CLIENT_SECRET is missing beside GITHUB_CLIENT_ID.");
+	return [{ id: "github", name: "GitHub", clientId, clientSecret, issuer: "https://github.com" }];
+}
+
+function parseOpenId(variables: ConfigVariables): ProviderConfig[] {
+	const { OIDC_ISSUER: issuer = "", OIDC_NAME: name = "", OIDC_CLIENT_ID: clientId = "" } = variables;
+	const { OIDC_CLIENT_SECRET: clientSecret = "" } = variables;
+	if (issuer === "") return [];
+	if (!URL.canParse(issuer) || new URL(issuer).protocol !== "https:") {
+		throw new ConfigError('OIDC_ISSUER must be an https address such as "https://accounts.google.com".');
+	}
+	if (clientId === "") throw new ConfigError("OIDC_CLIENT_ID is missing beside OIDC_ISSUER.");
+	if (clientSecret === "") throw new ConfigError("OIDC_CLIENT_SECRET is missing beside OIDC_ISSUER.");
+	return [{ id: "oidc", name: name === "" ? new URL(issuer).hostname : name, clientId, clientSecret, issuer }];
 }

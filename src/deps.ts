@@ -13,6 +13,7 @@ export interface Env extends ConfigVariables {
 	readonly ASSETS: Fetcher;
 	readonly FAILED_AUTHENTICATIONS: Limiter;
 	readonly KEY_REQUESTS: Limiter;
+	readonly SIGN_INS: Limiter;
 }
 
 /** Cloudflare's Rate Limiting binding. */
@@ -42,13 +43,17 @@ export interface Deps {
 	readonly requestLimits: {
 		/** By address. */
 		readonly failedAuthentications: RequestLimit;
-		/** By the hash of the key. */
+		/** By the hash of the key or of the session's token. */
 		readonly perKey: RequestLimit;
+		/** By address. */
+		readonly signIns: RequestLimit;
 	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
 	/** Resolves after that long. */
 	readonly delay: (ms: number) => Promise<void>;
 	readonly log: Log;
+	/** A line for the person at the terminal of a local run. */
+	readonly print: (line: string) => void;
 	readonly config: Config;
 }
 
@@ -65,10 +70,12 @@ export function createDeps(env: Env): Deps {
 		requestLimits: {
 			failedAuthentications: { limiter: env.FAILED_AUTHENTICATIONS, periodSeconds: 60 },
 			perKey: { limiter: env.KEY_REQUESTS, periodSeconds: 10 },
+			signIns: { limiter: env.SIGN_INS, periodSeconds: 60 },
 		},
 		fetch: (url, init) => fetch(url, init),
 		delay: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 		log: (level, event, facts = {}) => console[level](JSON.stringify({ level, event, ...facts })),
+		print: (line) => console.log(line),
 		config: parseConfig(env),
 	};
 }

@@ -5,6 +5,7 @@
  */
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
+import { isOwnWork, type Principal } from "../authz/principal";
 import type { Actor } from "../db/audit";
 import { auditBundlesGoing } from "../db/bundle-audit";
 import {
@@ -29,10 +30,8 @@ import { uploadPrefix } from "../storage/objects";
 /** How long the bytes of a registered bundle may take to arrive. */
 export const PENDING_LIFETIME_MS = 24 * 60 * 60 * 1000;
 
-export interface Uploader {
-	readonly userId: string;
-	readonly keyId: string;
-}
+/** A key, or an account without one. */
+export type Uploader = Pick<Principal, "userId" | "keyId">;
 
 /** What a registration says of a bundle; see the columns in schema.sql. */
 export interface BundleFacts {
@@ -48,22 +47,18 @@ export interface BundleFacts {
 }
 
 /** A version is free, or pending and given up or the uploader's own; else it is taken. */
-export function isVersionTaken(
-	existing: BundleRow | undefined,
-	uploader: Pick<Uploader, "keyId">,
-	nowMs: number,
-): boolean {
+export function isVersionTaken(existing: BundleRow | undefined, uploader: Uploader, nowMs: number): boolean {
 	if (existing === undefined) return false;
 	if (existing.status !== "pending") return true;
 	const givenUp = existing.expires_at_ms !== null && existing.expires_at_ms <= nowMs;
-	return !givenUp && existing.created_by_key !== uploader.keyId;
+	return !givenUp && !isOwnWork(existing, uploader);
 }
 
 /** @throws {ApiError} `bundle_already_exists` if the version is taken */
 export function refuseTakenVersion(existing: BundleRow | undefined, uploader: Uploader, nowMs: number): void {
 	if (!isVersionTaken(existing, uploader, nowMs)) return;
 	throw existing?.status === "pending"
-		? alreadyExists("is being uploaded by another key; wait for it, or choose another version")
+		? alreadyExists("is being uploaded by somebody else; wait for it, or choose another version")
 		: alreadyExists("exists already; choose another version, or delete that bundle first");
 }
 

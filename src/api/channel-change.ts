@@ -5,7 +5,8 @@
 import * as v from "valibot";
 import type { AppId, OwnWorkOnly } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
-import { insertChannelBinding } from "../db/api-keys";
+import { isOwnWork, type Made } from "../authz/principal";
+import { type Holder, insertChannelBinding } from "../db/api-keys";
 import { auditEach, auditStatement } from "../db/audit";
 import { auditBindingGiven } from "../db/binding-audit";
 import { type BundleRow, bundleById, bundleByName, bundleIsReady } from "../db/bundles";
@@ -342,7 +343,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const limit = context.ownWorkOnly(created ? "app.create_channel" : "channel.promote_bundle");
 	if (limit !== undefined) {
 		if (created) refusePublicPreview(body, scopeRow.default_upload_channel);
-		for (const bundle of change.promoted) refuseForeignBundle(bundle, principal.keyId);
+		for (const bundle of change.promoted) refuseForeignBundle(bundle, principal);
 	}
 	if (channel !== undefined && Object.keys(values).length === 0) {
 		return { id: channel.id, public: channel.public === 1, created };
@@ -397,7 +398,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			bumpRevision(scope.appId),
 			...previewBinding(limit, created, {
 				id: bindingId,
-				apiKeyId: principal.keyId,
+				holder: principal,
 				orgId: scope.orgId,
 				appId: scope.appId,
 				channelName: body.channel,
@@ -430,7 +431,7 @@ function previewBinding(
 	created: boolean,
 	binding: {
 		readonly id: string;
-		readonly apiKeyId: string;
+		readonly holder: Holder;
 		readonly orgId: string;
 		readonly appId: AppId;
 		readonly channelName: string;
@@ -453,11 +454,11 @@ function refusePublicPreview(body: ChannelBody, defaultUploadChannel: string): v
 
 /** Preview rule 5: a preview key acts on the bundles that it uploaded itself, and on no other. */
 export function refuseForeignBundle(
-	bundle: Pick<BundleRow, "created_by_key">,
-	keyId: string,
+	bundle: Made,
+	caller: Holder,
 	permission: Permission = "channel.promote_bundle",
 ): void {
-	if (bundle.created_by_key === keyId) return;
+	if (isOwnWork(bundle, caller)) return;
 	throw new ApiError(
 		"permission_denied",
 		"A preview key acts on the bundles that it uploaded itself; use the key that uploaded this one, or one with a wider role.",

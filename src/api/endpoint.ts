@@ -39,9 +39,11 @@ export interface Input<Path extends string, Query, Body> {
 export type Access<Row, Endpoint = unknown> =
 	/** Nobody needs a key; the text says why. */
 	| { readonly public: string }
-	/** Every valid key; the text says how the answer is limited to what that key may see. */
+	/** Every valid key or session; the text says how the answer is limited to what it may see. */
 	| { readonly anyKey: string }
-	/** A permission of the key that belongs to no organization. */
+	/** Whoever is signed in, with a session and no key, on their own account; the text says how it is limited to that. */
+	| { readonly ownSession: string }
+	/** A permission of the caller that belongs to no organization. */
 	| { readonly globalPermission: GlobalPermission }
 	/** One permission on one target. */
 	| { readonly permission: Permission; readonly scope: ScopeSource<Row> }
@@ -140,6 +142,8 @@ export interface EndpointDefinition<
 	readonly rawBody?: RawAnswer;
 	/** Request headers beyond the key's and those of the body, by their names. */
 	readonly headers?: Readonly<Record<string, HeaderDescription>>;
+	/** For programs that know keys alone: a session's cookie counts for nothing here. */
+	readonly keyOnly?: true;
 	/** Largest JSON body, bytes. Default 1 MiB. */
 	readonly bodyLimitBytes?: number;
 	/** True of a question too long for an address: it changes nothing, and what is remembered stays true. */
@@ -179,6 +183,7 @@ export interface AnyEndpoint {
 	readonly body?: v.GenericSchema | undefined;
 	readonly rawBody?: RawAnswer;
 	readonly headers?: Readonly<Record<string, HeaderDescription>>;
+	readonly keyOnly?: true;
 	readonly bodyLimitBytes?: number;
 	readonly onlyReads?: true;
 	readonly status?: readonly [number, ...number[]];

@@ -2,6 +2,16 @@
  * Every endpoint of the API, in the order of the documentation. What is not in this list (or in the stock CLI's, src/compat) is not
  * reachable; the authorization tests, openapi.json and the typed client are made from it.
  */
+import {
+	accountLog,
+	changeEmail,
+	deleteAccount,
+	endSession,
+	endSessions,
+	getAccount,
+	listSessions,
+	sendEmailCode,
+} from "./routes/account";
 import { createApiKey, deleteApiKey, getApiKey, listApiKeys } from "./routes/apikey";
 import { changeApiKey } from "./routes/apikey-change";
 import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app";
@@ -14,8 +24,19 @@ import { acceptInvitation, inviteMember, showInvitation } from "./routes/invitat
 import { listMembers, removeMember, updateMember } from "./routes/member";
 import { createOrganization, listOrganizations, updateOrganization } from "./routes/organization";
 import { deleteOrganization, restoreOrganization } from "./routes/organization-deletion";
+import {
+	createPasskey,
+	deletePasskey,
+	listPasskeys,
+	passkeyOptions,
+	passkeySignInOptions,
+	renamePasskey,
+	signInWithPasskey,
+} from "./routes/passkey";
+import { beginProvider, finishProvider } from "./routes/provider";
 import { showRollout } from "./routes/rollout";
 import { health } from "./routes/service";
+import { sendSignInCode, signInMethods, signInWithCode, signInWithLink, signOut } from "./routes/sign-in";
 import { appStatistics, organizationStatistics, userStatistics } from "./routes/statistics";
 import { bundleUsage, installStatistics } from "./routes/statistics-of-bundles";
 import { tusAppend, tusCapabilities, tusCreate, tusStatus, uploadOnce } from "./routes/upload";
@@ -67,5 +88,27 @@ export const endpoints = [
 	installStatistics,
 	userStatistics,
 	organizationStatistics,
+	signInMethods,
+	sendSignInCode,
+	signInWithCode,
+	passkeySignInOptions,
+	signInWithPasskey,
+	signInWithLink,
+	beginProvider,
+	finishProvider,
+	signOut,
+	getAccount,
+	sendEmailCode,
+	changeEmail,
+	listSessions,
+	endSession,
+	endSessions,
+	listPasskeys,
+	passkeyOptions,
+	createPasskey,
+	renamePasskey,
+	deletePasskey,
+	accountLog,
+	deleteAccount,
 	health,
 ] as const;

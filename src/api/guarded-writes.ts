@@ -1,11 +1,11 @@
 /**
  * The caller's way to the database: what a decision stood on must still be so in the batch that writes, whatever another isolate did
- * between the reading and the writing. No handler of a key has another way, so none can forget it; it costs no round trip, and a batch
+ * between the reading and the writing. No handler of a key or a session has another way, so none can forget it; it costs no round trip, and a batch
  * that only reads is left as it is.
  */
 import type { CompiledQuery } from "kysely";
 import { isCovering, type Target } from "../authz/decide";
-import { invalidApiKey, type Principal } from "../authz/principal";
+import { callerGone, type Principal } from "../authz/principal";
 import { callerUnchanged } from "../db/api-keys";
 import { appIsLive } from "../db/apps";
 import { batchOrFail, type Database, guard } from "../db/client";
@@ -26,7 +26,7 @@ export function guardedWrites(
 		...targetGuards(target),
 		guard("caller_changed", callerUnchanged({ ...principal, bindings: decidingBindings(principal, target) })),
 	];
-	const failures = { target_gone: gone, caller_changed: invalidApiKey };
+	const failures = { target_gone: gone, caller_changed: callerGone(principal) };
 	return {
 		get trips() {
 			return db.trips;

@@ -35,6 +35,7 @@ const PATH_EXAMPLES: Readonly<Record<string, string>> = {
 	app: "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10",
 	upload: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
 	part: "whole",
+	provider: "github",
 	path: "orgs/b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21/apps/com.example.app/delta/9f86_index.html",
 };
 
@@ -42,6 +43,7 @@ const RETRY_AFTER: Json = {
 	"Retry-After": { description: "Seconds to wait before the next try.", schema: { type: "integer" } },
 };
 
+const SESSION_COOKIE = "session";
 const KEY_HEADERS = ["authorization", "capstankey", "servicekey", "capgkey"];
 
 /** The document of these endpoints, in their order. */
@@ -63,9 +65,18 @@ export function openApiDocument(endpoints: readonly AnyEndpoint[]): Json {
 		paths,
 		components: {
 			schemas: { Error: ERROR_SCHEMA },
-			securitySchemes: Object.fromEntries(
-				KEY_HEADERS.map((name) => [name, { type: "apiKey", in: "header", name, description: "An API key." }]),
-			),
+			securitySchemes: {
+				...Object.fromEntries(
+					KEY_HEADERS.map((name) => [name, { type: "apiKey", in: "header", name, description: "An API key." }]),
+				),
+				[SESSION_COOKIE]: {
+					type: "apiKey",
+					in: "cookie",
+					name: "__Host-capstan-session",
+					description:
+						"Somebody who is signed in; for the service's own pages. Not looked at where there is a key. Requests that change something must come from the service's own origin.",
+				},
+			},
 		},
 	};
 }
@@ -79,12 +90,18 @@ function operation(endpoint: AnyEndpoint): Json {
 		summary: endpoint.summary,
 		description: [endpoint.description, bodyText(endpoint), accessText(access)].filter(Boolean).join("\n\n"),
 		"x-capstan-permission": permissionValue(access),
-		security: isPublic ? [] : KEY_HEADERS.map((name) => ({ [name]: [] })),
+		security: isPublic ? [] : credentialsOf(endpoint).map((name) => ({ [name]: [] })),
 		parameters: parameters(endpoint),
 		...(endpoint.body === undefined ? {} : { requestBody: requestBody(endpoint.body, endpoint.example.body) }),
 		...(endpoint.rawBody === undefined ? {} : { requestBody: rawRequestBody(endpoint.rawBody) }),
 		responses: { ...successes(endpoint), ...failures(endpoint) },
 	};
+}
+
+/** Names of the security schemes that open the endpoint. */
+function credentialsOf({ access, keyOnly }: AnyEndpoint): string[] {
+	if ("ownSession" in access) return [SESSION_COOKIE];
+	return keyOnly === true ? KEY_HEADERS : [...KEY_HEADERS, SESSION_COOKIE];
 }
 
 function operationId({ method, path }: AnyEndpoint): string {
@@ -100,7 +117,8 @@ function bodyText(endpoint: AnyEndpoint): string | undefined {
 
 function accessText(access: AnyEndpoint["access"]): string {
 	if ("public" in access) return `No key is needed. ${access.public}`;
-	if ("anyKey" in access) return `Any valid key. ${access.anyKey}`;
+	if ("anyKey" in access) return `Any valid key or session. ${access.anyKey}`;
+	if ("ownSession" in access) return `Signed in, without a key. ${access.ownSession}`;
 	if ("globalPermission" in access)
 		return `Needs \`${access.globalPermission}\` and a role that administers an organization.`;
 	if ("permission" in access) return `Needs \`${access.permission}\`.`;
@@ -110,6 +128,7 @@ function accessText(access: AnyEndpoint["access"]): string {
 function permissionValue(access: AnyEndpoint["access"]): unknown {
 	if ("public" in access) return "public";
 	if ("anyKey" in access) return "any key";
+	if ("ownSession" in access) return "own session";
 	if ("globalPermission" in access) return [access.globalPermission];
 	return permissionsOf(access);
 }
@@ -167,12 +186,14 @@ function rawRequestBody({ contentType, description }: RawAnswer): Json {
 const SUCCESS_TEXT: Readonly<Record<number, string>> = {
 	200: "The answer.",
 	201: "Created.",
+	202: "Understood; what follows is told nowhere else.",
 	204: "Done; no body.",
 	206: "The range that was asked for.",
+	302: "Go on at the address in `Location`.",
 	304: "Unchanged; no body.",
 	406: "Not one row, where one object was asked for.",
 };
-const BODILESS: readonly number[] = [204, 304];
+const BODILESS: readonly number[] = [204, 302, 304];
 
 function successes(endpoint: AnyEndpoint): Json {
 	const statuses = endpoint.status ?? [200];
@@ -212,9 +233,17 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 		if (code === "conflicting_parameters") return endpoint.queryOrBody === true;
 		if (code === "payload_too_large" || code === "unsupported_media_type") return readsJson;
 		if (code === "permission_denied") return permissionsOf(access).length > 0 || "globalPermission" in access;
-		if (code === "ip_address_not_allowed" || code === "api_key_violates_policy") return !("public" in access);
+		if (code === "ip_address_not_allowed" || code === "api_key_violates_policy") {
+			return !("public" in access || "ownSession" in access);
+		}
 		if (code === "too_many_requests") return !("public" in access);
 		if (ERROR_STATUS[code] === 404) return code === hidden;
+		if (code === "session_required") return "ownSession" in access;
+		if (code === "invalid_session" || code === "cross_site_request") {
+			return !("public" in access) && endpoint.keyOnly !== true;
+		}
+		if (code === "missing_api_key" || code === "expired_api_key")
+			return !("public" in access || "ownSession" in access);
 		return code.endsWith("_api_key") ? !("public" in access) : true;
 	}).concat(hidden === undefined ? [] : [hidden]);
 }

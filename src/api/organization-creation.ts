@@ -9,7 +9,7 @@ import { insertBinding } from "../db/api-keys";
 import { type Actor, auditStatement } from "../db/audit";
 import { batchOrFail, type Database, guard } from "../db/client";
 import { emailOf, insertMemberBinding } from "../db/members";
-import { insertOrganization, keyStillHoldsGlobally } from "../db/organizations";
+import { insertOrganization, stillHoldsGlobally } from "../db/organizations";
 import type { Deps } from "../deps";
 import { ApiError } from "../errors";
 
@@ -47,7 +47,7 @@ export async function addOrganization(
 	await batchOrFail(
 		db,
 		[
-			guard("may_create", keyStillHoldsGlobally(principal.keyId, "org.create", ADMINISTERING_ROLES, nowMs)),
+			guard("may_create", stillHoldsGlobally(principal, "org.create", ADMINISTERING_ROLES, nowMs)),
 			insertOrganization({
 				id,
 				...fields,
@@ -57,14 +57,18 @@ export async function addOrganization(
 				max_apikey_expiration_days: null,
 				deleted_at_ms: null,
 			}),
-			insertBinding("org", {
-				id: keyBindingId,
-				apiKeyId: principal.keyId,
-				role,
-				orgId: id,
-				appId: null,
-				createdAtMs: nowMs,
-			}),
+			...(principal.kind === "session"
+				? []
+				: [
+						insertBinding("org", {
+							id: keyBindingId,
+							holder: principal,
+							role,
+							orgId: id,
+							appId: null,
+							createdAtMs: nowMs,
+						}),
+					]),
 			insertMemberBinding({ id: memberBindingId, userId: principal.userId, orgId: id, role }, nowMs),
 			auditStatement(actor, nowMs, {
 				orgId: id,
@@ -72,12 +76,16 @@ export async function addOrganization(
 				target: { type: "organization", id, name: fields.name },
 				after: fields,
 			}),
-			auditStatement(actor, nowMs, {
-				orgId: id,
-				action: "binding.create",
-				target: { type: "api_key", id: principal.keyId, name: principal.keyName },
-				after: { id: keyBindingId, role_name: role, scope_type: "org", org_id: id },
-			}),
+			...(principal.kind === "session"
+				? []
+				: [
+						auditStatement(actor, nowMs, {
+							orgId: id,
+							action: "binding.create",
+							target: { type: "api_key", id: principal.keyId, name: principal.keyName },
+							after: { id: keyBindingId, role_name: role, scope_type: "org", org_id: id },
+						}),
+					]),
 			auditStatement(actor, nowMs, {
 				orgId: id,
 				action: "member.add",
@@ -89,7 +97,7 @@ export async function addOrganization(
 			may_create: () =>
 				new ApiError(
 					"permission_denied",
-					"The API key lacks org.create, or no longer administers an organization; ask an administrator for a key that does both.",
+					"The caller lacks org.create, or no longer administers an organization; use an API key or an account that does both.",
 					{ moreInfo: { permission: "org.create", scope: "global" } },
 				),
 		},

@@ -6,16 +6,16 @@ import type { Hono, Context as HonoContext } from "hono";
 import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import { decide, holdsGlobally, type OwnWorkOnly, type Scope, type Target } from "../authz/decide";
-import { hashKey } from "../authz/keys";
 import type { Permission } from "../authz/permissions";
 import {
-	invalidApiKey,
+	callerGone,
 	type Principal,
 	type PrincipalRow,
 	principalFrom,
 	principalStatement,
 	violatesPolicy,
 } from "../authz/principal";
+import { type SessionRow, sessionPrincipalFrom, sessionStatement } from "../authz/session";
 import type { Actor } from "../db/audit";
 import { type Database, openDb, type StatementResult } from "../db/client";
 import { createSnapshotCache, type SnapshotCache } from "../db/snapshot-cache";
@@ -24,11 +24,13 @@ import { ApiError, type ErrorCode, invalidRequest, type RequestIssue } from "../
 import { createEventGatherer, type GatherEvents } from "../events/gather";
 import { createKeyUsage } from "../events/key-usage";
 import { readJson } from "./body";
-import { readKey } from "./credentials";
+import { type Credential, readCredential } from "./credentials";
 import { type AnyEndpoint, isRaw, type Method, permissionsOf, Reply } from "./endpoint";
 import { guardedWrites } from "./guarded-writes";
-import { countFailure, countKeyRequest } from "./request-limits";
+import { countCallerRequest, countFailure } from "./request-limits";
 import type { RawInput, ScopeSource } from "./scope";
+import { clearSessionCookie } from "./session-cookie";
+import { noteSessionUse } from "./session-use";
 import { SEEN_EVERYWHERE_AFTER_MS, wantsToWait } from "./visibility";
 
 /** What the pipeline itself can answer, on every endpoint. */
@@ -40,6 +42,9 @@ export const PIPELINE_ERRORS: readonly ErrorCode[] = [
 	"invalid_api_key",
 	"expired_api_key",
 	"api_key_violates_policy",
+	"invalid_session",
+	"session_required",
+	"cross_site_request",
 	"ip_address_not_allowed",
 	"permission_denied",
 	"organization_not_found",
@@ -72,7 +77,7 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 			try {
 				return await answer(endpoint, c, isolate, ipAddress);
 			} catch (error) {
-				throw await countFailure(deps, error, ipAddress);
+				throw await countFailure(deps, withoutCookie(error, c, deps), ipAddress);
 			}
 		});
 		methodsByPath.set(endpoint.path, [...(methodsByPath.get(endpoint.path) ?? []), endpoint.method]);
@@ -84,6 +89,13 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 			throw new ApiError("method_not_allowed", `This path takes ${allow}.`, { headers: { Allow: allow } });
 		});
 	}
+}
+
+/** A session that is over is taken from the browser as well. */
+function withoutCookie(error: unknown, c: RequestContext, deps: Deps): unknown {
+	if (!(error instanceof ApiError) || error.code !== "invalid_session") return error;
+	const headers = clearSessionCookie(deps.config.publicUrl ?? new URL(c.req.url).origin);
+	return new ApiError(error.code, error.message, { headers });
 }
 
 /** The parts of an endpoint with their generic types worn off; only this file looks at endpoints this way. */
@@ -119,8 +131,9 @@ async function answer(
 	const access = endpoint.access;
 	const nowMs = deps.now();
 	const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
-	const keyHash = "public" in access ? undefined : hashKey(readKey(c.req.raw.headers));
-	if (keyHash !== undefined) await countKeyRequest(deps, keyHash);
+	const origin = deps.config.publicUrl ?? new URL(c.req.url).origin;
+	const credential = "public" in access ? undefined : readCredential(endpoint, c.req.raw, origin);
+	if (credential !== undefined) await countCallerRequest(deps, credential);
 	const { raw, issues: readIssues, failure } = await readInput(endpoint, c);
 	const { input, issues } = validate(endpoint, raw, readIssues);
 
@@ -129,9 +142,9 @@ async function answer(
 	// A parameter that is given twice names no target.
 	const scopeStatement = readIssues.length > 0 || failure !== undefined ? undefined : source?.statement(raw);
 	const ownStatements =
-		input === undefined || failure !== undefined ? [] : (untyped.load?.(input, nowMs, keyHash ?? "") ?? []);
+		input === undefined || failure !== undefined ? [] : (untyped.load?.(input, nowMs, credential?.hash ?? "") ?? []);
 	const statements: CompiledQuery[] = [
-		...(keyHash === undefined ? [] : [principalStatement(keyHash, nowMs)]),
+		...(credential === undefined ? [] : [callerStatement(credential, nowMs)]),
 		...(scopeStatement === undefined ? [] : [scopeStatement]),
 		...ownStatements,
 	];
@@ -142,13 +155,14 @@ async function answer(
 	let scopeRow: unknown;
 	let target: Target | null = null;
 	const limits = new Map<Permission, OwnWorkOnly>();
-	if (keyHash !== undefined) {
-		principal = principalFrom(results[0]?.rows[0] as PrincipalRow | undefined, nowMs, ipAddress);
-		noteKeyUse(principal, nowMs, waitUntil);
+	if (credential !== undefined) {
+		principal = callerFrom(credential, results[0]?.rows[0], nowMs, ipAddress);
+		if (principal.kind === "key") noteKeyUse(principal, nowMs, waitUntil);
+		else noteSessionUse(deps, principal, nowMs, waitUntil);
 		if ("globalPermission" in access && !holdsGlobally(principal, access.globalPermission)) {
 			throw new ApiError(
 				"permission_denied",
-				`The API key lacks ${access.globalPermission}, or no longer administers an organization; ask an administrator for a key that does both.`,
+				`The caller lacks ${access.globalPermission}, or no longer administers an organization; use an API key or an account that does both.`,
 				{ moreInfo: { permission: access.globalPermission, scope: "global" } },
 			);
 		}
@@ -166,20 +180,14 @@ async function answer(
 
 	const waits = wantsToWait(endpoint, c.req.raw.headers);
 	const { requestId } = c.env;
-	const actor: Actor = {
-		type: principal === undefined ? "system" : "api_key",
-		id: principal?.keyId ?? null,
-		name: principal?.keyName ?? "anonymous",
-		requestId,
-		ipAddress,
-	};
+	const actor: Actor = { ...actorOf(principal), requestId, ipAddress };
 	const output = await untyped.handle({
 		deps,
-		db: principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? invalidApiKey),
+		db: principal === undefined ? db : guardedWrites(db, principal, target, source?.hidden ?? callerGone(principal)),
 		nowMs,
 		requestId,
 		request: c.req.raw,
-		origin: deps.config.publicUrl ?? new URL(c.req.url).origin,
+		origin,
 		input,
 		principal,
 		actor,
@@ -195,6 +203,23 @@ async function answer(
 	// Where nothing was left to change, too: the request may be the second try of one whose answer was lost.
 	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
 	return serialise(endpoint, output, deps, db);
+}
+
+function callerStatement({ kind, hash }: Credential, nowMs: number): CompiledQuery {
+	return kind === "key" ? principalStatement(hash, nowMs) : sessionStatement(hash, nowMs);
+}
+
+function callerFrom({ kind }: Credential, row: unknown, nowMs: number, ipAddress: string | null): Principal {
+	return kind === "key"
+		? principalFrom(row as PrincipalRow | undefined, nowMs, ipAddress)
+		: sessionPrincipalFrom(row as SessionRow | undefined);
+}
+
+function actorOf(principal: Principal | undefined): Pick<Actor, "type" | "id" | "name"> {
+	if (principal === undefined) return { type: "system", id: null, name: "anonymous" };
+	return principal.kind === "key"
+		? { type: "api_key", id: principal.keyId, name: principal.keyName }
+		: { type: "user", id: principal.userId, name: principal.email };
 }
 
 /** What a request has changed, this isolate's next update check must see. */
@@ -237,7 +262,7 @@ function authorize(
 				{ moreInfo: { permission, scope: "org" } },
 			);
 		}
-		if (decision.outcome === "stopped") throw violatesPolicy(decision.policy, target?.orgId ?? principal.orgId);
+		if (decision.outcome === "stopped") throw violatesPolicy(decision.policy, target?.orgId ?? "");
 		const appVisible =
 			"neverHidden" in access &&
 			target?.appId !== undefined &&
@@ -246,7 +271,7 @@ function authorize(
 		const scope = decision.outcome === "forbidden" ? decision.scope : "channel";
 		throw new ApiError(
 			"permission_denied",
-			`The API key lacks the permission ${permission} here; ask an administrator for a role that has it.`,
+			`The ${principal.kind === "key" ? "API key" : "account"} lacks the permission ${permission} here; ask an administrator for a role that has it.`,
 			{ moreInfo: { permission, scope } },
 		);
 	}

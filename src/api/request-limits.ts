@@ -7,6 +7,7 @@
 import type { Deps, Limiter } from "../deps";
 import { networkOf } from "../domain/ip-allow-list";
 import { ApiError, causeText, type ErrorCode } from "../errors";
+import type { Credential } from "./credentials";
 
 /** Answers that tell whether a secret is good. A request without any is no attempt: stock clients probe without one. */
 const FAILED_AUTHENTICATIONS: ReadonlySet<ErrorCode> = new Set([
@@ -15,13 +16,21 @@ const FAILED_AUTHENTICATIONS: ReadonlySet<ErrorCode> = new Set([
 	"api_key_violates_policy",
 	"ip_address_not_allowed",
 	"invitation_not_found",
+	"sign_in_failed",
 ]);
 
-/** Counts a request with this key. @throws {ApiError} `too_many_requests` */
-export async function countKeyRequest(deps: Deps, keyHash: string): Promise<void> {
+/** Counts a request with this key or session. @throws {ApiError} `too_many_requests` */
+export async function countCallerRequest(deps: Deps, { kind, hash }: Credential): Promise<void> {
 	const { limiter, periodSeconds } = deps.requestLimits.perKey;
-	if (await isWithinLimit(deps, limiter, keyHash)) return;
-	throw tooManyRequests("This API key has sent too many requests", periodSeconds);
+	if (await isWithinLimit(deps, limiter, hash)) return;
+	throw tooManyRequests(`This ${kind === "key" ? "API key" : "session"} has sent too many requests`, periodSeconds);
+}
+
+/** Counts a sign-in that this address begins. @throws {ApiError} `too_many_requests` */
+export async function countSignIn(deps: Deps, ipAddress: string | null): Promise<void> {
+	const { limiter, periodSeconds } = deps.requestLimits.signIns;
+	if (await isWithinLimit(deps, limiter, ipAddress ?? "unknown")) return;
+	throw tooManyRequests("This address has begun too many sign-ins", periodSeconds);
 }
 
 /** The error to answer with: the one that happened, or `too_many_requests` when this address has failed too often. */

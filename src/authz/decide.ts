@@ -56,7 +56,7 @@ const VISIBILITY: Readonly<Record<ScopeType, Permission>> = {
 /** `target` is null when the thing does not exist, which answers exactly as when the principal may not know of it. */
 export function decide(principal: Principal, permission: Permission, target: Target | null): Decision {
 	if (target === null) return { outcome: "hidden" };
-	if (principal.secretIsReplaced && GIVES_RIGHTS.includes(permission)) {
+	if (principal.kind === "key" && principal.secretIsReplaced && GIVES_RIGHTS.includes(permission)) {
 		const seen = holds(principal, VISIBILITY[levelOf(target)], target);
 		return seen ? { outcome: "replaced", permission } : { outcome: "hidden" };
 	}

@@ -3,17 +3,21 @@
  * or a foreign token be refused without a database read and lets secret scanners match it. NEVER CHANGE THE PREFIX.
  * Stored as a SHA-256 (such high entropy needs no slow hash); a key made with `hashed: false` is also stored sealed.
  */
+import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import crc32 from "crc-32";
 
 const PREFIX = "cap_";
-/** Tokens of invitations are made as keys are, and cannot be taken for one. NEVER CHANGE IT EITHER. */
+/** Tokens of other kinds are made as keys are, and none can be taken for another. NEVER CHANGE THEM EITHER. */
 const INVITATION_PREFIX = "inv_";
+const SESSION_PREFIX = "ses_";
+const SIGN_IN_LINK_PREFIX = "sil_";
+const ATTEMPT_PREFIX = "sia_";
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SECRET_LENGTH = 32;
 const CHECKSUM_LENGTH = 6;
-const SHAPE = new RegExp(`^${PREFIX}([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`);
+const SHAPE = new RegExp(`^([a-z]{3}_)([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`);
 /** Characters of the random part that a hint shows: enough to tell keys apart, far too few to guess one. */
 const HINT_LENGTH = 4;
 
@@ -34,6 +38,21 @@ export function mintInvitationToken(randomBytes: (length: number) => Uint8Array)
 	return mint(INVITATION_PREFIX, randomBytes);
 }
 
+/** The token in a session's cookie. */
+export function mintSessionToken(randomBytes: (length: number) => Uint8Array): MintedKey {
+	return mint(SESSION_PREFIX, randomBytes);
+}
+
+/** The token of a link that signs in once. */
+export function mintSignInLinkToken(randomBytes: (length: number) => Uint8Array): MintedKey {
+	return mint(SIGN_IN_LINK_PREFIX, randomBytes);
+}
+
+/** The token by which a browser goes on with a sign-in that it began. */
+export function mintAttemptToken(randomBytes: (length: number) => Uint8Array): MintedKey {
+	return mint(ATTEMPT_PREFIX, randomBytes);
+}
+
 function mint(prefix: string, randomBytes: (length: number) => Uint8Array): MintedKey {
 	let secret = "";
 	while (secret.length < SECRET_LENGTH) {
@@ -48,8 +67,37 @@ function mint(prefix: string, randomBytes: (length: number) => Uint8Array): Mint
 
 /** Whether the text has the form and the checksum of a key; says nothing about whether it exists. */
 export function isWellFormedKey(text: string): boolean {
+	return isWellFormed(text, PREFIX);
+}
+
+export function isWellFormedSessionToken(text: string): boolean {
+	return isWellFormed(text, SESSION_PREFIX);
+}
+
+function isWellFormed(text: string, prefix: string): boolean {
 	const match = SHAPE.exec(text);
-	return match !== null && match[2] === checksum(match[1] ?? "");
+	return match !== null && match[1] === prefix && match[3] === checksum(match[2] ?? "");
+}
+
+const CODE_DIGITS = 6;
+
+/** The digits of a code that is sent by e-mail, every one of the million as likely as any other. */
+export function mintCode(randomBytes: (length: number) => Uint8Array): string {
+	let digits = "";
+	while (digits.length < CODE_DIGITS) {
+		// 250 is the largest multiple of 10 in a byte.
+		for (const byte of randomBytes(CODE_DIGITS)) if (byte < 250 && digits.length < CODE_DIGITS) digits += byte % 10;
+	}
+	return digits;
+}
+
+/**
+ * What is kept of a code. So few digits are found again from any plain hash, so it is keyed with the Worker's secret, and bound to the
+ * attempt, so that it is good for no other.
+ */
+export function hashCode(code: string, attemptHash: string, secret: Uint8Array): string {
+	const key = sha256(new Uint8Array([...utf8ToBytes("capstan sign-in code\0"), ...secret]));
+	return bytesToHex(hmac(sha256, key, utf8ToBytes(`${attemptHash} ${code}`)));
 }
 
 /** Lower-case hexadecimal SHA-256 of the key's text. */

@@ -1,8 +1,9 @@
 /**
- * Who is calling: an API key with the role bindings that are live now. It is loaded by one statement, so that a request can send its
- * own reads in the same round trip. A key has only its own bindings: nothing of its owner's is ever added.
+ * Who is calling: an API key, or a person with a session (session.ts), with the role bindings that are live now. Either is loaded by one
+ * statement, so that a request can send its own reads in the same round trip. A key has only its own bindings: nothing of its owner's is
+ * ever added; a session has its account's, and nothing of any key's.
  */
-import { type CompiledQuery, sql } from "kysely";
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "../db/client";
 import type { Flag, ScopeType } from "../db/schema";
 import { isInRanges } from "../domain/ip-allow-list";
@@ -23,25 +24,51 @@ export interface Binding {
 	readonly inDeletedOrganization?: true;
 }
 
-export interface Principal {
-	readonly keyId: string;
-	readonly keyName: string;
-	/** The account that the key acts for. */
+export type Principal = KeyPrincipal | SessionPrincipal;
+
+interface Caller {
+	/** The account that calls, or that the key acts for. */
 	readonly userId: string;
-	/** The organization that the key belongs to. */
-	readonly orgId: string;
 	readonly bindings: readonly Binding[];
 	readonly globalPermissions: readonly GlobalPermission[];
-	/** Null: the key never expires. */
+	/** When its rights end; null: never. Those of a session are its account's, and outlive it. */
 	readonly expiresAtMs: number | null;
-	/** Ranges that the key may be used from; null: everywhere. */
+	/** Ranges that it may be used from; null: everywhere. */
 	readonly ipAllowList: readonly string[] | null;
+	/** Hash of the secret that was presented: of a key the current one's, or the previous one's while that is still good. */
+	readonly secretHash: string;
+}
+
+export interface KeyPrincipal extends Caller {
+	readonly kind: "key";
+	readonly keyId: string;
+	readonly keyName: string;
+	/** The organization that the key belongs to. */
+	readonly orgId: string;
 	/** As the database knows it, to the minute. */
 	readonly lastUsedAtMs: number | null;
-	/** Hash of the secret that was presented: the current one's, or the previous one's while that is still good. */
-	readonly secretHash: string;
 	/** The secret has been replaced by a new one and is good for the rest of the overlap alone. */
 	readonly secretIsReplaced: boolean;
+}
+
+export interface SessionPrincipal extends Caller {
+	readonly kind: "session";
+	/** There is none; what is written down as a key's work is not a session's. */
+	readonly keyId: null;
+	readonly sessionId: string;
+	readonly email: string;
+	readonly lastSeenAtMs: number;
+}
+
+/** Who made a bundle, a channel or an upload, as their rows say it. */
+export interface Made {
+	readonly created_by: string;
+	readonly created_by_key: string | null;
+}
+
+/** Whether this very key made it, or this account without a key. */
+export function isOwnWork(made: Made, { userId, keyId }: Pick<Principal, "userId" | "keyId">): boolean {
+	return made.created_by_key === keyId && (keyId !== null || made.created_by === userId);
 }
 
 /** The policies of an organization, as its row has them. */
@@ -87,18 +114,23 @@ export function principalStatement(keyHash: string, nowMs: number): CompiledQuer
 			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
 			k.key_hash <> ${keyHash} AS secret_is_replaced, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
-			(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
+			${liveBindings(sql`b.api_key_id = k.id`, nowMs)} AS bindings
+		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
+		WHERE k.key_hash = ${keyHash} OR (k.previous_key_hash = ${keyHash} AND k.previous_valid_until_ms > ${nowMs})`.compile(
+		query,
+	);
+}
+
+/** JSON array of the live bindings `b` of somebody, with the policy of each one's organization. */
+export function liveBindings(ofWhom: RawBuilder<unknown>, nowMs: number): RawBuilder<string> {
+	return sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
 				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
 				'enforce_hashed_api_keys', o.enforce_hashed_api_keys, 'require_apikey_expiration', o.require_apikey_expiration,
 				'max_apikey_expiration_days', o.max_apikey_expiration_days))
 			FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
 			LEFT JOIN role_bindings parent ON parent.id = b.parent_binding_id
-			WHERE b.api_key_id = k.id AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
-				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs}) AS bindings
-		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
-		WHERE k.key_hash = ${keyHash} OR (k.previous_key_hash = ${keyHash} AND k.previous_valid_until_ms > ${nowMs})`.compile(
-		query,
-	);
+			WHERE ${ofWhom} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
+				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
 }
 
 /**
@@ -106,7 +138,7 @@ export function principalStatement(keyHash: string, nowMs: number): CompiledQuer
  * @throws {ApiError} `invalid_api_key` when there is no such key (a revoked key is no key), `expired_api_key` from the millisecond of
  * its expiry on, `ip_address_not_allowed` outside its ranges, `api_key_violates_policy` when its own organization does not allow it
  */
-export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAddress: string | null): Principal {
+export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAddress: string | null): KeyPrincipal {
 	if (row === undefined) throw invalidApiKey();
 	if (row.expires_at_ms !== null && row.expires_at_ms <= nowMs) {
 		throw new ApiError(
@@ -125,32 +157,42 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 	const key = { hashed: row.is_hashed_key === 1, expiresAtMs: row.expires_at_ms };
 	const broken = brokenPolicy(policyOf(row), key, nowMs);
 	if (broken !== undefined) throw violatesPolicy(broken, row.org_id);
-	const bindings: BindingRow[] = JSON.parse(row.bindings);
-	const globalPermissions: string[] = JSON.parse(row.global_permissions);
 	return {
+		kind: "key",
 		keyId: row.id,
 		keyName: row.name,
 		userId: row.user_id,
 		orgId: row.org_id,
-		bindings: bindings.flatMap(({ id, role, scopeType, orgId, appId, channelId, deleted, ...policy }): Binding[] => {
-			// A role of a newer version than this one grants nothing.
-			if (!isRoleName(role)) return [];
-			const stoppedBy = brokenPolicy(policyOf(policy), key, nowMs);
-			return [
-				{
-					...{ id, role, scopeType, orgId, appId, channelId },
-					...(stoppedBy === undefined ? {} : { stoppedBy }),
-					...(deleted === 1 ? { inDeletedOrganization: true } : {}),
-				},
-			];
-		}),
-		globalPermissions: GLOBAL_PERMISSIONS.filter((permission) => globalPermissions.includes(permission)),
+		bindings: bindingsFrom(row.bindings, (policy) => brokenPolicy(policy, key, nowMs)),
+		globalPermissions: globalPermissionsFrom(row.global_permissions),
 		expiresAtMs: row.expires_at_ms,
 		ipAllowList,
 		lastUsedAtMs: row.last_used_at_ms,
 		secretHash: row.secret_hash,
 		secretIsReplaced: row.secret_is_replaced === 1,
 	};
+}
+
+/** @param json what `liveBindings` made */
+export function bindingsFrom(json: string, brokenBy: (policy: KeyPolicy) => KeyPolicyName | undefined): Binding[] {
+	const bindings: BindingRow[] = JSON.parse(json);
+	return bindings.flatMap(({ id, role, scopeType, orgId, appId, channelId, deleted, ...policy }): Binding[] => {
+		// A role of a newer version than this one grants nothing.
+		if (!isRoleName(role)) return [];
+		const stoppedBy = brokenBy(policyOf(policy));
+		return [
+			{
+				...{ id, role, scopeType, orgId, appId, channelId },
+				...(stoppedBy === undefined ? {} : { stoppedBy }),
+				...(deleted === 1 ? { inDeletedOrganization: true } : {}),
+			},
+		];
+	});
+}
+
+export function globalPermissionsFrom(json: string): GlobalPermission[] {
+	const names: string[] = JSON.parse(json);
+	return GLOBAL_PERMISSIONS.filter((permission) => names.includes(permission));
 }
 
 export function policyOf(columns: PolicyColumns): KeyPolicy {
@@ -172,4 +214,14 @@ export function violatesPolicy(policy: KeyPolicyName, orgId: string): ApiError {
 /** One answer for unknown, malformed and revoked keys, so that it tells nothing apart. */
 export function invalidApiKey(): ApiError {
 	return new ApiError("invalid_api_key", "The API key is not valid; check that it was copied whole and not revoked.");
+}
+
+/** The same for sessions: unknown, revoked and expired ones. */
+export function invalidSession(): ApiError {
+	return new ApiError("invalid_session", "You are not signed in, or not any more; sign in.");
+}
+
+/** For writes whose caller was good when it was read, and is not now. */
+export function callerGone({ kind }: Pick<Principal, "kind">): () => ApiError {
+	return kind === "key" ? invalidApiKey : invalidSession;
 }

@@ -3,7 +3,7 @@
  * run that was cut short is finished with the key that was meant.
  */
 import { randomBytes } from "node:crypto";
-import { hashKey, type MintedKey, mintKey } from "../authz/keys";
+import { hashKey, type MintedKey, mintKey, mintSignInLinkToken } from "../authz/keys";
 
 const HINT_LENGTH = 8;
 
@@ -14,4 +14,14 @@ export function makeAdminKey(): MintedKey {
 /** `text` must be well formed. */
 export function adminKeyOf(text: string): MintedKey {
 	return { text, hash: hashKey(text), hint: `${text.slice(0, HINT_LENGTH)}…` };
+}
+
+/** The token of a link that signs the first administrator in once. */
+export function makeSignInToken(): MintedKey {
+	return mintSignInLinkToken((length) => randomBytes(length));
+}
+
+/** What follows # is sent to no server and stands in no log. */
+export function signInLink(origin: string, token: string): string {
+	return `${origin}/sign-in#token=${token}`;
 }

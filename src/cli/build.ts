@@ -52,6 +52,11 @@ const ASSET_HEADERS = `/docs*
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
+/sign-in
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  X-Content-Type-Options: nosniff
+  Referrer-Policy: no-referrer
+  Cache-Control: no-store
 /openapi.json
   X-Content-Type-Options: nosniff
 `;
@@ -74,12 +79,28 @@ export async function buildAssets(): Promise<void> {
 		"invitation.html": await page("invitation.html"),
 		"invitation-assets/invitation.css": await page("invitation.css"),
 		"invitation-assets/invitation.js": await page("invitation.js"),
+		"sign-in.html": await page("sign-in.html"),
+		"sign-in-assets/sign-in.js": await pageScript("sign-in.js"),
 		_headers: ASSET_HEADERS,
 	};
-	for (const folder of ["docs", "docs-assets", "invitation-assets"])
+	for (const folder of ["docs", "docs-assets", "invitation-assets", "sign-in-assets"])
 		await mkdir(join(ASSETS_DIRECTORY, folder), { recursive: true });
 	for (const [name, content] of Object.entries(files))
 		await putFile(join(ASSETS_DIRECTORY, name), Buffer.from(content));
+}
+
+/** A page's script in one file with what it imports. */
+async function pageScript(name: string): Promise<Buffer> {
+	const { outputFiles } = await build({
+		entryPoints: [join(PROJECT_DIRECTORY, "src/docs", name)],
+		bundle: true,
+		write: false,
+		format: "esm",
+		target: "es2022",
+		minify: true,
+		logLevel: "silent",
+	});
+	return Buffer.from(outputFiles[0]?.contents ?? []);
 }
 
 async function putFile(path: string, content: Buffer): Promise<void> {

@@ -17,8 +17,13 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig, type Unstable_RawConfig } from "wrangler";
 import { hashKey, isWellFormedKey } from "../authz/keys";
-import { bootstrapStatements, replaceFirstKeyStatements } from "../db/bootstrap";
-import { adminKeyOf, makeAdminKey } from "./admin-key";
+import {
+	bootstrapStatements,
+	replaceFirstKeyStatements,
+	SIGN_IN_LINK_MINUTES,
+	signInLinkStatements,
+} from "../db/bootstrap";
+import { adminKeyOf, makeAdminKey, makeSignInToken, signInLink } from "./admin-key";
 import { buildAssets, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 import { literal, sqlText } from "./sql-text";
@@ -29,6 +34,7 @@ const HELP = `Deploys Capstan to your own Cloudflare account: database, bucket, 
   npm run deploy                      deploy, or deploy again
   npm run deploy -- --dry-run         show the steps and build the Worker; nothing is changed
   npm run deploy -- --new-admin-key   replace the first admin key
+  npm run deploy -- --sign-in-link    deploy, and print a link that signs the first administrator in once
 
   CLOUDFLARE_API_TOKEN    an API token, where no browser can be opened to log in
   CLOUDFLARE_ACCOUNT_ID   the account, where the login has more than one
@@ -46,6 +52,8 @@ export interface DeployOptions {
 	readonly keyPath: string;
 	readonly dryRun?: boolean;
 	readonly newAdminKey?: boolean;
+	/** A first deployment makes a link in any case. */
+	readonly signInLink?: boolean;
 	readonly say?: (line: string) => void;
 	/** False: what wrangler prints is not passed on. */
 	readonly showWrangler?: boolean;
@@ -55,6 +63,8 @@ export interface Deployment {
 	/** Undefined when wrangler named no address; then it is the one of the routes in wrangler.toml. */
 	readonly url: string | undefined;
 	readonly key: DeployedKey;
+	/** Token of a link that signs the first administrator in, once; undefined: none was made. */
+	readonly signInToken: string | undefined;
 }
 
 export type DeployedKey =
@@ -184,8 +194,10 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 			environment: { WRANGLER_OUTPUT_FILE_PATH: outputPath },
 		});
 		say(steps.key.title);
-		const key = await settleKey(wrangler, options, scratch);
-		return { url: await readAddress(outputPath), key };
+		const { key, signInToken } = await settleKey(wrangler, options, scratch);
+		const publicUrl = rawConfig.vars?.PUBLIC_URL;
+		const url = typeof publicUrl === "string" && publicUrl !== "" ? publicUrl : await readAddress(outputPath);
+		return { url, key, signInToken };
 	} finally {
 		process.off("exit", clean);
 		clean();
@@ -330,7 +342,11 @@ async function writeResolvedConfig(config: Unstable_RawConfig, databaseId: strin
 	await writeFile(RESOLVED_CONFIG, `${JSON.stringify(resolved, null, "\t")}\n`);
 }
 
-async function settleKey(wrangler: Wrangler, options: DeployOptions, scratch: string): Promise<DeployedKey> {
+async function settleKey(
+	wrangler: Wrangler,
+	options: DeployOptions,
+	scratch: string,
+): Promise<Omit<Deployment, "url">> {
 	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG];
 	const keptText = await readKey(options.keyPath);
 	const look = async (text: string | undefined) => {
@@ -352,8 +368,13 @@ async function settleKey(wrangler: Wrangler, options: DeployOptions, scratch: st
 		await must(wrangler, [...execute, "--file", path]);
 	};
 	const { organizations, known } = await look(keptText);
+	const token = makeSignInToken();
 	if (organizations > 0 && options.newAdminKey !== true) {
-		return keptText !== undefined && known > 0 ? { state: "kept", text: keptText } : { state: "elsewhere" };
+		const key: DeployedKey =
+			keptText !== undefined && known > 0 ? { state: "kept", text: keptText } : { state: "elsewhere" };
+		if (options.signInLink !== true) return { key, signInToken: undefined };
+		await write(signInLinkStatements(token, randomUUID, Date.now()));
+		return { key, signInToken: token.text };
 	}
 	const replace = organizations > 0;
 	// A key file beside an empty database is a deployment that was cut short: its key is the one that was meant.
@@ -361,15 +382,18 @@ async function settleKey(wrangler: Wrangler, options: DeployOptions, scratch: st
 	await mkdir(dirname(options.keyPath), { recursive: true, mode: 0o700 });
 	await writePrivately(options.keyPath, `${key.text}\n`);
 	const now = Date.now();
-	await write(
-		replace ? replaceFirstKeyStatements(key, randomUUID, now) : bootstrapStatements(key, randomUUID, now).statements,
-	);
+	await write([
+		...(replace
+			? replaceFirstKeyStatements(key, randomUUID, now)
+			: bootstrapStatements(key, randomUUID, now).statements),
+		...signInLinkStatements(token, randomUUID, now),
+	]);
 	if ((await look(key.text)).known === 0) {
 		throw new Failure(
 			"The admin key was not stored, because another deployment was faster; run npm run deploy -- --new-admin-key.",
 		);
 	}
-	return { state: "created", text: key.text };
+	return { key: { state: "created", text: key.text }, signInToken: token.text };
 }
 
 async function readKey(path: string): Promise<string | undefined> {
@@ -395,12 +419,16 @@ async function readAddress(outputPath: string): Promise<string | undefined> {
 	return undefined;
 }
 
-function announce({ url, key }: Deployment, keyPath: string): void {
+function announce({ url, key, signInToken }: Deployment, keyPath: string): void {
 	console.log(`\nCapstan is deployed${url === undefined ? "" : ` at ${url}`}`);
 	if (key.state === "elsewhere") {
 		console.log(`Its admin key is not in ${keyPath}; \`npm run deploy -- --new-admin-key\` makes a new one.`);
 	} else {
 		console.log(`Admin key: ${key.text}\n(kept in ${keyPath}, readable by you alone)`);
+	}
+	if (signInToken !== undefined) {
+		console.log(`Sign in: ${signInLink(url ?? "https://<its address>", signInToken)}`);
+		console.log(`(works once, for ${SIGN_IN_LINK_MINUTES} minutes; npm run deploy -- --sign-in-link makes a new one)`);
 	}
 	if (url !== undefined) console.log(`Read the API at ${url}/docs`);
 }
@@ -418,6 +446,7 @@ async function main(): Promise<void> {
 		keyPath,
 		dryRun: values["dry-run"] === true,
 		newAdminKey: values["new-admin-key"] === true,
+		signInLink: values["sign-in-link"] === true,
 	});
 	if (deployment !== undefined) announce(deployment, keyPath);
 }
@@ -425,7 +454,12 @@ async function main(): Promise<void> {
 function parseOptions() {
 	try {
 		return parseArgs({
-			options: { help: { type: "boolean" }, "dry-run": { type: "boolean" }, "new-admin-key": { type: "boolean" } },
+			options: {
+				help: { type: "boolean" },
+				"dry-run": { type: "boolean" },
+				"new-admin-key": { type: "boolean" },
+				"sign-in-link": { type: "boolean" },
+			},
 		});
 	} catch {
 		throw new Failure("There is no such option; see npm run deploy -- --help.");

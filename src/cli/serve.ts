@@ -10,8 +10,8 @@ import type { Readable } from "node:stream";
 import type { D1Database } from "@cloudflare/workers-types";
 import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
-import { bootstrapStatements, replaceFirstKeyStatements } from "../db/bootstrap";
-import { adminKeyOf, makeAdminKey } from "./admin-key";
+import { bootstrapStatements, replaceFirstKeyStatements, signInLinkStatements } from "../db/bootstrap";
+import { adminKeyOf, makeAdminKey, makeSignInToken, signInLink } from "./admin-key";
 import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 import { migrate, UnknownMigration } from "./migrate";
@@ -58,6 +58,8 @@ export interface RunningCapstan {
 	/** Undefined when the key file was removed; the key itself still works. */
 	readonly adminKey: string | undefined;
 	readonly adminKeyPath: string;
+	/** Signs the first administrator in, once. */
+	readonly signInLink: string;
 	readonly stateDirectory: string;
 	/** Whether this start made the first account, organization and key. */
 	readonly created: boolean;
@@ -95,6 +97,8 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 			damaged(paths, "the bundles' bytes cannot be read"),
 		);
 		const { created, adminKey } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
+		const token = makeSignInToken();
+		await run(db, signInLinkStatements(token, randomUUID, Date.now()));
 		const running = miniflare;
 		phase.started = true;
 		const runScheduled = async () => {
@@ -107,6 +111,8 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 			url: url.origin,
 			adminKey,
 			adminKeyPath: paths.adminKey,
+			// Authenticators know hosts by name: a passkey made at an address of digits is none.
+			signInLink: signInLink(url.origin.replace(HOST, "localhost"), token.text),
 			stateDirectory: paths.directory,
 			created,
 			migrationsApplied,
@@ -156,6 +162,7 @@ function miniflareOptions(
 			...bindings.bindings,
 			CAPSTAN_SECRET: secret,
 			CAPSTAN_CLIENT_ADDRESS: HOST,
+			CAPSTAN_MAIL_TO_TERMINAL: "true",
 			...(options.diagnostics === true ? { CAPSTAN_DIAGNOSTICS: "true" } : {}),
 		},
 		name: "capstan",

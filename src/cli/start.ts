@@ -5,6 +5,7 @@
 import "./node-version";
 import { resolve } from "node:path";
 import util from "node:util";
+import { SIGN_IN_LINK_MINUTES } from "../db/bootstrap";
 import { Failure } from "./failure";
 import { type RunningCapstan, serveCapstan } from "./serve";
 
@@ -44,6 +45,8 @@ function announce(capstan: RunningCapstan): void {
 		console.log(`Admin key: ${bold(adminKey)}`);
 		console.log(`(kept in ${adminKeyPath}, readable by you alone)`);
 	}
+	console.log(`Sign in: ${bold(capstan.signInLink)}`);
+	console.log(`(works once, for ${SIGN_IN_LINK_MINUTES} minutes; starting again makes a new one)`);
 	console.log("");
 	console.log(`1. Read the API at ${url}/docs`);
 	console.log(`2. See your organization: curl -H "authorization: $(cat ${quoted(adminKeyPath)})" ${url}/organization`);

@@ -229,22 +229,25 @@ function bindingIds(row: Pick<ApiKeyRow, "bindings">): string[] {
 }
 
 /**
- * For guards: the calling key was not revoked, its secret not replaced, its expiry and addresses not changed, and it has all the
- * bindings that the decision was made with.
+ * For guards: the calling key was not revoked, its secret not replaced, its expiry and addresses not changed, or the calling session
+ * not ended; and the caller has all the bindings that the decision was made with.
  */
 export function callerUnchanged(
-	caller: Pick<Principal, "keyId" | "secretHash" | "expiresAtMs" | "ipAllowList"> & {
+	caller: Pick<Principal, "kind" | "userId" | "keyId" | "secretHash" | "expiresAtMs" | "ipAllowList"> & {
 		readonly bindings: readonly { readonly id: string }[];
 	},
 ) {
+	const ids = caller.bindings.map((binding) => binding.id);
+	if (caller.keyId === null) {
+		return sql<boolean>`EXISTS (SELECT 1 FROM sessions WHERE user_id = ${caller.userId} AND token_hash = ${caller.secretHash})
+			AND (SELECT count(*) FROM role_bindings WHERE user_id = ${caller.userId}
+				AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
+	}
 	const addresses = caller.ipAllowList === null ? null : JSON.stringify(caller.ipAllowList);
 	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${caller.keyId}
 			AND ${caller.secretHash} IN (key_hash, coalesce(previous_key_hash, key_hash))
 			AND expires_at_ms IS ${caller.expiresAtMs} AND ip_allow_list IS ${addresses})
-		AND ${bindingsUnchanged(
-			caller.keyId,
-			caller.bindings.map((binding) => binding.id),
-		)}`;
+		AND ${bindingsUnchanged(caller.keyId, ids)}`;
 }
 
 function bindingsUnchanged(keyId: string, ids: readonly string[]) {
@@ -252,9 +255,15 @@ function bindingsUnchanged(keyId: string, ids: readonly string[]) {
 		AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
 }
 
+/** Who gets a binding: a key, or an account that came without one. */
+export type Holder = Pick<Principal, "userId" | "keyId">;
+
+const holderColumns = ({ userId, keyId }: Holder) =>
+	keyId === null ? { api_key_id: null, user_id: userId } : { api_key_id: keyId, user_id: null };
+
 export interface NewBinding {
 	readonly id: string;
-	readonly apiKeyId: string;
+	readonly holder: Holder;
 	readonly role: RoleName;
 	readonly orgId: string;
 	readonly appId: string | null;
@@ -266,8 +275,7 @@ export function insertBinding(scopeType: "org" | "app", binding: NewBinding): Co
 		.insertInto("role_bindings")
 		.values({
 			id: binding.id,
-			api_key_id: binding.apiKeyId,
-			user_id: null,
+			...holderColumns(binding.holder),
 			role_name: binding.role,
 			scope_type: scopeType,
 			org_id: binding.orgId,
@@ -289,13 +297,14 @@ export function insertChannelBinding(
 	channelName: string,
 	parentBindingId: string,
 ): CompiledQuery {
+	const { api_key_id, user_id } = holderColumns(binding.holder);
 	return sql`INSERT INTO role_bindings
-		(id, api_key_id, role_name, scope_type, org_id, app_id, channel_id, parent_binding_id, created_at_ms)
-		SELECT ${binding.id}, ${binding.apiKeyId}, ${binding.role}, 'channel', parent.org_id, channels.app_id, channels.id, parent.id,
+		(id, api_key_id, user_id, role_name, scope_type, org_id, app_id, channel_id, parent_binding_id, created_at_ms)
+		SELECT ${binding.id}, ${api_key_id}, ${user_id}, ${binding.role}, 'channel', parent.org_id, channels.app_id, channels.id, parent.id,
 			${binding.createdAtMs}
 		FROM channels INNER JOIN role_bindings AS parent ON parent.id = ${parentBindingId}
 		WHERE channels.app_id = ${binding.appId} AND channels.name = ${channelName}
-			AND parent.api_key_id = ${binding.apiKeyId}`.compile(query);
+			AND parent.api_key_id IS ${api_key_id} AND parent.user_id IS ${user_id}`.compile(query);
 }
 
 export function deleteApiKey(orgId: OrgId, id: string): CompiledQuery {

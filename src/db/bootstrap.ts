@@ -24,8 +24,8 @@ export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: 
 	const untouched = sql`WHERE NOT EXISTS (SELECT 1 FROM organizations)`;
 	const created = sql`WHERE EXISTS (SELECT 1 FROM organizations WHERE id = ${organizationId})`;
 	const statements = [
-		sql`INSERT INTO users (id, email, created_at_ms)
-			SELECT ${userId}, ${FIRST_ACCOUNT_EMAIL}, ${nowMs} ${untouched}`,
+		sql`INSERT INTO users (id, email, created_at_ms, global_permissions)
+			SELECT ${userId}, ${FIRST_ACCOUNT_EMAIL}, ${nowMs}, '["org.create"]' ${untouched}`,
 		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms)
 			SELECT ${organizationId}, ${FIRST_ORGANIZATION_NAME}, ${userId}, ${nowMs}, ${nowMs} ${untouched}`,
 		sql`INSERT INTO api_keys (id, org_id, user_id, name, key_hash, key_hint, global_permissions, created_at_ms, updated_at_ms)
@@ -164,3 +164,24 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 
 const RANDOM_UUID = sql`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2),
 	substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;
+/** How long the operator's link signs in. */
+export const SIGN_IN_LINK_MINUTES = 60;
+
+/**
+ * A link that signs in, once, whoever the operator is: the account that made the first organization while it may end it, or else whoever
+ * may longest. A link that was made before is dead.
+ */
+export function signInLinkStatements(token: MintedKey, newId: () => string, nowMs: number): CompiledQuery[] {
+	const owner = sql`SELECT b.user_id FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
+		WHERE b.user_id IS NOT NULL AND b.scope_type = 'org' AND b.role_name = 'org_super_admin' AND b.expires_at_ms IS NULL
+			AND o.id = (SELECT id FROM organizations ORDER BY deleted_at_ms IS NOT NULL, created_at_ms LIMIT 1)
+		ORDER BY b.user_id <> o.created_by, b.created_at_ms, b.id LIMIT 1`;
+	const statements = [
+		sql`DELETE FROM sign_in_links WHERE user_id = (${owner})`,
+		sql`INSERT INTO sign_in_links (token_hash, user_id, created_at_ms, expires_at_ms)
+			SELECT ${token.hash}, user_id, ${nowMs}, ${nowMs + SIGN_IN_LINK_MINUTES * 60_000} FROM (${owner})`,
+		sql`INSERT INTO account_log (user_id, at_ms, action, request_id)
+			SELECT user_id, ${nowMs}, 'sign_in_link.create', ${newId()} FROM (${owner})`,
+	];
+	return statements.map((statement) => statement.compile(query));
+}

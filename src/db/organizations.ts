@@ -5,6 +5,7 @@
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
+import type { Principal } from "../authz/principal";
 import { jsonList, query } from "./client";
 import type { Flag, OrganizationsTable } from "./schema";
 
@@ -220,16 +221,20 @@ export function someKeyStillAdministers(
 			AND ${liveBinding(nowMs)})`;
 }
 
-/** For guards: the key still has the global permission and an administering role on an organization that is not deleted. */
-export function keyStillHoldsGlobally(
-	keyId: string,
+/** For guards: the caller still has the global permission and an administering role on an organization that is not deleted. */
+export function stillHoldsGlobally(
+	caller: Pick<Principal, "userId" | "keyId">,
 	globalPermission: string,
 	administering: readonly RoleName[],
 	nowMs: number,
 ) {
-	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys k
-		INNER JOIN role_bindings b ON b.api_key_id = k.id
+	const [holders, isHolder, id] =
+		caller.keyId === null
+			? [sql`users`, sql`b.user_id = holder.id`, caller.userId]
+			: [sql`api_keys`, sql`b.api_key_id = holder.id`, caller.keyId];
+	return sql<boolean>`EXISTS (SELECT 1 FROM ${holders} AS holder
+		INNER JOIN role_bindings b ON ${isHolder}
 		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
-		WHERE k.id = ${keyId} AND EXISTS (SELECT 1 FROM json_each(k.global_permissions) WHERE value = ${globalPermission})
+		WHERE holder.id = ${id} AND EXISTS (SELECT 1 FROM json_each(holder.global_permissions) WHERE value = ${globalPermission})
 			AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))} AND ${liveBinding(nowMs)})`;
 }

@@ -10,6 +10,70 @@ export interface UsersTable {
 	id: string;
 	email: string;
 	created_at_ms: number;
+	global_permissions: Generated<string>;
+	email_verified_at_ms: number | null;
+}
+
+export interface SessionsTable {
+	id: string;
+	user_id: string;
+	token_hash: string;
+	method: string;
+	user_agent: string | null;
+	ip_address: string | null;
+	created_at_ms: number;
+	last_seen_at_ms: number;
+	expires_at_ms: number;
+}
+
+export type AttemptKind = "code" | "email" | "passkey" | "passkey_registration";
+
+export interface SignInAttemptsTable {
+	token_hash: string;
+	kind: AttemptKind;
+	user_id: string | null;
+	email: string | null;
+	secret: string;
+	failed_tries: Generated<number>;
+	created_at_ms: number;
+	expires_at_ms: number;
+}
+
+export interface SignInLinksTable {
+	token_hash: string;
+	user_id: string;
+	created_at_ms: number;
+	expires_at_ms: number;
+}
+
+export interface PasskeysTable {
+	id: string;
+	user_id: string;
+	credential_id: string;
+	public_key: string;
+	counter: number;
+	transports: string;
+	name: string;
+	created_at_ms: number;
+	last_used_at_ms: number | null;
+}
+
+export interface IdentitiesTable {
+	provider: string;
+	subject: string;
+	user_id: string;
+	created_at_ms: number;
+}
+
+export interface AccountLogTable {
+	id: Generated<number>;
+	user_id: string;
+	at_ms: number;
+	action: string;
+	details: Generated<string>;
+	request_id: string;
+	ip_address: string | null;
+	user_agent: string | null;
 }
 
 export interface OrganizationsTable {
@@ -349,6 +413,12 @@ export interface AuditLogTable {
 
 export interface Schema {
 	users: UsersTable;
+	sessions: SessionsTable;
+	sign_in_attempts: SignInAttemptsTable;
+	sign_in_links: SignInLinksTable;
+	passkeys: PasskeysTable;
+	identities: IdentitiesTable;
+	account_log: AccountLogTable;
 	organizations: OrganizationsTable;
 	apps: AppsTable;
 	api_keys: ApiKeysTable;

@@ -39,20 +39,28 @@ const uploadRows = () =>
 		]);
 
 /**
- * An upload by its id, while the key that opened it is good and the organization is there: a link is worth no more than the key that
- * asked for it.
+ * An upload by its id, while the key that opened it is good, or the account that did has a part in the organization, and the
+ * organization is there: a link is worth no more than whoever asked for it.
  */
 export function uploadByLink(
 	id: string,
 	nowMs: number,
-): CompiledQuery<UploadWithBundle & { readonly key_name: string }> {
+): CompiledQuery<UploadWithBundle & { readonly uploader_name: string }> {
 	return uploadRows()
-		.innerJoin("api_keys", "api_keys.id", "uploads.created_by_key")
-		.select("api_keys.name as key_name")
+		.leftJoin("api_keys", "api_keys.id", "uploads.created_by_key")
+		.leftJoin("users", "users.id", "uploads.created_by")
+		.select((eb) =>
+			eb.fn.coalesce("api_keys.name", "users.email", sql<string>`'signed upload link'`).as("uploader_name"),
+		)
 		.innerJoin("organizations", "organizations.id", "apps.owner_org")
 		.where("uploads.id", "=", id)
 		.where("organizations.deleted_at_ms", "is", null)
-		.where((eb) => eb.or([eb("api_keys.expires_at_ms", "is", null), eb("api_keys.expires_at_ms", ">", nowMs)]))
+		.where(
+			sql<boolean>`(CASE WHEN uploads.created_by_key IS NULL
+				THEN EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = uploads.created_by AND b.org_id = apps.owner_org
+					AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs})
+				ELSE api_keys.id IS NOT NULL AND coalesce(api_keys.expires_at_ms, ${nowMs} + 1) > ${nowMs} END)`,
+		)
 		.compile();
 }
 

@@ -25,11 +25,11 @@ async function join(event) {
 	event.preventDefault();
 	element("form").hidden = true;
 	try {
-		const joined = await post("/invitation/accept", { token, name: element("name").value });
+		const joined = await post("/invitation/accept", { token, name: element("name").value, sign_in: true });
 		element("key").value = joined.api_key.key;
 		element("result").hidden = false;
 		say(
-			`${joined.email} is a member now, with the role ${joined.role}. The key runs out on ${date(joined.api_key.expires_at)}.`,
+			`${joined.email} is a member now, with the role ${joined.role}. The key runs out on ${date(joined.api_key.expires_at)}.${joined.signed_in ? " You are signed in; add a passkey to come back with." : ""}`,
 		);
 	} catch (error) {
 		element("form").hidden = false;

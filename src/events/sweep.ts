@@ -1,14 +1,15 @@
 /**
  * The scheduled sweep: what crashes and lost connections left behind is put right here. It gives up uploads that were not finished in
  * time, takes back clean-up marks whose second half never came, lets go of delta files that nothing uses, forgets invitations that ran
- * out, removes organizations whose deletion was not undone, steps rollouts, removes garbage from R2, measures what apps store, forgets what is older
- * than the configuration keeps, and sends dead messages again that a person marked. Every step is safe to repeat, and what one cannot
- * do keeps none of the others from theirs.
+ * out and sign-ins that are over, removes organizations whose deletion was not undone, steps rollouts, removes garbage from R2, measures
+ * what apps store, forgets what is older than the configuration keeps, and sends dead messages again that a person marked. Every step is
+ * safe to repeat, and what one cannot do keeps none of the others from theirs.
  *
  * Garbage is removed twice, a day apart: a request whose upload was given up under it may store its bytes after the first removal, and
  * no request sends for a day.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { SESSION_IDLE_MS } from "../authz/session";
 import type { Actor } from "../db/audit";
 import { auditBundlesGoing, auditDeleteMarks } from "../db/bundle-audit";
 import { jsonList, openDb, query } from "../db/client";
@@ -37,6 +38,10 @@ const EARLY_OUTCOME_LIFETIME_MS = DAY_MS;
 /** Devices of rollouts. One rollout may have a hundred thousand of them. */
 const MOST_ROLLOUT_DEVICES = 5_000;
 const MOST_ROLLOUT_STATEMENTS = 10;
+/** The limits on codes count a day back. */
+const ATTEMPT_COUNTS_MS = DAY_MS;
+/** How long what happened to an account is told. */
+const ACCOUNT_LOG_MS = 90 * DAY_MS;
 /** Rows that one run looks at, so that it stays within a Worker's limits; the rest waits for the next run. */
 const MOST_ROWS = 200;
 
@@ -46,6 +51,7 @@ export const SWEEP_STEPS: Readonly<Record<string, (deps: Deps) => Promise<unknow
 	"clean-up marks": takeBackMarks,
 	"unused delta files": letGoOfDeltaFiles,
 	"expired invitations": forgetInvitations,
+	"old sign-ins": forgetSignIns,
 	"deleted organizations": purgeOrganizations,
 	rollouts: stepRollouts,
 	"ended rollouts": forgetRollouts,
@@ -117,6 +123,22 @@ async function forgetRollouts(deps: Deps): Promise<void> {
 		);
 		if (Math.max(devices.changes, rollouts.changes) < MOST_ROLLOUT_DEVICES) return;
 	}
+}
+
+/** Sessions that ended, attempts that count in no limit any more, links that ran out, and what happened to accounts long ago. */
+async function forgetSignIns(deps: Deps): Promise<void> {
+	const nowMs = deps.now();
+	const oldest = (table: string, key: string, condition: RawBuilder<unknown>) => {
+		const [rows, id] = [sql.table(table), sql.ref(key)];
+		return sql`DELETE FROM ${rows} WHERE ${id} IN (SELECT ${id} FROM ${rows} WHERE ${condition} LIMIT ${MOST_ROWS})`;
+	};
+	await write(deps, [
+		oldest("sessions", "id", sql`expires_at_ms <= ${nowMs}`),
+		oldest("sessions", "id", sql`last_seen_at_ms <= ${nowMs - SESSION_IDLE_MS}`),
+		oldest("sign_in_attempts", "token_hash", sql`created_at_ms <= ${nowMs - ATTEMPT_COUNTS_MS}`),
+		oldest("sign_in_links", "token_hash", sql`expires_at_ms <= ${nowMs}`),
+		oldest("account_log", "id", sql`at_ms <= ${nowMs - ACCOUNT_LOG_MS}`),
+	]);
 }
 
 async function letGoOfDeltaFiles(deps: Deps): Promise<void> {

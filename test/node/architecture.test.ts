@@ -28,7 +28,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 	compat: ["api", "events", "authz", "storage", "db", "deps", ...BOTTOM],
 	device: ["api", "events", "authz", "storage", "db", "deps", ...BOTTOM],
 	api: ["statistics", "events", "authz", "storage", "db", "deps", ...BOTTOM],
-	events: ["storage", "db", "deps", ...BOTTOM],
+	events: ["authz", "storage", "db", "deps", ...BOTTOM],
 	storage: [...BOTTOM],
 	authz: ["db", ...BOTTOM],
 	// Queries take the branded ids that decisions give out, and the key's shape; those are types of authz.

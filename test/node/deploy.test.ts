@@ -84,7 +84,11 @@ describe("npm run deploy", () => {
 			LOOK,
 		]);
 		const key = (await readFile(keyPath, "utf8")).trimEnd();
-		expect(first).toEqual({ url: "https://capstan.example.workers.dev", key: { state: "created", text: key } });
+		expect(first).toEqual({
+			url: "https://capstan.example.workers.dev",
+			key: { state: "created", text: key },
+			signInToken: expect.stringMatching(/^sil_\w{38}$/),
+		});
 		expect((await stat(keyPath)).mode & 0o777).toBe(0o600);
 		const config = JSON.parse(await readFile(join(directory, "config.json"), "utf8"));
 		expect(config.d1_databases[0].database_id).toBe("0d1e2f3a-0000-4000-8000-000000000001");
@@ -94,8 +98,10 @@ describe("npm run deploy", () => {
 		const rows = await readFile(join(directory, "rows.sql"), "utf8");
 		expect(rows).toContain(hashKey(key));
 		expect(rows).not.toContain(key);
+		expect(rows).toContain(hashKey(first?.signInToken ?? ""));
+		expect(rows).not.toContain(first?.signInToken);
 
-		expect(await runDeploy()).toEqual({ ...first, key: { state: "kept", text: key } });
+		expect(await runDeploy()).toEqual({ ...first, key: { state: "kept", text: key }, signInToken: undefined });
 		expect(await calls()).toEqual([
 			"whoami --json",
 			"d1 list --json",
@@ -107,6 +113,10 @@ describe("npm run deploy", () => {
 			LOOK,
 		]);
 		expect((await readFile(keyPath, "utf8")).trimEnd()).toBe(key);
+
+		const linked = await runDeploy({ signInLink: true });
+		expect(linked?.signInToken).not.toBe(first?.signInToken);
+		expect(await readFile(join(directory, "rows.sql"), "utf8")).toContain(hashKey(linked?.signInToken ?? ""));
 
 		await rm(keyPath);
 		expect(await runDeploy()).toMatchObject({ key: { state: "elsewhere" } });

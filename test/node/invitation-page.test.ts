@@ -43,7 +43,7 @@ async function open(link: URL) {
 	const script = await (await fetch(`${product.url}/invitation-assets/invitation.js`)).text();
 	const fetchFromPage = (path: string, init: RequestInit) => {
 		sent.push(path);
-		return fetch(`${product.url}${path}`, init);
+		return fetch(`${product.url}${path}`, { ...init, headers: { ...init.headers, origin: product.url } });
 	};
 	const AsyncFunction = Object.getPrototypeOf(async () => undefined).constructor;
 	await new AsyncFunction("document", "location", "fetch", script)(
@@ -63,7 +63,7 @@ test("the link of an invitation opens a page that takes everything from this ser
 	expect(response.headers.get("content-security-policy")).toContain("default-src 'none'; script-src 'self'");
 	expect(response.headers.get("referrer-policy")).toBe("no-referrer");
 	const assets = [...(await response.text()).matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] ?? "");
-	expect(assets).toHaveLength(2);
+	expect(assets).toHaveLength(3);
 	for (const asset of assets) expect((await fetch(new URL(asset, link))).status, asset).toBe(200);
 });
 
@@ -74,6 +74,7 @@ test("the page shows what is offered, joins, and shows a key that works; a secon
 	expect(element("form").hidden).toBe(false);
 	await element("form").submit?.({ preventDefault: () => undefined });
 	expect(element("message").textContent).toContain("is a member now");
+	expect(element("message").textContent).toContain("You are signed in");
 	expect(element("result").hidden).toBe(false);
 	const key = element("key").value;
 	expect((await product.api("GET", "/organization", undefined, key)).body).toMatchObject([{ name: "My organization" }]);

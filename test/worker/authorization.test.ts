@@ -5,10 +5,12 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type AnyEndpoint, permissionsOf } from "../../src/api/endpoint";
 import { allEndpoints } from "../../src/app";
-import { mintKey } from "../../src/authz/keys";
+import { mintKey, mintSessionToken } from "../../src/authz/keys";
 import { databaseText } from "./support/database-text";
-import { documentedCodes, guarded, keyOf, prepareRequest, send } from "./support/isolation-cast";
+import { documentedCodes, guarded, keyOf, ofSessions, prepareRequest, send } from "./support/isolation-cast";
 import { PUBLIC_ENDPOINTS, REQUESTS } from "./support/requests";
+import { SESSION_REQUESTS } from "./support/session-requests";
+import { sessionOf } from "./support/sessions";
 import { createTestApp, createTestKey, createWorld, type TestApp, type World } from "./support/world";
 
 const endpoints: readonly AnyEndpoint[] = allEndpoints;
@@ -126,5 +128,35 @@ describe("no way around", () => {
 		expect(apps.body).toEqual([]);
 		expect(keys.body.map((row: { id: string }) => row.id)).toEqual([elsewhere.adminKeyId]);
 		expect(organizations.body.map((row: { id: string }) => row.id)).toEqual([elsewhere.orgId]);
+	});
+});
+
+describe("what is for sessions alone", () => {
+	test("has a request for every endpoint, and is never a key's", async () => {
+		expect(ofSessions.map(keyOf).filter((name) => SESSION_REQUESTS[name] === undefined)).toEqual([]);
+		expect(ofSessions.length).toBeGreaterThan(10);
+		const here = await createWorld();
+		for (const endpoint of ofSessions) {
+			const name = keyOf(endpoint);
+			const request = await SESSION_REQUESTS[name]?.(here);
+			if (request === undefined) throw new Error("no request");
+			const { path, headers, ...options } = request;
+			const before = await databaseText();
+			const { cookie: _, ...bare } = headers as Record<string, string>;
+			const send = (more: object) => here.request(endpoint.method, path, { headers: bare, ...options, ...more });
+			const unknown = sessionOf(mintSessionToken(here.deps.randomBytes).text).headers;
+			for (const [who, answer, code] of [
+				["nobody", await send({}), "invalid_session"],
+				["an unknown session", await send({ headers: unknown }), "invalid_session"],
+				["a key", await send({ key: here.adminKey }), "session_required"],
+				["a key beside the session", await send({ headers, key: here.adminKey }), "session_required"],
+				["another site", await send({ headers: { ...headers, origin: "https://evil.example" } }), "cross_site_request"],
+			] as const) {
+				expect(answer.body.error, `${name} by ${who}`).toBe(code);
+				expect(documentedCodes(endpoint, answer.status), `${name} by ${who}`).toContain(code);
+			}
+			expect(await databaseText(), `${name}: a refused request changed something`).toBe(before);
+			expect((await send({ headers })).status, name).toBeLessThan(300);
+		}
 	});
 });

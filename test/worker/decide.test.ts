@@ -83,6 +83,7 @@ const placeOf = (binding: Binding): Target => ({
 	...(binding.channelId === null ? {} : { channelId: binding.channelId }),
 });
 const principalWith = (bindings: readonly Binding[]): Principal => ({
+	kind: "key",
 	keyId: "key",
 	keyName: "key",
 	userId: "user",

@@ -31,6 +31,7 @@ import { changesBetween, databaseText, emptyDatabase } from "./support/database-
 import { D1_TEXTS, FAULT_MARK, type FaultKind, type FaultyService, R2_TEXTS, withFault } from "./support/faults";
 import { violations } from "./support/invariants";
 import { MORE_REQUESTS, type PreparedRequest, PUBLIC_REQUESTS, REQUESTS } from "./support/requests";
+import { SESSION_REQUESTS } from "./support/session-requests";
 import {
 	type Answer,
 	createTestApp,
@@ -42,7 +43,11 @@ import {
 } from "./support/world";
 
 const keyOf = (endpoint: { method: string; path: string }) => `${endpoint.method} ${endpoint.path}`;
-const endpoints: readonly AnyEndpoint[] = allEndpoints;
+/** Whose requests need a provider to answer; provider.test.ts plays one. */
+const needsProvider = ({ path }: AnyEndpoint) => path.startsWith("/sign-in/provider/");
+const endpoints: readonly AnyEndpoint[] = (allEndpoints as readonly AnyEndpoint[]).filter(
+	(endpoint) => !needsProvider(endpoint),
+);
 const named = endpoints.flatMap((endpoint): (readonly [string, AnyEndpoint, string | undefined])[] => {
 	const name = keyOf(endpoint);
 	const more = Object.keys(MORE_REQUESTS[name] ?? {}).map((what) => [`${name} ${what}`, endpoint, what] as const);
@@ -67,10 +72,11 @@ beforeEach(async () => {
 
 async function prepare(endpoint: AnyEndpoint, what?: string): Promise<Stage> {
 	const name = keyOf(endpoint);
-	const request = what === undefined ? { ...REQUESTS, ...PUBLIC_REQUESTS }[name] : MORE_REQUESTS[name]?.[what];
+	const request =
+		what === undefined ? { ...REQUESTS, ...PUBLIC_REQUESTS, ...SESSION_REQUESTS }[name] : MORE_REQUESTS[name]?.[what];
 	if (request === undefined) throw new Error(`add ${name} to test/worker/support/requests.ts`);
 	const target = name === "DELETE /app/:app_id" ? await createTestApp(world, "doomed") : app;
-	return { world, app: target, request: await request(world, target) };
+	return { world, app: target, request: await request(world as never, target) };
 }
 
 const send = (
@@ -80,7 +86,7 @@ const send = (
 ): Promise<Answer> =>
 	client.request(endpoint.method, path, {
 		...options,
-		...("public" in endpoint.access ? {} : { key: world.adminKey }),
+		...("public" in endpoint.access || "ownSession" in endpoint.access ? {} : { key: world.adminKey }),
 	});
 
 /** The one body of every fault. */

@@ -224,6 +224,7 @@ describe("accepting", () => {
 			uid: expect.any(String),
 			email,
 			role: "org_member",
+			signed_in: false,
 			api_key: {
 				id: expect.any(String),
 				key: expect.stringMatching(/^cap_/),
@@ -453,6 +454,7 @@ describe("accepting", () => {
 						periodSeconds: 60,
 					},
 					perKey: { limiter: { limit: async () => ({ success: true }) }, periodSeconds: 10 },
+					signIns: { limiter: { limit: async () => ({ success: true }) }, periodSeconds: 60 },
 				},
 			},
 		});

@@ -26,6 +26,7 @@ async function limitedWorld(failures: Limiter, requests: Limiter): Promise<World
 			requestLimits: {
 				failedAuthentications: { limiter: failures, periodSeconds: 60 },
 				perKey: { limiter: requests, periodSeconds: 10 },
+				signIns: { limiter: requests, periodSeconds: 60 },
 			},
 		},
 	});

@@ -268,7 +268,15 @@ const GUARDS: Readonly<Record<string, (of: Tenant, thing: Thing) => Expression<S
 };
 
 function callerWith(keyId: string, bindingId: string, secretHash: string) {
-	return { keyId, secretHash, expiresAtMs: null, ipAllowList: null, bindings: [{ id: bindingId }] };
+	return {
+		kind: "key" as const,
+		userId: "",
+		keyId,
+		secretHash,
+		expiresAtMs: null,
+		ipAllowList: null,
+		bindings: [{ id: bindingId }],
+	};
 }
 
 async function held(condition: Expression<SqlBool>): Promise<number | undefined> {
@@ -335,7 +343,7 @@ describe("a statement that changes rows", () => {
 	test("insertChannelBinding: needs the app's own channel and the same key's parent binding", async () => {
 		const [ours, theirs] = [await createTenant(), await createTenant()];
 		const binding = (key: string, app: string) => ({
-			...{ id: crypto.randomUUID(), apiKeyId: key, role: "channel_preview" as const },
+			...{ id: crypto.randomUUID(), holder: { userId: "", keyId: key }, role: "channel_preview" as const },
 			...{ orgId: ours.org, appId: app, createdAtMs: NOW_MS },
 		});
 		const before = await databaseText();

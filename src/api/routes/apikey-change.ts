@@ -18,6 +18,7 @@ import {
 	type BindingRecord,
 	currentKeyHash,
 	deleteBindings,
+	type Holder,
 	insertBinding,
 	policiesElsewhere,
 	policiesElsewhereAre,
@@ -206,7 +207,9 @@ export const changeApiKey = endpoint({
 					{ reason: "parent_binding_removed" },
 				),
 				deleteBindings(scope.orgId, row.id, bindings.removedIds),
-				...bindings.added.map((binding) => addBinding(row.id, scope.orgId, binding, deps.newId(), nowMs)),
+				...bindings.added.map((binding) =>
+					addBinding({ userId: row.user_id, keyId: row.id }, scope.orgId, binding, deps.newId(), nowMs),
+				),
 				apiKeyRecord(scope.orgId, row.id),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
@@ -350,14 +353,14 @@ function previousSecret(row: ApiKeyRow, keyHash: string, overlapSeconds: number,
 }
 
 function addBinding(
-	apiKeyId: string,
+	holder: Holder,
 	orgId: OrgId,
 	binding: NewBindingInput,
 	id: string,
 	createdAtMs: number,
 ): CompiledQuery {
 	const appId = "app_id" in binding ? binding.app_id : null;
-	return insertBinding(binding.scope_type, { id, apiKeyId, role: binding.role_name, orgId, appId, createdAtMs });
+	return insertBinding(binding.scope_type, { id, holder, role: binding.role_name, orgId, appId, createdAtMs });
 }
 
 interface KeyAfter {

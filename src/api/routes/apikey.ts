@@ -170,7 +170,7 @@ export const listApiKeys = endpoint({
 		const { limit, offset } = pageBounds(page);
 		const filter = {
 			orgIds: orgsWhere(principal, "org.manage_apikeys"),
-			ownKeyId: principal.keyId,
+			ownKeyId: principal.keyId ?? "",
 			orgId: org_id,
 			unusedSinceMs: unused_for_days === undefined ? undefined : nowMs - unused_for_days * DAY_MS,
 		};
@@ -306,7 +306,7 @@ export const createApiKey = endpoint({
 				...bindings.map((binding) =>
 					insertBinding(binding.scope_type, {
 						id: deps.newId(),
-						apiKeyId: id,
+						holder: { userId: principal.userId, keyId: id },
 						role: binding.role_name,
 						orgId: scope.orgId,
 						appId: "app_id" in binding ? binding.app_id : null,

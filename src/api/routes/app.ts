@@ -177,7 +177,7 @@ export const createApp = endpoint({
 					? [
 							insertBinding("app", {
 								id: bindingId,
-								apiKeyId: principal.keyId,
+								holder: principal,
 								role,
 								orgId: scope.orgId,
 								appId: id,

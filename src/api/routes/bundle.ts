@@ -290,8 +290,7 @@ export const completeBundle = endpoint({
 		const [bundle] = loaded[0].rows;
 		const [upload] = loaded[1].rows;
 		if (bundle === undefined) throw bundleNotFound();
-		if (ownWorkOnly("app.upload_bundle") !== undefined)
-			refuseForeignBundle(bundle, principal.keyId, "app.upload_bundle");
+		if (ownWorkOnly("app.upload_bundle") !== undefined) refuseForeignBundle(bundle, principal, "app.upload_bundle");
 		if (bundle.status === "ready") return bundleAnswer(bundle);
 		const received = upload === undefined ? undefined : await receivedSoFar(deps, upload);
 		if (upload === undefined || received === undefined || (received.objectKey === undefined && !received.inSegments)) {
@@ -345,7 +344,7 @@ export const promoteBundle = endpoint({
 		const [channel] = loaded[1].rows;
 		if (channel === undefined) throw channelNotFound();
 		if (bundle === undefined) throw bundleNotFound();
-		if (ownWorkOnly("channel.promote_bundle") !== undefined) refuseForeignBundle(bundle, principal.keyId);
+		if (ownWorkOnly("channel.promote_bundle") !== undefined) refuseForeignBundle(bundle, principal);
 		if (bundle.status !== "ready") {
 			throw new ApiError(
 				"bundle_not_ready",

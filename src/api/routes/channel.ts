@@ -279,6 +279,7 @@ interface LinkedBundle {
 	readonly id: number;
 	readonly name: string;
 	readonly object_key: string | null;
+	readonly created_by: string;
 	readonly created_by_key: string | null;
 	readonly marked: Flag;
 	/** JSON array of the other channels that use it; null when there is none. */
@@ -302,6 +303,7 @@ function bundlesOfChannel(publicId: string, channel: string) {
 			"bundles.id",
 			"bundles.name",
 			"bundles.object_key",
+			"bundles.created_by",
 			"bundles.created_by_key",
 			eb.case().when("bundles.delete_marked_at_ms", "is", null).then(0).else(1).end().as("marked"),
 			eb
@@ -331,7 +333,7 @@ function refuseBundleDeletion(
 ): void {
 	// Without bundle.delete the caller holds channel.delete through the channel it created, and cleans up its own bundle only.
 	if (!holds(principal, "bundle.delete", { orgId: scope.orgId, appId: scope.appId })) {
-		for (const bundle of linked) refuseForeignBundle(bundle, principal.keyId, "bundle.delete");
+		for (const bundle of linked) refuseForeignBundle(bundle, principal, "bundle.delete");
 	}
 	for (const bundle of linked) {
 		if (bundle.other_channels !== null) throw bundleInUse(JSON.parse(bundle.other_channels), bundle.name);

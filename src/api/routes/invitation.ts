@@ -3,6 +3,7 @@
  * Accepting happens once and whole: account, membership, a first API key, and the end of the invitation are one batch. Every invitation
  * that is no good, for whatever reason, is answered alike.
  */
+import { sql } from "kysely";
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
 import { hashKey, mintInvitationToken, mintKey } from "../../authz/keys";
@@ -10,7 +11,7 @@ import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
 import type { RoleName } from "../../authz/permissions";
 import { insertApiKey, insertBinding } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
-import { batchOrFail, guard } from "../../db/client";
+import { batchOrFail, guard, query } from "../../db/client";
 import {
 	deleteInvitation,
 	type InvitationWithOrganization,
@@ -22,12 +23,15 @@ import {
 	replaceInvitation,
 } from "../../db/invitations";
 import { insertMemberBinding, isNoMember, memberHolds } from "../../db/members";
+import { hasSession } from "../../db/sessions";
+import { isUnprovenAccount } from "../../db/sign-in";
 import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
 import { inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
 import { emailAddress, label, optional, rfc3339, text, time, uuid } from "../schemas";
 import { orgScope } from "../scope";
+import { currentTokenHash, newSession, requireOwnPage } from "../sign-in";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const INVITATION_LIFETIME_MS = 7 * DAY_MS;
@@ -205,12 +209,12 @@ export const acceptInvitation = endpoint({
 	method: "POST",
 	path: "/invitation/accept",
 	tag: "Members",
-	summary: "Accept an invitation and get a first API key",
+	summary: "Accept an invitation, get a first API key, and sign in",
 	description:
-		"Makes an account for the invited address if there is none, and a member of it. The key is the account's, carries the role in this organization, and runs out after 90 days or what the organization allows; its secret is in this answer only. `name` is the key's name.",
+		"Makes an account for the invited address if there is none, and a member of it. The key is the account's, carries the role in this organization, and runs out after 90 days or what the organization allows; its secret is in this answer only. `name` is the key's name. `sign_in: true`, which only the service's own page may send, also signs in to the account if it is new; the link does not prove whose the address is, so it signs nobody in to an account that was there.",
 	access: { public: WHY_PUBLIC },
 	consistency: "first-primary",
-	body: v.object({ token: tokenField, name: optional(label()) }),
+	body: v.object({ token: tokenField, name: optional(label()), sign_in: optional(v.boolean()) }),
 	status: [201],
 	response: v.strictObject({
 		status: v.literal("ok"),
@@ -218,9 +222,10 @@ export const acceptInvitation = endpoint({
 		uid: v.string(),
 		email: v.string(),
 		role: v.string(),
+		signed_in: v.boolean(),
 		api_key: v.strictObject({ id: v.string(), key: v.string(), expires_at: time }),
 	}),
-	errors: ["invitation_not_found", "too_many_requests"],
+	errors: ["invitation_not_found", "sign_in_required", "cross_site_request", "https_required", "too_many_requests"],
 	example: {
 		body: { token: EXAMPLE_TOKEN, name: "Ada's laptop" },
 		response: {
@@ -229,6 +234,7 @@ export const acceptInvitation = endpoint({
 			uid: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
 			email: "ada@example.com",
 			role: WEAKEST_MEMBER_ROLE,
+			signed_in: false,
 			api_key: {
 				id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
 				key: "cap_…",
@@ -237,7 +243,10 @@ export const acceptInvitation = endpoint({
 		},
 	},
 	load: ({ body }, nowMs) => [invitationByToken(hashKey(body.token), nowMs)] as const,
-	async handle({ db, deps, input, loaded, nowMs, actor }) {
+	async handle(context) {
+		const { db, deps, input, loaded, nowMs, actor } = context;
+		const signsIn = input.body.sign_in === true;
+		if (signsIn) requireOwnPage(context);
 		const { invitation, role } = goodInvitation(loaded[0].rows[0]);
 		// The token is the right to be in this organization; nobody has decided anything before.
 		const orgId = invitation.org_id as OrgId;
@@ -250,9 +259,16 @@ export const acceptInvitation = endpoint({
 		const expiresAtMs = nowMs + days * DAY_MS;
 		const person = { ...actor, type: "user" as const, id: uid, name: email };
 		const details = { by_link: true, invited_by: invitation.invited_by, invited_by_name: invitation.inviter_email };
-		await batchOrFail(
+		const isSignedIn = hasSession(uid, currentTokenHash(context), nowMs);
+		const session = signsIn
+			? newSession(context, uid, "invitation", {}, invitation.user_id === null ? undefined : isSignedIn)
+			: undefined;
+		const results = await batchOrFail(
 			db,
 			[
+				// Whoever has the link may be somebody else than whoever uses an account that nobody proved to be theirs: what comes to the
+				// account from now on must not be both's.
+				guard("proven", sql<boolean>`(NOT ${isUnprovenAccount(sql`${uid}`)} OR ${isSignedIn})`),
 				guard(
 					"invitation_good",
 					invitationIsGood(invitation, hashKey(input.body.token), rolesThatMayInvite(role), nowMs),
@@ -274,7 +290,14 @@ export const acceptInvitation = endpoint({
 					previous_valid_until_ms: null,
 					ip_allow_list: null,
 				}),
-				insertBinding("org", { id: keyBindingId, apiKeyId: keyId, role, orgId, appId: null, createdAtMs: nowMs }),
+				insertBinding("org", {
+					id: keyBindingId,
+					holder: { userId: uid, keyId },
+					role,
+					orgId,
+					appId: null,
+					createdAtMs: nowMs,
+				}),
 				deleteInvitation(orgId, email),
 				auditStatement(person, nowMs, {
 					orgId,
@@ -304,21 +327,31 @@ export const acceptInvitation = endpoint({
 					},
 					details,
 				}),
+				...(session?.statements ?? []),
+				sql<{ id: string }>`SELECT id FROM sessions WHERE token_hash = ${session?.tokenHash ?? null}`.compile(query),
 			],
 			{
+				proven: () =>
+					new ApiError(
+						"sign_in_required",
+						"The invited address has an account already; sign in to it at /sign-in and open the link again.",
+					),
 				invitation_good: invitationNotFound,
 				// Another invitation of the same new address was accepted at this very moment; the next try finds the account.
 				"users.email": () => serviceUnavailable("the account was made at the same moment"),
 			},
 		);
-		return new Reply(201, {
+		const signedIn = (results.at(-1)?.rows.length ?? 0) > 0;
+		const answer = {
 			status: "ok" as const,
 			org_id: orgId,
 			uid,
 			email,
 			role,
+			signed_in: signedIn,
 			api_key: { id: keyId, key: key.text, expires_at: rfc3339(expiresAtMs) },
-		});
+		};
+		return new Reply(201, answer, session !== undefined && signedIn ? { "Set-Cookie": session.cookie } : {});
 	},
 });
 

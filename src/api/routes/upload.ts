@@ -4,6 +4,7 @@
  * costs at most that much.
  */
 import * as v from "valibot";
+import { isOwnWork, type Principal } from "../../authz/principal";
 import { bundleByName } from "../../db/bundles";
 import { batchOrFail, query } from "../../db/client";
 import {
@@ -137,9 +138,14 @@ async function storeWhole(
 	return receivedSoFar(context.deps, upload);
 }
 
-/** Who an upload by link is attributed to: the key that asked for the link. */
-function uploaderOf(upload: UploadWithBundle & { readonly key_name: string }) {
-	return { type: "api_key" as const, id: upload.created_by_key, name: upload.key_name };
+/** Who an upload by link is attributed to: the key or the account that asked for the link. */
+function uploaderOf({
+	created_by,
+	created_by_key,
+	uploader_name,
+}: UploadWithBundle & { readonly uploader_name: string }) {
+	const [type, id] = created_by_key === null ? (["user", created_by] as const) : (["api_key", created_by_key] as const);
+	return { type, id, name: uploader_name };
 }
 
 function sizedBody(request: Request): { body: ReadableStream<Uint8Array>; sizeBytes: number } {
@@ -338,13 +344,13 @@ export const tusCreate = endpoint({
 			if (lengthBytes > limitBytes) throw tooLarge(limitBytes);
 			const path = target.deltaPath ?? "";
 			const apart = context.ownWorkOnly("app.upload_bundle") !== undefined;
-			await beginFile(context, id, apart ? ownDeltaPath(path, principal.keyId) : path, lengthBytes);
+			await beginFile(context, id, apart ? ownDeltaPath(path, principal.keyId ?? principal.userId) : path, lengthBytes);
 		} else {
 			const [bundle] = loaded[0].rows;
 			if (bundle === undefined) throw bundleNotFound();
 			if (bundle.status !== "pending") throw bundleAlreadyReady();
-			if (bundle.created_by_key !== principal.keyId) {
-				throw new ApiError("bundle_already_exists", "Another key is uploading this version; choose another version.");
+			if (!isOwnWork(bundle, principal)) {
+				throw new ApiError("bundle_already_exists", "Somebody else is uploading this version; choose another version.");
 			}
 			if (lengthBytes === 0) throw invalidRequest([{ path: "headers.upload-length", message: "must be positive" }]);
 			if (lengthBytes > limitBytes) {
@@ -399,9 +405,9 @@ async function beginFile(context: TusContext, id: string, path: string, lengthBy
 /** The caller's own resumable upload. */
 function ownUpload(
 	upload: UploadWithBundle | undefined,
-	keyId: string,
+	caller: Pick<Principal, "userId" | "keyId">,
 ): UploadWithBundle & { readonly length_bytes: number } {
-	if (upload === undefined || upload.created_by_key !== keyId || upload.length_bytes === null) throw uploadNotFound();
+	if (upload === undefined || !isOwnWork(upload, caller) || upload.length_bytes === null) throw uploadNotFound();
 	return { ...upload, length_bytes: upload.length_bytes };
 }
 
@@ -419,7 +425,7 @@ export const tusStatus = endpoint({
 	load: (input) => [uploadById(input.params.id)] as const,
 	async handle(context) {
 		requireTus(context.request.headers);
-		const upload = ownUpload(context.loaded[0].rows[0], context.principal.keyId);
+		const upload = ownUpload(context.loaded[0].rows[0], context.principal);
 		const { offset } = await finishIfWhole(context, upload);
 		return tusResponse(200, {
 			"Upload-Offset": String(offset),
@@ -472,7 +478,7 @@ export const tusAppend = endpoint({
 		if (request.headers.get("content-type") !== "application/offset+octet-stream") {
 			throw new ApiError("unsupported_media_type", "Send content-type: application/offset+octet-stream.");
 		}
-		const upload = ownUpload(context.loaded[0].rows[0], context.principal.keyId);
+		const upload = ownUpload(context.loaded[0].rows[0], context.principal);
 		const claimed = wholeNumber(request.headers, "upload-offset");
 		const expires = { "Upload-Expires": new Date(upload.expires_at_ms).toUTCString() };
 		const { offset, segments } = await finishIfWhole(context, upload);

@@ -2,6 +2,7 @@
  * The closed list of requests that the stock CLI (@capgo/cli) sends beside the public API. They go through the same pipeline and the
  * same authorization as everything else; nothing but what that CLI needs may be added here.
  */
+import type { AnyEndpoint } from "../../api/endpoint";
 import { appExists } from "./app-exists";
 import {
 	actorEmail,
@@ -34,7 +35,7 @@ import {
 	setManifest,
 } from "./uploads";
 
-export const compatEndpoints = [
+const all = [
 	config,
 	filesConfig,
 	events,
@@ -63,3 +64,9 @@ export const compatEndpoints = [
 	finalizeUpload,
 	deleteFailedVersion,
 ] as const;
+
+/** The stock CLI knows keys alone, so nothing here listens to the cookie of a browser. */
+const keyOnly = <const List extends readonly AnyEndpoint[]>(list: List) =>
+	list.map((endpoint) => ({ ...endpoint, keyOnly: true })) as unknown as List;
+
+export const compatEndpoints = keyOnly(all);

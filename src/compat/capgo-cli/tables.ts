@@ -436,7 +436,7 @@ export const upsertVersion = endpoint({
 		const [existing] = loaded[0].rows;
 		if (body.storage_provider === "r2") {
 			if (existing === undefined) throw bundleNotFound();
-			refuseForeignBundle(existing, principal.keyId, "app.upload_bundle");
+			refuseForeignBundle(existing, principal, "app.upload_bundle");
 			await finalize(context, existing, loaded[1].rows[0]);
 			return null;
 		}

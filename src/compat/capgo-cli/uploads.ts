@@ -10,6 +10,7 @@ import { deleteOneBundle } from "../../api/routes/bundle";
 import { acknowledgement, OK, optional, publicAppId, text } from "../../api/schemas";
 import { type AppScopeRow, appNotFound, appScope, bundleNotFound, type ScopeSource } from "../../api/scope";
 import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../../api/upload-completion";
+import type { Principal } from "../../authz/principal";
 import { auditStatement } from "../../db/audit";
 import { auditManifest } from "../../db/bundle-audit";
 import { type BundleListRow, bundleByName, bundleIsLive, bundleIsPending, updateBundle } from "../../db/bundles";
@@ -59,7 +60,7 @@ function uploadLink<const Path extends string>(path: Path) {
 		async handle({ db, deps, scope, principal, loaded, nowMs, origin }) {
 			const [bundle] = loaded[0].rows;
 			if (bundle === undefined) throw bundleNotFound();
-			refuseForeignBundle(bundle, principal.keyId, "app.upload_bundle");
+			refuseForeignBundle(bundle, principal, "app.upload_bundle");
 			if (bundle.status !== "pending") throw bundleAlreadyReady();
 			const id = deps.newId();
 			await batchOrFail(db, replaceUploadStatements(scope.appId, bundle.id, id, null, principal, nowMs), {
@@ -105,7 +106,7 @@ export const fileExists = endpoint({
 		if (file === undefined) throw new ApiError("not_found", "The file is not in the delta store; upload it.");
 		// Not at every question: a bundle of a thousand files would write a thousand rows for nothing.
 		if (file.last_claimed_at_ms < nowMs - HOUR_MS) {
-			await db.batch([claimDeltaObject(scope.appId, input.params.path, principal.keyId, nowMs)]);
+			await db.batch([claimDeltaObject(scope.appId, input.params.path, callingKey(principal), nowMs)]);
 		}
 		return { status: "ok" as const, size: file.size_bytes };
 	},
@@ -166,7 +167,7 @@ export const setManifest = endpoint({
 	async handle({ db, scope, principal, loaded, input, actor, nowMs }) {
 		const [bundle] = loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
-		refuseForeignBundle(bundle, principal.keyId, "app.upload_bundle");
+		refuseForeignBundle(bundle, principal, "app.upload_bundle");
 		refuseRepeatedFiles(input.body.manifest);
 		const [, ...missingOfParts] = loaded;
 		const missing = missingOfParts.flatMap(({ rows }) => rows.map((row) => row.path));
@@ -180,11 +181,11 @@ export const setManifest = endpoint({
 				guard("new_or_same", manifestIsSetOrBundleUnused(scope.appId, bundle.id)),
 				// Every condition before the first insertion, which would make the manifest one that is not new.
 				...parts.flatMap((part) => [
-					guard("stored", manifestIsStored(scope.appId, part, principal.keyId)),
-					guard("new_or_same", manifestIsNewOrHolds(bundle.id, part, principal.keyId)),
+					guard("stored", manifestIsStored(scope.appId, part, callingKey(principal))),
+					guard("new_or_same", manifestIsNewOrHolds(bundle.id, part, callingKey(principal))),
 				]),
 				auditManifest(actor, nowMs, scope.appId, bundle.id, input.body.manifest.length),
-				...parts.map((part) => insertManifest(scope.appId, bundle.id, part, principal.keyId)),
+				...parts.map((part) => insertManifest(scope.appId, bundle.id, part, callingKey(principal))),
 			],
 			{ live: bundleNotFound, stored: () => missingFiles([]), new_or_same: manifestAlreadySet },
 		);
@@ -239,7 +240,7 @@ export const finalizeUpload = endpoint({
 	async handle(context) {
 		const [bundle] = context.loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
-		refuseForeignBundle(bundle, context.principal.keyId, "app.upload_bundle");
+		refuseForeignBundle(bundle, context.principal, "app.upload_bundle");
 		await finalize(context, bundle, context.loaded[1].rows[0]);
 		return OK;
 	},
@@ -309,9 +310,15 @@ export const deleteFailedVersion = endpoint({
 	async handle(context) {
 		const [bundle] = context.loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
-		refuseForeignBundle(bundle, context.principal.keyId, "app.upload_bundle");
+		refuseForeignBundle(bundle, context.principal, "app.upload_bundle");
 		if (bundle.status !== "pending") throw bundleAlreadyReady();
 		await deleteOneBundle(context, bundle, { pendingOnly: true });
 		return OK;
 	},
 });
+
+/** Sessions do not come here (endpoints.ts). */
+function callingKey({ keyId }: Principal): string {
+	if (keyId === null) throw new Error("a session called an endpoint for keys alone");
+	return keyId;
+}

@@ -22,7 +22,10 @@ import {
 
 export const keyOf = (endpoint: { method: string; path: string }) => `${endpoint.method} ${endpoint.path}`;
 const endpoints: readonly AnyEndpoint[] = allEndpoints;
-export const guarded = endpoints.filter((endpoint) => !("public" in endpoint.access));
+/** Those that keys are for. */
+export const guarded = endpoints.filter(({ access }) => !("public" in access || "ownSession" in access));
+/** Those that sessions alone are for. */
+export const ofSessions = endpoints.filter(({ access }) => "ownSession" in access);
 
 /** The roles that a key can be given; the service gives the others itself, to preview keys on their own work. */
 export const roles = ROLE_NAMES.filter((name) => ROLES[name].assignable);

@@ -407,6 +407,14 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"GET /channel_self",
 	"GET /private/config",
 	"GET /files/config",
+	"GET /sign-in/methods",
+	"POST /sign-in/code",
+	"POST /sign-in/code/verify",
+	"POST /sign-in/link",
+	"GET /sign-in/provider/:provider",
+	"GET /sign-in/provider/:provider/callback",
+	"POST /sign-in/passkey/options",
+	"POST /sign-in/passkey",
 ];
 
 /** What a device sends that the app's public channel has a bundle for. */

@@ -17,16 +17,17 @@ export * from "./scene";
 export const testEnv = env as unknown as Env;
 /** 2026-11-21T08:00:00Z: the time of every test that does not say otherwise. */
 export const NOW_MS = Date.UTC(2026, 10, 21, 8);
-const ORIGIN = "https://updates.example.com";
+export const ORIGIN = "https://updates.example.com";
 const MOST_TRIPS = 2;
 
 export interface World extends Scene {
 	/** What was sent to the Queue; that keys were used, which every request may tell, is kept apart. */
-	readonly deps: Deps & { readonly sent: QueueMessage[]; readonly keyUses: QueueMessage[] };
+	readonly deps: Deps & { readonly sent: QueueMessage[]; readonly keyUses: QueueMessage[]; readonly printed: string[] };
 	readonly clock: { nowMs: number };
 	/** A member with org_super_admin, as a first run makes one; `adminKey` is theirs. */
 	readonly userId: string;
 	readonly adminKeyId: string;
+	readonly adminEmail: string;
 }
 
 const UNLIMITED: RequestLimit = { limiter: { limit: async () => ({ success: true }) }, periodSeconds: 1 };
@@ -41,6 +42,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 	const clock = { nowMs: NOW_MS };
 	const sent: QueueMessage[] = [];
 	const keyUses: QueueMessage[] = [];
+	const printed: string[] = [];
 	const deps: World["deps"] = {
 		d1: testEnv.DB,
 		bundles: testEnv.BUNDLES,
@@ -53,13 +55,15 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		now: () => clock.nowMs,
 		newId: () => crypto.randomUUID(),
 		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
-		requestLimits: { failedAuthentications: UNLIMITED, perKey: UNLIMITED },
+		requestLimits: { failedAuthentications: UNLIMITED, perKey: UNLIMITED, signIns: UNLIMITED },
 		fetch: async () => {
 			throw new Error("this test has no network");
 		},
 		delay: async () => undefined,
 		log: () => undefined,
-		config: parseConfig({ ...testEnv, ...options.config }),
+		print: (line) => void printed.push(line),
+		config: parseConfig({ ...testEnv, CAPSTAN_MAIL_TO_TERMINAL: "true", ...options.config }),
+		printed,
 		sent,
 		keyUses,
 		...options.bindings,
@@ -71,7 +75,13 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 	await openDb(testEnv.DB, "first-primary").batch([
 		query
 			.insertInto("users")
-			.values({ id: userId, email: `${userId}@example.com`, created_at_ms: NOW_MS })
+			.values({
+				id: userId,
+				email: `${userId}@example.com`,
+				created_at_ms: NOW_MS,
+				global_permissions: '["org.create"]',
+				email_verified_at_ms: NOW_MS,
+			})
 			.compile(),
 		query
 			.insertInto("organizations")
@@ -145,6 +155,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		clock,
 		orgId,
 		userId,
+		adminEmail: `${userId}@example.com`,
 		adminKey: key.text,
 		adminKeyId,
 		request: requestThrough(app),

@@ -1,0 +1,79 @@
+/**
+ * The cookies of a sign-in. `__Host-` makes browsers hold to what we ask for: HTTPS, this host alone, every path. Only a run on
+ * loopback is served without HTTPS, and browsers refuse the prefix there, so its cookies have a plain name, which is never read
+ * anywhere else: a page on a sibling host could set it. At any other address without HTTPS nobody can sign in.
+ */
+import { ApiError } from "../errors";
+
+const LOOPBACK: readonly string[] = ["localhost", "127.0.0.1", "[::1]"];
+
+interface CookieForm {
+	readonly prefix: string;
+	readonly attributes: string;
+}
+
+function formAt(origin: string): CookieForm | undefined {
+	const { protocol, hostname } = new URL(origin);
+	const attributes = "Path=/; HttpOnly; SameSite=Lax";
+	if (protocol === "https:") return { prefix: "__Host-", attributes: `${attributes}; Secure` };
+	return LOOPBACK.includes(hostname) ? { prefix: "", attributes } : undefined;
+}
+
+const SESSION = "capstan-session";
+/** Ties what a provider answers to the browser that asked. */
+const PROVIDER = "capstan-provider";
+
+function read(headers: Headers, origin: string, name: string): string | undefined {
+	const form = formAt(origin);
+	if (form === undefined) return undefined;
+	const wanted = `${form.prefix}${name}=`;
+	for (const cookie of headers.get("cookie")?.split(";") ?? []) {
+		const text = cookie.trim();
+		if (text.startsWith(wanted) && text.length > wanted.length) return text.slice(wanted.length);
+	}
+	return undefined;
+}
+
+/** @throws {ApiError} `https_required` */
+function write(origin: string, name: string, value: string, lifetimeSeconds: number): string {
+	const form = formAt(origin);
+	if (form === undefined) throw httpsRequired();
+	return `${form.prefix}${name}=${value}; ${form.attributes}; Max-Age=${lifetimeSeconds}`;
+}
+
+export function readSessionToken(headers: Headers, origin: string): string | undefined {
+	return read(headers, origin, SESSION);
+}
+
+/** @throws {ApiError} `https_required` */
+export function sessionCookie(origin: string, token: string, lifetimeMs: number): string {
+	return write(origin, SESSION, token, Math.floor(lifetimeMs / 1000));
+}
+
+export function readProviderToken(headers: Headers, origin: string): string | undefined {
+	return read(headers, origin, PROVIDER);
+}
+
+/** @throws {ApiError} `https_required` */
+export function providerCookie(origin: string, token: string, lifetimeMs: number): string {
+	return write(origin, PROVIDER, token, Math.floor(lifetimeMs / 1000));
+}
+
+/** Takes the session's cookie away; nothing where there can be none. */
+export function clearSessionCookie(origin: string): Record<string, string> {
+	return formAt(origin) === undefined ? {} : { "Set-Cookie": write(origin, SESSION, "", 0) };
+}
+
+/** The same for the provider's. */
+export function clearProviderCookie(origin: string): string {
+	return write(origin, PROVIDER, "", 0);
+}
+
+/** @throws {ApiError} `https_required` where no session could be kept */
+export function requireCookies(origin: string): void {
+	if (formAt(origin) === undefined) throw httpsRequired();
+}
+
+function httpsRequired(): ApiError {
+	return new ApiError("https_required", "Signing in needs HTTPS; open the service at its https address.");
+}

@@ -1,0 +1,87 @@
+/**
+ * What every way of signing in ends with: a new session, with a token that was never seen before, in the place of whatever session the
+ * browser had. And what they begin with: a request of our own page, to an address that can keep a cookie.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { hashKey, isWellFormedSessionToken, mintSessionToken } from "../authz/keys";
+import { SESSION_LIFETIME_MS } from "../authz/session";
+import { type AccountEvent, type AccountId, deleteSessionByToken, insertSession, logAccount } from "../db/sessions";
+import type { AccountRow } from "../db/sign-in";
+import { ApiError } from "../errors";
+import { refuseCrossSite } from "./cross-site";
+import type { Context } from "./endpoint";
+import { readSessionToken, requireCookies, sessionCookie } from "./session-cookie";
+
+export type SignInContext = Pick<
+	Context<string, undefined, undefined, undefined, readonly []>,
+	"deps" | "request" | "origin" | "nowMs" | "actor"
+>;
+
+const USER_AGENT_LENGTH = 256;
+
+/** What the browser says it is; for its owner to tell sessions apart, and believed for nothing. */
+export function userAgentOf(request: Request): string | null {
+	const text = request.headers.get("user-agent")?.slice(0, USER_AGENT_LENGTH) ?? "";
+	return text === "" ? null : text.toWellFormed();
+}
+
+/** From where something happens to an account. */
+export function accountOrigin({ request, actor }: Pick<SignInContext, "request" | "actor">) {
+	return { requestId: actor.requestId, ipAddress: actor.ipAddress, userAgent: userAgentOf(request) };
+}
+
+/** @throws {ApiError} `cross_site_request`, `https_required` */
+export function requireOwnPage({ request, origin }: Pick<SignInContext, "request" | "origin">): void {
+	requireCookies(origin);
+	refuseCrossSite(request, origin);
+}
+
+/** The hash of the token of the session that the browser has, good or not. */
+export function currentTokenHash({ request, origin }: Pick<SignInContext, "request" | "origin">): string | undefined {
+	const token = readSessionToken(request.headers, origin);
+	return token !== undefined && isWellFormedSessionToken(token) ? hashKey(token) : undefined;
+}
+
+/** The statements of a new session, for the batch that uses up what proved who it is, and its cookie. On the condition, if there is one. */
+export function newSession(
+	context: SignInContext,
+	userId: AccountId,
+	method: string,
+	details: AccountEvent["details"] = {},
+	condition: RawBuilder<boolean> = sql<boolean>`true`,
+): { readonly statements: CompiledQuery[]; readonly cookie: string; readonly tokenHash: string } {
+	const { deps, origin, nowMs } = context;
+	const token = mintSessionToken(deps.randomBytes);
+	const current = currentTokenHash(context);
+	const from = accountOrigin(context);
+	return {
+		statements: [
+			insertSession(
+				{
+					id: deps.newId(),
+					user_id: userId,
+					token_hash: token.hash,
+					method,
+					user_agent: from.userAgent,
+					ip_address: from.ipAddress,
+					created_at_ms: nowMs,
+					last_seen_at_ms: nowMs,
+					expires_at_ms: nowMs + SESSION_LIFETIME_MS,
+				},
+				condition,
+			),
+			logAccount({ userId, action: "sign_in", details: { method, ...details } }, from, nowMs, condition),
+			// Last, because the condition may be that this very session is there.
+			...(current === undefined ? [] : [deleteSessionByToken(current, condition)]),
+		],
+		cookie: sessionCookie(origin, token.text, SESSION_LIFETIME_MS),
+		tokenHash: token.hash,
+	};
+}
+
+/** One answer for everything that proves nobody: wrong, used, run out, or of no account. */
+export function signInFailed(): ApiError {
+	return new ApiError("sign_in_failed", "This does not sign in: it is wrong, was used, or has run out; begin anew.");
+}
+
+export const signedIn = ({ id, email }: AccountRow) => ({ status: "ok" as const, uid: id, email });

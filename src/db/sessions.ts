@@ -1,0 +1,121 @@
+/**
+ * Statements about sessions and what happened to an account. A session is known by the hash of its token alone; every statement names
+ * the account that it belongs to, except where the token itself is the right to end it.
+ */
+import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
+import { SESSION_IDLE_MS, sessionIsLive } from "../authz/session";
+import { query } from "./client";
+import type { AccountLogTable, SessionsTable } from "./schema";
+
+export type SessionListRow = Omit<Selectable<SessionsTable>, "user_id" | "token_hash">;
+
+/** The good sessions of an account, the last used first. */
+export function sessionsOf(userId: string, nowMs: number): CompiledQuery<SessionListRow> {
+	return query
+		.selectFrom("sessions")
+		.select(["id", "method", "user_agent", "ip_address", "created_at_ms", "last_seen_at_ms", "expires_at_ms"])
+		.where("user_id", "=", userId)
+		.where("expires_at_ms", ">", nowMs)
+		.where("last_seen_at_ms", ">", nowMs - SESSION_IDLE_MS)
+		.orderBy("last_seen_at_ms", "desc")
+		.orderBy("id")
+		.compile();
+}
+
+/** An account, by its id or by the SQL that finds it in the batch itself. */
+export type AccountId = string | RawBuilder<string>;
+
+/** Adds a session, on the condition. */
+export function insertSession(
+	{ user_id, ...values }: Omit<Insertable<SessionsTable>, "user_id"> & { readonly user_id: AccountId },
+	condition: RawBuilder<boolean>,
+): CompiledQuery {
+	return sql`INSERT INTO sessions
+		(id, user_id, token_hash, method, user_agent, ip_address, created_at_ms, last_seen_at_ms, expires_at_ms)
+		SELECT ${values.id}, ${user_id}, ${values.token_hash}, ${values.method}, ${values.user_agent}, ${values.ip_address},
+			${values.created_at_ms}, ${values.last_seen_at_ms}, ${values.expires_at_ms} WHERE ${condition}`.compile(query);
+}
+
+export function markSessionSeen(userId: string, id: string, nowMs: number): CompiledQuery {
+	return query
+		.updateTable("sessions")
+		.set({ last_seen_at_ms: nowMs })
+		.where("user_id", "=", userId)
+		.where("id", "=", id)
+		.where("last_seen_at_ms", "<", nowMs)
+		.compile();
+}
+
+/** Ends one session of the account. */
+export function deleteSession(userId: string, id: string): CompiledQuery<{ id: string }> {
+	return query.deleteFrom("sessions").where("user_id", "=", userId).where("id", "=", id).returning("id").compile();
+}
+
+/** Ends all sessions of the account, or all but one. */
+export function deleteSessions(userId: string, exceptId: string | undefined): CompiledQuery<{ id: string }> {
+	return query
+		.deleteFrom("sessions")
+		.where("user_id", "=", userId)
+		.$if(exceptId !== undefined, (rows) => rows.where("id", "<>", exceptId ?? ""))
+		.returning("id")
+		.compile();
+}
+
+/** Ends the session with this token, whoever's it is, on the condition: a browser that signs in anew lets go of what it had. */
+export function deleteSessionByToken(tokenHash: string, condition: RawBuilder<boolean>): CompiledQuery {
+	return query.deleteFrom("sessions").where("token_hash", "=", tokenHash).where(condition).compile();
+}
+
+/** For guards: the account has the session. */
+export function sessionExists(userId: string, id: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM sessions WHERE user_id = ${userId} AND id = ${id})`;
+}
+
+/** For SQL: the session with this token is good, and the account's. */
+export function hasSession(userId: AccountId, tokenHash: string | undefined, nowMs: number) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM sessions s WHERE s.user_id = ${userId} AND s.token_hash = ${tokenHash ?? null}
+		AND ${sessionIsLive(nowMs)})`;
+}
+
+/** What is noted of something that happened to an account. */
+export interface AccountEvent {
+	readonly userId: AccountId;
+	/** E.g. `sign_in`. */
+	readonly action: string;
+	readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** From where it came. */
+export interface AccountOrigin {
+	readonly requestId: string;
+	readonly ipAddress: string | null;
+	readonly userAgent: string | null;
+}
+
+/** @param condition where given, nothing is noted unless it holds */
+export function logAccount(
+	{ userId, action, details = {} }: AccountEvent,
+	{ requestId, ipAddress, userAgent }: AccountOrigin,
+	nowMs: number,
+	condition: RawBuilder<boolean> = sql<boolean>`true`,
+): CompiledQuery {
+	return sql`INSERT INTO account_log (user_id, at_ms, action, details, request_id, ip_address, user_agent)
+		SELECT ${userId}, ${nowMs}, ${action}, ${JSON.stringify(details)}, ${requestId}, ${ipAddress}, ${userAgent}
+		WHERE ${condition}`.compile(query);
+}
+
+/** What happened to an account, newest first. */
+export function accountLogPage(
+	userId: string,
+	limit: number,
+	offset: number,
+): CompiledQuery<Omit<Selectable<AccountLogTable>, "user_id">> {
+	return query
+		.selectFrom("account_log")
+		.select(["id", "at_ms", "action", "details", "request_id", "ip_address", "user_agent"])
+		.where("user_id", "=", userId)
+		.orderBy("id", "desc")
+		.limit(limit)
+		.offset(offset)
+		.compile();
+}

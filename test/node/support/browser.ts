@@ -1,0 +1,101 @@
+/**
+ * Headless Chromium, driven through its DevTools pipe, with a virtual authenticator. Tests that need it are skipped, with a line that says
+ * so, where no Chromium is installed.
+ */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Readable, Writable } from "node:stream";
+
+const NAMES = ["chromium", "chromium-browser", "google-chrome"];
+
+/** The program, if there is one. */
+export const chromium = NAMES.find((name) => spawnSync(name, ["--version"]).status === 0);
+
+const STEP_LIMIT_MS = 15_000;
+const POLL_MS = 50;
+
+export interface Page {
+	goto(url: string): Promise<void>;
+	/** The value of an expression in the page; a promise is waited for. */
+	evaluate<Value>(expression: string): Promise<Value>;
+	/** Waits until the expression is true. */
+	until(expression: string): Promise<void>;
+	send(method: string, params?: object): Promise<Record<string, unknown>>;
+	close(): Promise<void>;
+}
+
+export async function openPage(program: string): Promise<Page> {
+	const profile = await mkdtemp(join(tmpdir(), "capstan-browser-"));
+	const flags = [
+		"--headless=new",
+		"--no-sandbox",
+		"--disable-gpu",
+		"--remote-debugging-pipe",
+		`--user-data-dir=${profile}`,
+	];
+	const browser: ChildProcess = spawn(program, flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+	const [, , , input, output] = browser.stdio as unknown as [null, null, null, Writable, Readable];
+	const waiting = new Map<number, { done(result: never): void; fail(error: Error): void }>();
+	let buffered = "";
+	output.on("data", (chunk: Buffer) => {
+		buffered += chunk.toString();
+		const messages = buffered.split("\0");
+		buffered = messages.pop() ?? "";
+		for (const text of messages) {
+			const message = JSON.parse(text);
+			const waiter = waiting.get(message.id);
+			waiting.delete(message.id);
+			if (message.error === undefined) waiter?.done(message.result as never);
+			else waiter?.fail(new Error(message.error.message));
+		}
+	});
+	let counter = 0;
+	const call = (method: string, params: object = {}, sessionId?: string) =>
+		new Promise<Record<string, unknown>>((done, fail) => {
+			counter += 1;
+			waiting.set(counter, { done, fail });
+			input.write(`${JSON.stringify({ id: counter, method, params, sessionId })}\0`);
+		});
+	const { targetId } = await call("Target.createTarget", { url: "about:blank" });
+	const { sessionId } = await call("Target.attachToTarget", { targetId, flatten: true });
+	const send = (method: string, params?: object) => call(method, params, sessionId as string);
+	await send("Page.enable");
+	const evaluate = async <Value>(expression: string) => {
+		const { result, exceptionDetails } = (await send("Runtime.evaluate", {
+			expression,
+			awaitPromise: true,
+			returnByValue: true,
+		})) as { result: { value: Value }; exceptionDetails?: { exception?: { description?: string }; text: string } };
+		if (exceptionDetails !== undefined) {
+			throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+		}
+		return result.value;
+	};
+	const until = async (expression: string) => {
+		const end = Date.now() + STEP_LIMIT_MS;
+		while (Date.now() < end) {
+			if (await evaluate<boolean>(`Boolean(${expression})`).catch(() => false)) return;
+			await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+		}
+		throw new Error(`it did not happen: ${expression}; the page says: ${await evaluate("document.body.innerText")}`);
+	};
+	return {
+		evaluate,
+		until,
+		send,
+		async goto(url) {
+			await send("Page.navigate", { url: "about:blank" });
+			await until("location.href === 'about:blank'");
+			await send("Page.navigate", { url });
+			await until("location.href !== 'about:blank' && document.readyState === 'complete'");
+		},
+		async close() {
+			const closed = new Promise((resolve) => browser.once("exit", resolve));
+			browser.kill();
+			await closed;
+			await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+		},
+	};
+}

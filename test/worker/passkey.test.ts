@@ -1,0 +1,179 @@
+/**
+ * Passkeys: what an authenticator signs is taken once, for the challenge it was asked with, from this origin, by somebody that it knows;
+ * and its owner alone lists, renames and removes it.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { type Bent, createAuthenticator } from "./support/authenticator";
+import { OWN_PAGE, sessionOf, sessionTokenOf, signIn, type TestSession } from "./support/sessions";
+import { createTestMember, createWorld, ORIGIN, testEnv, type World } from "./support/world";
+
+type Authenticator = Awaited<ReturnType<typeof createAuthenticator>>;
+const MINUTE_MS = 60_000;
+
+let world: World;
+let session: TestSession;
+let authenticator: Authenticator;
+
+beforeEach(async () => {
+	world = await createWorld();
+	session = await signIn(world);
+	authenticator = await createAuthenticator(ORIGIN);
+});
+
+async function register(bent: Bent = {}, by: TestSession = session, name = "My phone") {
+	const { body } = await world.request("POST", "/account/passkeys/options", { headers: by.headers, body: {} });
+	const credential = await authenticator.create(body.options, bent);
+	return world.request("POST", "/account/passkeys", {
+		headers: by.headers,
+		body: { attempt: body.attempt, name, credential },
+	});
+}
+
+async function begin() {
+	return (await world.request("POST", "/sign-in/passkey/options", { headers: OWN_PAGE, body: {} })).body;
+}
+
+async function enter(bent: Bent = {}, begun?: { attempt: string; options: { challenge: string } }) {
+	const { attempt, options } = begun ?? (await begin());
+	const credential = await authenticator.get(options, bent);
+	return world.request("POST", "/sign-in/passkey", { headers: OWN_PAGE, body: { attempt, credential } });
+}
+
+describe("registration", () => {
+	test("asks for a passkey that signs in by itself, and leaves out those that are there", async () => {
+		expect(await register()).toMatchObject({ status: 201, trips: 2, body: { name: "My phone", last_used_at: null } });
+		const { body } = await world.request("POST", "/account/passkeys/options", { headers: session.headers, body: {} });
+		expect(body.options).toMatchObject({
+			rp: { id: "updates.example.com" },
+			user: { name: world.adminEmail },
+			attestation: "none",
+			authenticatorSelection: { residentKey: "required", userVerification: "required" },
+			excludeCredentials: [{ id: authenticator.id }],
+		});
+	});
+
+	test.each<[string, Bent]>([
+		["another origin", { origin: "https://updates.example.com.evil.example" }],
+		["another host", { rpId: "evil.example" }],
+		["another challenge", { challenge: "AAAA" }],
+		["an assertion", { type: "webauthn.get" }],
+		["nobody verified", { flags: 1 }],
+		["nobody present", { flags: 4 }],
+	])("of %s is refused and leaves nothing", async (_, bent) => {
+		expect(await register(bent)).toMatchObject({ status: 400, body: { error: "passkey_not_registered" } });
+		expect((await world.request("GET", "/account/passkeys", session)).body).toEqual([]);
+	});
+
+	test("is for the account that began it, once, within five minutes", async () => {
+		const { email } = await createTestMember(world, "org_super_admin");
+		const other = await signIn(world, email);
+		const { body } = await world.request("POST", "/account/passkeys/options", { headers: session.headers, body: {} });
+		const credential = await authenticator.create(body.options);
+		const send = (by: TestSession, response: unknown = credential) =>
+			world.request("POST", "/account/passkeys", {
+				headers: by.headers,
+				body: { attempt: body.attempt, name: "x", credential: response },
+			});
+		expect((await send(other)).status).toBe(400);
+		world.clock.nowMs += 5 * MINUTE_MS;
+		expect((await send(session)).status).toBe(400);
+		world.clock.nowMs -= 1;
+		expect((await send(session)).status).toBe(201);
+		expect((await send(session)).status).toBe(400);
+		expect(await register({}, other)).toMatchObject({ status: 409, body: { error: "passkey_already_registered" } });
+	});
+});
+
+describe("signing in", () => {
+	beforeEach(async () => {
+		expect((await register()).status).toBe(201);
+	});
+
+	test("names the account by the passkey alone, with a fresh session, in two round trips", async () => {
+		const answer = await enter();
+		expect(answer).toMatchObject({ status: 200, trips: 2, body: { email: world.adminEmail } });
+		const fresh = sessionOf(sessionTokenOf(answer.headers) ?? "");
+		expect((await world.request("GET", "/account", fresh)).body).toMatchObject({ uid: world.userId, passkeys: 1 });
+		const log = await world.request("GET", "/account/log", fresh);
+		expect(log.body[0]).toMatchObject({ action: "sign_in", details: { method: "passkey", passkey: "My phone" } });
+	});
+
+	test("asks for no account's passkeys, so it tells of none", async () => {
+		expect((await begin()).options).toMatchObject({ allowCredentials: [], userVerification: "required" });
+	});
+
+	test.each<[string, Bent]>([
+		["another origin", { origin: "https://evil.example" }],
+		["another host", { rpId: "evil.example" }],
+		["another challenge", { challenge: "AAAA" }],
+		["a registration", { type: "webauthn.create" }],
+		["nobody verified", { flags: 1 }],
+		["nobody present", { flags: 4 }],
+		["a counter that stands still", { counter: 1 }],
+		["a counter that goes back", { counter: 0 }],
+		["another signature", { signature: new Uint8Array([0x30, 6, 2, 1, 1, 2, 1, 1]) }],
+		["no signature", { signature: new Uint8Array([1]) }],
+	])("with %s is refused", async (_, bent) => {
+		const answer = await enter(bent);
+		expect(answer).toMatchObject({ status: 401, body: { error: "sign_in_failed", moreInfo: {} } });
+		expect(answer.headers.get("set-cookie")).toBeNull();
+	});
+
+	test("with a passkey that nobody has is refused in the same words", async () => {
+		const mine = await enter({ challenge: "AAAA" });
+		authenticator = await createAuthenticator(ORIGIN);
+		const unknown = await enter();
+		expect(unknown.status).toBe(401);
+		expect({ ...unknown.body, requestId: "" }).toEqual({ ...mine.body, requestId: "" });
+	});
+
+	test("takes a challenge once, within five minutes, and its own kind alone", async () => {
+		const begun = await begin();
+		const credential = await authenticator.get(begun.options);
+		const send = () =>
+			world.request("POST", "/sign-in/passkey", { headers: OWN_PAGE, body: { attempt: begun.attempt, credential } });
+		world.clock.nowMs += 5 * MINUTE_MS;
+		expect((await send()).status).toBe(401);
+		world.clock.nowMs -= 1;
+		const racing = await Promise.all([send(), send()]);
+		expect(racing.map(({ status }) => status).sort()).toEqual([200, 401]);
+		expect((await send()).status).toBe(401);
+		const registration = await world.request("POST", "/account/passkeys/options", {
+			headers: session.headers,
+			body: {},
+		});
+		expect((await enter({}, registration.body)).status).toBe(401);
+	});
+});
+
+describe("its owner", () => {
+	test("lists, renames and removes it; to anybody else it is not there", async () => {
+		const name = '<img src=x onerror="alert(1)">';
+		const { body: made } = await register({}, session, name);
+		expect((await world.request("GET", "/account/passkeys", session)).body).toMatchObject([{ id: made.id, name }]);
+		const { email } = await createTestMember(world, "org_super_admin");
+		const other = await signIn(world, email);
+		expect((await world.request("GET", "/account/passkeys", other)).body).toEqual([]);
+		const path = `/account/passkeys/${made.id}`;
+		for (const [method, body] of [
+			["PUT", { name: "stolen" }],
+			["DELETE", undefined],
+		] as const) {
+			const refused = await world.request(method, path, { headers: other.headers, body });
+			expect(refused).toMatchObject({ status: 404, body: { error: "passkey_not_found" } });
+		}
+		expect((await world.request("PUT", path, { headers: session.headers, body: { name: "Blue" } })).status).toBe(200);
+		expect((await world.request("GET", "/account/passkeys", session)).body).toMatchObject([{ name: "Blue" }]);
+		expect((await world.request("DELETE", path, session)).status).toBe(200);
+		expect((await enter()).status).toBe(401);
+		const log = await world.request("GET", "/account/log", session);
+		expect(log.body.map((entry: { action: string }) => entry.action)).toEqual([
+			"passkey.delete",
+			"passkey.rename",
+			"passkey.create",
+			"sign_in",
+		]);
+		const { results } = await testEnv.DB.prepare("SELECT * FROM passkeys WHERE user_id = ?").bind(world.userId).all();
+		expect(results).toEqual([]);
+	});
+});

@@ -1,0 +1,280 @@
+/**
+ * Signing in with GitHub or an OpenID provider, played by a stand-in that signs real ID tokens: what the browser did not ask for, what
+ * was changed on the way, and an address that the provider has not verified sign nobody in; nor does anything lead to another host.
+ */
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { sessionOf, sessionTokenOf } from "./support/sessions";
+import { createWorld, ORIGIN, testEnv, type World } from "./support/world";
+
+const ISSUER = "https://id.example.com";
+const CONFIG = {
+	GITHUB_CLIENT_ID: "github-client",
+	GITHUB_CLIENT_SECRET: "github-secret",
+	OIDC_ISSUER: ISSUER,
+	OIDC_NAME: "Example ID",
+	OIDC_CLIENT_ID: "oidc-client",
+	OIDC_CLIENT_SECRET: "oidc-secret",
+};
+type Provider = "github" | "oidc";
+
+interface Person {
+	subject: string;
+	email: string;
+	verified: boolean;
+	/** Claims of the ID token in the place of the right ones. */
+	claims?: Record<string, unknown>;
+}
+
+const base64url = (bytes: Uint8Array) =>
+	btoa(String.fromCharCode(...bytes))
+		.replaceAll("+", "-")
+		.replaceAll("/", "_")
+		.replaceAll("=", "");
+const encoded = (value: unknown) => base64url(new TextEncoder().encode(JSON.stringify(value)));
+
+let pair: CryptoKeyPair;
+let foreign: CryptoKeyPair;
+let signer: CryptoKeyPair;
+let world: World;
+let person: Person;
+let nonce: string;
+let challenge: string;
+let requests: URL[];
+
+beforeAll(async () => {
+	const make = () =>
+		crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
+			"sign",
+			"verify",
+		]) as Promise<CryptoKeyPair>;
+	[pair, foreign] = [await make(), await make()];
+});
+
+async function idToken(): Promise<string> {
+	const now = Math.floor(Date.now() / 1000);
+	const claims = {
+		iss: ISSUER,
+		aud: CONFIG.OIDC_CLIENT_ID,
+		sub: person.subject,
+		iat: now,
+		exp: now + 300,
+		nonce,
+		email: person.email,
+		email_verified: person.verified,
+		...person.claims,
+	};
+	const signed = `${encoded({ alg: "ES256", kid: "one" })}.${encoded(claims)}`;
+	const signature = await crypto.subtle.sign(
+		{ name: "ECDSA", hash: "SHA-256" },
+		signer.privateKey,
+		new TextEncoder().encode(signed),
+	);
+	return `${signed}.${base64url(new Uint8Array(signature))}`;
+}
+
+async function answerOf(url: URL, init: RequestInit): Promise<Response> {
+	requests.push(url);
+	switch (`${url.origin}${url.pathname}`) {
+		case `${ISSUER}/.well-known/openid-configuration`:
+			return Response.json({
+				issuer: ISSUER,
+				authorization_endpoint: `${ISSUER}/authorize`,
+				token_endpoint: `${ISSUER}/token`,
+				jwks_uri: `${ISSUER}/jwks`,
+				id_token_signing_alg_values_supported: ["ES256"],
+			});
+		case `${ISSUER}/jwks`: {
+			const jwk = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as JsonWebKey;
+			return Response.json({ keys: [{ ...jwk, kid: "one", alg: "ES256", use: "sig" }] });
+		}
+		case `${ISSUER}/token`:
+		case "https://github.com/login/oauth/access_token": {
+			const body = new URLSearchParams(String(init.body));
+			const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body.get("code_verifier") ?? ""));
+			if (body.get("code") !== "good" || base64url(new Uint8Array(digest)) !== challenge) {
+				return Response.json({ error: "invalid_grant" }, { status: 400 });
+			}
+			const isGitHub = url.hostname === "github.com";
+			return Response.json({
+				access_token: "access",
+				token_type: "bearer",
+				...(isGitHub ? {} : { id_token: await idToken() }),
+			});
+		}
+		case "https://api.github.com/user":
+			return Response.json({ id: Number(person.subject), login: "ada" });
+		case "https://api.github.com/user/emails":
+			return Response.json([
+				{ email: "other@example.com", primary: false, verified: true },
+				{ email: person.email, primary: true, verified: person.verified },
+			]);
+		default:
+			return new Response("not here", { status: 404 });
+	}
+}
+
+beforeEach(async () => {
+	requests = [];
+	signer = pair;
+	world = await createWorld({
+		config: CONFIG,
+		bindings: { fetch: (url, init) => answerOf(new URL(String(url)), init) },
+	});
+	person = { subject: String(Math.floor(Math.random() * 1e9)), email: world.adminEmail, verified: true };
+});
+
+async function begin(provider: Provider, next?: string) {
+	const answer = await world.request("GET", `/sign-in/provider/${provider}`, {
+		...(next === undefined ? {} : { query: { next } }),
+	});
+	const url = new URL(answer.headers.get("location") ?? "");
+	nonce = url.searchParams.get("nonce") ?? "";
+	challenge = url.searchParams.get("code_challenge") ?? "";
+	const cookie = /__Host-capstan-provider=[0-9a-f]+/.exec(answer.headers.get("set-cookie") ?? "")?.[0] ?? "";
+	return { answer, url, cookie, state: url.searchParams.get("state") ?? "" };
+}
+
+const comeBack = (provider: Provider, query: Record<string, string>, cookie: string) =>
+	world.request("GET", `/sign-in/provider/${provider}/callback`, { query, headers: { cookie } });
+
+async function enter(provider: Provider, next?: string) {
+	const { cookie, state } = await begin(provider, next);
+	return comeBack(provider, { code: "good", state }, cookie);
+}
+
+const REFUSED = "/sign-in?error=refused";
+
+describe.each(["github", "oidc"] as const)("%s", (provider) => {
+	test("is asked with state and PKCE, and signs in the account that has the verified address", async () => {
+		const { answer, url } = await begin(provider);
+		expect(answer.status).toBe(302);
+		expect(answer.headers.get("set-cookie")).toMatch(
+			/^__Host-capstan-provider=[0-9a-f]+; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=600$/,
+		);
+		expect(Object.fromEntries(url.searchParams)).toMatchObject({
+			response_type: "code",
+			code_challenge_method: "S256",
+			redirect_uri: `${ORIGIN}/sign-in/provider/${provider}/callback`,
+			state: expect.stringMatching(/^.{43}$/),
+		});
+		expect(url.href).not.toContain("secret");
+		expect(url.searchParams.has("nonce")).toBe(provider === "oidc");
+		const entered = await enter(provider);
+		expect(entered).toMatchObject({ status: 302, trips: 2 });
+		expect(entered.headers.get("location")).toBe("/sign-in");
+		expect(entered.headers.get("set-cookie")).toContain("__Host-capstan-provider=;");
+		const mine = sessionOf(sessionTokenOf(entered.headers) ?? "");
+		expect((await world.request("GET", "/account", mine)).body).toMatchObject({ uid: world.userId });
+	});
+
+	test("knows somebody again by their number there, whatever their address has become", async () => {
+		await enter(provider);
+		person.email = "changed@example.com";
+		person.verified = false;
+		const again = sessionOf(sessionTokenOf((await enter(provider)).headers) ?? "");
+		expect((await world.request("GET", "/account", again)).body).toMatchObject({ uid: world.userId });
+		const { results } = await testEnv.DB.prepare("SELECT provider FROM identities WHERE user_id = ?")
+			.bind(world.userId)
+			.all();
+		expect(results).toEqual([{ provider }]);
+	});
+
+	test("signs nobody in by an address that it has not verified, or that nobody here has", async () => {
+		person.verified = false;
+		const unverified = await enter(provider);
+		expect(unverified.headers.get("location")).toBe("/sign-in?error=email_not_verified");
+		expect(sessionTokenOf(unverified.headers)).toBeUndefined();
+		person = { subject: "7", email: "stranger@example.com", verified: true };
+		const stranger = await enter(provider);
+		expect(stranger.headers.get("location")).toBe("/sign-in?error=no_account");
+		expect(sessionTokenOf(stranger.headers)).toBeUndefined();
+	});
+
+	test("is refused with another browser's answer, another state, a wrong code, an error, and too late", async () => {
+		const mine = await begin(provider);
+		const theirs = await begin(provider);
+		const refusals = [
+			await comeBack(provider, { code: "good", state: theirs.state }, ""),
+			await comeBack(provider, { code: "good", state: mine.state }, theirs.cookie),
+			await comeBack(provider, { code: "good", state: "another" }, theirs.cookie),
+			await comeBack(provider, { code: "good" }, theirs.cookie),
+			await comeBack(provider, { code: "bad", state: theirs.state }, theirs.cookie),
+			await comeBack(provider, { error: "access_denied", state: theirs.state }, theirs.cookie),
+			await comeBack(provider, { code: "good", state: theirs.state }, `${theirs.cookie.slice(0, -2)}00`),
+			await comeBack(provider === "oidc" ? "github" : "oidc", { code: "good", state: theirs.state }, theirs.cookie),
+		];
+		world.clock.nowMs += 10 * 60_000;
+		refusals.push(await comeBack(provider, { code: "good", state: theirs.state }, theirs.cookie));
+		for (const [index, answer] of refusals.entries()) {
+			expect(answer.headers.get("location"), String(index)).toBe(REFUSED);
+			expect(sessionTokenOf(answer.headers), String(index)).toBeUndefined();
+		}
+		// The verifier of one flow is worth nothing in another: PKCE.
+		world.clock.nowMs -= 1;
+		challenge = mine.url.searchParams.get("code_challenge") ?? "";
+		expect(
+			(await comeBack(provider, { code: "good", state: theirs.state }, theirs.cookie)).headers.get("location"),
+		).toBe(REFUSED);
+	});
+
+	test.each([
+		["/docs?a=b#c", "/docs?a=b#c"],
+		["//evil.example", "/sign-in"],
+		["/\\evil.example", "/sign-in"],
+		["https://evil.example/", "/sign-in"],
+		["/\t/evil.example", "/sign-in"],
+		["/.//evil.example", "/sign-in"],
+		["/x/..//evil.example", "/sign-in"],
+		["javascript:alert(1)", "/sign-in"],
+		["evil.example", "/sign-in"],
+		["", "/sign-in"],
+	])("with next=%j comes back to %s", async (next, path) => {
+		if (next === "") return expect((await enter(provider)).headers.get("location")).toBe(path);
+		expect((await enter(provider, next)).headers.get("location")).toBe(path);
+	});
+});
+
+describe("an ID token", () => {
+	test.each<[string, Record<string, unknown>]>([
+		["of another nonce", { nonce: "another" }],
+		["for another client", { aud: "somebody" }],
+		["of another issuer", { iss: "https://evil.example" }],
+		["that has run out", { exp: 1_000_000 }],
+	])("%s is refused", async (_, claims) => {
+		person.claims = claims;
+		expect((await enter("oidc")).headers.get("location")).toBe(REFUSED);
+	});
+
+	test("that somebody else has signed is refused", async () => {
+		signer = foreign;
+		expect((await enter("oidc")).headers.get("location")).toBe(REFUSED);
+	});
+
+	test("whose address is verified only in words is not taken for it", async () => {
+		person.claims = { email_verified: "true" };
+		expect((await enter("oidc")).headers.get("location")).toBe("/sign-in?error=email_not_verified");
+	});
+});
+
+describe("a deployment", () => {
+	test("names its providers without their secrets, and knows no other", async () => {
+		const { body } = await world.request("GET", "/sign-in/methods");
+		expect(body.providers).toEqual([
+			{ id: "github", name: "GitHub" },
+			{ id: "oidc", name: "Example ID" },
+		]);
+		expect((await world.request("GET", "/sign-in/provider/evil")).status).toBe(404);
+		expect((await world.request("GET", "/sign-in/provider/evil/callback")).status).toBe(404);
+		const none = await createWorld();
+		expect((await none.request("GET", "/sign-in/provider/github")).status).toBe(404);
+	});
+
+	test("whose provider does not answer says so on its own page", async () => {
+		const broken = await createWorld({
+			config: CONFIG,
+			bindings: { fetch: async () => new Response("down", { status: 500 }) },
+		});
+		const answer = await broken.request("GET", "/sign-in/provider/oidc");
+		expect(answer.headers.get("location")).toBe("/sign-in?error=unavailable");
+	});
+});
