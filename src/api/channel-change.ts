@@ -404,7 +404,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 				channelName: body.channel,
 				createdAtMs: nowMs,
 			}),
-			...(created ? [auditBindingGiven(actor, nowMs, scope.orgId, bindingId)] : []),
+			...(created ? [auditBindingGiven(actor, nowMs, scope.orgId, bindingId, principal)] : []),
 			query
 				.selectFrom("channels")
 				.select(["id", "public"])

@@ -4,13 +4,14 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import type { Holder } from "./api-keys";
 import { type Actor, auditEach } from "./audit";
 
 /** A binding `b` as the audit log tells of it. */
 export const auditedBinding = sql`json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type, 'org_id', b.org_id,
 	'app_id', b.app_id, 'channel_id', b.channel_id)`;
 
-// Only keys hold bindings below the organization.
+// Of keys; what people hold below the organization is told of when it is given.
 const bindings = (
 	shown: "before" | "after",
 	condition: RawBuilder<unknown>,
@@ -27,7 +28,17 @@ export function auditBindingGiven(
 	atMs: number,
 	orgId: string | RawBuilder<unknown>,
 	bindingId: string,
+	holder?: Holder,
 ): CompiledQuery {
+	if (holder?.keyId === null) {
+		return auditEach(
+			actor,
+			atMs,
+			{ action: "binding.create", targetType: "user" },
+			sql`SELECT b.org_id, u.id AS target_id, u.email AS target_name, NULL AS before, ${auditedBinding} AS after
+				FROM role_bindings b INNER JOIN users u ON u.id = b.user_id WHERE b.org_id = ${orgId} AND b.id = ${bindingId}`,
+		);
+	}
 	return auditEach(
 		actor,
 		atMs,

@@ -308,7 +308,11 @@ describe("every endpoint", () => {
 
 	test("that lists takes a page that is a whole number from 0, and is empty past the end", async () => {
 		const lists = endpoints.filter(
-			({ query }) => query !== undefined && "entries" in query && Object.hasOwn(query.entries as object, "page"),
+			({ access, query }) =>
+				!("ownSession" in access) &&
+				query !== undefined &&
+				"entries" in query &&
+				Object.hasOwn(query.entries as object, "page"),
 		);
 		expect(lists.map(keyOf)).toEqual(
 			expect.arrayContaining(["GET /app", "GET /apikey", "GET /bundle", "GET /channel", "GET /organization"]),

@@ -72,7 +72,7 @@ async function brittleWorld() {
 	};
 	const unlimited = { limiter: { limit: async () => ({ success: true }) }, periodSeconds: 1 };
 	const brittle = await createWorld({
-		bindings: { d1, requestLimits: { failedAuthentications: counting, perKey: unlimited } },
+		bindings: { d1, requestLimits: { failedAuthentications: counting, perKey: unlimited, signIns: unlimited } },
 	});
 	return { brittle, state };
 }

@@ -154,6 +154,11 @@ describe("a session as a principal", () => {
 			.bind(uid)
 			.all();
 		expect(results).toEqual([{ api_key_id: null }]);
+		const told = await world.request("GET", "/organization/audit", {
+			key: world.adminKey,
+			query: { orgId: world.orgId, action: "binding.create", target: email },
+		});
+		expect(told.body).toMatchObject([{ target: { type: "user", id: uid, name: email }, after: { scope_type: "app" } }]);
 		const renamed = await world.request("PUT", "/app/com.example.by.member", {
 			headers: theirs.headers,
 			body: { name: "y" },

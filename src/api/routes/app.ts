@@ -192,7 +192,7 @@ export const createApp = endpoint({
 					app: { uuid: id, id: body.app_id },
 					after: { app_id: body.app_id, name: body.name },
 				}),
-				auditBindingGiven(actor, nowMs, scope.orgId, bindingId),
+				auditBindingGiven(actor, nowMs, scope.orgId, bindingId, principal),
 			],
 			{
 				"apps.app_id": () =>
