@@ -135,7 +135,7 @@ on("passkey", "click", async () => {
 	await enter();
 });
 on("passkey-form", "submit", async () => {
-	const begun = await send("POST", "/account/passkeys/options", {});
+	const begun = await send("POST", "/account/passkey-options", {});
 	const credential = await startRegistration({ optionsJSON: begun.options });
 	await send("POST", "/account/passkeys", { attempt: begun.attempt, name: element("passkey-name").value, credential });
 	await listPasskeys();

@@ -63,7 +63,7 @@ describe("every endpoint that changes something", () => {
 	const secrets = async () => {
 		const { results } = await testEnv.DB.prepare(
 			`SELECT key_hash AS text FROM api_keys UNION ALL SELECT key_ciphertext FROM api_keys UNION ALL
-			SELECT previous_key_hash FROM api_keys UNION ALL SELECT token_hash FROM invitations UNION ALL SELECT token_hash FROM sessions UNION ALL SELECT session_key FROM bundles`,
+			SELECT previous_key_hash FROM api_keys UNION ALL SELECT token_hash FROM invitations UNION ALL SELECT session_key FROM bundles`,
 		).all<{ text: string | null }>();
 		return results.flatMap((row) => (row.text === null ? [] : [row.text]));
 	};

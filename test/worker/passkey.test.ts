@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 
 async function register(bent: Bent = {}, by: TestSession = session, name = "My phone") {
-	const { body } = await world.request("POST", "/account/passkeys/options", { headers: by.headers, body: {} });
+	const { body } = await world.request("POST", "/account/passkey-options", { headers: by.headers, body: {} });
 	const credential = await authenticator.create(body.options, bent);
 	return world.request("POST", "/account/passkeys", {
 		headers: by.headers,
@@ -42,7 +42,7 @@ async function enter(bent: Bent = {}, begun?: { attempt: string; options: { chal
 describe("registration", () => {
 	test("asks for a passkey that signs in by itself, and leaves out those that are there", async () => {
 		expect(await register()).toMatchObject({ status: 201, trips: 2, body: { name: "My phone", last_used_at: null } });
-		const { body } = await world.request("POST", "/account/passkeys/options", { headers: session.headers, body: {} });
+		const { body } = await world.request("POST", "/account/passkey-options", { headers: session.headers, body: {} });
 		expect(body.options).toMatchObject({
 			rp: { id: "updates.example.com" },
 			user: { name: world.adminEmail },
@@ -67,7 +67,7 @@ describe("registration", () => {
 	test("is for the account that began it, once, within five minutes", async () => {
 		const { email } = await createTestMember(world, "org_super_admin");
 		const other = await signIn(world, email);
-		const { body } = await world.request("POST", "/account/passkeys/options", { headers: session.headers, body: {} });
+		const { body } = await world.request("POST", "/account/passkey-options", { headers: session.headers, body: {} });
 		const credential = await authenticator.create(body.options);
 		const send = (by: TestSession, response: unknown = credential) =>
 			world.request("POST", "/account/passkeys", {
@@ -138,7 +138,7 @@ describe("signing in", () => {
 		const racing = await Promise.all([send(), send()]);
 		expect(racing.map(({ status }) => status).sort()).toEqual([200, 401]);
 		expect((await send()).status).toBe(401);
-		const registration = await world.request("POST", "/account/passkeys/options", {
+		const registration = await world.request("POST", "/account/passkey-options", {
 			headers: session.headers,
 			body: {},
 		});

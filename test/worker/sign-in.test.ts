@@ -219,7 +219,7 @@ describe("an invitation", () => {
 		const join = async () => sessionOf(sessionTokenOf((await accept(await invited(email))).headers) ?? "");
 		const squatter = await join();
 		const register = async (by: TestSession) => {
-			const { body } = await world.request("POST", "/account/passkeys/options", { headers: by.headers, body: {} });
+			const { body } = await world.request("POST", "/account/passkey-options", { headers: by.headers, body: {} });
 			const credential = await (await createAuthenticator(ORIGIN)).create(body.options);
 			const made = { attempt: body.attempt, name: "x", credential };
 			return (await world.request("POST", "/account/passkeys", { headers: by.headers, body: made })).status;

@@ -201,7 +201,7 @@ export const listPasskeys = endpoint({
 
 export const passkeyOptions = endpoint({
 	method: "POST",
-	path: "/account/passkeys/options",
+	path: "/account/passkey-options",
 	tag: TAG,
 	summary: "Begin to make a passkey",
 	description: "`options` are for `navigator.credentials.create`; `attempt` goes with its result.",

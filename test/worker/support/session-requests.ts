@@ -19,7 +19,7 @@ async function someone(world: World) {
 async function madePasskey(world: World) {
 	const { headers } = await someone(world);
 	const authenticator = await createAuthenticator(ORIGIN);
-	const { body } = await world.request("POST", "/account/passkeys/options", { headers, body: {} });
+	const { body } = await world.request("POST", "/account/passkey-options", { headers, body: {} });
 	const credential = await authenticator.create(body.options);
 	const made = { attempt: body.attempt, name: "phone", credential };
 	const { body: passkey } = await world.request("POST", "/account/passkeys", { headers, body: made });
@@ -73,15 +73,15 @@ export const SESSION_REQUESTS: Readonly<Record<string, Prepare>> = {
 	},
 	"DELETE /account/sessions": async (world) => ({ path: "/account/sessions", headers: (await someone(world)).headers }),
 	"GET /account/passkeys": async (world) => ({ path: "/account/passkeys", headers: (await someone(world)).headers }),
-	"POST /account/passkeys/options": async (world) => ({
-		path: "/account/passkeys/options",
+	"POST /account/passkey-options": async (world) => ({
+		path: "/account/passkey-options",
 		headers: (await someone(world)).headers,
 		body: {},
 	}),
 	"POST /account/passkeys": async (world) => {
 		const { headers } = await someone(world);
 		const authenticator = await createAuthenticator(ORIGIN);
-		const { body } = await world.request("POST", "/account/passkeys/options", { headers, body: {} });
+		const { body } = await world.request("POST", "/account/passkey-options", { headers, body: {} });
 		const credential = await authenticator.create(body.options);
 		return { path: "/account/passkeys", headers, body: { attempt: body.attempt, name: "phone", credential } };
 	},
