@@ -15,6 +15,7 @@ const APP = "app-1";
 const principalWith = (
 	...bindings: Pick<Binding, "role" | "scopeType" | "appId" | "inDeletedOrganization">[]
 ): Principal => ({
+	kind: "key",
 	keyId: "caller",
 	keyName: "caller",
 	secretHash: "00",
