@@ -4,9 +4,14 @@
  */
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { unstable_readConfig } from "wrangler";
 import { bundledLibraries } from "./bundled-libraries";
 
 const root = new URL("..", import.meta.url).pathname;
+/** What a deployment puts in the place of packages, the tests run with too. */
+const standIns = Object.entries(unstable_readConfig({ config: `${root}wrangler.toml` }).alias ?? {}).map(
+	([name, path]) => ({ find: name, replacement: `${root}${path}` }),
+);
 
 export default defineConfig({
 	test: {
@@ -14,7 +19,7 @@ export default defineConfig({
 		reporters: ["default", ["json", { outputFile: `${root}dist/test-results.json` }]],
 		projects: [
 			{
-				resolve: { alias: bundledLibraries },
+				resolve: { alias: [...bundledLibraries, ...standIns] },
 				plugins: [
 					cloudflareTest(async () => ({
 						wrangler: { configPath: `${root}wrangler.toml` },

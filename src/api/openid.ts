@@ -6,7 +6,7 @@ import type { AuthorizationServer, Client } from "oauth4webapi";
 import type { ProviderConfig } from "../config";
 import type { Deps } from "../deps";
 
-const library = () => import("oauth4webapi");
+const library = () => import("./openid-library");
 type Library = Awaited<ReturnType<typeof library>>;
 
 /** What a provider's answer is checked with; only the browser that asked has it, sealed in its cookie. */

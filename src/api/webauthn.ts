@@ -1,6 +1,6 @@
 /**
  * What is asked of authenticators, and how their answers are checked. The library is loaded when somebody uses a passkey and not
- * before: it is larger than the rest of the Worker. A passkey is the whole sign-in, so the authenticator must know its owner.
+ * before. A passkey is the whole sign-in, so the authenticator must know its owner.
  */
 import { bytesToHex, hexToBytes, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from "@simplewebauthn/server";
@@ -12,7 +12,7 @@ export const CHALLENGE_LIFETIME_MS = 5 * 60 * 1000;
 /** EdDSA, ES256, RS256. */
 const ALGORITHMS = [-8, -7, -257];
 
-const library = () => import("@simplewebauthn/server");
+const library = () => import("./webauthn-library");
 type Transports = NonNullable<RegistrationResponseJSON["response"]["transports"]>;
 type RandomBytes = (length: number) => Uint8Array;
 

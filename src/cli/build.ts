@@ -9,6 +9,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { unstable_readConfig } from "wrangler";
 import { guidePage } from "./guide";
 
 export const PROJECT_DIRECTORY = fileURLToPath(new URL("../..", import.meta.url));
@@ -118,8 +119,11 @@ export interface WorkerBuild {
 
 /** The Worker as one ES module, bundled with the conditions that wrangler bundles with. */
 export async function buildWorker(options: { readonly minify?: boolean } = {}): Promise<WorkerBuild> {
+	const { alias = {} } = unstable_readConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
 	const result = await build({
 		entryPoints: [join(PROJECT_DIRECTORY, "src/worker.ts")],
+		absWorkingDir: PROJECT_DIRECTORY,
+		alias,
 		bundle: true,
 		write: false,
 		format: "esm",

@@ -332,6 +332,7 @@ async function writeResolvedConfig(config: Unstable_RawConfig, databaseId: strin
 		...rest,
 		main: at(config.main),
 		assets: { ...config.assets, directory: at(config.assets?.directory) },
+		alias: Object.fromEntries(Object.entries(config.alias ?? {}).map(([name, path]) => [name, at(path)])),
 		d1_databases: config.d1_databases?.map((one) => ({
 			...one,
 			migrations_dir: at(one.migrations_dir),

@@ -221,6 +221,30 @@ const RULES: Readonly<Record<string, Rule>> = {
 			file("api/x.ts", 'const ok = !done && left !== right;\nconst text = "take any: of these";\n// as any other\n'),
 		],
 	},
+	"what only people need is imported when they sign in, so that no device waits for it": {
+		breaks({ path, text }) {
+			const late = (target: string) => ["@simplewebauthn/server", "oauth4webapi"].includes(target);
+			const found = importsOf(text).find(
+				({ target, typeOnly }) => !typeOnly && late(target) && !/^api\/(webauthn|openid)-library\.ts$/.test(path),
+			);
+			const early = /^import (?!type )[^;]*?from "[^"]*(?:webauthn|openid)-library"/ms.exec(text);
+			return found === undefined && early === null
+				? undefined
+				: "import the library's file with import() where it is used";
+		},
+		violations: [
+			file("api/x.ts", 'import { verifyRegistrationResponse } from "@simplewebauthn/server";\n'),
+			file("api/x.ts", 'const library = await import("oauth4webapi");\n'),
+			file("api/x.ts", 'import {\n\tcustomFetch,\n} from "./openid-library";\n'),
+		],
+		fine: [
+			file(
+				"api/x.ts",
+				'import type { Client } from "oauth4webapi";\nconst library = () => import("./openid-library");\n',
+			),
+			file("api/openid-library.ts", 'export { customFetch } from "oauth4webapi";\n'),
+		],
+	},
 	"a file opens with what it is for": {
 		breaks: ({ text }) => (/^\/\*\*\n \* \S/.test(text) ? undefined : "open with a comment of two or three sentences"),
 		violations: [

@@ -59,9 +59,18 @@ describe("registration", () => {
 		["an assertion", { type: "webauthn.get" }],
 		["nobody verified", { flags: 1 }],
 		["nobody present", { flags: 4 }],
+		[
+			"a signature of its own that is wrong",
+			{ selfAttested: true, signature: new Uint8Array([0x30, 6, 2, 1, 1, 2, 1, 1]) },
+		],
 	])("of %s is refused and leaves nothing", async (_, bent) => {
 		expect(await register(bent)).toMatchObject({ status: 400, body: { error: "passkey_not_registered" } });
 		expect((await world.request("GET", "/account/passkeys", session)).body).toEqual([]);
+	});
+
+	test("takes the signature of its own that some authenticators send unasked", async () => {
+		expect((await register({ selfAttested: true })).status).toBe(201);
+		expect((await enter()).status).toBe(200);
 	});
 
 	test("is for the account that began it, once, within five minutes", async () => {

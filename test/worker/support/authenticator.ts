@@ -11,6 +11,8 @@ export interface Bent {
 	/** User present 1, user verified 4. */
 	readonly flags?: number;
 	readonly signature?: Uint8Array;
+	/** The new passkey's own signature comes with it, which needs no certificate. */
+	readonly selfAttested?: boolean;
 }
 
 const utf8 = (text: string) => new TextEncoder().encode(text);
@@ -74,10 +76,19 @@ export async function createAuthenticator(origin: string) {
 		return concat(rpIdHash, new Uint8Array([bent.flags ?? flags]), count);
 	};
 
+	/** As DER has it. */
+	const sign = async (authData: Uint8Array, data: Uint8Array) => {
+		const signed = concat(authData, await sha256(data));
+		const raw = new Uint8Array(await crypto.subtle.sign({ name: "ECDSA", hash: "SHA-256" }, pair.privateKey, signed));
+		const [r, s] = [derInteger(raw.slice(0, 32)), derInteger(raw.slice(32))];
+		return concat(new Uint8Array([0x30, r.length + s.length]), r, s);
+	};
+
 	return {
 		id,
 		/** What `navigator.credentials.create` gives, as JSON. */
 		async create(options: { readonly challenge: string }, bent: Bent = {}) {
+			const data = clientData("webauthn.create", options.challenge, bent);
 			const cose = concat(
 				new Uint8Array([0xa5, 1, 2, 3, 0x26, 0x20, 1, 0x21]),
 				cborBytes(fromBase64url(jwk.x ?? "")),
@@ -91,14 +102,23 @@ export async function createAuthenticator(origin: string) {
 				credentialId,
 				cose,
 			);
+			const format = bent.selfAttested === true ? "packed" : "none";
+			const statement =
+				bent.selfAttested === true
+					? concat(
+							...[new Uint8Array([0xa2, 0x63]), utf8("alg"), new Uint8Array([0x26, 0x63]), utf8("sig")],
+							cborBytes(bent.signature ?? (await sign(authData, data))),
+						)
+					: new Uint8Array([0xa0]);
 			const attestationObject = concat(
 				new Uint8Array([0xa3, 0x63]),
 				utf8("fmt"),
-				new Uint8Array([0x64]),
-				utf8("none"),
+				new Uint8Array([0x60 + format.length]),
+				utf8(format),
 				new Uint8Array([0x67]),
 				utf8("attStmt"),
-				new Uint8Array([0xa0, 0x68]),
+				statement,
+				new Uint8Array([0x68]),
 				utf8("authData"),
 				cborBytes(authData),
 			);
@@ -108,7 +128,7 @@ export async function createAuthenticator(origin: string) {
 				type: "public-key" as const,
 				clientExtensionResults: {},
 				response: {
-					clientDataJSON: base64url(clientData("webauthn.create", options.challenge, bent)),
+					clientDataJSON: base64url(data),
 					attestationObject: base64url(attestationObject),
 					transports: ["internal"],
 				},
@@ -118,15 +138,7 @@ export async function createAuthenticator(origin: string) {
 		async get(options: { readonly challenge: string }, bent: Bent = {}) {
 			const data = clientData("webauthn.get", options.challenge, bent);
 			const authData = await header(0x05, bent);
-			const raw = new Uint8Array(
-				await crypto.subtle.sign(
-					{ name: "ECDSA", hash: "SHA-256" },
-					pair.privateKey,
-					concat(authData, await sha256(data)),
-				),
-			);
-			const [r, s] = [derInteger(raw.slice(0, 32)), derInteger(raw.slice(32))];
-			const signature = bent.signature ?? concat(new Uint8Array([0x30, r.length + s.length]), r, s);
+			const signature = bent.signature ?? (await sign(authData, data));
 			return {
 				id,
 				rawId: id,
