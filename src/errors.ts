@@ -32,6 +32,7 @@ export const ERROR_STATUS = {
 	cannot_remove_higher_role: 403,
 	cross_site_request: 403,
 	session_required: 403,
+	recent_sign_in_required: 403,
 	link_expired: 403,
 	invalid_signature: 403,
 	not_found: 404,

@@ -144,6 +144,11 @@ export interface EndpointDefinition<
 	readonly headers?: Readonly<Record<string, HeaderDescription>>;
 	/** For programs that know keys alone: a session's cookie counts for nothing here. */
 	readonly keyOnly?: true;
+	/**
+	 * What outlives the session, such as another way in: whoever finds a signed-in browser must not make it. A session that signed in a
+	 * while ago is asked to do so again; where it is a function, for the requests that it says.
+	 */
+	readonly recentSignIn?: true | ((input: Input<Path, Query, Body>) => boolean);
 	/** Largest JSON body, bytes. Default 1 MiB. */
 	readonly bodyLimitBytes?: number;
 	/** True of a question too long for an address: it changes nothing, and what is remembered stays true. */
@@ -184,6 +189,7 @@ export interface AnyEndpoint {
 	readonly rawBody?: RawAnswer;
 	readonly headers?: Readonly<Record<string, HeaderDescription>>;
 	readonly keyOnly?: true;
+	readonly recentSignIn?: true | ((input: never) => boolean);
 	readonly bodyLimitBytes?: number;
 	readonly onlyReads?: true;
 	readonly status?: readonly [number, ...number[]];

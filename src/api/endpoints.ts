@@ -22,6 +22,7 @@ import { listDevices, setDevice, unsetDevice } from "./routes/device";
 import { downloadObject } from "./routes/download";
 import { acceptInvitation, inviteMember, showInvitation } from "./routes/invitation";
 import { listMembers, removeMember, updateMember } from "./routes/member";
+import { updateMemberPermissions } from "./routes/member-permissions";
 import { createOrganization, listOrganizations, updateOrganization } from "./routes/organization";
 import { deleteOrganization, restoreOrganization } from "./routes/organization-deletion";
 import {
@@ -50,6 +51,7 @@ export const endpoints = [
 	listMembers,
 	inviteMember,
 	updateMember,
+	updateMemberPermissions,
 	removeMember,
 	showInvitation,
 	acceptInvitation,

@@ -162,17 +162,23 @@ export function refuseGlobalPermissions(
 	if (roles.some(administersOrganization)) return;
 	throw new ApiError(
 		"invalid_global_permissions",
-		"org.create needs an org_admin or org_super_admin binding in the same key; add one to bindings.",
+		"org.create needs an org_admin or org_super_admin binding beside it; give the key or the member one as well.",
 	);
 }
 
-function refuseGlobalPermissionsNotHeld(principal: Principal, permissions: readonly string[]): void {
+/** @throws {ApiError} `permission_denied` when the caller gives or takes what it does not hold */
+export function refuseGlobalPermissionsNotHeld(principal: Principal, permissions: readonly string[]): void {
 	const held: readonly string[] = principal.globalPermissions;
 	const missing = permissions.find((permission) => !held.includes(permission));
-	if (missing === undefined) return;
-	throw new ApiError("permission_denied", `This API key does not hold ${missing} itself; use a key that does.`, {
-		moreInfo: { permission: missing, scope: "global" },
-	});
+	if (missing !== undefined) throw globalPermissionDenied(missing);
+}
+
+export function globalPermissionDenied(permission: string): ApiError {
+	return new ApiError(
+		"permission_denied",
+		`The caller does not hold ${permission} itself; use a key or an account that does.`,
+		{ moreInfo: { permission, scope: "global" } },
+	);
 }
 
 /**

@@ -4,6 +4,7 @@
  */
 import { toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
+import { RECENT_SIGN_IN_MS } from "../authz/session";
 import { ERROR_STATUS, type ErrorCode } from "../errors";
 import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
 import { PIPELINE_ERRORS } from "./pipeline";
@@ -88,7 +89,9 @@ function operation(endpoint: AnyEndpoint): Json {
 		operationId: operationId(endpoint),
 		tags: [endpoint.tag],
 		summary: endpoint.summary,
-		description: [endpoint.description, bodyText(endpoint), accessText(access)].filter(Boolean).join("\n\n"),
+		description: [endpoint.description, bodyText(endpoint), accessText(access), recencyText(endpoint)]
+			.filter(Boolean)
+			.join("\n\n"),
 		"x-capstan-permission": permissionValue(access),
 		security: isPublic ? [] : credentialsOf(endpoint).map((name) => ({ [name]: [] })),
 		parameters: parameters(endpoint),
@@ -113,6 +116,12 @@ function bodyText(endpoint: AnyEndpoint): string | undefined {
 	return endpoint.queryOrBody
 		? "The parameters may come as a JSON body instead; a contradiction is refused."
 		: undefined;
+}
+
+function recencyText({ recentSignIn }: AnyEndpoint): string | undefined {
+	if (recentSignIn === undefined) return undefined;
+	const which = recentSignIn === true ? "A session" : "For what outlives it, a session";
+	return `${which} must have signed in within the last ${RECENT_SIGN_IN_MS / 60_000} minutes.`;
 }
 
 function accessText(access: AnyEndpoint["access"]): string {
@@ -239,6 +248,7 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 		if (code === "too_many_requests") return !("public" in access);
 		if (ERROR_STATUS[code] === 404) return code === hidden;
 		if (code === "session_required") return "ownSession" in access;
+		if (code === "recent_sign_in_required") return endpoint.recentSignIn !== undefined;
 		if (code === "invalid_session" || code === "cross_site_request") {
 			return !("public" in access) && endpoint.keyOnly !== true;
 		}

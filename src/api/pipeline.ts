@@ -15,7 +15,7 @@ import {
 	principalStatement,
 	violatesPolicy,
 } from "../authz/principal";
-import { type SessionRow, sessionPrincipalFrom, sessionStatement } from "../authz/session";
+import { requireRecentSignIn, type SessionRow, sessionPrincipalFrom, sessionStatement } from "../authz/session";
 import type { Actor } from "../db/audit";
 import { type Database, openDb, type StatementResult } from "../db/client";
 import { createSnapshotCache, type SnapshotCache } from "../db/snapshot-cache";
@@ -44,6 +44,7 @@ export const PIPELINE_ERRORS: readonly ErrorCode[] = [
 	"api_key_violates_policy",
 	"invalid_session",
 	"session_required",
+	"recent_sign_in_required",
 	"cross_site_request",
 	"ip_address_not_allowed",
 	"permission_denied",
@@ -174,6 +175,7 @@ async function answer(
 			target = scopeRow === undefined ? null : source.target(scopeRow);
 			authorize(endpoint, principal, target, source, { input, scopeRow, loaded }, limits);
 		}
+		if (principal.kind === "session" && asksForRecentSignIn(endpoint, input)) requireRecentSignIn(principal, nowMs);
 	}
 	if (failure !== undefined) throw failure;
 	if (input === undefined) throw issues.length > 0 ? invalidRequest(issues) : new Error("refused without an issue");
@@ -220,6 +222,11 @@ function actorOf(principal: Principal | undefined): Pick<Actor, "type" | "id" | 
 	return principal.kind === "key"
 		? { type: "api_key", id: principal.keyId, name: principal.keyName }
 		: { type: "user", id: principal.userId, name: principal.email };
+}
+
+function asksForRecentSignIn({ recentSignIn }: AnyEndpoint, input: unknown): boolean {
+	if (recentSignIn === undefined || recentSignIn === true) return recentSignIn === true;
+	return input !== undefined && recentSignIn(input as never);
 }
 
 /** What a request has changed, this isolate's next update check must see. */

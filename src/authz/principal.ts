@@ -57,6 +57,7 @@ export interface SessionPrincipal extends Caller {
 	readonly keyId: null;
 	readonly sessionId: string;
 	readonly email: string;
+	readonly signedInAtMs: number;
 	readonly lastSeenAtMs: number;
 }
 

@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import { query } from "../db/client";
+import { ApiError } from "../errors";
 import { bindingsFrom, globalPermissionsFrom, invalidSession, liveBindings, type SessionPrincipal } from "./principal";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -11,12 +12,15 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 export const SESSION_IDLE_MS = 7 * DAY_MS;
 /** And any session after so long. */
 export const SESSION_LIFETIME_MS = 30 * DAY_MS;
+/** How long whoever signed in is taken to be the one who still sits there. */
+export const RECENT_SIGN_IN_MS = 15 * 60 * 1000;
 
 export interface SessionRow {
 	readonly id: string;
 	readonly user_id: string;
 	readonly email: string;
 	readonly token_hash: string;
+	readonly created_at_ms: number;
 	readonly last_seen_at_ms: number;
 	readonly global_permissions: string;
 	readonly bindings: string;
@@ -29,7 +33,7 @@ export const sessionIsLive = (nowMs: number) =>
 /** The session with this hash, while it is good, and the live bindings of its account. */
 export function sessionStatement(tokenHash: string, nowMs: number): CompiledQuery<SessionRow> {
 	return sql<SessionRow>`
-		SELECT s.id, s.user_id, u.email, s.token_hash, s.last_seen_at_ms, u.global_permissions,
+		SELECT s.id, s.user_id, u.email, s.token_hash, s.created_at_ms, s.last_seen_at_ms, u.global_permissions,
 			${liveBindings(sql`b.user_id = u.id`, nowMs)} AS bindings
 		FROM sessions s INNER JOIN users u ON u.id = s.user_id
 		WHERE s.token_hash = ${tokenHash} AND ${sessionIsLive(nowMs)}`.compile(query);
@@ -49,6 +53,16 @@ export function sessionPrincipalFrom(row: SessionRow | undefined): SessionPrinci
 		expiresAtMs: null,
 		ipAllowList: null,
 		secretHash: row.token_hash,
+		signedInAtMs: row.created_at_ms,
 		lastSeenAtMs: row.last_seen_at_ms,
 	};
+}
+
+/** Signing in anew makes a new session, so the session's age is that of the proof. @throws {ApiError} `recent_sign_in_required` */
+export function requireRecentSignIn({ signedInAtMs }: SessionPrincipal, nowMs: number): void {
+	if (signedInAtMs > nowMs - RECENT_SIGN_IN_MS) return;
+	throw new ApiError(
+		"recent_sign_in_required",
+		`This outlives the session, so it needs a sign-in of the last ${RECENT_SIGN_IN_MS / 60_000} minutes; sign in again and repeat it.`,
+	);
 }

@@ -19,16 +19,19 @@ export interface MemberRow {
 	/** JSON array of names of roles. */
 	readonly roles: string;
 	readonly is_invitation: 0 | 1;
+	/** JSON array of what the account may do beyond any organization. */
+	readonly global_permissions: string;
 }
 
 /** Members with a live role on the whole organization, and invitations that are still good, by e-mail address. */
 export function membersOf(orgId: OrgId, nowMs: number, limit: number, offset: number): CompiledQuery<MemberRow> {
 	return sql<MemberRow>`
-		SELECT u.id AS id, u.email AS email, json_group_array(b.role_name) AS roles, 0 AS is_invitation
+		SELECT u.id AS id, u.email AS email, json_group_array(b.role_name) AS roles, 0 AS is_invitation,
+				u.global_permissions AS global_permissions
 			FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
 			WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)} GROUP BY u.id
 		UNION ALL
-		SELECT id, email, json_array(role_name), 1 FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
+		SELECT id, email, json_array(role_name), 1, '[]' FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
 		ORDER BY email, id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
@@ -59,6 +62,8 @@ export interface Membership {
 	readonly foreign_keys: string;
 	/** What `membershipIs` compares. */
 	readonly fingerprint: string;
+	/** JSON array of what the account may do beyond any organization. */
+	readonly global_permissions: string;
 }
 
 export interface KeyOfMember {
@@ -93,7 +98,7 @@ export function membershipByEmail(orgId: string, email: string, nowMs: number): 
 			${keys(sql`k.org_id = ${orgId}`)} AS keys,
 			${keys(sql`k.org_id <> ${orgId} AND EXISTS (
 				SELECT 1 FROM role_bindings b WHERE b.api_key_id = k.id AND b.org_id = ${orgId})`)} AS foreign_keys,
-			${fingerprint(orgId, user)} AS fingerprint
+			${fingerprint(orgId, user)} AS fingerprint, u.global_permissions
 		FROM users u WHERE u.email = ${email} AND ${isThere(orgId, user)}`.compile(query);
 }
 
@@ -105,6 +110,19 @@ export function membershipExists(orgId: OrgId, userId: string) {
 /** For guards: roles of the person and of their keys on the whole organization are what they were. */
 export function membershipIs(orgId: OrgId, member: Membership) {
 	return sql<boolean>`${fingerprint(orgId, sql`${member.user_id}`)} = ${member.fingerprint}`;
+}
+
+/** For guards: the person may do beyond any organization what they could when they were read. */
+export function memberPermissionsAre({ user_id, global_permissions }: Membership) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM users WHERE id = ${user_id} AND global_permissions = ${global_permissions})`;
+}
+
+/** What a member of the organization may do beyond any organization. */
+export function setMemberPermissions(orgId: OrgId, userId: string, permissions: readonly string[]): CompiledQuery {
+	return sql`UPDATE users SET global_permissions = ${JSON.stringify(permissions)} WHERE id = ${userId} AND EXISTS (
+		SELECT 1 FROM role_bindings b WHERE b.user_id = users.id AND b.org_id = ${orgId} AND b.scope_type = 'org')`.compile(
+		query,
+	);
 }
 
 /** For guards: nobody with this address has a role on the whole organization. */

@@ -21,9 +21,18 @@ async function send(method, path, body) {
 	if (response?.ok !== true) {
 		const error = new Error(answer?.message ?? "The server did not answer; try again in a moment.");
 		error.status = response?.status;
+		error.code = answer?.error;
 		throw error;
 	}
 	return answer;
+}
+
+/** Says what went wrong, and offers to sign in again where that is the remedy. */
+async function tell(error) {
+	if (error.code === "recent_sign_in_required") return showWays("Sign in again to do this, and repeat it.");
+	say(
+		error.name === "NotAllowedError" ? "The passkey was not used; try again, or sign in another way." : error.message,
+	);
 }
 
 /** Runs what a button or a form asks for; says what went wrong. */
@@ -33,11 +42,7 @@ const on = (id, event, work) =>
 		try {
 			await work();
 		} catch (error) {
-			say(
-				error.name === "NotAllowedError"
-					? "The passkey was not used; try again, or sign in another way."
-					: error.message,
-			);
+			await tell(error);
 		}
 	});
 
@@ -79,7 +84,7 @@ async function listPasskeys() {
 					await send("DELETE", `/account/passkeys/${id}`);
 					await listPasskeys();
 				} catch (error) {
-					say(error.message);
+					await tell(error);
 				}
 			});
 			item.append(remove);
@@ -158,7 +163,9 @@ try {
 			if (error.status === 401) return undefined;
 			throw error;
 		});
-		if (refusal !== undefined || account === undefined) await showWays(refusal ?? "Choose how.");
+		const again = query.has("again") && account !== undefined;
+		if (again) await showWays(refusal ?? "Sign in again to go on: it has been a while.");
+		else if (refusal !== undefined || account === undefined) await showWays(refusal ?? "Choose how.");
 		else await showAccount(account);
 	}
 } catch (error) {

@@ -74,6 +74,7 @@ describe("an invitation", () => {
 			image_url: "",
 			role: "org_member",
 			is_tmp: true,
+			global_permissions: [],
 		});
 		const [entry] = await auditOf("invitation.create");
 		expect(entry).toMatchObject({ target_id: body.invitation_id, target_name: email, actor_id: world.adminKeyId });
@@ -237,6 +238,7 @@ describe("accepting", () => {
 			image_url: "",
 			role: "org_member",
 			is_tmp: false,
+			global_permissions: [],
 		});
 		expect(await membersOf()).toHaveLength(2);
 		const own = await world.request("GET", "/apikey", { key: body.api_key.key });

@@ -114,6 +114,7 @@ describe("GET /organization/members", () => {
 			image_url: "",
 			role: "org_admin",
 			is_tmp: false,
+			global_permissions: [],
 		});
 		expect(found).toContainEqual(
 			expect.objectContaining({ email: "a@example.com.test", role: "org_admin", is_tmp: true }),

@@ -4,6 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { mintSessionToken } from "../../src/authz/keys";
+import { databaseText } from "./support/database-text";
 import { askForCode, codeFor, OWN_PAGE, sessionOf, sessionTokenOf, signIn, type TestSession } from "./support/sessions";
 import {
 	createTestApp,
@@ -364,6 +365,91 @@ describe("a session ends", () => {
 		const log = await world.request("GET", "/account/log", mine);
 		expect(log.body[0]).toMatchObject({ action: "sign_in", details: { method: "code" } });
 		expect(JSON.stringify(log.body)).not.toContain("ses_");
+	});
+});
+
+describe("what outlives a session", () => {
+	const MINUTE_MS = 60_000;
+	const dangerous = (email: string): readonly (readonly [string, string, object])[] => [
+		["POST", "/account/passkey-options", { body: {} }],
+		["POST", "/account/email", { body: { email: "elsewhere@example.com" } }],
+		["DELETE", "/account", {}],
+		["POST", "/apikey", { query: { org_id: world.orgId }, body: { name: "for ever" } }],
+		["PUT", `/apikey/${world.adminKeyId}`, { body: { regenerate: true } }],
+		["GET", `/apikey/${world.adminKeyId}`, { query: { reveal: "true" } }],
+		["POST", "/organization/members", { body: { orgId: world.orgId, email: "friend@example.com", role: "org_admin" } }],
+		["PUT", "/organization/members", { body: { orgId: world.orgId, email, role: "org_admin" } }],
+		[
+			"PUT",
+			"/organization/members/permissions",
+			{ body: { orgId: world.orgId, email, global_permissions: ["org.create"] } },
+		],
+	];
+
+	test("is made within fifteen minutes of a sign-in; afterwards nothing is, until there is another", async () => {
+		const { email } = await createTestMember(world, "org_admin");
+		const { headers } = await signIn(world);
+		expect((await world.request("GET", "/account", { headers })).body.recent_sign_in_until).toBe(
+			new Date(world.clock.nowMs + 15 * MINUTE_MS).toISOString(),
+		);
+		world.clock.nowMs += 15 * MINUTE_MS - 1;
+		expect((await world.request("POST", "/account/passkey-options", { headers, body: {} })).status).toBe(200);
+		world.clock.nowMs += 1;
+		const before = await databaseText();
+		for (const [method, path, options] of dangerous(email)) {
+			const answer = await world.request(method, path, { ...options, headers });
+			expect(answer, `${method} ${path}`).toMatchObject({ status: 403, body: { error: "recent_sign_in_required" } });
+		}
+		expect(await databaseText()).toBe(before);
+		const again = await signIn(world, world.adminEmail, { ...headers });
+		expect((await world.request("GET", "/account", { headers })).status).toBe(401);
+		const made = await world.request("POST", "/apikey", {
+			headers: again.headers,
+			query: { org_id: world.orgId },
+			body: { name: "for ever" },
+		});
+		expect(made.status).toBe(201);
+	});
+
+	test("is nothing that a session only does: it looks, renames, ends and signs out as long as it lives", async () => {
+		const { headers } = await signIn(world);
+		world.clock.nowMs += 60 * MINUTE_MS;
+		const key = `/apikey/${world.adminKeyId}`;
+		const harmless: readonly (readonly [string, string, object])[] = [
+			["GET", "/account", {}],
+			["DELETE", "/account", { query: { dry_run: "true" } }],
+			["GET", key, {}],
+			["PUT", key, { body: { name: "renamed" } }],
+			["DELETE", "/account/sessions", { query: { others: "true" } }],
+			["POST", "/sign-out", {}],
+		];
+		for (const [method, path, options] of harmless) {
+			const { status } = await world.request(method, path, { ...options, headers });
+			expect([200, 409], `${method} ${path}`).toContain(status);
+		}
+	});
+
+	test("is told to whoever may do it alone, before anything of the request is judged", async () => {
+		const { email } = await createTestMember(world, "org_member");
+		const { headers } = await signIn(world, email);
+		world.clock.nowMs += 60 * MINUTE_MS;
+		const body = { orgId: world.orgId, email: "no address", role: 7 };
+		expect(await world.request("POST", "/organization/members", { headers, body })).toMatchObject({
+			status: 403,
+			body: { error: "permission_denied" },
+		});
+		const admin = await signIn(world);
+		world.clock.nowMs += 60 * MINUTE_MS;
+		expect(await world.request("POST", "/organization/members", { headers: admin.headers, body })).toMatchObject({
+			status: 403,
+			body: { error: "recent_sign_in_required" },
+		});
+	});
+
+	test("is no key's concern", async () => {
+		world.clock.nowMs += 60 * MINUTE_MS;
+		const options = { key: world.adminKey, query: { org_id: world.orgId }, body: { name: "by key" } };
+		expect((await world.request("POST", "/apikey", options)).status).toBe(201);
 	});
 });
 

@@ -6,7 +6,7 @@ import * as v from "valibot";
 import { hashCode, hashKey, mintAttemptToken, mintCode, mintSessionToken } from "../../authz/keys";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
 import { callerGone, invalidSession, type Principal, type SessionPrincipal } from "../../authz/principal";
-import { SESSION_LIFETIME_MS } from "../../authz/session";
+import { RECENT_SIGN_IN_MS, SESSION_LIFETIME_MS } from "../../authz/session";
 import {
 	accountDetails,
 	auditEmailChange,
@@ -62,6 +62,8 @@ export const getAccount = endpoint({
 	path: "/account",
 	tag: TAG,
 	summary: "Show who is signed in",
+	description:
+		"What outlives a session (passkeys, addresses, API keys, members, the end of the account) needs a recent sign-in; after `recent_sign_in_until`, `/sign-in?again=1&next=…` asks for one.",
 	access: { ownSession: OWN },
 	response: v.strictObject({
 		uid: v.string(),
@@ -70,6 +72,7 @@ export const getAccount = endpoint({
 		passkeys: v.number(),
 		created_at: time,
 		session_id: v.string(),
+		recent_sign_in_until: time,
 	}),
 	errors: [],
 	example: {
@@ -80,19 +83,22 @@ export const getAccount = endpoint({
 			passkeys: 1,
 			created_at: "2026-11-21T08:00:00.000Z",
 			session_id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
+			recent_sign_in_until: "2026-11-21T08:15:00.000Z",
 		},
 	},
 	load: (_input, _nowMs, tokenHash) => [accountDetails(tokenHash)] as const,
 	async handle({ loaded, principal }) {
 		const [account] = loaded[0].rows;
 		if (account === undefined) throw invalidSession();
+		const { sessionId, signedInAtMs } = sessionOf(principal);
 		return {
 			uid: account.id,
 			email: account.email,
 			email_verified: account.email_verified_at_ms !== null,
 			passkeys: account.passkeys,
 			created_at: rfc3339(account.created_at_ms),
-			session_id: sessionOf(principal).sessionId,
+			session_id: sessionId,
+			recent_sign_in_until: rfc3339(signedInAtMs + RECENT_SIGN_IN_MS),
 		};
 	},
 });
@@ -265,6 +271,7 @@ export const sendEmailCode = endpoint({
 	summary: "Begin to change your e-mail address",
 	description: "A code goes to the new address, unless it is another account's; the answer does not tell.",
 	access: { ownSession: OWN },
+	recentSignIn: true,
 	body: v.object({ email: emailAddress }),
 	status: [202],
 	response: v.strictObject({ status: v.literal("ok"), attempt: v.string(), expires_at: time }),
@@ -307,6 +314,7 @@ export const changeEmail = endpoint({
 	summary: "Change your e-mail address, with the code that went there",
 	description: "Every other session ends, and this one gets a new token.",
 	access: { ownSession: OWN },
+	recentSignIn: true,
 	body: v.object({ attempt: text(128), email: emailAddress, code: codeField }),
 	response: v.strictObject({ status: v.literal("ok"), email: v.string() }),
 	errors: ["sign_in_failed", "email_not_available"],
@@ -357,6 +365,7 @@ export const deleteAccount = endpoint({
 	description:
 		"In every organization it is as if you were removed: your roles, the API keys that you made and the invitations that you sent go with you. What you did stays in the audit logs, with your address. Refused while you are the last who may delete an organization, which the answer names; one that is deleted and can be restored counts. `dry_run=true` shows what would go and does nothing.",
 	access: { ownSession: OWN },
+	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ dry_run: optional(booleanText) }),
 	response: v.strictObject({
 		status: v.literal("ok"),

@@ -92,6 +92,7 @@ export const changeApiKey = endpoint({
 		"`regenerate: true` answers with a new secret, shown this once; `hashed` then chooses anew whether it can be revealed later, and `overlap_seconds` (up to 86400) how long the old secret works too, never past the expiry it had.",
 	].join(" "),
 	access: { permission: "org.manage_apikeys", scope: apiKeyScope },
+	recentSignIn: ({ body: { name: _, ...rest } }) => Object.values(rest).some((value) => value !== undefined),
 	body,
 	response: v.union([apiKeySchema, apiKeyWithSecretSchema]),
 	errors: [

@@ -187,6 +187,7 @@ export const getApiKey = endpoint({
 	description:
 		"`org_id` asks as another organization that the key has a binding in; it is told of the bindings in it. `reveal=true` adds the secret of a key made with `hashed: false`, for a caller that is no weaker than the key; it is audited.",
 	access: { permission: "org.manage_apikeys", scope: boundApiKeyScope },
+	recentSignIn: ({ query }) => query.reveal === true,
 	query: v.object({ reveal: optional(booleanText), org_id: optional(uuid) }),
 	response: v.union([apiKeySchema, apiKeyWithSecretSchema]),
 	errors: ["api_key_not_found"],
@@ -225,6 +226,7 @@ export const createApiKey = endpoint({
 	description:
 		"`org_id` may be left out when the bindings name the organization; all of them must name the same. The secret is in this answer only. `ip_allow_list` limits the key to addresses; a caller that is limited itself hands its own list on when none is sent.",
 	access: { permission: "org.manage_apikeys", scope: newKeyScope },
+	recentSignIn: true,
 	query: v.object({ org_id: optional(uuid) }),
 	body: v.object({
 		name: label(),

@@ -66,6 +66,7 @@ export const inviteMember = endpoint({
 	description:
 		"The answer carries the link for them to follow, good for 7 days and once; the service keeps no copy of it, and sends no mail. A second invitation of the same address replaces the first. `invite_type` is another name for `role`.",
 	access: { permission: "org.invite_user", scope: orgScope("body.orgId") },
+	recentSignIn: true,
 	body: v.object({
 		orgId: uuid,
 		email: emailAddress,

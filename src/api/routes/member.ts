@@ -47,6 +47,7 @@ const memberSchema = v.strictObject({
 	image_url: v.string(),
 	role: v.string(),
 	is_tmp: v.boolean(),
+	global_permissions: v.array(v.string()),
 });
 
 function memberAnswer(row: MemberRow): v.InferOutput<typeof memberSchema> {
@@ -57,6 +58,7 @@ function memberAnswer(row: MemberRow): v.InferOutput<typeof memberSchema> {
 		image_url: "",
 		role: strongestMemberRole(roles) ?? roles[0] ?? "",
 		is_tmp: row.is_invitation === 1,
+		global_permissions: namesOf(row.global_permissions),
 	};
 }
 
@@ -69,7 +71,7 @@ export const memberNotFound = () =>
 		"No member and no invitation of the organization has this e-mail address; check it against GET /organization/members.",
 	);
 
-const memberChanged = () =>
+export const memberChanged = () =>
 	new ApiError(
 		"member_changed",
 		"The member was changed at the same moment; look at GET /organization/members and repeat.",
@@ -99,7 +101,16 @@ export const listMembers = endpoint({
 	errors: [],
 	example: {
 		query: { orgId: EXAMPLE_ORG_ID },
-		response: [{ uid: EXAMPLE_UID, email: "ada@example.com", image_url: "", role: WEAKEST_MEMBER_ROLE, is_tmp: false }],
+		response: [
+			{
+				uid: EXAMPLE_UID,
+				email: "ada@example.com",
+				image_url: "",
+				role: WEAKEST_MEMBER_ROLE,
+				is_tmp: false,
+				global_permissions: [],
+			},
+		],
 	},
 	async handle({ db, scope, input, request, origin, nowMs }) {
 		const { page, limit } = input.query;
@@ -118,6 +129,7 @@ export const updateMember = endpoint({
 	description:
 		"Neither the old nor the new role may be stronger than the caller. The member's API keys keep what they hold; `api_keys` names those that belong to the organization, for review.",
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
+	recentSignIn: true,
 	body: v.object({ orgId: uuid, email: emailAddress, role: memberRole }),
 	response: v.strictObject({
 		status: v.literal("ok"),

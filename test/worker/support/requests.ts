@@ -140,6 +140,11 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		const body = { orgId: world.orgId, email, role: "org_admin" };
 		return { path: "/organization/members", body, thing: memberThing(world, email) };
 	},
+	"PUT /organization/members/permissions": async (world) => {
+		const { email } = await createTestMember(world, "org_admin");
+		const body = { orgId: world.orgId, email, global_permissions: ["org.create"] };
+		return { path: "/organization/members/permissions", body, thing: memberThing(world, email) };
+	},
 	"DELETE /organization/members": async (world) => {
 		const { email } = await createTestMember(world, "org_member");
 		return {

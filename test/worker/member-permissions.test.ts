@@ -1,0 +1,143 @@
+/**
+ * Who lets a member create organizations: those alone who may do so themselves, for members whom they could manage anyway; and the
+ * member may from then on, signed in, for as long as they administer something.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { readThenWrite } from "./support/interleave";
+import { signIn } from "./support/sessions";
+import { createTestKey, createTestMember, createWorld, testEnv, type World } from "./support/world";
+
+let world: World;
+let member: Awaited<ReturnType<typeof createTestMember>>;
+beforeEach(async () => {
+	world = await createWorld();
+	member = await createTestMember(world, "org_admin");
+});
+
+const ALLOWED = ["org.create"];
+const set = (global_permissions: string[], options: object = { key: world.adminKey }, email = member.email) =>
+	world.request("PUT", "/organization/members/permissions", {
+		...options,
+		body: { orgId: world.orgId, email, global_permissions },
+	});
+const listed = async () =>
+	(
+		await world.request("GET", "/organization/members", { key: world.adminKey, query: { orgId: world.orgId } })
+	).body.find(({ email }: { email: string }) => email === member.email).global_permissions;
+const create = async () =>
+	world.request("PUT", "/organization", { ...(await signIn(world, member.email)), body: { name: "theirs" } });
+
+describe("a member", () => {
+	test("creates organizations once they are let, and not any more when that is taken back", async () => {
+		expect(await listed()).toEqual([]);
+		expect(await create()).toMatchObject({ status: 403, body: { error: "permission_denied" } });
+		expect(await set(ALLOWED)).toMatchObject({ status: 200, trips: 2, body: { global_permissions: ALLOWED } });
+		expect(await listed()).toEqual(ALLOWED);
+		expect((await create()).status).toBe(201);
+		expect((await set([])).status).toBe(200);
+		expect(await create()).toMatchObject({ status: 403, body: { error: "permission_denied" } });
+	});
+
+	test("is let by somebody who is signed in and may, who is told in the organization's log; what changes nothing is not", async () => {
+		const admin = await signIn(world);
+		expect(await set(ALLOWED, admin)).toMatchObject({ status: 200 });
+		expect(await set(ALLOWED, admin)).toMatchObject({ status: 200, trips: 1 });
+		const { results } = await testEnv.DB.prepare(
+			"SELECT actor_name, before, after FROM audit_log WHERE org_id = ? AND action = 'member.update'",
+		)
+			.bind(world.orgId)
+			.all();
+		expect(results).toEqual([
+			{
+				actor_name: world.adminEmail,
+				before: '{"role":"org_admin","global_permissions":[]}',
+				after: '{"role":"org_admin","global_permissions":["org.create"]}',
+			},
+		]);
+	});
+
+	test("who loses the role that it counts beside creates nothing", async () => {
+		await set(ALLOWED);
+		await world.request("PUT", "/organization/members", {
+			key: world.adminKey,
+			body: { orgId: world.orgId, email: member.email, role: "org_member" },
+		});
+		expect((await create()).status).toBe(403);
+	});
+});
+
+describe("refused is", () => {
+	test("who may not create organizations, giving and taking alike", async () => {
+		const weaker = await createTestKey(world, "org_super_admin");
+		expect(await set(ALLOWED, { key: weaker.text })).toMatchObject({
+			status: 403,
+			body: { error: "permission_denied", moreInfo: { permission: "org.create", scope: "global" } },
+		});
+		await set(ALLOWED);
+		expect((await set([], { key: weaker.text })).status).toBe(403);
+		expect(await listed()).toEqual(ALLOWED);
+	});
+
+	test("a member without a role that administers, an invitation, a stranger, and one who is stronger", async () => {
+		const weak = await createTestMember(world, "org_member");
+		expect(await set(ALLOWED, undefined, weak.email)).toMatchObject({
+			status: 400,
+			body: { error: "invalid_global_permissions" },
+		});
+		await world.request("POST", "/organization/members", {
+			key: world.adminKey,
+			body: { orgId: world.orgId, email: "invited@example.com", role: "org_admin" },
+		});
+		const elsewhere = await createWorld();
+		for (const email of ["invited@example.com", elsewhere.adminEmail]) {
+			expect(await set(ALLOWED, undefined, email)).toMatchObject({ status: 404, body: { error: "member_not_found" } });
+		}
+		const admin = await createTestKey(world, "org_admin", undefined, { global_permissions: ALLOWED });
+		const answer = await set([], { key: admin.text }, world.adminEmail);
+		expect(answer.status).toBe(403);
+	});
+
+	test("somebody of another organization, whatever they may there", async () => {
+		const elsewhere = await createWorld();
+		expect(await set(ALLOWED, { key: elsewhere.adminKey })).toMatchObject({
+			status: 404,
+			body: { error: "organization_not_found" },
+		});
+		expect(await listed()).toEqual([]);
+	});
+});
+
+describe("what changes between the decision and the write", () => {
+	test.each<[string, (world: World) => Promise<unknown>, number]>([
+		[
+			"the caller loses org.create",
+			(there) =>
+				testEnv.DB.prepare("UPDATE api_keys SET global_permissions = '[]' WHERE id = ?").bind(there.adminKeyId).run(),
+			403,
+		],
+		[
+			"the member loses the role",
+			() => testEnv.DB.prepare("DELETE FROM role_bindings WHERE user_id = ?").bind(member.uid).run(),
+			409,
+		],
+		[
+			"somebody else lets them",
+			() => testEnv.DB.prepare(`UPDATE users SET global_permissions = '["x"]' WHERE id = ?`).bind(member.uid).run(),
+			409,
+		],
+	])("%s: nothing is written", async (_, change, status) => {
+		const body = { orgId: world.orgId, email: member.email, global_permissions: ALLOWED };
+		const answer = await readThenWrite(
+			world,
+			(racing) => racing.request("PUT", "/organization/members/permissions", { key: world.adminKey, body }),
+			() => change(world),
+		);
+		expect(answer.status).toBe(status);
+		const { results } = await testEnv.DB.prepare(
+			"SELECT 1 FROM audit_log WHERE org_id = ? AND action = 'member.update'",
+		)
+			.bind(world.orgId)
+			.all();
+		expect(results).toEqual([]);
+	});
+});
