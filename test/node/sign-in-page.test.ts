@@ -98,6 +98,26 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		expect(credentials).toMatchObject([{ isResidentCredential: true, rpId: "localhost" }]);
 	});
 
+	test("asks who is signed in to sign in again where that is wanted, and goes on", async () => {
+		await page.goto(`${origin}/sign-in?again=1&next=%2Fdocs`);
+		await page.until(`${MESSAGE}.startsWith("Sign in again to go on")`);
+		await click("#passkey");
+		await page.until("location.pathname === '/docs'");
+	});
+
+	test("says what is to be done where a sign-in is too old, and does it after another one", async () => {
+		await page.goto(`${origin}/sign-in`);
+		await page.until(`${MESSAGE}.startsWith("You are signed in")`);
+		const db = await capstan.miniflare.getD1Database("DB");
+		await db.exec("UPDATE sessions SET created_at_ms = created_at_ms - 3600000");
+		await fill("passkey-name", "second");
+		await click("#passkey-form button");
+		await page.until(`${MESSAGE}.startsWith("Sign in again to do this")`);
+		expect(await page.evaluate("document.getElementById('account').hidden")).toBe(true);
+		await click("#passkey");
+		await page.until(`${MESSAGE}.startsWith("You are signed in")`);
+	});
+
 	test("runs nothing that is not the service's own, and stands in no frame", async () => {
 		const injected = await page.evaluate<boolean>(`new Promise((resolve) => {
 			const script = document.createElement("script");
