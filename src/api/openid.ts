@@ -42,6 +42,12 @@ async function serverOf(oauth: Library, provider: ProviderConfig, fetch: Deps["f
 	return oauth.processDiscoveryResponse(issuer, response);
 }
 
+/** In the request where the provider says that it takes that; in the header, which every provider must take, where it does not. */
+function authentication(oauth: Library, server: AuthorizationServer, secret: string) {
+	const { token_endpoint_auth_methods_supported: methods = server === GITHUB ? ["client_secret_post"] : [] } = server;
+	return methods.includes("client_secret_post") ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret);
+}
+
 /** The address to send the browser to, and what to check the answer with. */
 export async function beginProviderFlow(
 	provider: ProviderConfig,
@@ -95,7 +101,7 @@ export async function finishProviderFlow(
 	const response = await oauth.authorizationCodeGrantRequest(
 		server,
 		client,
-		oauth.ClientSecretPost(provider.clientSecret),
+		authentication(oauth, server, provider.clientSecret),
 		parameters,
 		redirectUri(origin, provider.id),
 		flow.verifier,

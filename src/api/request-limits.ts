@@ -29,7 +29,7 @@ export async function countCallerRequest(deps: Deps, { kind, hash }: Credential)
 /** Counts a sign-in that this address begins. @throws {ApiError} `too_many_requests` */
 export async function countSignIn(deps: Deps, ipAddress: string | null): Promise<void> {
 	const { limiter, periodSeconds } = deps.requestLimits.signIns;
-	if (await isWithinLimit(deps, limiter, ipAddress ?? "unknown")) return;
+	if (await isWithinLimit(deps, limiter, customer(ipAddress))) return;
 	throw tooManyRequests("This address has begun too many sign-ins", periodSeconds);
 }
 
@@ -37,9 +37,11 @@ export async function countSignIn(deps: Deps, ipAddress: string | null): Promise
 export async function countFailure(deps: Deps, error: unknown, ipAddress: string | null): Promise<unknown> {
 	if (!(error instanceof ApiError) || !FAILED_AUTHENTICATIONS.has(error.code)) return error;
 	const { limiter, periodSeconds } = deps.requestLimits.failedAuthentications;
-	if (await isWithinLimit(deps, limiter, ipAddress === null ? "unknown" : networkOf(ipAddress))) return error;
+	if (await isWithinLimit(deps, limiter, customer(ipAddress))) return error;
 	return tooManyRequests("This address has failed to authenticate too often", periodSeconds);
 }
+
+const customer = (ipAddress: string | null) => (ipAddress === null ? "unknown" : networkOf(ipAddress));
 
 async function isWithinLimit(deps: Deps, limiter: Limiter, key: string): Promise<boolean> {
 	try {

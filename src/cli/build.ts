@@ -45,21 +45,18 @@ const DOCS_SCRIPT = `SwaggerUIBundle({
 `;
 
 /** Nothing may be fetched from elsewhere; the page's library sets styles on elements, which is all that is let through. */
-const ASSET_HEADERS = `/docs*
-  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+const ASSET_HEADERS = `/*
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
+  Cross-Origin-Opener-Policy: same-origin
+  Strict-Transport-Security: max-age=31536000
+/docs*
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
 /invitation
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
-  X-Content-Type-Options: nosniff
-  Referrer-Policy: no-referrer
 /sign-in
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
-  X-Content-Type-Options: nosniff
-  Referrer-Policy: no-referrer
   Cache-Control: no-store
-/openapi.json
-  X-Content-Type-Options: nosniff
 `;
 
 /** Brings dist/assets up to date. Files that are right already are left alone: another run may be serving them. */

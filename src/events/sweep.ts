@@ -42,6 +42,8 @@ const MOST_ROLLOUT_STATEMENTS = 10;
 const ATTEMPT_COUNTS_MS = DAY_MS;
 /** How long what happened to an account is told. */
 const ACCOUNT_LOG_MS = 90 * DAY_MS;
+/** Anybody may begin a sign-in, so many more of these may wait; nothing else goes with a row. */
+const MOST_SIGN_IN_ROWS = 5_000;
 /** Rows that one run looks at, so that it stays within a Worker's limits; the rest waits for the next run. */
 const MOST_ROWS = 200;
 
@@ -130,7 +132,7 @@ async function forgetSignIns(deps: Deps): Promise<void> {
 	const nowMs = deps.now();
 	const oldest = (table: string, key: string, condition: RawBuilder<unknown>) => {
 		const [rows, id] = [sql.table(table), sql.ref(key)];
-		return sql`DELETE FROM ${rows} WHERE ${id} IN (SELECT ${id} FROM ${rows} WHERE ${condition} LIMIT ${MOST_ROWS})`;
+		return sql`DELETE FROM ${rows} WHERE ${id} IN (SELECT ${id} FROM ${rows} WHERE ${condition} LIMIT ${MOST_SIGN_IN_ROWS})`;
 	};
 	await write(deps, [
 		oldest("sessions", "id", sql`expires_at_ms <= ${nowMs}`),

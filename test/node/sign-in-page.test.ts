@@ -126,10 +126,23 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 			setTimeout(() => resolve(window.taken === true), 200);
 		})`);
 		expect(injected).toBe(false);
-		const { headers } = await fetch(`${capstan.url}/sign-in`);
-		const policy = headers.get("content-security-policy") ?? "";
-		expect(policy).toContain("frame-ancestors 'none'");
-		expect(policy).not.toContain("unsafe");
+		for (const path of ["/sign-in", "/invitation", "/docs", "/docs/access"]) {
+			const { headers } = await fetch(`${capstan.url}${path}`);
+			const policy = headers.get("content-security-policy") ?? "";
+			expect(policy, path).toMatch(/^default-src 'none'; script-src 'self';.*frame-ancestors 'none'$/);
+			if (!path.startsWith("/docs")) expect(policy, path).not.toContain("unsafe");
+			expect(headers.get("cross-origin-opener-policy"), path).toBe("same-origin");
+			expect(headers.get("strict-transport-security"), path).toMatch(/^max-age=\d{8}$/);
+		}
+		for (const path of [
+			"/sign-in",
+			"/sign-in-assets/sign-in.js",
+			"/invitation-assets/invitation.css",
+			"/openapi.json",
+		]) {
+			const { headers } = await fetch(`${capstan.url}${path}`);
+			expect(headers.get("x-content-type-options"), path).toBe("nosniff");
+		}
 		const api = await fetch(`${capstan.url}/account`);
 		expect(api.headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
 		expect(api.headers.get("x-content-type-options")).toBe("nosniff");

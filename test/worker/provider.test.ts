@@ -40,6 +40,10 @@ let person: Person;
 let nonce: string;
 let challenge: string;
 let requests: URL[];
+/** What the provider says of itself beyond what it must. */
+let metadata: Record<string, unknown>;
+/** How the client said who it is, at the token endpoint. */
+let authentications: string[];
 
 beforeAll(async () => {
 	const make = () =>
@@ -82,6 +86,7 @@ async function answerOf(url: URL, init: RequestInit): Promise<Response> {
 				token_endpoint: `${ISSUER}/token`,
 				jwks_uri: `${ISSUER}/jwks`,
 				id_token_signing_alg_values_supported: ["ES256"],
+				...metadata,
 			});
 		case `${ISSUER}/jwks`: {
 			const jwk = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as JsonWebKey;
@@ -90,6 +95,8 @@ async function answerOf(url: URL, init: RequestInit): Promise<Response> {
 		case `${ISSUER}/token`:
 		case "https://github.com/login/oauth/access_token": {
 			const body = new URLSearchParams(String(init.body));
+			const inHeader = new Headers(init.headers).get("authorization");
+			authentications.push(`${url.hostname} ${inHeader ?? body.get("client_secret")}`);
 			const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body.get("code_verifier") ?? ""));
 			if (body.get("code") !== "good" || base64url(new Uint8Array(digest)) !== challenge) {
 				return Response.json({ error: "invalid_grant" }, { status: 400 });
@@ -115,6 +122,7 @@ async function answerOf(url: URL, init: RequestInit): Promise<Response> {
 
 beforeEach(async () => {
 	requests = [];
+	[metadata, authentications] = [{}, []];
 	signer = pair;
 	world = await createWorld({
 		config: CONFIG,
@@ -253,6 +261,41 @@ describe("an ID token", () => {
 	test("whose address is verified only in words is not taken for it", async () => {
 		person.claims = { email_verified: "true" };
 		expect((await enter("oidc")).headers.get("location")).toBe("/sign-in?error=email_not_verified");
+	});
+});
+
+describe("the service", () => {
+	test("says who it is as the provider takes it: in the header, or in the body where that is offered", async () => {
+		await enter("oidc");
+		metadata = { token_endpoint_auth_methods_supported: ["private_key_jwt", "client_secret_post"] };
+		await enter("oidc");
+		await enter("github");
+		expect(authentications).toEqual([
+			// Both parts are form-encoded before they are joined (RFC 6749, 2.3.1).
+			`id.example.com Basic ${btoa("oidc%2Dclient:oidc%2Dsecret")}`,
+			"id.example.com oidc-secret",
+			"github.com github-secret",
+		]);
+	});
+
+	test("takes one provider's answer for no other's", async () => {
+		const { cookie, state } = await begin("github");
+		const answer = await comeBack("oidc", { code: "good", state }, cookie);
+		expect(answer.headers.get("location")).toBe(REFUSED);
+		expect(authentications).toEqual([]);
+	});
+
+	test("gives its code to nobody where the answer names another issuer, or none and it should", async () => {
+		metadata = { authorization_response_iss_parameter_supported: true };
+		for (const query of [{ iss: "https://evil.example" }, {}] as Record<string, string>[]) {
+			const { cookie, state } = await begin("oidc");
+			const answer = await comeBack("oidc", { code: "good", state, ...query }, cookie);
+			expect(answer.headers.get("location")).toBe(REFUSED);
+		}
+		expect(authentications).toEqual([]);
+		const { cookie, state } = await begin("oidc");
+		const answer = await comeBack("oidc", { code: "good", state, iss: ISSUER }, cookie);
+		expect(sessionTokenOf(answer.headers)).toBeDefined();
 	});
 });
 
