@@ -37,7 +37,7 @@ describe("malformed requests", () => {
 		const refused = (statuses: Record<string, number>) => (statuses["401"] ?? 0) + (statuses["403"] ?? 0);
 		for (const { name, requests, reached, statuses } of result.operations) {
 			expect(requests, name).toBeGreaterThanOrEqual(LEAST_PER_OPERATION);
-			expect(reached, name).toBeGreaterThan(requests / 2);
+			expect(reached, name).toBeGreaterThanOrEqual(requests / 2);
 			expect(refused(statuses), name).toBeLessThan(reached);
 		}
 		const all = result.operations.reduce((sum, { statuses }) => sum + refused(statuses), 0);

@@ -10,7 +10,7 @@ import { databaseText } from "./support/database-text";
 import { documentedCodes, guarded, keyOf, ofSessions, prepareRequest, send } from "./support/isolation-cast";
 import { PUBLIC_ENDPOINTS, REQUESTS } from "./support/requests";
 import { SESSION_REQUESTS } from "./support/session-requests";
-import { sessionOf } from "./support/sessions";
+import { peopleOf, sessionOf } from "./support/sessions";
 import { createTestApp, createTestKey, createWorld, type TestApp, type World } from "./support/world";
 
 const endpoints: readonly AnyEndpoint[] = allEndpoints;
@@ -138,7 +138,7 @@ describe("what is for sessions alone", () => {
 		const here = await createWorld();
 		for (const endpoint of ofSessions) {
 			const name = keyOf(endpoint);
-			const request = await SESSION_REQUESTS[name]?.(here);
+			const request = await SESSION_REQUESTS[name]?.(peopleOf(here));
 			if (request === undefined) throw new Error("no request");
 			const { path, headers, ...options } = request;
 			const before = await databaseText();

@@ -32,6 +32,7 @@ import { D1_TEXTS, FAULT_MARK, type FaultKind, type FaultyService, R2_TEXTS, wit
 import { violations } from "./support/invariants";
 import { MORE_REQUESTS, type PreparedRequest, PUBLIC_REQUESTS, REQUESTS } from "./support/requests";
 import { SESSION_REQUESTS } from "./support/session-requests";
+import { peopleOf } from "./support/sessions";
 import {
 	type Answer,
 	createTestApp,
@@ -72,11 +73,12 @@ beforeEach(async () => {
 
 async function prepare(endpoint: AnyEndpoint, what?: string): Promise<Stage> {
 	const name = keyOf(endpoint);
-	const request =
-		what === undefined ? { ...REQUESTS, ...PUBLIC_REQUESTS, ...SESSION_REQUESTS }[name] : MORE_REQUESTS[name]?.[what];
+	const request = what === undefined ? { ...REQUESTS, ...PUBLIC_REQUESTS }[name] : MORE_REQUESTS[name]?.[what];
+	const ofPeople = SESSION_REQUESTS[name];
+	if (ofPeople !== undefined) return { world, app, request: await ofPeople(peopleOf(world)) };
 	if (request === undefined) throw new Error(`add ${name} to test/worker/support/requests.ts`);
 	const target = name === "DELETE /app/:app_id" ? await createTestApp(world, "doomed") : app;
-	return { world, app: target, request: await request(world as never, target) };
+	return { world, app: target, request: await request(world, target) };
 }
 
 const send = (

@@ -130,7 +130,10 @@ describe("what changes between the decision and the write", () => {
 		const answer = await readThenWrite(
 			world,
 			(racing) => racing.request("PUT", "/organization/members/permissions", { key: world.adminKey, body }),
-			() => change(world),
+			async () => {
+				await change(world);
+				return { status: 200, body: undefined, headers: new Headers(), trips: undefined };
+			},
 		);
 		expect(answer.status).toBe(status);
 		const { results } = await testEnv.DB.prepare(

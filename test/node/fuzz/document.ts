@@ -31,6 +31,8 @@ export interface Operation {
 	readonly bodySchema: JsonSchema | undefined;
 	readonly bodyExample: unknown;
 	readonly takesKey: boolean;
+	/** A session is what it takes, and no key. */
+	readonly ofSession: boolean;
 	readonly responses: ReadonlyMap<number, DeclaredAnswer>;
 	/** Whether a success may show the text of a key. */
 	readonly showsKeys: boolean;
@@ -98,6 +100,7 @@ function readOperation(ajv: Ajv2020, path: string, method: string, operation: Js
 			readResponse(ajv, ["paths", path, method, "responses", status], response),
 		]),
 	);
+	const schemes = (operation.security as JsonSchema[]).flatMap((scheme) => Object.keys(scheme));
 	const successes = JSON.stringify(
 		Object.entries(operation.responses as JsonSchema).filter(([status]) => Number(status) < 300),
 	);
@@ -109,7 +112,8 @@ function readOperation(ajv: Ajv2020, path: string, method: string, operation: Js
 		parameters,
 		bodySchema: json?.schema,
 		bodyExample: json?.example,
-		takesKey: operation.security.length > 0,
+		takesKey: schemes.some((name) => name !== "session"),
+		ofSession: schemes.length > 0 && schemes.every((name) => name === "session"),
 		responses,
 		showsKeys: /"key":\{/.test(successes),
 		weight: 1 + parameters.length + (json === undefined ? 0 : schemaSize(json.schema)),

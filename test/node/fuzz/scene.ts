@@ -3,8 +3,10 @@
  * whose administrator is a stranger to all others. Organizations are inserted; all else is made by requests.
  */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
-import { mintKey } from "../../../src/authz/keys";
+import { hashCode, hashKey, mintKey, mintSignInLinkToken } from "../../../src/authz/keys";
 import {
 	type Answer,
 	createTestApp,
@@ -15,13 +17,14 @@ import {
 	type TestApp,
 	uploadTestBundle,
 } from "../../worker/support/scene";
+import type { People } from "../../worker/support/session-requests";
 import type { Product } from "../support/product";
 import type { KnownIds } from "./values";
 
 /** Stands in names and comments that only the owner may read. */
 export const CANARY = "canary-that-must-not-sing";
 
-export interface Organization extends Scene {
+export interface Organization extends People {
 	readonly userId: string;
 	readonly adminKeyId: string;
 }
@@ -101,7 +104,8 @@ export async function insertOrganizations(
 		});
 		insert("role_bindings (keys)", { id: randomUUID(), api_key_id: adminKeyId, ...role });
 		insert("role_bindings (users)", { id: randomUUID(), user_id: userId, ...role });
-		return { orgId, userId, adminKeyId, adminKey: key.text, request: requestOver(product.url) };
+		const scene = { orgId, userId, adminKeyId, adminKey: key.text, request: requestOver(product.url) };
+		return { ...scene, ...reached(product, db, userId) };
 	});
 	// The values are all our own.
 	const literal = (value: string | number) => (typeof value === "number" ? String(value) : `'${value}'`);
@@ -114,6 +118,35 @@ export async function insertOrganizations(
 	);
 	await db.exec(statements.join("\n"));
 	return organizations;
+}
+
+/** What a mailbox and a command line would tell: the code that was sent is replaced by one that is known. */
+function reached(product: Product, db: D1Database, userId: string): Omit<People, keyof Scene> {
+	const random = (length: number) => randomBytes(length);
+	return {
+		origin: product.url,
+		cookieName: "capstan-session",
+		async codeSentTo(_email, attempt) {
+			const [code, hash] = ["271828", hashKey(attempt)];
+			const secret = Buffer.from(
+				(await readFile(join(product.running.stateDirectory, "secret.key"), "utf8")).trim(),
+				"hex",
+			);
+			await db
+				.prepare("UPDATE sign_in_attempts SET secret = ? WHERE token_hash = ?")
+				.bind(hashCode(code, hash, secret), hash)
+				.run();
+			return code;
+		},
+		async linkToken() {
+			const { text, hash } = mintSignInLinkToken(random);
+			await db
+				.prepare("INSERT INTO sign_in_links (token_hash, user_id, created_at_ms, expires_at_ms) VALUES (?, ?, ?, ?)")
+				.bind(hash, userId, Date.now(), Date.now() + 3_600_000)
+				.run();
+			return text;
+		},
+	};
 }
 
 /** An organization with an app, for one operation. */

@@ -3,6 +3,7 @@
  * say that they come from the service's own pages, as a browser does.
  */
 import { mintSignInLinkToken } from "../../../src/authz/keys";
+import type { People } from "./session-requests";
 import { ORIGIN, testEnv, type World } from "./world";
 
 export interface TestSession {
@@ -54,3 +55,12 @@ export async function signInLink(world: World, expiresAtMs = world.clock.nowMs +
 		.run();
 	return text;
 }
+
+/** The world as those requests want it. */
+export const peopleOf = (world: World): People => ({
+	...world,
+	origin: ORIGIN,
+	cookieName: "__Host-capstan-session",
+	codeSentTo: async (email) => codeFor(world, email) ?? "",
+	linkToken: () => signInLink(world),
+});
