@@ -16,7 +16,7 @@ import {
 } from "../../src/authz/decide";
 import { MEMBER_ROLES } from "../../src/authz/member-roles";
 import { PERMISSIONS, type Permission, ROLE_NAMES, ROLES, type RoleName } from "../../src/authz/permissions";
-import type { Binding, Principal } from "../../src/authz/principal";
+import type { Binding, KeyPrincipal } from "../../src/authz/principal";
 
 const READER = ["app.read", "app.read_bundles", "app.read_devices", "app.read_audit", "channel.read"];
 const EVERYTHING_OF_AN_APP = PERMISSIONS.filter((name) => /^(app|bundle|channel)\./.test(name));
@@ -82,7 +82,7 @@ const placeOf = (binding: Binding): Target => ({
 	...(binding.appId === null ? {} : { appId: binding.appId }),
 	...(binding.channelId === null ? {} : { channelId: binding.channelId }),
 });
-const principalWith = (bindings: readonly Binding[]): Principal => ({
+const principalWith = (bindings: readonly Binding[]): KeyPrincipal => ({
 	kind: "key",
 	keyId: "key",
 	keyName: "key",
