@@ -5,8 +5,6 @@
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from "@simplewebauthn/server";
 import * as v from "valibot";
 import { hashKey, mintAttemptToken } from "../../authz/keys";
-import { callerGone } from "../../authz/principal";
-import { callerUnchanged } from "../../db/api-keys";
 import { batchOrFail, guard } from "../../db/client";
 import {
 	deletePasskey as deletePasskeyStatement,
@@ -272,14 +270,12 @@ export const createPasskey = endpoint({
 		await batchOrFail(
 			db,
 			[
-				guard("caller_changed", callerUnchanged(principal)),
 				guard("unused", attemptExists(hash)),
 				deleteAttempt(hash),
 				insertPasskey({ ...made, ...row, user_id: userId }),
 				logAccount({ userId, action: "passkey.create", details: { name } }, accountOrigin(context), nowMs),
 			],
 			{
-				caller_changed: callerGone(principal),
 				unused: notRegistered,
 				"passkeys.credential_id": () =>
 					new ApiError("passkey_already_registered", "This passkey is registered already; use another authenticator."),
@@ -313,12 +309,11 @@ export const renamePasskey = endpoint({
 		await batchOrFail(
 			db,
 			[
-				guard("caller_changed", callerUnchanged(principal)),
 				guard("passkey_there", passkeyExists(userId, id)),
 				updatePasskey(userId, id, { name }),
 				logAccount({ userId, action: "passkey.rename", details: { name } }, accountOrigin(context), nowMs),
 			],
-			{ caller_changed: callerGone(principal), passkey_there: passkeyNotFound },
+			{ passkey_there: passkeyNotFound },
 		);
 		return OK;
 	},
@@ -342,12 +337,11 @@ export const deletePasskey = endpoint({
 		await batchOrFail(
 			db,
 			[
-				guard("caller_changed", callerUnchanged(principal)),
 				guard("passkey_there", passkeyExists(userId, id)),
 				deletePasskeyStatement(userId, id),
 				logAccount({ userId, action: "passkey.delete", details: { id } }, accountOrigin(context), nowMs),
 			],
-			{ caller_changed: callerGone(principal), passkey_there: passkeyNotFound },
+			{ passkey_there: passkeyNotFound },
 		);
 		return OK;
 	},
