@@ -1,15 +1,16 @@
 /**
- * What stands beside the Worker's source: the static assets (openapi.json, the page that shows it, the page for people and the one
- * that invitations lead to, with everything they need, so that they work offline) and the bundled Worker for local runs.
+ * What stands beside the Worker's source: the static assets (openapi.json, the page that shows it, the pages for people, the dashboard
+ * and the page that invitations lead to, with everything they need, so that they work offline) and the bundled Worker for local runs.
  * `npm run build` makes the assets.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { unstable_readConfig } from "wrangler";
+import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
 import { guidePage } from "./guide";
 
 export const PROJECT_DIRECTORY = fileURLToPath(new URL("../..", import.meta.url));
@@ -57,7 +58,14 @@ const ASSET_HEADERS = `/*
 /sign-in
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
   Cache-Control: no-store
+/dashboard/*
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+/dashboard-assets/*
+  Cache-Control: public, max-age=31536000, immutable
 `;
+
+/** Every address of the dashboard is its one page, which looks at the address itself. */
+const ASSET_REDIRECTS = "/dashboard/* /dashboard/ 200\n";
 
 /** Brings dist/assets up to date. Files that are right already are left alone: another run may be serving them. */
 export async function buildAssets(): Promise<void> {
@@ -79,12 +87,23 @@ export async function buildAssets(): Promise<void> {
 		"invitation-assets/invitation.js": await page("invitation.js"),
 		"sign-in.html": await page("sign-in.html"),
 		"sign-in-assets/sign-in.js": await pageScript("sign-in.js"),
+		...(await dashboardFiles(PROJECT_DIRECTORY)),
 		_headers: ASSET_HEADERS,
+		_redirects: ASSET_REDIRECTS,
 	};
-	for (const folder of ["docs", "docs-assets", "invitation-assets", "sign-in-assets"])
+	for (const folder of new Set(Object.keys(files).map(dirname)))
 		await mkdir(join(ASSETS_DIRECTORY, folder), { recursive: true });
 	for (const [name, content] of Object.entries(files))
 		await putFile(join(ASSETS_DIRECTORY, name), Buffer.from(content));
+	await removeOldScripts(Object.keys(files));
+}
+
+/** Files of the dashboard have their content's hash in their names; those of earlier builds would stay for ever. */
+async function removeOldScripts(current: readonly string[]): Promise<void> {
+	for (const name of await readdir(join(ASSETS_DIRECTORY, DASHBOARD_ASSETS))) {
+		if (current.includes(`${DASHBOARD_ASSETS}/${name}`)) continue;
+		await rm(join(ASSETS_DIRECTORY, DASHBOARD_ASSETS, name), { force: true });
+	}
 }
 
 /** A page's script in one file with what it imports. */

@@ -1,0 +1,68 @@
+/**
+ * What stands where an answer of the API is awaited or did not come. A wait always says what it is for; a refusal is shown in the API's own
+ * words, with a way to try again.
+ */
+import { Alert, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { CapstanError } from "../api";
+
+export function Loading({ what }: { readonly what: string }) {
+	return (
+		<Center py="xl" role="status">
+			<Group gap="sm">
+				<Loader size="sm" aria-hidden="true" />
+				<Text c="dimmed">Loading {what}…</Text>
+			</Group>
+		</Center>
+	);
+}
+
+function remedyOf(error: Error): string {
+	if (!(error instanceof CapstanError)) return "The server did not answer. Look at your connection and try again.";
+	return error.message;
+}
+
+export function Problem({ error, onRetry }: { readonly error: Error; readonly onRetry?: (() => void) | undefined }) {
+	const isRefused = error instanceof CapstanError && error.status === 403;
+	return (
+		<Alert color="red" title={isRefused ? "You may not do this" : "That did not work"} role="alert">
+			<Stack gap="xs" align="flex-start">
+				<Text size="sm">{remedyOf(error)}</Text>
+				{error instanceof CapstanError && error.requestId !== "" ? (
+					<Text size="xs" c="dimmed">
+						Request {error.requestId}
+					</Text>
+				) : null}
+				{onRetry === undefined ? null : (
+					<Button size="xs" variant="default" onClick={onRetry}>
+						Try again
+					</Button>
+				)}
+			</Stack>
+		</Alert>
+	);
+}
+
+/** Shows the data of a query, or why there is none. */
+export function Answer<Data>({
+	query,
+	what,
+	children,
+}: {
+	readonly query: UseQueryResult<Data, Error>;
+	/** What is awaited, e.g. `channels`. */
+	readonly what: string;
+	readonly children: (data: Data) => ReactNode;
+}) {
+	if (query.data !== undefined) {
+		return (
+			<>
+				{query.isError ? <Problem error={query.error} onRetry={() => void query.refetch()} /> : null}
+				{children(query.data)}
+			</>
+		);
+	}
+	if (query.isError) return <Problem error={query.error} onRetry={() => void query.refetch()} />;
+	return <Loading what={what} />;
+}

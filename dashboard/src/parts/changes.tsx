@@ -1,0 +1,88 @@
+/** Entries of an audit log as sentences. What the entry says was changed stands below, as the API tells it, as text. */
+import { Code, Group, Stack, Text, Timeline } from "@mantine/core";
+import type { AnswerOf } from "../api";
+import { Time } from "./time";
+
+export type Change = Extract<AnswerOf<"GET /app/:app_id/audit">, readonly unknown[]>[number];
+
+const VERBS: Readonly<Record<string, string>> = {
+	create: "created",
+	register: "registered",
+	upload: "uploaded",
+	update: "changed",
+	delete: "deleted",
+	promote: "promoted a bundle on",
+	reveal: "looked at the secret of",
+	restore: "restored",
+	add: "added",
+	remove: "removed",
+	accept: "accepted",
+	override: "set an override for",
+	unset: "took the override from",
+	set_manifest: "set the files of",
+	change_email: "changed the address of",
+	yield_platforms: "took platforms from",
+};
+
+const THINGS: Readonly<Record<string, string>> = {
+	api_key: "API key",
+	organization: "organization",
+};
+
+/** E.g. `deleted channel pr-128`. */
+export function changeText({ action, target }: Change): string {
+	const [thing = action, ...rest] = action.split(".");
+	const verb = rest.join(".");
+	return `${VERBS[verb] ?? verb} ${THINGS[thing] ?? thing} ${target.name ?? target.id}`;
+}
+
+interface Difference {
+	readonly field: string;
+	readonly before: string;
+	readonly after: string;
+}
+
+const shown = (value: unknown): string =>
+	value === undefined || value === null ? "—" : typeof value === "string" ? value : JSON.stringify(value);
+
+/** The fields that an entry says were changed. */
+export function differences({ before, after }: Change): Difference[] {
+	const fields = new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})]);
+	return [...fields]
+		.map((field) => ({ field, before: shown(before?.[field]), after: shown(after?.[field]) }))
+		.filter((difference) => difference.before !== difference.after);
+}
+
+export function ChangeList({ changes }: { readonly changes: readonly Change[] }) {
+	return (
+		<Timeline bulletSize={12} lineWidth={2}>
+			{changes.map((change) => (
+				<Timeline.Item key={change.id}>
+					<Text size="sm">
+						<strong>{change.actor.name}</strong> {changeText(change)}
+					</Text>
+					<Text size="xs" c="dimmed">
+						<Time value={change.at} />
+					</Text>
+				</Timeline.Item>
+			))}
+		</Timeline>
+	);
+}
+
+export function Differences({ change }: { readonly change: Change }) {
+	const found = differences(change);
+	if (found.length === 0) return null;
+	return (
+		<Stack gap={2}>
+			{found.map(({ field, before, after }) => (
+				<Group key={field} gap={6} wrap="wrap">
+					<Code>{field}</Code>
+					<Text size="xs">
+						{change.before === null ? after : change.after === null ? before : `${before} → ${after}`}
+					</Text>
+				</Group>
+			))}
+		</Stack>
+	);
+}

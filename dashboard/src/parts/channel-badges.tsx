@@ -1,0 +1,41 @@
+/** What is to be known of a channel at a glance: who is on it, and whether its rollout runs. */
+import { Badge, Group } from "@mantine/core";
+import type { AnswerOf } from "../api";
+
+export type Channel = Extract<AnswerOf<"GET /channel">, readonly unknown[]>[number];
+
+export function percentText(basisPoints: number): string {
+	return `${basisPoints / 100} %`;
+}
+
+export function platformsOf({ ios, android, electron }: Channel): string {
+	const names = [ios && "iOS", android && "Android", electron && "Electron"].filter((name) => name !== false);
+	return names.length === 0 ? "no platform" : names.join(", ");
+}
+
+export function ChannelBadges({ channel }: { readonly channel: Channel }) {
+	const { rollout_version_info: rollout, rolloutEnabled, rolloutPausedAt, rolloutPercentageBps } = channel;
+	return (
+		<Group gap={6}>
+			{channel.public ? (
+				<Badge variant="light" tt="none">
+					Public
+				</Badge>
+			) : (
+				<Badge variant="light" color="gray" tt="none">
+					Private
+				</Badge>
+			)}
+			{channel.allow_device_self_set ? (
+				<Badge variant="light" color="gray" tt="none">
+					Devices may choose it
+				</Badge>
+			) : null}
+			{rollout === null || !rolloutEnabled ? null : (
+				<Badge variant="light" color={rolloutPausedAt === null ? "green" : "orange"} tt="none">
+					{rolloutPausedAt === null ? "Rolling out" : "Paused at"} {percentText(rolloutPercentageBps)}
+				</Badge>
+			)}
+		</Group>
+	);
+}

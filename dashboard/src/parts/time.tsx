@@ -1,0 +1,37 @@
+/**
+ * Times as people read them: in the reader's zone and language, near ones by their distance, and the exact one on hover. Days of statistics
+ * are days of UTC and are shown as they are.
+ */
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+
+export function timeText(value: string): string {
+	return exact.format(new Date(value));
+}
+
+function nearText(value: string): string {
+	const distanceMs = new Date(value).getTime() - Date.now();
+	const size = Math.abs(distanceMs);
+	if (size < MINUTE_MS) return relative.format(0, "second");
+	if (size < HOUR_MS) return relative.format(Math.round(distanceMs / MINUTE_MS), "minute");
+	if (size < DAY_MS) return relative.format(Math.round(distanceMs / HOUR_MS), "hour");
+	if (size < 7 * DAY_MS) return relative.format(Math.round(distanceMs / DAY_MS), "day");
+	return timeText(value);
+}
+
+export function Time({ value }: { readonly value: string }) {
+	return (
+		<time dateTime={value} title={timeText(value)} className="nowrap">
+			{nearText(value)}
+		</time>
+	);
+}
+
+/** A day of UTC, so many days from today, as the API takes it. */
+export function utcDay(daysFromToday: number): string {
+	return new Date(Date.now() + daysFromToday * DAY_MS).toISOString().slice(0, 10);
+}

@@ -1,0 +1,79 @@
+/** Every organization of the reader, and a new one for whoever may make one. */
+import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { useChange } from "../api";
+import { useOrganizations } from "../organizations";
+import { Answer, Problem } from "../parts/answer";
+import { TextLink } from "../parts/link";
+import { say } from "../parts/say";
+import { Empty, Screen } from "../parts/screen";
+import { DataTable } from "../parts/table";
+import { Time } from "../parts/time";
+import { organizationPath } from "../paths";
+
+export default function Organizations() {
+	const organizations = useOrganizations();
+	const [isOpen, setOpen] = useState(false);
+	return (
+		<Screen title="Organizations" actions={<Button onClick={() => setOpen(true)}>New organization</Button>}>
+			<Answer query={organizations} what="your organizations">
+				{(known) =>
+					known.length === 0 ? (
+						<Empty title="You are in no organization">
+							Ask an administrator for an invitation. Whoever administers an organization can make another one.
+						</Empty>
+					) : (
+						<DataTable
+							label="Organizations"
+							rows={known}
+							rowKey={({ id }) => id}
+							columns={[
+								{ title: "Name", cell: ({ id, name }) => <TextLink to={organizationPath(id)}>{name}</TextLink> },
+								{ title: "Created", cell: ({ created_at }) => <Time value={created_at} /> },
+							]}
+						/>
+					)
+				}
+			</Answer>
+			{isOpen ? <CreateOrganization onClose={() => setOpen(false)} /> : null}
+		</Screen>
+	);
+}
+
+function CreateOrganization({ onClose }: { readonly onClose: () => void }) {
+	const [name, setName] = useState("");
+	const [, navigate] = useLocation();
+	const create = useChange("PUT /organization", ({ id }) => {
+		say(`The organization ${name} is there.`);
+		onClose();
+		navigate(organizationPath(id));
+	});
+	return (
+		<Modal opened onClose={onClose} title="New organization">
+			<form
+				onSubmit={(event) => {
+					event.preventDefault();
+					create.mutate({ body: { name } });
+				}}
+			>
+				<Stack>
+					<TextInput
+						label="Name"
+						required
+						maxLength={128}
+						data-autofocus
+						value={name}
+						onChange={(event) => setName(event.currentTarget.value)}
+					/>
+					{create.isError ? <Problem error={create.error} /> : null}
+					<Group justify="flex-end">
+						<Button type="submit" loading={create.isPending}>
+							Create
+						</Button>
+					</Group>
+				</Stack>
+			</form>
+		</Modal>
+	);
+}

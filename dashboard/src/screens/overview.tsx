@@ -1,0 +1,172 @@
+/** An app at a glance: what is live on which channel, who runs what, how installs go, and what was changed last. */
+import { Code, Group, Paper, Stack, Text } from "@mantine/core";
+import { useAsk, usePage } from "../api";
+import type { AppScreenProps } from "../app";
+import { Answer } from "../parts/answer";
+import { ChangeList } from "../parts/changes";
+import { ChannelBadges, percentText, platformsOf } from "../parts/channel-badges";
+import { Graph, graphSource } from "../parts/graph";
+import { ButtonLink, TextLink } from "../parts/link";
+import { Empty, Screen, Section } from "../parts/screen";
+import { countText } from "../parts/size";
+import { DataTable, Pager, usePageNumber } from "../parts/table";
+import { utcDay } from "../parts/time";
+import { appPath, bundlePath, channelPath } from "../paths";
+
+const HEALTH_DAYS = 7;
+const ADOPTION_DAYS = 30;
+const CHANGES_SHOWN = 8;
+
+export default function Overview({ appId }: AppScreenProps) {
+	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
+	return (
+		<Screen title={app.data?.name ?? appId} note={<Code>{appId}</Code>}>
+			<Health appId={appId} />
+			<Live appId={appId} />
+			<Section title="Adoption of the last 30 days">
+				<Graph
+					source={graphSource(`/statistics/app/${encodeURIComponent(appId)}/bundle_usage`, {
+						graph: "stacked",
+						from: utcDay(1 - ADOPTION_DAYS),
+						to: utcDay(0),
+					})}
+					label="Share of the devices that ran each bundle, by day; the statistics have it as a table"
+				/>
+			</Section>
+			<Recent appId={appId} />
+		</Screen>
+	);
+}
+
+function Figure({ label, value, note }: { readonly label: string; readonly value: string; readonly note?: string }) {
+	return (
+		<Paper withBorder p="md">
+			<Text size="sm" c="dimmed">
+				{label}
+			</Text>
+			<Text size="xl" fw={600}>
+				{value}
+			</Text>
+			{note === undefined ? null : (
+				<Text size="xs" c="dimmed">
+					{note}
+				</Text>
+			)}
+		</Paper>
+	);
+}
+
+function Health({ appId }: { readonly appId: string }) {
+	const days = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
+	const totals = useAsk("GET /statistics/app/:app_id", { params: { app_id: appId }, query: days });
+	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId }, query: days });
+	const last = Array.isArray(totals.data) ? totals.data.at(-1) : undefined;
+	return (
+		<Answer query={installs} what="the app's health">
+			{(answer) => {
+				if (!("total" in answer)) return null;
+				const { install, fail, success_rate, p95_ms } = answer.total;
+				return (
+					<Section title="Health of the last 7 days">
+						<div className="cards">
+							<Figure label="Active devices" value={countText(last?.mau ?? 0)} />
+							<Figure label="Installs" value={countText(install)} note={`${countText(fail)} failed`} />
+							<Figure label="Success" value={success_rate === null ? "—" : `${success_rate} %`} note="of installs" />
+							<Figure
+								label="Install time"
+								value={p95_ms === null ? "—" : `${(p95_ms / 1000).toFixed(1)} s`}
+								note="95 of 100 are faster"
+							/>
+						</div>
+					</Section>
+				);
+			}}
+		</Answer>
+	);
+}
+
+function Live({ appId }: { readonly appId: string }) {
+	const [page, setPage] = usePageNumber();
+	const channels = usePage("GET /channel", { query: { app_id: appId } }, page);
+	return (
+		<Section title="Live on each channel">
+			<Answer query={channels} what="channels">
+				{({ items, hasNext }) =>
+					items.length === 0 && page === 0 ? (
+						<Empty title="No channels yet">
+							<Stack gap="sm" align="center">
+								Devices follow a channel to its bundle.
+								<Group>
+									<ButtonLink to={appPath(appId, "channels")} variant="default">
+										Create a channel
+									</ButtonLink>
+									<ButtonLink to={appPath(appId, "connect")}>Connect your app</ButtonLink>
+								</Group>
+							</Stack>
+						</Empty>
+					) : (
+						<Stack gap="sm">
+							<DataTable
+								label="Channels and their bundles"
+								rows={items}
+								rowKey={({ id }) => id}
+								columns={[
+									{
+										title: "Channel",
+										cell: (channel) => (
+											<Stack gap={4}>
+												<TextLink to={channelPath(appId, channel.name)}>{channel.name}</TextLink>
+												<ChannelBadges channel={channel} />
+											</Stack>
+										),
+									},
+									{
+										title: "Live bundle",
+										cell: ({ version, rollout_version_info, rolloutEnabled, rolloutPercentageBps }) => (
+											<Stack gap={4}>
+												{version === null ? (
+													<Text size="sm" c="dimmed">
+														None: devices run the store build
+													</Text>
+												) : (
+													<TextLink to={bundlePath(appId, version.name)}>{version.name}</TextLink>
+												)}
+												{rollout_version_info === null || !rolloutEnabled ? null : (
+													<Text size="sm">
+														<TextLink to={bundlePath(appId, rollout_version_info.name)}>
+															{rollout_version_info.name}
+														</TextLink>{" "}
+														for {percentText(rolloutPercentageBps)}
+													</Text>
+												)}
+											</Stack>
+										),
+									},
+									{ title: "Platforms", wideOnly: true, cell: platformsOf },
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					)
+				}
+			</Answer>
+		</Section>
+	);
+}
+
+function Recent({ appId }: { readonly appId: string }) {
+	const changes = useAsk("GET /app/:app_id/audit", { params: { app_id: appId } });
+	return (
+		<Section title="Recent changes" actions={<TextLink to={appPath(appId, "changes")}>All changes</TextLink>}>
+			<Answer query={changes} what="changes">
+				{(entries) =>
+					Array.isArray(entries) && entries.length > 0 ? (
+						<ChangeList changes={entries.slice(0, CHANGES_SHOWN)} />
+					) : (
+						<Empty title="Nothing was changed yet" />
+					)
+				}
+			</Answer>
+		</Section>
+	);
+}

@@ -1,0 +1,150 @@
+/**
+ * The dashboard in a real browser against the running product: each screen's main path, as an administrator, as a member with few rights
+ * and as somebody without any; that nothing on it is unusable by keyboard or screen reader, and how much script its first screen takes.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { PROJECT_DIRECTORY } from "../../src/cli/build";
+import { chromium } from "./support/browser";
+import { APP, HOSTILE, type Stage, startStage } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+
+if (chromium === undefined) console.log("skipped: the dashboard in a browser, because no Chromium is installed");
+
+describe.skipIf(chromium === undefined)("the dashboard", () => {
+	let stage: Stage;
+	beforeAll(async () => {
+		stage = await startStage();
+	});
+	afterAll(async () => {
+		await stage?.stop();
+	});
+
+	test("sends whoever is not signed in to sign in, and back to where they were", async () => {
+		const { page, context } = await stage.visitor();
+		await page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`);
+		await page.waitForURL((url) => url.pathname === "/sign-in");
+		expect(new URL(page.url()).searchParams.get("next")).toBe(`/dashboard/apps/${APP}/overview`);
+		await context.close();
+	});
+
+	test("is served at every address below its own, under a policy that lets nothing inline", async () => {
+		for (const path of ["/dashboard/", "/dashboard/apps/x/overview", "/dashboard/organizations/1/apps"]) {
+			const response = await fetch(stage.product.url + path);
+			expect(response.status).toBe(200);
+			expect(response.headers.get("content-type")).toContain("text/html");
+			const policy = response.headers.get("content-security-policy") ?? "";
+			expect(policy).toContain("default-src 'none'");
+			expect(policy).toContain("frame-ancestors 'none'");
+			expect(policy).not.toContain("unsafe");
+		}
+		expect((await fetch(`${stage.product.url}/dashboardx`)).status).toBe(404);
+	});
+
+	test("needs less than 200 kB of compressed script for its first screen", () => {
+		const directory = join(PROJECT_DIRECTORY, "dist/dashboard");
+		const manifest: Record<string, { file: string; imports?: string[]; isEntry?: boolean }> = JSON.parse(
+			readFileSync(join(directory, "dashboard-assets/manifest.json"), "utf8"),
+		);
+		const needed = new Set<string>();
+		const collect = (name: string) => {
+			const chunk = manifest[name];
+			if (chunk === undefined || needed.has(chunk.file)) return;
+			needed.add(chunk.file);
+			for (const imported of chunk.imports ?? []) collect(imported);
+		};
+		for (const name of ["index.html", "src/screens/apps.tsx"]) collect(name);
+		expect(needed.size).toBeGreaterThan(1);
+		const sizes = [...needed].map((file) => gzipSync(readFileSync(join(directory, file))).length);
+		expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(200_000);
+	});
+
+	test("leads an administrator from the start to their apps, and makes one", async () => {
+		const visitor = await stage.admin();
+		const { page } = visitor;
+		await visitor.open("/", "Apps");
+		await page.getByRole("link", { name: "Example shop" }).waitFor();
+		await expectSound(visitor);
+		await page.getByRole("button", { name: "New app" }).click();
+		await page.getByLabel("Name").fill(HOSTILE);
+		await page.getByLabel("App id").fill("not an id");
+		await page.getByRole("button", { name: "Create app" }).click();
+		await page.getByRole("alert").getByText("app_id").waitFor();
+		await expectSound(visitor);
+		await page.getByLabel("App id").fill("com.example.hostile");
+		await page.getByRole("button", { name: "Create app" }).click();
+		await page.waitForURL("**/apps/com.example.hostile/connect");
+		await visitor.open("/", "Apps");
+		await page.getByRole("link", { name: HOSTILE }).waitFor();
+		await expectSound(visitor);
+		await visitor.context.close();
+	});
+
+	test("switches between organizations", async () => {
+		const visitor = await stage.admin();
+		const { page } = visitor;
+		await visitor.open("/organizations", "Organizations");
+		await page.getByRole("button", { name: "New organization" }).click();
+		await page.getByLabel("Name").fill("Lab");
+		await page.getByRole("button", { name: "Create", exact: true }).click();
+		await page.getByText("No apps yet").waitFor();
+		await expectSound(visitor);
+		await page.getByLabel("Organization").selectOption({ label: "My organization" });
+		await page.getByRole("link", { name: "Example shop" }).waitFor();
+		await visitor.context.close();
+	});
+
+	test("shows what is live, who runs it and what was changed", async () => {
+		const visitor = await stage.admin();
+		const { page } = visitor;
+		await visitor.open(`/apps/${APP}/overview`, "Example shop");
+		const live = page.getByRole("region", { name: "Channels and their bundles" });
+		await live.getByRole("link", { name: "production" }).waitFor();
+		await live.getByRole("link", { name: "1.0.0" }).waitFor();
+		// Shown as the text that it is.
+		await live.getByRole("link", { name: HOSTILE }).waitFor();
+		const graph = page.getByRole("img", { name: /Share of the devices/ });
+		await graph.waitFor();
+		await expect
+			.poll(() => graph.evaluate((image) => (image as unknown as { naturalWidth: number }).naturalWidth))
+			.toBeGreaterThan(0);
+		await page.getByText("created channel pr-128").first().waitFor();
+		await expectSound(visitor);
+		await visitor.context.close();
+	});
+
+	test("offers a member what they may do, and tells a stranger what is not theirs", async () => {
+		const member = await stage.member("org_member", "member@example.com");
+		await member.open(`/apps/${APP}/overview`, "Example shop");
+		await member.page.getByRole("link", { name: "Members" }).waitFor();
+		expect(await member.page.getByRole("link", { name: "API keys" }).count()).toBe(0);
+		expect(await member.page.getByRole("link", { name: "Audit log" }).count()).toBe(0);
+		await expectSound(member);
+		const { status } = await stage.product.api(
+			"DELETE",
+			`/organization/members?orgId=${stage.product.orgId}&email=member@example.com`,
+		);
+		expect(status).toBe(200);
+		await member.open("/", "Organizations");
+		await member.page.getByText("You are in no organization").waitFor();
+		await expectSound(member);
+		await member.page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`);
+		await member.page.getByRole("alert").waitFor();
+		await expectSound(member);
+		await member.context.close();
+	});
+
+	test("signs out", async () => {
+		const visitor = await stage.member("org_member", "leaving@example.com");
+		const { page } = visitor;
+		await visitor.open("/", "Apps");
+		await page.getByRole("button", { name: "Account" }).click();
+		await page.getByRole("menuitem", { name: "Sign out" }).click();
+		await page.waitForURL((url) => url.pathname === "/sign-in");
+		await page.goto(`${stage.origin}/dashboard/`);
+		await page.waitForURL((url) => url.pathname === "/sign-in");
+		await visitor.context.close();
+	});
+});
