@@ -2,14 +2,19 @@
  * How the dashboard is built: one page under /dashboard/, its files under /dashboard-assets/ with a hash of their content in the name, so
  * that they may be kept for ever. Nothing inline: the page's Content-Security-Policy lets nothing inline run.
  */
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
+
+const { devDependencies } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
 export default defineConfig({
 	root: fileURLToPath(new URL(".", import.meta.url)),
 	base: "/",
 	logLevel: "warn",
 	publicDir: false,
+	// The version of the stock CLI that the tests run against the service.
+	define: { __CLI_VERSION__: JSON.stringify(devDependencies["@capgo/cli"]) },
 	build: {
 		target: "es2023",
 		assetsDir: "dashboard-assets",

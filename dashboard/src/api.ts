@@ -16,10 +16,6 @@ import { type AnswerOf, CapstanError, createClient, type EndpointKey, type Reque
 
 export { CapstanError } from "../../src/client/client";
 
-/** Everything of one request. */
-type RequestArguments<Key extends EndpointKey> =
-	Record<never, never> extends RequestOf<Key> ? [request?: RequestOf<Key>] : [request: RequestOf<Key>];
-
 export const api = createClient({ baseUrl: location.origin });
 
 /** Whoever is not signed in, or not any more, signs in and comes back to where they were. */
@@ -130,4 +126,4 @@ export function useChange<const Key extends EndpointKey>(
 	});
 }
 
-export type { AnswerOf, RequestArguments };
+export type { AnswerOf, RequestOf };

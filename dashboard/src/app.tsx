@@ -15,21 +15,63 @@ import { Shell } from "./shell/shell";
 export interface OrganizationScreenProps {
 	readonly orgId: string;
 }
+export interface OrganizationItemProps extends OrganizationScreenProps {
+	/** The id of what is looked at. */
+	readonly item: string;
+}
 export interface AppScreenProps {
 	readonly appId: string;
 	/** Undefined until the app is known. */
 	readonly orgId: string | undefined;
 }
 
+export interface AppItemProps extends AppScreenProps {
+	/** The name or id of what is looked at. */
+	readonly item: string;
+}
+
 const Organizations = lazy(() => import("./screens/organizations"));
+const Account = lazy(() => import("./screens/account"));
 
 const ORGANIZATION_SCREENS: readonly (readonly [string, ComponentType<OrganizationScreenProps>])[] = [
 	["apps", lazy(() => import("./screens/apps"))],
+	["members", lazy(() => import("./screens/members"))],
+	["keys", lazy(() => import("./screens/keys"))],
+	["statistics", lazy(() => import("./screens/organization-statistics"))],
+	["changes", lazy(() => import("./screens/organization-changes"))],
+	["settings", lazy(() => import("./screens/settings"))],
+];
+
+const ORGANIZATION_ITEMS: readonly (readonly [string, ComponentType<OrganizationItemProps>])[] = [
+	["keys", lazy(() => import("./screens/key"))],
 ];
 
 const APP_SCREENS: readonly (readonly [string, ComponentType<AppScreenProps>])[] = [
 	["overview", lazy(() => import("./screens/overview"))],
+	["channels", lazy(() => import("./screens/channels"))],
+	["bundles", lazy(() => import("./screens/bundles"))],
+	["devices", lazy(() => import("./screens/devices"))],
+	["statistics", lazy(() => import("./screens/app-statistics"))],
+	["changes", lazy(() => import("./screens/app-changes"))],
+	["connect", lazy(() => import("./screens/connect"))],
+	["settings", lazy(() => import("./screens/app-settings"))],
 ];
+
+/** What is opened from the list of the same name. */
+const APP_ITEMS: readonly (readonly [string, ComponentType<AppItemProps>])[] = [
+	["channels", lazy(() => import("./screens/channel"))],
+	["bundles", lazy(() => import("./screens/bundle"))],
+	["devices", lazy(() => import("./screens/device"))],
+];
+
+/** The router leaves those characters encoded that have a meaning in addresses, e.g. the / in a channel's name. */
+function decoded(text: string): string {
+	try {
+		return decodeURIComponent(text);
+	} catch {
+		return text;
+	}
+}
 
 export function App() {
 	const account = useAsk("GET /account", {});
@@ -37,15 +79,20 @@ export function App() {
 		<Answer query={account} what="your account">
 			{() => (
 				<Switch>
-					<Route path="/organizations/:orgId/:screen/*?">
-						{({ orgId, screen }) => <OrganizationFrame key={orgId} orgId={orgId} screen={screen} />}
+					<Route path="/organizations/:orgId/:screen/:item?">
+						{({ orgId, screen, item }) => <OrganizationFrame key={orgId} orgId={orgId} screen={screen} item={item} />}
 					</Route>
-					<Route path="/apps/:appId/:screen/*?">
-						{({ appId, screen }) => <AppFrame key={appId} appId={appId} screen={screen} />}
+					<Route path="/apps/:appId/:screen/:item?">
+						{({ appId, screen, item }) => <AppFrame key={appId} appId={appId} screen={screen} item={item} />}
 					</Route>
 					<Route path="/organizations">
 						<Plain>
 							<Organizations />
+						</Plain>
+					</Route>
+					<Route path="/account">
+						<Plain>
+							<Account />
 						</Plain>
 					</Route>
 					<Route path="/">
@@ -90,33 +137,63 @@ function Start() {
 	);
 }
 
-function OrganizationFrame({ orgId, screen }: { readonly orgId: string; readonly screen: string }) {
-	const Content = ORGANIZATION_SCREENS.find(([name]) => name === screen)?.[1];
+function OrganizationFrame({
+	orgId,
+	screen,
+	item,
+}: {
+	readonly orgId: string;
+	readonly screen: string;
+	readonly item: string | undefined;
+}) {
+	const List = ORGANIZATION_SCREENS.find(([name]) => name === screen)?.[1];
+	const Item = ORGANIZATION_ITEMS.find(([name]) => name === screen)?.[1];
+	const isKnown = item === undefined ? List !== undefined : Item !== undefined;
+	const [location] = useLocation();
 	return (
 		<Shell orgId={orgId}>
-			<Boundary key={screen}>
+			<Boundary key={location}>
 				<Suspense fallback={<Loading what="the screen" />}>
-					{Content === undefined ? <NoScreen /> : <Content orgId={orgId} />}
+					{isKnown ? null : <NoScreen />}
+					{item === undefined && List !== undefined ? <List orgId={orgId} /> : null}
+					{item !== undefined && Item !== undefined ? <Item orgId={orgId} item={decoded(item)} /> : null}
 				</Suspense>
 			</Boundary>
 		</Shell>
 	);
 }
 
-function AppFrame({ appId, screen }: { readonly appId: string; readonly screen: string }) {
-	const Content = APP_SCREENS.find(([name]) => name === screen)?.[1];
+function AppFrame({
+	appId,
+	screen,
+	item,
+}: {
+	readonly appId: string;
+	readonly screen: string;
+	readonly item: string | undefined;
+}) {
+	const List = APP_SCREENS.find(([name]) => name === screen)?.[1];
+	const Item = APP_ITEMS.find(([name]) => name === screen)?.[1];
+	const isKnown = item === undefined ? List !== undefined : Item !== undefined;
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	const [location] = useLocation();
 	return (
 		<Shell orgId={app.data?.owner_org} appId={appId}>
 			<Boundary key={location}>
 				<Suspense fallback={<Loading what="the screen" />}>
-					{Content === undefined ? (
-						<NoScreen />
-					) : (
+					{isKnown ? (
 						<Answer query={app} what={`the app ${appId}`}>
-							{({ owner_org }) => <Content appId={appId} orgId={owner_org} />}
+							{({ owner_org }) => (
+								<>
+									{item === undefined && List !== undefined ? <List appId={appId} orgId={owner_org} /> : null}
+									{item !== undefined && Item !== undefined ? (
+										<Item appId={appId} orgId={owner_org} item={decoded(item)} />
+									) : null}
+								</>
+							)}
 						</Answer>
+					) : (
+						<NoScreen />
 					)}
 				</Suspense>
 			</Boundary>

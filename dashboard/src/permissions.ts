@@ -1,18 +1,15 @@
 /**
  * What the reader may do, so that nothing is offered that the API would refuse. It is only a matter of looks: the API decides. Roles of the
- * whole organization come from the list of members; what somebody holds at one app alone is asked of the endpoint that tells callers
- * what they may do.
+ * whole organization come from the list of members, what each holds from the role table of the project; no role is named.
  */
-import { useQuery } from "@tanstack/react-query";
+import { MEMBER_ROLES } from "../../src/authz/member-roles";
 import { type Permission, ROLE_NAMES, ROLES, type RoleName } from "../../src/authz/permissions";
-import { ask, useAsk } from "./api";
+import { useAsk } from "./api";
 
 export type { Permission, RoleName };
 
 /** Undefined while it is not known yet. */
 export type May = (permission: Permission) => boolean | undefined;
-
-const FRESH_MS = 60_000;
 
 export function roleNamed(name: string | undefined): RoleName | undefined {
 	return ROLE_NAMES.find((role) => role === name);
@@ -40,43 +37,22 @@ export function useOrganizationMay(orgId: string): May {
 	return (permission) => (role === undefined ? undefined : permissionsOf(role ?? undefined).includes(permission));
 }
 
-/** What the screens of an app offer. */
-const ASKED = [
-	"app.update_settings",
-	"app.delete",
-	"app.upload_bundle",
-	"app.create_channel",
-	"app.manage_devices",
-	"bundle.delete",
-	"channel.update_settings",
-	"channel.delete",
-	"channel.promote_bundle",
-] as const satisfies readonly Permission[];
-
+/** Somebody whose role gives them another one at the apps that they make has that one at those, as the log tells. */
 export function useAppMay(appId: string, orgId: string | undefined): May {
+	const account = useAsk("GET /account", {});
 	const role = useOwnRole(orgId);
-	const held = permissionsOf(role ?? undefined);
-	const missing = ASKED.filter((permission) => !held.includes(permission));
-	const atApp = useQuery({
-		queryKey: ["permissions at an app", appId, missing],
-		staleTime: FRESH_MS,
-		enabled: role !== undefined && missing.length > 0,
-		queryFn: async () => {
-			const answers = await Promise.all(
-				missing.map((permission) =>
-					ask("POST /compat/capgo-cli/rest/v1/rpc/cli_check_permission", {
-						body: { permission_key: permission, app_id: appId },
-					}),
-				),
-			);
-			return missing.filter((_, index) => answers[index] === true);
-		},
-	});
-	return (permission) => {
-		if (role === undefined) return undefined;
-		if (held.includes(permission)) return true;
-		return missing.length === 0 ? false : atApp.data?.some((name) => name === permission);
-	};
+	const roleOfMaker = role === undefined || role === null ? undefined : ROLES[role].roleOnCreatedApp;
+	const creation = useAsk(
+		"GET /app/:app_id/audit",
+		{ params: { app_id: appId }, query: { action: "app.create" } },
+		{ enabled: roleOfMaker !== undefined },
+	);
+	const isMaker =
+		Array.isArray(creation.data) &&
+		creation.data.some(({ actor }) => actor.id === account.data?.uid && actor.id !== null);
+	const held = [...permissionsOf(role ?? undefined), ...(isMaker ? permissionsOf(roleOfMaker) : [])];
+	const isKnown = role !== undefined && (roleOfMaker === undefined || !creation.isPending);
+	return (permission) => (held.includes(permission) ? true : isKnown ? false : undefined);
 }
 
 /** Nobody gives what they do not have: the roles whose every permission the granter holds. */
@@ -88,6 +64,12 @@ export function grantableRoles(own: RoleName | null | undefined, scope: "org" | 
 			(scope === "org" ? true : ROLES[name].scopeType === "app") &&
 			ROLES[name].permissions.every((permission) => held.includes(permission)),
 	);
+}
+
+/** What a member can be made by somebody with the role, weakest first. */
+export function memberRoles(own: RoleName | null | undefined): RoleName[] {
+	const grantable = grantableRoles(own, "org");
+	return MEMBER_ROLES.filter((role) => grantable.includes(role)).reverse();
 }
 
 const ROLE_TEXTS: Readonly<Record<RoleName, string>> = {

@@ -13,7 +13,14 @@ import { promisify } from "node:util";
 export const DASHBOARD_ASSETS = "dashboard-assets";
 
 /** What the build depends on besides its own folder: versions of libraries, and what it takes from the Worker's sources. */
-const OTHER_SOURCES = ["package-lock.json", "tsconfig.json", "src/client/client.ts", "src/authz/permissions.ts"];
+const OTHER_SOURCES = [
+	"package.json",
+	"package-lock.json",
+	"tsconfig.json",
+	"src/client/client.ts",
+	"src/authz/permissions.ts",
+	"src/authz/member-roles.ts",
+];
 const STAMP = "made-of.txt";
 
 /** By their paths below the static assets. */

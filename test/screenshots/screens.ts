@@ -1,6 +1,6 @@
 /** The screens that pictures are made of, and what is opened on them first. */
 import type { Page } from "playwright-core";
-import { APP, type Stage } from "../node/support/dashboard";
+import { APP, deviceId, type Stage } from "../node/support/dashboard";
 
 export interface PicturedScreen {
 	readonly name: string;
@@ -20,5 +20,113 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{ name: "organizations", path: () => "/organizations" },
 	{ name: "overview", path: ofApp("overview") },
+	{ name: "channels", path: ofApp("channels") },
+	{
+		name: "channel-create",
+		path: ofApp("channels"),
+		prepare: (page) => page.getByRole("button", { name: "New channel" }).click(),
+	},
+	{ name: "channel", path: ofApp("channels/production") },
+	{ name: "channel-rollout", path: ofApp("channels/beta") },
+	{
+		name: "channel-promote",
+		path: ofApp("channels/production"),
+		async prepare(page) {
+			await page.getByRole("button", { name: "Promote a bundle" }).click();
+			await page.getByRole("combobox", { name: "Bundle" }).fill("1.1.0");
+			await page.keyboard.press("Escape");
+			await page.getByRole("button", { name: "Show who would get what" }).click();
+			await page.getByText("would be told something else").waitFor();
+		},
+	},
+	{
+		name: "channel-delete",
+		path: ofApp("channels/production"),
+		prepare: (page) => page.getByRole("button", { name: "Delete", exact: true }).click(),
+	},
+	{ name: "bundles", path: ofApp("bundles") },
+	{
+		name: "bundle-upload",
+		path: ofApp("bundles"),
+		prepare: (page) => page.getByRole("button", { name: "Upload a bundle" }).click(),
+	},
+	{
+		name: "bundles-unused",
+		path: ofApp("bundles"),
+		prepare: (page) => page.getByRole("button", { name: "Delete unused ones" }).click(),
+	},
+	{
+		name: "bundle-compare",
+		path: ofApp("bundles/1.1.0"),
+		async prepare(page) {
+			await page.getByRole("combobox", { name: "With the bundle" }).fill("1.0.0");
+			await page.keyboard.press("Escape");
+			await page.getByRole("button", { name: "Compare" }).click();
+			await page.getByRole("region", { name: "1.1.0 compared to 1.0.0" }).waitFor();
+		},
+	},
+	{ name: "devices", path: ofApp("devices") },
+	{
+		name: "device",
+		path: ofApp(`devices/${deviceId(0)}`),
+		prepare: (page) => page.getByText("At its next check").waitFor(),
+	},
+	{
+		name: "device-override",
+		path: ofApp(`devices/${deviceId(0)}`),
+		prepare: (page) => page.getByRole("button", { name: "Set channel or bundle" }).click(),
+	},
+	{ name: "keys", path: ofOrganization("keys") },
+	{
+		name: "key-create",
+		path: ofOrganization("keys"),
+		prepare: (page) => page.getByRole("button", { name: "New key" }).click(),
+	},
+	{
+		name: "key",
+		path: ofOrganization("keys"),
+		async prepare(page) {
+			await page.getByRole("link", { name: "First admin key" }).click();
+			await page.getByRole("button", { name: "Revoke" }).waitFor();
+		},
+	},
+	{ name: "members", path: ofOrganization("members") },
+	{
+		name: "member-invite",
+		path: ofOrganization("members"),
+		prepare: (page) => page.getByRole("button", { name: "Invite someone" }).click(),
+	},
+	{
+		name: "settings",
+		path: ofOrganization("settings"),
+		async prepare(page) {
+			await page.getByRole("switch", { name: "Every key expires" }).check();
+			await page.getByRole("button", { name: "See what would stop" }).click();
+			await page.getByRole("status").or(page.getByRole("alert")).first().waitFor();
+		},
+	},
+	{
+		name: "organization-delete",
+		path: ofOrganization("settings"),
+		async prepare(page) {
+			await page.getByRole("button", { name: "Delete My organization" }).click();
+			await page.getByRole("dialog").getByText("API key").waitFor();
+		},
+	},
+	{ name: "audit-log", path: ofOrganization("changes") },
+	{ name: "organization-statistics", path: ofOrganization("statistics") },
+	{ name: "app-statistics", path: ofApp("statistics") },
+	{ name: "app-changes", path: ofApp("changes") },
+	{ name: "connect", path: ofApp("connect") },
+	{ name: "app-settings", path: ofApp("settings") },
+	{ name: "account", path: () => "/account" },
+	{
+		name: "navigation",
+		path: ofApp("overview"),
+		async prepare(page) {
+			const burger = page.getByRole("button", { name: "Navigation" });
+			if (await burger.isVisible()) await burger.click();
+		},
+	},
 	{ name: "no-such-screen", path: () => "/nowhere" },
 ];

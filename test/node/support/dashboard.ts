@@ -145,6 +145,15 @@ async function createScene(product: Product): Promise<string> {
 	// The API lets nobody give such a name; the page must not depend on that.
 	const db = await product.running.miniflare.getD1Database("DB");
 	await db.prepare("UPDATE channels SET name = ? WHERE name = 'hostile'").bind(HOSTILE).run();
+	await done("POST", "/channel", {
+		app_id: APP,
+		channel: "beta",
+		version: "1.0.0",
+		allow_device_self_set: true,
+		rolloutVersion: "1.1.0",
+		rolloutEnabled: true,
+		rolloutPercentage: 25,
+	});
 	await done("PUT", `/app/${APP}`, { name: "Example shop" });
 	for (let index = 0; index < 6; index++) {
 		const device = {

@@ -1,0 +1,49 @@
+/** A form in a dialog: it stays open while the API works, and shows what the API refuses. */
+import { Button, Group, Modal, Stack } from "@mantine/core";
+import type { ReactNode } from "react";
+import { Problem } from "./answer";
+
+export function FormDialog({
+	title,
+	action,
+	isPending,
+	isReady = true,
+	error,
+	onSubmit,
+	onClose,
+	children,
+}: {
+	readonly title: string;
+	/** On the button. */
+	readonly action: string;
+	readonly isPending: boolean;
+	readonly isReady?: boolean;
+	readonly error?: Error | null;
+	readonly onSubmit: () => void;
+	readonly onClose: () => void;
+	readonly children: ReactNode;
+}) {
+	return (
+		<Modal opened onClose={onClose} title={title} size="lg">
+			<form
+				onSubmit={(event) => {
+					event.preventDefault();
+					onSubmit();
+				}}
+			>
+				<Stack>
+					{children}
+					{error === undefined || error === null ? null : <Problem error={error} />}
+					<Group justify="flex-end">
+						<Button variant="default" onClick={onClose}>
+							Cancel
+						</Button>
+						<Button type="submit" loading={isPending} disabled={!isReady}>
+							{action}
+						</Button>
+					</Group>
+				</Stack>
+			</form>
+		</Modal>
+	);
+}

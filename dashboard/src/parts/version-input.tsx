@@ -1,0 +1,34 @@
+/** A bundle by its version: the newest ones are offered, any other can be typed. */
+import { Autocomplete } from "@mantine/core";
+import { usePage } from "../api";
+
+export function VersionInput({
+	appId,
+	label,
+	description,
+	isRequired = true,
+	value,
+	onChange,
+}: {
+	readonly appId: string;
+	readonly label: string;
+	readonly description?: string;
+	readonly isRequired?: boolean;
+	readonly value: string;
+	readonly onChange: (version: string) => void;
+}) {
+	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0);
+	return (
+		<Autocomplete
+			label={label}
+			description={description ?? "The newest are offered; any other version can be typed."}
+			required={isRequired}
+			data={bundles.data?.items.map(({ name }) => name) ?? []}
+			value={value}
+			onChange={onChange}
+			limit={50}
+			maxDropdownHeight={220}
+			comboboxProps={{ keepMounted: false }}
+		/>
+	);
+}

@@ -1,0 +1,257 @@
+/** The reader's own account: passkeys, where they are signed in, what happened to it, and its end. */
+import { Badge, Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { browserSupportsWebAuthn, startRegistration } from "@simplewebauthn/browser";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { ask, goToSignIn, queryClient, useAsk, useChange, usePage } from "../api";
+import { Answer, Problem } from "../parts/answer";
+import { Confirm } from "../parts/confirm";
+import { Facts } from "../parts/facts";
+import { say } from "../parts/say";
+import { Empty, Screen, Section } from "../parts/screen";
+import { DataTable, Pager, usePageNumber } from "../parts/table";
+import { Time } from "../parts/time";
+import { useAccountDeletionPlan } from "../plans";
+
+export default function Account() {
+	const account = useAsk("GET /account", {});
+	return (
+		<Screen title="Your account">
+			<Answer query={account} what="your account">
+				{({ email, email_verified, created_at }) => (
+					<Facts
+						facts={[
+							["E-mail address", email],
+							["Proved to be yours", email_verified ? "Yes" : "Not yet: sign in with a code once"],
+							["Since", <Time key="since" value={created_at} />],
+						]}
+					/>
+				)}
+			</Answer>
+			<Passkeys />
+			<Sessions />
+			<History />
+			<End />
+		</Screen>
+	);
+}
+
+/** What the browser says when somebody closes its dialog. */
+const isGivenUp = (error: Error) => error.name === "NotAllowedError";
+
+function Passkeys() {
+	const passkeys = useAsk("GET /account/passkeys", {});
+	const [name, setName] = useState("This device");
+	const add = useMutation({
+		mutationFn: async () => {
+			const begun = await ask("POST /account/passkey-options", { body: {} });
+			const credential = await startRegistration({
+				optionsJSON: begun.options as unknown as Parameters<typeof startRegistration>[0]["optionsJSON"],
+			});
+			return ask("POST /account/passkeys", {
+				body: { attempt: begun.attempt, name, credential: credential as never },
+			});
+		},
+		onSuccess: async () => {
+			say("The passkey is added; you can sign in with it from now on.");
+			await queryClient.invalidateQueries();
+		},
+	});
+	const remove = useChange("DELETE /account/passkeys/:id", () => say("The passkey is removed."));
+	return (
+		<Section title="Passkeys">
+			<Answer query={passkeys} what="your passkeys">
+				{(known) =>
+					known.length === 0 ? (
+						<Empty title="No passkeys yet">With one you sign in without a code, and nobody can phish it.</Empty>
+					) : (
+						<DataTable
+							label="Passkeys"
+							rows={known}
+							rowKey={({ id }) => id}
+							columns={[
+								{ title: "Name", cell: (passkey) => passkey.name },
+								{
+									title: "Last used",
+									cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
+								},
+								{
+									title: "Change",
+									cell: (passkey) => (
+										<Button
+											size="xs"
+											variant="default"
+											aria-label={`Remove the passkey ${passkey.name}`}
+											onClick={() => remove.mutate({ params: { id: passkey.id } })}
+										>
+											Remove
+										</Button>
+									),
+								},
+							]}
+						/>
+					)
+				}
+			</Answer>
+			{remove.isError ? <Problem error={remove.error} /> : null}
+			{browserSupportsWebAuthn() ? (
+				<form
+					onSubmit={(event) => {
+						event.preventDefault();
+						add.mutate();
+					}}
+				>
+					<Group align="flex-end">
+						<TextInput
+							label="Name of a new passkey"
+							required
+							maxLength={64}
+							value={name}
+							onChange={(event) => setName(event.currentTarget.value)}
+						/>
+						<Button type="submit" variant="default" loading={add.isPending}>
+							Add a passkey
+						</Button>
+					</Group>
+				</form>
+			) : null}
+			{add.isError && isGivenUp(add.error) ? <Text role="alert">The passkey was not made; try again.</Text> : null}
+			{add.isError && !isGivenUp(add.error) ? <Problem error={add.error} /> : null}
+		</Section>
+	);
+}
+
+function Sessions() {
+	const sessions = useAsk("GET /account/sessions", {});
+	const end = useChange("DELETE /account/sessions/:id", () => say("That session is ended."));
+	const endOthers = useChange("DELETE /account/sessions", () => say("You are signed in here alone."));
+	return (
+		<Section
+			title="Where you are signed in"
+			actions={
+				<Button
+					size="xs"
+					variant="default"
+					loading={endOthers.isPending}
+					onClick={() => endOthers.mutate({ query: { others: "true" } })}
+				>
+					Sign out everywhere else
+				</Button>
+			}
+		>
+			<Answer query={sessions} what="your sessions">
+				{(known) => (
+					<DataTable
+						label="Sessions"
+						rows={known}
+						rowKey={({ id }) => id}
+						columns={[
+							{
+								title: "Browser",
+								cell: ({ user_agent, current }) => (
+									<Stack gap={4} align="flex-start">
+										<Text size="sm">{user_agent ?? "Unknown"}</Text>
+										{current ? (
+											<Badge variant="light" tt="none">
+												This one
+											</Badge>
+										) : null}
+									</Stack>
+								),
+							},
+							{ title: "Address", wideOnly: true, cell: ({ ip_address }) => ip_address ?? "—" },
+							{ title: "Last used", cell: ({ last_seen_at }) => <Time value={last_seen_at} /> },
+							{
+								title: "Change",
+								cell: ({ id, current }) =>
+									current ? null : (
+										<Button size="xs" variant="default" onClick={() => end.mutate({ params: { id } })}>
+											End
+										</Button>
+									),
+							},
+						]}
+					/>
+				)}
+			</Answer>
+			{end.isError ? <Problem error={end.error} /> : null}
+			{endOthers.isError ? <Problem error={endOthers.error} /> : null}
+		</Section>
+	);
+}
+
+function History() {
+	const [page, setPage] = usePageNumber();
+	const log = usePage("GET /account/log", {}, page);
+	return (
+		<Section title="What happened to your account">
+			<Answer query={log} what="your account's log">
+				{({ items, hasNext }) => (
+					<Stack gap="sm">
+						<DataTable
+							label="Account log"
+							rows={items}
+							rowKey={({ id }) => id}
+							columns={[
+								{ title: "What", cell: ({ action }) => action.replaceAll(/[._]/g, " ") },
+								{ title: "When", cell: ({ at }) => <Time value={at} /> },
+								{ title: "From where", wideOnly: true, cell: ({ ip_address }) => ip_address ?? "—" },
+							]}
+						/>
+						<Pager page={page} hasNext={hasNext} onPage={setPage} />
+					</Stack>
+				)}
+			</Answer>
+		</Section>
+	);
+}
+
+function End() {
+	const [isAsking, setAsking] = useState(false);
+	return (
+		<Section title="Delete your account">
+			<Text size="sm">Your roles and the API keys that you made go with it. It cannot be undone.</Text>
+			<Group>
+				<Button variant="default" onClick={() => setAsking(true)}>
+					Delete your account
+				</Button>
+			</Group>
+			{isAsking ? <DeleteAccount onClose={() => setAsking(false)} /> : null}
+		</Section>
+	);
+}
+
+function DeleteAccount({ onClose }: { readonly onClose: () => void }) {
+	const account = useAsk("GET /account", {});
+	const plan = useAccountDeletionPlan();
+	const remove = useChange("DELETE /account", goToSignIn);
+	return (
+		<Confirm
+			title="Delete your account?"
+			action="Delete account"
+			typed={account.data?.email ?? ""}
+			isPending={remove.isPending}
+			isReady={plan.data !== undefined}
+			error={remove.error}
+			onConfirm={() => remove.mutate({})}
+			onClose={onClose}
+		>
+			<Answer query={plan} what="what would go">
+				{({ left_organizations, revoked_api_keys }) => (
+					<>
+						<Text size="sm">This cannot be undone. With it go:</Text>
+						<ul>
+							{left_organizations.map(({ id, name }) => (
+								<li key={id}>your part in {name}</li>
+							))}
+							{revoked_api_keys.map(({ id, name }) => (
+								<li key={id}>the API key {name}, at once</li>
+							))}
+							<li>your passkeys and sessions</li>
+						</ul>
+					</>
+				)}
+			</Answer>
+		</Confirm>
+	);
+}

@@ -1,0 +1,167 @@
+/** An app's name and defaults, and its end. */
+import { Button, Group, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { type AnswerOf, useAsk, useChange, usePage } from "../api";
+import type { AppScreenProps } from "../app";
+import { Answer, Problem } from "../parts/answer";
+import { Confirm } from "../parts/confirm";
+import { Facts } from "../parts/facts";
+import { say } from "../parts/say";
+import { Screen, Section } from "../parts/screen";
+import { Time } from "../parts/time";
+import { organizationPath } from "../paths";
+import { useAppMay } from "../permissions";
+
+type AppRecord = AnswerOf<"GET /app/:app_id">;
+
+export default function AppSettings({ appId, orgId }: AppScreenProps) {
+	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
+	const may = useAppMay(appId, orgId);
+	return (
+		<Screen title="Settings">
+			<Answer query={app} what="the app">
+				{(record) => (
+					<>
+						{may("app.update_settings") === true ? <Fields app={record} /> : <ReadOnly app={record} />}
+						{may("app.delete") === true ? <End app={record} /> : null}
+					</>
+				)}
+			</Answer>
+		</Screen>
+	);
+}
+
+function ReadOnly({ app }: { readonly app: AppRecord }) {
+	return (
+		<Facts
+			facts={[
+				["Name", app.name],
+				["App id", app.app_id],
+				["Created", <Time key="created" value={app.created_at} />],
+				["Channel of uploads that name none", app.default_upload_channel],
+			]}
+		/>
+	);
+}
+
+function Fields({ app }: { readonly app: AppRecord }) {
+	const [name, setName] = useState(app.name);
+	const [upload, setUpload] = useState(app.default_upload_channel);
+	const [retentionDays, setRetentionDays] = useState<number | string>(Math.round(app.retention / DAY_SECONDS));
+	const [isExposed, setExposed] = useState(app.expose_metadata);
+	const save = useChange("PUT /app/:app_id", () => say("The app is changed."));
+	return (
+		<form
+			onSubmit={(event) => {
+				event.preventDefault();
+				save.mutate({
+					params: { app_id: app.app_id },
+					body: {
+						name,
+						default_upload_channel: upload,
+						expose_metadata: isExposed,
+						// What was not touched stays to the second.
+						...(Number(retentionDays) === Math.round(app.retention / DAY_SECONDS)
+							? {}
+							: { retention: Number(retentionDays) * DAY_SECONDS }),
+					},
+				});
+			}}
+		>
+			<Stack maw="32rem">
+				<TextInput
+					label="Name"
+					required
+					maxLength={128}
+					value={name}
+					onChange={(event) => setName(event.currentTarget.value)}
+				/>
+				<TextInput
+					label="Channel of uploads that name none"
+					required
+					value={upload}
+					onChange={(event) => setUpload(event.currentTarget.value)}
+				/>
+				<NumberInput
+					label="Days that unused bundles are kept"
+					description="Bundles that no channel uses are removed after so long. 0: never."
+					min={0}
+					value={retentionDays}
+					onChange={setRetentionDays}
+				/>
+				<Switch
+					label="Tell devices a bundle's comment and link"
+					checked={isExposed}
+					onChange={(event) => setExposed(event.currentTarget.checked)}
+				/>
+				{save.isError ? <Problem error={save.error} /> : null}
+				<Group>
+					<Button type="submit" loading={save.isPending}>
+						Save
+					</Button>
+				</Group>
+			</Stack>
+		</form>
+	);
+}
+
+const DAY_SECONDS = 24 * 60 * 60;
+
+function End({ app }: { readonly app: AppRecord }) {
+	const [isAsking, setAsking] = useState(false);
+	return (
+		<Section title="Delete the app">
+			<Text size="sm">With its channels, bundles, devices and statistics. It cannot be undone.</Text>
+			<Group>
+				<Button variant="default" onClick={() => setAsking(true)}>
+					Delete {app.name}
+				</Button>
+			</Group>
+			{isAsking ? <DeleteApp app={app} onClose={() => setAsking(false)} /> : null}
+		</Section>
+	);
+}
+
+function DeleteApp({ app, onClose }: { readonly app: AppRecord; readonly onClose: () => void }) {
+	const [, navigate] = useLocation();
+	const query = { app_id: app.app_id };
+	const channels = usePage("GET /channel", { query }, 0);
+	const bundles = usePage("GET /bundle", { query }, 0);
+	const remove = useChange("DELETE /app/:app_id", () => {
+		say(`The app ${app.name} is deleted.`);
+		navigate(organizationPath(app.owner_org));
+	});
+	const names = (items: readonly { readonly name: string }[], hasNext: boolean) =>
+		items.length === 0 ? "none" : `${items.map(({ name }) => name).join(", ")}${hasNext ? " and more" : ""}`;
+	return (
+		<Confirm
+			title={`Delete ${app.name}?`}
+			action="Delete app"
+			typed={app.app_id}
+			isPending={remove.isPending}
+			isReady={channels.data !== undefined && bundles.data !== undefined}
+			error={remove.error}
+			onConfirm={() => remove.mutate({ params: { app_id: app.app_id } })}
+			onClose={onClose}
+		>
+			<Text size="sm">This cannot be undone. Devices keep what they run and get no more updates. With it go:</Text>
+			<ul>
+				<li>
+					its channels:{" "}
+					<Answer query={channels} what="channels">
+						{({ items, hasNext }) => <>{names(items, hasNext)}</>}
+					</Answer>
+				</li>
+				<li>
+					its bundles and their files:{" "}
+					<Answer query={bundles} what="bundles">
+						{({ items, hasNext }) => <>{names(items, hasNext)}</>}
+					</Answer>
+				</li>
+				<li>what is known of its devices, and its statistics</li>
+				<li>what API keys hold at it</li>
+			</ul>
+		</Confirm>
+	);
+}

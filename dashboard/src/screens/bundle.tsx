@@ -1,0 +1,237 @@
+/** One bundle: what it is, where it is live, how its installs go, how it compares to another one, and deleting it. */
+import { Button, Code, Group, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { type AnswerOf, useAsk, useChange } from "../api";
+import type { AppItemProps } from "../app";
+import { Answer } from "../parts/answer";
+import { Confirm } from "../parts/confirm";
+import { Facts } from "../parts/facts";
+import { TextLink } from "../parts/link";
+import { say } from "../parts/say";
+import { Empty, Screen, Section } from "../parts/screen";
+import { countText, sizeText } from "../parts/size";
+import { DataTable } from "../parts/table";
+import { Time, timeText } from "../parts/time";
+import { VersionInput } from "../parts/version-input";
+import { appPath, channelPath } from "../paths";
+import { useAppMay } from "../permissions";
+
+type BundleRecord = Extract<AnswerOf<"GET /bundle">, readonly unknown[]>[number];
+
+export default function Bundle({ appId, orgId, item }: AppItemProps) {
+	const bundles = useAsk("GET /bundle", { query: { app_id: appId, version: item } });
+	return (
+		<Answer query={bundles} what={`the bundle ${item}`}>
+			{([bundle]) =>
+				bundle === undefined ? (
+					<Screen title={item}>
+						<Empty title="There is no such bundle">
+							It was deleted, or never finished. <TextLink to={appPath(appId, "bundles")}>All bundles</TextLink>
+						</Empty>
+					</Screen>
+				) : (
+					<Details appId={appId} orgId={orgId} bundle={bundle} />
+				)
+			}
+		</Answer>
+	);
+}
+
+function Details({
+	appId,
+	orgId,
+	bundle,
+}: {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+	readonly bundle: BundleRecord;
+}) {
+	const may = useAppMay(appId, orgId);
+	const [isDeleting, setDeleting] = useState(false);
+	return (
+		<Screen
+			title={bundle.name}
+			note={bundle.comment ?? undefined}
+			actions={
+				may("bundle.delete") === true ? (
+					<Button variant="default" onClick={() => setDeleting(true)}>
+						Delete
+					</Button>
+				) : undefined
+			}
+		>
+			<Facts
+				facts={[
+					["Live on", <Channels key="channels" appId={appId} channels={bundle.channels} />],
+					["Size", bundle.size === null ? "—" : sizeText(bundle.size)],
+					["Created", <Time key="created" value={bundle.created_at} />],
+					["Least store build", bundle.min_update_version ?? "Any"],
+					[
+						"Encrypted",
+						bundle.session_key === null ? "No" : `Yes${bundle.key_id === null ? "" : `, key ${bundle.key_id}`}`,
+					],
+					[
+						"Stored",
+						bundle.storage_provider === "external" ? (bundle.external_url ?? "Elsewhere") : "With this service",
+					],
+					["SHA-256", <Code key="checksum">{bundle.checksum ?? "not uploaded yet"}</Code>],
+					...(bundle.link === null ? [] : [["Link", bundle.link] as const]),
+				]}
+			/>
+			<Compare appId={appId} bundle={bundle} />
+			{isDeleting ? <DeleteBundle appId={appId} bundle={bundle} onClose={() => setDeleting(false)} /> : null}
+		</Screen>
+	);
+}
+
+function Channels({ appId, channels }: { readonly appId: string; readonly channels: readonly string[] }) {
+	if (channels.length === 0) return "No channel";
+	return (
+		<Group gap={6}>
+			{channels.map((channel) => (
+				<TextLink key={channel} to={channelPath(appId, channel)}>
+					{channel}
+				</TextLink>
+			))}
+		</Group>
+	);
+}
+
+function Compare({ appId, bundle }: { readonly appId: string; readonly bundle: BundleRecord }) {
+	const [version, setVersion] = useState("");
+	const [compared, setCompared] = useState<string | undefined>();
+	return (
+		<Section title="Compare">
+			<form
+				onSubmit={(event) => {
+					event.preventDefault();
+					setCompared(version);
+				}}
+			>
+				<Group align="flex-end">
+					<VersionInput appId={appId} label="With the bundle" value={version} onChange={setVersion} />
+					<Button type="submit" variant="default" disabled={version === ""}>
+						Compare
+					</Button>
+				</Group>
+			</form>
+			{compared === undefined ? null : <Comparison appId={appId} bundle={bundle} other={compared} />}
+		</Section>
+	);
+}
+
+type Installs = Extract<AnswerOf<"GET /statistics/app/:app_id/installs">, { total: unknown }>;
+
+function Comparison({
+	appId,
+	bundle,
+	other,
+}: {
+	readonly appId: string;
+	readonly bundle: BundleRecord;
+	readonly other: string;
+}) {
+	const others = useAsk("GET /bundle", { query: { app_id: appId, version: other } });
+	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId } });
+	return (
+		<Answer query={others} what={`the bundle ${other}`}>
+			{([second]) =>
+				second === undefined ? (
+					<Empty title={`There is no bundle ${other}`}>Choose another version.</Empty>
+				) : (
+					<Answer query={installs} what="installs">
+						{(answer) => (
+							<Stack gap="xs">
+								<ComparisonTable left={bundle} right={second} installs={answer as Installs} />
+								<Text size="xs" c="dimmed">
+									Installs are those of the last 30 days.
+								</Text>
+							</Stack>
+						)}
+					</Answer>
+				)
+			}
+		</Answer>
+	);
+}
+
+function ComparisonTable({
+	left,
+	right,
+	installs,
+}: {
+	readonly left: BundleRecord;
+	readonly right: BundleRecord;
+	readonly installs: Installs;
+}) {
+	const installsOf = ({ name }: BundleRecord) => installs.byBundle.find(({ version }) => version === name);
+	const rows: readonly (readonly [string, (bundle: BundleRecord) => string])[] = [
+		["Created", ({ created_at }) => timeText(created_at)],
+		["Size", ({ size }) => (size === null ? "—" : sizeText(size))],
+		["Channels", ({ channels }) => channels.join(", ") || "None"],
+		["Least store build", ({ min_update_version }) => min_update_version ?? "Any"],
+		["Encrypted", ({ session_key }) => (session_key === null ? "No" : "Yes")],
+		["Same content", ({ checksum }) => (left.checksum === right.checksum ? "Yes" : (checksum?.slice(0, 12) ?? "—"))],
+		["Installs", (bundle) => countText(installsOf(bundle)?.install ?? 0)],
+		["Failures", (bundle) => countText(installsOf(bundle)?.fail ?? 0)],
+		[
+			"Success",
+			(bundle) => {
+				const rate = installsOf(bundle)?.success_rate ?? null;
+				return rate === null ? "—" : `${rate} %`;
+			},
+		],
+	];
+	return (
+		<DataTable
+			label={`${left.name} compared to ${right.name}`}
+			rows={rows}
+			rowKey={([name]) => name}
+			columns={[
+				{ title: "What", cell: ([name]) => name },
+				{ title: left.name, cell: ([, value]) => value(left) },
+				// A bundle may be compared to itself.
+				{ title: right.name === left.name ? `${right.name} again` : right.name, cell: ([, value]) => value(right) },
+			]}
+		/>
+	);
+}
+
+function DeleteBundle({
+	appId,
+	bundle,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly bundle: BundleRecord;
+	readonly onClose: () => void;
+}) {
+	const [, navigate] = useLocation();
+	const remove = useChange("DELETE /bundle", () => {
+		say(`The bundle ${bundle.name} is deleted.`);
+		navigate(appPath(appId, "bundles"));
+	});
+	return (
+		<Confirm
+			title={`Delete the bundle ${bundle.name}?`}
+			action="Delete bundle"
+			isPending={remove.isPending}
+			error={remove.error}
+			onClose={onClose}
+			onConfirm={() => remove.mutate({ query: { app_id: appId, version: bundle.name } })}
+		>
+			<Text size="sm">This cannot be undone. With it go:</Text>
+			<ul>
+				<li>
+					the bundle {bundle.name}
+					{bundle.size === null ? "" : ` and its ${sizeText(bundle.size)} of files`}
+				</li>
+				{bundle.channels.map((channel) => (
+					<li key={channel}>what {channel} has live: promote another bundle there first</li>
+				))}
+			</ul>
+			<Text size="sm">Statistics of it stay.</Text>
+		</Confirm>
+	);
+}

@@ -1,0 +1,216 @@
+/** One channel: what is live on it, its rollout as it goes, its settings, and what was changed. */
+import { Button, Checkbox, Group, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { useAsk, useChange, usePage } from "../api";
+import type { AppItemProps } from "../app";
+import { Answer } from "../parts/answer";
+import { type Change, ChangeList, differences } from "../parts/changes";
+import { ChannelBadges, type Channel as ChannelOf, platformsOf } from "../parts/channel-badges";
+import { Confirm } from "../parts/confirm";
+import { Facts } from "../parts/facts";
+import { TextLink } from "../parts/link";
+import { say } from "../parts/say";
+import { Empty, Screen, Section } from "../parts/screen";
+import { Time } from "../parts/time";
+import { appPath, bundlePath } from "../paths";
+import { useAppMay } from "../permissions";
+import { ChannelForm, UPDATE_LIMITS } from "./channel-form";
+import { Promote } from "./promote";
+import { Rollout } from "./rollout";
+
+type Dialog = "promote" | "edit" | "delete" | { readonly backTo: string };
+const CHANGES_SHOWN = 10;
+
+export default function Channel({ appId, orgId, item }: AppItemProps) {
+	const channel = useAsk("GET /channel", { query: { app_id: appId, channel: item } });
+	return (
+		<Answer query={channel} what={`the channel ${item}`}>
+			{(answer) =>
+				Array.isArray(answer) ? null : <Details appId={appId} orgId={orgId} channel={answer as ChannelOf} />
+			}
+		</Answer>
+	);
+}
+
+/** The bundle that was live before this one, if the log knows it. */
+function previousBundle(changes: readonly Change[] | undefined, live: string | undefined): string | undefined {
+	for (const change of changes ?? []) {
+		const replaced = differences(change).find(({ field }) => field === "version");
+		if (replaced !== undefined && replaced.after === live && replaced.before !== "—") return replaced.before;
+	}
+	return undefined;
+}
+
+function Details({
+	appId,
+	orgId,
+	channel,
+}: {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+	readonly channel: ChannelOf;
+}) {
+	const [dialog, setDialog] = useState<Dialog | undefined>();
+	const close = () => setDialog(undefined);
+	const may = useAppMay(appId, orgId);
+	const changes = useAsk("GET /app/:app_id/audit", {
+		params: { app_id: appId },
+		query: { target: `channel:${channel.id}` },
+	});
+	const entries = Array.isArray(changes.data) ? changes.data : undefined;
+	const live = channel.version?.name;
+	const previous = previousBundle(entries, live);
+	const edit = useChange("POST /channel", () => {
+		say(`The channel ${channel.name} is changed.`);
+		close();
+	});
+	return (
+		<Screen
+			title={channel.name}
+			note={<ChannelBadges channel={channel} />}
+			actions={
+				<>
+					{may("channel.promote_bundle") === true ? (
+						<Button onClick={() => setDialog("promote")}>Promote a bundle</Button>
+					) : null}
+					{may("channel.update_settings") === true ? (
+						<Button variant="default" onClick={() => setDialog("edit")}>
+							Edit
+						</Button>
+					) : null}
+					{may("channel.delete") === true ? (
+						<Button variant="default" onClick={() => setDialog("delete")}>
+							Delete
+						</Button>
+					) : null}
+				</>
+			}
+		>
+			<Facts
+				facts={[
+					[
+						"Live bundle",
+						live === undefined ? (
+							"None: devices run the store build"
+						) : (
+							<TextLink key="live" to={bundlePath(appId, live)}>
+								{live}
+							</TextLink>
+						),
+					],
+					["Platforms", platformsOf(channel)],
+					[
+						"Updates",
+						UPDATE_LIMITS.find(({ value }) => value === channel.disableAutoUpdate)?.label ?? channel.disableAutoUpdate,
+					],
+					["Changed", <Time key="changed" value={channel.updated_at} />],
+				]}
+			/>
+			{previous !== undefined && may("channel.promote_bundle") === true ? (
+				<Group>
+					<Text size="sm">Before that, {previous} was live.</Text>
+					<Button size="xs" variant="default" onClick={() => setDialog({ backTo: previous })}>
+						Go back to {previous}
+					</Button>
+				</Group>
+			) : null}
+			<Rollout appId={appId} channel={channel} mayPromote={may("channel.promote_bundle") === true} />
+			<Section title="Changes">
+				<Answer query={changes} what="changes">
+					{() =>
+						entries === undefined || entries.length === 0 ? (
+							<Empty title="Nothing was changed yet" />
+						) : (
+							<ChangeList changes={entries.slice(0, CHANGES_SHOWN)} />
+						)
+					}
+				</Answer>
+			</Section>
+			{dialog === "promote" ? <Promote appId={appId} channel={channel} onClose={close} /> : null}
+			{typeof dialog === "object" ? (
+				<Promote appId={appId} channel={channel} version={dialog.backTo} onClose={close} />
+			) : null}
+			{dialog === "edit" ? (
+				<ChannelForm
+					title={`Edit ${channel.name}`}
+					action="Save"
+					name={channel.name}
+					settings={channel}
+					isPending={edit.isPending}
+					error={edit.error}
+					onClose={close}
+					onSubmit={(name, settings) => edit.mutate({ body: { app_id: appId, channel: name, ...settings } })}
+				/>
+			) : null}
+			{dialog === "delete" ? <DeleteChannel appId={appId} channel={channel} onClose={close} /> : null}
+		</Screen>
+	);
+}
+
+/** Says before it happens which devices lose their channel, and which bundle goes with it. */
+function DeleteChannel({
+	appId,
+	channel,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly channel: ChannelOf;
+	readonly onClose: () => void;
+}) {
+	const [, navigate] = useLocation();
+	const [withBundle, setWithBundle] = useState(false);
+	const devices = usePage("GET /device", { query: { app_id: appId, channel: channel.name } }, 0);
+	const remove = useChange("DELETE /channel", () => {
+		say(`The channel ${channel.name} is deleted.`);
+		navigate(appPath(appId, "channels"));
+	});
+	return (
+		<Confirm
+			title={`Delete the channel ${channel.name}?`}
+			action="Delete channel"
+			isPending={remove.isPending}
+			isReady={!devices.isPending}
+			error={remove.error}
+			onClose={onClose}
+			onConfirm={() =>
+				remove.mutate({
+					query: { app_id: appId, channel: channel.name, ...(withBundle ? { delete_bundle: "true" } : {}) },
+				})
+			}
+		>
+			<Text size="sm">This cannot be undone. With it go:</Text>
+			<ul>
+				<li>the channel {channel.name} and its settings</li>
+				{channel.rollout_version_info === null ? null : (
+					<li>the rollout of {channel.rollout_version_info.name}; the bundle stays</li>
+				)}
+				<li>
+					<Answer query={devices} what="its devices">
+						{({ items, hasNext }) => (
+							<>
+								{items.length === 0
+									? "no device that is known: none was seen on it"
+									: `the channel of ${hasNext ? "more than " : ""}${items.length} known devices; at their next check they get what the public channel gives them`}
+							</>
+						)}
+					</Answer>
+				</li>
+				{withBundle && channel.version !== null ? (
+					<li>
+						the bundle <strong>{channel.version.name}</strong> with its files
+					</li>
+				) : null}
+			</ul>
+			{channel.version === null ? null : (
+				<Stack gap={4}>
+					<Checkbox
+						label={`Delete the bundle ${channel.version.name} as well`}
+						checked={withBundle}
+						onChange={(event) => setWithBundle(event.currentTarget.checked)}
+					/>
+				</Stack>
+			)}
+		</Confirm>
+	);
+}

@@ -1,0 +1,220 @@
+/** One device: what it runs, why it gets what it gets, and what an operator set for it alone. */
+import { Alert, Button, Code, Group, Stack, Text, TextInput, Timeline } from "@mantine/core";
+import { useState } from "react";
+import { type AnswerOf, ask, CapstanError, useAsk, useChange } from "../api";
+import type { AppItemProps } from "../app";
+import { Answer, Problem } from "../parts/answer";
+import { Confirm } from "../parts/confirm";
+import { Facts } from "../parts/facts";
+import { FormDialog } from "../parts/form";
+import { say } from "../parts/say";
+import { Screen, Section } from "../parts/screen";
+import { Time } from "../parts/time";
+import { VersionInput } from "../parts/version-input";
+import { useAppMay } from "../permissions";
+
+type DeviceRecord = Exclude<AnswerOf<"GET /device">, readonly unknown[]>;
+
+const isUnknown = (error: unknown) => error instanceof CapstanError && error.code === "device_not_found";
+
+export default function Device({ appId, orgId, item }: AppItemProps) {
+	const device = useAsk("GET /device", { query: { app_id: appId, device_id: item } });
+	const may = useAppMay(appId, orgId);
+	const [dialog, setDialog] = useState<"override" | "unset" | undefined>();
+	const record = device.data === undefined || Array.isArray(device.data) ? undefined : (device.data as DeviceRecord);
+	return (
+		<Screen
+			title={record?.custom_id ?? "Device"}
+			note={<Code>{item}</Code>}
+			actions={
+				may("app.manage_devices") === true ? (
+					<>
+						<Button onClick={() => setDialog("override")}>Set channel or bundle</Button>
+						<Button variant="default" disabled={record === undefined} onClick={() => setDialog("unset")}>
+							Take back what was set
+						</Button>
+					</>
+				) : undefined
+			}
+		>
+			{isUnknown(device.error) ? (
+				<Alert color="gray" title="This device was not seen yet">
+					A channel or a bundle can be set for it all the same; it holds from the first check on.
+				</Alert>
+			) : (
+				<Answer query={device} what="the device">
+					{() => (record === undefined ? null : <Record device={record} />)}
+				</Answer>
+			)}
+			{record === undefined ? null : <Explanation appId={appId} deviceId={item} />}
+			{dialog === "override" ? <Override appId={appId} deviceId={item} onClose={() => setDialog(undefined)} /> : null}
+			{dialog === "unset" && record !== undefined ? (
+				<Unset appId={appId} device={record} onClose={() => setDialog(undefined)} />
+			) : null}
+		</Screen>
+	);
+}
+
+function Record({ device }: { readonly device: DeviceRecord }) {
+	const { platform, os_version, version_name, version_build, plugin_version, channel, override_version, last_seen_at } =
+		device;
+	return (
+		<Facts
+			facts={[
+				["Runs", version_name ?? "—"],
+				["Channel", channel ?? "—"],
+				["Bundle set for it", override_version ?? "None"],
+				["Platform", `${platform ?? "—"} ${os_version ?? ""}`],
+				["Store build", version_build ?? "—"],
+				["Plugin", plugin_version ?? "—"],
+				[
+					"Kind",
+					device.is_emulator === true ? "Emulator" : device.is_prod === false ? "Development build" : "From the store",
+				],
+				["Last seen", last_seen_at === null ? "Never" : <Time key="seen" value={last_seen_at} />],
+			]}
+		/>
+	);
+}
+
+const RULE_COLORS = { passed: "green", decided: "blue", skipped: "gray" } as const;
+
+function Explanation({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
+	const explained = useAsk("GET /device/explain", { query: { app_id: appId, device_id: deviceId } });
+	return (
+		<Section title="Why it gets what it gets">
+			<Answer query={explained} what="the explanation">
+				{({ outcome, answer, channel, trace }) => (
+					<Stack>
+						<Alert color={outcome === "none" ? "gray" : "blue"} title={outcomeTitle(outcome, answer)}>
+							{channel === null ? "No channel decides for it." : `The channel ${channel} decides.`}
+						</Alert>
+						<Timeline bulletSize={12} lineWidth={2}>
+							{trace.map(({ rule, outcome: result, finding, remedy }) => (
+								<Timeline.Item key={rule} color={RULE_COLORS[result]}>
+									<Text size="sm">
+										<strong>{rule.replaceAll("_", " ")}</strong> <span className="dimmed">({result})</span>
+									</Text>
+									<Text size="sm">{finding}</Text>
+									{remedy === undefined ? null : (
+										<Text size="sm" c="dimmed">
+											{remedy}
+										</Text>
+									)}
+								</Timeline.Item>
+							))}
+						</Timeline>
+					</Stack>
+				)}
+			</Answer>
+		</Section>
+	);
+}
+
+function outcomeTitle(
+	outcome: AnswerOf<"GET /device/explain">["outcome"],
+	answer: AnswerOf<"GET /device/explain">["answer"],
+): string {
+	if (outcome === "builtin") return "At its next check it goes back to the store build";
+	if (outcome === "update" && "url" in answer) return `At its next check it gets ${answer.version}`;
+	return "message" in answer
+		? `At its next check it gets nothing: ${answer.message}`
+		: "At its next check it gets nothing";
+}
+
+/** Waits until every part of the service knows, so that the very next check is answered with it. */
+function Override({
+	appId,
+	deviceId,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly deviceId: string;
+	readonly onClose: () => void;
+}) {
+	const [channel, setChannel] = useState("");
+	const [version, setVersion] = useState("");
+	const [refused, setRefused] = useState<Error | undefined>();
+	const set = useChange("POST /device", () => {
+		say("The device gets it at its next check, within four seconds.");
+		onClose();
+	});
+	const submit = async () => {
+		setRefused(undefined);
+		try {
+			const bundle = version === "" ? undefined : await bundleId(appId, version);
+			set.mutate({
+				body: {
+					app_id: appId,
+					device_id: deviceId,
+					...(channel === "" ? {} : { channel }),
+					...(bundle === undefined ? {} : { version_id: bundle }),
+				},
+			});
+		} catch (error) {
+			setRefused(error instanceof Error ? error : new Error(String(error)));
+		}
+	};
+	return (
+		<FormDialog
+			title="Set a channel or a bundle for this device"
+			action="Set"
+			isPending={set.isPending}
+			isReady={channel !== "" || version !== ""}
+			error={set.error}
+			onSubmit={() => void submit()}
+			onClose={onClose}
+		>
+			<Text size="sm">What is left empty stays as it is. A bundle takes the place of the channel's.</Text>
+			<TextInput
+				label="Channel"
+				data-autofocus
+				value={channel}
+				onChange={(event) => setChannel(event.currentTarget.value)}
+			/>
+			<VersionInput appId={appId} label="Bundle" isRequired={false} value={version} onChange={setVersion} />
+			{refused === undefined ? null : <Problem error={refused} />}
+		</FormDialog>
+	);
+}
+
+async function bundleId(appId: string, version: string): Promise<number> {
+	const [bundle] = await ask("GET /bundle", { query: { app_id: appId, version } });
+	if (bundle === undefined) {
+		throw new CapstanError(404, "bundle_not_found", `There is no bundle ${version}; choose another one.`, {}, "");
+	}
+	return bundle.id;
+}
+
+function Unset({
+	appId,
+	device,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly device: DeviceRecord;
+	readonly onClose: () => void;
+}) {
+	const unset = useChange("DELETE /device", () => {
+		say("The device follows its channel again.");
+		onClose();
+	});
+	return (
+		<Confirm
+			title="Take back what was set for this device?"
+			action="Take back"
+			isPending={unset.isPending}
+			error={unset.error}
+			onConfirm={() => unset.mutate({ query: { app_id: appId, device_id: device.device_id } })}
+			onClose={onClose}
+		>
+			<Group>
+				<Text size="sm">
+					The channel and the bundle that were set for it go
+					{device.override_version === null ? "" : ` (${device.override_version})`}; the device stays, and follows the
+					channel that it would follow without them.
+				</Text>
+			</Group>
+		</Confirm>
+	);
+}

@@ -1,0 +1,180 @@
+/** The devices of an app: one by its id, or a list by what they run and when they were seen. */
+import { Badge, Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { usePage } from "../api";
+import type { AppScreenProps } from "../app";
+import { Answer } from "../parts/answer";
+import { TextLink } from "../parts/link";
+import { Empty, Screen } from "../parts/screen";
+import { DataTable, Pager, usePageNumber } from "../parts/table";
+import { Time } from "../parts/time";
+import { appPath, devicePath } from "../paths";
+
+const PLATFORMS = [
+	{ value: "", label: "Every platform" },
+	{ value: "ios", label: "iOS" },
+	{ value: "android", label: "Android" },
+	{ value: "electron", label: "Electron" },
+] as const;
+
+interface Filters {
+	readonly channel: string;
+	readonly version: string;
+	readonly platform: (typeof PLATFORMS)[number]["value"];
+	readonly seen_from: string;
+}
+const NO_FILTERS: Filters = { channel: "", version: "", platform: "", seen_from: "" };
+
+export default function Devices({ appId }: AppScreenProps) {
+	const [page, setPage] = usePageNumber();
+	const [form, setForm] = useState(NO_FILTERS);
+	const [filters, setFilters] = useState(NO_FILTERS);
+	const { platform, ...texts } = filters;
+	const named = Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== ""));
+	const devices = usePage(
+		"GET /device",
+		{ query: { app_id: appId, ...named, ...(platform === "" ? {} : { platform }) } },
+		page,
+	);
+	const isFiltered = Object.values(filters).some((value) => value !== "");
+	const set = (change: Partial<Filters>) => setForm({ ...form, ...change });
+	return (
+		<Screen title="Devices" note="Seen by the service when they asked for an update or reported something.">
+			<FindDevice appId={appId} />
+			<form
+				onSubmit={(event) => {
+					event.preventDefault();
+					setPage(0);
+					setFilters(form);
+				}}
+			>
+				<Group align="flex-end" gap="sm">
+					<TextInput
+						label="Channel"
+						value={form.channel}
+						onChange={(event) => set({ channel: event.currentTarget.value })}
+					/>
+					<TextInput
+						label="Version"
+						value={form.version}
+						onChange={(event) => set({ version: event.currentTarget.value })}
+					/>
+					<NativeSelect
+						label="Platform"
+						data={PLATFORMS}
+						value={form.platform}
+						onChange={(event) => set({ platform: event.currentTarget.value as Filters["platform"] })}
+					/>
+					<TextInput
+						type="date"
+						label="Seen since (UTC)"
+						value={form.seen_from}
+						onChange={(event) => set({ seen_from: event.currentTarget.value })}
+					/>
+					<Button type="submit" variant="default">
+						Filter
+					</Button>
+					{isFiltered ? (
+						<Button
+							variant="subtle"
+							onClick={() => {
+								setForm(NO_FILTERS);
+								setFilters(NO_FILTERS);
+								setPage(0);
+							}}
+						>
+							Show all
+						</Button>
+					) : null}
+				</Group>
+			</form>
+			<Answer query={devices} what="devices">
+				{({ items, hasNext }) =>
+					items.length === 0 && page === 0 ? (
+						<Empty title={isFiltered ? "No device matches" : "No device was seen yet"}>
+							{isFiltered ? (
+								"Widen the filter, or show all."
+							) : (
+								<>
+									Point your app at this service and start it:{" "}
+									<TextLink to={appPath(appId, "connect")}>connect your app</TextLink>.
+								</>
+							)}
+						</Empty>
+					) : (
+						<Stack gap="sm">
+							<DataTable
+								label="Devices"
+								rows={items}
+								rowKey={({ device_id }) => device_id}
+								columns={[
+									{
+										title: "Device",
+										cell: ({ device_id, custom_id }) => (
+											<Stack gap={2}>
+												<TextLink to={devicePath(appId, device_id)}>{custom_id ?? device_id}</TextLink>
+											</Stack>
+										),
+									},
+									{
+										title: "Runs",
+										cell: ({ version_name, override_version }) => (
+											<Stack gap={4} align="flex-start">
+												{version_name ?? "—"}
+												{override_version === null ? null : (
+													<Badge variant="light" tt="none">
+														Set to {override_version}
+													</Badge>
+												)}
+											</Stack>
+										),
+									},
+									{ title: "Channel", wideOnly: true, cell: ({ channel }) => channel ?? "—" },
+									{
+										title: "Platform",
+										wideOnly: true,
+										cell: (device) => `${device.platform ?? "—"} ${device.os_version ?? ""}`,
+									},
+									{
+										title: "Seen",
+										wideOnly: true,
+										cell: ({ last_seen_at }) => (last_seen_at === null ? "Never" : <Time value={last_seen_at} />),
+									},
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					)
+				}
+			</Answer>
+		</Screen>
+	);
+}
+
+function FindDevice({ appId }: { readonly appId: string }) {
+	const [, navigate] = useLocation();
+	const [id, setId] = useState("");
+	return (
+		<form
+			onSubmit={(event) => {
+				event.preventDefault();
+				navigate(devicePath(appId, id.trim().toLowerCase()));
+			}}
+		>
+			<Group align="flex-end" gap="sm">
+				<TextInput
+					label="Device id"
+					description="The app shows it with CapacitorUpdater.getDeviceId()."
+					placeholder="b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"
+					w="min(100%, 24rem)"
+					value={id}
+					onChange={(event) => setId(event.currentTarget.value)}
+				/>
+				<Button type="submit" disabled={id.trim() === ""}>
+					Open device
+				</Button>
+			</Group>
+		</form>
+	);
+}

@@ -1,0 +1,280 @@
+/** The people of an organization and the invitations that are open: inviting, changing roles, removing. */
+import { Badge, Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { type AnswerOf, type RequestOf, useAsk, useChange, usePage } from "../api";
+import type { OrganizationScreenProps } from "../app";
+import { Answer } from "../parts/answer";
+import { Confirm } from "../parts/confirm";
+import { FormDialog } from "../parts/form";
+import { say } from "../parts/say";
+import { Screen } from "../parts/screen";
+import { SecretDialog } from "../parts/secret";
+import { countOf } from "../parts/size";
+import { DataTable, Pager, usePageNumber } from "../parts/table";
+import { timeText } from "../parts/time";
+import { memberRoles, roleText, useOrganizationMay, useOwnRole } from "../permissions";
+import { useRemovalPlan } from "../plans";
+
+type Member = AnswerOf<"GET /organization/members">[number];
+type MemberRole = RequestOf<"PUT /organization/members">["body"]["role"];
+type Dialog = "invite" | { readonly kind: "role" | "remove"; readonly member: Member };
+
+export default function Members({ orgId }: OrganizationScreenProps) {
+	const [page, setPage] = usePageNumber();
+	const members = usePage("GET /organization/members", { query: { orgId, limit: "50" } }, page);
+	const account = useAsk("GET /account", {});
+	const may = useOrganizationMay(orgId);
+	const [dialog, setDialog] = useState<Dialog | undefined>();
+	const [invitation, setInvitation] = useState<AnswerOf<"POST /organization/members"> | undefined>();
+	const close = () => setDialog(undefined);
+	const mayChange = may("org.update_user_roles") === true;
+	return (
+		<Screen
+			title="Members"
+			note="People, and invitations that were not accepted yet."
+			actions={
+				may("org.invite_user") === true ? (
+					<Button onClick={() => setDialog("invite")}>Invite someone</Button>
+				) : undefined
+			}
+		>
+			<Answer query={members} what="members">
+				{({ items, hasNext }) => (
+					<Stack gap="sm">
+						<DataTable
+							label="Members"
+							rows={items}
+							rowKey={({ uid }) => uid}
+							columns={[
+								{
+									title: "Person",
+									cell: ({ email, is_tmp, uid }) => (
+										<Stack gap={4} align="flex-start">
+											{email}
+											{is_tmp ? (
+												<Badge variant="light" color="orange" tt="none">
+													Invited
+												</Badge>
+											) : null}
+											{uid === account.data?.uid ? (
+												<Badge variant="light" tt="none">
+													You
+												</Badge>
+											) : null}
+										</Stack>
+									),
+								},
+								{ title: "Role", cell: ({ role }) => roleText(role) },
+								...(mayChange
+									? [
+											{
+												title: "Change",
+												cell: (member: Member) => (
+													<Group gap="xs">
+														<Button
+															size="xs"
+															variant="default"
+															aria-label={`Change the role of ${member.email}`}
+															onClick={() => setDialog({ kind: "role", member })}
+														>
+															Role
+														</Button>
+														<Button
+															size="xs"
+															variant="default"
+															aria-label={`${member.is_tmp ? "Withdraw the invitation of" : "Remove"} ${member.email}`}
+															onClick={() => setDialog({ kind: "remove", member })}
+														>
+															{member.is_tmp ? "Withdraw" : "Remove"}
+														</Button>
+													</Group>
+												),
+											},
+										]
+									: []),
+							]}
+						/>
+						<Pager page={page} hasNext={hasNext} onPage={setPage} />
+					</Stack>
+				)}
+			</Answer>
+			{dialog === "invite" ? (
+				<Invite
+					orgId={orgId}
+					onClose={close}
+					onDone={(made) => {
+						close();
+						setInvitation(made);
+					}}
+				/>
+			) : null}
+			{typeof dialog === "object" && dialog.kind === "role" ? (
+				<ChangeRole orgId={orgId} member={dialog.member} onClose={close} />
+			) : null}
+			{typeof dialog === "object" && dialog.kind === "remove" ? (
+				<Remove orgId={orgId} member={dialog.member} onClose={close} />
+			) : null}
+			{invitation === undefined ? null : (
+				<SecretDialog
+					title={`Invitation of ${invitation.email}`}
+					label="Link"
+					value={invitation.link}
+					onClose={() => setInvitation(undefined)}
+				>
+					Send this link to {invitation.email} alone: whoever has it can join in their place. It works once, until{" "}
+					{timeText(invitation.expires_at)}, and is not shown again.
+				</SecretDialog>
+			)}
+		</Screen>
+	);
+}
+
+function RoleSelect({
+	orgId,
+	value,
+	onChange,
+}: {
+	readonly orgId: string;
+	readonly value: MemberRole;
+	readonly onChange: (role: MemberRole) => void;
+}) {
+	const own = useOwnRole(orgId);
+	return (
+		<NativeSelect
+			label="Role"
+			description="Members see everything and may make apps; administrators change everything; owners may also delete the organization."
+			data={memberRoles(own).map((role) => ({ value: role, label: roleText(role) }))}
+			value={value}
+			onChange={(event) => onChange(event.currentTarget.value as MemberRole)}
+		/>
+	);
+}
+
+function Invite({
+	orgId,
+	onClose,
+	onDone,
+}: {
+	readonly orgId: string;
+	readonly onClose: () => void;
+	readonly onDone: (invitation: AnswerOf<"POST /organization/members">) => void;
+}) {
+	const [email, setEmail] = useState("");
+	const [role, setRole] = useState<MemberRole>("org_member");
+	const invite = useChange("POST /organization/members", onDone);
+	return (
+		<FormDialog
+			title="Invite someone"
+			action="Make the invitation"
+			isPending={invite.isPending}
+			error={invite.error}
+			onSubmit={() => invite.mutate({ body: { orgId, email, role } })}
+			onClose={onClose}
+		>
+			<TextInput
+				type="email"
+				label="E-mail address"
+				description="No mail is sent; you get a link to pass on."
+				required
+				data-autofocus
+				value={email}
+				onChange={(event) => setEmail(event.currentTarget.value)}
+			/>
+			<RoleSelect orgId={orgId} value={role} onChange={setRole} />
+		</FormDialog>
+	);
+}
+
+function ChangeRole({
+	orgId,
+	member,
+	onClose,
+}: {
+	readonly orgId: string;
+	readonly member: Member;
+	readonly onClose: () => void;
+}) {
+	const [role, setRole] = useState<MemberRole>(member.role as MemberRole);
+	const change = useChange("PUT /organization/members", ({ api_keys }) => {
+		say(
+			api_keys.length === 0
+				? `${member.email} has the role ${roleText(role)}.`
+				: `${member.email} has the role ${roleText(role)}. Their ${countOf(api_keys.length, "API key")} keep what they hold; look at them.`,
+		);
+		onClose();
+	});
+	return (
+		<FormDialog
+			title={`Role of ${member.email}`}
+			action="Change role"
+			isPending={change.isPending}
+			isReady={role !== member.role}
+			error={change.error}
+			onSubmit={() => change.mutate({ body: { orgId, email: member.email, role } })}
+			onClose={onClose}
+		>
+			<RoleSelect orgId={orgId} value={role} onChange={setRole} />
+			{member.is_tmp ? null : <Text size="sm">API keys that they made keep what they hold.</Text>}
+		</FormDialog>
+	);
+}
+
+/** Asks the API first what would go, and names it. */
+function Remove({
+	orgId,
+	member,
+	onClose,
+}: {
+	readonly orgId: string;
+	readonly member: Member;
+	readonly onClose: () => void;
+}) {
+	const plan = useRemovalPlan(orgId, member.email);
+	const remove = useChange("DELETE /organization/members", () => {
+		say(member.is_tmp ? `The invitation of ${member.email} is withdrawn.` : `${member.email} is removed.`);
+		onClose();
+	});
+	return (
+		<Confirm
+			title={member.is_tmp ? `Withdraw the invitation of ${member.email}?` : `Remove ${member.email}?`}
+			action={member.is_tmp ? "Withdraw" : "Remove member"}
+			isPending={remove.isPending}
+			isReady={plan.data !== undefined}
+			error={remove.error}
+			onClose={onClose}
+			onConfirm={() => remove.mutate({ query: { orgId, email: member.email } })}
+		>
+			<Answer query={plan} what="what would go">
+				{({ revoked_api_keys, other_organizations: { known, others } }) => (
+					<>
+						<Text size="sm">
+							{member.is_tmp
+								? "Their link stops working."
+								: "They lose every role in this organization at once, and the invitations that they made are withdrawn."}
+						</Text>
+						{revoked_api_keys.length === 0 ? null : (
+							<>
+								<Text size="sm">These API keys of theirs stop working at once:</Text>
+								<ul>
+									{revoked_api_keys.map(({ id, name }) => (
+										<li key={id}>{name}</li>
+									))}
+								</ul>
+							</>
+						)}
+						{known.length + others === 0 ? null : (
+							<Text size="sm">
+								They are used in{" "}
+								{[
+									...known.map(({ name }) => name),
+									...(others > 0 ? [countOf(others, "other organization")] : []),
+								].join(", ")}{" "}
+								as well.
+							</Text>
+						)}
+					</>
+				)}
+			</Answer>
+		</Confirm>
+	);
+}

@@ -1,0 +1,187 @@
+/**
+ * Uploading a bundle from the browser: its SHA-256 is computed here, its bytes go in pieces by TUS, the protocol that the API offers for it.
+ * What was broken off goes on where it stopped, when the same file is chosen for the same version again, after a reload too.
+ */
+import { Alert, Button, FileInput, Group, Modal, Progress, Stack, Text, TextInput } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+import { Upload as TusUpload } from "tus-js-client";
+import { useLocation } from "wouter";
+import { ask } from "../api";
+import { Problem } from "../parts/answer";
+import { say } from "../parts/say";
+import { sizeText } from "../parts/size";
+import { bundlePath } from "../paths";
+
+/** The API keeps whole pieces of 8 MiB; two of them a request. */
+const PIECE_BYTES = 16 * 1024 * 1024;
+const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
+/** How much more than the server has is shown as sent: nothing. */
+const WHOLE = 100;
+
+type Phase = "choosing" | "hashing" | "sending" | "paused";
+
+async function sha256Of(file: File): Promise<string> {
+	const digest = await crypto.subtle.digest("SHA-256", await file.arrayBuffer());
+	return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export default function Upload({
+	appId,
+	orgId,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly orgId: string;
+	readonly onClose: () => void;
+}) {
+	const [, navigate] = useLocation();
+	const client = useQueryClient();
+	const [file, setFile] = useState<File | null>(null);
+	const [version, setVersion] = useState("");
+	const [comment, setComment] = useState("");
+	const [phase, setPhase] = useState<Phase>("choosing");
+	const [sent, setSent] = useState(0);
+	const [resumedAt, setResumedAt] = useState<number | undefined>();
+	const [error, setError] = useState<Error | undefined>();
+	const running = useRef<TusUpload | undefined>(undefined);
+	useEffect(() => () => void running.current?.abort(), []);
+
+	const finish = async () => {
+		say(`The bundle ${version} is uploaded.`);
+		await client.invalidateQueries();
+		onClose();
+		navigate(bundlePath(appId, version));
+	};
+
+	const begin = async (chosen: File) => {
+		setError(undefined);
+		setPhase("hashing");
+		try {
+			const checksum = await sha256Of(chosen);
+			const upload = new TusUpload(chosen, {
+				endpoint: "/files/upload/attachments",
+				chunkSize: PIECE_BYTES,
+				retryDelays: RETRY_DELAYS_MS,
+				metadata: { filename: `orgs/${orgId}/apps/${appId}/${version}.zip` },
+				// The same bytes for the same version are the same upload.
+				fingerprint: async () => `capstan/${appId}/${version}/${checksum}`,
+				removeFingerprintOnSuccess: true,
+				onProgress: (sentBytes) => setSent(sentBytes),
+				onError: (problem) => {
+					setError(problem);
+					setPhase("paused");
+				},
+				onSuccess: () => void finish(),
+			});
+			const [earlier] = await upload.findPreviousUploads();
+			if (earlier === undefined) {
+				await ask("POST /bundle", {
+					body: { app_id: appId, version, checksum, size: chosen.size, ...(comment === "" ? {} : { comment }) },
+				});
+			} else {
+				upload.resumeFromPreviousUpload(earlier);
+				setResumedAt(Date.now());
+			}
+			running.current = upload;
+			setPhase("sending");
+			upload.start();
+		} catch (problem) {
+			setError(problem instanceof Error ? problem : new Error(String(problem)));
+			setPhase("choosing");
+		}
+	};
+	const pause = async () => {
+		await running.current?.abort();
+		setPhase("paused");
+	};
+	const resume = () => {
+		setError(undefined);
+		setPhase("sending");
+		running.current?.start();
+	};
+	const isBusy = phase !== "choosing";
+	const percent = file === null || file.size === 0 ? 0 : Math.floor((sent / file.size) * WHOLE);
+	return (
+		<Modal opened onClose={onClose} title="Upload a bundle" size="lg" closeOnClickOutside={!isBusy}>
+			<form
+				onSubmit={(event) => {
+					event.preventDefault();
+					if (file !== null) void begin(file);
+				}}
+			>
+				<Stack>
+					<FileInput
+						label="Zip of the built web app"
+						description="With index.html at its top."
+						placeholder="Choose a file"
+						accept=".zip,application/zip"
+						required
+						disabled={isBusy}
+						value={file}
+						onChange={setFile}
+					/>
+					<TextInput
+						label="Version"
+						description="As devices compare it, e.g. 1.4.0; each version can be used once."
+						required
+						disabled={isBusy}
+						value={version}
+						onChange={(event) => setVersion(event.currentTarget.value)}
+					/>
+					<TextInput
+						label="Comment"
+						disabled={isBusy}
+						value={comment}
+						onChange={(event) => setComment(event.currentTarget.value)}
+					/>
+					{phase === "hashing" ? <Text role="status">Computing the checksum…</Text> : null}
+					{(phase === "sending" || phase === "paused") && file !== null ? (
+						<Stack gap={4}>
+							<Progress value={percent} aria-label="Uploaded" size="lg" />
+							<Text size="sm" role="status">
+								{phase === "paused" ? "Paused at " : "Uploading: "}
+								{percent} % of {sizeText(file.size)}
+							</Text>
+						</Stack>
+					) : null}
+					{resumedAt === undefined ? null : (
+						<Alert color="blue">This file was begun earlier; it goes on where it stopped.</Alert>
+					)}
+					{error === undefined ? null : <UploadProblem error={error} />}
+					<Group justify="flex-end">
+						<Button variant="default" onClick={onClose}>
+							{isBusy ? "Stop for now" : "Cancel"}
+						</Button>
+						{phase === "sending" ? <Button onClick={() => void pause()}>Pause</Button> : null}
+						{phase === "paused" ? <Button onClick={resume}>Go on</Button> : null}
+						{phase === "choosing" || phase === "hashing" ? (
+							<Button type="submit" loading={phase === "hashing"} disabled={file === null || version === ""}>
+								Upload
+							</Button>
+						) : null}
+					</Group>
+				</Stack>
+			</form>
+		</Modal>
+	);
+}
+
+/** What the server said of a piece is inside of what the TUS client says. */
+function UploadProblem({ error }: { readonly error: Error }) {
+	const body =
+		"originalResponse" in error ? (error.originalResponse as { getBody(): string } | null)?.getBody() : undefined;
+	let message: string | undefined;
+	try {
+		const answer: unknown = JSON.parse(body ?? "");
+		if (typeof answer === "object" && answer !== null && "message" in answer) message = String(answer.message);
+	} catch {
+		// No answer, or none of the API's.
+	}
+	if (message === undefined) return <Problem error={error} />;
+	return (
+		<Alert color="red" title="The upload was refused" role="alert">
+			{message}
+		</Alert>
+	);
+}

@@ -1,0 +1,248 @@
+/**
+ * Releasing from the dashboard in a real browser: channels, bundles and devices, as an administrator and as a member who may look and not
+ * touch. What the page says happened is held against what the API says afterwards.
+ */
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chromium } from "./support/browser";
+import { APP, deviceId, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+import { makeZip } from "./support/product";
+
+if (chromium === undefined) console.log("skipped: releasing from the dashboard, because no Chromium is installed");
+
+describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
+	let stage: Stage;
+	let admin: Visitor;
+	beforeAll(async () => {
+		stage = await startStage();
+		admin = await stage.admin();
+	});
+	afterAll(async () => {
+		await stage?.stop();
+	});
+
+	const eventually = <Value>(look: () => Value) => expect.poll(look, { timeout: 15_000 });
+	const get = async (path: string) => (await stage.product.api("GET", path)).body;
+	const channelNamed = (name: string) => get(`/channel?app_id=${APP}&channel=${encodeURIComponent(name)}`);
+	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
+	const choose = async (label: string, version: string) => {
+		await admin.page.getByRole("combobox", { name: label }).fill(version);
+		await admin.page.getByRole("option", { name: version, exact: true }).click();
+	};
+
+	test("creates a channel, changes it and tells what was changed", async () => {
+		await admin.open(`/apps/${APP}/channels`, "Channels");
+		await expectSound(admin);
+		await button("New channel").click();
+		await admin.page.getByLabel("Name").fill("feature/7 @ home");
+		await admin.page.getByRole("switch", { name: "Electron" }).uncheck();
+		await button("Create channel").click();
+		await admin.page.getByRole("heading", { level: 1, name: "feature/7 @ home" }).waitFor();
+		expect(await channelNamed("feature/7 @ home")).toMatchObject({ electron: false, ios: true, public: false });
+		// A name with every character that addresses know survives a reload.
+		await admin.page.reload();
+		await admin.page.getByRole("heading", { level: 1, name: "feature/7 @ home" }).waitFor();
+		await button("Edit").click();
+		await admin.page.getByRole("switch", { name: "Devices may choose it" }).check();
+		await button("Save").click();
+		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
+		await eventually(() => channelNamed("feature/7 @ home")).toMatchObject({ allow_device_self_set: true });
+		await admin.page.getByText("changed channel feature/7 @ home").waitFor();
+		await expectSound(admin);
+	});
+
+	test("promotes a bundle after it showed who would get what, and goes back", async () => {
+		await admin.open(`/apps/${APP}/channels/production`, "production");
+		await button("Promote a bundle").click();
+		await choose("Bundle", "1.1.0");
+		await button("Show who would get what").click();
+		await admin.page.getByText("6 of 6 devices would be told something else").waitFor();
+		expect(await channelNamed("production")).toMatchObject({ version: { name: "1.0.0" } });
+		await expectSound(admin);
+		await button("Promote").click();
+		await admin.page.getByRole("link", { name: "1.1.0" }).waitFor();
+		expect(await channelNamed("production")).toMatchObject({ version: { name: "1.1.0" } });
+		await button("Go back to 1.0.0").click();
+		await button("Promote").click();
+		await eventually(() => channelNamed("production")).toMatchObject({ version: { name: "1.0.0" } });
+		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
+	});
+
+	test("rolls a bundle out to a share, raises it, pauses it and rolls it back", async () => {
+		await admin.open(`/apps/${APP}/channels/pr-128`, "pr-128");
+		await button("Promote a bundle").click();
+		await choose("Bundle", "1.1.0");
+		await admin.page.getByLabel("A share of the devices").check();
+		await admin.page.getByLabel("Share of the devices, in per cent").fill("20");
+		await button("Begin the rollout").click();
+		await admin.page.getByText("1.1.0 for 20 % of the devices").waitFor();
+		await admin.page.getByLabel("Share in per cent").fill("50");
+		await button("Set share").click();
+		await admin.page.getByText("1.1.0 for 50 % of the devices").waitFor();
+		await button("Pause").click();
+		await button("Resume").waitFor();
+		expect((await channelNamed("pr-128")).rolloutPausedAt).not.toBeNull();
+		await expectSound(admin);
+		await button("Roll back").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByText("devices that run 1.1.0 get 1.2.0-pr.128 again").waitFor();
+		await expectSound(admin);
+		await dialog.getByRole("button", { name: "Roll back" }).click();
+		await admin.page.getByText("The last one was 1.1.0, rolled back.").waitFor();
+		expect((await channelNamed("pr-128")).rollout_version).toBeNull();
+	});
+
+	test("deletes a channel with its bundle, and names both first", async () => {
+		await admin.open(`/apps/${APP}/channels/pr-128`, "pr-128");
+		await button("Delete").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByText("the channel pr-128 and its settings").waitFor();
+		await dialog.getByLabel("Delete the bundle 1.2.0-pr.128 as well").check();
+		await dialog.getByText("with its files").waitFor();
+		await expectSound(admin);
+		await dialog.getByRole("button", { name: "Delete channel" }).click();
+		await admin.page.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
+		expect((await stage.product.api("GET", `/channel?app_id=${APP}&channel=pr-128`)).status).toBe(404);
+		expect(await get(`/bundle?app_id=${APP}&version=1.2.0-pr.128`)).toEqual([]);
+	});
+
+	const zipOf = (sizeBytes: number) =>
+		Buffer.concat([makeZip("9.0.0"), sizeBytes === 0 ? Buffer.alloc(0) : randomBytes(sizeBytes)]);
+
+	test("uploads a bundle with its checksum", async () => {
+		await admin.open(`/apps/${APP}/bundles`, "Bundles");
+		await button("Upload a bundle").click();
+		await admin.page
+			.locator("input[type=file]")
+			.setInputFiles({ name: "app.zip", mimeType: "application/zip", buffer: zipOf(0) });
+		await admin.page.getByLabel("Version").fill("2.0.0");
+		await admin.page.getByLabel("Comment").fill(HOSTILE);
+		await expectSound(admin);
+		await button("Upload").click();
+		await admin.page.getByRole("heading", { level: 1, name: "2.0.0" }).waitFor();
+		await admin.page.getByText(HOSTILE).waitFor();
+		const [bundle] = await get(`/bundle?app_id=${APP}&version=2.0.0`);
+		expect(bundle).toMatchObject({ name: "2.0.0", size: zipOf(0).length, comment: HOSTILE });
+		await expectSound(admin);
+	});
+
+	test("goes on with an upload that was broken off, after the page was loaded anew", async () => {
+		const { page } = admin;
+		const zip = zipOf(20_000_000);
+		const fill = async () => {
+			await admin.open(`/apps/${APP}/bundles`, "Bundles");
+			await button("Upload a bundle").click();
+			await page
+				.locator("input[type=file]")
+				.setInputFiles({ name: "large.zip", mimeType: "application/zip", buffer: zip });
+			await page.getByLabel("Version").fill("2.1.0");
+			await button("Upload").click();
+		};
+		const offsets: string[] = [];
+		page.on("request", (request) => {
+			if (request.method() === "PATCH") offsets.push(request.headers()["upload-offset"] ?? "");
+		});
+		// The second piece never arrives.
+		await page.route("**/files/upload/attachments/*", (route) =>
+			route.request().headers()["upload-offset"] === "16777216" ? route.abort() : route.continue(),
+		);
+		await fill();
+		await eventually(() => offsets.includes("16777216")).toBe(true);
+		await page.unroute("**/files/upload/attachments/*");
+		offsets.length = 0;
+		admin.complaints.length = 0;
+		await fill();
+		await page.getByRole("heading", { level: 1, name: "2.1.0" }).waitFor();
+		// Nothing was sent twice.
+		expect(offsets).toEqual(["16777216"]);
+		const [bundle] = await get(`/bundle?app_id=${APP}&version=2.1.0`);
+		expect(bundle).toMatchObject({ size: zip.length });
+	});
+
+	test("says what the API refuses of an upload", async () => {
+		await admin.open(`/apps/${APP}/bundles`, "Bundles");
+		await button("Upload a bundle").click();
+		await admin.page
+			.locator("input[type=file]")
+			.setInputFiles({ name: "other.zip", mimeType: "application/zip", buffer: zipOf(10) });
+		await admin.page.getByLabel("Version").fill("2.0.0");
+		await button("Upload").click();
+		await admin.page.getByRole("alert").getByText("already").waitFor();
+	});
+
+	test("compares two bundles, and deletes one that no channel uses", async () => {
+		await admin.open(`/apps/${APP}/bundles/2.0.0`, "2.0.0");
+		await choose("With the bundle", "1.0.0");
+		await button("Compare").click();
+		await admin.page.getByRole("region", { name: "2.0.0 compared to 1.0.0" }).waitFor();
+		await expectSound(admin);
+		await button("Delete").click();
+		await button("Delete bundle").click();
+		await admin.page.getByRole("heading", { level: 1, name: "Bundles" }).waitFor();
+		expect(await get(`/bundle?app_id=${APP}&version=2.0.0`)).toEqual([]);
+		await admin.open(`/apps/${APP}/bundles/1.0.0`, "1.0.0");
+		await button("Delete").click();
+		await admin.page.getByText("what production has live").waitFor();
+		await button("Delete bundle").click();
+		await admin.page.getByRole("alert").getByText("production").waitFor();
+	});
+
+	test("names the unused bundles before it deletes them", async () => {
+		await admin.open(`/apps/${APP}/bundles`, "Bundles");
+		await button("Delete unused ones").click();
+		await admin.page.getByRole("dialog").getByText("2.1.0").waitFor();
+		await expectSound(admin);
+		await button("Delete unused bundles").click();
+		await eventually(async () =>
+			(await get(`/bundle?app_id=${APP}`)).map(({ name }: { name: string }) => name),
+		).toEqual(["1.1.0", "1.0.0"]);
+	});
+
+	test("finds a device, explains what it gets, and sets a bundle for it alone", async () => {
+		await admin.open(`/apps/${APP}/devices`, "Devices");
+		await admin.page.getByLabel("Platform").selectOption("ios");
+		await button("Filter").click();
+		await eventually(() => admin.page.getByRole("region", { name: "Devices" }).getByRole("row").count()).toBe(4);
+		await expectSound(admin);
+		await admin.page.getByLabel("Device id").fill(deviceId(0));
+		await button("Open device").click();
+		await admin.page.getByText("At its next check it gets nothing").waitFor();
+		await button("Set channel or bundle").click();
+		await choose("Bundle", "1.1.0");
+		await expectSound(admin);
+		await button("Set").click();
+		await admin.page.getByText("At its next check it gets 1.1.0").waitFor();
+		await expectSound(admin);
+		await button("Take back what was set").click();
+		await button("Take back").click();
+		await admin.page.getByText("At its next check it gets nothing").waitFor();
+		expect(await get(`/device?app_id=${APP}&device_id=${deviceId(0)}`)).toMatchObject({ override_version: null });
+	});
+
+	test("says of a device that was never seen what can be done for it", async () => {
+		await admin.open(`/apps/${APP}/devices/${deviceId(9)}`, "Device");
+		await admin.page.getByText("This device was not seen yet").waitFor();
+		await expectSound(admin);
+	});
+
+	test("lets a member look at everything and offers nothing that they may not do", async () => {
+		const member = await stage.member("org_member", "looker@example.com");
+		for (const [path, heading] of [
+			["channels", "Channels"],
+			["channels/production", "production"],
+			["bundles", "Bundles"],
+			["bundles/1.0.0", "1.0.0"],
+			["devices", "Devices"],
+			[`devices/${deviceId(1)}`, "Device"],
+		] as const) {
+			await member.open(`/apps/${APP}/${path}`, heading);
+			await member.page.waitForLoadState("networkidle");
+			// The page with what only others may do.
+			const offered = await member.page.getByRole("main").getByRole("button").allInnerTexts();
+			expect(offered.filter((name) => /new|upload|delete|promote|edit|set|pause/i.test(name))).toEqual([]);
+			await expectSound(member);
+		}
+		await member.context.close();
+	});
+});
