@@ -47,6 +47,7 @@ function announce(capstan: RunningCapstan): void {
 	}
 	console.log(`Sign in: ${bold(capstan.signInLink)}`);
 	console.log(`(works once, for ${SIGN_IN_LINK_MINUTES} minutes; starting again makes a new one)`);
+	console.log(`Dashboard: ${bold(new URL("/dashboard/", capstan.signInLink).href)}`);
 	console.log("");
 	console.log(`1. Read the API at ${url}/docs`);
 	console.log(`2. See your organization: curl -H "authorization: $(cat ${quoted(adminKeyPath)})" ${url}/organization`);

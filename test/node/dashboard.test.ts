@@ -8,8 +8,9 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { PROJECT_DIRECTORY } from "../../src/cli/build";
 import { chromium } from "./support/browser";
-import { APP, HOSTILE, type Stage, startStage } from "./support/dashboard";
+import { APP, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
+import { SCREENS } from "./support/dashboard-screens";
 
 if (chromium === undefined) console.log("skipped: the dashboard in a browser, because no Chromium is installed");
 
@@ -40,6 +41,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			expect(policy).toContain("frame-ancestors 'none'");
 			expect(policy).not.toContain("unsafe");
 		}
+		expect((await fetch(`${stage.product.url}/dashboard`)).url).toBe(`${stage.product.url}/dashboard/`);
 		expect((await fetch(`${stage.product.url}/dashboardx`)).status).toBe(404);
 	});
 
@@ -134,6 +136,64 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await member.page.getByRole("alert").waitFor();
 		await expectSound(member);
 		await member.context.close();
+	});
+
+	test("is used by keyboard alone", async () => {
+		const visitor = await stage.admin();
+		const { page } = visitor;
+		await visitor.open("/", "Apps");
+		await page.getByRole("button", { name: "New app" }).waitFor();
+		const focused = () => page.evaluate("document.activeElement?.textContent || document.activeElement?.id");
+		await page.keyboard.press("Tab");
+		expect(await focused()).toBe("Skip to the content");
+		await page.keyboard.press("Enter");
+		await page.keyboard.press("Tab");
+		expect(await focused()).toBe("New app");
+		await page.keyboard.press("Enter");
+		await page.getByRole("dialog").waitFor();
+		await page.keyboard.type("By keyboard");
+		expect(await page.getByLabel("Name").inputValue()).toBe("By keyboard");
+		await page.keyboard.press("Escape");
+		await page.getByRole("dialog").waitFor({ state: "detached" });
+		await expect.poll(focused).toBe("New app");
+		await page.keyboard.press("Tab");
+		await page.keyboard.press("Tab");
+		await page.keyboard.press("Enter");
+		// The new screen's heading has the focus, so that a screen reader says it.
+		await page.getByRole("heading", { level: 1, name: "Example shop" }).waitFor();
+		await expect.poll(focused).toBe("Example shop");
+		await visitor.context.close();
+	});
+
+	test("says what to do when a screen cannot be loaded or the server does not answer", async () => {
+		const visitor = await stage.admin();
+		const { page } = visitor;
+		await visitor.open("/", "Apps");
+		await page.route("**/dashboard-assets/members-*", (route) => route.abort());
+		await page.getByRole("link", { name: "Members" }).click();
+		await page.getByRole("alert").getByText("load the page anew").waitFor();
+		await page.route("**/organization/members*", (route) => route.abort());
+		await page.unroute("**/dashboard-assets/members-*");
+		await page.getByRole("button", { name: "Load anew" }).click();
+		await page.getByRole("alert").getByText("The server did not answer").waitFor();
+		await page.unroute("**/organization/members*");
+		await page.getByRole("button", { name: "Try again" }).click();
+		await page.getByText("admin@capstan.local").waitFor();
+		await visitor.context.close();
+	});
+
+	describe("on a phone, in the dark", () => {
+		let phone: Visitor;
+		beforeAll(async () => {
+			phone = await stage.admin({ width: 360, dark: true });
+		});
+		test.each(SCREENS.map((screen) => [screen.name, screen] as const))("is sound: %s", async (_, screen) => {
+			await phone.page.goto(`${stage.origin}/dashboard${screen.path(stage)}`);
+			await phone.page.getByRole("heading", { level: 1 }).waitFor();
+			await screen.prepare?.(phone.page);
+			await phone.page.waitForLoadState("networkidle");
+			await expectSound(phone);
+		});
 	});
 
 	test("signs out", async () => {

@@ -8,8 +8,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { PROJECT_DIRECTORY } from "../../src/cli/build";
-import { seriousFindings, startStage } from "../node/support/dashboard";
-import { SCREENS } from "./screens";
+import { overflowOf, seriousFindings, startStage } from "../node/support/dashboard";
+import { SCREENS } from "../node/support/dashboard-screens";
 
 const DIRECTORY = join(PROJECT_DIRECTORY, "dist/screenshots");
 const VIEWS = [
@@ -35,6 +35,8 @@ try {
 				await visitor.page.waitForLoadState("networkidle");
 				await visitor.page.waitForTimeout(200);
 				for (const finding of await seriousFindings(visitor)) visitor.complaints.push(finding);
+				const overflow = await overflowOf(visitor);
+				if (overflow > 0) visitor.complaints.push(`${overflow} pixels wider than the screen`);
 			} catch (error) {
 				visitor.complaints.push(String(error));
 			}

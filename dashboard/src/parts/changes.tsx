@@ -1,5 +1,5 @@
 /** Entries of an audit log as sentences. What the entry says was changed stands below, as the API tells it, as text. */
-import { Code, Group, Stack, Text, Timeline } from "@mantine/core";
+import { Code, Stack, Text, Timeline } from "@mantine/core";
 import type { AnswerOf } from "../api";
 import { Time } from "./time";
 
@@ -76,12 +76,10 @@ export function Differences({ change }: { readonly change: Change }) {
 	return (
 		<Stack gap={2}>
 			{found.map(({ field, before, after }) => (
-				<Group key={field} gap={6} wrap="wrap">
-					<Code>{field}</Code>
-					<Text size="xs">
-						{change.before === null ? after : change.after === null ? before : `${before} → ${after}`}
-					</Text>
-				</Group>
+				<Text size="xs" key={field}>
+					<Code>{field}</Code>{" "}
+					{change.before === null ? after : change.after === null ? before : `${before} → ${after}`}
+				</Text>
 			))}
 		</Stack>
 	);

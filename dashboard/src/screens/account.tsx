@@ -121,6 +121,18 @@ function Passkeys() {
 	);
 }
 
+const BROWSERS = ["Edg", "OPR", "Firefox", "Chrome", "Safari"];
+const SYSTEMS = ["Android", "iPhone", "iPad", "Windows", "Mac OS X", "Linux"];
+
+/** The whole text says more than anybody wants to read; it is there on hover. */
+function browserText(userAgent: string | null): string {
+	if (userAgent === null) return "Unknown";
+	const browser = BROWSERS.find((name) => userAgent.includes(name));
+	const system = SYSTEMS.find((name) => userAgent.includes(name));
+	if (browser === undefined) return userAgent;
+	return `${browser === "Edg" ? "Edge" : browser === "OPR" ? "Opera" : browser}${system === undefined ? "" : ` on ${system}`}`;
+}
+
 function Sessions() {
 	const sessions = useAsk("GET /account/sessions", {});
 	const end = useChange("DELETE /account/sessions/:id", () => say("That session is ended."));
@@ -150,7 +162,9 @@ function Sessions() {
 								title: "Browser",
 								cell: ({ user_agent, current }) => (
 									<Stack gap={4} align="flex-start">
-										<Text size="sm">{user_agent ?? "Unknown"}</Text>
+										<Text size="sm" title={user_agent ?? ""}>
+											{browserText(user_agent)}
+										</Text>
 										{current ? (
 											<Badge variant="light" tt="none">
 												This one

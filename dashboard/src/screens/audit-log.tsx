@@ -121,13 +121,14 @@ export function AuditLog({
 										title: "What",
 										cell: (change) => (
 											<Stack gap={4}>
-												<Text size="sm">{changeText(change)}</Text>
+												<Text size="sm">
+													<strong>{change.actor.name}</strong> {changeText(change)}
+												</Text>
 												<Code w="fit-content">{change.action}</Code>
 												<Differences change={change} />
 											</Stack>
 										),
 									},
-									{ title: "Who", cell: ({ actor }) => actor.name },
 									{
 										title: "When",
 										cell: ({ at }) => (

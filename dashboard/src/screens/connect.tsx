@@ -2,7 +2,7 @@
  * How an app and its CI are connected to this service: the exact configuration, filled in. It looks by itself whether the first device and the
  * first upload arrived.
  */
-import { Alert, Code, List, NativeSelect, Text } from "@mantine/core";
+import { Alert, Code, NativeSelect, Text } from "@mantine/core";
 import { useState } from "react";
 import { usePage } from "../api";
 import type { AppScreenProps } from "../app";
@@ -117,14 +117,12 @@ function ConnectApp({ appId }: { readonly appId: string }) {
 					A device was seen: <TextLink to={devicePath(appId, first.device_id)}>{first.device_id}</TextLink>
 				</Alert>
 			)}
-			<List type="ordered" spacing="xs">
-				<List.Item>
-					Add the plugin: <Code>npm install @capgo/capacitor-updater && npx cap sync</Code>
-				</List.Item>
-				<List.Item>
-					Put this into <Code>capacitor.config.json</Code>:
-				</List.Item>
-			</List>
+			<Text>
+				1. Add the plugin: <Code>npm install @capgo/capacitor-updater && npx cap sync</Code>
+			</Text>
+			<Text>
+				2. Put this into <Code>capacitor.config.json</Code>:
+			</Text>
 			<CodeBlock label="capacitor.config.json" text={configuration(appId)} />
 			<Text>3. Say in your app's first script that it runs:</Text>
 			<CodeBlock label="main.ts" text={START} />

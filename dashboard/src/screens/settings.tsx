@@ -16,28 +16,45 @@ import { useOrganizationDeletionPlan } from "../plans";
 
 type Organization = Exclude<AnswerOf<"GET /organization">, readonly unknown[]>;
 
+type Gone = AnswerOf<"DELETE /organization">;
+
 export default function Settings({ orgId }: OrganizationScreenProps) {
-	const organization = useAsk("GET /organization", { query: { orgId } });
+	const [gone, setGone] = useState<Gone | undefined>();
+	// Of what is deleted nothing can be asked, not even what the reader may do there.
+	const organization = useAsk("GET /organization", { query: { orgId } }, { enabled: gone === undefined });
+	if (gone !== undefined) {
+		return (
+			<Screen title="Policies and settings">
+				<Undo gone={gone} />
+			</Screen>
+		);
+	}
 	return (
 		<Screen title="Policies and settings">
 			<Answer query={organization} what="the organization">
 				{(answer) => {
 					const record = Array.isArray(answer) ? undefined : (answer as Organization);
-					return record === undefined ? null : <Parts organization={record} />;
+					return record === undefined ? null : <Parts organization={record} onGone={setGone} />;
 				}}
 			</Answer>
 		</Screen>
 	);
 }
 
-function Parts({ organization }: { readonly organization: Organization }) {
+function Parts({
+	organization,
+	onGone,
+}: {
+	readonly organization: Organization;
+	readonly onGone: (gone: Gone) => void;
+}) {
 	const may = useOrganizationMay(organization.id);
 	const mayChange = may("org.update_settings") === true;
 	return (
 		<>
 			{mayChange ? <Names organization={organization} /> : null}
 			{mayChange ? <Policies organization={organization} /> : <ReadOnly organization={organization} />}
-			{may("org.delete") === true ? <End organization={organization} /> : null}
+			{may("org.delete") === true ? <End organization={organization} onGone={onGone} /> : null}
 		</>
 	);
 }
@@ -203,13 +220,9 @@ function Stopped({ answer: { stopped_api_keys, stopped_api_key_count } }: { read
 	);
 }
 
-function End({ organization }: { readonly organization: Organization }) {
+function End({ organization, onGone }: { readonly organization: Organization; readonly onGone: (gone: Gone) => void }) {
 	const [isAsking, setAsking] = useState(false);
-	const [gone, setGone] = useState<AnswerOf<"DELETE /organization"> | undefined>();
-	const remove = useChange("DELETE /organization", (answer) => {
-		setAsking(false);
-		setGone(answer);
-	});
+	const remove = useChange("DELETE /organization", onGone);
 	return (
 		<Section title="Delete the organization">
 			<Text size="sm">With everything in it. It can be undone for 30 days.</Text>
@@ -227,7 +240,6 @@ function End({ organization }: { readonly organization: Organization }) {
 					onClose={() => setAsking(false)}
 				/>
 			) : null}
-			{gone === undefined ? null : <Gone gone={gone} />}
 		</Section>
 	);
 }
@@ -286,7 +298,7 @@ function AskForEnd({
 	);
 }
 
-function Gone({ gone }: { readonly gone: AnswerOf<"DELETE /organization"> }) {
+function Undo({ gone }: { readonly gone: Gone }) {
 	const [, navigate] = useLocation();
 	const restore = useChange("POST /organization/restore", () => {
 		say(`${gone.name} is back, as it was.`);

@@ -78,7 +78,7 @@ export function Statistics({
 						<Button
 							key={label}
 							size="sm"
-							variant={from === utcDay(1 - days) && to === utcDay(0) ? "light" : "default"}
+							variant={from === utcDay(1 - days) && to === utcDay(0) ? "filled" : "default"}
 							aria-pressed={from === utcDay(1 - days) && to === utcDay(0)}
 							onClick={() => {
 								setFrom(utcDay(1 - days));

@@ -16,8 +16,6 @@ import { bundlePath } from "../paths";
 /** The API keeps whole pieces of 8 MiB; two of them a request. */
 const PIECE_BYTES = 16 * 1024 * 1024;
 const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
-/** How much more than the server has is shown as sent: nothing. */
-const WHOLE = 100;
 
 type Phase = "choosing" | "hashing" | "sending" | "paused";
 
@@ -42,7 +40,7 @@ export default function Upload({
 	const [comment, setComment] = useState("");
 	const [phase, setPhase] = useState<Phase>("choosing");
 	const [sent, setSent] = useState(0);
-	const [resumedAt, setResumedAt] = useState<number | undefined>();
+	const [isResumed, setResumed] = useState(false);
 	const [error, setError] = useState<Error | undefined>();
 	const running = useRef<TusUpload | undefined>(undefined);
 	useEffect(() => () => void running.current?.abort(), []);
@@ -81,7 +79,7 @@ export default function Upload({
 				});
 			} else {
 				upload.resumeFromPreviousUpload(earlier);
-				setResumedAt(Date.now());
+				setResumed(true);
 			}
 			running.current = upload;
 			setPhase("sending");
@@ -101,7 +99,7 @@ export default function Upload({
 		running.current?.start();
 	};
 	const isBusy = phase !== "choosing";
-	const percent = file === null || file.size === 0 ? 0 : Math.floor((sent / file.size) * WHOLE);
+	const percent = file === null || file.size === 0 ? 0 : Math.floor((sent / file.size) * 100);
 	return (
 		<Modal opened onClose={onClose} title="Upload a bundle" size="lg" closeOnClickOutside={!isBusy}>
 			<form
@@ -145,9 +143,7 @@ export default function Upload({
 							</Text>
 						</Stack>
 					) : null}
-					{resumedAt === undefined ? null : (
-						<Alert color="blue">This file was begun earlier; it goes on where it stopped.</Alert>
-					)}
+					{isResumed ? <Alert color="blue">This file was begun earlier; it goes on where it stopped.</Alert> : null}
 					{error === undefined ? null : <UploadProblem error={error} />}
 					<Group justify="flex-end">
 						<Button variant="default" onClick={onClose}>

@@ -196,3 +196,8 @@ export async function seriousFindings({ page }: Visitor): Promise<string[]> {
 				`${id}: ${help}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join(" | ")}`,
 		);
 }
+
+/** By how many pixels the page is wider than its screen. */
+export function overflowOf({ page }: Visitor): Promise<number> {
+	return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+}

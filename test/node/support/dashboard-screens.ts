@@ -1,6 +1,6 @@
-/** The screens that pictures are made of, and what is opened on them first. */
+/** Every screen of the dashboard and its dialogs: pictures are made of them, and tests look at each of them. */
 import type { Page } from "playwright-core";
-import { APP, deviceId, type Stage } from "../node/support/dashboard";
+import { APP, deviceId, type Stage } from "./dashboard";
 
 export interface PicturedScreen {
 	readonly name: string;

@@ -1,0 +1,339 @@
+/**
+ * An organization from the dashboard in a real browser: keys, members, policies, logs, figures, connecting an app and its CI, one's own
+ * account; as an administrator, as a member, and as somebody whose rights went while the page was open.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chromium } from "./support/browser";
+import { APP, deviceId, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+import { uploadProductBundle } from "./support/product";
+
+if (chromium === undefined)
+	console.log("skipped: an organization from the dashboard, because no Chromium is installed");
+
+describe.skipIf(chromium === undefined)("an organization from the dashboard", () => {
+	let stage: Stage;
+	let admin: Visitor;
+	let at: string;
+	beforeAll(async () => {
+		stage = await startStage();
+		admin = await stage.admin();
+		at = `/organizations/${stage.product.orgId}`;
+	});
+	afterAll(async () => {
+		await stage?.stop();
+	});
+
+	const eventually = <Value>(look: () => Value) => expect.poll(look, { timeout: 15_000 });
+	const get = async (path: string, key?: string) => (await stage.product.api("GET", path, undefined, key)).body;
+	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
+	const options = (label: string) => admin.page.getByLabel(label).locator("option").allInnerTexts();
+	const keyNamed = async (name: string) =>
+		(await get(`/apikey?org_id=${stage.product.orgId}`)).find((key: { name: string }) => key.name === name);
+	let secret: string;
+
+	test("makes an API key for one app, shows its secret once, and the key works", async () => {
+		await admin.open(`${at}/keys`, "API keys");
+		await expectSound(admin);
+		await button("New key").click();
+		await admin.page.getByLabel("Name").fill(HOSTILE);
+		await admin.page.getByLabel("Where (1)").selectOption({ label: `Example shop (${APP})` });
+		expect(await options("Role (1)")).toEqual([
+			"Choose a role",
+			"App administrator",
+			"App developer",
+			"App uploader",
+			"App reader",
+			"App previews",
+		]);
+		await admin.page.getByLabel("Role (1)").selectOption({ label: "App uploader" });
+		await expectSound(admin);
+		await button("Create key").click();
+		secret = await admin.page.getByRole("textbox", { name: "Secret", exact: true }).inputValue();
+		await expectSound(admin);
+		expect(secret).toMatch(/^cap_/);
+		expect((await get(`/app/${APP}`, secret)).app_id).toBe(APP);
+		await button("I have kept it").click();
+		await admin.page.getByRole("link", { name: HOSTILE }).waitFor();
+		expect(await admin.page.content()).not.toContain(secret);
+		expect(await keyNamed(HOSTILE)).toMatchObject({ is_hashed_key: true, bindings: [{ role_name: "app_uploader" }] });
+		await expectSound(admin);
+	});
+
+	test("edits a key, and keeps what was not touched", async () => {
+		const before = await keyNamed(HOSTILE);
+		await admin.open(`${at}/keys/${before.id}`, HOSTILE);
+		await button("Edit").click();
+		await admin.page.getByLabel("Addresses it may be used from").fill("127.0.0.0/8");
+		await button("Add another").click();
+		await admin.page.getByLabel("Role (2)").selectOption({ label: "App reader" });
+		await expectSound(admin);
+		await button("Save").click();
+		await admin.page.getByText(`The key ${HOSTILE} is changed.`).waitFor();
+		const after = await keyNamed(HOSTILE);
+		expect(after).toMatchObject({ expires_at: before.expires_at, ip_allow_list: ["127.0.0.0/8"] });
+		expect(after.bindings.map((binding: { role_name: string }) => binding.role_name)).toEqual([
+			"app_uploader",
+			"app_reader",
+		]);
+		expect(after.bindings[0].id).toBe(before.bindings[0].id);
+	});
+
+	test("gives a key a new secret while the old one still works, and revokes it", async () => {
+		await button("New secret").click();
+		await admin.page.getByLabel("How long the old secret works too").selectOption({ label: "A day" });
+		await button("Make the new secret").click();
+		const renewed = await admin.page.getByRole("textbox", { name: "Secret", exact: true }).inputValue();
+		await button("I have kept it").click();
+		await admin.page.getByText("Works until").waitFor();
+		for (const key of [secret, renewed]) expect((await get(`/app/${APP}`, key)).app_id).toBe(APP);
+		await expectSound(admin);
+		await button("Revoke").click();
+		await admin.page.getByText("stops working at once").waitFor();
+		await button("Revoke key").click();
+		await admin.page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
+		for (const key of [secret, renewed]) {
+			expect((await stage.product.api("GET", `/app/${APP}`, undefined, key)).status).toBe(401);
+		}
+	});
+
+	test("lists the keys that nobody used", async () => {
+		await admin.open(`${at}/keys`, "API keys");
+		await admin.page.getByLabel("Only keys that nobody used for 90 days").check();
+		await admin.page.getByText("Every key is in use").waitFor();
+		await expectSound(admin);
+	});
+
+	test("invites someone with a link, changes their role and withdraws it", async () => {
+		await admin.open(`${at}/members`, "Members");
+		await expectSound(admin);
+		await button("Invite someone").click();
+		await admin.page.getByLabel("E-mail address").fill("ada@example.com");
+		await button("Make the invitation").click();
+		const link = await admin.page.getByRole("textbox", { name: "Link", exact: true }).inputValue();
+		expect(link).toContain("/invitation#token=");
+		await expectSound(admin);
+		await button("I have kept it").click();
+		await button("Change the role of ada@example.com").click();
+		await admin.page.getByRole("dialog").getByLabel("Role").selectOption({ label: "Administrator" });
+		await button("Change role").click();
+		await eventually(async () =>
+			(await get(`/organization/members?orgId=${stage.product.orgId}`)).find(
+				(member: { email: string }) => member.email === "ada@example.com",
+			),
+		).toMatchObject({ role: "org_admin", is_tmp: true });
+		await button("Withdraw the invitation of ada@example.com").click();
+		await admin.page.getByText("Their link stops working.").waitFor();
+		await button("Withdraw").last().click();
+		await admin.page.getByText("ada@example.com", { exact: true }).waitFor({ state: "detached" });
+	});
+
+	test("removes a member after it named the keys that stop", async () => {
+		const member = await stage.member("org_admin", "bob@example.com");
+		await member.open(`${at}/keys`, "API keys");
+		await admin.open(`${at}/members`, "Members");
+		await button("Remove bob@example.com").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByText("These API keys of theirs stop working at once:").waitFor();
+		await dialog.getByText("Personal key").or(dialog.getByRole("listitem")).first().waitFor();
+		await expectSound(admin);
+		await dialog.getByRole("button", { name: "Remove member" }).click();
+		await admin.page.getByText("bob@example.com is removed.").waitFor();
+		// Who is removed meets the API's refusal, in words.
+		await member.page.reload();
+		await member.page.getByRole("alert").or(member.page.getByText("No API keys")).first().waitFor();
+		await expectSound(member);
+		await member.context.close();
+	});
+
+	test("tries policies before they hold", async () => {
+		await stage.product.api("POST", "/apikey", {
+			name: "Everlasting",
+			hashed: true,
+			bindings: [{ role_name: "org_member", scope_type: "org", org_id: stage.product.orgId }],
+		});
+		await stage.product.api("POST", "/apikey", {
+			name: "Ending",
+			hashed: true,
+			expires_at: new Date(Date.now() + 40 * 86_400_000).toISOString(),
+			bindings: [{ role_name: "org_super_admin", scope_type: "org", org_id: stage.product.orgId }],
+		});
+		await admin.open(`${at}/settings`, "Policies and settings");
+		await admin.page.getByRole("switch", { name: "Every key expires" }).check();
+		await button("See what would stop").click();
+		await admin.page.getByText("Everlasting, which never expires").waitFor();
+		await expectSound(admin);
+		const policy = async () =>
+			(await get(`/organization?orgId=${stage.product.orgId}`)).require_apikey_expiration as boolean;
+		expect(await policy()).toBe(false);
+		// What was tried is what is saved: another setting has to be tried anew.
+		await admin.page.getByLabel("Days that a key may live at most").fill("60");
+		await button("See what would stop").click();
+		await button("Let these policies hold").waitFor();
+		await admin.page.getByLabel("Days that a key may live at most").fill("");
+		await admin.page.getByRole("switch", { name: "Every key expires" }).uncheck();
+		await button("See what would stop").click();
+		await admin.page.getByText("No working key would stop").waitFor();
+		expect(await policy()).toBe(false);
+	});
+
+	test("names everything before an organization is deleted, and undoes it", async () => {
+		const { body } = await stage.product.api("PUT", "/organization", { name: "Short-lived" });
+		const visitor = await stage.admin();
+		await visitor.open(`/organizations/${body.id}/settings`, "Policies and settings");
+		const { page } = visitor;
+		await page.getByRole("button", { name: "Delete Short-lived" }).click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByText("0 apps").waitFor();
+		expect(await dialog.getByRole("button", { name: "Delete organization" }).isDisabled()).toBe(true);
+		await dialog.getByLabel("Type Short-lived to go on").fill("Short-lived");
+		await expectSound(visitor);
+		await dialog.getByRole("button", { name: "Delete organization" }).click();
+		await page.getByText("Short-lived is deleted").waitFor();
+		expect((await stage.product.api("GET", `/organization?orgId=${body.id}`)).status).toBe(404);
+		await page.getByRole("button", { name: "Undo" }).click();
+		await eventually(async () => (await stage.product.api("GET", `/organization?orgId=${body.id}`)).status).toBe(200);
+		await visitor.context.close();
+	});
+
+	test("filters the audit log and offers it as a file", async () => {
+		await admin.open(`${at}/changes`, "Audit log");
+		await admin.page.getByLabel("Action").fill("channel.create");
+		await button("Filter").click();
+		await eventually(() => admin.page.getByRole("region", { name: "Changes" }).getByRole("row").count()).toBe(5);
+		await expectSound(admin);
+		const file = await admin.page.getByRole("link", { name: "Save as NDJSON" }).getAttribute("href");
+		const response = await admin.context.request.get(`${stage.origin}${file}`);
+		expect((await response.text()).trim().split("\n")).toHaveLength(4);
+		await admin.open(`/apps/${APP}/changes`, "Changes");
+		await admin.page.getByText("Example shop").first().waitFor();
+		await expectSound(admin);
+	});
+
+	test("draws every figure for any range, and gives its table", async () => {
+		for (const path of [`/apps/${APP}/statistics`, `${at}/statistics`]) {
+			await admin.open(path, "Statistics");
+			for (const figure of await options("Figure")) {
+				await admin.page.getByLabel("Figure").selectOption({ label: figure });
+				await button("7 days").click();
+				const graph = admin.page.getByRole("img", { name: new RegExp(`^${figure} by day`) });
+				await eventually(() =>
+					graph.evaluate((image) => (image as unknown as { naturalWidth: number }).naturalWidth),
+				).toBeGreaterThan(0);
+			}
+			await expectSound(admin);
+			const file = await admin.page.getByRole("link", { name: "Save as CSV" }).getAttribute("href");
+			const response = await admin.context.request.get(`${stage.origin}${file}`);
+			expect(response.headers()["content-type"]).toContain("text/csv");
+			await admin.page.getByLabel("From").fill("2026-12-31");
+			await admin.page.getByRole("alert").waitFor();
+		}
+	});
+
+	test("tells how to connect an app and its CI, and sees both arrive", async () => {
+		const appId = "com.example.fresh";
+		await stage.product.api("POST", "/app", { app_id: appId, name: "Fresh", owner_org: stage.product.orgId });
+		await admin.open(`/apps/${appId}/connect`, "Connect");
+		await admin.page.getByText("Waiting for the first device").waitFor();
+		await admin.page.getByText("Waiting for the first upload").waitFor();
+		await admin.page.getByText(`"updateUrl": "${stage.origin}/updates"`).waitFor();
+		await admin.page.getByText(`bundle upload ${appId}`).waitFor();
+		await admin.page.getByLabel("What CI does").selectOption("preview");
+		await admin.page.getByText(`channel delete "pr-`).waitFor();
+		await expectSound(admin);
+		await uploadProductBundle(stage.product, appId, "1.0.0");
+		await admin.page.getByText("An upload arrived").waitFor();
+		await stage.product.api("POST", "/updates", {
+			app_id: appId,
+			device_id: deviceId(0),
+			platform: "ios",
+			version_name: "builtin",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+		});
+		await admin.page.getByText("Your app is connected").waitFor();
+		await expectSound(admin);
+	});
+
+	test("changes an app's settings, and names what goes before it is deleted", async () => {
+		await admin.open("/apps/com.example.fresh/settings", "Settings");
+		await admin.page.getByRole("textbox", { name: "Name", exact: true }).fill("Fresh paint");
+		await button("Save").click();
+		await eventually(async () => (await get("/app/com.example.fresh")).name).toBe("Fresh paint");
+		await expectSound(admin);
+		await button("Delete Fresh paint").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByText("1.0.0").waitFor();
+		await dialog.getByLabel("Type com.example.fresh to go on").fill("com.example.fresh");
+		await expectSound(admin);
+		await dialog.getByRole("button", { name: "Delete app" }).click();
+		await admin.page.getByRole("heading", { level: 1, name: "Apps" }).waitFor();
+		expect((await stage.product.api("GET", "/app/com.example.fresh")).status).toBe(404);
+	});
+
+	test("lets somebody see their sessions, add a passkey, and leave", async () => {
+		const visitor = await stage.member("org_member", "eve@example.com");
+		const { page } = visitor;
+		const devtools = await visitor.context.newCDPSession(page as never);
+		await devtools.send("WebAuthn.enable" as never);
+		await devtools.send(
+			"WebAuthn.addVirtualAuthenticator" as never,
+			{
+				options: {
+					protocol: "ctap2",
+					transport: "internal",
+					hasResidentKey: true,
+					hasUserVerification: true,
+					isUserVerified: true,
+					automaticPresenceSimulation: true,
+				},
+			} as never,
+		);
+		await visitor.open("/account", "Your account");
+		await page.getByLabel("Name of a new passkey").fill(HOSTILE);
+		await page.getByRole("button", { name: "Add a passkey" }).click();
+		await page.getByRole("region", { name: "Passkeys" }).getByText(HOSTILE, { exact: true }).waitFor();
+		await page.getByRole("region", { name: "Sessions" }).getByText("This one").waitFor();
+		await expectSound(visitor);
+		await page.getByRole("button", { name: "Delete your account" }).click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByText("your part in My organization").waitFor();
+		await dialog.getByLabel("Type eve@example.com to go on").fill("eve@example.com");
+		await expectSound(visitor);
+		await dialog.getByRole("button", { name: "Delete account" }).click();
+		await page.waitForURL((url) => url.pathname === "/sign-in");
+		await visitor.context.close();
+	});
+
+	test("lets a member look and gives an app's maker what its role at it holds", async () => {
+		const member = await stage.member("org_member", "maker@example.com");
+		const { page } = member;
+		for (const [path, heading] of [
+			[`${at}/members`, "Members"],
+			[`${at}/settings`, "Policies and settings"],
+			[`${at}/statistics`, "Statistics"],
+			[`/apps/${APP}/connect`, "Connect"],
+			[`/apps/${APP}/settings`, "Settings"],
+		] as const) {
+			await member.open(path, heading);
+			await page.waitForLoadState("networkidle");
+			const offered = await page.getByRole("main").getByRole("button").allInnerTexts();
+			expect(offered.filter((name) => /invite|role|remove|delete|see what|^save$|make/i.test(name))).toEqual([]);
+			await expectSound(member);
+		}
+		await member.open(`${at}/keys`, "API keys");
+		await page.getByText("No API keys").waitFor();
+		await member.open(`${at}/changes`, "Audit log");
+		await page.getByRole("alert").getByText("org.read_audit").waitFor();
+		await expectSound(member);
+		await member.open(`${at}/apps`, "Apps");
+		await page.getByRole("button", { name: "New app" }).click();
+		await page.getByLabel("Name").fill("Mine");
+		await page.getByLabel("App id").fill("com.example.mine");
+		await page.getByRole("button", { name: "Create app" }).click();
+		await page.waitForURL("**/apps/com.example.mine/connect");
+		await member.open("/apps/com.example.mine/channels", "Channels");
+		await page.getByRole("button", { name: "New channel" }).waitFor();
+		await member.context.close();
+	});
+});
