@@ -18,9 +18,16 @@ export { CapstanError } from "../../src/client/client";
 
 export const api = createClient({ baseUrl: location.origin });
 
+const here = () => encodeURIComponent(location.pathname + location.search);
+
 /** Whoever is not signed in, or not any more, signs in and comes back to where they were. */
 export function goToSignIn(): void {
-	location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+	location.assign(`/sign-in?next=${here()}`);
+}
+
+/** What outlives a session wants a sign-in of the last minutes. */
+export function goToSignInAgain(): void {
+	location.assign(`/sign-in?again=1&next=${here()}`);
 }
 
 const isSignedOut = (error: unknown) => error instanceof CapstanError && error.status === 401;

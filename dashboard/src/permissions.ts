@@ -3,7 +3,13 @@
  * whole organization come from the list of members, what each holds from the role table of the project; no role is named.
  */
 import { MEMBER_ROLES } from "../../src/authz/member-roles";
-import { type Permission, ROLE_NAMES, ROLES, type RoleName } from "../../src/authz/permissions";
+import {
+	administersOrganization,
+	type Permission,
+	ROLE_NAMES,
+	ROLES,
+	type RoleName,
+} from "../../src/authz/permissions";
 import { useAsk } from "./api";
 
 export type { Permission, RoleName };
@@ -18,8 +24,8 @@ export function roleNamed(name: string | undefined): RoleName | undefined {
 const permissionsOf = (role: RoleName | undefined): readonly Permission[] =>
 	role === undefined ? [] : ROLES[role].permissions;
 
-/** The reader's role in the organization; null where they have none. */
-export function useOwnRole(orgId: string | undefined): RoleName | null | undefined {
+/** The reader as a member of the organization; null where they are none. */
+function useOwnMembership(orgId: string | undefined) {
 	const account = useAsk("GET /account", {});
 	const uid = account.data?.uid;
 	const members = useAsk(
@@ -29,7 +35,24 @@ export function useOwnRole(orgId: string | undefined): RoleName | null | undefin
 	);
 	if (members.isError) return null;
 	if (members.data === undefined || uid === undefined) return undefined;
-	return roleNamed(members.data.find((member) => member.uid === uid)?.role) ?? null;
+	return members.data.find((member) => member.uid === uid) ?? null;
+}
+
+/** The reader's role in the organization; null where they have none. */
+export function useOwnRole(orgId: string | undefined): RoleName | null | undefined {
+	const membership = useOwnMembership(orgId);
+	return membership === undefined ? undefined : (roleNamed(membership?.role) ?? null);
+}
+
+/** Whether the reader creates organizations, and so may let others. It holds beside a role that administers one. */
+export function useMayCreateOrganizations(orgId: string | undefined): boolean {
+	const membership = useOwnMembership(orgId);
+	return membership?.global_permissions.includes("org.create") === true && administers(membership.role);
+}
+
+export function administers(roleName: string): boolean {
+	const role = roleNamed(roleName);
+	return role !== undefined && administersOrganization(role);
 }
 
 export function useOrganizationMay(orgId: string): May {

@@ -97,6 +97,56 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		}
 	});
 
+	test("has somebody sign in again before what outlives a session, and come back", async () => {
+		const member = await stage.member("org_admin", "late@example.com");
+		const db = await stage.product.running.miniflare.getD1Database("DB");
+		await db
+			.prepare(
+				"UPDATE sessions SET created_at_ms = created_at_ms - 3600000 WHERE user_id = (SELECT id FROM users WHERE email = ?)",
+			)
+			.bind("late@example.com")
+			.run();
+		await member.open(`${at}/members`, "Members");
+		const { page } = member;
+		await page.getByRole("button", { name: "Invite someone" }).click();
+		await page.getByLabel("E-mail address").fill("later@example.com");
+		await page.getByRole("button", { name: "Make the invitation" }).click();
+		await page.getByText("Sign in again to do this").waitFor();
+		await expectSound(member);
+		await page.getByRole("button", { name: "Sign in again" }).click();
+		await page.waitForURL((url) => url.pathname === "/sign-in");
+		const { searchParams } = new URL(page.url());
+		expect([searchParams.get("again"), searchParams.get("next")]).toEqual(["1", `/dashboard${at}/members`]);
+		await member.context.close();
+	});
+
+	test("lets an administrator create organizations, and not any more", async () => {
+		const member = await stage.member("org_admin", "founder@example.com");
+		const isFounder = async () =>
+			(await get(`/organization/members?orgId=${stage.product.orgId}`)).find(
+				({ email }: { email: string }) => email === "founder@example.com",
+			).global_permissions;
+		const change = async (isChecked: boolean) => {
+			await admin.open(`${at}/members`, "Members");
+			await button("Change the role of founder@example.com").click();
+			await admin.page.getByLabel("May create organizations").setChecked(isChecked);
+			await expectSound(admin);
+			await button("Change role").click();
+			await admin.page.getByRole("dialog").waitFor({ state: "detached" });
+		};
+		await change(true);
+		expect(await isFounder()).toEqual(["org.create"]);
+		await member.open("/organizations", "Organizations");
+		await member.page.getByRole("button", { name: "New organization" }).waitFor();
+		await change(false);
+		expect(await isFounder()).toEqual([]);
+		await member.open("/organizations", "Organizations");
+		await member.page.getByRole("link", { name: "My organization" }).waitFor();
+		await member.page.waitForLoadState("networkidle");
+		expect(await member.page.getByRole("button", { name: "New organization" }).count()).toBe(0);
+		await member.context.close();
+	});
+
 	test("lists the keys that nobody used", async () => {
 		await admin.open(`${at}/keys`, "API keys");
 		await admin.page.getByLabel("Only keys that nobody used for 90 days").check();

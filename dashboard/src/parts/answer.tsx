@@ -5,7 +5,7 @@
 import { Alert, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { CapstanError } from "../api";
+import { CapstanError, goToSignInAgain } from "../api";
 
 export function Loading({ what }: { readonly what: string }) {
 	return (
@@ -25,6 +25,18 @@ function remedyOf(error: Error): string {
 
 export function Problem({ error, onRetry }: { readonly error: Error; readonly onRetry?: (() => void) | undefined }) {
 	const isRefused = error instanceof CapstanError && error.status === 403;
+	if (error instanceof CapstanError && error.code === "recent_sign_in_required") {
+		return (
+			<Alert color="orange" title="Sign in again to do this" role="alert">
+				<Stack gap="xs" align="flex-start">
+					<Text size="sm">It has been a while since you signed in. Afterwards you are back here; then repeat it.</Text>
+					<Button size="xs" variant="default" onClick={goToSignInAgain}>
+						Sign in again
+					</Button>
+				</Stack>
+			</Alert>
+		);
+	}
 	return (
 		<Alert color="red" title={isRefused ? "You may not do this" : "That did not work"} role="alert">
 			<Stack gap="xs" align="flex-start">

@@ -5,7 +5,7 @@ import { type AnswerOf, useAsk } from "../api";
 import { useAppsOfOrganization } from "../parts/app-list";
 import { FormDialog } from "../parts/form";
 import { utcDay } from "../parts/time";
-import { roleNamed, useOwnRole } from "../permissions";
+import { roleNamed, useMayCreateOrganizations, useOwnRole } from "../permissions";
 import { BindingEditor, type Grant, newGrant } from "./key-bindings";
 
 export type KeyRecord = AnswerOf<"GET /apikey">[number];
@@ -60,6 +60,7 @@ export function KeyForm({
 		answer.data === undefined || Array.isArray(answer.data) ? undefined : (answer.data as Organization);
 	const apps = useAppsOfOrganization(orgId);
 	const ownRole = useOwnRole(orgId);
+	const ownsCreation = useMayCreateOrganizations(orgId);
 	const [name, setName] = useState(record?.name ?? "");
 	const [expiry, setExpiry] = useState<string | undefined>(record === undefined ? undefined : dayOf(record.expires_at));
 	const [isRevealable, setRevealable] = useState(false);
@@ -134,12 +135,14 @@ export function KeyForm({
 				value={addresses}
 				onChange={(event) => setAddresses(event.currentTarget.value)}
 			/>
-			<Checkbox
-				label="May create organizations"
-				description="Needs a role that administers the organization."
-				checked={mayCreate}
-				onChange={(event) => setMayCreate(event.currentTarget.checked)}
-			/>
+			{ownsCreation || mayCreate ? (
+				<Checkbox
+					label="May create organizations"
+					description="Needs a role that administers the organization."
+					checked={mayCreate}
+					onChange={(event) => setMayCreate(event.currentTarget.checked)}
+				/>
+			) : null}
 			{record === undefined && organization?.enforce_hashed_api_keys === false ? (
 				<Checkbox
 					label="Its secret can be looked at again later"

@@ -1,5 +1,5 @@
 /** The people of an organization and the invitations that are open: inviting, changing roles, removing. */
-import { Badge, Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Badge, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, type RequestOf, useAsk, useChange, usePage } from "../api";
 import type { OrganizationScreenProps } from "../app";
@@ -12,7 +12,14 @@ import { SecretDialog } from "../parts/secret";
 import { countOf } from "../parts/size";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { timeText } from "../parts/time";
-import { memberRoles, roleText, useOrganizationMay, useOwnRole } from "../permissions";
+import {
+	administers,
+	memberRoles,
+	roleText,
+	useMayCreateOrganizations,
+	useOrganizationMay,
+	useOwnRole,
+} from "../permissions";
 import { useRemovalPlan } from "../plans";
 
 type Member = AnswerOf<"GET /organization/members">[number];
@@ -185,6 +192,7 @@ function Invite({
 	);
 }
 
+/** The role, and what goes beside a role that administers: creating organizations. Two changes of the API, one after the other. */
 function ChangeRole({
 	orgId,
 	member,
@@ -195,25 +203,48 @@ function ChangeRole({
 	readonly onClose: () => void;
 }) {
 	const [role, setRole] = useState<MemberRole>(member.role as MemberRole);
-	const change = useChange("PUT /organization/members", ({ api_keys }) => {
-		say(
-			api_keys.length === 0
-				? `${member.email} has the role ${roleText(role)}.`
-				: `${member.email} has the role ${roleText(role)}. Their ${countOf(api_keys.length, "API key")} keep what they hold; look at them.`,
-		);
-		onClose();
+	const createdBefore = member.global_permissions.includes("org.create");
+	const [mayCreate, setMayCreate] = useState(createdBefore);
+	const mayGive = useMayCreateOrganizations(orgId) && !member.is_tmp;
+	const permissions = useChange("PUT /organization/members/permissions");
+	const roles = useChange("PUT /organization/members", ({ api_keys }) => {
+		if (api_keys.length > 0) say(`Their ${countOf(api_keys.length, "API key")} keep what they hold; look at them.`);
 	});
+	const { email } = member;
+	const wantsCreate = mayCreate && administers(role);
+	const submit = async () => {
+		try {
+			if (role !== member.role) await roles.mutateAsync({ body: { orgId, email, role } });
+			if (mayGive && wantsCreate !== createdBefore) {
+				await permissions.mutateAsync({
+					body: { orgId, email, global_permissions: wantsCreate ? ["org.create"] : [] },
+				});
+			}
+			say(`${email} has the role ${roleText(role)}.`);
+			onClose();
+		} catch {
+			// The form shows what was refused.
+		}
+	};
 	return (
 		<FormDialog
-			title={`Role of ${member.email}`}
+			title={`Role of ${email}`}
 			action="Change role"
-			isPending={change.isPending}
-			isReady={role !== member.role}
-			error={change.error}
-			onSubmit={() => change.mutate({ body: { orgId, email: member.email, role } })}
+			isPending={roles.isPending || permissions.isPending}
+			isReady={role !== member.role || wantsCreate !== createdBefore}
+			error={roles.error ?? permissions.error}
+			onSubmit={() => void submit()}
 			onClose={onClose}
 		>
 			<RoleSelect orgId={orgId} value={role} onChange={setRole} />
+			{mayGive && administers(role) ? (
+				<Checkbox
+					label="May create organizations"
+					description="In every organization that they administer."
+					checked={mayCreate}
+					onChange={(event) => setMayCreate(event.currentTarget.checked)}
+				/>
+			) : null}
 			{member.is_tmp ? null : <Text size="sm">API keys that they made keep what they hold.</Text>}
 		</FormDialog>
 	);

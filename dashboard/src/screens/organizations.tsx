@@ -2,7 +2,7 @@
 import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useChange } from "../api";
+import { useAsk, useChange } from "../api";
 import { useOrganizations } from "../organizations";
 import { Answer, Problem } from "../parts/answer";
 import { TextLink } from "../parts/link";
@@ -11,12 +11,20 @@ import { Empty, Screen } from "../parts/screen";
 import { DataTable } from "../parts/table";
 import { Time } from "../parts/time";
 import { organizationPath } from "../paths";
+import { useMayCreateOrganizations } from "../permissions";
 
 export default function Organizations() {
 	const organizations = useOrganizations();
+	const uid = useAsk("GET /account", {}).data?.uid;
 	const [isOpen, setOpen] = useState(false);
+	// The permission is the account's, so any organization that the reader administers tells of it.
+	const first = organizations.data?.find(({ created_by }) => created_by === uid) ?? organizations.data?.[0];
+	const mayCreate = useMayCreateOrganizations(first?.id);
 	return (
-		<Screen title="Organizations" actions={<Button onClick={() => setOpen(true)}>New organization</Button>}>
+		<Screen
+			title="Organizations"
+			actions={mayCreate ? <Button onClick={() => setOpen(true)}>New organization</Button> : undefined}
+		>
 			<Answer query={organizations} what="your organizations">
 				{(known) =>
 					known.length === 0 ? (
