@@ -93,7 +93,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await page.getByRole("button", { name: "Create", exact: true }).click();
 		await page.getByText("No apps yet").waitFor();
 		await expectSound(visitor);
-		await page.getByLabel("Organization").selectOption({ label: "My organization" });
+		await page.getByRole("combobox", { name: "Organization" }).selectOption({ label: "My organization" });
 		await page.getByRole("link", { name: "Example shop" }).waitFor();
 		await visitor.context.close();
 	});
@@ -104,7 +104,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await visitor.open(`/apps/${APP}/overview`, "Example shop");
 		const live = page.getByRole("region", { name: "Channels and their bundles" });
 		await live.getByRole("link", { name: "production" }).waitFor();
-		await live.getByRole("link", { name: "1.0.0" }).waitFor();
+		await live.getByRole("link", { name: "1.0.0" }).first().waitFor();
 		// Shown as the text that it is.
 		await live.getByRole("link", { name: HOSTILE }).waitFor();
 		const graph = page.getByRole("img", { name: /Share of the devices/ });

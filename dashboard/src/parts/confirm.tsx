@@ -2,9 +2,10 @@
  * The question before something is destroyed. It names what goes; where that is a lot, the name has to be typed. It stays open while the API
  * works, and shows what the API refuses.
  */
-import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Stack, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { Problem } from "./answer";
+import { Dialog } from "./dialog";
 
 export function Confirm({
 	title,
@@ -32,7 +33,7 @@ export function Confirm({
 	const [text, setText] = useState("");
 	const isMeant = typed === undefined || text === typed;
 	return (
-		<Modal opened onClose={onClose} title={title} size="lg">
+		<Dialog onClose={onClose} title={title} size="lg">
 			<form
 				onSubmit={(event) => {
 					event.preventDefault();
@@ -60,6 +61,6 @@ export function Confirm({
 					</Group>
 				</Stack>
 			</form>
-		</Modal>
+		</Dialog>
 	);
 }

@@ -1,7 +1,8 @@
 /** A form in a dialog: it stays open while the API works, and shows what the API refuses. */
-import { Button, Group, Modal, Stack } from "@mantine/core";
+import { Button, Group, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Problem } from "./answer";
+import { Dialog } from "./dialog";
 
 export function FormDialog({
 	title,
@@ -24,7 +25,7 @@ export function FormDialog({
 	readonly children: ReactNode;
 }) {
 	return (
-		<Modal opened onClose={onClose} title={title} size="lg">
+		<Dialog onClose={onClose} title={title} size="lg">
 			<form
 				onSubmit={(event) => {
 					event.preventDefault();
@@ -44,6 +45,6 @@ export function FormDialog({
 					</Group>
 				</Stack>
 			</form>
-		</Modal>
+		</Dialog>
 	);
 }

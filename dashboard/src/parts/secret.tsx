@@ -1,6 +1,7 @@
 /** A text that is shown this once, or that is meant to be copied. */
-import { Button, CopyButton, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Button, CopyButton, Group, Stack, Text, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
+import { Dialog } from "./dialog";
 
 export function Copyable({ label, value }: { readonly label: string; readonly value: string }) {
 	return (
@@ -38,7 +39,7 @@ export function SecretDialog({
 	readonly children: ReactNode;
 }) {
 	return (
-		<Modal opened onClose={onClose} title={title} size="lg" closeOnClickOutside={false} closeOnEscape={false}>
+		<Dialog onClose={onClose} title={title} size="lg" closeOnClickOutside={false} closeOnEscape={false}>
 			<Stack>
 				<Text size="sm">{children}</Text>
 				<Copyable label={label} value={value} />
@@ -46,7 +47,7 @@ export function SecretDialog({
 					<Button onClick={onClose}>I have kept it</Button>
 				</Group>
 			</Stack>
-		</Modal>
+		</Dialog>
 	);
 }
 

@@ -1,5 +1,5 @@
 /** The apps of an organization, and a new one. */
-import { Button, Code, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Button, Code, Group, Stack, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useLocation } from "wouter";
@@ -7,6 +7,7 @@ import { askPage, useChange } from "../api";
 import type { OrganizationScreenProps } from "../app";
 import { useOrganizations } from "../organizations";
 import { Loading, Problem } from "../parts/answer";
+import { Dialog } from "../parts/dialog";
 import { TextLink } from "../parts/link";
 import { Empty, Screen } from "../parts/screen";
 import { DataTable } from "../parts/table";
@@ -100,7 +101,7 @@ function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClos
 		navigate(appPath(app.app_id, "connect"));
 	});
 	return (
-		<Modal opened onClose={onClose} title="New app">
+		<Dialog onClose={onClose} title="New app">
 			<form
 				onSubmit={(event) => {
 					event.preventDefault();
@@ -134,6 +135,6 @@ function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClos
 					</Group>
 				</Stack>
 			</form>
-		</Modal>
+		</Dialog>
 	);
 }

@@ -1,10 +1,11 @@
 /** Every organization of the reader, and a new one for whoever may make one. */
-import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange } from "../api";
 import { useOrganizations } from "../organizations";
 import { Answer, Problem } from "../parts/answer";
+import { Dialog } from "../parts/dialog";
 import { TextLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen } from "../parts/screen";
@@ -58,7 +59,7 @@ function CreateOrganization({ onClose }: { readonly onClose: () => void }) {
 		navigate(organizationPath(id));
 	});
 	return (
-		<Modal opened onClose={onClose} title="New organization">
+		<Dialog onClose={onClose} title="New organization">
 			<form
 				onSubmit={(event) => {
 					event.preventDefault();
@@ -82,6 +83,6 @@ function CreateOrganization({ onClose }: { readonly onClose: () => void }) {
 					</Group>
 				</Stack>
 			</form>
-		</Modal>
+		</Dialog>
 	);
 }

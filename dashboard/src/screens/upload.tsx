@@ -2,13 +2,14 @@
  * Uploading a bundle from the browser: its SHA-256 is computed here, its bytes go in pieces by TUS, the protocol that the API offers for it.
  * What was broken off goes on where it stopped, when the same file is chosen for the same version again, after a reload too.
  */
-import { Alert, Button, FileInput, Group, Modal, Progress, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, FileInput, Group, Progress, Stack, Text, TextInput } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { Upload as TusUpload } from "tus-js-client";
 import { useLocation } from "wouter";
 import { ask } from "../api";
 import { Problem } from "../parts/answer";
+import { Dialog } from "../parts/dialog";
 import { say } from "../parts/say";
 import { sizeText } from "../parts/size";
 import { bundlePath } from "../paths";
@@ -101,7 +102,7 @@ export default function Upload({
 	const isBusy = phase !== "choosing";
 	const percent = file === null || file.size === 0 ? 0 : Math.floor((sent / file.size) * 100);
 	return (
-		<Modal opened onClose={onClose} title="Upload a bundle" size="lg" closeOnClickOutside={!isBusy}>
+		<Dialog onClose={onClose} title="Upload a bundle" size="lg" closeOnClickOutside={!isBusy}>
 			<form
 				onSubmit={(event) => {
 					event.preventDefault();
@@ -159,7 +160,7 @@ export default function Upload({
 					</Group>
 				</Stack>
 			</form>
-		</Modal>
+		</Dialog>
 	);
 }
 
