@@ -1,5 +1,5 @@
 /** An app's name and defaults, and its end. */
-import { Button, Group, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { type AnswerOf, useAsk, useChange, usePage } from "../api";
@@ -48,7 +48,6 @@ function ReadOnly({ app }: { readonly app: AppRecord }) {
 function Fields({ app }: { readonly app: AppRecord }) {
 	const [name, setName] = useState(app.name);
 	const [upload, setUpload] = useState(app.default_upload_channel);
-	const [retentionDays, setRetentionDays] = useState<number | string>(Math.round(app.retention / DAY_SECONDS));
 	const [isExposed, setExposed] = useState(app.expose_metadata);
 	const save = useChange("PUT /app/:app_id", () => say("The app is changed."));
 	return (
@@ -61,10 +60,6 @@ function Fields({ app }: { readonly app: AppRecord }) {
 						name,
 						default_upload_channel: upload,
 						expose_metadata: isExposed,
-						// What was not touched stays to the second.
-						...(Number(retentionDays) === Math.round(app.retention / DAY_SECONDS)
-							? {}
-							: { retention: Number(retentionDays) * DAY_SECONDS }),
 					},
 				});
 			}}
@@ -83,13 +78,6 @@ function Fields({ app }: { readonly app: AppRecord }) {
 					value={upload}
 					onChange={(event) => setUpload(event.currentTarget.value)}
 				/>
-				<NumberInput
-					label="Days that unused bundles are kept"
-					description="Bundles that no channel uses are removed after so long. 0: never."
-					min={0}
-					value={retentionDays}
-					onChange={setRetentionDays}
-				/>
 				<Switch
 					label="Tell devices a bundle's comment and link"
 					checked={isExposed}
@@ -105,8 +93,6 @@ function Fields({ app }: { readonly app: AppRecord }) {
 		</form>
 	);
 }
-
-const DAY_SECONDS = 24 * 60 * 60;
 
 function End({ app }: { readonly app: AppRecord }) {
 	const [isAsking, setAsking] = useState(false);

@@ -121,7 +121,7 @@ export default function Devices({ appId }: AppScreenProps) {
 										title: "Runs",
 										cell: ({ version_name, override_version }) => (
 											<Stack gap={4} align="flex-start">
-												{version_name ?? "—"}
+												<span className="nowrap">{version_name ?? "—"}</span>
 												{override_version === null ? null : (
 													<Badge variant="light" tt="none">
 														Set to {override_version}
