@@ -2,10 +2,11 @@
  * Two projects: `worker` runs inside workerd with real D1, R2 and Queues; `node` starts the whole product and drives it from outside,
  * with the stock clients among others.
  */
+import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { buildSync } from "esbuild";
 import { defineConfig } from "vitest/config";
 import { unstable_readConfig } from "wrangler";
-import { bundledLibraries } from "./bundled-libraries";
 
 const root = new URL("..", import.meta.url).pathname;
 /** What a deployment puts in the place of packages, the tests run with too. */
@@ -13,8 +14,30 @@ const standIns = Object.entries(unstable_readConfig({ config: `${root}wrangler.t
 	([name, path]) => ({ find: name, replacement: `${root}${path}` }),
 );
 
+/**
+ * Libraries of many files, each bundled into one as a deployment bundles them: workerd fetches the files anew for every test file, one
+ * by one, and waits longer for them than for the tests.
+ */
+const LIBRARIES = ["d3-scale", "d3-shape", "hono", "kysely", "valibot"];
+
+const bundledLibraries = LIBRARIES.map((name) => {
+	const replacement = `${root}dist/bundled/${name}.js`;
+	buildSync({
+		stdin: { contents: `export * from "${name}";`, resolveDir: root },
+		outfile: replacement,
+		bundle: true,
+		format: "esm",
+		platform: "neutral",
+		mainFields: ["module", "main"],
+		conditions: ["workerd", "worker", "import"],
+	});
+	return { find: new RegExp(`^${name}$`), replacement };
+});
+
 export default defineConfig({
 	test: {
+		// Also where there are two cores only: a test file waits for its workerd half of the time.
+		maxWorkers: Math.max(2, availableParallelism() - 1),
 		silent: "passed-only",
 		reporters: ["default", ["json", { outputFile: `${root}dist/test-results.json` }]],
 		projects: [
