@@ -115,22 +115,25 @@ export function principalStatement(keyHash: string, nowMs: number): CompiledQuer
 			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
 			k.key_hash <> ${keyHash} AS secret_is_replaced, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
-			${liveBindings(sql`b.api_key_id = k.id`, nowMs)} AS bindings
+			${liveBindings(sql`ON o.id = b.org_id AND b.api_key_id = k.id`, nowMs)} AS bindings
 		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
 		WHERE k.key_hash = ${keyHash} OR (k.previous_key_hash = ${keyHash} AND k.previous_valid_until_ms > ${nowMs})`.compile(
 		query,
 	);
 }
 
-/** JSON array of the live bindings `b` of somebody, with the policy of each one's organization. */
-export function liveBindings(ofWhom: RawBuilder<unknown>, nowMs: number): RawBuilder<string> {
+/**
+ * JSON array of the live bindings `b` of somebody, with the policy of each one's organization `o`.
+ * @param on whose they are, written as the whole of the clause, so that the mutation run finds its conditions
+ */
+export function liveBindings(on: RawBuilder<unknown>, nowMs: number): RawBuilder<string> {
 	return sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
 				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
 				'enforce_hashed_api_keys', o.enforce_hashed_api_keys, 'require_apikey_expiration', o.require_apikey_expiration,
 				'max_apikey_expiration_days', o.max_apikey_expiration_days))
-			FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
+			FROM role_bindings b INNER JOIN organizations o ${on}
 			LEFT JOIN role_bindings parent ON parent.id = b.parent_binding_id
-			WHERE ${ofWhom} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
+			WHERE coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
 				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
 }
 

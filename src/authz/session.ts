@@ -34,7 +34,7 @@ export const sessionIsLive = (nowMs: number) =>
 export function sessionStatement(tokenHash: string, nowMs: number): CompiledQuery<SessionRow> {
 	return sql<SessionRow>`
 		SELECT s.id, s.user_id, u.email, s.token_hash, s.created_at_ms, s.last_seen_at_ms, u.global_permissions,
-			${liveBindings(sql`b.user_id = u.id`, nowMs)} AS bindings
+			${liveBindings(sql`ON o.id = b.org_id AND b.user_id = u.id`, nowMs)} AS bindings
 		FROM sessions s INNER JOIN users u ON u.id = s.user_id
 		WHERE s.token_hash = ${tokenHash} AND ${sessionIsLive(nowMs)}`.compile(query);
 }

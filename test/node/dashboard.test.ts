@@ -151,6 +151,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		expect(await focused()).toBe("New app");
 		await page.keyboard.press("Enter");
 		await page.getByRole("dialog").waitFor();
+		await expect.poll(() => page.getByLabel("Name").evaluate((field) => field.matches(":focus"))).toBe(true);
 		await page.keyboard.type("By keyboard");
 		expect(await page.getByLabel("Name").inputValue()).toBe("By keyboard");
 		await page.keyboard.press("Escape");
