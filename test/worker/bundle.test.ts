@@ -72,7 +72,7 @@ describe("POST /bundle", () => {
 			world.request("POST", "/bundle", { key, body: { app_id: app.appId, version } });
 		await register("1.0.1", uploader.text);
 		expect((await register("1.0.0", world.adminKey)).body.message).toMatch(/exists already/);
-		expect((await register("1.0.1", world.adminKey)).body.message).toMatch(/being uploaded by another key/);
+		expect((await register("1.0.1", world.adminKey)).body.message).toMatch(/being uploaded by somebody else/);
 	});
 });
 
