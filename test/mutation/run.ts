@@ -17,7 +17,10 @@ import { type FileReach, keepReach, knownReach, stateOf } from "./reach";
 import { Runner } from "./runner";
 
 /** Where the conditions of statements are missed first. */
-const LIKELY: readonly (readonly [RegExp, string])[] = [[/^src\/db\//, "test/worker/tenant-statements.test.ts"]];
+const LIKELY: readonly (readonly [RegExp, string])[] = ["statements", "reads", "guards", "writes"].map((name) => [
+	/^src\/db\//,
+	`test/worker/tenant-${name}.test.ts`,
+]);
 /** So many test files are asked about a mutant that is listed as equivalent: its reason is what is believed, and this only doubts it. */
 const DOUBTING_FILES = 3;
 /** The files that decide and that ask the database come first. */

@@ -35,6 +35,12 @@ export async function emptyDatabase(): Promise<void> {
 
 let primaryKeys: Promise<ReadonlyMap<string, readonly string[]>> | undefined;
 
+/** The columns of each table's primary key. */
+export function primaryKeysOf(): Promise<ReadonlyMap<string, readonly string[]>> {
+	primaryKeys ??= readPrimaryKeys();
+	return primaryKeys;
+}
+
 async function readPrimaryKeys(): Promise<ReadonlyMap<string, readonly string[]>> {
 	const names = await tableNames();
 	const results = await testEnv.DB.batch<{ name: string }>(
@@ -49,8 +55,7 @@ async function readPrimaryKeys(): Promise<ReadonlyMap<string, readonly string[]>
  */
 export async function changesBetween(before: string, after: string): Promise<string[]> {
 	if (before === after) return [];
-	primaryKeys ??= readPrimaryKeys();
-	const keysOf = await primaryKeys;
+	const keysOf = await primaryKeysOf();
 	type Row = Record<string, unknown>;
 	const tablesOf = (text: string) => {
 		const parsed: [string, Row[]][] = JSON.parse(text);

@@ -1,0 +1,253 @@
+/**
+ * A guard holds of the one thing as it is, and of nothing else: each is asked about what is so, and then about what differs in one part
+ * alone. They are asked of the second of two tenants, whose things have the same names.
+ */
+import type { Expression, SqlBool } from "kysely";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { OrgId } from "../../src/authz/decide";
+import type { RoleName } from "../../src/authz/permissions";
+import {
+	apiKeyNoStronger,
+	apiKeyUnchanged,
+	callerUnchanged,
+	policiesElsewhere,
+	policiesElsewhereAre,
+} from "../../src/db/api-keys";
+import { bundleUnusedExceptBy } from "../../src/db/channels";
+import { manifestIsStored } from "../../src/db/compat";
+import { hasOverride } from "../../src/db/devices";
+import { type InvitationRow, invitationIsAsRead, invitationIsGood } from "../../src/db/invitations";
+import {
+	isNoMember,
+	isNotTheLast,
+	type Membership,
+	memberHolds,
+	membershipByEmail,
+	membershipExists,
+	membershipIs,
+} from "../../src/db/members";
+import {
+	type KeyUnderPolicy,
+	keyStillHoldsGlobally,
+	keysUnderPolicy,
+	organizationIsAsRead,
+	someKeyStillAdministers,
+} from "../../src/db/organizations";
+import { rolloutIs, rolloutStandsAt, type StandingRow, standingOf } from "../../src/db/rollouts";
+import { A, ADMINISTERING, B, CROSSED, holds, insertTenants, rowsOfAll } from "./support/tenants";
+import { NOW_MS } from "./support/world";
+
+const READ_INVITATION = { id: B.invitation, org_id: B.org as string, role_name: "org_member" } as InvitationRow;
+const invited = (
+	change: Partial<InvitationRow> = {},
+	tokenHash = B.tokenHash,
+	by: readonly RoleName[] = ADMINISTERING,
+) => invitationIsGood({ ...READ_INVITATION, ...change }, tokenHash, by, NOW_MS);
+const EMAIL = "invited@example.com";
+const asRead = (org: OrgId, email: string, change: Partial<InvitationRow> = {}) =>
+	invitationIsAsRead(org, email, { ...READ_INVITATION, ...change });
+
+const POLICIES = {
+	enforce_hashed_api_keys: 0,
+	require_apikey_expiration: 0,
+	max_apikey_expiration_days: null,
+} as const;
+const keyAsRead = (id: string, change: Partial<KeyUnderPolicy> = {}) =>
+	({ id, expires_at_ms: NOW_MS + 1, is_hashed_key: 0, ...change }) as KeyUnderPolicy;
+const administers = (key: KeyUnderPolicy, roles: readonly RoleName[] = ADMINISTERING) =>
+	someKeyStillAdministers(B.org, [key], roles, NOW_MS);
+const holdsGlobally = (key: string, permission: string, role: RoleName) =>
+	keyStillHoldsGlobally(key, permission, [role], NOW_MS);
+
+const BINDINGS_OF_KEY = ["", "-app", "-channel", "-deleted", "-deleted-owner", "-elsewhere", "-ended"].map(
+	(end) => `b-key${end}`,
+);
+const keyWith = (bindings: readonly string[]) => ({
+	...{ id: B.key, updated_at_ms: 1, bindings: JSON.stringify(bindings.map((id) => ({ id }))) },
+});
+const caller = (keyId: string, secretHash: string, bindings: readonly string[]) => ({
+	...{ keyId, secretHash, expiresAtMs: NOW_MS + 1, ipAllowList: null },
+	bindings: bindings.map((id) => ({ id })),
+});
+const stored = (path: string) => JSON.stringify([{ s3_path: path }]);
+
+/** Conditions that hold, and such that do not: each of these by one of their parts alone. */
+const GUARDS: Readonly<Record<string, () => Readonly<Record<"yes" | "no", readonly Expression<SqlBool>[]>>>> = {
+	hasOverride: () => ({
+		yes: [hasOverride(B.app, "device-1")],
+		no: [hasOverride(B.app, "device-3"), hasOverride(B.deletedApp, "device-1")],
+	}),
+	rolloutIs: () => ({
+		yes: [rolloutIs(B.app, B.channel, B.rollout), rolloutIs(B.app, B.beta, B.pausedRollout)],
+		no: [
+			rolloutIs(B.app, B.channel, B.endedRollout),
+			rolloutIs(B.app, B.beta, B.rollout),
+			rolloutIs(B.app, A.channel, A.rollout),
+		],
+	}),
+	invitationIsAsRead: () => ({
+		yes: [
+			asRead(B.org, EMAIL),
+			invitationIsAsRead(B.org, "absent@example.com", undefined),
+			invitationIsAsRead(CROSSED.org, EMAIL, undefined),
+		],
+		no: [
+			asRead(A.org, EMAIL),
+			asRead(B.org, "late@example.com"),
+			asRead(B.org, EMAIL, { id: `${B.invitation}-late` }),
+			asRead(B.org, EMAIL, { role_name: "org_admin" }),
+			invitationIsAsRead(B.org, EMAIL, undefined),
+		],
+	}),
+	invitationIsGood: () => ({
+		yes: [invited()],
+		no: [
+			invited({ id: `${B.invitation}-late` }),
+			invited({ id: `${B.invitation}-late` }, `${B.tokenHash}-late`),
+			invited({ org_id: B.deletedOrg }),
+			invited({ id: `${B.invitation}-deleted`, org_id: B.deletedOrg }, `${B.tokenHash}-deleted`),
+			invited({ role_name: "org_admin" }),
+			invited({}, A.tokenHash),
+			invited({}, B.tokenHash, ["org_member"]),
+		],
+	}),
+	isNoMember: () => ({
+		yes: [isNoMember(B.org, A.email, NOW_MS), isNoMember(B.org, "former@example.com", NOW_MS)],
+		no: [isNoMember(B.org, B.email, NOW_MS), isNoMember(B.org, "shared@example.com", NOW_MS)],
+	}),
+	memberHolds: () => ({
+		yes: [memberHolds(B.org, B.user, ADMINISTERING, NOW_MS)],
+		no: [
+			memberHolds(B.org, A.user, ADMINISTERING, NOW_MS),
+			memberHolds(A.org, B.user, ADMINISTERING, NOW_MS),
+			memberHolds(B.org, "user-shared", ADMINISTERING, NOW_MS),
+			memberHolds(B.org, B.user, ["org_member"], NOW_MS),
+			memberHolds(B.org, "user-former", ["app_admin"], NOW_MS),
+		],
+	}),
+	isNotTheLast: () => ({
+		yes: [
+			isNotTheLast(B.org, "user-former", ["org_super_admin"]),
+			isNotTheLast(B.org, "user-former", ["app_admin"]),
+			isNotTheLast(B.org, "user-shared", ["org_member", "org_admin"]),
+		],
+		no: [isNotTheLast(B.org, B.user, ADMINISTERING), isNotTheLast(B.org, "user-shared", ["org_member"])],
+	}),
+	membershipExists: () => ({
+		yes: [membershipExists(B.org, B.user), membershipExists(B.org, A.user), membershipExists(B.org, "user-shared")],
+		no: [membershipExists(CROSSED.org, A.user), membershipExists(CROSSED.org, B.user)],
+	}),
+	organizationIsAsRead: () => ({
+		yes: [organizationIsAsRead(B.org, { ...POLICIES, updated_at_ms: 1 })],
+		no: [
+			organizationIsAsRead(B.org, { ...POLICIES, updated_at_ms: 5 }),
+			organizationIsAsRead(B.org, { ...POLICIES, enforce_hashed_api_keys: 1, updated_at_ms: 1 }),
+			organizationIsAsRead(B.deletedOrg as OrgId, { ...POLICIES, updated_at_ms: 1 }),
+		],
+	}),
+	policiesElsewhereAre: () => ({
+		yes: [policiesElsewhereAre([{ id: A.org, ...POLICIES }]), policiesElsewhereAre([])],
+		no: [
+			policiesElsewhereAre([{ id: A.org, ...POLICIES, enforce_hashed_api_keys: 1 }]),
+			policiesElsewhereAre([{ id: A.org, ...POLICIES, require_apikey_expiration: 1 }]),
+			policiesElsewhereAre([{ id: A.org, ...POLICIES, max_apikey_expiration_days: 1 }]),
+		],
+	}),
+	someKeyStillAdministers: () => ({
+		yes: [administers(keyAsRead(B.key))],
+		no: [
+			administers(keyAsRead(A.key)),
+			administers(keyAsRead("absent")),
+			administers(keyAsRead(B.key, { expires_at_ms: null })),
+			administers(keyAsRead(B.key, { is_hashed_key: 1 })),
+			administers(keyAsRead(B.key), ["app_admin"]),
+			administers(keyAsRead(B.key), ["org_super_admin"]),
+			administers(keyAsRead(B.key), ["app_reader"]),
+		],
+	}),
+	keyStillHoldsGlobally: () => ({
+		yes: [holdsGlobally(B.key, "org.create", "org_admin")],
+		no: [
+			holdsGlobally(B.key, "another", "org_admin"),
+			holdsGlobally(`key-shared-${B.name}`, "org.create", "org_member"),
+			holdsGlobally(B.key, "org.create", "org_super_admin"),
+			holdsGlobally(B.key, "org.create", "app_reader"),
+			holdsGlobally(B.key, "org.create", "app_admin"),
+		],
+	}),
+	apiKeyUnchanged: () => ({
+		yes: [apiKeyUnchanged(keyWith(BINDINGS_OF_KEY))],
+		no: [
+			apiKeyUnchanged({ ...keyWith(BINDINGS_OF_KEY), id: A.key }),
+			apiKeyUnchanged({ ...keyWith([]), id: "absent" }),
+			apiKeyUnchanged({ ...keyWith(BINDINGS_OF_KEY), updated_at_ms: 2 }),
+			apiKeyUnchanged(keyWith(BINDINGS_OF_KEY.slice(1))),
+			apiKeyUnchanged(keyWith([...BINDINGS_OF_KEY, "absent"])),
+			apiKeyUnchanged(keyWith([...BINDINGS_OF_KEY, "a-key"])),
+		],
+	}),
+	apiKeyNoStronger: () => ({
+		yes: [apiKeyNoStronger(A.org, keyWith(["b-key-elsewhere"])), apiKeyNoStronger(CROSSED.org, keyWith([]))],
+		no: [apiKeyNoStronger(A.org, keyWith([])), apiKeyNoStronger(B.org, keyWith(BINDINGS_OF_KEY.slice(1)))],
+	}),
+	callerUnchanged: () => ({
+		yes: [
+			callerUnchanged(caller(B.key, B.keyHash, ["b-key"])),
+			callerUnchanged(caller(B.key, B.previousKeyHash, ["b-key"])),
+		],
+		no: [
+			callerUnchanged(caller(A.key, B.keyHash, ["a-key"])),
+			callerUnchanged(caller(B.key, B.keyHash, ["a-key"])),
+			callerUnchanged(caller(B.key, B.keyHash, ["absent"])),
+			callerUnchanged(caller(B.key, A.keyHash, ["b-key"])),
+			callerUnchanged({ ...caller(B.key, B.keyHash, ["b-key"]), expiresAtMs: null }),
+		],
+	}),
+	bundleUnusedExceptBy: () => ({
+		yes: [bundleUnusedExceptBy(B.app, B.unused, 0), bundleUnusedExceptBy(B.app, B.stable, B.channel)],
+		no: [bundleUnusedExceptBy(B.app, B.stable, 0), bundleUnusedExceptBy(B.app, B.next, B.beta)],
+	}),
+	manifestIsStored: () => ({
+		yes: [manifestIsStored(B.app, stored("shared"), B.key), manifestIsStored(B.app, stored("own"), B.key)],
+		no: [
+			manifestIsStored(B.app, stored("only-a"), B.key),
+			manifestIsStored(B.app, stored("own"), A.key),
+			manifestIsStored(B.app, stored("own"), CROSSED.key),
+		],
+	}),
+};
+
+describe("a guard", () => {
+	beforeAll(insertTenants);
+
+	test.each(Object.entries(GUARDS))(
+		"%s: holds of the one thing as it is, and of nothing else",
+		async (_, conditions) => {
+			const { yes, no } = conditions();
+			for (const [index, condition] of yes.entries()) expect(await holds(condition), `${index} of yes`).toBe(true);
+			for (const [index, condition] of no.entries()) expect(await holds(condition), `${index} of no`).toBe(false);
+		},
+	);
+
+	test("about what was read with another statement holds for exactly that", async () => {
+		const [[member], [standing], policies, keys] = await rowsOfAll([
+			membershipByEmail(B.org, B.email, NOW_MS),
+			standingOf(B.publicAppId, "production", NOW_MS),
+			policiesElsewhere(B.key),
+			keysUnderPolicy(B.org, ADMINISTERING, [], NOW_MS, true),
+		]);
+		const [membership, row] = [member as unknown as Membership, standing as unknown as StandingRow];
+		expect(await holds(membershipIs(B.org, membership))).toBe(true);
+		expect(await holds(membershipIs(A.org, membership))).toBe(false);
+		expect(await holds(membershipIs(B.org, { ...membership, user_id: A.user }))).toBe(false);
+		expect(await holds(rolloutStandsAt(row))).toBe(true);
+		const changes: Partial<StandingRow>[] = [
+			...[{ app_id: A.app }, { id: B.beta }, { rollout_id: B.endedRollout }, { step_at_ms: 7 }],
+		];
+		for (const change of changes) {
+			expect(await holds(rolloutStandsAt({ ...row, ...change })), JSON.stringify(change)).toBe(false);
+		}
+		expect(await holds(policiesElsewhereAre(policies as never))).toBe(true);
+		expect(await holds(someKeyStillAdministers(B.org, keys as never, ADMINISTERING, NOW_MS))).toBe(true);
+	});
+});
