@@ -28,10 +28,10 @@ import {
 } from "../../src/db/members";
 import {
 	type KeyUnderPolicy,
-	keyStillHoldsGlobally,
 	keysUnderPolicy,
 	organizationIsAsRead,
 	someKeyStillAdministers,
+	stillHoldsGlobally,
 } from "../../src/db/organizations";
 import { rolloutIs, rolloutStandsAt, type StandingRow, standingOf } from "../../src/db/rollouts";
 import { A, ADMINISTERING, B, CROSSED, holds, insertTenants, rowsOfAll } from "./support/tenants";
@@ -57,7 +57,7 @@ const keyAsRead = (id: string, change: Partial<KeyUnderPolicy> = {}) =>
 const administers = (key: KeyUnderPolicy, roles: readonly RoleName[] = ADMINISTERING) =>
 	someKeyStillAdministers(B.org, [key], roles, NOW_MS);
 const holdsGlobally = (key: string, permission: string, role: RoleName) =>
-	keyStillHoldsGlobally(key, permission, [role], NOW_MS);
+	stillHoldsGlobally({ keyId: key, userId: "" }, permission, [role], NOW_MS);
 
 const BINDINGS_OF_KEY = ["", "-app", "-channel", "-deleted", "-deleted-owner", "-elsewhere", "-ended"].map(
 	(end) => `b-key${end}`,
@@ -66,7 +66,7 @@ const keyWith = (bindings: readonly string[]) => ({
 	...{ id: B.key, updated_at_ms: 1, bindings: JSON.stringify(bindings.map((id) => ({ id }))) },
 });
 const caller = (keyId: string, secretHash: string, bindings: readonly string[]) => ({
-	...{ keyId, secretHash, expiresAtMs: NOW_MS + 1, ipAllowList: null },
+	...{ kind: "key" as const, userId: "", keyId, secretHash, expiresAtMs: NOW_MS + 1, ipAllowList: null },
 	bindings: bindings.map((id) => ({ id })),
 });
 const stored = (path: string) => JSON.stringify([{ s3_path: path }]);
@@ -165,7 +165,7 @@ const GUARDS: Readonly<Record<string, () => Readonly<Record<"yes" | "no", readon
 			administers(keyAsRead(B.key), ["app_reader"]),
 		],
 	}),
-	keyStillHoldsGlobally: () => ({
+	stillHoldsGlobally: () => ({
 		yes: [holdsGlobally(B.key, "org.create", "org_admin")],
 		no: [
 			holdsGlobally(B.key, "another", "org_admin"),
@@ -230,7 +230,7 @@ describe("a guard", () => {
 	);
 
 	test("about what was read with another statement holds for exactly that", async () => {
-		const [[member], [standing], policies, keys] = await rowsOfAll([
+		const [[member] = [], [standing] = [], policies, keys] = await rowsOfAll([
 			membershipByEmail(B.org, B.email, NOW_MS),
 			standingOf(B.publicAppId, "production", NOW_MS),
 			policiesElsewhere(B.key),

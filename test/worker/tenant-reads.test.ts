@@ -554,7 +554,7 @@ const UPLOADS: Readonly<Record<string, Read>> = {
 	uploadById: [(of) => uploadById(of.upload), (of) => [uploadRow(of, of.upload, "2.0.0")]],
 	uploadByLink: [
 		(of) => uploadByLink(of.upload, NOW_MS),
-		(of) => [{ ...uploadRow(of, of.upload, "2.0.0"), key_name: "Same" }],
+		(of) => [{ ...uploadRow(of, of.upload, "2.0.0"), uploader_name: "Same" }],
 	],
 	"uploadByLink, of a key that ran out": [(of) => uploadByLink(`${of.upload}-expired`, NOW_MS), () => []],
 	"uploadByLink, of a deleted organization": [(of) => uploadByLink(`${of.upload}-in-deleted`, NOW_MS), () => []],
