@@ -98,7 +98,9 @@ function standings(which: RawBuilder<unknown>, nowMs: number): RawBuilder<Standi
 
 /** The rollouts that devices are served of and that nobody looked at since, the longest ago first. */
 export function dueRollouts(checkedBeforeMs: number, limit: number, nowMs: number): CompiledQuery<StandingRow> {
+	// What is deleted is left out before it is counted: it is never checked, and would stand first for ever.
 	const due = sql`r.id IN (SELECT due.id FROM rollouts due JOIN channels u ON u.id = due.channel_id AND u.rollout_id = due.id
+		JOIN apps ON apps.id = due.app_id JOIN organizations home ON home.id = apps.owner_org AND home.deleted_at_ms IS NULL
 		WHERE due.ended_at_ms IS NULL AND u.rollout_enabled = 1 AND u.rollout_paused_at_ms IS NULL
 			AND coalesce(due.checked_at_ms, 0) <= ${checkedBeforeMs} ORDER BY coalesce(due.checked_at_ms, 0), due.id LIMIT ${limit})`;
 	return standings(due, nowMs).compile(query);

@@ -245,7 +245,7 @@ function rowsOf(of: TenantRows): Row[] {
 					id: of.beta + 1,
 					app_id: of.deletedApp,
 					name: "production",
-					rollout_id: `z-${of.name}`,
+					rollout_id: `1-${of.name}`,
 					rollout_enabled: 1,
 				},
 				...channelValues,
@@ -256,7 +256,7 @@ function rowsOf(of: TenantRows): Row[] {
 		}),
 		rollout(of.rollout, of, {}),
 		rollout(of.pausedRollout, of, { channel_id: of.beta }),
-		rollout(`z-${of.name}`, of, { app_id: of.deletedApp, channel_id: of.beta + 1 }),
+		rollout(`1-${of.name}`, of, { app_id: of.deletedApp, channel_id: of.beta + 1 }),
 		rollout(of.endedRollout, of, { step_at_ms: 7, ended_at_ms: 2, ended_as: "promoted" }),
 		...["device-1", "device-2"].flatMap((deviceId): Row[] => [
 			[
