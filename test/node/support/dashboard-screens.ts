@@ -126,6 +126,8 @@ export const SCREENS: readonly PicturedScreen[] = [
 		async prepare(page) {
 			const burger = page.getByRole("button", { name: "Navigation" });
 			if (await burger.isVisible()) await burger.click();
+			// Could be clicked: it has come in, and stands still.
+			await page.getByRole("link", { name: "Bundles" }).first().click({ trial: true });
 		},
 	},
 	{ name: "no-such-screen", path: () => "/nowhere" },
