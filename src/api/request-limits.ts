@@ -41,7 +41,11 @@ export async function countFailure(deps: Deps, error: unknown, ipAddress: string
 	return tooManyRequests("This address has failed to authenticate too often", periodSeconds);
 }
 
-const customer = (ipAddress: string | null) => (ipAddress === null ? "unknown" : networkOf(ipAddress));
+/** What one customer of a network has at least. */
+const CUSTOMER_BITS = { ipv4: 32, ipv6: 64 };
+
+const customer = (ipAddress: string | null) =>
+	ipAddress === null ? "unknown" : (networkOf(ipAddress, CUSTOMER_BITS) ?? ipAddress);
 
 async function isWithinLimit(deps: Deps, limiter: Limiter, key: string): Promise<boolean> {
 	try {

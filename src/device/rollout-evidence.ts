@@ -5,7 +5,7 @@
  */
 
 import type { AppSnapshot } from "../db/snapshot-cache";
-import { normalizedRange } from "../domain/ip-allow-list";
+import { networkOf } from "../domain/ip-allow-list";
 import { BUILTIN, type Decision, type Device, runsStoreBuild } from "../domain/update-decision";
 import type { DeviceEvent, RolloutTold } from "../events/messages";
 
@@ -13,13 +13,8 @@ import type { DeviceEvent, RolloutTold } from "../events/messages";
 const NETWORK_BITS = { ipv4: 24, ipv6: 48 };
 
 /** The network of an address, such as `192.0.2.0/24`; empty when there is none. */
-export function networkOf(address: string | null): string {
-	if (address === null) return "";
-	const range = (bits: number) => normalizedRange(`${address}/${bits}`);
-	// A mapped IPv4 address becomes IPv4 and loses 96 bits of its length.
-	if (!address.includes(":")) return range(NETWORK_BITS.ipv4) ?? "";
-	if (address.includes(".")) return range(96 + NETWORK_BITS.ipv4) ?? "";
-	return range(NETWORK_BITS.ipv6) ?? "";
+export function rolloutNetworkOf(address: string | null): string {
+	return address === null ? "" : (networkOf(address, NETWORK_BITS) ?? "");
 }
 
 /** What the answer to a check tells of the rollout of the channel that decided. An operator's override is no rollout. */
@@ -36,10 +31,10 @@ export function checkEvidence(
 	const of = { appId, deviceId: device.deviceId, atMs };
 	if (decision.outcome === "update" && decision.bundle.id === rollout.bundle.id) {
 		const fromVersion = runsStoreBuild(device) ? BUILTIN : device.versionName;
-		return [{ type: "rollout_served", ...of, rolloutId: rollout.id, fromVersion, network: networkOf(address) }];
+		return [{ type: "rollout_served", ...of, rolloutId: rollout.id, fromVersion, network: rolloutNetworkOf(address) }];
 	}
 	if (device.versionName !== rollout.bundle.version) return [];
-	return [{ type: "rollout_runs", ...of, versionName: rollout.bundle.version, network: networkOf(address) }];
+	return [{ type: "rollout_runs", ...of, versionName: rollout.bundle.version, network: rolloutNetworkOf(address) }];
 }
 
 const OUTCOMES: Readonly<Record<string, RolloutTold["outcome"]>> = {
@@ -79,7 +74,7 @@ export function reportEvidence(
 	if (outcome === undefined) return [];
 	const isBuiltin = versionName !== "" && versionName === report.version_build;
 	const name = isBuiltin ? BUILTIN : versionName;
-	const network = networkOf(address);
+	const network = rolloutNetworkOf(address);
 	return [{ type: "rollout_told", appId, deviceId: report.device_id, versionName: name, outcome, network, atMs }];
 }
 

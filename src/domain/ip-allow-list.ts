@@ -48,12 +48,15 @@ export function firstRangeOutside(ranges: readonly string[], outer: readonly str
 	});
 }
 
-/** What one subscriber has at least: an IPv4 address, the first 64 bits of an IPv6 address. A text that is no address stays as it is. */
-export function networkOf(address: string): string {
-	if (!ipaddr.isValid(address)) return address;
-	const parsed = ipaddr.process(address);
-	if (parsed.kind() === "ipv4") return parsed.toString();
-	return normalizedRange(`${ipaddr.fromByteArray(parsed.toByteArray()).toString()}/64`) ?? address;
+/**
+ * The range of so many bits around an address, the address itself where that is all of it; a mapped IPv4 address counts as IPv4.
+ * Undefined when the text is no address.
+ */
+export function networkOf(address: string, bits: Readonly<Record<"ipv4" | "ipv6", number>>): string | undefined {
+	const [parsed, wholeLength] = parseRange(address) ?? [];
+	if (parsed === undefined) return undefined;
+	const length = bits[parsed.kind()];
+	return length === wholeLength ? parsed.toString() : normalizedRange(`${parsed.toString()}/${length}`);
 }
 
 function parseRange(text: string): Range | undefined {

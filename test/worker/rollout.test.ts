@@ -3,7 +3,7 @@
  * clock stands still until it is moved, and what devices are told is asked of them.
  */
 import { beforeEach, describe, expect, test } from "vitest";
-import { networkOf } from "../../src/device/rollout-evidence";
+import { rolloutNetworkOf } from "../../src/device/rollout-evidence";
 import { isInRollout } from "../../src/domain/rollout";
 import type { QueueMessage } from "../../src/events/messages";
 import { stepRollouts } from "../../src/events/rollout-steps";
@@ -465,7 +465,7 @@ describe("who counts", () => {
 		["2001:db8:7:9::2", "2001:db8:7::/48"],
 		["unknown", ""],
 		["", ""],
-	])("the network of %j is %j", (address, network) => expect(networkOf(address)).toBe(network));
+	])("the network of %j is %j", (address, network) => expect(rolloutNetworkOf(address)).toBe(network));
 
 	test("a check that is answered from memory, before the router, tells the same as one that is not", async () => {
 		const [first = "", second = ""] = await known(2);
