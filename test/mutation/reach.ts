@@ -24,7 +24,8 @@ function sharedState(): string {
 		for (const name of names.filter((each) => /\.(ts|sql)$/.test(each)).sort()) add(`${folder}/${name}`);
 	}
 	for (const name of readdirSync(`${ROOT}test`).sort()) if (name.endsWith(".txt")) add(`test/${name}`);
-	for (const name of ["activate", "conditions", "mutants", "sql-conditions", "switch"]) add(`test/mutation/${name}.ts`);
+	for (const name of ["activate", "conditions", "mutants", "sql-conditions", "sweep", "switch"])
+		add(`test/mutation/${name}.ts`);
 	return hash.digest("hex");
 }
 

@@ -1,8 +1,9 @@
 /**
- * `npm run test:mutation`: takes each condition that keeps tenants apart away, one at a time, and runs the tests that come by it. A
- * condition that no test misses is a survivor: a missing test, or a condition that does nothing. Those that cannot be missed are listed
- * with their reasons in equivalent.txt. Fails when a mutant survives that is not listed, when a listed one is caught or gone, and when
- * the tests did not come to an end about one.
+ * `npm run test:mutation`: takes each condition that keeps tenants apart away, one at a time, and runs the tests that come by it: first
+ * all in one sweep through every test file (sweep.ts), then those that no test of the sweep missed, with each test file anew. A condition
+ * that no test misses is a survivor: a missing test, or a condition that does nothing. Those that cannot be missed are listed with their
+ * reasons in equivalent.txt. Fails when a mutant survives that is not listed, when a listed one is caught or gone, and when the tests did
+ * not come to an end about one.
  *
  *   npm run test:mutation -- [--list] [--only <text in "file:line [kind] text">]... [--quick <number of test files>]
  *                            [--json <file to write the verdicts to> [--resume]] [--processes 2]
@@ -23,6 +24,8 @@ const LIKELY: readonly (readonly [RegExp, string])[] = ["statements", "reads", "
 ]);
 /** So many test files are asked about a mutant that is listed as equivalent: its reason is what is believed, and this only doubts it. */
 const DOUBTING_FILES = 3;
+/** For so long each test is asked about what it comes by, in one sweep and the next: what is caught in no time is out of the way then. */
+const SWEEPS_MS = [1_000, 20_000];
 /** The files that decide and that ask the database come first. */
 const FIRST = [/^src\/authz\//, /^src\/api\/(scope|key-rules|member-rules|pipeline)\.ts$/, /^src\/db\//];
 
@@ -44,6 +47,7 @@ const wanted = mutants
 	.filter((mutant) => options.only.length === 0 || options.only.some((text) => describeMutant(mutant).includes(text)))
 	.sort((left, right) => rank(left) - rank(right));
 const equivalents = readEquivalents();
+const isListed = (mutant: Mutant) => equivalents.some((entry) => entry.matches(mutant));
 const stale = staleEquivalents(equivalents, mutants);
 if (stale.length > 0) {
 	console.error(
@@ -71,27 +75,10 @@ async function inParallel<Piece>(pieces: readonly Piece[], work: (runner: Runner
 
 /** They let every call fail in turn, or send what is malformed: minutes for a question that is not whose something is. */
 const NOT_ABOUT_TENANTS = /^(crash-points|fault.*|malformed.*|fuzz.*|request-limits|schema)\.test\.ts$/;
+const reach = knownReach();
 const testFiles = readdirSync(`${ROOT}test/worker`)
 	.filter((name) => name.endsWith(".test.ts") && !NOT_ABOUT_TENANTS.test(name))
 	.map((name) => `test/worker/${name}`);
-const reach = knownReach();
-const unknown = testFiles.filter((file) => !reach.has(file));
-if (unknown.length > 0) {
-	console.log(`Running ${unknown.length} test files on the code as it is, to see what they come by.`);
-	const failing: string[] = [];
-	await inParallel(unknown, async (runner, file) => {
-		const { result, because, reached, tookMs } = await runner.run({ mutant: 0, file });
-		console.log(`${result} in ${tookMs} ms: ${file}${because === "" ? "" : ` (${because})`}`);
-		if (result === "passed") reach.set(file, { mutants: new Set(reached), tookMs });
-		else failing.push(file);
-	});
-	keepReach(reach);
-	if (failing.length > 0) {
-		console.error(`What fails on the code as it is cannot tell a mutant; make it pass first:\n${failing.join("\n")}`);
-		process.exit(1);
-	}
-}
-
 /** How often a test file caught a mutant of a source file: what caught one is likely to catch the next. */
 const catches = new Map<string, number>();
 /** The test file that caught a mutant in a state of the sources that is gone. */
@@ -111,6 +98,12 @@ function candidates(mutant: Mutant): string[] {
 		.sort((left, right) => likelihood(right) - likelihood(left))
 		.map(([file]) => file)
 		.slice(0, options.quick === undefined ? undefined : Number(options.quick));
+}
+
+/** Those that hold statements to their rows catch the most in the least time; the quick ones come before the slow. */
+function inOrderOfSweep(left: string, right: string): number {
+	const likely = (file: string) => Number(LIKELY.some(([, name]) => name === file));
+	return likely(right) - likely(left) || (reach.get(left)?.tookMs ?? 0) - (reach.get(right)?.tookMs ?? 0);
 }
 
 /** The words of a file's name, without the endings of plurals. */
@@ -146,7 +139,7 @@ function note(mutant: Mutant, line: Line): void {
 		for (const source of [`${line.caughtBy}`, `${line.caughtBy} ${mutant.file}`]) {
 			catches.set(source, (catches.get(source) ?? 0) + 1);
 		}
-		if (equivalents.some((entry) => entry.matches(mutant))) refuted.push(line);
+		if (isListed(mutant)) refuted.push(line);
 	}
 	if (options.json === undefined) return;
 	writeFileSync(`${options.json}.new`, `${JSON.stringify(lines, null, "\t")}\n`);
@@ -165,21 +158,57 @@ function withoutLine(description: string): string {
 	return description.replace(/:\d+ /, " ");
 }
 
-const left: Mutant[] = [];
+let left: Mutant[] = [];
 for (const mutant of wanted) {
 	const line = before.get(withoutLine(describeMutant(mutant)));
 	const { caughtBy } = line ?? {};
 	if (caughtBy !== undefined) hints.set(mutant.id, caughtBy);
-	if (line === undefined || caughtBy === undefined || !reach.has(caughtBy) || stateOf(caughtBy) !== line.state)
+	if (line === undefined || caughtBy === undefined || !testFiles.includes(caughtBy) || stateOf(caughtBy) !== line.state)
 		left.push(mutant);
 	else note(mutant, { ...line, mutant: describeMutant(mutant) });
 }
 if (options.resume) console.log(`${lines.length} mutants were caught before, ${left.length} are left.`);
 
+const tell = (text: string) => console.log(`${((Date.now() - startedMs) / 60_000).toFixed(1)} min  ${text}`);
+
+/** Asks every test file about all mutants that nothing caught yet, and learns which ones each comes by. */
+const swept = new Set(left.filter((mutant) => !isListed(mutant)).map(({ id }) => id));
+const inSweep = new Map(left.map((mutant) => [mutant.id, mutant]));
+const failing: string[] = [];
+// A run that is resumed has swept what it knows the reach of.
+let unswept = swept.size > 0 && !options.resume ? testFiles : testFiles.filter((file) => !reach.has(file));
+for (const longestMsOfTest of SWEEPS_MS) {
+	const cutShort: string[] = [];
+	await inParallel(unswept.toSorted(inOrderOfSweep), async (runner, file) => {
+		const sizeBefore = swept.size;
+		const order = { mutant: 0, file, sweep: { mutants: [...swept], longestMsOfTest } };
+		const sweep = await runner.run(order, (caught) => {
+			const mutant = inSweep.get(caught.mutant);
+			if (mutant === undefined || !swept.delete(caught.mutant)) return;
+			const told = { mutant: describeMutant(mutant), because: `${file}: ${caught.because}`, ran: 1 };
+			note(mutant, { ...told, verdict: "caught", caughtBy: file, state: stateOf(file) });
+		});
+		tell(`${sizeBefore - swept.size} caught, ${swept.size} left, in ${sweep.tookMs} ms: ${file} ${sweep.because}`);
+		if (sweep.cutShort) cutShort.push(file);
+		if (reach.has(file)) return;
+		const isWhole = sweep.result === "passed" && !sweep.leftOut;
+		const { result, because, reached, tookMs } = isWhole ? sweep : await runner.run({ mutant: 0, file });
+		if (result === "passed") reach.set(file, { mutants: new Set(reached), tookMs });
+		else failing.push(`${file}: ${because}`);
+		keepReach(reach);
+	});
+	unswept = cutShort;
+}
+if (failing.length > 0) {
+	console.error(`What fails on the code as it is cannot tell a mutant; make it pass first:\n${failing.join("\n")}`);
+	process.exit(1);
+}
+left = left.filter((mutant) => isListed(mutant) || swept.has(mutant.id));
+
 await inParallel(left, async (runner, mutant) => {
-	const isListed = equivalents.some((entry) => entry.matches(mutant));
-	const ran = candidates(mutant).slice(0, isListed ? DOUBTING_FILES : undefined);
-	let line: Line = { mutant: describeMutant(mutant), verdict: isListed ? "equivalent" : "survives", ran: ran.length };
+	const ran = candidates(mutant).slice(0, isListed(mutant) ? DOUBTING_FILES : undefined);
+	const verdict = isListed(mutant) ? "equivalent" : "survives";
+	let line: Line = { mutant: describeMutant(mutant), verdict, ran: ran.length };
 	const missedBefore = before.get(withoutLine(line.mutant))?.missedBy ?? {};
 	const missedBy: Record<string, string> = {};
 	for (const [index, file] of ran.entries()) {
@@ -201,9 +230,8 @@ await inParallel(left, async (runner, mutant) => {
 		line = { ...told, verdict: "unclear" };
 	}
 	note(mutant, line.verdict === "caught" ? line : { ...line, missedBy });
-	const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);
-	const verdict = line.verdict === "caught" ? `caught by ${line.caughtBy}` : line.verdict.toUpperCase();
-	console.log(`${lines.length}/${wanted.length} ${minutes} min  ${verdict}  ${line.mutant}`);
+	const ending = line.verdict === "caught" ? `caught by ${line.caughtBy}` : line.verdict.toUpperCase();
+	tell(`${lines.length}/${wanted.length}  ${ending}  ${line.mutant}`);
 });
 for (const runner of runners) runner.stop();
 

@@ -4,13 +4,13 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { ROOT } from "./mutants";
-import type { Order, Outcome } from "./worker";
+import type { Caught, News, Order, Outcome } from "./worker";
 
 export interface RunnerOptions {
 	/** The configuration of vitest. */
 	readonly config?: string;
-	/** A test file that takes longer hangs. */
-	readonly longestRunMs?: number;
+	/** A test file that says nothing for longer hangs. */
+	readonly longestSilenceMs?: number;
 	/** How often something is tried that does not become clear. */
 	readonly attempts?: number;
 }
@@ -21,18 +21,24 @@ export class Runner {
 	#child: ChildProcess | undefined;
 
 	constructor(options: RunnerOptions = {}) {
-		this.#options = { config: `${ROOT}test/mutation/vitest.config.ts`, longestRunMs: 240_000, attempts: 3, ...options };
+		this.#options = {
+			config: `${ROOT}test/mutation/vitest.config.ts`,
+			longestSilenceMs: 240_000,
+			attempts: 3,
+			...options,
+		};
 	}
 
-	async run(order: Order): Promise<Outcome> {
-		let outcome = await this.#attempt(order);
+	/** `onCaught` is told of each mutant that a sweep catches, also when the run breaks off after that. */
+	async run(order: Order, onCaught: (caught: Caught) => void = () => undefined): Promise<Outcome> {
+		let outcome = await this.#attempt(order, onCaught);
 		for (let attempt = 1; attempt < this.#options.attempts && outcome.result === "unclear"; attempt += 1) {
-			outcome = await this.#attempt(order);
+			outcome = await this.#attempt(order, onCaught);
 		}
 		return outcome;
 	}
 
-	async #attempt(order: Order): Promise<Outcome> {
+	async #attempt(order: Order, onCaught: (caught: Caught) => void): Promise<Outcome> {
 		const child = this.#child ?? (await start(this.#options.config));
 		this.#child = child;
 		const startedMs = Date.now();
@@ -42,11 +48,17 @@ export class Runner {
 				child.removeAllListeners();
 				const tookMs = Date.now() - startedMs;
 				resolve(
-					typeof ending === "string" ? { ...order, result: "unclear", because: ending, reached: [], tookMs } : ending,
+					typeof ending === "string"
+						? { ...order, result: "unclear", because: ending, reached: [], leftOut: false, cutShort: false, tookMs }
+						: ending,
 				);
 			};
-			const timer = setTimeout(() => finish("the tests did not end"), this.#options.longestRunMs);
-			child.once("message", (message) => finish(message as Outcome));
+			const timer = setTimeout(() => finish("the tests did not end"), this.#options.longestSilenceMs);
+			child.on("message", (message: News | Outcome) => {
+				timer.refresh();
+				if ("result" in message) finish(message);
+				else message.caught.forEach(onCaught);
+			});
 			child.once("exit", () => finish("the test process ended"));
 			child.once("error", () => finish("the test process could not be reached"));
 			child.send(order);

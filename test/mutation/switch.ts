@@ -5,7 +5,7 @@
 import { type RawBuilder, sql } from "kysely";
 
 let active = 0;
-const reached = new Set<number>();
+let reached = new Set<number>();
 
 /** Numbers count from 1; 0 is the code as it is written. */
 export function activate(mutant: number): void {
@@ -14,6 +14,15 @@ export function activate(mutant: number): void {
 
 export function reachedMutants(): readonly number[] {
 	return [...reached];
+}
+
+/** Notes from here on anew what is reached; what it answers with puts what was reached before back beside it. */
+export function forgetReached(): () => void {
+	const before = reached;
+	reached = new Set();
+	return () => {
+		reached = new Set([...before, ...reached]);
+	};
 }
 
 export function on(mutant: number): boolean {

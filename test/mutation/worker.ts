@@ -4,10 +4,11 @@
  */
 import { createVitest, type TestModule } from "vitest/node";
 import { ROOT } from "./mutants";
+import { BROKEN, CAUGHT, CUT_SHORT } from "./sweep-line";
 
 declare module "vitest" {
 	interface ProvidedContext {
-		mutant: number;
+		order: Order;
 	}
 }
 
@@ -15,6 +16,20 @@ export interface Order {
 	/** 0 is the code as it is written. */
 	readonly mutant: number;
 	readonly file: string;
+	/** With mutant 0: those that each test is asked about as well (sweep.ts). */
+	readonly sweep?: { readonly mutants: readonly number[]; readonly longestMsOfTest: number };
+}
+
+/** A mutant that a sweep caught. */
+export interface Caught {
+	readonly mutant: number;
+	/** The test that failed and what it said. */
+	readonly because: string;
+}
+
+/** What the process tells before the outcome: that it is alive, and what a sweep caught since. */
+export interface News {
+	readonly caught: readonly Caught[];
 }
 
 export interface Outcome extends Order {
@@ -23,8 +38,14 @@ export interface Outcome extends Order {
 	/** The first test that failed and what it said, or what was unclear. */
 	readonly because: string;
 	readonly reached: readonly number[];
+	/** A sweep that left tests out: what the file comes by is not all known. */
+	readonly leftOut: boolean;
+	/** Not every test of a sweep had time for all mutants that it comes by. */
+	readonly cutShort: boolean;
 	readonly tookMs: number;
 }
+
+const CAUGHT_LINE = new RegExp(`^${CAUGHT} (\\d+) (.*)$`, "gm");
 
 const RAN_OUT_OF_TIME = /^(Error: )?(Test|Hook) timed out in \d+ms/;
 
@@ -40,6 +61,14 @@ const vitest = await createVitest("test", {
 		{
 			onUserConsoleLog: ({ content }) => {
 				logged += content;
+				const caught = [...content.matchAll(CAUGHT_LINE)].map(([, mutant, because = ""]) => ({
+					mutant: Number(mutant),
+					because,
+				}));
+				process.send?.({ caught } satisfies News);
+			},
+			onTestCaseResult: () => {
+				process.send?.({ caught: [] } satisfies News);
 			},
 		},
 	],
@@ -67,10 +96,11 @@ function messageOf(error: unknown): string {
 	return String((error as { message?: unknown }).message ?? error).split("\n")[0] ?? "";
 }
 
-process.on("message", async ({ mutant, file }: Order) => {
+process.on("message", async (order: Order) => {
+	const { mutant, file } = order;
 	const startedMs = Date.now();
 	logged = "";
-	vitest.provide("mutant", mutant);
+	vitest.provide("order", order);
 	const specifications = await vitest.globTestSpecifications([`${ROOT}${file}`]);
 	const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications, false);
 	const outcome: Outcome = {
@@ -82,6 +112,8 @@ process.on("message", async ({ mutant, file }: Order) => {
 			unhandledErrors,
 		),
 		reached: /reached mutants: ([\d,]+)/.exec(logged)?.[1]?.split(",").map(Number) ?? [],
+		leftOut: logged.includes(BROKEN),
+		cutShort: logged.includes(CUT_SHORT),
 		tookMs: Date.now() - startedMs,
 	};
 	process.send?.(outcome);

@@ -11,10 +11,11 @@ import { Runner } from "../mutation/runner";
 
 const CATCHES = "test/mutation/canary/catches.test.ts";
 const MISSES = "test/mutation/canary/misses.test.ts";
+const SWEEP = "test/mutation/canary/sweep.test.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "canary-"));
 const config = `${ROOT}test/mutation/canary/vitest.config.ts`;
-const runner = new Runner({ config, longestRunMs: 30_000, attempts: 1 });
+const runner = new Runner({ config, longestSilenceMs: 30_000, attempts: 1 });
 process.env.CANARY_FILE = join(folder, "breaks-off");
 afterAll(() => {
 	runner.stop();
@@ -59,18 +60,44 @@ describe("the mutation runner", () => {
 	test("does not count a file that is not there as passed, nor one that hangs as caught", async () => {
 		const gone = await runner.run({ mutant: 0, file: "test/mutation/canary/gone.test.ts" });
 		expect(gone).toMatchObject({ result: "unclear", because: "the file was not run" });
-		const hasty = new Runner({ config, longestRunMs: 1, attempts: 1 });
+		const hasty = new Runner({ config, longestSilenceMs: 1, attempts: 1 });
 		const hanging = await hasty.run({ mutant: 5, file: CATCHES });
 		expect(hanging).toMatchObject({ result: "unclear", because: "the tests did not end" });
 	});
 
 	test("asks again, in a fresh process, what was not clear, and goes on after all of that", async () => {
 		writeFileSync(process.env.CANARY_FILE ?? "", "");
-		const patient = new Runner({ config, longestRunMs: 30_000, attempts: 2 });
+		const patient = new Runner({ config, longestSilenceMs: 30_000, attempts: 2 });
 		expect((await patient.run({ mutant: 8, file: CATCHES })).result).toBe("passed");
 		expect(existsSync(process.env.CANARY_FILE ?? ""), "the first attempt broke nothing off").toBe(false);
 		expect((await patient.run({ mutant: 1, file: CATCHES })).result).toBe("failed");
 		expect((await patient.run({ mutant: 1, file: MISSES })).result).toBe("passed");
 		patient.stop();
+	});
+
+	test("believes of a sweep what fails with the mutant, every time, and never without it", async () => {
+		const told: [number, string][] = [];
+		const sweep = { mutants: [1, 2, 3, 4, 5, 6, 7, 8], longestMsOfTest: 60_000 };
+		const outcome = await runner.run({ mutant: 0, file: SWEEP, sweep }, ({ mutant, because }) =>
+			told.push([mutant, because]),
+		);
+		expect(outcome).toMatchObject({ result: "passed", leftOut: true, cutShort: false });
+		expect(told).toEqual([
+			[1, "the condition holds: expected true to be false // Object.is equality"],
+			[2, "what comes before each test > comes before it every time: expected true to be false // Object.is equality"],
+		]);
+	});
+
+	test("asks in a sweep about the mutants that are left alone, and says when there was no time for them", async () => {
+		const caught: number[] = [];
+		const sweepOf = (mutants: number[], longestMsOfTest: number) =>
+			runner.run({ mutant: 0, file: CATCHES, sweep: { mutants, longestMsOfTest } }, ({ mutant }) =>
+				caught.push(mutant),
+			);
+		expect(await sweepOf([2], 60_000)).toMatchObject({ result: "passed", cutShort: false });
+		expect(await sweepOf([1], -1)).toMatchObject({ result: "passed", cutShort: true });
+		expect(caught).toEqual([]);
+		await sweepOf([1, 2], 60_000);
+		expect(caught).toEqual([1]);
 	});
 });
