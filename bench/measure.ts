@@ -14,6 +14,7 @@ import { median, percentile } from "./statistics";
 export interface Effort {
 	readonly rounds: number;
 	readonly roundMs: number;
+	/** Long enough for every device that comes back to have come once. */
 	readonly warmUpMs: number;
 	/** Of the case of apps that nobody has asked about: each is fresh once. */
 	readonly freshAppsPerRound: number;
@@ -25,7 +26,7 @@ export interface Effort {
 export const FULL: Effort = {
 	rounds: 5,
 	roundMs: 1000,
-	warmUpMs: 700,
+	warmUpMs: 3000,
 	freshAppsPerRound: 300,
 	counted: 20,
 	limitMs: 225_000,
@@ -175,7 +176,10 @@ export async function measure(
 		tallies.push({ contender, lane, rates: [], latenciesMs: [], cpuMs: 0 });
 	}
 	progress("warming up");
-	for (const tally of tallies) await turn(load, measured, tally, effort.warmUpMs, false);
+	for (const tally of tallies) {
+		await turn(load, measured, tally, effort.warmUpMs, false);
+		if (measured.way === "load") await untilQuiet(tally.lane.worker);
+	}
 	let rounds = 0;
 	for (; rounds < effort.rounds && (rounds === 0 || Date.now() < endMs); rounds += 1) {
 		progress(`round ${rounds + 1} of ${effort.rounds}`);
@@ -217,6 +221,24 @@ async function turn(load: Load, measured: Case, tally: Tally, durationMs: number
 			? undefined
 			: tally.cpuMs + cpuAfterMs - cpuBeforeMs;
 }
+
+/** Waits for what the warm-up left to be done, which is a queue's: in a round it would be measured as the requests' own. */
+async function untilQuiet(worker: Lane["worker"]): Promise<void> {
+	const endMs = Date.now() + LONGEST_SETTLING_MS;
+	for (let quietLooks = 0, before = await worker.cpuMs(); quietLooks < QUIET_LOOKS && Date.now() < endMs; ) {
+		await pause(LOOK_EVERY_MS);
+		const after = await worker.cpuMs();
+		if (before === undefined || after === undefined) return;
+		quietLooks = after - before <= QUIET_SHARE * LOOK_EVERY_MS ? quietLooks + 1 : 0;
+		before = after;
+	}
+}
+
+const LOOK_EVERY_MS = 500;
+/** A batch of a queue waits for some seconds before it is handed over. */
+const QUIET_LOOKS = 8;
+const QUIET_SHARE = 0.02;
+const LONGEST_SETTLING_MS = 20_000;
 
 /** More than a round can have. */
 const MANY_OPERATIONS = 1_000_000;

@@ -22,7 +22,7 @@ export function guardedWrites(
 	target: Target | null,
 	gone: () => ApiError,
 ): Database {
-	const guards = [
+	const guardsOfWrite = () => [
 		...targetGuards(target),
 		guard("caller_changed", callerUnchanged({ ...principal, bindings: decidingBindings(principal, target) })),
 	];
@@ -33,6 +33,7 @@ export function guardedWrites(
 		},
 		async batch(statements) {
 			if (statements.every(onlyReads)) return db.batch(statements);
+			const guards = guardsOfWrite();
 			const results: readonly unknown[] = await batchOrFail(db, [...guards, ...statements], failures);
 			return results.slice(guards.length) as never;
 		},

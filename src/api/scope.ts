@@ -5,6 +5,7 @@
 import type { CompiledQuery } from "kysely";
 import type { Target } from "../authz/decide";
 import { query } from "../db/client";
+import { prepared } from "../db/prepared";
 import { ApiError, type ErrorCode, type RequestIssue } from "../errors";
 
 /** A request before validation: nothing about its values may be trusted. */
@@ -70,16 +71,18 @@ export const bundleNotFound = hiddenAs(
 
 /** An organization whose UUID stands at `path`; a deleted one only where `deleted` asks for those alone. */
 export function orgScope(path: string, deleted = false): ScopeSource<{ id: string }> {
+	const statement = prepared<{ id: string }, { id: string }>((value) =>
+		query
+			.selectFrom("organizations")
+			.select("id")
+			.where("id", "=", value("id"))
+			.where("deleted_at_ms", deleted ? "is not" : "is", null)
+			.compile(),
+	);
 	return {
 		statement: (raw) => {
 			const id = textAt(raw, path);
-			if (id === undefined) return undefined;
-			return query
-				.selectFrom("organizations")
-				.select("id")
-				.where("id", "=", id.toLowerCase())
-				.where("deleted_at_ms", deleted ? "is not" : "is", null)
-				.compile();
+			return id === undefined ? undefined : statement({ id: id.toLowerCase() });
 		},
 		target: (row) => ({ orgId: row.id, ...(deleted ? { inDeletedOrganization: true } : {}) }),
 		hidden: organizationNotFound,
@@ -95,13 +98,16 @@ export interface AppScopeRow {
 
 const APP_SCOPE_COLUMNS = ["apps.id", "apps.app_id", "apps.owner_org", "apps.default_upload_channel"] as const;
 
+const appStatement = prepared<{ appId: string }, AppScopeRow>((value) =>
+	query.selectFrom("apps").select(APP_SCOPE_COLUMNS).where("apps.app_id", "=", value("appId")).compile(),
+);
+
 /** An app whose public id stands at `path`. */
 export function appScope(path: string): ScopeSource<AppScopeRow> {
 	return {
 		statement: (raw) => {
 			const appId = textAt(raw, path);
-			if (appId === undefined) return undefined;
-			return query.selectFrom("apps").select(APP_SCOPE_COLUMNS).where("apps.app_id", "=", appId).compile();
+			return appId === undefined ? undefined : appStatement({ appId });
 		},
 		target: (row) => ({ orgId: row.owner_org, appId: row.id }),
 		hidden: appNotFound,
@@ -146,15 +152,27 @@ function channelScopeStatement(
 	const appId = textAt(raw, appPath);
 	const name = "name" in channel ? textAt(raw, channel.name) : undefined;
 	const id = "id" in channel ? integerAt(raw, channel.id) : undefined;
-	if (appId === undefined || (name === undefined && id === undefined)) return undefined;
-	return query
+	if (appId === undefined) return undefined;
+	if (name !== undefined) return namedChannelStatement({ appId, name });
+	return id === undefined ? undefined : numberedChannelStatement({ appId, id });
+}
+
+const namedChannelStatement = prepared<{ appId: string; name: string }, ChannelScopeRow>((value) =>
+	query
 		.selectFrom("apps")
 		.leftJoin("channels", (join) =>
-			name === undefined
-				? join.onRef("channels.app_id", "=", "apps.id").on("channels.id", "=", id ?? 0)
-				: join.onRef("channels.app_id", "=", "apps.id").on("channels.name", "=", name),
+			join.onRef("channels.app_id", "=", "apps.id").on("channels.name", "=", value("name")),
 		)
 		.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
-		.where("apps.app_id", "=", appId)
-		.compile();
-}
+		.where("apps.app_id", "=", value("appId"))
+		.compile(),
+);
+
+const numberedChannelStatement = prepared<{ appId: string; id: number }, ChannelScopeRow>((value) =>
+	query
+		.selectFrom("apps")
+		.leftJoin("channels", (join) => join.onRef("channels.app_id", "=", "apps.id").on("channels.id", "=", value("id")))
+		.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
+		.where("apps.app_id", "=", value("appId"))
+		.compile(),
+);

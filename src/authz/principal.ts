@@ -5,6 +5,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "../db/client";
+import { prepared } from "../db/prepared";
 import type { Flag, ScopeType } from "../db/schema";
 import { isInRanges } from "../domain/ip-allow-list";
 import { brokenPolicy, type KeyPolicy, type KeyPolicyName, POLICY_REMEDIES } from "../domain/key-policy";
@@ -110,6 +111,11 @@ interface BindingRow extends PolicyColumns {
  * policy of each one's organization. A binding that came from another lives only while that other does.
  */
 export function principalStatement(keyHash: string, nowMs: number): CompiledQuery<PrincipalRow> {
+	return keyStatement({ keyHash, nowMs });
+}
+
+const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>((value) => {
+	const [keyHash, nowMs] = [value("keyHash"), value("nowMs")];
 	return sql<PrincipalRow>`
 		SELECT k.id, k.name, k.user_id, k.org_id, k.expires_at_ms, k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
 			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
@@ -120,7 +126,7 @@ export function principalStatement(keyHash: string, nowMs: number): CompiledQuer
 		WHERE k.key_hash = ${keyHash} OR (k.previous_key_hash = ${keyHash} AND k.previous_valid_until_ms > ${nowMs})`.compile(
 		query,
 	);
-}
+});
 
 /**
  * JSON array of the live bindings `b` of somebody, with the policy of each one's organization `o`.

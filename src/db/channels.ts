@@ -12,6 +12,7 @@ import {
 } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import { query } from "./client";
+import { prepared } from "./prepared";
 import type { ChannelsTable, Flag, Schema } from "./schema";
 
 export interface ChannelRow extends Selectable<ChannelsTable> {
@@ -40,23 +41,31 @@ export function appUuid(eb: ExpressionBuilder<Schema, never>, publicAppId: strin
 	return eb.selectFrom("apps").select("apps.id").where("apps.app_id", "=", publicAppId);
 }
 
+const namedChannel = prepared<{ publicAppId: string; name: string }, ChannelRow>((value) =>
+	channelRows()
+		.where("channels.app_id", "=", (eb) => appUuid(eb as never, value("publicAppId")))
+		.where("channels.name", "=", value("name"))
+		.compile(),
+);
+
 /** One channel by name; for loading beside the decision. */
 export function channelByName(publicAppId: string, name: string): CompiledQuery<ChannelRow> {
-	return channelRows()
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
-		.where("channels.name", "=", name)
-		.compile();
+	return namedChannel({ publicAppId, name });
 }
+
+const pageOfChannels = prepared<{ publicAppId: string; limit: number; offset: number }, ChannelRow>((value) =>
+	channelRows()
+		.where("channels.app_id", "=", (eb) => appUuid(eb as never, value("publicAppId")))
+		.orderBy("channels.created_at_ms")
+		.orderBy("channels.id")
+		.limit(value("limit"))
+		.offset(value("offset"))
+		.compile(),
+);
 
 /** A page of the app's channels, oldest first; for loading beside the decision. */
 export function channelsPage(publicAppId: string, limit: number, offset: number): CompiledQuery<ChannelRow> {
-	return channelRows()
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
-		.orderBy("channels.created_at_ms")
-		.orderBy("channels.id")
-		.limit(limit)
-		.offset(offset)
-		.compile();
+	return pageOfChannels({ publicAppId, limit, offset });
 }
 
 export type ChannelValues = Updateable<
