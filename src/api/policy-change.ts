@@ -12,10 +12,15 @@ export interface PolicyChange {
 	readonly stopped: readonly { readonly key: KeyUnderPolicy; readonly policy: KeyPolicyName }[];
 	/** Whether any policy demands more than before. */
 	readonly tightens: boolean;
-	/** Keys that work afterwards and administer the organization. */
-	readonly administering: readonly KeyUnderPolicy[];
-	/** Keys that own it: those that work now, and those that work afterwards. */
-	readonly owning: { readonly before: readonly KeyUnderPolicy[]; readonly after: readonly KeyUnderPolicy[] };
+	/** Keys that administer the organization: those that work now, and those that work afterwards. */
+	readonly administering: BeforeAndAfter;
+	/** The same of keys that own it. */
+	readonly owning: BeforeAndAfter;
+}
+
+interface BeforeAndAfter {
+	readonly before: readonly KeyUnderPolicy[];
+	readonly after: readonly KeyUnderPolicy[];
 }
 
 export function changesPolicy(fields: object): boolean {
@@ -30,7 +35,7 @@ export function keysStoppedBy(
 	nowMs: number,
 ): PolicyChange {
 	const stopped: { key: KeyUnderPolicy; policy: KeyPolicyName }[] = [];
-	const administering: KeyUnderPolicy[] = [];
+	const administering = { before: [] as KeyUnderPolicy[], after: [] as KeyUnderPolicy[] };
 	const owning = { before: [] as KeyUnderPolicy[], after: [] as KeyUnderPolicy[] };
 	for (const key of keys) {
 		const policed = { hashed: key.is_hashed_key === 1, expiresAtMs: key.expires_at_ms };
@@ -38,9 +43,10 @@ export function keysStoppedBy(
 		if (stoppedAtHome) continue;
 		const policy = brokenPolicy(policyOf(after), policed, nowMs);
 		const worked = brokenPolicy(policyOf(before), policed, nowMs) === undefined;
+		if (worked && key.administers === 1) administering.before.push(key);
 		if (worked && key.owns === 1) owning.before.push(key);
 		if (policy === undefined) {
-			if (key.administers === 1) administering.push(key);
+			if (key.administers === 1) administering.after.push(key);
 			if (key.owns === 1) owning.after.push(key);
 		} else if (worked) {
 			stopped.push({ key, policy });

@@ -287,20 +287,6 @@ describe("what changes between reading and writing", () => {
 	});
 });
 
-describe("a deletion that nobody could undo for thirty days", () => {
-	test("says until when its last key can, the keys that a policy stops left out", async () => {
-		const world = await createWorld();
-		const deletion = async (key: string) =>
-			(await world.request("DELETE", `/organization?orgId=${world.orgId}&dry_run=true`, { key })).body.restorable_until;
-		expect(await deletion(world.adminKey)).toBe(at(30 * DAY_MS));
-		await createTestKey(world, "org_admin", undefined, { expires_at: at(20 * DAY_MS) });
-		const last = await createTestKey(world, "org_super_admin", undefined, { expires_at: at(10 * DAY_MS) });
-		const policy = { orgId: world.orgId, max_apikey_expiration_days: 15 };
-		expect((await world.request("POST", "/organization", { key: last.text, body: policy })).status).toBe(200);
-		expect(await deletion(last.text)).toBe(at(10 * DAY_MS));
-	});
-});
-
 describe("a change that would break a policy of the organization that the key acts in", () => {
 	const change = async (body: unknown, through: Pick<World, "request"> = home) => {
 		const headers = { "cf-connecting-ip": "192.0.2.1" };

@@ -12,6 +12,7 @@ import { withFault } from "./support/faults";
 import { readThenWrite } from "./support/interleave";
 import { violations } from "./support/invariants";
 import { REQUESTS } from "./support/requests";
+import { signIn } from "./support/sessions";
 import {
 	createTestApp,
 	createTestKey,
@@ -84,6 +85,22 @@ describe("an announcement", () => {
 			restorable_until: "2026-12-21T08:00:00.000Z",
 		});
 		expect(await databaseText()).toBe(before);
+	});
+
+	test("gives its owners thirty days, whatever becomes of its keys, and also where there is none", async () => {
+		const last = await createTestKey(world, "org_super_admin", undefined, { expires_at: "2026-11-22T08:00:00.000Z" });
+		const until = { body: { restorable_until: "2026-12-21T08:00:00.000Z" } };
+		expect(await remove(last.text, { dry_run: "true" })).toMatchObject(until);
+
+		const session = await signIn(world);
+		const made = await world.request("PUT", "/organization", { headers: session.headers, body: { name: "Keyless" } });
+		const query = { orgId: made.body.id };
+		const asked = (rest: object) =>
+			world.request("DELETE", "/organization", { headers: session.headers, query: { ...query, ...rest } });
+		expect(await asked({ dry_run: "true" })).toMatchObject(until);
+		expect(await asked({})).toMatchObject({ status: 200, ...until });
+		const restored = await world.request("POST", "/organization/restore", { headers: session.headers, body: query });
+		expect(restored.status).toBe(200);
 	});
 
 	test("counts nothing of other organizations, and the deletion answers the same", async () => {

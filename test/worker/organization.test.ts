@@ -7,6 +7,7 @@ import { query } from "../../src/db/client";
 import { rows, run } from "./support/bytes";
 import { databaseText } from "./support/database-text";
 import { readThenWrite } from "./support/interleave";
+import { signIn } from "./support/sessions";
 import { createTestApp, createTestKey, createTestMember, createWorld, NOW_MS, type World } from "./support/world";
 
 const DAY_MS = 86_400_000;
@@ -455,6 +456,25 @@ describe("policies", () => {
 		expect(named).toContain(world.adminKeyId);
 		await orgKey("org_super_admin", { expires_at: at(10) });
 		expect((await change({ require_apikey_expiration: true }, admin.text)).status).toBe(200);
+	});
+
+	test("concern no person: where no key administers the organization they are switched on, and tell whom they stop", async () => {
+		const { headers } = await signIn(world);
+		const orgId = (await world.request("PUT", "/organization", { headers, body: { name: "Keyless" } })).body.id;
+		const body = { name: "reads", bindings: [{ role_name: "org_member", scope_type: "org", org_id: orgId }] };
+		const reader = (await world.request("POST", "/apikey", { headers, body: { ...body, org_id: orgId } })).body;
+		const switchOn = (query: Record<string, string>) =>
+			world.request("POST", "/organization", { headers, query, body: { orgId, require_apikey_expiration: true } });
+		for (const query of [{ dry_run: "true" }, {}]) {
+			expect(await switchOn(query as Record<string, string>)).toMatchObject({
+				status: 200,
+				body: { stopped_api_key_count: 1, stopped_api_keys: [{ id: reader.id, policy: "require_apikey_expiration" }] },
+			});
+		}
+		expect(await world.request("GET", "/organization", { key: reader.key, query: { orgId } })).toMatchObject({
+			status: 401,
+			body: { error: "api_key_violates_policy" },
+		});
 	});
 
 	test("and all else are changed as they were read, or not at all", async () => {

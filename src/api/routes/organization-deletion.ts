@@ -4,12 +4,10 @@
  * removes it for good (src/events/organization-purge.ts).
  */
 import * as v from "valibot";
-import { OWNING_ROLES } from "../../authz/member-roles";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
 	deletedOrganizationById,
-	keysUnderPolicy,
 	markOrganizationDeleted,
 	organizationById,
 	organizationContents,
@@ -20,7 +18,6 @@ import {
 } from "../../db/organizations";
 import { endpoint } from "../endpoint";
 import { otherOrganizations, otherOrganizationsSchema } from "../other-organizations";
-import { keysStoppedBy } from "../policy-change";
 import { acknowledgement, booleanText, OK, optional, rfc3339, time, uuid } from "../schemas";
 import { organizationNotFound, orgScope } from "../scope";
 
@@ -32,7 +29,7 @@ export const deleteOrganization = endpoint({
 	tag: "Organizations",
 	summary: "Delete an organization with everything in it; can be undone for 30 days",
 	description:
-		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`, which is in 30 days, or when the last key that could do so expires; after the 30 days it is removed for good, and its keys are gone from the other organizations that they act in, too (`other_organizations`: those the caller may see, and how many others). Its apps' ids stay taken until then.",
+		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`, which is in 30 days; after that it is removed for good, and its keys are gone from the other organizations that they act in, too (`other_organizations`: those the caller may see, and how many others). Its apps' ids stay taken until then.",
 	access: { permission: "org.delete", scope: orgScope("query.orgId") },
 	query: v.object({ orgId: uuid, dry_run: optional(booleanText) }),
 	queryOrBody: true,
@@ -81,16 +78,14 @@ export const deleteOrganization = endpoint({
 		[
 			organizationById(query.orgId),
 			organizationContents(query.orgId, nowMs),
-			keysUnderPolicy(query.orgId, OWNING_ROLES, OWNING_ROLES, nowMs, true),
 			organizationsOfKeys(query.orgId),
 		] as const,
 	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
 		const [organization] = loaded[0].rows;
 		const [removes] = loaded[1].rows;
 		if (organization === undefined || removes === undefined) throw organizationNotFound();
-		const { administering: restoring } = keysStoppedBy(organization, organization, loaded[2].rows, nowMs);
-		const lastKeyMs = Math.max(...restoring.map((key) => key.expires_at_ms ?? Number.POSITIVE_INFINITY));
-		const restorableUntil = rfc3339(Math.min(nowMs + RESTORABLE_MS, lastKeyMs));
+		// Whatever becomes of its keys: there is always a person who owns it for good.
+		const restorableUntil = rfc3339(nowMs + RESTORABLE_MS);
 		const dryRun = input.query.dry_run === true;
 		if (!dryRun) {
 			await db.batch([
@@ -110,7 +105,7 @@ export const deleteOrganization = endpoint({
 			id: scope.orgId,
 			name: organization.name,
 			removes,
-			other_organizations: otherOrganizations(principal, loaded[3].rows),
+			other_organizations: otherOrganizations(principal, loaded[2].rows),
 			restorable_until: restorableUntil,
 		};
 	},
@@ -121,7 +116,7 @@ export const restoreOrganization = endpoint({
 	path: "/organization/restore",
 	tag: "Organizations",
 	summary: "Undo the deletion of an organization",
-	description: "For 30 days, with a key that may delete it; everything is as it was.",
+	description: "For 30 days, by whoever may delete it; everything is as it was.",
 	access: { permission: "org.delete", scope: orgScope("body.orgId", true) },
 	body: v.object({ orgId: uuid }),
 	response: acknowledgement,

@@ -246,10 +246,12 @@ export const updateOrganization = endpoint({
 			policy,
 			expires_at: nullableRfc3339(key.expires_at_ms),
 		}));
-		const losesOwners = owning.before.length > 0 && owning.after.length === 0;
-		if (tightens && (administering.length === 0 || losesOwners)) throw stopsEveryAdminKey(stoppedKeys);
-		// Where keys that own it work, one of them must go on to; else one that administers it.
-		const [left, roles] = owning.after.length > 0 ? [owning.after, OWNING_ROLES] : [administering, ADMINISTERING_ROLES];
+		const losesAll = ({ before, after }: typeof owning) => before.length > 0 && after.length === 0;
+		if (tightens && (losesAll(administering) || losesAll(owning))) throw stopsEveryAdminKey(stoppedKeys);
+		// Where keys that own it work, one of them must go on to; else one that administers it. Where people alone administer it there is
+		// nothing to stop: policies do not concern them.
+		const [left, roles] =
+			owning.after.length > 0 ? [owning.after, OWNING_ROLES] : [administering.after, ADMINISTERING_ROLES];
 
 		const changed = Object.keys(changes).length > 0;
 		const dryRun = input.query.dry_run === true || input.body.dry_run === true;
@@ -261,7 +263,9 @@ export const updateOrganization = endpoint({
 				db,
 				[
 					guard("as_read", organizationIsAsRead(scope.orgId, before)),
-					...(tightens ? [guard("admin_key_left", someKeyStillAdministers(scope.orgId, witnesses, roles, nowMs))] : []),
+					...(tightens && left.length > 0
+						? [guard("admin_key_left", someKeyStillAdministers(scope.orgId, witnesses, roles, nowMs))]
+						: []),
 					updateOrganizationStatement(scope.orgId, { ...changes, updated_at_ms: after.updated_at_ms }),
 					auditStatement(actor, nowMs, {
 						orgId: scope.orgId,
