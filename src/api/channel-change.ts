@@ -447,7 +447,7 @@ function refusePublicPreview(body: ChannelBody, defaultUploadChannel: string): v
 	if (body.public === true || body.channel === defaultUploadChannel) {
 		throw new ApiError(
 			"preview_channel_must_be_private",
-			"A preview key creates private channels only, under names that are not the app's default; leave public out and choose another name.",
+			"A preview role creates private channels only, under names that are not the app's default; leave public out and choose another name.",
 		);
 	}
 }
@@ -461,7 +461,7 @@ export function refuseForeignBundle(
 	if (isOwnWork(bundle, caller)) return;
 	throw new ApiError(
 		"permission_denied",
-		"A preview key acts on the bundles that it uploaded itself; use the key that uploaded this one, or one with a wider role.",
+		"A preview role covers the bundles that the caller uploaded itself; use what uploaded this one, or a wider role.",
 		{ moreInfo: { permission, scope: "app" } },
 	);
 }

@@ -46,9 +46,13 @@ export function readCredential(
 	const token = endpoint.keyOnly === true ? undefined : readSessionToken(request.headers, origin);
 	if (token === undefined) {
 		if (ownSession) throw invalidSession();
-		throw new ApiError("missing_api_key", "Send an API key in the authorization or the capstankey header.", {
-			headers: { "WWW-Authenticate": "Bearer" },
-		});
+		throw new ApiError(
+			"missing_api_key",
+			"Sign in, or send an API key in the authorization or the capstankey header.",
+			{
+				headers: { "WWW-Authenticate": "Bearer" },
+			},
+		);
 	}
 	refuseCrossSite(request, origin);
 	if (!isWellFormedSessionToken(token)) throw invalidSession();

@@ -146,7 +146,9 @@ export function refuseStronger(principal: Principal, role: RoleName, target: Tar
 	if (permission === undefined) return;
 	throw new ApiError(
 		"permission_denied",
-		`The role ${role} holds ${permission}, which this API key does not hold there; use a key that does.`,
+		principal.kind === "key"
+			? `The role ${role} holds ${permission}, which this API key does not hold there; use a key that does.`
+			: `The role ${role} holds ${permission}, which your account does not hold there; ask a member who does.`,
 		{ moreInfo: { permission, scope: ROLES[role].scopeType, role_name: role } },
 	);
 }

@@ -23,7 +23,7 @@ export function refuseToTake(principal: Principal, roles: readonly string[], org
 		if (permission === undefined) continue;
 		throw new ApiError(
 			"cannot_remove_higher_role",
-			`${whose} has the role ${role}, which holds ${permission}; use an API key that holds it as well.`,
+			`${whose} has the role ${role}, which holds ${permission}; use an API key or an account that holds it as well.`,
 			{ moreInfo: { permission, scope: "org", role_name: role } },
 		);
 	}
@@ -33,7 +33,7 @@ export function refuseToTake(principal: Principal, roles: readonly string[], org
 export function inviterMustBeMember(role: RoleName): ApiError {
 	return new ApiError(
 		"permission_denied",
-		`The account that this API key acts for is no member of the organization who may give the role ${role}; use a key of a member who may.`,
+		`The account that invites is no member of the organization who may give the role ${role}; ask a member who may.`,
 		{ moreInfo: { permission: "org.invite_user", scope: "org", role_name: role } },
 	);
 }

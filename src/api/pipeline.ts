@@ -9,6 +9,7 @@ import { decide, holdsGlobally, type OwnWorkOnly, type Scope, type Target } from
 import type { Permission } from "../authz/permissions";
 import {
 	callerGone,
+	lacksPermission,
 	type Principal,
 	type PrincipalRow,
 	principalFrom,
@@ -276,11 +277,7 @@ function authorize(
 			decide(principal, "app.read", { orgId: target.orgId, appId: target.appId }).outcome === "allow";
 		if (decision.outcome === "hidden" && !appVisible) throw source.hidden();
 		const scope = decision.outcome === "forbidden" ? decision.scope : "channel";
-		throw new ApiError(
-			"permission_denied",
-			`The ${principal.kind === "key" ? "API key" : "account"} lacks the permission ${permission} here; ask an administrator for a role that has it.`,
-			{ moreInfo: { permission, scope } },
-		);
+		throw lacksPermission(principal, permission, scope);
 	}
 }
 

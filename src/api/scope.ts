@@ -54,15 +54,15 @@ export function hiddenAs(code: ErrorCode, message: string): () => ApiError {
 
 export const organizationNotFound = hiddenAs(
 	"organization_not_found",
-	"There is no such organization for this key; check orgId against GET /organization.",
+	"There is no such organization for this caller; check orgId against GET /organization.",
 );
 export const appNotFound = hiddenAs(
 	"app_not_found",
-	"There is no such app for this key; check app_id against GET /app.",
+	"There is no such app for this caller; check app_id against GET /app.",
 );
 export const channelNotFound = hiddenAs(
 	"channel_not_found",
-	"There is no such channel for this key; check its name against GET /channel.",
+	"There is no such channel for this caller; check its name against GET /channel.",
 );
 export const bundleNotFound = hiddenAs(
 	"bundle_not_found",

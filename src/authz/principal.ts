@@ -10,7 +10,7 @@ import type { Flag, ScopeType } from "../db/schema";
 import { isInRanges } from "../domain/ip-allow-list";
 import { brokenPolicy, type KeyPolicy, type KeyPolicyName, POLICY_REMEDIES } from "../domain/key-policy";
 import { ApiError } from "../errors";
-import { GLOBAL_PERMISSIONS, type GlobalPermission, isRoleName, type RoleName } from "./permissions";
+import { GLOBAL_PERMISSIONS, type GlobalPermission, isRoleName, type Permission, type RoleName } from "./permissions";
 
 export interface Binding {
 	readonly id: string;
@@ -218,6 +218,15 @@ export function violatesPolicy(policy: KeyPolicyName, orgId: string): ApiError {
 		"api_key_violates_policy",
 		`The organization's policy ${policy} does not allow this API key any more; ${POLICY_REMEDIES[policy]}.`,
 		{ moreInfo: { policy, org_id: orgId } },
+	);
+}
+
+/** 403 for a caller that lacks the permission, in words that are true of a key and of a person. */
+export function lacksPermission({ kind }: Pick<Principal, "kind">, permission: Permission, scope: ScopeType): ApiError {
+	return new ApiError(
+		"permission_denied",
+		`The ${kind === "key" ? "API key" : "account"} lacks the permission ${permission} here; ask an administrator for a role that has it.`,
+		{ moreInfo: { permission, scope } },
 	);
 }
 

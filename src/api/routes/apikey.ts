@@ -150,7 +150,9 @@ export const listApiKeys = endpoint({
 	summary: "List the API keys that the caller manages, and its own, oldest first",
 	description:
 		"`unused_for_days=90` lists the keys to review: made at least that long ago and not used since. `last_used_at` is right to the minute, some seconds after the use.",
-	access: { anyKey: "Lists the keys of organizations where the key holds org.manage_apikeys, and the key itself." },
+	access: {
+		anyKey: "Lists the keys of organizations where the caller holds org.manage_apikeys, and a calling key itself.",
+	},
 	query: v.object({
 		page: pageNumber,
 		org_id: optional(uuid),

@@ -178,7 +178,7 @@ export const registerBundle = endpoint({
 	tag: "Bundles",
 	summary: "Register a bundle, to upload it or to point to an external file",
 	description:
-		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them in pieces by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready at once. A version that this key left unfinished starts over.",
+		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them in pieces by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready at once. A version that the caller left unfinished starts over.",
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 	body: newBundleBody,
 	status: [201],

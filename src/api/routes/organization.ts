@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { decide, orgsWhere } from "../../authz/decide";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
-import { violatesPolicy } from "../../authz/principal";
+import { lacksPermission, violatesPolicy } from "../../authz/principal";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
@@ -87,9 +87,9 @@ export const listOrganizations = endpoint({
 	method: "GET",
 	path: "/organization",
 	tag: "Organizations",
-	summary: "List the organizations that the key can read, or show one",
+	summary: "List the organizations that the caller can read, or show one",
 	description: "With `orgId` the answer is that one organization instead of a list.",
-	access: { anyKey: "Shows the organizations in which a binding of the key holds org.read." },
+	access: { anyKey: "Shows the organizations in which a binding of the caller holds org.read." },
 	query: v.object({ orgId: optional(uuid), page: pageNumber }),
 	response: v.union([v.array(organizationSchema), organizationSchema]),
 	errors: ["permission_denied", "organization_not_found"],
@@ -105,13 +105,7 @@ export const listOrganizations = endpoint({
 		const decision = decide(principal, "org.read", { orgId });
 		if (decision.outcome === "hidden") throw organizationNotFound();
 		if (decision.outcome === "stopped") throw violatesPolicy(decision.policy, orgId);
-		if (decision.outcome === "forbidden") {
-			throw new ApiError(
-				"permission_denied",
-				"The API key lacks the permission org.read here; ask an administrator for a role that has it.",
-				{ moreInfo: { permission: decision.permission, scope: decision.scope } },
-			);
-		}
+		if (decision.outcome === "forbidden") throw lacksPermission(principal, decision.permission, decision.scope);
 		const [organizations] = await db.batch([
 			organizationsPage(
 				readable.filter((id) => id === orgId),

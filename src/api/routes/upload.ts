@@ -48,7 +48,7 @@ import {
 
 const uploadNotFound = hiddenAs(
 	"upload_not_found",
-	"There is no such upload for this key; it was given up, or belongs to another key: start a new one.",
+	"There is no such upload for this caller; it was given up, or belongs to another one: start a new one.",
 );
 
 /** The headers of a signed link, as its query carries them. */
