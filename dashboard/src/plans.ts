@@ -1,9 +1,11 @@
 /** What the API says would go, asked before it is done. Asked as queries, because nothing is changed by them. */
-import { type UseQueryResult, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { type AnswerOf, ask } from "./api";
 
+const NEVER_KEPT = { staleTime: 0, gcTime: 0, retry: false } as const;
+
 function usePlan<Plan>(key: readonly unknown[], queryFn: () => Promise<Plan>): UseQueryResult<Plan, Error> {
-	return useQuery<Plan, Error>({ queryKey: ["dry run", ...key], queryFn, staleTime: 0, gcTime: 0, retry: false });
+	return useQuery<Plan, Error>({ queryKey: ["dry run", ...key], queryFn, ...NEVER_KEPT });
 }
 
 export function useRemovalPlan(
@@ -21,4 +23,37 @@ export function useOrganizationDeletionPlan(orgId: string): UseQueryResult<Answe
 
 export function useAccountDeletionPlan(): UseQueryResult<AnswerOf<"DELETE /account">, Error> {
 	return usePlan(["account"], () => ask("DELETE /account", { query: { dry_run: "true" } }));
+}
+
+/** What a dry run answers, where the deletion itself answers something else. */
+type PlanOf<Answer> = Extract<Answer, { readonly dry_run: true }>;
+export type BundlesPlan = PlanOf<AnswerOf<"DELETE /bundle">>;
+
+function planIn<Answer extends object>(answer: Answer): PlanOf<Answer> {
+	if ("dry_run" in answer) return answer as PlanOf<Answer>;
+	throw new Error("The service did not say what would go.");
+}
+
+/** While the plan with the bundle is asked for, the one without it stays. */
+export function useChannelDeletionPlan(
+	appId: string,
+	channel: string,
+	withBundle: boolean,
+): UseQueryResult<PlanOf<AnswerOf<"DELETE /channel">>, Error> {
+	const query = { app_id: appId, channel, ...(withBundle ? { delete_bundle: "true" as const } : {}) };
+	return useQuery({
+		queryKey: ["dry run", "channel", query],
+		queryFn: async () => planIn(await ask("DELETE /channel", { query: { ...query, dry_run: "true" } })),
+		placeholderData: keepPreviousData,
+		...NEVER_KEPT,
+	});
+}
+
+export function useBundleDeletionPlan(
+	appId: string,
+	which: { readonly version: string } | { readonly all: "true" },
+): UseQueryResult<BundlesPlan, Error> {
+	return usePlan(["bundle", appId, which], async () =>
+		planIn(await ask("DELETE /bundle", { query: { app_id: appId, ...which, dry_run: "true" } })),
+	);
 }

@@ -159,6 +159,9 @@ export const nullableTime = v.nullable(time);
 export const acknowledgement = v.strictObject({ status: v.literal("ok") });
 export const OK = { status: "ok" } as const;
 
+/** In the answer of a dry run. */
+export const bundleGoingSchema = v.strictObject({ id: v.number(), version: v.string(), size: v.nullable(v.number()) });
+
 export function rfc3339(epochMs: number): string {
 	return new Date(epochMs).toISOString();
 }

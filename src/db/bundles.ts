@@ -161,6 +161,27 @@ export function deleteUnusedBundles(
 	];
 }
 
+/** A bundle that would go, beside the sums over all that would. */
+export interface BundleGoing {
+	readonly id: number;
+	readonly name: string;
+	readonly size_bytes: number | null;
+	readonly bundles: number;
+	readonly bundle_bytes: number;
+	readonly device_overrides: number;
+}
+
+/** What deleting this bundle would remove, or, without one, every ready bundle that no channel uses; newest first. */
+export function bundlesGoing(appId: AppId, bundleId: number | undefined, limit: number): CompiledQuery<BundleGoing> {
+	const going =
+		bundleId === undefined ? sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED}` : liveBundle(appId, bundleId);
+	return sql<BundleGoing>`SELECT id, name, size_bytes, count(*) OVER () AS bundles,
+			sum(CASE WHEN object_key IS NULL THEN 0 ELSE coalesce(size_bytes, 0) END) OVER () AS bundle_bytes,
+			sum((SELECT count(*) FROM device_overrides
+				WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)) OVER () AS device_overrides
+		FROM bundles WHERE ${going} ORDER BY created_at_ms DESC, id DESC LIMIT ${limit}`.compile(query);
+}
+
 /** The text of a bundle's id, for an entry of the batch that made the bundle. */
 export function bundleIdNamed(appId: AppId, version: string) {
 	return sql<string>`(SELECT CAST(id AS TEXT) FROM bundles WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL)`;

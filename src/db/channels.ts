@@ -11,7 +11,7 @@ import {
 	type Updateable,
 } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
-import { query } from "./client";
+import { jsonList, query } from "./client";
 import { prepared } from "./prepared";
 import type { ChannelsTable, Flag, Schema } from "./schema";
 
@@ -135,6 +135,27 @@ export function yieldPublicPlatforms(
 
 export function deleteChannel(appId: AppId, channelId: ChannelId): CompiledQuery {
 	return query.deleteFrom("channels").where("app_id", "=", appId).where("id", "=", channelId).compile();
+}
+
+/** What a channel's deletion removes besides itself and its bundles. */
+export interface ChannelContents {
+	readonly api_key_bindings: number;
+	/** Devices that were given the channel or one of the bundles. */
+	readonly device_overrides: number;
+	readonly rollouts: number;
+}
+
+/** Counts of what goes with a channel, and with bundles that go with it. */
+export function channelContents(
+	appId: AppId,
+	channelId: ChannelId,
+	bundleIds: readonly number[],
+): CompiledQuery<ChannelContents> {
+	return sql<ChannelContents>`SELECT
+		(SELECT count(*) FROM role_bindings WHERE app_id = ${appId} AND channel_id = ${channelId}) AS api_key_bindings,
+		(SELECT count(*) FROM device_overrides WHERE app_id = ${appId}
+			AND (channel_id = ${channelId} OR version_id IN ${jsonList(JSON.stringify(bundleIds))})) AS device_overrides,
+		(SELECT count(*) FROM rollouts WHERE app_id = ${appId} AND channel_id = ${channelId}) AS rollouts`.compile(query);
 }
 
 /** For guards: the channel is there, and still points to these bundles. */

@@ -242,6 +242,8 @@ describe("a dry run", () => {
 			"/account",
 			"/apikey/:id",
 			"/app/:app_id",
+			"/bundle",
+			"/channel",
 			"/organization",
 			"/organization/members",
 		]);

@@ -36,11 +36,12 @@ import {
 	bundleOfScope,
 	bundleRecord,
 	bundlesByNames,
+	bundlesGoing,
 	bundlesPage,
 	objectIsNamed,
 } from "../../src/db/bundles";
 import { wholeChannelNow } from "../../src/db/channel-audit";
-import { channelByName, channelIdNamed, channelsPage } from "../../src/db/channels";
+import { channelByName, channelContents, channelIdNamed, channelsPage } from "../../src/db/channels";
 import { query } from "../../src/db/client";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../src/db/compat";
 import { type DeviceFilter, deviceById, devicesPage, fleetPage, manifestSizes } from "../../src/db/devices";
@@ -234,6 +235,16 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 	bundleOfScope: [(of) => bundleOfScope(of.stable), (of) => [stable(of)]],
 	"bundleOfScope, of a deleted one": [(of) => bundleOfScope(of.deleted), () => []],
 	bundleRecord: [(of) => bundleRecord(of.app, "1.0.0"), (of) => [stable(of)]],
+	bundlesGoing: [
+		(of) => bundlesGoing(of.app, undefined, ALL.limit),
+		(of) => [{ id: of.unused, bundles: 1, bundle_bytes: of.unused, device_overrides: 0 }],
+	],
+	"bundlesGoing, one that is used": [
+		(of) => bundlesGoing(of.app, of.stable, ALL.limit),
+		(of) => [{ id: of.stable, bundles: 1, bundle_bytes: of.stable, device_overrides: 1 }],
+	],
+	"bundlesGoing, another's": [(of) => bundlesGoing(of.app, otherThan(of).stable, ALL.limit), () => []],
+	"bundlesGoing, a deleted one": [(of) => bundlesGoing(of.app, of.deleted, ALL.limit), () => []],
 	"objectIsNamed, a bundle": [(of) => objectIsNamed(of.app, `${of.app}/${of.stable}`), () => [{ named: 1 }]],
 	"objectIsNamed, another's bundle": [
 		(of) => objectIsNamed(of.app, `${otherThan(of).app}/${otherThan(of).stable}`),
@@ -267,6 +278,20 @@ const otherDevice = (of: TenantRows): Row => ({
 
 const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 	channelByName: [(of) => channelByName(of.publicAppId, "production"), (of) => [production(of)]],
+	channelContents: [
+		(of) => channelContents(of.app, of.beta, [of.stable]),
+		// Both devices: one has the channel, the other one the bundle.
+		() => [{ api_key_bindings: 1, device_overrides: 2, rollouts: 1 }],
+	],
+	"channelContents, with another's bundle": [
+		(of) => channelContents(of.app, of.channel, [otherThan(of).stable, of.unused]),
+		// With a rollout that the channel does not name.
+		() => [{ api_key_bindings: 0, device_overrides: 0, rollouts: 3 }],
+	],
+	"channelContents, of another's channel": [
+		(of) => channelContents(of.app, otherThan(of).beta, []),
+		() => [{ api_key_bindings: 0, device_overrides: 0, rollouts: 0 }],
+	],
 	channelsPage: [(of) => channelsPage(of.publicAppId, ALL.limit, ALL.offset), (of) => [production(of), beta(of)]],
 	cliChannels: [
 		(of) => cliChannels(of.publicAppId, {}),

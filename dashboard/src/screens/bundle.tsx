@@ -10,12 +10,13 @@ import { Facts } from "../parts/facts";
 import { TextLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen, Section } from "../parts/screen";
-import { countText, sizeText } from "../parts/size";
+import { countOf, countText, sizeText } from "../parts/size";
 import { DataTable } from "../parts/table";
 import { Time, timeText } from "../parts/time";
 import { VersionInput } from "../parts/version-input";
 import { appPath, channelPath } from "../paths";
 import { useAppMay } from "../permissions";
+import { useBundleDeletionPlan } from "../plans";
 
 type BundleRecord = Extract<AnswerOf<"GET /bundle">, readonly unknown[]>[number];
 
@@ -208,6 +209,7 @@ function DeleteBundle({
 	readonly onClose: () => void;
 }) {
 	const [, navigate] = useLocation();
+	const plan = useBundleDeletionPlan(appId, { version: bundle.name });
 	const remove = useChange("DELETE /bundle", () => {
 		say(`The bundle ${bundle.name} is deleted.`);
 		navigate(appPath(appId, "bundles"));
@@ -217,21 +219,30 @@ function DeleteBundle({
 			title={`Delete the bundle ${bundle.name}?`}
 			action="Delete bundle"
 			isPending={remove.isPending}
+			isReady={plan.isSuccess}
 			error={remove.error}
 			onClose={onClose}
 			onConfirm={() => remove.mutate({ query: { app_id: appId, version: bundle.name } })}
 		>
-			<Text size="sm">This cannot be undone. With it go:</Text>
-			<ul>
-				<li>
-					the bundle {bundle.name}
-					{bundle.size === null ? "" : ` and its ${sizeText(bundle.size)} of files`}
-				</li>
-				{bundle.channels.map((channel) => (
-					<li key={channel}>what {channel} has live: promote another bundle there first</li>
-				))}
-			</ul>
-			<Text size="sm">Statistics of it stay.</Text>
+			<Answer query={plan} what="what would go">
+				{({ removes }) => (
+					<>
+						<Text size="sm">This cannot be undone. With it go:</Text>
+						<ul>
+							<li>
+								the bundle {bundle.name}
+								{removes.bundle_bytes === 0 ? "" : ` and its ${sizeText(removes.bundle_bytes)} of files`}
+							</li>
+							{removes.device_overrides === 0 ? null : (
+								<li>
+									what was set by hand for {countOf(removes.device_overrides, "device")}: they follow channels again
+								</li>
+							)}
+						</ul>
+						<Text size="sm">Statistics of it stay.</Text>
+					</>
+				)}
+			</Answer>
 		</Confirm>
 	);
 }

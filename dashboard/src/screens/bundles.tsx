@@ -1,8 +1,7 @@
 /** The bundles of an app, newest first; uploading one, and deleting all that no channel uses. */
 import { Badge, Button, Group, Stack, Text } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import { askPage, useChange, usePage } from "../api";
+import { useChange, usePage } from "../api";
 import type { AppScreenProps } from "../app";
 import { Answer, Loading } from "../parts/answer";
 import { Confirm } from "../parts/confirm";
@@ -14,6 +13,7 @@ import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { Time } from "../parts/time";
 import { appPath, bundlePath, channelPath } from "../paths";
 import { useAppMay } from "../permissions";
+import { useBundleDeletionPlan } from "../plans";
 
 const Upload = lazy(() => import("./upload"));
 
@@ -105,24 +105,11 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 	);
 }
 
-const MOST_PAGES = 20;
 const NAMES_SHOWN = 20;
 
-/** Names what goes: the API's own word for it is "every bundle that no channel uses". */
+/** Names what goes, as the API says it. */
 function DeleteUnused({ appId, onClose }: { readonly appId: string; readonly onClose: () => void }) {
-	const unused = useQuery({
-		queryKey: ["GET /bundle", "unused", appId],
-		queryFn: async () => {
-			const names: string[] = [];
-			let page = 0;
-			for (let hasNext = true; hasNext && page < MOST_PAGES; page++) {
-				const answer = await askPage("GET /bundle", { query: { app_id: appId } }, page);
-				names.push(...answer.items.filter(({ channels }) => channels.length === 0).map(({ name }) => name));
-				hasNext = answer.hasNext;
-			}
-			return { names, isAll: page < MOST_PAGES };
-		},
-	});
+	const plan = useBundleDeletionPlan(appId, { all: "true" });
 	const remove = useChange("DELETE /bundle", () => {
 		say("The unused bundles are deleted.");
 		onClose();
@@ -132,28 +119,35 @@ function DeleteUnused({ appId, onClose }: { readonly appId: string; readonly onC
 			title="Delete every unused bundle?"
 			action="Delete unused bundles"
 			isPending={remove.isPending}
-			isReady={unused.data !== undefined && unused.data.names.length > 0}
+			isReady={plan.data !== undefined && plan.data.removes.bundles > 0}
 			error={remove.error}
 			onClose={onClose}
 			onConfirm={() => remove.mutate({ query: { app_id: appId, all: "true" } })}
 		>
-			<Answer query={unused} what="the unused bundles">
-				{({ names, isAll }) =>
-					names.length === 0 ? (
+			<Answer query={plan} what="the unused bundles">
+				{({ removes, bundles }) =>
+					removes.bundles === 0 ? (
 						<Text size="sm">Every bundle is used by a channel; there is nothing to delete.</Text>
 					) : (
 						<>
 							<Text size="sm">
-								No channel uses {isAll ? "" : "at least "}
-								{countOf(names.length, "bundle")}. They and their files go for good; devices that run one keep it until
-								their next check.
+								No channel uses {countOf(removes.bundles, "bundle")}. They and their {sizeText(removes.bundle_bytes)} of
+								files go for good; devices that run one keep it until their next check.
 							</Text>
 							<ul>
-								{names.slice(0, NAMES_SHOWN).map((name) => (
-									<li key={name}>{name}</li>
+								{bundles.slice(0, NAMES_SHOWN).map(({ id, version }) => (
+									<li key={id}>{version}</li>
 								))}
-								{names.length > NAMES_SHOWN ? <li>and {names.length - NAMES_SHOWN} more</li> : null}
+								{removes.bundles > NAMES_SHOWN ? (
+									<li>and {countOf(removes.bundles - NAMES_SHOWN, "more", "more")}</li>
+								) : null}
 							</ul>
+							{removes.device_overrides === 0 ? null : (
+								<Text size="sm">
+									What was set by hand for {countOf(removes.device_overrides, "device")} goes too: they follow channels
+									again.
+								</Text>
+							)}
 						</>
 					)
 				}

@@ -12,9 +12,11 @@ import { Facts } from "../parts/facts";
 import { TextLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen, Section } from "../parts/screen";
+import { countOf, sizeText } from "../parts/size";
 import { Time } from "../parts/time";
 import { appPath, bundlePath } from "../paths";
 import { useAppMay } from "../permissions";
+import { useChannelDeletionPlan } from "../plans";
 import { ChannelForm, UPDATE_LIMITS } from "./channel-form";
 import { Promote } from "./promote";
 import { Rollout } from "./rollout";
@@ -160,7 +162,11 @@ function DeleteChannel({
 }) {
 	const [, navigate] = useLocation();
 	const [withBundle, setWithBundle] = useState(false);
+	const pointedTo = [channel.version, channel.rollout_version_info].flatMap((bundle) =>
+		bundle === null ? [] : [bundle.name],
+	);
 	const devices = usePage("GET /device", { query: { app_id: appId, channel: channel.name } }, 0);
+	const plan = useChannelDeletionPlan(appId, channel.name, withBundle);
 	const remove = useChange("DELETE /channel", () => {
 		say(`The channel ${channel.name} is deleted.`);
 		navigate(appPath(appId, "channels"));
@@ -170,7 +176,7 @@ function DeleteChannel({
 			title={`Delete the channel ${channel.name}?`}
 			action="Delete channel"
 			isPending={remove.isPending}
-			isReady={!devices.isPending}
+			isReady={!devices.isPending && plan.isSuccess && !plan.isPlaceholderData}
 			error={remove.error}
 			onClose={onClose}
 			onConfirm={() =>
@@ -183,7 +189,10 @@ function DeleteChannel({
 			<ul>
 				<li>the channel {channel.name} and its settings</li>
 				{channel.rollout_version_info === null ? null : (
-					<li>the rollout of {channel.rollout_version_info.name}; the bundle stays</li>
+					<li>
+						the rollout of {channel.rollout_version_info.name}
+						{withBundle ? "" : "; the bundle stays"}
+					</li>
 				)}
 				<li>
 					<Answer query={devices} what="its devices">
@@ -196,16 +205,25 @@ function DeleteChannel({
 						)}
 					</Answer>
 				</li>
-				{withBundle && channel.version !== null ? (
-					<li>
-						the bundle <strong>{channel.version.name}</strong> with its files
+				{plan.data?.bundles.map(({ id, version, size }) => (
+					<li key={id}>
+						the bundle <strong>{version}</strong> with its {size === null ? "files" : `${sizeText(size)} of files`}
 					</li>
+				))}
+				{(plan.data?.removes.device_overrides ?? 0) > 0 ? (
+					<li>what was set by hand for {countOf(plan.data?.removes.device_overrides ?? 0, "device")}</li>
+				) : null}
+				{(plan.data?.removes.api_key_bindings ?? 0) > 0 ? (
+					<li>what {countOf(plan.data?.removes.api_key_bindings ?? 0, "API key")} may do with it</li>
 				) : null}
 			</ul>
-			{channel.version === null ? null : (
+			<Answer query={plan} what="what would go">
+				{() => null}
+			</Answer>
+			{pointedTo.length === 0 ? null : (
 				<Stack gap={4}>
 					<Checkbox
-						label={`Delete the bundle ${channel.version.name} as well`}
+						label={`Delete the bundle${pointedTo.length > 1 ? "s" : ""} ${pointedTo.join(" and ")} as well`}
 						checked={withBundle}
 						onChange={(event) => setWithBundle(event.currentTarget.checked)}
 					/>

@@ -3,6 +3,7 @@
  * changes. A bundle that a channel uses is never deleted.
  */
 import * as v from "valibot";
+import type { AppId } from "../../authz/decide";
 import { auditStatement } from "../../db/audit";
 import { auditBundlesGoing, auditedRegistration } from "../../db/bundle-audit";
 import {
@@ -14,6 +15,7 @@ import {
 	bundleIsPending,
 	bundleIsReady,
 	bundleRecord,
+	bundlesGoing,
 	bundlesPage,
 	deleteUnusedBundles,
 	dropPendingBundle,
@@ -22,7 +24,7 @@ import {
 } from "../../db/bundles";
 import { auditChannelChange } from "../../db/channel-audit";
 import { bundleUnusedExceptBy, channelDiffers, channelExists, updateChannel } from "../../db/channels";
-import { batchOrFail, guard, query } from "../../db/client";
+import { batchOrFail, type Database, guard, query } from "../../db/client";
 import { followRollout, NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
 import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
@@ -43,6 +45,7 @@ import { pageBounds, pageReply } from "../page";
 import {
 	acknowledgement,
 	booleanText,
+	bundleGoingSchema,
 	bundleVersion,
 	httpsUrl,
 	integerId,
@@ -384,6 +387,7 @@ const deleteBundleQuery = v.pipe(
 		app_id: publicAppId,
 		version: optional(text(128)),
 		all: optional(booleanText),
+		dry_run: optional(booleanText),
 	}),
 	v.check(
 		({ version, all }) => (version !== undefined) !== (all === true),
@@ -391,22 +395,37 @@ const deleteBundleQuery = v.pipe(
 	),
 );
 
+/** Bundles that a dry run names; it counts them all. */
+const MOST_BUNDLES_NAMED = 100;
+
 export const deleteBundle = endpoint({
 	method: "DELETE",
 	path: "/bundle",
 	tag: "Bundles",
 	summary: "Delete one bundle, or with all=true every bundle that no channel uses",
+	description:
+		"`dry_run=true` tells what would go, `bundles` the newest 100 of it, refuses what would be refused, and does nothing.",
 	access: { permission: "bundle.delete", scope: appScope("query.app_id") },
 	query: deleteBundleQuery,
 	queryOrBody: true,
 	headers: MAY_WAIT,
-	response: acknowledgement,
+	response: v.union([
+		acknowledgement,
+		v.strictObject({
+			status: v.literal("ok"),
+			dry_run: v.literal(true),
+			removes: v.strictObject({ bundles: v.number(), bundle_bytes: v.number(), device_overrides: v.number() }),
+			bundles: v.array(bundleGoingSchema),
+		}),
+	]),
 	errors: ["bundle_not_found", "bundle_in_use"],
 	example: { query: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: OK },
 	load: ({ query: { app_id, version } }) => [bundleByName(app_id, version ?? "")] as const,
 	async handle(context) {
 		const { db, deps, scope, input, loaded, nowMs, actor, waitUntil } = context;
+		const dryRun = input.query.dry_run === true;
 		if (input.query.all === true) {
+			if (dryRun) return wouldRemove(db, scope.appId, undefined);
 			await db.batch([
 				...deleteUnusedBundles(scope.appId, nowMs, (doomed) => auditBundlesGoing(actor, nowMs, doomed)),
 				bumpRevision(scope.appId),
@@ -416,10 +435,30 @@ export const deleteBundle = endpoint({
 		}
 		const [bundle] = loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
+		if (dryRun) {
+			refuseUsed(bundle);
+			return wouldRemove(db, scope.appId, bundle.id);
+		}
 		await deleteOneBundle(context, bundle);
 		return OK;
 	},
 });
+
+async function wouldRemove(db: Database, appId: AppId, bundleId: number | undefined) {
+	const [{ rows: going }] = await db.batch([bundlesGoing(appId, bundleId, MOST_BUNDLES_NAMED)]);
+	const { bundles, bundle_bytes, device_overrides } = going[0] ?? { bundles: 0, bundle_bytes: 0, device_overrides: 0 };
+	return {
+		...OK,
+		dry_run: true as const,
+		removes: { bundles, bundle_bytes, device_overrides },
+		bundles: going.map(({ id, name, size_bytes }) => ({ id, version: name, size: size_bytes })),
+	};
+}
+
+function refuseUsed(bundle: BundleListRow): void {
+	const channels: string[] = JSON.parse(bundle.channels);
+	if (channels.length > 0) throw bundleInUse(channels, bundle.name);
+}
 
 /** Deletes a bundle that no channel uses; one that is still pending leaves no trace. */
 export async function deleteOneBundle(
@@ -431,8 +470,7 @@ export async function deleteOneBundle(
 	{ pendingOnly = false } = {},
 ): Promise<void> {
 	const { db, deps, scope, nowMs, actor, waitUntil } = context;
-	const channels: string[] = JSON.parse(bundle.channels);
-	if (channels.length > 0) throw bundleInUse(channels, bundle.name);
+	refuseUsed(bundle);
 	await batchOrFail(
 		db,
 		[

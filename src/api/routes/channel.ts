@@ -14,6 +14,7 @@ import {
 	bundleUnusedExceptBy,
 	type ChannelRow,
 	channelByName,
+	channelContents,
 	channelExists,
 	channelStillPointsTo,
 	channelsPage,
@@ -41,6 +42,7 @@ import { EXAMPLE_ROLLOUT_SETTINGS, rolloutSettingsAnswer, shownRolloutSettings }
 import {
 	acknowledgement,
 	booleanText,
+	bundleGoingSchema,
 	channelName,
 	nullableRfc3339,
 	nullableTime,
@@ -208,15 +210,36 @@ export const deleteChannel = endpoint({
 	tag: "Channels",
 	summary: "Delete a channel, and with delete_bundle=true its bundle too",
 	description:
-		"With `delete_bundle=true` the channel, its bindings, its links and its bundle go in one atomic step, or nothing does. A preview key may clean up its own channel with its own bundle; others need channel.delete and bundle.delete. A bundle that another channel uses is refused.",
+		"With `delete_bundle=true` the channel, its bindings, its links and its bundle go in one atomic step, or nothing does. A preview key may clean up its own channel with its own bundle; others need channel.delete and bundle.delete. A bundle that another channel uses is refused. `dry_run=true` tells what would go, refuses what would be refused, and does nothing.",
 	access: {
 		permission: "channel.delete",
 		scope: channelScope("query.app_id", { name: "query.channel" }),
 	},
-	query: v.object({ app_id: publicAppId, channel: channelName, delete_bundle: optional(booleanText) }),
+	query: v.object({
+		app_id: publicAppId,
+		channel: channelName,
+		delete_bundle: optional(booleanText),
+		dry_run: optional(booleanText),
+	}),
 	queryOrBody: true,
 	headers: MAY_WAIT,
-	response: acknowledgement,
+	response: v.union([
+		acknowledgement,
+		v.strictObject({
+			status: v.literal("ok"),
+			dry_run: v.literal(true),
+			id: v.number(),
+			name: v.string(),
+			removes: v.strictObject({
+				bundles: v.number(),
+				bundle_bytes: v.number(),
+				api_key_bindings: v.number(),
+				device_overrides: v.number(),
+				rollouts: v.number(),
+			}),
+			bundles: v.array(bundleGoingSchema),
+		}),
+	]),
 	errors: ["channel_not_found", "bundle_in_use", "channel_changed"],
 	example: { query: { app_id: "com.example.app", channel: "pr-128", delete_bundle: "true" }, response: OK },
 	load: ({ query: { app_id, channel } }) =>
@@ -231,7 +254,25 @@ export const deleteChannel = endpoint({
 		const doomed = withBundle
 			? linked
 			: linked.filter((bundle) => bundle.marked === 1 && bundle.other_channels === null);
-
+		if (input.query.dry_run === true) {
+			const ids = doomed.map((bundle) => bundle.id);
+			const [{ rows }] = await db.batch([channelContents(scope.appId, scope.channelId, ids)]);
+			const [contents] = rows;
+			if (contents === undefined) throw new Error("counts have no row");
+			const stored = doomed.filter((bundle) => bundle.object_key !== null);
+			return {
+				...OK,
+				dry_run: true as const,
+				id: channel.id,
+				name: channel.name,
+				removes: {
+					bundles: doomed.length,
+					bundle_bytes: stored.reduce((sum, bundle) => sum + (bundle.size_bytes ?? 0), 0),
+					...contents,
+				},
+				bundles: doomed.map(({ id, name, size_bytes }) => ({ id, version: name, size: size_bytes })),
+			};
+		}
 		await batchOrFail(
 			db,
 			[
@@ -279,6 +320,7 @@ interface LinkedBundle {
 	readonly id: number;
 	readonly name: string;
 	readonly object_key: string | null;
+	readonly size_bytes: number | null;
 	readonly created_by: string;
 	readonly created_by_key: string | null;
 	readonly marked: Flag;
@@ -303,6 +345,7 @@ function bundlesOfChannel(publicId: string, channel: string) {
 			"bundles.id",
 			"bundles.name",
 			"bundles.object_key",
+			"bundles.size_bytes",
 			"bundles.created_by",
 			"bundles.created_by_key",
 			eb.case().when("bundles.delete_marked_at_ms", "is", null).then(0).else(1).end().as("marked"),

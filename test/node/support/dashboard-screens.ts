@@ -56,6 +56,11 @@ export const SCREENS: readonly PicturedScreen[] = [
 		prepare: (page) => page.getByRole("button", { name: "Delete unused ones" }).click(),
 	},
 	{
+		name: "bundle-delete",
+		path: ofApp("bundles/1.2.0-pr.128"),
+		prepare: (page) => page.getByRole("button", { name: "Delete", exact: true }).click(),
+	},
+	{
 		name: "bundle-compare",
 		path: ofApp("bundles/1.1.0"),
 		async prepare(page) {
