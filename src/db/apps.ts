@@ -33,13 +33,17 @@ export function appByPublicId(publicAppId: string): CompiledQuery<AppRow> {
 	return appRows().where("apps.app_id", "=", publicAppId).compile();
 }
 
+export interface AppFilter {
+	/** All apps of these. */
+	readonly orgIds: readonly OrgId[];
+	/** And these apps. */
+	readonly appIds: readonly AppId[];
+	/** Of them those of one organization; it need not be there. */
+	readonly orgId: string | undefined;
+}
+
 /** A page of the apps of whole organizations and of single apps, by name. */
-export function appsPage(
-	orgIds: readonly OrgId[],
-	appIds: readonly AppId[],
-	limit: number,
-	offset: number,
-): CompiledQuery<AppRow> {
+export function appsPage({ orgIds, appIds, orgId }: AppFilter, limit: number, offset: number): CompiledQuery<AppRow> {
 	// One JSON parameter each: a key may have more bindings than D1 takes parameters.
 	return appRows()
 		.where((eb) =>
@@ -48,6 +52,7 @@ export function appsPage(
 				eb("apps.id", "in", jsonList(JSON.stringify(appIds))),
 			]),
 		)
+		.$if(orgId !== undefined, (rows) => rows.where("apps.owner_org", "=", orgId ?? ""))
 		.orderBy("apps.name")
 		.orderBy("apps.app_id")
 		.limit(limit)

@@ -18,6 +18,7 @@ import {
 	sealedKeyText,
 } from "../../src/db/api-keys";
 import {
+	type AppFilter,
 	appByPublicId,
 	appContents,
 	appCounts,
@@ -157,14 +158,23 @@ const contents = (of: TenantRows) => {
 	return { channels: 2, bundles: 4, bundle_bytes: 2 * bytes };
 };
 
+const NO_APPS: AppFilter = { orgIds: [], appIds: [], orgId: undefined };
+const apps = (filter: (of: TenantRows) => Partial<AppFilter>) => (of: TenantRows) =>
+	appsPage({ ...NO_APPS, ...filter(of) }, ALL.limit, ALL.offset);
+
 const APPS: Readonly<Record<string, Read>> = {
 	appByPublicId: [(of) => appByPublicId(of.publicAppId), (of) => [ownApp(of)]],
 	"appByPublicId, of an empty one": [(of) => appByPublicId(`com.example.empty.${of.name}`), (of) => [emptyApp(of)]],
-	"appsPage, of an organization": [
-		(of) => appsPage([of.org], [], ALL.limit, ALL.offset),
+	"appsPage, of an organization": [apps((of) => ({ orgIds: [of.org] })), (of) => [ownApp(of), emptyApp(of)]],
+	"appsPage, of one app": [apps((of) => ({ appIds: [of.emptyApp] })), (of) => [emptyApp(of)]],
+	"appsPage, of one of two organizations": [
+		apps((of) => ({ orgIds: [A.org, B.org], appIds: [A.app, B.app], orgId: of.org })),
 		(of) => [ownApp(of), emptyApp(of)],
 	],
-	"appsPage, of one app": [(of) => appsPage([], [of.emptyApp], ALL.limit, ALL.offset), (of) => [emptyApp(of)]],
+	"appsPage, of one that is not the caller's": [
+		apps((of) => ({ orgIds: [of.org], appIds: [of.app], orgId: otherThan(of).org })),
+		() => [],
+	],
 	appRecord: [(of) => appRecord(of.app), (of) => [ownApp(of)]],
 	appContents: [
 		(of) => appContents(of.publicAppId, true),

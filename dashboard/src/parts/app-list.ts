@@ -1,4 +1,4 @@
-/** Every app of an organization, for choices of one; the API lists the apps of all organizations a page at a time. */
+/** Every app of an organization, for choices of one. */
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { type AnswerOf, askPage } from "../api";
 
@@ -12,8 +12,8 @@ export function useAppsOfOrganization(orgId: string): UseQueryResult<readonly Ap
 		queryFn: async () => {
 			const found: AppRecord[] = [];
 			for (let page = 0; page < MOST_PAGES; page++) {
-				const { items, hasNext } = await askPage("GET /app", {}, page);
-				found.push(...items.filter(({ owner_org }) => owner_org === orgId));
+				const { items, hasNext } = await askPage("GET /app", { query: { org_id: orgId } }, page);
+				found.push(...items);
 				if (!hasNext) break;
 			}
 			return found;

@@ -1,48 +1,22 @@
 /** The apps of an organization, and a new one. */
 import { Button, Code, Group, Stack, TextInput } from "@mantine/core";
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { useLocation } from "wouter";
-import { askPage, useChange } from "../api";
+import { useChange, usePage } from "../api";
 import type { OrganizationScreenProps } from "../app";
 import { useOrganizations } from "../organizations";
-import { Loading, Problem } from "../parts/answer";
+import { Answer, Problem } from "../parts/answer";
 import { Dialog } from "../parts/dialog";
 import { TextLink } from "../parts/link";
 import { Empty, Screen } from "../parts/screen";
-import { DataTable } from "../parts/table";
+import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { Time } from "../parts/time";
 import { appPath } from "../paths";
 import { useOrganizationMay } from "../permissions";
 
-const SHOWN_AT_ONCE = 50;
-
-/** The API lists the apps of all organizations; pages are asked for until there is a page's worth of this one's. */
-function useAppsOf(orgId: string) {
-	const pages = useInfiniteQuery({
-		queryKey: ["GET /app", "pages"],
-		initialPageParam: 0,
-		queryFn: ({ pageParam }) => askPage("GET /app", {}, pageParam),
-		getNextPageParam: (last, all) => (last.hasNext ? all.length : undefined),
-	});
-	const [wanted, setWanted] = useState(SHOWN_AT_ONCE);
-	const found = pages.data?.pages.flatMap(({ items }) => items).filter(({ owner_org }) => owner_org === orgId) ?? [];
-	const { hasNextPage, isFetching, isError, fetchNextPage } = pages;
-	const isShort = found.length < wanted && hasNextPage;
-	useEffect(() => {
-		if (isShort && !isFetching && !isError) void fetchNextPage();
-	}, [isShort, isFetching, isError, fetchNextPage]);
-	return {
-		pages,
-		apps: found.slice(0, wanted),
-		isComplete: pages.data !== undefined && !isShort,
-		hasMore: found.length > wanted || hasNextPage,
-		more: () => setWanted(wanted + SHOWN_AT_ONCE),
-	};
-}
-
 export default function Apps({ orgId }: OrganizationScreenProps) {
-	const { pages, apps, isComplete, hasMore, more } = useAppsOf(orgId);
+	const [page, setPage] = usePageNumber();
+	const apps = usePage("GET /app", { query: { org_id: orgId } }, page);
 	const organizations = useOrganizations();
 	const may = useOrganizationMay(orgId);
 	const [isOpen, setOpen] = useState(false);
@@ -59,34 +33,31 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 	}
 	return (
 		<Screen title="Apps" note={name} actions={create}>
-			{pages.isError ? <Problem error={pages.error} onRetry={() => void pages.refetch()} /> : null}
-			{!isComplete && apps.length === 0 && !pages.isError ? <Loading what="apps" /> : null}
-			{isComplete && apps.length === 0 ? (
-				<Empty title="No apps yet">
-					{create === undefined
-						? "Ask an administrator to make one, or to give you a role at one."
-						: "Make one with the id of your Capacitor or Electron app, upload a bundle, and point a channel to it."}
-				</Empty>
-			) : null}
-			{apps.length > 0 ? (
-				<DataTable
-					label="Apps"
-					rows={apps}
-					rowKey={({ id }) => id}
-					columns={[
-						{ title: "Name", cell: (app) => <TextLink to={appPath(app.app_id)}>{app.name}</TextLink> },
-						{ title: "App id", cell: ({ app_id }) => <Code>{app_id}</Code> },
-						{ title: "Created", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
-					]}
-				/>
-			) : null}
-			{apps.length > 0 && hasMore ? (
-				<Group justify="center">
-					<Button variant="default" loading={pages.isFetching} onClick={more}>
-						Show more apps
-					</Button>
-				</Group>
-			) : null}
+			<Answer query={apps} what="apps">
+				{({ items, hasNext }) =>
+					items.length === 0 && page === 0 ? (
+						<Empty title="No apps yet">
+							{create === undefined
+								? "Ask an administrator to make one, or to give you a role at one."
+								: "Make one with the id of your Capacitor or Electron app, upload a bundle, and point a channel to it."}
+						</Empty>
+					) : (
+						<Stack gap="sm">
+							<DataTable
+								label="Apps"
+								rows={items}
+								rowKey={({ id }) => id}
+								columns={[
+									{ title: "Name", cell: (app) => <TextLink to={appPath(app.app_id)}>{app.name}</TextLink> },
+									{ title: "App id", cell: ({ app_id }) => <Code>{app_id}</Code> },
+									{ title: "Created", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					)
+				}
+			</Answer>
 			{isOpen ? <CreateApp orgId={orgId} onClose={() => setOpen(false)} /> : null}
 		</Screen>
 	);

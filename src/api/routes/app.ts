@@ -97,15 +97,19 @@ export const listApps = endpoint({
 	tag: "Apps",
 	summary: "List the apps that the caller can read, by name",
 	access: { anyKey: "Lists the apps on which a binding of the caller holds app.read." },
-	query: v.object({ page: pageNumber }),
+	description: "`org_id` lists those of one organization; one that is not there, or not the caller's, has none.",
+	query: v.object({ page: pageNumber, org_id: optional(uuid) }),
 	response: v.array(appSchema),
 	errors: [],
 	example: { query: { page: "0" }, response: [EXAMPLE_APP] },
 	async handle({ db, principal, input, request, origin }) {
 		const { limit, offset } = pageBounds(input.query.page);
-		const [apps] = await db.batch([
-			appsPage(orgsWhere(principal, "app.read"), appsWhere(principal, "app.read"), limit, offset),
-		]);
+		const filter = {
+			orgIds: orgsWhere(principal, "app.read"),
+			appIds: appsWhere(principal, "app.read"),
+			orgId: input.query.org_id,
+		};
+		const [apps] = await db.batch([appsPage(filter, limit, offset)]);
 		return pageReply({ request, origin }, input.query.page, apps.rows, appAnswer);
 	},
 });
