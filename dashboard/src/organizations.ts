@@ -1,6 +1,6 @@
 /** The organizations of the reader, all of them: the switcher and the ways into the dashboard need the whole list. */
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
-import { type AnswerOf, askPage } from "./api";
+import { type AnswerOf, askPage, type Paged, usePage } from "./api";
 
 export type Organization = Extract<AnswerOf<"GET /organization">, readonly unknown[]>[number];
 
@@ -19,6 +19,14 @@ export function useOrganizations(): UseQueryResult<readonly Organization[], Erro
 			return found;
 		},
 	});
+}
+
+export type DeletedOrganization = Extract<Organization, { readonly restorable_until: string }>;
+
+/** A page of the deleted ones that the reader may bring back. */
+export function useDeletedOrganizations(page: number) {
+	const organizations = usePage("GET /organization", { query: { deleted: "true" } }, page);
+	return organizations as UseQueryResult<Paged<DeletedOrganization>, Error>;
 }
 
 const LAST = "capstan.organization";

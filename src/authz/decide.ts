@@ -119,6 +119,20 @@ export function orgsWhere(principal: Principal, permission: Permission): OrgId[]
 	return [...new Set(ids)];
 }
 
+/** The same for deleted organizations, in which a permission is good for nothing but to undo that. */
+export function deletedOrgsWhere(principal: Principal, permission: Permission): OrgId[] {
+	const ids = principal.bindings
+		.filter(
+			(binding) =>
+				binding.inDeletedOrganization === true &&
+				binding.stoppedBy === undefined &&
+				binding.scopeType === "org" &&
+				ROLES[binding.role].permissions.includes(permission),
+		)
+		.map((binding) => binding.orgId as OrgId);
+	return [...new Set(ids)];
+}
+
 /** Ids of the apps where the principal holds the permission through a binding on that very app. */
 export function appsWhere(principal: Principal, permission: Permission): AppId[] {
 	const ids = principal.bindings

@@ -32,6 +32,30 @@ export function organizationsPage(
 		.compile();
 }
 
+export interface DeletedOrganizationRow extends OrganizationRow {
+	readonly deleted_at_ms: number;
+}
+
+/** A page of those of them that were deleted after the given time, the last deleted first. */
+export function deletedOrganizationsPage(
+	orgIds: readonly OrgId[],
+	deletedAfterMs: number,
+	limit: number,
+	offset: number,
+): CompiledQuery<DeletedOrganizationRow> {
+	return query
+		.selectFrom("organizations")
+		.selectAll()
+		.where("id", "in", jsonList(JSON.stringify(orgIds)))
+		.where("deleted_at_ms", ">", deletedAfterMs)
+		.orderBy("deleted_at_ms", "desc")
+		.orderBy("id")
+		.limit(limit)
+		.offset(offset)
+		.$narrowType<{ deleted_at_ms: number }>()
+		.compile();
+}
+
 /** One organization that is not deleted; for loading beside the decision. */
 export function organizationById(orgId: string): CompiledQuery<OrganizationRow> {
 	return query

@@ -246,6 +246,25 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await visitor.context.close();
 	});
 
+	test("keeps a deleted organization in sight until its day, for whoever may bring it back", async () => {
+		const { body } = await stage.product.api("PUT", "/organization", { name: HOSTILE });
+		const { body: gone } = await stage.product.api("DELETE", `/organization?orgId=${body.id}`);
+		const visitor = await stage.admin();
+		const { page } = visitor;
+		await visitor.open("/organizations", "Organizations");
+		const deleted = page.getByRole("region", { name: "Deleted organizations" });
+		await deleted.getByText(HOSTILE).waitFor();
+		expect(await deleted.locator("time").last().getAttribute("datetime")).toBe(gone.restorable_until);
+		await expectSound(visitor);
+		await page.getByRole("button", { name: `Undo the deletion of ${HOSTILE}` }).click();
+		await page.getByText(`${HOSTILE} is back, as it was.`).waitFor();
+		await page.getByRole("link", { name: HOSTILE }).waitFor();
+		await deleted.waitFor({ state: "detached" });
+		expect((await get(`/organization?orgId=${body.id}`)).name).toBe(HOSTILE);
+		await expectSound(visitor);
+		await visitor.context.close();
+	});
+
 	test("filters the audit log and offers it as a file", async () => {
 		await admin.open(`${at}/changes`, "Audit log");
 		await admin.page.getByLabel("Action").fill("channel.create");

@@ -69,6 +69,72 @@ async function furnish(): Promise<void> {
 	});
 }
 
+describe("the list of deleted organizations", () => {
+	const DAY_MS = 24 * 60 * 60 * 1000;
+	const listed = async (caller: object, query: Record<string, string> = {}) => {
+		const answer = await world.request("GET", "/organization", { query: { deleted: "true", ...query }, ...caller });
+		expect(answer).toMatchObject({ status: 200, trips: 2 });
+		return answer.body;
+	};
+
+	test("shows a person and a key that may restore it the organization, and when it is gone", async () => {
+		const session = await signIn(world);
+		const person = { headers: session.headers };
+		expect(await listed(person)).toEqual([]);
+		await remove();
+		const expected = [
+			expect.objectContaining({
+				...{ id: world.orgId, name: "Test" },
+				...{ deleted_at: "2026-11-21T08:00:00.000Z", restorable_until: "2026-12-21T08:00:00.000Z" },
+			}),
+		];
+		expect(await listed(person)).toEqual(expected);
+		expect(await listed({ key: world.adminKey })).toEqual(expected);
+		expect(await listed(person, { page: "1" })).toEqual([]);
+		expect((await world.request("GET", "/organization", person)).body).toEqual([]);
+		const restored = await world.request("POST", "/organization/restore", { ...person, body: { orgId: world.orgId } });
+		expect(restored.status).toBe(200);
+		expect(await listed(person)).toEqual([]);
+	});
+
+	test("shows nobody else anything: who may not restore it, who is of another one, who is only of an app", async () => {
+		const member = await createTestMember(world, "org_admin");
+		const callers = [
+			{ headers: (await signIn(world, member.email)).headers },
+			{ key: (await createTestKey(world, "org_admin")).text },
+			{ key: (await createTestKey(world, "app_admin", app)).text },
+			{ key: (await createWorld()).adminKey },
+		];
+		await remove();
+		for (const caller of callers) expect(await listed(caller)).toEqual([]);
+	});
+
+	test("ends with the time in which it can be restored", async () => {
+		await remove();
+		const restore = () =>
+			world.request("POST", "/organization/restore", { key: world.adminKey, body: { orgId: world.orgId } });
+		world.clock.nowMs += 30 * DAY_MS;
+		expect(await listed({ key: world.adminKey })).toEqual([]);
+		expect((await restore()).status).toBe(404);
+		world.clock.nowMs -= 1;
+		expect(await listed({ key: world.adminKey })).toHaveLength(1);
+		expect((await restore()).status).toBe(200);
+	});
+
+	test("is no question about one organization", async () => {
+		const answer = await world.request("GET", "/organization", {
+			key: world.adminKey,
+			query: { orgId: world.orgId, deleted: "true" },
+		});
+		expect(answer).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "deleted" }] } } });
+		const living = await world.request("GET", "/organization", {
+			key: world.adminKey,
+			query: { orgId: world.orgId, deleted: "false" },
+		});
+		expect(living).toMatchObject({ status: 200, body: { id: world.orgId } });
+	});
+});
+
 describe("an announcement", () => {
 	test("says what would go and until when it could be undone, and changes nothing", async () => {
 		await furnish();

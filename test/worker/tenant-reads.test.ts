@@ -50,6 +50,7 @@ import { invitationByEmail, invitationByToken } from "../../src/db/invitations";
 import { emailOf, membershipByEmail, membersOf } from "../../src/db/members";
 import {
 	deletedOrganizationById,
+	deletedOrganizationsPage,
 	keysUnderPolicy,
 	organizationById,
 	organizationContents,
@@ -460,6 +461,14 @@ const ORGANIZATIONS: Readonly<Record<string, Read>> = {
 	organizationById: [(of) => organizationById(of.org), (of) => [{ id: of.org }]],
 	"organizationById, of a deleted one": [(of) => organizationById(of.deletedOrg), () => []],
 	deletedOrganizationById: [(of) => deletedOrganizationById(of.deletedOrg), (of) => [{ id: of.deletedOrg }]],
+	deletedOrganizationsPage: [
+		(of) => deletedOrganizationsPage([of.org, of.deletedOrg as OrgId], NOW_MS - 1, ALL.limit, ALL.offset),
+		(of) => [{ id: of.deletedOrg }],
+	],
+	"deletedOrganizationsPage, of those that are past restoring": [
+		(of) => deletedOrganizationsPage([of.org, of.deletedOrg as OrgId], NOW_MS, ALL.limit, ALL.offset),
+		() => [],
+	],
 	"deletedOrganizationById, of one that is not": [(of) => deletedOrganizationById(of.org), () => []],
 	organizationContents: [
 		(of) => organizationContents(of.org, NOW_MS),

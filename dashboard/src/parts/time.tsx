@@ -7,6 +7,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 
 export function timeText(value: string): string {
@@ -27,6 +28,15 @@ export function Time({ value }: { readonly value: string }) {
 	return (
 		<time dateTime={value} title={timeText(value)} className="nowrap">
 			{nearText(value)}
+		</time>
+	);
+}
+
+/** The day alone, however near it is, with the exact time on hover: for ends, where the distance would mislead. */
+export function Day({ value }: { readonly value: string }) {
+	return (
+		<time dateTime={value} title={timeText(value)} className="nowrap">
+			{day.format(new Date(value))}
 		</time>
 	);
 }

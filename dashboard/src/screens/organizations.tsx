@@ -1,16 +1,16 @@
 /** Every organization of the reader, and a new one for whoever may make one. */
-import { Button, Group, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange } from "../api";
-import { useOrganizations } from "../organizations";
+import { useDeletedOrganizations, useOrganizations } from "../organizations";
 import { Answer, Problem } from "../parts/answer";
 import { Dialog } from "../parts/dialog";
 import { TextLink } from "../parts/link";
 import { say } from "../parts/say";
-import { Empty, Screen } from "../parts/screen";
-import { DataTable } from "../parts/table";
-import { Time } from "../parts/time";
+import { Empty, Screen, Section } from "../parts/screen";
+import { DataTable, Pager, usePageNumber } from "../parts/table";
+import { Day, Time } from "../parts/time";
 import { organizationPath } from "../paths";
 import { useMayCreateOrganizations } from "../permissions";
 
@@ -45,8 +45,54 @@ export default function Organizations() {
 					)
 				}
 			</Answer>
+			<Deleted />
 			{isOpen ? <CreateOrganization onClose={() => setOpen(false)} /> : null}
 		</Screen>
+	);
+}
+
+/** Nothing where there are none; the screen is about the others. */
+function Deleted() {
+	const [page, setPage] = usePageNumber();
+	const deleted = useDeletedOrganizations(page);
+	const restore = useChange("POST /organization/restore");
+	if (deleted.isError) return <Problem error={deleted.error} onRetry={() => void deleted.refetch()} />;
+	if (deleted.data === undefined || (deleted.data.items.length === 0 && page === 0)) return null;
+	return (
+		<Section title="Deleted organizations">
+			<Text size="sm">
+				Everything in them is kept until the day that stands here, then it is gone for good. Undo brings it back as it
+				was.
+			</Text>
+			<DataTable
+				label="Deleted organizations"
+				rows={deleted.data.items}
+				rowKey={({ id }) => id}
+				columns={[
+					{ title: "Name", cell: ({ name }) => name },
+					{ title: "Deleted", wideOnly: true, cell: ({ deleted_at }) => <Time value={deleted_at} /> },
+					{ title: "Gone on", cell: ({ restorable_until }) => <Day value={restorable_until} /> },
+					{
+						title: "Change",
+						cell: ({ id, name }) => (
+							<Button
+								size="xs"
+								variant="default"
+								aria-label={`Undo the deletion of ${name}`}
+								loading={restore.isPending && restore.variables.body.orgId === id}
+								onClick={() =>
+									restore.mutate({ body: { orgId: id } }, { onSuccess: () => say(`${name} is back, as it was.`) })
+								}
+							>
+								Undo
+							</Button>
+						),
+					},
+				]}
+			/>
+			<Pager page={page} hasNext={deleted.data.hasNext} onPage={setPage} />
+			{restore.isError ? <Problem error={restore.error} /> : null}
+		</Section>
 	);
 }
 

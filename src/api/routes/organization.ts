@@ -3,17 +3,19 @@
  * as well as the account that the key acts for. Policies are changed in such a way that no organization can lock itself out.
  */
 import * as v from "valibot";
-import { decide, orgsWhere } from "../../authz/decide";
+import { decide, deletedOrgsWhere, orgsWhere } from "../../authz/decide";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
 import { lacksPermission, violatesPolicy } from "../../authz/principal";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
+	deletedOrganizationsPage,
 	keysUnderPolicy,
 	type OrganizationRow,
 	organizationById,
 	organizationIsAsRead,
 	organizationsPage,
+	RESTORABLE_MS,
 	someKeyStillAdministers,
 	updateOrganization as updateOrganizationStatement,
 } from "../../db/organizations";
@@ -53,6 +55,12 @@ const organizationSchema = v.strictObject({
 	max_apikey_expiration_days: v.nullable(v.number()),
 });
 
+const deletedOrganizationSchema = v.strictObject({
+	...organizationSchema.entries,
+	deleted_at: time,
+	restorable_until: time,
+});
+
 function organizationAnswer(row: OrganizationRow): v.InferOutput<typeof organizationSchema> {
 	return {
 		id: row.id,
@@ -88,14 +96,37 @@ export const listOrganizations = endpoint({
 	path: "/organization",
 	tag: "Organizations",
 	summary: "List the organizations that the caller can read, or show one",
-	description: "With `orgId` the answer is that one organization instead of a list.",
+	description:
+		"With `orgId` the answer is that one organization instead of a list. `deleted=true` lists the deleted ones that the caller may bring back with POST /organization/restore, the last deleted first; they are gone for good at `restorable_until`.",
 	access: { anyKey: "Shows the organizations in which a binding of the caller holds org.read." },
-	query: v.object({ orgId: optional(uuid), page: pageNumber }),
-	response: v.union([v.array(organizationSchema), organizationSchema]),
+	query: v.pipe(
+		v.object({ orgId: optional(uuid), deleted: optional(booleanText), page: pageNumber }),
+		v.forward(
+			v.partialCheck(
+				[["orgId"], ["deleted"]],
+				({ orgId, deleted }) => orgId === undefined || deleted !== true,
+				"is for the list; leave orgId out",
+			),
+			["deleted"],
+		),
+	),
+	response: v.union([v.array(organizationSchema), v.array(deletedOrganizationSchema), organizationSchema]),
 	errors: ["permission_denied", "organization_not_found"],
 	example: { query: { page: "0" }, response: [EXAMPLE_ORGANIZATION] },
-	async handle({ db, principal, input, request, origin }) {
-		const { orgId, page } = input.query;
+	async handle({ db, principal, input, request, origin, nowMs }) {
+		const { orgId, deleted, page } = input.query;
+		if (deleted === true) {
+			const { limit, offset } = pageBounds(page);
+			const restorable = deletedOrgsWhere(principal, "org.delete");
+			const [organizations] = await db.batch([
+				deletedOrganizationsPage(restorable, nowMs - RESTORABLE_MS, limit, offset),
+			]);
+			return pageReply({ request, origin }, page, organizations.rows, (row) => ({
+				...organizationAnswer(row),
+				deleted_at: rfc3339(row.deleted_at_ms),
+				restorable_until: rfc3339(row.deleted_at_ms + RESTORABLE_MS),
+			}));
+		}
 		const readable = orgsWhere(principal, "org.read");
 		if (orgId === undefined) {
 			const { limit, offset } = pageBounds(page);
