@@ -47,6 +47,8 @@ CREATE TABLE sign_in_attempts (
   failed_tries INTEGER NOT NULL DEFAULT 0,
   created_at_ms INTEGER NOT NULL,
   expires_at_ms INTEGER NOT NULL,
+  -- Of a code: 'browser <id>' that signed in with this address before, 'account <id>', or 'network <range>'.
+  asked_by TEXT,
   CHECK ((kind IN ('code', 'email')) = (email IS NOT NULL)),
   CHECK ((kind IN ('email', 'passkey_registration')) = (user_id IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
@@ -81,7 +83,8 @@ CREATE TABLE passkeys (
 ) STRICT;
 CREATE INDEX passkeys_by_user ON passkeys (user_id, created_at_ms);
 
--- Who somebody is at GitHub or an OpenID provider.
+-- Who somebody is at GitHub or an OpenID provider. A subject means something at its issuer alone, so OpenID providers are named
+-- 'oidc <issuer>'.
 CREATE TABLE identities (
   provider TEXT NOT NULL,
   subject TEXT NOT NULL,

@@ -95,7 +95,8 @@ export class Reply<Body> {
 	constructor(
 		readonly status: number,
 		readonly body: Body,
-		readonly headers: Readonly<Record<string, string>> = {},
+		/** Several values of a name become a header each. */
+		readonly headers: Readonly<Record<string, string | readonly string[]>> = {},
 	) {}
 }
 

@@ -403,7 +403,10 @@ function serialise(endpoint: AnyEndpoint, output: unknown, deps: Deps, db: Datab
 			throw new UndeclaredAnswer(`${endpoint.method} ${endpoint.path} answered outside its schema: ${issues}`);
 		}
 	}
-	const headers = { "content-type": "application/json", ...counters, ...reply.headers };
+	const headers = new Headers({ "content-type": "application/json", ...counters });
+	for (const [name, values] of Object.entries(reply.headers)) {
+		for (const value of [values].flat()) headers.append(name, value);
+	}
 	const empty = reply.status === 204;
 	return new Response(empty ? null : JSON.stringify(reply.body), { status: reply.status, headers });
 }

@@ -4,6 +4,7 @@
  * Rate Limiting binding, whose limits stand in wrangler.toml. A request with a good key is never refused for what others do from its
  * address, and a limiter that does not answer refuses nobody.
  */
+import { CODE_LIFETIME_MS } from "../db/sign-in";
 import type { Deps, Limiter } from "../deps";
 import { networkOf } from "../domain/ip-allow-list";
 import { ApiError, causeText, type ErrorCode } from "../errors";
@@ -31,6 +32,11 @@ export async function countSignIn(deps: Deps, ipAddress: string | null): Promise
 	const { limiter, periodSeconds } = deps.requestLimits.signIns;
 	if (await isWithinLimit(deps, limiter, customer(ipAddress))) return;
 	throw tooManyRequests("This address has begun too many sign-ins", periodSeconds);
+}
+
+/** The same for every address, whether it has an account or not. */
+export function tooManyCodes(): ApiError {
+	return tooManyRequests("Too many codes were asked for to this address", CODE_LIFETIME_MS / 1000);
 }
 
 /** The error to answer with: the one that happened, or `too_many_requests` when this address has failed too often. */

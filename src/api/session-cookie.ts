@@ -23,6 +23,9 @@ const SESSION = "capstan-session";
 /** Ties what a provider answers to the browser that asked. */
 const PROVIDER = "capstan-provider";
 
+/** In which an address was proved before (known-browser.ts). */
+const KNOWN_BROWSER = "capstan-known-browser";
+
 function read(headers: Headers, origin: string, name: string): string | undefined {
 	const form = formAt(origin);
 	if (form === undefined) return undefined;
@@ -57,6 +60,15 @@ export function readProviderToken(headers: Headers, origin: string): string | un
 /** @throws {ApiError} `https_required` */
 export function providerCookie(origin: string, token: string, lifetimeMs: number): string {
 	return write(origin, PROVIDER, token, Math.floor(lifetimeMs / 1000));
+}
+
+export function readKnownBrowser(headers: Headers, origin: string): string | undefined {
+	return read(headers, origin, KNOWN_BROWSER);
+}
+
+/** @throws {ApiError} `https_required` */
+export function knownBrowserSetCookie(origin: string, value: string, lifetimeMs: number): string {
+	return write(origin, KNOWN_BROWSER, value, Math.floor(lifetimeMs / 1000));
 }
 
 /** Takes the session's cookie away; nothing where there can be none. */

@@ -37,6 +37,7 @@ export interface SignInAttemptsTable {
 	failed_tries: Generated<number>;
 	created_at_ms: number;
 	expires_at_ms: number;
+	asked_by: string | null;
 }
 
 export interface SignInLinksTable {

@@ -13,11 +13,29 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 export const CODE_LIFETIME_MS = 10 * MINUTE_MS;
 /** Wrong codes that one attempt bears. */
 export const MOST_TRIES = 5;
-/** Wrong codes in a day after which no more are sent to an address: some forty guesses a day at a million codes is all that anybody gets. */
-const MOST_FAILED_TRIES_A_DAY = 25;
-/** Mails to one address, so that nobody is flooded. */
-const MOST_CODES_AT_ONCE = 3;
-const MOST_CODES_A_DAY = 20;
+interface Bounds {
+	/** Wrong codes in a day after which no more are sent. */
+	readonly failedTriesADay: number;
+	/** Mails in the life of a code, and in a day, so that nobody is flooded. */
+	readonly codesAtOnce: number;
+	readonly codesADay: number;
+}
+
+/** Of one who asks, for one address. */
+const OF_ONE: Bounds = { failedTriesADay: 25, codesAtOnce: 3, codesADay: 20 };
+/** Of all together of whom nothing is known: some hundred guesses a day at a million codes are all that strangers get. */
+const OF_STRANGERS: Bounds = { failedTriesADay: 100, codesAtOnce: 10, codesADay: 60 };
+
+/** Before the id of a browser in which the address was proved. */
+const BROWSER = "browser ";
+
+/**
+ * Who asks for a code. Nobody must be able to use up what the owner of an address may ask for: a browser in which they proved it before
+ * is counted by itself, and strangers by their network and all together.
+ */
+export const askedByBrowser = (id: string) => `${BROWSER}${id}`;
+export const askedByAccount = (userId: string) => `account ${userId}`;
+export const askedByNetwork = (network: string | undefined) => `network ${network ?? "unknown"}`;
 
 export interface NewAttempt {
 	readonly tokenHash: string;
@@ -26,23 +44,28 @@ export interface NewAttempt {
 	readonly email: string | null;
 	readonly secret: string;
 	readonly expiresAtMs: number;
+	/** Of what is sent by mail. */
+	readonly askedBy?: string;
 }
 
-/** Begins an attempt. One that sends mail is not begun when the address has had too much; RETURNING tells. */
+/** Begins an attempt. One that sends mail is not begun when there have been too many; RETURNING tells. */
 export function beginAttempt(attempt: NewAttempt, nowMs: number): CompiledQuery<{ begun: number }> {
-	const { tokenHash, kind, userId, email, secret, expiresAtMs } = attempt;
-	const earlier = (what: RawBuilder<number>, sinceMs: number) =>
-		sql<number>`(SELECT ${what} FROM sign_in_attempts WHERE email = ${email} AND created_at_ms > ${nowMs - sinceMs})`;
-	const isBearable =
-		email === null
-			? sql`true`
-			: sql`${earlier(sql`coalesce(sum(failed_tries), 0)`, DAY_MS)} < ${MOST_FAILED_TRIES_A_DAY}
-				AND ${earlier(sql`count(*)`, CODE_LIFETIME_MS)} < ${MOST_CODES_AT_ONCE}
-				AND ${earlier(sql`count(*)`, DAY_MS)} < ${MOST_CODES_A_DAY}`;
+	const { tokenHash, kind, userId, email, secret, expiresAtMs, askedBy } = attempt;
+	const areBearable = (those: RawBuilder<boolean>, bounds: Bounds) => {
+		const earlier = (what: RawBuilder<number>, sinceMs: number) =>
+			sql<number>`(SELECT ${what} FROM sign_in_attempts
+				WHERE email = ${email} AND created_at_ms > ${nowMs - sinceMs} AND ${those})`;
+		return sql<boolean>`(${earlier(sql`coalesce(sum(failed_tries), 0)`, DAY_MS)} < ${bounds.failedTriesADay}
+			AND ${earlier(sql`count(*)`, CODE_LIFETIME_MS)} < ${bounds.codesAtOnce}
+			AND ${earlier(sql`count(*)`, DAY_MS)} < ${bounds.codesADay})`;
+	};
+	const isStranger = askedBy?.startsWith(BROWSER) === false;
+	const isBearable = sql<boolean>`(${email === null ? sql`1` : areBearable(sql`asked_by = ${askedBy}`, OF_ONE)}
+		AND ${isStranger ? areBearable(sql`asked_by NOT LIKE ${`${BROWSER}%`}`, OF_STRANGERS) : sql`1`})`;
 	return sql<{
 		begun: number;
-	}>`INSERT INTO sign_in_attempts (token_hash, kind, user_id, email, secret, created_at_ms, expires_at_ms)
-		SELECT ${tokenHash}, ${kind}, ${userId}, ${email}, ${secret}, ${nowMs}, ${expiresAtMs} WHERE ${isBearable}
+	}>`INSERT INTO sign_in_attempts (token_hash, kind, user_id, email, secret, created_at_ms, expires_at_ms, asked_by)
+		SELECT ${tokenHash}, ${kind}, ${userId}, ${email}, ${secret}, ${nowMs}, ${expiresAtMs}, ${askedBy ?? null} WHERE ${isBearable}
 		RETURNING 1 AS begun`.compile(query);
 }
 

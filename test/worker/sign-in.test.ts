@@ -90,26 +90,89 @@ describe("a code", () => {
 		expect(counts.results).toEqual([{ attempts: 2 }, { attempts: 2 }]);
 	});
 
-	test("is sent three times in ten minutes and twenty times a day, and no more after twenty-five wrong ones", async () => {
-		const sent = () => world.deps.printed.length;
-		for (let count = 0; count < 5; count++) await askForCode(world, world.adminEmail);
-		expect(sent()).toBe(3);
-		for (let round = 0; round < 20; round++) {
+	describe("is sent so often only", () => {
+		const ask = (email = world.adminEmail, headers: Record<string, string> = {}) =>
+			world.request("POST", "/sign-in/code", { headers: { ...OWN_PAGE, ...headers }, body: { email } });
+		const from = (address: string) => ({ "cf-connecting-ip": address });
+		const TOO_MANY = { status: 429, body: { error: "too_many_requests", moreInfo: { retryAfterSeconds: 600 } } };
+		const statuses = async (answers: Promise<{ status: number }>[]) =>
+			(await Promise.all(answers)).map(({ status }) => status).toSorted();
+
+		test("to one who asks: three times in ten minutes, twenty times a day, and not after twenty-five wrong ones", async () => {
+			const sent = () => world.deps.printed.length;
+			expect(await statuses([1, 2, 3, 4, 5].map(() => ask()))).toEqual([202, 202, 202, 429, 429]);
+			expect(sent()).toBe(3);
+			for (let round = 0; round < 17; round++) {
+				world.clock.nowMs += 10 * MINUTE_MS;
+				expect((await ask()).status).toBe(202);
+			}
 			world.clock.nowMs += 10 * MINUTE_MS;
-			await askForCode(world, world.adminEmail);
-		}
-		expect(sent()).toBe(20);
-		world.clock.nowMs += DAY_MS;
-		for (let round = 0; round < 6; round++) {
+			expect(await ask()).toMatchObject(TOO_MANY);
+			expect(sent()).toBe(20);
+			world.clock.nowMs += DAY_MS;
+			for (let round = 0; round < 5; round++) {
+				world.clock.nowMs += 10 * MINUTE_MS;
+				const attempt = await askForCode(world, world.adminEmail);
+				for (let count = 0; count < 5; count++) await verify(attempt, wrong(codeFor(world, world.adminEmail)));
+			}
 			world.clock.nowMs += 10 * MINUTE_MS;
+			expect(await ask()).toMatchObject(TOO_MANY);
+			expect(sent()).toBe(25);
+			await sweep(world.deps);
+			world.clock.nowMs += DAY_MS;
+			expect((await ask()).status).toBe(202);
+		});
+
+		test("and nobody is told by that whether there is an account", async () => {
+			for (const email of [world.adminEmail, "nobody@example.com"]) {
+				expect(await statuses([1, 2, 3].map(() => ask(email)))).toEqual([202, 202, 202]);
+				expect(await ask(email)).toMatchObject(TOO_MANY);
+			}
+		});
+
+		test("to each network by itself, and to all strangers together ten times in ten minutes", async () => {
+			for (const network of ["192.0.2", "198.51.100", "203.0.113"]) {
+				expect(await statuses([1, 2, 3, 4].map((host) => ask(undefined, from(`${network}.${host}`))))).toEqual([
+					202, 202, 202, 429,
+				]);
+			}
+			expect((await ask(undefined, from("2001:db8:1::1"))).status).toBe(202);
+			expect(await ask(undefined, from("2001:db8:2::1"))).toMatchObject(TOO_MANY);
+			expect((await ask("other@example.com", from("192.0.2.1"))).status).toBe(202);
+		});
+
+		test("but whoever signed in with a code in this browser before gets one, whatever strangers ask and guess", async () => {
 			const attempt = await askForCode(world, world.adminEmail);
-			for (let count = 0; count < 5; count++) await verify(attempt, wrong(codeFor(world, world.adminEmail)));
-		}
-		expect(sent()).toBe(25);
-		await sweep(world.deps);
-		world.clock.nowMs += DAY_MS;
-		await askForCode(world, world.adminEmail);
-		expect(sent()).toBe(26);
+			const first = await verify(attempt, codeFor(world, world.adminEmail) ?? "");
+			const cookie = /__Host-capstan-known-browser=[^;]+/.exec(first.headers.get("set-cookie") ?? "")?.[0] ?? "";
+			expect(first.headers.get("set-cookie")).toMatch(
+				/known-browser=[^;]+; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=31536000/,
+			);
+			expect(cookie).not.toContain(world.adminEmail);
+			for (let stranger = 0; stranger < 12; stranger++) await ask(undefined, from(`10.0.${stranger}.1`));
+			expect(await ask(undefined, from("10.0.99.1"))).toMatchObject(TOO_MANY);
+
+			expect(await statuses([1, 2, 3].map(() => ask(undefined, { cookie })))).toEqual([202, 202, 202]);
+			expect(await ask(undefined, { cookie })).toMatchObject(TOO_MANY);
+			// Of another address it says nothing, and nobody makes one up.
+			const other = await createTestMember(world, "org_member");
+			for (let stranger = 0; stranger < 10; stranger++) await ask(other.email, from(`10.0.${stranger}.1`));
+			const forged = `${cookie.slice(0, -1)}${cookie.endsWith("0") ? "1" : "0"}`;
+			expect(await ask(other.email, { cookie })).toMatchObject(TOO_MANY);
+			world.clock.nowMs += 10 * MINUTE_MS;
+			for (let stranger = 0; stranger < 10; stranger++) await ask(undefined, from(`10.0.${stranger}.1`));
+			expect(await ask(undefined, { cookie: forged })).toMatchObject(TOO_MANY);
+			expect((await ask(undefined, { cookie })).status).toBe(202);
+		});
+
+		test("together with the guesses of a day: a hundred by all strangers", async () => {
+			for (let round = 0; round < 20; round++) {
+				const { body } = await ask(undefined, from(`10.0.${round}.1`));
+				for (let count = 0; count < 5; count++) await verify(body.attempt, wrong(codeFor(world, world.adminEmail)));
+				world.clock.nowMs += 10 * MINUTE_MS;
+			}
+			expect(await ask(undefined, from("10.0.99.1"))).toMatchObject(TOO_MANY);
+		});
 	});
 
 	test("is refused in words that say so where a deployment sends no mail", async () => {

@@ -26,12 +26,20 @@ import {
 	sessionExists,
 	sessionsOf,
 } from "../../db/sessions";
-import { accountByEmail, beginAttempt, CODE_LIFETIME_MS, countTry, deleteAttempt, isRightCode } from "../../db/sign-in";
+import {
+	accountByEmail,
+	askedByAccount,
+	beginAttempt,
+	CODE_LIFETIME_MS,
+	countTry,
+	deleteAttempt,
+	isRightCode,
+} from "../../db/sign-in";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { sendMail } from "../mail";
 import { pageBounds, pageReply } from "../page";
-import { countSignIn } from "../request-limits";
+import { countSignIn, tooManyCodes } from "../request-limits";
 import {
 	acknowledgement,
 	booleanText,
@@ -283,11 +291,18 @@ export const sendEmailCode = endpoint({
 		const expiresAtMs = nowMs + CODE_LIFETIME_MS;
 		const secret = hashCode(code, attempt.hash, deps.config.secret);
 		const [begun, taken] = await db.batch([
-			beginAttempt({ tokenHash: attempt.hash, kind: "email", userId, email, secret, expiresAtMs }, nowMs),
+			beginAttempt(
+				{
+					...{ tokenHash: attempt.hash, kind: "email", userId, email, secret, expiresAtMs },
+					askedBy: askedByAccount(userId),
+				},
+				nowMs,
+			),
 			accountByEmail(email),
 		]);
+		if (begun.rows.length === 0) throw tooManyCodes();
 		const isFree = taken.rows.every((account) => account.id === userId);
-		if (begun.rows.length > 0 && isFree) {
+		if (isFree) {
 			waitUntil(
 				sendMail(deps, {
 					to: email,

@@ -25,8 +25,9 @@ import {
 } from "../../db/sign-in";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
+import { knownBrowserCookie, whoAsks } from "../known-browser";
 import { sendMail } from "../mail";
-import { countSignIn } from "../request-limits";
+import { countSignIn, tooManyCodes } from "../request-limits";
 import { acknowledgement, emailAddress, OK, rfc3339, text, time } from "../schemas";
 import { clearSessionCookie } from "../session-cookie";
 import { accountOrigin, currentTokenHash, newSession, requireOwnPage, signedIn, signInFailed } from "../sign-in";
@@ -74,7 +75,7 @@ export const sendSignInCode = endpoint({
 	tag: SIGN_IN_TAG,
 	summary: "Send a code by e-mail",
 	description:
-		"The answer is the same whether the address has an account or not. The code is good for ten minutes and five tries, together with the `attempt` of this answer.",
+		"The answer is the same whether the address has an account or not. The code is good for ten minutes and five tries, together with the `attempt` of this answer. So many codes to an address are sent in ten minutes and in a day; a browser that signed in with a code before is counted by itself.",
 	access: { public: WHY_PUBLIC_SIGN_IN },
 	consistency: "first-primary",
 	body: v.object({ email: emailAddress }),
@@ -96,11 +97,18 @@ export const sendSignInCode = endpoint({
 		const expiresAtMs = nowMs + CODE_LIFETIME_MS;
 		const secret = hashCode(code, attempt.hash, deps.config.secret);
 		const [begun, account] = await db.batch([
-			beginAttempt({ tokenHash: attempt.hash, kind: "code", userId: null, email, secret, expiresAtMs }, nowMs),
+			beginAttempt(
+				{
+					...{ tokenHash: attempt.hash, kind: "code", userId: null, email, secret, expiresAtMs },
+					askedBy: whoAsks(context, email),
+				},
+				nowMs,
+			),
 			accountByEmail(email),
 		]);
+		if (begun.rows.length === 0) throw tooManyCodes();
 		const [known] = account.rows;
-		if (begun.rows.length > 0 && known !== undefined) {
+		if (known !== undefined) {
 			waitUntil(
 				sendMail(deps, {
 					to: known.email,
@@ -151,7 +159,9 @@ export const signInWithCode = endpoint({
 		]);
 		const [signed] = found.rows as AccountRow[];
 		if (signed === undefined) throw signInFailed();
-		return new Reply(200, signedIn(signed), { "Set-Cookie": session.cookie });
+		return new Reply(200, signedIn(signed), {
+			"Set-Cookie": [session.cookie, knownBrowserCookie(context, signed.email)],
+		});
 	},
 });
 
