@@ -10,17 +10,22 @@ import { readVersion } from "../domain/version";
 import type { GatherEvents } from "../events/gather";
 import type { DeviceEvent } from "../events/messages";
 import { type DeviceBody, PLATFORMS } from "./device";
+import { type CutCheck, createKnownChecks, cutDeviceId, UUID } from "./known-checks";
 import { answerFromMemory, eventsOfCheck, updatesAnswer } from "./updates";
 
 const PATH = "/updates";
 /** A device sends some four hundred bytes. */
 const LONGEST_BODY_BYTES = 16 * 1024;
-const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
 interface Isolate {
 	readonly deps: Deps;
 	readonly snapshots: SnapshotCache;
 	readonly gather: GatherEvents;
+}
+
+interface Answered {
+	readonly text: string;
+	readonly events: readonly DeviceEvent[];
 }
 
 /** Undefined: not a plain check, and nothing was read of it. A request: the same one, to be answered by the endpoint. */
@@ -31,6 +36,7 @@ export type QuickCheck = (
 
 export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickCheck {
 	const originOf = createOriginReader();
+	const knownChecks = createKnownChecks();
 	/** Else a browser is answered like everybody. */
 	const minded = deps.config.corsAllowedOrigins.length > 0;
 
@@ -44,7 +50,7 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 		}
 		const answered = fromMemory(text, origin, request);
 		if (answered === undefined) return withBody(request, text);
-		gather(answered.events, (work) => ctx.waitUntil(work));
+		if (answered.events.length > 0) gather(answered.events, (work) => ctx.waitUntil(work));
 		return new Response(answered.text, {
 			headers: {
 				"content-type": "application/json",
@@ -55,20 +61,31 @@ export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickChe
 		});
 	}
 
-	function fromMemory(
-		text: string,
-		origin: string,
-		request: Request,
-	): { text: string; events: DeviceEvent[] } | undefined {
-		const body = plainBody(text);
+	function fromMemory(text: string, origin: string, request: Request): Answered | undefined {
 		const nowMs = deps.now();
+		const cut = cutDeviceId(text);
+		const known = cut === undefined ? undefined : asBefore(cut, origin, nowMs);
+		if (known !== undefined) return known;
+		const body = plainBody(text);
 		const snapshot = body === undefined ? undefined : snapshots.fresh(body.app_id, nowMs);
 		if (body === undefined || snapshot === undefined) return undefined;
 		const answered = answerFromMemory({ deps, snapshots, origin, nowMs }, snapshot, body);
 		if (answered === undefined) return undefined;
+		if (cut !== undefined) knownChecks.remember(cut, body, snapshot, origin, nowMs, answered);
 		const addressOf = () => deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
 		if (deps.config.diagnostics) v.parse(updatesAnswer, JSON.parse(answered.text));
 		return { text: answered.text, events: eventsOfCheck(body, nowMs, answered.decision, addressOf) };
+	}
+
+	/** Told what another device was told that sent the same. */
+	function asBefore(cut: CutCheck, origin: string, nowMs: number): Answered | undefined {
+		const appId = knownChecks.appOf(cut);
+		const snapshot = appId === undefined ? undefined : snapshots.fresh(appId, nowMs);
+		const known = snapshot === undefined ? undefined : knownChecks.answerTo(cut, snapshot, origin, nowMs);
+		if (known === undefined) return undefined;
+		const { text, seen, said } = known;
+		const isTold = gather.wasTold(seen.appId, cut.deviceId, said);
+		return { text, events: isTold ? [] : [{ ...seen, deviceId: cut.deviceId, atMs: nowMs }] };
 	}
 
 	return function check(request, ctx) {

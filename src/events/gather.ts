@@ -122,6 +122,10 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 	}
 
 	return Object.assign(gather, {
+		/** Whether this is what the device said last (`saidBy`): gathering it would send nothing. */
+		wasTold: (appId: string, deviceId: string, said: string): boolean =>
+			told.get(`${appId} ${deviceId}`)?.said === said,
+
 		/** Bytes that an answer sends out. */
 		served(appUuid: string, objectKey: string, bytes: number, waitUntil: (work: Promise<unknown>) => void): void {
 			const atMs = deps.now();
@@ -151,7 +155,7 @@ function differ(value: Word, before: Word): boolean {
  * All of the event but when in the day it was. Every check comes by here, so it is no JSON; a device that sends the separator inside a
  * text can make two of its own states look the same, and only its own.
  */
-function saidBy(event: DeviceSeen): string {
+export function saidBy(event: DeviceSeen): string {
 	const { platform, versionName, versionBuild, osVersion, pluginVersion, isProd, isEmulator, channelId } = event;
 	const { customId, installSource, keyId, defaultChannel } = event;
 	const own = `${customId}\0${installSource}\0${keyId}\0${defaultChannel}\0${versionName}\0${versionBuild}\0${osVersion}`;

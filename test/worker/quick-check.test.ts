@@ -16,6 +16,7 @@ import {
 let world: World;
 let app: TestApp;
 const DEVICE = "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61";
+const OTHER_DEVICE = "d5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61";
 const OVERRIDDEN = "c5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61";
 
 beforeAll(async () => {
@@ -141,13 +142,158 @@ describe("the short way", () => {
 		let short = 0;
 		await fc.assert(
 			fc.asyncProperty(body, async (sent) => {
-				const answer = await ask(encoded(sent));
-				expect(same(answer)).toEqual(same(await askEndpoint(encoded(sent))));
-				if (wasShort(answer)) short += 1;
+				// The second device sends the same text as the first, but for its id.
+				for (const device_id of [undefined, OTHER_DEVICE, OVERRIDDEN]) {
+					const isObject = typeof sent === "object" && sent !== null && !Array.isArray(sent);
+					const body = encoded(isObject && device_id !== undefined ? { ...sent, device_id } : sent);
+					const answer = await ask(body);
+					expect(same(answer)).toEqual(same(await askEndpoint(body)));
+					if (wasShort(answer)) short += 1;
+				}
 			}),
-			{ numRuns: 600 },
+			{ numRuns: 300 },
 		);
 		expect(short, "the control: plain ones were among them").toBeGreaterThan(100);
+	});
+
+	describe("for a text that another device sent before", () => {
+		const eventsOf = async (send: () => Promise<unknown>) => {
+			world.deps.sent.length = 0;
+			await send();
+			const messages = world.deps.sent as { events?: { type: string; deviceId: string; atMs: number }[] }[];
+			return messages.flatMap(({ events = [] }) => events);
+		};
+		const seenBy = async (device: string, send: () => Promise<unknown>) =>
+			(await eventsOf(send)).filter(({ deviceId }) => deviceId === device);
+		const allSeen = async (send: () => Promise<unknown>) => (await eventsOf(send)).map(({ deviceId }) => deviceId);
+		const id = (number: number) => `${String(number).padStart(8, "0")}-aaaa-4000-8000-000000000000`;
+
+		test("answers the same, and notes each device once a day", async () => {
+			const fields = { version_os: "15", defaultChannel: "beta" };
+			const first = await ask(encoded(plain({ ...fields, device_id: id(1) })));
+			await ask(encoded(plain({ ...fields, device_id: id(1) })));
+			const send = () => ask(encoded(plain({ ...fields, device_id: id(2) })));
+			const events = await seenBy(id(2), async () => expect(same(await send())).toEqual(same(first)));
+			expect(events).toMatchObject([
+				{ type: "seen", osVersion: "15", atMs: world.clock.nowMs, defaultChannel: "beta" },
+			]);
+			expect(await seenBy(id(2), send)).toEqual([]);
+			world.clock.nowMs += 24 * 60 * 60 * 1000;
+			await send();
+			expect(await seenBy(id(3), () => ask(encoded(plain({ ...fields, device_id: id(3) }))))).toMatchObject([
+				{ atMs: world.clock.nowMs },
+			]);
+			expect((await send()).status).toBe(200);
+			world.clock.nowMs += 24 * 60 * 60 * 1000;
+			expect(await seenBy(id(2), send)).toHaveLength(1);
+		});
+
+		test("answers with links that end as late as those of anybody", async () => {
+			const send = (device: string) => ask(encoded(plain({ device_id: device, version_os: "16" })));
+			const expiry = async (device: string) =>
+				Number(new URL((await send(device)).body.url).searchParams.get("expires"));
+			await expiry(id(4));
+			const before = await expiry(id(5));
+			world.clock.nowMs += 3 * 60 * 60 * 1000;
+			await expiry(id(4));
+			expect(await expiry(id(6))).toBeGreaterThan(before);
+		});
+
+		test("answers with links to where it was asked", async () => {
+			const send = async (device: string, origin: string) => {
+				const bytes = encoded(plain({ device_id: device, version_os: "17" }));
+				const headers = { "content-type": "application/json", "content-length": String(bytes.length) };
+				const { body } = await world.request("POST", `${origin}/updates`, { rawBody: bytes, headers });
+				return new URL(body.url).origin;
+			};
+			for (const origin of [
+				"https://updates.example.com",
+				"https://other.example.com",
+				"https://updates.example.com",
+			]) {
+				expect([await send(id(10), origin), await send(id(11), origin)]).toEqual([origin, origin]);
+			}
+		});
+
+		test("answers from the channel as it is now", async () => {
+			const own = await createTestApp(world);
+			for (const version of ["1.0.1", "1.0.2"]) await uploadTestBundle(world, own, version);
+			for (const version of ["1.0.1", "1.0.2"]) {
+				await setTestChannel(world, own, "production", { public: true, version });
+				for (const device of [7, 8, 9]) {
+					const answer = await ask(encoded(plain({ app_id: own.appId, device_id: id(device) })));
+					expect(answer.body.version).toBe(version);
+				}
+			}
+		});
+
+		test("lets each device's id decide where there is a rollout, and each override hold", async () => {
+			const own = await createTestApp(world);
+			await uploadTestBundle(world, own, "1.0.1");
+			const next = await uploadTestBundle(world, own, "1.0.2");
+			await setTestChannel(world, own, "production", { public: true, version: "1.0.1" });
+			const send = (device: number) => encoded(plain({ app_id: own.appId, device_id: id(device) }));
+			const versions = async (how: typeof ask) =>
+				Promise.all(Array.from({ length: 40 }, async (_, device) => (await how(send(device))).body.version));
+			expect(new Set(await versions(ask))).toEqual(new Set(["1.0.1"]));
+			const override = { app_id: own.appId, device_id: id(5), version_id: next };
+			await world.request("POST", "/device", { key: world.adminKey, body: override });
+			expect((await versions(ask)).flatMap((version, device) => (version === "1.0.2" ? device : []))).toEqual([5]);
+			await setTestChannel(world, own, "production", {
+				rolloutVersion: "1.0.2",
+				rolloutPercentageBps: 5000,
+				rolloutEnabled: true,
+			});
+			await ask(send(0));
+			const given = await versions(ask);
+			expect(new Set(given)).toEqual(new Set(["1.0.1", "1.0.2"]));
+			expect(given).toEqual(await versions(askEndpoint));
+		});
+
+		test("refuses an id that is none, as the endpoint does", async () => {
+			for (const device of [
+				DEVICE,
+				DEVICE,
+				"x".repeat(36),
+				DEVICE.replace("-", "_"),
+				DEVICE.toUpperCase(),
+				`${DEVICE}0`,
+			]) {
+				const bytes = encoded(plain({ device_id: device, version_os: "18" }));
+				expect(same(await ask(bytes)), device).toEqual(same(await askEndpoint(bytes)));
+			}
+		});
+
+		test("takes no other thing in the text for the device's id", async () => {
+			const rest = JSON.stringify(plain()).slice(1, -1).replace(`,"device_id":"${DEVICE}"`, "");
+			const texts = (device: string) => [
+				`{"device_id":"${device}",${rest},"device_id":"${OTHER_DEVICE}"}`,
+				`{"device_id":"${OTHER_DEVICE}",${rest},"device_id":"${device}"}`,
+				`{"device_id":"${device}",${rest},"device\\u005fid":"${OTHER_DEVICE}"}`,
+				`{"unknown":{"device_id":"${device}"},${rest},"device_id":"${OTHER_DEVICE}"}`,
+				`{"unknown":{"device_id":"${device}"},${rest}}`,
+				`{"unknown":"\\"device_id\\":\\"${device}\\"",${rest},"device_id" : "${OTHER_DEVICE}"}`,
+				`{"unknown":""device_id":"${device}",${rest},"device_id" : "${OTHER_DEVICE}"}`,
+				`{"unknown":["device_id","${device}"],${rest},"device_id" : "${OTHER_DEVICE}"}`,
+			];
+			for (const index of texts(DEVICE).keys()) {
+				// First of one device whatever is read, then of another.
+				for (const device of [OTHER_DEVICE, OTHER_DEVICE, id(100 + index), OVERRIDDEN]) {
+					const text = texts(device)[index] ?? "";
+					let short: Awaited<ReturnType<typeof ask>> | undefined;
+					const noted = await allSeen(async () => {
+						short = await ask(encoded(text));
+					});
+					const long = await askEndpoint(encoded(text));
+					expect(same(short ?? long), text).toEqual(same(long));
+					const own = long.status === 200 ? JSON.parse(text).device_id : undefined;
+					expect(
+						noted.filter((deviceId) => deviceId !== own),
+						text,
+					).toEqual([]);
+				}
+			}
+		});
 	});
 
 	test("leaves to the endpoint what is no JSON in UTF-8, too long, of another type, or elsewhere", async () => {
