@@ -30,12 +30,14 @@ import {
 	sessionsOf,
 } from "../../src/db/sessions";
 import {
+	accountByCode,
 	accountByEmail,
 	accountByIdentity,
 	accountByLink,
 	accountIs,
 	attemptExists,
 	challengeOf,
+	countTry,
 	deleteAttempt,
 	deleteLink,
 	isRightCode,
@@ -147,6 +149,7 @@ const CHANGES_OF_ALL: Readonly<Record<string, (of: Person) => CompiledQuery | re
 	deleteSessionByToken: ({ mark }) => deleteSessionByToken(mark, yes),
 	deleteAttempt: ({ mark }) => deleteAttempt(mark),
 	deleteLink: ({ mark }) => deleteLink(mark),
+	countTry: ({ mark }) => countTry(mark, "email", NOW_MS),
 	markEmailVerified: ({ user }) => markEmailVerified(user, undefined, NOW_MS),
 	changeEmail: ({ user }) => changeEmail({ userId: user, sessionId: "" }, "moved@example.com", "moved", yes, NOW_MS),
 };
@@ -179,6 +182,12 @@ describe("a statement that changes rows", () => {
 		await run([change(ours)].flat());
 		expect(await everythingOf(theirs)).toBe(other);
 		expect(await everythingOf(ours), "the control changes nothing").not.toBe(own);
+	});
+
+	test("countTry counts nothing of another kind, nor of an attempt that is over", async () => {
+		const before = await everythingOf(ours);
+		await run([countTry(ours.mark, "code", NOW_MS), countTry(ours.mark, "email", LATER_MS)]);
+		expect(await everythingOf(ours)).toBe(before);
 	});
 
 	test("changeEmail and deleteSessions leave the session that is named", async () => {
@@ -269,6 +278,7 @@ const READS: Readonly<Record<string, readonly [read: (of: Person) => CompiledQue
 	sessionsOf: [({ user }) => sessionsOf(user, NOW_MS), ({ session }) => ({ id: session })],
 	accountLogPage: [({ user }) => accountLogPage(user, 9, 0), ({ mark }) => ({ action: mark })],
 	accountByEmail: [({ email }) => accountByEmail(email), ({ user, email }) => ({ id: user, email })],
+	accountByCode: [({ mark }) => accountByCode(mark, yes), ({ user, email }) => ({ id: user, email })],
 	accountByLink: [({ mark }) => accountByLink(mark, NOW_MS), ({ user, email }) => ({ id: user, email })],
 	accountByIdentity: [({ mark }) => accountByIdentity("oidc", mark), ({ user, email }) => ({ id: user, email })],
 	challengeOf: [

@@ -205,10 +205,29 @@ describe("permission questions", () => {
 		expect(await ask(ci.text, "channel.update_settings", { channel_id: own })).toBe(false);
 	});
 
-	test("an unknown name, an unknown app and another organization are denied", async () => {
+	test("a channel is asked for its own version, and each key for its own account", async () => {
+		const tell = async (key: string, name: string, body: Record<string, unknown> = {}) =>
+			(await world.request("POST", `${PREFIX}/rpc/${name}`, { key, body: { apikey: key, ...body } })).body;
+		const current = (channel: number) =>
+			tell(world.adminKey, "get_channel_current_bundle_rbac", { p_app_id: app.appId, p_channel_id: channel });
+		for (const version of ["0.1.0", "0.2.0"]) {
+			await uploadTestBundle(world, app, version);
+			const channel = await setTestChannel(world, app, `current-${version}`, { version });
+			expect(await current(channel)).toEqual([{ bundle_name: version }]);
+		}
+		expect(await current(await setTestChannel(world, app, "current-none"))).toEqual([{ bundle_name: "builtin" }]);
+		for (const one of [world, await createWorld()]) {
+			const account = testEnv.DB.prepare("SELECT email FROM users WHERE id = ?").bind(one.userId);
+			expect(await tell(one.adminKey, "request_actor_email_adress")).toBe(await account.first("email"));
+		}
+	});
+
+	test("an unknown name, an unknown app, another app's channel and another organization are denied", async () => {
 		expect(await ask(world.adminKey, "app.everything")).toBe(false);
 		expect(await ask(world.adminKey, "toString")).toBe(false);
 		expect(await ask(world.adminKey, "app.read", { app_id: "com.not.there" })).toBe(false);
+		const elsewhere = await setTestChannel(world, await createTestApp(world), "elsewhere");
+		expect(await ask(world.adminKey, "channel.delete", { channel_id: elsewhere })).toBe(false);
 		const other = await createWorld();
 		expect(await ask(other.adminKey, "app.read")).toBe(false);
 		expect(await ask(world.adminKey, "org.create_app", { app_id: null, org_id: world.orgId })).toBe(true);
@@ -289,14 +308,17 @@ describe("the two calls of an administrator's clean-up", () => {
 
 	test("a mark by id needs bundle.delete on the bundle's own app", async () => {
 		const id = await uploadTestBundle(world, app, "1.0.14");
-		const byId = (key: string) =>
-			world.request("PATCH", `${PREFIX}/app_versions`, { key, query: { id: `eq.${id}` }, body: { deleted: true } });
+		const byId = (key: string, bundle = id) =>
+			world.request("PATCH", `${PREFIX}/app_versions`, { key, query: { id: `eq.${bundle}` }, body: { deleted: true } });
 		expect((await byId((await createWorld()).adminKey)).status).toBe(404);
-		const sibling = await createTestKey(world, "app_admin", await createTestApp(world));
+		const siblingApp = await createTestApp(world);
+		const sibling = await createTestKey(world, "app_admin", siblingApp);
 		expect((await byId(sibling.text)).status).toBe(404);
 		expect(await versions()).toContain("1.0.14");
 		expect((await byId(world.adminKey)).status).toBe(204);
 		expect(await versions()).not.toContain("1.0.14");
+		const ofSibling = await uploadTestBundle(world, siblingApp, "1.0.14");
+		expect((await byId(sibling.text, ofSibling)).status).toBe(204);
 	});
 
 	test("a marked bundle that another channel uses stays with it", async () => {
@@ -420,7 +442,9 @@ describe("registrations", () => {
 				body: { moreInfo: { issues: [{ path: "manifest.0.file_name" }] } },
 			});
 		}
-		expect((await set([file("a"), file("a")])).status).toBe(400);
+		expect((await set([file("a"), file("b"), file("a")])).body.moreInfo).toEqual({
+			issues: [{ path: "manifest.2.file_name", message: "is named twice", received: "a" }],
+		});
 		expect((await set([])).status).toBe(400);
 		expect(await set([file("a")])).toMatchObject({ status: 400, body: { error: "missing_delta_files" } });
 	});

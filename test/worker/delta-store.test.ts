@@ -78,6 +78,19 @@ test("a file that a preview key stores is found by that key alone", async () => 
 	expect(await exists(world.adminKey, "own.js")).toBe(404);
 });
 
+test("a file is looked for in the app that its path names, and in no other of the organization", async () => {
+	await store(world.adminKey, "placed.js", "placed");
+	const at = (orgId: string, appId: string) =>
+		world.request("GET", `/files/read/attachments/orgs/${orgId}/apps/${appId}/delta/abc_placed.js`, {
+			key: world.adminKey,
+		});
+	expect((await at(world.orgId, app.appId)).status).toBe(200);
+	const hidden = { status: 404, body: { error: "app_not_found" } };
+	expect(await at((await createWorld()).orgId, app.appId)).toMatchObject(hidden);
+	expect(await at(world.orgId, "com.example.absent")).toMatchObject(hidden);
+	expect(await at(world.orgId, (await createTestApp(world)).appId)).toMatchObject({ body: { error: "not_found" } });
+});
+
 test("a file that a trusted key stores is found by all keys of the app", async () => {
 	await store(world.adminKey, "shared.js", "shared");
 	expect(await exists(ci.text, "shared.js")).toBe(200);

@@ -10,9 +10,11 @@ import {
 	createTestApp,
 	createTestKey,
 	createWorld,
+	NOW_MS,
 	type RequestOptions,
 	setTestChannel,
 	type TestApp,
+	testEnv,
 	uploadTestBundle,
 	type World,
 } from "./support/world";
@@ -133,5 +135,66 @@ describe("a change of a channel", () => {
 			() => by(world, "DELETE", "/channel", { query: { app_id: app.appId, channel: "production" } }),
 			{ status: 404, error: "channel_not_found" },
 		);
+	});
+});
+
+describe("a manifest", () => {
+	const VERSION = "1.0.0";
+	const pathOf = (file: string) => `orgs/${world.orgId}/apps/${app.appId}/delta/${file}`;
+	const ofBundle = () => ({ app_id: app.appId, name: VERSION });
+	const set = (through: Pick<World, "request">, ...files: string[]) => {
+		const manifest = files.map((file) => ({ file_name: file, s3_path: pathOf(file), file_hash: "ab" }));
+		return by(through, "POST", "/private/set_manifest", { body: { ...ofBundle(), manifest } });
+	};
+	const finalize = (through: Pick<World, "request">) =>
+		by(through, "POST", "/private/finalize_bundle_upload", { body: ofBundle() });
+	/** Changes rows that no request changes. */
+	const past = async (statement: string, ...values: string[]): Promise<Answer> => {
+		await testEnv.DB.prepare(statement)
+			.bind(...values)
+			.run();
+		return { status: 200, body: undefined, headers: new Headers(), trips: undefined };
+	};
+	beforeEach(async () => {
+		for (const file of ["a.js", "b.js"]) {
+			await past(
+				`INSERT INTO delta_objects (app_id, path, object_key, size_bytes, last_claimed_at_ms) VALUES (?1, ?2, ?2, 1, ${NOW_MS})`,
+				...[app.uuid, pathOf(file)],
+			);
+		}
+	});
+
+	test("is not set for a bundle that was deleted meanwhile", async () => {
+		await uploadTestBundle(world, app, VERSION);
+		await expectTooLate(
+			(racing) => set(racing, "a.js"),
+			() => by(world, "DELETE", "/bundle", { query: { app_id: app.appId, version: VERSION } }),
+			{ status: 404, error: "bundle_not_found" },
+		);
+	});
+
+	test("is not set where another was set meanwhile, though it has all of its files", async () => {
+		await by(world, "POST", "/bundle", { body: { app_id: app.appId, version: VERSION } });
+		await expectTooLate(
+			(racing) => set(racing, "a.js"),
+			() => set(world, "a.js", "b.js"),
+			{ status: 409, error: "bundle_already_ready" },
+		);
+	});
+
+	test("names no file that went out of the store meanwhile", async () => {
+		await by(world, "POST", "/bundle", { body: { app_id: app.appId, version: VERSION } });
+		await expectTooLate(
+			(racing) => set(racing, "a.js", "b.js"),
+			() => past("DELETE FROM delta_objects WHERE app_id = ? AND path = ?", app.uuid, pathOf("b.js")),
+			{ status: 400, error: "missing_delta_files" },
+		);
+	});
+
+	test("makes its bundle ready once, and only where there is one", async () => {
+		await by(world, "POST", "/bundle", { body: { app_id: app.appId, version: VERSION } });
+		expect(await finalize(world)).toMatchObject({ status: 409, body: { error: "bundle_incomplete" } });
+		await set(world, "a.js");
+		await expectTooLate(finalize, () => finalize(world), { status: 409, error: "bundle_already_ready" });
 	});
 });

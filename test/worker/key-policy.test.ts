@@ -220,12 +220,16 @@ describe("an address list", () => {
 			expect(isInRanges(ranges, outside), String(outside)).toBe(false);
 		}
 		expect(isInRanges([], "192.0.2.1")).toBe(false);
+		expect(isInRanges(["not a range", "192.0.2.0/24"], "192.0.2.1")).toBe(true);
+		expect(isInRanges(["not a range"], "192.0.2.1")).toBe(false);
 	});
 
 	test("lies within another when every range does", () => {
 		expect(firstRangeOutside(["192.0.2.0/25", "192.0.2.7/32"], ["192.0.2.0/24"])).toBe(undefined);
 		expect(firstRangeOutside(["192.0.2.0/23"], ["192.0.2.0/24"])).toBe("192.0.2.0/23");
 		expect(firstRangeOutside(["::/0"], ["0.0.0.0/0"])).toBe("::/0");
+		expect(firstRangeOutside(["192.0.2.0/25"], ["not a range", "192.0.2.0/24"])).toBe(undefined);
+		expect(firstRangeOutside(["192.0.2.0/25"], ["not a range"])).toBe("192.0.2.0/25");
 	});
 
 	test("lets a key in from its ranges alone, on reads and writes, and says so without the list", async () => {

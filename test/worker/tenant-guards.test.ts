@@ -6,6 +6,7 @@ import type { Expression, SqlBool } from "kysely";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { OrgId } from "../../src/authz/decide";
 import type { RoleName } from "../../src/authz/permissions";
+import { isNoLastOwner, partsAre } from "../../src/db/accounts";
 import {
 	apiKeyNoStronger,
 	apiKeyUnchanged,
@@ -13,10 +14,10 @@ import {
 	policiesElsewhere,
 	policiesElsewhereAre,
 } from "../../src/db/api-keys";
-import { bundleUnusedExceptBy } from "../../src/db/channels";
+import { bundleUnusedExceptBy, channelDiffers, channelStillPointsTo } from "../../src/db/channels";
 import { manifestIsStored } from "../../src/db/compat";
 import { hasOverride } from "../../src/db/devices";
-import { type InvitationRow, invitationIsAsRead, invitationIsGood } from "../../src/db/invitations";
+import { type InvitationRow, invitationIs, invitationIsAsRead, invitationIsGood } from "../../src/db/invitations";
 import {
 	isNoMember,
 	isNotTheLast,
@@ -34,6 +35,7 @@ import {
 	stillHoldsGlobally,
 } from "../../src/db/organizations";
 import { rolloutIs, rolloutStandsAt, type StandingRow, standingOf } from "../../src/db/rollouts";
+import { uploadExists } from "../../src/db/uploads";
 import { A, ADMINISTERING, B, CROSSED, holds, insertTenants, rowsOfAll } from "./support/tenants";
 import { NOW_MS } from "./support/world";
 
@@ -68,6 +70,10 @@ const keyWith = (bindings: readonly string[]) => ({
 const caller = (keyId: string, secretHash: string, bindings: readonly string[]) => ({
 	...{ kind: "key" as const, userId: "", keyId, secretHash, expiresAtMs: NOW_MS + 1, ipAllowList: null },
 	bindings: bindings.map((id) => ({ id })),
+});
+const person = (userId: string, sessionId: string, bindings: readonly string[]) => ({
+	...{ kind: "session" as const, userId, keyId: null, secretHash: `hash-of-${sessionId}`, expiresAtMs: null },
+	...{ ipAllowList: null, bindings: bindings.map((id) => ({ id })) },
 });
 const stored = (path: string) => JSON.stringify([{ s3_path: path }]);
 
@@ -201,6 +207,57 @@ const GUARDS: Readonly<Record<string, () => Readonly<Record<"yes" | "no", readon
 			callerUnchanged(caller(B.key, B.keyHash, ["absent"])),
 			callerUnchanged(caller(B.key, A.keyHash, ["b-key"])),
 			callerUnchanged({ ...caller(B.key, B.keyHash, ["b-key"]), expiresAtMs: null }),
+		],
+	}),
+	"callerUnchanged, of a session": () => ({
+		yes: [
+			callerUnchanged(person(B.user, B.session, ["b-user"])),
+			callerUnchanged(person(B.user, B.session, ["b-user", "b-user-app"])),
+		],
+		no: [
+			callerUnchanged(person(A.user, B.session, [])),
+			callerUnchanged(person(B.user, "absent", [])),
+			callerUnchanged(person(B.user, B.session, ["a-user"])),
+			callerUnchanged(person(B.user, B.session, ["absent"])),
+		],
+	}),
+	isNoLastOwner: () => ({
+		yes: [isNoLastOwner("user-shared", ADMINISTERING)],
+		no: [isNoLastOwner(B.user, ADMINISTERING), isNoLastOwner("user-shared", ["org_member"])],
+	}),
+	partsAre: () => ({
+		yes: [
+			partsAre(B.user, [B.org, B.deletedOrg, A.org]),
+			partsAre("user-shared", [A.org, B.org, CROSSED.org, B.deletedOrg]),
+		],
+		no: [partsAre(B.user, [B.org, B.deletedOrg]), partsAre(B.user, [])],
+	}),
+	channelDiffers: () => ({
+		yes: [channelDiffers(B.app, B.beta, { allow_dev: 0 }), channelDiffers(B.app, B.beta, { allow_dev: 0, ios: 1 })],
+		no: [channelDiffers(B.app, B.beta, { allow_dev: 1 }), channelDiffers(B.app, A.beta, { allow_dev: 0 })],
+	}),
+	channelStillPointsTo: () => ({
+		yes: [channelStillPointsTo(B.app, B.channel, B.stable, B.next)],
+		no: [
+			channelStillPointsTo(B.app, B.beta, B.stable, B.next),
+			channelStillPointsTo(B.app, A.channel, A.stable, A.next),
+			channelStillPointsTo(B.app, B.channel, B.stable, null),
+		],
+	}),
+	invitationIs: () => ({
+		yes: [invitationIs(B.org, READ_INVITATION)],
+		no: [
+			invitationIs(B.org, { ...READ_INVITATION, role_name: "org_admin" }),
+			invitationIs(B.org, { ...READ_INVITATION, id: "absent" }),
+			invitationIs(B.org, { ...READ_INVITATION, id: A.invitation }),
+		],
+	}),
+	uploadExists: () => ({
+		yes: [uploadExists(B.app, B.upload)],
+		no: [
+			uploadExists(B.app, "absent"),
+			uploadExists(B.app, A.upload),
+			uploadExists(B.deletedApp, `${B.upload}-in-deleted`),
 		],
 	}),
 	bundleUnusedExceptBy: () => ({

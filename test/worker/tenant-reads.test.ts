@@ -7,6 +7,7 @@ import { sql } from "kysely";
 import { beforeAll, describe, expect, test } from "vitest";
 import { appScope, channelOrAppScope, channelScope, orgScope, type RawInput } from "../../src/api/scope";
 import type { AppId, OrgId } from "../../src/authz/decide";
+import { partsOf } from "../../src/db/accounts";
 import {
 	type ApiKeyFilter,
 	apiKeyAsSeenBy,
@@ -449,6 +450,33 @@ const PEOPLE: Readonly<Record<string, Read>> = {
 		(of) => [{ user_id: "user-former", roles: "[]", keys: "[]", fingerprint: JSON.stringify([`${of.name}-former`]) }],
 	],
 	"membershipByEmail, of a stranger": [() => membershipByEmail(CROSSED.org, A.email, NOW_MS), () => []],
+	partsOf: [
+		(of) => partsOf(`hash-of-${of.session}`, ADMINISTERING),
+		(of) => [
+			{
+				...{ id: of.org, is_last_owner: 1, roles: '["org_admin","app_reader","org_member"]' },
+				keys: JSON.stringify([{ id: of.key, name: "Same" }]),
+			},
+			{ id: of.deletedOrg, is_last_owner: 1, roles: '["org_admin"]', keys: "[]" },
+			{ id: otherThan(of).org, is_last_owner: 0, roles: "[]", keys: "[]" },
+		],
+	],
+	"partsOf, of somebody with the one role that owns": [
+		() => partsOf("hash-of-session-shared", ["org_member", "org_super_admin"]),
+		() => [
+			{ id: A.org, is_last_owner: 1 },
+			{ id: B.org, is_last_owner: 1 },
+			{ id: CROSSED.org, is_last_owner: 0, roles: "[]" },
+		],
+	],
+	"partsOf, of somebody with a role that owns nothing": [
+		() => partsOf("hash-of-session-shared", ["org_super_admin"]),
+		() => [
+			{ id: A.org, is_last_owner: 0, roles: '["org_member"]' },
+			{ id: B.org, is_last_owner: 0 },
+			{ id: CROSSED.org, is_last_owner: 0 },
+		],
+	],
 };
 
 const POLICY_KEY = { enforce_hashed_api_keys: 0, administers: 0, owns: 0 };
@@ -472,7 +500,7 @@ const ORGANIZATIONS: Readonly<Record<string, Read>> = {
 	"deletedOrganizationById, of one that is not": [(of) => deletedOrganizationById(of.org), () => []],
 	organizationContents: [
 		(of) => organizationContents(of.org, NOW_MS),
-		(of) => [{ ...contents(of), apps: 2, members: 3, api_keys: 3, invitations: 1 }],
+		(of) => [{ ...contents(of), apps: 2, members: 4, api_keys: 3, invitations: 1 }],
 	],
 	organizationsOfKeys: [
 		(of) => organizationsOfKeys(of.org),
@@ -512,6 +540,7 @@ const ROLLOUTS: Readonly<Record<string, Read>> = {
 		() => dueRollouts(NOW_MS, ALL.limit, NOW_MS),
 		() => [standing(A), standing(B)],
 	],
+	"standingOf, of a deleted organization": [(of) => standingOf(of.deletedPublicAppId, "production", NOW_MS), () => []],
 	lastEndedRollout: [
 		(of) => lastEndedRollout(of.publicAppId, "production"),
 		(of) => [{ version_name: `${of.endedRollout} of 1.1.0` }],
@@ -600,6 +629,12 @@ const UPLOADS: Readonly<Record<string, Read>> = {
 		(of) => uploadByLink(of.upload, NOW_MS),
 		(of) => [{ ...uploadRow(of, of.upload, "2.0.0"), uploader_name: "Same" }],
 	],
+	"uploadByLink, of a person": [
+		(of) => uploadByLink(`${of.upload}-of-user`, NOW_MS),
+		(of) => [{ id: `${of.upload}-of-user`, uploader_name: of.email }],
+	],
+	"uploadByLink, of a person who has no part in it": [(of) => uploadByLink(`${of.upload}-of-other`, NOW_MS), () => []],
+	"uploadByLink, of a person whose part ran out": [(of) => uploadByLink(`${of.upload}-of-gone`, NOW_MS), () => []],
 	"uploadByLink, of a key that ran out": [(of) => uploadByLink(`${of.upload}-expired`, NOW_MS), () => []],
 	"uploadByLink, of a deleted organization": [(of) => uploadByLink(`${of.upload}-in-deleted`, NOW_MS), () => []],
 	"latestUploadOf, whose name a deleted bundle had": [
@@ -721,9 +756,12 @@ describe("what a statement names in its batch", () => {
 			sql`INSERT INTO daily_devices (app_id, day, sketch, revision) SELECT ${A.app}, ${DAY} + value,
 				hex(zeroblob(950000)), 1 FROM json_each('[2,3,4,5,6,7,8,9,10,11,12,13,14,15]')`.compile(query),
 		]);
-		expect(await doTheyFit(B, DAY + 15)).toBe(true);
-		expect(await doTheyFit(A, DAY + 1)).toBe(true);
-		expect(await doTheyFit(A, DAY + 15)).toBe(false);
-		await rowsOfAll([sql`DELETE FROM daily_devices WHERE day > ${DAY + 1}`.compile(query)]);
+		try {
+			expect(await doTheyFit(B, DAY + 15)).toBe(true);
+			expect(await doTheyFit(A, DAY + 1)).toBe(true);
+			expect(await doTheyFit(A, DAY + 15)).toBe(false);
+		} finally {
+			await rowsOfAll([sql`DELETE FROM daily_devices WHERE day > ${DAY + 1}`.compile(query)]);
+		}
 	});
 });

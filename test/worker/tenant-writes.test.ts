@@ -6,6 +6,9 @@
 import type { CompiledQuery, RawBuilder } from "kysely";
 import { sql } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
+import type { OrgId } from "../../src/authz/decide";
+import { auditEmailChange, changeEmail, deleteAccountStatements } from "../../src/db/accounts";
+import { deleteApiKey, deleteBindings, insertChannelBinding, updateApiKey } from "../../src/db/api-keys";
 import { deleteApp } from "../../src/db/apps";
 import { auditEach } from "../../src/db/audit";
 import {
@@ -27,12 +30,14 @@ import {
 	updateBundle,
 } from "../../src/db/bundles";
 import { auditChannelChange, yieldingChannels } from "../../src/db/channel-audit";
-import { updateChannel, yieldPublicPlatforms } from "../../src/db/channels";
+import { deleteChannel, updateChannel, yieldPublicPlatforms } from "../../src/db/channels";
 import { query } from "../../src/db/client";
 import { claimDeltaObject, insertManifest, setDeleteMark } from "../../src/db/compat";
 import { deleteOverride } from "../../src/db/devices";
 import { removeForeignBindings, takeGlobalPermissionsWith } from "../../src/db/foreign-bindings";
-import { deleteKeysOfMember, deleteMemberRoles, removeMember } from "../../src/db/members";
+import { setInvitationRole } from "../../src/db/invitations";
+import { deleteKeysOfMember, deleteMemberRoles, removeMember, setMemberPermissions } from "../../src/db/members";
+import { markOrganizationDeleted, updateOrganization } from "../../src/db/organizations";
 import {
 	followRollout,
 	forgetEarlyOutcomes,
@@ -49,6 +54,19 @@ const ACTOR = { type: "system", id: null, name: "Test", requestId: "", ipAddress
 const BUNDLE_APP = { uuid: B.app, id: B.publicAppId };
 const CHANNEL_SCOPE = { orgId: B.org, appId: B.app, channelId: B.channel, publicAppId: B.publicAppId };
 const STANDING = { rollout_id: B.rollout, app_id: B.app, step_at_ms: 1 } as StandingRow;
+const yes = sql<boolean>`true`;
+const ROLES = { owning: ADMINISTERING, administering: ADMINISTERING } as const;
+const INVITED = { role_name: "org_admin", invited_by: "user-shared" } as const;
+/** A binding on the channel, from one that its holder has; `userId` where it is no key. */
+const onChannel = (keyId: string | null, parent: string, userId = "") =>
+	insertChannelBinding(
+		{
+			...{ id: "new", holder: { userId, keyId }, role: "channel_preview", orgId: B.org, appId: B.app },
+			createdAtMs: 2,
+		},
+		"production",
+		parent,
+	);
 const PLATFORMS = { ios: 1, android: 1, electron: 1 } as const;
 
 /** What is run, what it makes of the rows, and what is arranged before. */
@@ -182,6 +200,17 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 		["~ channels 202 allow_dev=0 updated_at_ms=2"],
 	],
 	"updateChannel, of another's": [() => updateChannel(B.app, A.beta, { allow_dev: 0 }, 2), []],
+	deleteChannel: [
+		() => deleteChannel(B.app, B.beta),
+		[
+			"- channels 202",
+			"- device_overrides app-b device-1",
+			"- role_bindings b-key-channel",
+			"- rollout_devices paused-b device-1",
+			"- rollouts paused-b",
+		],
+	],
+	"deleteChannel, of another's": [() => deleteChannel(B.app, A.beta), []],
 	"updateChannel, to what it is": [() => updateChannel(B.app, B.beta, { allow_dev: 1 }, 2), []],
 	auditChannelChange: [
 		() => auditChannelChange(ACTOR, 2, "channel.update", CHANNEL_SCOPE, { allow_dev: 0, ios: 1 }, new Map()),
@@ -437,9 +466,31 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 			sql`UPDATE role_bindings SET scope_type = 'app', app_id = ${B.app} WHERE id = 'a-key-elsewhere'`,
 		],
 	],
+	setMemberPermissions: [
+		() => setMemberPermissions(B.org, "user-shared", ["org.create"]),
+		['~ users user-shared global_permissions=["org.create"]'],
+	],
+	"setMemberPermissions, of somebody with a role on an app alone": [
+		() => setMemberPermissions(B.org, "user-shared", ["org.create"]),
+		[],
+		[sql`UPDATE role_bindings SET scope_type = 'app', app_id = ${B.app} WHERE id = 'b-shared'`],
+	],
+	setInvitationRole: [
+		() => setInvitationRole(B.org, B.invitation, INVITED),
+		["~ invitations invitation-b role_name=org_admin invited_by=user-shared"],
+	],
+	"setInvitationRole, of another's": [() => setInvitationRole(B.org, A.invitation, INVITED), []],
 	auditBindingGiven: [
 		() => auditBindingGiven(ACTOR, 2, B.org, "b-key"),
 		["+ audit_log org-b binding.create key-b b-key"],
+	],
+	"auditBindingGiven, to a person": [
+		() => auditBindingGiven(ACTOR, 2, B.org, "b-user", { userId: B.user, keyId: null }),
+		["+ audit_log org-b binding.create user-b b-user"],
+	],
+	"auditBindingGiven, in another organization": [
+		() => auditBindingGiven(ACTOR, 2, B.org, "a-user", { userId: A.user, keyId: null }),
+		[],
 	],
 	auditBindingsOfKeys: [
 		() => auditBindingsOfKeys(ACTOR, 2, B.org, sql`k.user_id = ${B.user}`, {}),
@@ -484,7 +535,73 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 	],
 };
 
-describe.each(Object.entries({ BUNDLES, CHANNELS, MEMBERS }))("of %s", (_, changes) => {
+const KEYS: Readonly<Record<string, Change>> = {
+	updateApiKey: [() => updateApiKey(B.org, B.key, { name: "changed" }), ["~ api_keys key-b name=changed"]],
+	"updateApiKey, of another's": [() => updateApiKey(B.org, A.key, { name: "changed" }), []],
+	deleteApiKey: [
+		() => deleteApiKey(B.org, "key-shared-b"),
+		["- api_keys key-shared-b", "- role_bindings b-key-shared"],
+	],
+	"deleteApiKey, of another's": [() => deleteApiKey(B.org, A.key), []],
+	deleteBindings: [
+		() => deleteBindings(B.org, B.key, ["b-key", "a-key", "a-key-elsewhere", "b-key-elsewhere", "b-key-shared"]),
+		["- role_bindings b-key"],
+	],
+	insertChannelBinding: [() => onChannel(B.key, "b-key"), ["+ role_bindings org-b app-b 201"]],
+	"insertChannelBinding, from another key's": [() => onChannel(B.key, "b-key-shared"), []],
+	"insertChannelBinding, to a person": [() => onChannel(null, "b-user", B.user), ["+ role_bindings org-b app-b 201"]],
+	"insertChannelBinding, from another person's": [() => onChannel(null, "b-shared", B.user), []],
+};
+
+const ACCOUNTS: Readonly<Record<string, Change>> = {
+	"deleteAccountStatements, what the account made": [
+		() => deleteAccountStatements({ id: B.user, email: B.email }, [], ROLES, ACTOR, 2).slice(0, 1),
+		["~ organizations org-b created_by=user-shared"],
+		[
+			sql`UPDATE role_bindings SET role_name = 'org_admin' WHERE id IN ('a-shared', 'b-shared')`,
+			// In the first's organization this person comes before its owner, in the second's after.
+			sql`UPDATE role_bindings SET created_at_ms = 2 WHERE id = 'b-shared'`,
+		],
+	],
+	"deleteAccountStatements, where nobody else owns": [
+		() => deleteAccountStatements({ id: B.user, email: B.email }, [], ROLES, ACTOR, 2).slice(0, 1),
+		[],
+	],
+	auditEmailChange: [
+		() => auditEmailChange(B.user, "new@example.com", yes, ACTOR, 2),
+		[
+			"+ audit_log deleted-org-b member.change_email user-b {email:b@example.com} {email:new@example.com}",
+			"+ audit_log org-a member.change_email user-b {email:b@example.com} {email:new@example.com}",
+			"+ audit_log org-b member.change_email user-b {email:b@example.com} {email:new@example.com}",
+		],
+	],
+	changeEmail: [
+		() => changeEmail({ userId: B.user, sessionId: B.session }, "new@example.com", "new", yes, 2),
+		[
+			"- sessions other-session-b",
+			"~ sessions session-b token_hash=new",
+			"~ users user-b email=new@example.com email_verified_at_ms=2",
+		],
+	],
+	"changeEmail, in another's session": [
+		() => changeEmail({ userId: B.user, sessionId: A.session }, "new@example.com", "new", yes, 2),
+		[
+			"- sessions other-session-b",
+			"- sessions session-b",
+			"~ users user-b email=new@example.com email_verified_at_ms=2",
+		],
+	],
+	"changeEmail, the session's token": [
+		() => changeEmail({ userId: B.user, sessionId: B.session }, "new@example.com", "new", yes, 2).slice(2),
+		["~ sessions session-b token_hash=new"],
+	],
+	updateOrganization: [() => updateOrganization(B.org, { name: "changed" }), ["~ organizations org-b name=changed"]],
+	"updateOrganization, a deleted one": [() => updateOrganization(B.deletedOrg as OrgId, { name: "changed" }), []],
+	markOrganizationDeleted: [() => markOrganizationDeleted(B.org, 5), ["~ organizations org-b deleted_at_ms=5"]],
+	"markOrganizationDeleted, a deleted one": [() => markOrganizationDeleted(B.deletedOrg as OrgId, 5), []],
+};
+
+describe.each(Object.entries({ BUNDLES, CHANNELS, MEMBERS, KEYS, ACCOUNTS }))("of %s", (_, changes) => {
 	beforeEach(insertTenants);
 
 	test.each(Object.entries(changes))(

@@ -47,6 +47,8 @@ export interface TenantRows {
 	/** Of `beta`. */
 	readonly pausedRollout: string;
 	readonly upload: string;
+	/** Of `user`, who has another one as well; the hash of its token is `hash-of-` and this. */
+	readonly session: string;
 	readonly invitation: string;
 	readonly tokenHash: string;
 }
@@ -78,6 +80,7 @@ function tenantOf(name: "a" | "b"): TenantRows {
 		endedRollout: `ended-${name}`,
 		pausedRollout: `paused-${name}`,
 		upload: `upload-${name}`,
+		session: `session-${name}`,
 		invitation: `invitation-${name}`,
 		tokenHash: `token-${name}`,
 	};
@@ -159,6 +162,17 @@ function rollout(id: string, of: TenantRows, rest: Values): Row {
 	return ["rollouts", { ...values, ...steps, ...rest }];
 }
 
+/** Of a person, who sent it from a browser. */
+function uploadOfPerson(id: string, appId: string, user: string): Row {
+	const values = { id, app_id: appId, delta_path: "shared", object_prefix: `${appId}/${id}/`, created_by: user };
+	return ["uploads", { ...values, expires_at_ms: NOW_MS, created_at_ms: 1 }];
+}
+
+function session(id: string, user: string): Row {
+	const values = { id, user_id: user, token_hash: `hash-of-${id}`, method: "code", created_at_ms: 1 };
+	return ["sessions", { ...values, last_seen_at_ms: 1, expires_at_ms: NOW_MS + 1 }];
+}
+
 function invitation(id: string, org: string, user: string, email: string, expiresAtMs: number): Row {
 	const values = { id, org_id: org, email, role_name: "org_member", token_hash: id.replace("invitation", "token") };
 	return ["invitations", { ...values, invited_by: user, expires_at_ms: expiresAtMs, created_at_ms: 1 }];
@@ -218,6 +232,8 @@ function rowsOf(of: TenantRows): Row[] {
 		binding(`${of.name}-former-app`, { user_id: "user-former" }, "app_admin", of.org, {
 			...{ scope_type: "app", app_id: of.emptyApp },
 		}),
+		// And of this one all is over.
+		binding(`${of.name}-gone`, { user_id: "user-gone" }, "org_member", of.org, { expires_at_ms: NOW_MS }),
 		binding(`${of.name}-key`, { api_key_id: of.key }, "org_admin", of.org),
 		binding(`${of.name}-key-shared`, { api_key_id: `key-shared-${of.name}` }, "org_member", of.org),
 		binding(`${of.name}-key-app`, { api_key_id: of.key }, "app_admin", of.org, { scope_type: "app", app_id: of.app }),
@@ -289,6 +305,11 @@ function rowsOf(of: TenantRows): Row[] {
 			},
 		],
 		upload(`${of.upload}-expired`, of.app, of.pending, 1, `key-expired-${of.name}`),
+		uploadOfPerson(`${of.upload}-of-user`, of.app, of.user),
+		uploadOfPerson(`${of.upload}-of-other`, of.app, other.user),
+		uploadOfPerson(`${of.upload}-of-gone`, of.app, "user-gone"),
+		session(of.session, of.user),
+		session(`other-${of.session}`, of.user),
 		invitation(of.invitation, of.org, of.user, "invited@example.com", late),
 		invitation(`${of.invitation}-late`, of.org, of.user, "late@example.com", NOW_MS),
 		invitation(`${of.invitation}-deleted`, of.deletedOrg, of.user, "invited@example.com", late),
@@ -306,6 +327,7 @@ function crossedRows(): Row[] {
 		organization(org, "user-shared", { enforce_hashed_api_keys: 1, updated_at_ms: 5 }),
 		app(appId, publicAppId, org),
 		key(CROSSED.key, org, "user-shared"),
+		session("session-shared", "user-shared"),
 		binding("x-key", { api_key_id: CROSSED.key }, "org_super_admin", org),
 		deltaObject(appId, "shared", 1),
 		[
@@ -334,7 +356,7 @@ export async function insertTenants(): Promise<void> {
 	await emptyDatabase();
 	const rows: Row[] = [
 		...[A, B].map((of): Row => ["users", { id: of.user, email: of.email, created_at_ms: 1 }]),
-		...["shared", "former"].map(
+		...["shared", "former", "gone"].map(
 			(name): Row => ["users", { id: `user-${name}`, email: `${name}@example.com`, created_at_ms: 1 }],
 		),
 		...[A, B].map((of) => organization(of.org, of.user)),
