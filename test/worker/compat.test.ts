@@ -206,16 +206,17 @@ describe("permission questions", () => {
 	});
 
 	test("a channel is asked for its own version, and each key for its own account", async () => {
+		const fresh = await createTestApp(world);
 		const tell = async (key: string, name: string, body: Record<string, unknown> = {}) =>
 			(await world.request("POST", `${PREFIX}/rpc/${name}`, { key, body: { apikey: key, ...body } })).body;
 		const current = (channel: number) =>
-			tell(world.adminKey, "get_channel_current_bundle_rbac", { p_app_id: app.appId, p_channel_id: channel });
+			tell(world.adminKey, "get_channel_current_bundle_rbac", { p_app_id: fresh.appId, p_channel_id: channel });
 		for (const version of ["0.1.0", "0.2.0"]) {
-			await uploadTestBundle(world, app, version);
-			const channel = await setTestChannel(world, app, `current-${version}`, { version });
+			await uploadTestBundle(world, fresh, version);
+			const channel = await setTestChannel(world, fresh, `current-${version}`, { version });
 			expect(await current(channel)).toEqual([{ bundle_name: version }]);
 		}
-		expect(await current(await setTestChannel(world, app, "current-none"))).toEqual([{ bundle_name: "builtin" }]);
+		expect(await current(await setTestChannel(world, fresh, "current-none"))).toEqual([{ bundle_name: "builtin" }]);
 		for (const one of [world, await createWorld()]) {
 			const account = testEnv.DB.prepare("SELECT email FROM users WHERE id = ?").bind(one.userId);
 			expect(await tell(one.adminKey, "request_actor_email_adress")).toBe(await account.first("email"));
