@@ -62,6 +62,7 @@ export const ERROR_STATUS = {
 	passkey_already_registered: 409,
 	email_not_available: 409,
 	account_changed: 409,
+	last_sign_in_method: 409,
 	cannot_remove_last_super_admin: 409,
 	policy_stops_every_admin_key: 409,
 	channel_changed: 409,

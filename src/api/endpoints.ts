@@ -12,6 +12,7 @@ import {
 	listSessions,
 	sendEmailCode,
 } from "./routes/account";
+import { listProviders, unlinkProvider } from "./routes/account-providers";
 import { createApiKey, deleteApiKey, getApiKey, listApiKeys } from "./routes/apikey";
 import { changeApiKey } from "./routes/apikey-change";
 import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app";
@@ -110,6 +111,8 @@ export const endpoints = [
 	createPasskey,
 	renamePasskey,
 	deletePasskey,
+	listProviders,
+	unlinkProvider,
 	accountLog,
 	deleteAccount,
 	health,

@@ -5,6 +5,8 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { hashKey, isWellFormedSessionToken, mintSessionToken } from "../authz/keys";
 import { SESSION_LIFETIME_MS } from "../authz/session";
+import { guard } from "../db/client";
+import { hasAnotherWayIn, type WayOut } from "../db/identities";
 import { type AccountEvent, type AccountId, deleteSessionByToken, insertSession, logAccount } from "../db/sessions";
 import type { AccountRow } from "../db/sign-in";
 import { ApiError } from "../errors";
@@ -77,6 +79,35 @@ export function newSession(
 		cookie: sessionCookie(origin, token.text, SESSION_LIFETIME_MS),
 		tokenHash: token.hash,
 	};
+}
+
+/** How people sign in to this deployment: a code by mail is for every account, the rest for whoever has it. */
+export function waysIn({ deps: { config }, origin }: Pick<SignInContext, "deps" | "origin">) {
+	return {
+		code: config.mail !== undefined,
+		// Authenticators know hosts by name alone.
+		passkeys: !/^(\[|[\d.]+$)/.test(new URL(origin).hostname),
+		providers: config.providers.map(({ id }) => id),
+	};
+}
+
+/** The guard `way_in_left`, where what goes is a way to sign in and may be the last: see `lastWayIn`. */
+export function leavesAWayIn(
+	context: Pick<SignInContext, "deps" | "origin">,
+	userId: string,
+	gone: WayOut,
+): CompiledQuery[] {
+	const ways = waysIn(context);
+	const isWayIn = "passkey" in gone ? ways.passkeys : ways.providers.some((id) => id === gone.provider);
+	if (ways.code || !isWayIn) return [];
+	return [guard("way_in_left", hasAnotherWayIn(userId, ways, gone))];
+}
+
+export function lastWayIn(): ApiError {
+	return new ApiError(
+		"last_sign_in_method",
+		"Nothing else would be left for you to sign in with; add a passkey or sign in with another provider first.",
+	);
 }
 
 /** One answer for everything that proves nobody: wrong, used, run out, or of no account. */

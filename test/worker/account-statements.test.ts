@@ -9,6 +9,7 @@ import type { AnyEndpoint } from "../../src/api/endpoint";
 import { SESSION_IDLE_MS, sessionStatement } from "../../src/authz/session";
 import { accountDetails, changeEmail } from "../../src/db/accounts";
 import { openDb, query } from "../../src/db/client";
+import { deleteIdentities, hasAnotherWayIn, identitiesOf, identityExists, type WayOut } from "../../src/db/identities";
 import { type Membership, memberPermissionsAre, setMemberPermissions } from "../../src/db/members";
 import {
 	deletePasskey,
@@ -147,6 +148,7 @@ const CHANGES_OF_ALL: Readonly<Record<string, (of: Person) => CompiledQuery | re
 	deleteSessions: ({ user }) => deleteSessions(user, undefined),
 	"deleteSessions but one": ({ user }) => deleteSessions(user, theirs.session),
 	deleteSessionByToken: ({ mark }) => deleteSessionByToken(mark, yes),
+	deleteIdentities: ({ user }) => deleteIdentities(user, "oidc"),
 	deleteAttempt: ({ mark }) => deleteAttempt(mark),
 	deleteLink: ({ mark }) => deleteLink(mark),
 	countTry: ({ mark }) => countTry(mark, "email", NOW_MS),
@@ -241,6 +243,29 @@ describe("a condition", () => {
 		expect(await held(isRightCode(ours.mark, "email", "another", NOW_MS) as Expression<SqlBool>)).toBe(0);
 	});
 
+	test("of the provider or the way in that is left holds of its own account", async () => {
+		await testEnv.DB.prepare("DELETE FROM identities WHERE user_id = ?").bind(theirs.user).run();
+		expect(await held(identityExists(ours.user, "oidc"))).toBe(1);
+		expect(await held(identityExists(ours.user, "github"))).toBe(0);
+		expect(await held(identityExists(theirs.user, "oidc"))).toBe(0);
+		const [both, none] = [
+			{ passkeys: true, providers: ["oidc", "github"] },
+			{ passkeys: false, providers: [] },
+		];
+		const left = (user: Person, ways: typeof both, gone: WayOut) => held(hasAnotherWayIn(user.user, ways, gone));
+		expect(await left(ours, both, { provider: "oidc" })).toBe(1);
+		expect(await left(ours, both, { passkey: ours.passkey })).toBe(1);
+		expect(await left(ours, { ...both, passkeys: false }, { provider: "oidc" })).toBe(0);
+		expect(await left(ours, { ...both, providers: ["github"] }, { passkey: ours.passkey })).toBe(0);
+		expect(await left(ours, none, { provider: "github" })).toBe(0);
+		// Theirs is the passkey alone.
+		expect(await left(theirs, both, { passkey: theirs.passkey })).toBe(0);
+		expect(await left(theirs, both, { passkey: ours.passkey })).toBe(1);
+		await testEnv.DB.prepare("DELETE FROM passkeys WHERE user_id = ?").bind(ours.user).run();
+		expect(await left(ours, both, { provider: "oidc" })).toBe(0);
+		expect(await left(ours, both, { provider: "github" })).toBe(1);
+	});
+
 	test("passkeyIs sees that the passkey has signed; memberPermissionsAre, that they were changed", async () => {
 		expect(await held(passkeyIs({ ...passkeyOf(ours), counter: 8 }))).toBe(0);
 		const member = { ...({} as Membership), user_id: ours.user, global_permissions: "[]" };
@@ -274,6 +299,7 @@ const READS: Readonly<Record<string, readonly [read: (of: Person) => CompiledQue
 		({ user, session }) => ({ id: session, user_id: user }),
 	],
 	passkeysOf: [({ user }) => passkeysOf(user), ({ passkey }) => ({ id: passkey })],
+	identitiesOf: [({ user }) => identitiesOf(user), () => ({ provider: "oidc", linked_at_ms: NOW_MS })],
 	passkeyByCredential: [({ mark }) => passkeyByCredential(mark), ({ user, email }) => ({ user_id: user, email })],
 	sessionsOf: [({ user }) => sessionsOf(user, NOW_MS), ({ session }) => ({ id: session })],
 	accountLogPage: [({ user }) => accountLogPage(user, 9, 0), ({ mark }) => ({ action: mark })],

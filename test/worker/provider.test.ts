@@ -3,8 +3,9 @@
  * was changed on the way, and an address that the provider has not verified sign nobody in; nor does anything lead to another host.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { sessionOf, sessionTokenOf } from "./support/sessions";
-import { createWorld, ORIGIN, testEnv, type World } from "./support/world";
+import { createAuthenticator } from "./support/authenticator";
+import { linkProvider, sessionOf, sessionTokenOf, signIn } from "./support/sessions";
+import { createTestMember, createWorld, ORIGIN, testEnv, type World } from "./support/world";
 
 const ISSUER = "https://id.example.com";
 const CONFIG = {
@@ -319,5 +320,80 @@ describe("a deployment", () => {
 		});
 		const answer = await broken.request("GET", "/sign-in/provider/oidc");
 		expect(answer.headers.get("location")).toBe("/sign-in?error=unavailable");
+	});
+});
+
+describe("the providers of an account", () => {
+	const signedIn = async (provider: Provider) => sessionOf(sessionTokenOf((await enter(provider)).headers) ?? "");
+	const unlink = (provider: string, by: { headers: Readonly<Record<string, string>> }, through = world) =>
+		through.request("DELETE", `/account/providers/${provider}`, { headers: by.headers });
+	const listed = async (by: { headers: Readonly<Record<string, string>> }, through = world) =>
+		(await through.request("GET", "/account/providers", { headers: by.headers })).body;
+
+	test("are listed to their owner, and one is unlinked; the next sign-in there with the address links it again", async () => {
+		await enter("oidc");
+		const mine = await signedIn("github");
+		await linkProvider(world, "retired");
+		const linked_at = new Date(world.clock.nowMs).toISOString();
+		const [github, oidc, retired] = [
+			{ provider: "github", name: "GitHub", offered: true, linked_at },
+			{ provider: "oidc", name: "Example ID", offered: true, linked_at },
+			{ provider: "retired", name: "retired", offered: false, linked_at },
+		];
+		expect(await listed(mine)).toEqual([github, oidc, retired]);
+		const other = await signIn(world, (await createTestMember(world, "org_super_admin")).email);
+		expect(await listed(other)).toEqual([]);
+		expect(await unlink("github", other)).toMatchObject({ status: 404, body: { error: "sign_in_method_not_found" } });
+		expect(await unlink("github", mine)).toMatchObject({ status: 200, trips: 2 });
+		expect(await listed(mine)).toEqual([oidc, retired]);
+		expect((await unlink("github", mine)).status).toBe(404);
+		const log = await world.request("GET", "/account/log", mine);
+		expect(log.body[0]).toMatchObject({ action: "provider.unlink", details: { provider: "github" } });
+		// By its number it is known no more; by an address that the provider has not verified it is nobody.
+		person.verified = false;
+		expect((await enter("github")).headers.get("location")).toBe("/sign-in?error=email_not_verified");
+		person.verified = true;
+		expect(await listed(await signedIn("github"))).toHaveLength(3);
+	});
+
+	test("are unlinked by a recent sign-in alone", async () => {
+		const mine = await signedIn("github");
+		world.clock.nowMs += 15 * 60_000;
+		expect(await unlink("github", mine)).toMatchObject({ status: 403, body: { error: "recent_sign_in_required" } });
+		expect(await listed(mine)).toHaveLength(1);
+	});
+
+	test("keep the last way in where there is no mail, of providers and passkeys alike", async () => {
+		world = await createWorld({
+			config: { ...CONFIG, CAPSTAN_MAIL_TO_TERMINAL: "false" },
+			bindings: { fetch: (url, init) => answerOf(new URL(String(url)), init) },
+		});
+		person = { ...person, email: world.adminEmail };
+		const mine = await signedIn("github");
+		const last = { status: 409, body: { error: "last_sign_in_method" } };
+		expect(await unlink("github", mine)).toMatchObject(last);
+		// One that this deployment does not offer is no way in, and may go itself.
+		await linkProvider(world, "retired");
+		expect(await unlink("github", mine)).toMatchObject(last);
+		expect((await unlink("retired", mine)).status).toBe(200);
+
+		const { body } = await world.request("POST", "/account/passkey-options", { headers: mine.headers, body: {} });
+		const credential = await (await createAuthenticator(ORIGIN)).create(body.options);
+		const made = await world.request("POST", "/account/passkeys", {
+			headers: mine.headers,
+			body: { attempt: body.attempt, name: "phone", credential },
+		});
+		expect((await unlink("github", mine)).status).toBe(200);
+		const removePasskey = () => world.request("DELETE", `/account/passkeys/${made.body.id}`, mine);
+		expect(await removePasskey()).toMatchObject(last);
+		await linkProvider(world, "oidc");
+		expect((await removePasskey()).status).toBe(200);
+		expect(await unlink("oidc", mine)).toMatchObject(last);
+	});
+
+	test("may all go where a code by mail is left", async () => {
+		const mine = await signedIn("github");
+		expect((await unlink("github", mine)).status).toBe(200);
+		expect(await listed(mine)).toEqual([]);
 	});
 });

@@ -318,8 +318,13 @@ describe("a change of address", () => {
 		expect(await change(mine, "another@example.com", code)).toMatchObject(FAILED);
 		const { email: theirs } = await createTestMember(world, "org_member");
 		expect(await change(await signIn(world, theirs), email, code)).toMatchObject(FAILED);
+		const mailsToOld = () => world.deps.printed.filter((line) => line.startsWith(`Mail to ${world.adminEmail}: `));
+		const before = mailsToOld().length;
 		const changed = await change(mine, email, code);
 		expect(changed).toMatchObject({ status: 200, trips: 2 });
+		// The old address is told, and not which one took its place.
+		expect(mailsToOld().slice(before)).toEqual([expect.stringContaining("has another address now")]);
+		expect(mailsToOld().at(-1)).not.toContain(email);
 		const renewed = sessionOf(sessionTokenOf(changed.headers) ?? "");
 		for (const old of [mine, other]) expect((await world.request("GET", "/account", old)).status).toBe(401);
 		expect((await world.request("GET", "/account", renewed)).body).toMatchObject({ email, email_verified: true });

@@ -224,7 +224,8 @@ export const accountLog = endpoint({
 	path: "/account/log",
 	tag: TAG,
 	summary: "List what happened to your account, newest first",
-	description: "Sign-ins, sign-outs, passkeys, sessions, changes of address; for you alone, for ninety days.",
+	description:
+		"Sign-ins, sign-outs, passkeys, providers, sessions, changes of address; for you alone, for ninety days.",
 	access: { ownSession: OWN },
 	query: v.object({ page: pageNumber }),
 	response: v.array(
@@ -320,7 +321,7 @@ export const changeEmail = endpoint({
 	path: "/account/email",
 	tag: TAG,
 	summary: "Change your e-mail address, with the code that went there",
-	description: "Every other session ends, and this one gets a new token.",
+	description: "Every other session ends, and this one gets a new token. The old address is told.",
 	access: { ownSession: OWN },
 	recentSignIn: true,
 	body: v.object({ attempt: text(128), email: emailAddress, code: codeField }),
@@ -331,8 +332,8 @@ export const changeEmail = endpoint({
 		response: { status: "ok", email: "ada@example.com" },
 	},
 	async handle(context) {
-		const { db, deps, principal, input, nowMs, actor, origin } = context;
-		const { userId, sessionId } = sessionOf(principal);
+		const { db, deps, principal, input, nowMs, actor, origin, waitUntil } = context;
+		const { userId, sessionId, email: oldEmail } = sessionOf(principal);
 		const { email, code } = input.body;
 		const hash = hashKey(input.body.attempt);
 		const isProved = isRightCode(hash, "email", hashCode(code, hash, deps.config.secret), nowMs, { userId, email });
@@ -352,6 +353,15 @@ export const changeEmail = endpoint({
 			},
 		);
 		if (results.at(-1)?.changes !== 1) throw signInFailed();
+		if (oldEmail !== email) {
+			waitUntil(
+				sendMail(deps, {
+					to: oldEmail,
+					subject: "The address of your account was changed",
+					text: `Your account at ${origin} has another address now, and this one no longer signs in to it. If you did not change it, tell whoever runs the service, or an administrator of your organization, at once.`,
+				}),
+			);
+		}
 		return new Reply(
 			200,
 			{ status: "ok" as const, email },

@@ -22,7 +22,7 @@ import { ApiError, causeText } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { countSignIn } from "../request-limits";
 import { acknowledgement, label, nullableRfc3339, nullableTime, OK, rfc3339, text, time, uuid } from "../schemas";
-import { accountOrigin, newSession, requireOwnPage, signedIn, signInFailed } from "../sign-in";
+import { accountOrigin, lastWayIn, leavesAWayIn, newSession, requireOwnPage, signedIn, signInFailed } from "../sign-in";
 import {
 	authenticationOptions,
 	CHALLENGE_LIFETIME_MS,
@@ -324,11 +324,12 @@ export const deletePasskey = endpoint({
 	path: "/account/passkeys/:id",
 	tag: TAG,
 	summary: "Remove a passkey",
-	description: "Sessions that were signed in with it go on; DELETE /account/sessions ends them.",
+	description:
+		"Refused where nothing else would be left to sign in with. Sessions that were signed in with it go on; DELETE /account/sessions ends them.",
 	access: { ownSession: OWN },
 	recentSignIn: true,
 	response: acknowledgement,
-	errors: ["passkey_not_found"],
+	errors: ["passkey_not_found", "last_sign_in_method"],
 	example: { response: OK },
 	async handle(context) {
 		const { db, principal, input, nowMs } = context;
@@ -338,10 +339,11 @@ export const deletePasskey = endpoint({
 			db,
 			[
 				guard("passkey_there", passkeyExists(userId, id)),
+				...leavesAWayIn(context, userId, { passkey: id }),
 				deletePasskeyStatement(userId, id),
 				logAccount({ userId, action: "passkey.delete", details: { id } }, accountOrigin(context), nowMs),
 			],
-			{ passkey_there: passkeyNotFound },
+			{ passkey_there: passkeyNotFound, way_in_left: lastWayIn },
 		);
 		return OK;
 	},

@@ -30,7 +30,15 @@ import { sendMail } from "../mail";
 import { countSignIn, tooManyCodes } from "../request-limits";
 import { acknowledgement, emailAddress, OK, rfc3339, text, time } from "../schemas";
 import { clearSessionCookie } from "../session-cookie";
-import { accountOrigin, currentTokenHash, newSession, requireOwnPage, signedIn, signInFailed } from "../sign-in";
+import {
+	accountOrigin,
+	currentTokenHash,
+	newSession,
+	requireOwnPage,
+	signedIn,
+	signInFailed,
+	waysIn,
+} from "../sign-in";
 
 export const SIGN_IN_TAG = "Signing in";
 export const WHY_PUBLIC_SIGN_IN =
@@ -59,13 +67,10 @@ export const signInMethods = endpoint({
 	}),
 	errors: [],
 	example: { response: { code: true, passkey: true, providers: [{ id: "github", name: "GitHub" }] } },
-	async handle({ deps: { config }, origin }) {
-		return {
-			code: config.mail !== undefined,
-			// Authenticators know hosts by name alone.
-			passkey: !/^(\[|[\d.]+$)/.test(new URL(origin).hostname),
-			providers: config.providers.map(({ id, name }) => ({ id, name })),
-		};
+	async handle(context) {
+		const { code, passkeys } = waysIn(context);
+		const providers = context.deps.config.providers.map(({ id, name }) => ({ id, name }));
+		return { code, passkey: passkeys, providers };
 	},
 });
 

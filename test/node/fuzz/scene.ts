@@ -146,6 +146,12 @@ function reached(product: Product, db: D1Database, userId: string): Omit<People,
 				.run();
 			return text;
 		},
+		async linkProvider(uid) {
+			await db
+				.prepare("INSERT INTO identities (provider, subject, user_id, created_at_ms) VALUES ('github', ?, ?, ?)")
+				.bind(randomUUID(), uid, Date.now())
+				.run();
+		},
 	};
 }
 

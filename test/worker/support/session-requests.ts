@@ -16,6 +16,8 @@ export interface People extends Scene {
 	codeSentTo(email: string, attempt: string): Promise<string>;
 	/** The token of a link that signs the administrator in once. */
 	linkToken(): Promise<string>;
+	/** Makes the account known at GitHub, where nobody signs in by requests. */
+	linkProvider(uid: string): Promise<void>;
 }
 
 type Prepare = (world: People) => Promise<PreparedRequest>;
@@ -122,6 +124,13 @@ export const SESSION_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"DELETE /account/passkeys/:id": async (world) => {
 		const { headers, id } = await madePasskey(world);
 		return { path: `/account/passkeys/${id}`, headers };
+	},
+	"GET /account/providers": async (world) => ({ path: "/account/providers", headers: (await someone(world)).headers }),
+	"DELETE /account/providers/:provider": async (world) => {
+		const { headers } = await someone(world);
+		const { body } = await world.request("GET", "/account", { headers });
+		await world.linkProvider(body.uid);
+		return { path: "/account/providers/github", headers };
 	},
 	"GET /account/log": async (world) => ({ path: "/account/log", headers: (await someone(world)).headers }),
 	"DELETE /account": async (world) => ({ path: "/account", headers: (await someone(world)).headers }),

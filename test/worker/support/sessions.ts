@@ -56,6 +56,13 @@ export async function signInLink(world: World, expiresAtMs = world.clock.nowMs +
 	return text;
 }
 
+/** As signing in there does it. */
+export async function linkProvider(world: World, provider: string, uid = world.userId): Promise<void> {
+	await testEnv.DB.prepare("INSERT INTO identities (provider, subject, user_id, created_at_ms) VALUES (?, ?, ?, ?)")
+		.bind(provider, crypto.randomUUID(), uid, world.clock.nowMs)
+		.run();
+}
+
 /** The world as those requests want it. */
 export const peopleOf = (world: World): People => ({
 	...world,
@@ -63,4 +70,5 @@ export const peopleOf = (world: World): People => ({
 	cookieName: "__Host-capstan-session",
 	codeSentTo: async (email) => codeFor(world, email) ?? "",
 	linkToken: () => signInLink(world),
+	linkProvider: (uid) => linkProvider(world, "github", uid),
 });
