@@ -30,7 +30,9 @@ export function goToSignInAgain(): void {
 	location.assign(`/sign-in?again=1&next=${here()}`);
 }
 
-const isSignedOut = (error: unknown) => error instanceof CapstanError && error.status === 401;
+/** Without a session, or with one that is over; a wrong code is 401 as well, and the screen's to show. */
+const isSignedOut = (error: unknown) =>
+	error instanceof CapstanError && (error.code === "missing_api_key" || error.code === "invalid_session");
 const onError = (error: unknown) => {
 	if (isSignedOut(error)) goToSignIn();
 };

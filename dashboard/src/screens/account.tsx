@@ -1,22 +1,31 @@
-/** The reader's own account: passkeys, where they are signed in, what happened to it, and its end. */
-import { Badge, Button, Group, Stack, Text, TextInput } from "@mantine/core";
-import { browserSupportsWebAuthn, startRegistration } from "@simplewebauthn/browser";
-import { useMutation } from "@tanstack/react-query";
+/** The reader's own account: how and where they are signed in, what happened to it, and its end. */
+import { Badge, Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { ask, goToSignIn, queryClient, useAsk, useChange, usePage } from "../api";
+import { goToSignIn, useAsk, useChange, usePage } from "../api";
 import { Answer, Problem } from "../parts/answer";
 import { Confirm } from "../parts/confirm";
 import { Facts } from "../parts/facts";
 import { say } from "../parts/say";
-import { Empty, Screen, Section } from "../parts/screen";
+import { Screen, Section } from "../parts/screen";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { Time } from "../parts/time";
 import { useAccountDeletionPlan } from "../plans";
+import { ChangeEmail } from "./account-email";
+import { Passkeys } from "./account-passkeys";
+import { Providers } from "./account-providers";
 
 export default function Account() {
 	const account = useAsk("GET /account", {});
+	const [isChanging, setChanging] = useState(false);
 	return (
-		<Screen title="Your account">
+		<Screen
+			title="Your account"
+			actions={
+				<Button variant="default" onClick={() => setChanging(true)}>
+					Change e-mail address
+				</Button>
+			}
+		>
 			<Answer query={account} what="your account">
 				{({ email, email_verified, created_at }) => (
 					<Facts
@@ -29,95 +38,12 @@ export default function Account() {
 				)}
 			</Answer>
 			<Passkeys />
+			<Providers />
 			<Sessions />
 			<History />
 			<End />
+			{isChanging ? <ChangeEmail onClose={() => setChanging(false)} /> : null}
 		</Screen>
-	);
-}
-
-/** What the browser says when somebody closes its dialog. */
-const isGivenUp = (error: Error) => error.name === "NotAllowedError";
-
-function Passkeys() {
-	const passkeys = useAsk("GET /account/passkeys", {});
-	const [name, setName] = useState("This device");
-	const add = useMutation({
-		mutationFn: async () => {
-			const begun = await ask("POST /account/passkey-options", { body: {} });
-			const credential = await startRegistration({
-				optionsJSON: begun.options as unknown as Parameters<typeof startRegistration>[0]["optionsJSON"],
-			});
-			return ask("POST /account/passkeys", {
-				body: { attempt: begun.attempt, name, credential: credential as never },
-			});
-		},
-		onSuccess: async () => {
-			say("The passkey is added; you can sign in with it from now on.");
-			await queryClient.invalidateQueries();
-		},
-	});
-	const remove = useChange("DELETE /account/passkeys/:id", () => say("The passkey is removed."));
-	return (
-		<Section title="Passkeys">
-			<Answer query={passkeys} what="your passkeys">
-				{(known) =>
-					known.length === 0 ? (
-						<Empty title="No passkeys yet">With one you sign in without a code, and nobody can phish it.</Empty>
-					) : (
-						<DataTable
-							label="Passkeys"
-							rows={known}
-							rowKey={({ id }) => id}
-							columns={[
-								{ title: "Name", cell: (passkey) => passkey.name },
-								{
-									title: "Last used",
-									cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
-								},
-								{
-									title: "Change",
-									cell: (passkey) => (
-										<Button
-											size="xs"
-											variant="default"
-											aria-label={`Remove the passkey ${passkey.name}`}
-											onClick={() => remove.mutate({ params: { id: passkey.id } })}
-										>
-											Remove
-										</Button>
-									),
-								},
-							]}
-						/>
-					)
-				}
-			</Answer>
-			{remove.isError ? <Problem error={remove.error} /> : null}
-			{browserSupportsWebAuthn() ? (
-				<form
-					onSubmit={(event) => {
-						event.preventDefault();
-						add.mutate();
-					}}
-				>
-					<Group align="flex-end">
-						<TextInput
-							label="Name of a new passkey"
-							required
-							maxLength={64}
-							value={name}
-							onChange={(event) => setName(event.currentTarget.value)}
-						/>
-						<Button type="submit" variant="default" loading={add.isPending}>
-							Add a passkey
-						</Button>
-					</Group>
-				</form>
-			) : null}
-			{add.isError && isGivenUp(add.error) ? <Text role="alert">The passkey was not made; try again.</Text> : null}
-			{add.isError && !isGivenUp(add.error) ? <Problem error={add.error} /> : null}
-		</Section>
 	);
 }
 

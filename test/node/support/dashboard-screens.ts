@@ -19,6 +19,21 @@ export const SCREENS: readonly PicturedScreen[] = [
 		prepare: (page) => page.getByRole("button", { name: "New app" }).click(),
 	},
 	{ name: "organizations", path: () => "/organizations" },
+	{
+		name: "organizations-deleted",
+		path: () => "/organizations",
+		async prepare(page) {
+			await page.evaluate(async () => {
+				const body = JSON.stringify({ name: "Closed shop" });
+				const headers = { "content-type": "application/json" };
+				const made = await fetch("/organization", { method: "PUT", headers, body });
+				const { id } = (await made.json()) as { id: string };
+				await fetch(`/organization?orgId=${id}`, { method: "DELETE" });
+			});
+			await page.reload();
+			await page.getByRole("button", { name: "Undo the deletion of Closed shop" }).first().waitFor();
+		},
+	},
 	{ name: "overview", path: ofApp("overview") },
 	{ name: "channels", path: ofApp("channels") },
 	{
@@ -125,6 +140,14 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "connect", path: ofApp("connect") },
 	{ name: "app-settings", path: ofApp("settings") },
 	{ name: "account", path: () => "/account" },
+	{
+		name: "account-email",
+		path: () => "/account",
+		async prepare(page) {
+			await page.getByRole("button", { name: "Change e-mail address" }).click();
+			await page.getByLabel("New e-mail address").waitFor();
+		},
+	},
 	{
 		name: "navigation",
 		path: ofApp("overview"),

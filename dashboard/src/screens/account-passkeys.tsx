@@ -1,0 +1,146 @@
+/** The passkeys of the reader: a new one, another name for one, and removing one. */
+import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { browserSupportsWebAuthn, startRegistration } from "@simplewebauthn/browser";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { type AnswerOf, ask, queryClient, useAsk, useChange } from "../api";
+import { Answer, Problem } from "../parts/answer";
+import { Dialog } from "../parts/dialog";
+import { say } from "../parts/say";
+import { Empty, Section } from "../parts/screen";
+import { DataTable } from "../parts/table";
+import { Time } from "../parts/time";
+
+type Passkey = AnswerOf<"GET /account/passkeys">[number];
+
+/** What the browser says when somebody closes its dialog. */
+const isGivenUp = (error: Error) => error.name === "NotAllowedError";
+
+export function Passkeys() {
+	const passkeys = useAsk("GET /account/passkeys", {});
+	const [name, setName] = useState("This device");
+	const add = useMutation({
+		mutationFn: async () => {
+			const begun = await ask("POST /account/passkey-options", { body: {} });
+			const credential = await startRegistration({
+				optionsJSON: begun.options as unknown as Parameters<typeof startRegistration>[0]["optionsJSON"],
+			});
+			return ask("POST /account/passkeys", {
+				body: { attempt: begun.attempt, name, credential: credential as never },
+			});
+		},
+		onSuccess: async () => {
+			say("The passkey is added; you can sign in with it from now on.");
+			await queryClient.invalidateQueries();
+		},
+	});
+	const remove = useChange("DELETE /account/passkeys/:id", () => say("The passkey is removed."));
+	const [renamed, setRenamed] = useState<Passkey | undefined>();
+	return (
+		<Section title="Passkeys">
+			<Answer query={passkeys} what="your passkeys">
+				{(known) =>
+					known.length === 0 ? (
+						<Empty title="No passkeys yet">With one you sign in without a code, and nobody can phish it.</Empty>
+					) : (
+						<DataTable
+							label="Passkeys"
+							rows={known}
+							rowKey={({ id }) => id}
+							columns={[
+								{ title: "Name", cell: (passkey) => passkey.name },
+								{
+									title: "Last used",
+									cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
+								},
+								{
+									title: "Change",
+									cell: (passkey) => (
+										<Group gap="xs">
+											<Button
+												size="xs"
+												variant="default"
+												aria-label={`Rename the passkey ${passkey.name}`}
+												onClick={() => setRenamed(passkey)}
+											>
+												Rename
+											</Button>
+											<Button
+												size="xs"
+												variant="default"
+												aria-label={`Remove the passkey ${passkey.name}`}
+												onClick={() => remove.mutate({ params: { id: passkey.id } })}
+											>
+												Remove
+											</Button>
+										</Group>
+									),
+								},
+							]}
+						/>
+					)
+				}
+			</Answer>
+			{remove.isError ? <Problem error={remove.error} /> : null}
+			{browserSupportsWebAuthn() ? (
+				<form
+					onSubmit={(event) => {
+						event.preventDefault();
+						add.mutate();
+					}}
+				>
+					<Group align="flex-end">
+						<TextInput
+							label="Name of a new passkey"
+							required
+							maxLength={64}
+							value={name}
+							onChange={(event) => setName(event.currentTarget.value)}
+						/>
+						<Button type="submit" variant="default" loading={add.isPending}>
+							Add a passkey
+						</Button>
+					</Group>
+				</form>
+			) : null}
+			{add.isError && isGivenUp(add.error) ? <Text role="alert">The passkey was not made; try again.</Text> : null}
+			{add.isError && !isGivenUp(add.error) ? <Problem error={add.error} /> : null}
+			{renamed === undefined ? null : <Rename passkey={renamed} onClose={() => setRenamed(undefined)} />}
+		</Section>
+	);
+}
+
+function Rename({ passkey, onClose }: { readonly passkey: Passkey; readonly onClose: () => void }) {
+	const [name, setName] = useState(passkey.name);
+	const rename = useChange("PUT /account/passkeys/:id", () => {
+		say(`The passkey is called ${name} now.`);
+		onClose();
+	});
+	return (
+		<Dialog title={`Rename ${passkey.name}`} onClose={onClose}>
+			<form
+				onSubmit={(event) => {
+					event.preventDefault();
+					rename.mutate({ params: { id: passkey.id }, body: { name } });
+				}}
+			>
+				<Stack>
+					<TextInput
+						label="Name of the passkey"
+						required
+						data-autofocus
+						maxLength={64}
+						value={name}
+						onChange={(event) => setName(event.currentTarget.value)}
+					/>
+					{rename.isError ? <Problem error={rename.error} /> : null}
+					<Group justify="flex-end">
+						<Button type="submit" loading={rename.isPending}>
+							Rename
+						</Button>
+					</Group>
+				</Stack>
+			</form>
+		</Dialog>
+	);
+}

@@ -1,0 +1,103 @@
+/**
+ * One's own account in the dashboard, in a real browser: another address, which is proved before it counts, another name for a passkey, and
+ * leaving a provider. What the page says happened is held against what the API says afterwards.
+ */
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { chromium } from "./support/browser";
+import { HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+
+if (chromium === undefined)
+	console.log("skipped: one's own account in the dashboard, because no Chromium is installed");
+
+describe.skipIf(chromium === undefined)("one's own account in the dashboard", () => {
+	let stage: Stage;
+	let visitor: Visitor;
+	const printed: string[] = [];
+	beforeAll(async () => {
+		vi.spyOn(process.stdout, "write").mockImplementation((chunk) => printed.push(String(chunk)) > 0);
+		stage = await startStage();
+		visitor = await stage.member("org_member", "eve@example.com");
+	});
+	afterAll(async () => {
+		vi.restoreAllMocks();
+		await visitor?.context.close();
+		await stage?.stop();
+	});
+
+	const button = (name: string) => visitor.page.getByRole("button", { name, exact: true });
+	const account = async (path = "") => (await visitor.context.request.get(`${stage.origin}/account${path}`)).json();
+	const mailTo = (email: string) =>
+		expect.poll(() => printed.join("").split(`Mail to ${email}: `).slice(1).join(" | "), { timeout: 15_000 });
+
+	test("changes the address when the code has proved it, and tells the old one", async () => {
+		const { page } = visitor;
+		await visitor.open("/account", "Your account");
+		await button("Change e-mail address").click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByLabel("New e-mail address").fill("eve.adams@example.com");
+		await expectSound(visitor);
+		await dialog.getByRole("button", { name: "Send the code" }).click();
+		await dialog.getByText("a code is on its way to it").waitFor();
+		await expectSound(visitor);
+		await mailTo("eve.adams@example.com").toMatch(/^\d{6} /);
+		const code = /Mail to eve\.adams@example\.com: (\d{6}) /.exec(printed.join(""))?.[1] ?? "";
+		await dialog.getByLabel("Code").fill(code === "000000" ? "000001" : "000000");
+		await dialog.getByRole("button", { name: "Change the address" }).click();
+		await dialog.getByRole("alert").getByText("This does not sign in").waitFor();
+		expect((await account()).email).toBe("eve@example.com");
+		await dialog.getByLabel("Code").fill(code);
+		await dialog.getByRole("button", { name: "Change the address" }).click();
+		await page.getByText("Your address is eve.adams@example.com now.").waitFor();
+		await dialog.waitFor({ state: "detached" });
+		expect(await account()).toMatchObject({ email: "eve.adams@example.com", email_verified: true });
+		await mailTo("eve@example.com").toContain("has another address now");
+		// The page goes on with the new session.
+		await page.reload();
+		await page.getByText("eve.adams@example.com").first().waitFor();
+		await expectSound(visitor);
+	});
+
+	test("renames a passkey", async () => {
+		const { page } = visitor;
+		const devtools = await visitor.context.newCDPSession(page as never);
+		await devtools.send("WebAuthn.enable" as never);
+		const options = { protocol: "ctap2", transport: "internal", hasResidentKey: true, hasUserVerification: true };
+		await devtools.send(
+			"WebAuthn.addVirtualAuthenticator" as never,
+			{ options: { ...options, isUserVerified: true, automaticPresenceSimulation: true } } as never,
+		);
+		await visitor.open("/account", "Your account");
+		await page.getByLabel("Name of a new passkey").fill("Phone");
+		await button("Add a passkey").click();
+		await button("Rename the passkey Phone").click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByLabel("Name of the passkey").fill(HOSTILE);
+		await expectSound(visitor);
+		await dialog.getByRole("button", { name: "Rename" }).click();
+		await page.getByText(`The passkey is called ${HOSTILE} now.`).waitFor();
+		await button(`Rename the passkey ${HOSTILE}`).waitFor();
+		expect(await account("/passkeys")).toMatchObject([{ name: HOSTILE }]);
+		await expectSound(visitor);
+	});
+
+	test("unlinks a provider, and keeps the way in that is left", async () => {
+		const { page } = visitor;
+		const db = await stage.product.running.miniflare.getD1Database("DB");
+		const { uid } = await account();
+		await db
+			.prepare("INSERT INTO identities (provider, subject, user_id, created_at_ms) VALUES ('github', '7', ?, ?)")
+			.bind(uid, Date.now())
+			.run();
+		await visitor.open("/account", "Your account");
+		await button("Unlink github").click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByText("Your account there opens this one no longer").waitFor();
+		await expectSound(visitor);
+		await dialog.getByRole("button", { name: "Unlink github" }).click();
+		await page.getByText("Your account is no longer linked to github.").waitFor();
+		expect(await account("/providers")).toEqual([]);
+		await page.getByRole("region", { name: "Account log" }).getByText("provider unlink").waitFor();
+		await expectSound(visitor);
+	});
+});
