@@ -36,6 +36,8 @@ export type MailProvider = (typeof MAIL_PROVIDERS)[number];
 
 export interface ProviderConfig {
 	readonly id: "github" | "oidc";
+	/** What its accounts are kept under. A subject means something at its issuer alone, and OIDC_ISSUER may change. */
+	readonly identity: string;
 	/** What people call it. */
 	readonly name: string;
 	readonly clientId: string;
@@ -161,7 +163,7 @@ function parseGitHub(variables: ConfigVariables): ProviderConfig[] {
 	const { GITHUB_CLIENT_ID: clientId = "", GITHUB_CLIENT_SECRET: clientSecret = "" } = variables;
 	if (clientId === "") return [];
 	if (clientSecret === "") throw new ConfigError("GITHUB_CLIENT_SECRET is missing beside GITHUB_CLIENT_ID.");
-	return [{ id: "github", name: "GitHub", clientId, clientSecret, issuer: "https://github.com" }];
+	return [{ id: "github", identity: "github", name: "GitHub", clientId, clientSecret, issuer: "https://github.com" }];
 }
 
 function parseOpenId(variables: ConfigVariables): ProviderConfig[] {
@@ -173,5 +175,6 @@ function parseOpenId(variables: ConfigVariables): ProviderConfig[] {
 	}
 	if (clientId === "") throw new ConfigError("OIDC_CLIENT_ID is missing beside OIDC_ISSUER.");
 	if (clientSecret === "") throw new ConfigError("OIDC_CLIENT_SECRET is missing beside OIDC_ISSUER.");
-	return [{ id: "oidc", name: name === "" ? new URL(issuer).hostname : name, clientId, clientSecret, issuer }];
+	const shownName = name === "" ? new URL(issuer).hostname : name;
+	return [{ id: "oidc", identity: `oidc ${issuer}`, name: shownName, clientId, clientSecret, issuer }];
 }

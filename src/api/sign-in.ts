@@ -87,7 +87,7 @@ export function waysIn({ deps: { config }, origin }: Pick<SignInContext, "deps" 
 		code: config.mail !== undefined,
 		// Authenticators know hosts by name alone.
 		passkeys: !/^(\[|[\d.]+$)/.test(new URL(origin).hostname),
-		providers: config.providers.map(({ id }) => id),
+		providers: config.providers.map(({ identity }) => identity),
 	};
 }
 

@@ -17,6 +17,8 @@ const CONFIG = {
 	OIDC_CLIENT_SECRET: "oidc-secret",
 };
 type Provider = "github" | "oidc";
+/** What accounts of the provider are kept under. */
+const IDENTITY = { github: "github", oidc: `oidc ${ISSUER}` };
 
 interface Person {
 	subject: string;
@@ -36,6 +38,8 @@ const encoded = (value: unknown) => base64url(new TextEncoder().encode(JSON.stri
 let pair: CryptoKeyPair;
 let foreign: CryptoKeyPair;
 let signer: CryptoKeyPair;
+/** Who answers. */
+let issuer = ISSUER;
 let world: World;
 let person: Person;
 let nonce: string;
@@ -58,7 +62,7 @@ beforeAll(async () => {
 async function idToken(): Promise<string> {
 	const now = Math.floor(Date.now() / 1000);
 	const claims = {
-		iss: ISSUER,
+		iss: issuer,
 		aud: CONFIG.OIDC_CLIENT_ID,
 		sub: person.subject,
 		iat: now,
@@ -80,20 +84,20 @@ async function idToken(): Promise<string> {
 async function answerOf(url: URL, init: RequestInit): Promise<Response> {
 	requests.push(url);
 	switch (`${url.origin}${url.pathname}`) {
-		case `${ISSUER}/.well-known/openid-configuration`:
+		case `${issuer}/.well-known/openid-configuration`:
 			return Response.json({
-				issuer: ISSUER,
-				authorization_endpoint: `${ISSUER}/authorize`,
-				token_endpoint: `${ISSUER}/token`,
-				jwks_uri: `${ISSUER}/jwks`,
+				issuer,
+				authorization_endpoint: `${issuer}/authorize`,
+				token_endpoint: `${issuer}/token`,
+				jwks_uri: `${issuer}/jwks`,
 				id_token_signing_alg_values_supported: ["ES256"],
 				...metadata,
 			});
-		case `${ISSUER}/jwks`: {
+		case `${issuer}/jwks`: {
 			const jwk = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as JsonWebKey;
 			return Response.json({ keys: [{ ...jwk, kid: "one", alg: "ES256", use: "sig" }] });
 		}
-		case `${ISSUER}/token`:
+		case `${issuer}/token`:
 		case "https://github.com/login/oauth/access_token": {
 			const body = new URLSearchParams(String(init.body));
 			const inHeader = new Headers(init.headers).get("authorization");
@@ -124,6 +128,7 @@ async function answerOf(url: URL, init: RequestInit): Promise<Response> {
 beforeEach(async () => {
 	requests = [];
 	[metadata, authentications] = [{}, []];
+	issuer = ISSUER;
 	signer = pair;
 	world = await createWorld({
 		config: CONFIG,
@@ -185,7 +190,7 @@ describe.each(["github", "oidc"] as const)("%s", (provider) => {
 		const { results } = await testEnv.DB.prepare("SELECT provider FROM identities WHERE user_id = ?")
 			.bind(world.userId)
 			.all();
-		expect(results).toEqual([{ provider }]);
+		expect(results).toEqual([{ provider: IDENTITY[provider] }]);
 	});
 
 	test("signs nobody in by an address that it has not verified, or that nobody here has", async () => {
@@ -252,6 +257,27 @@ describe("an ID token", () => {
 	])("%s is refused", async (_, claims) => {
 		person.claims = claims;
 		expect((await enter("oidc")).headers.get("location")).toBe(REFUSED);
+	});
+
+	test("of another issuer that takes the first one's place says nothing about whom that one knew", async () => {
+		await enter("oidc");
+		const first = await testEnv.DB.prepare("SELECT provider FROM identities WHERE user_id = ?")
+			.bind(world.userId)
+			.all();
+		expect(first.results).toEqual([{ provider: `oidc ${ISSUER}` }]);
+		const { subject } = person;
+		issuer = "https://next.example.com";
+		world = await createWorld({
+			config: { ...CONFIG, OIDC_ISSUER: issuer },
+			bindings: { fetch: (url, init) => answerOf(new URL(String(url)), init) },
+		});
+		person = { subject, email: "stranger@example.com", verified: false };
+		const answer = await enter("oidc");
+		expect(answer.headers.get("location")).toBe("/sign-in?error=email_not_verified");
+		expect(sessionTokenOf(answer.headers)).toBeUndefined();
+		person = { subject, email: world.adminEmail, verified: true };
+		const own = sessionOf(sessionTokenOf((await enter("oidc")).headers) ?? "");
+		expect((await world.request("GET", "/account", own)).body).toMatchObject({ uid: world.userId });
 	});
 
 	test("that somebody else has signed is refused", async () => {
@@ -326,7 +352,7 @@ describe("a deployment", () => {
 describe("the providers of an account", () => {
 	const signedIn = async (provider: Provider) => sessionOf(sessionTokenOf((await enter(provider)).headers) ?? "");
 	const unlink = (provider: string, by: { headers: Readonly<Record<string, string>> }, through = world) =>
-		through.request("DELETE", `/account/providers/${provider}`, { headers: by.headers });
+		through.request("DELETE", `/account/providers/${encodeURIComponent(provider)}`, { headers: by.headers });
 	const listed = async (by: { headers: Readonly<Record<string, string>> }, through = world) =>
 		(await through.request("GET", "/account/providers", { headers: by.headers })).body;
 
@@ -337,7 +363,7 @@ describe("the providers of an account", () => {
 		const linked_at = new Date(world.clock.nowMs).toISOString();
 		const [github, oidc, retired] = [
 			{ provider: "github", name: "GitHub", offered: true, linked_at },
-			{ provider: "oidc", name: "Example ID", offered: true, linked_at },
+			{ provider: IDENTITY.oidc, name: "Example ID", offered: true, linked_at },
 			{ provider: "retired", name: "retired", offered: false, linked_at },
 		];
 		expect(await listed(mine)).toEqual([github, oidc, retired]);
@@ -386,9 +412,9 @@ describe("the providers of an account", () => {
 		expect((await unlink("github", mine)).status).toBe(200);
 		const removePasskey = () => world.request("DELETE", `/account/passkeys/${made.body.id}`, mine);
 		expect(await removePasskey()).toMatchObject(last);
-		await linkProvider(world, "oidc");
+		await linkProvider(world, IDENTITY.oidc);
 		expect((await removePasskey()).status).toBe(200);
-		expect(await unlink("oidc", mine)).toMatchObject(last);
+		expect(await unlink(IDENTITY.oidc, mine)).toMatchObject(last);
 	});
 
 	test("may all go where a code by mail is left", async () => {

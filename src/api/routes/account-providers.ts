@@ -19,7 +19,8 @@ export const listProviders = endpoint({
 	path: "/account/providers",
 	tag: TAG,
 	summary: "List the providers that your account is linked to",
-	description: "`offered` is false of one that this deployment no longer signs in with.",
+	description:
+		"`offered` is false of one that this deployment no longer signs in with. An OpenID provider is named with its issuer, as `oidc https://…`.",
 	access: { ownSession: OWN },
 	response: v.array(v.strictObject({ provider: v.string(), name: v.string(), offered: v.boolean(), linked_at: time })),
 	errors: [],
@@ -29,7 +30,7 @@ export const listProviders = endpoint({
 	async handle({ db, deps, principal }) {
 		const [identities] = await db.batch([identitiesOf(principal.userId)]);
 		return identities.rows.map(({ provider, linked_at_ms }) => {
-			const offered = deps.config.providers.find(({ id }) => id === provider);
+			const offered = deps.config.providers.find(({ identity }) => identity === provider);
 			return {
 				provider,
 				name: offered?.name ?? provider,

@@ -97,7 +97,7 @@ export const finishProvider = endpoint({
 		}
 		const address = v.safeParse(emailAddress, found.verifiedEmail);
 		const [byIdentity, byEmail] = await db.batch([
-			accountByIdentity(provider.id, found.subject),
+			accountByIdentity(provider.identity, found.subject),
 			accountByEmail(address.success ? address.output : ""),
 		]);
 		const [known] = byIdentity.rows;
@@ -112,7 +112,7 @@ export const finishProvider = endpoint({
 					...(known === undefined
 						? [
 								...markEmailVerified(account.id, currentTokenHash(context), nowMs),
-								insertIdentity(provider.id, found.subject, account.id, nowMs),
+								insertIdentity(provider.identity, found.subject, account.id, nowMs),
 							]
 						: []),
 					...session.statements,
