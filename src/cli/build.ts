@@ -22,6 +22,7 @@ const DOCS_PAGE = `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Capstan API</title>
+<link rel="icon" type="image/svg+xml" href="/favicon.svg">
 <link rel="stylesheet" href="/docs-assets/swagger-ui.css">
 </head>
 <body>
@@ -54,9 +55,9 @@ const ASSET_HEADERS = `/*
 /docs*
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
 /invitation
-  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
 /sign-in
-  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
   Cache-Control: no-store
 /dashboard/*
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
@@ -64,8 +65,8 @@ const ASSET_HEADERS = `/*
   Cache-Control: public, max-age=31536000, immutable
 `;
 
-/** Every address of the dashboard is its one page, which looks at the address itself. */
-const ASSET_REDIRECTS = "/dashboard/* /dashboard/ 200\n";
+/** Every address of the dashboard is its one page, which looks at the address itself. Some programs ask for the icon by its old name. */
+const ASSET_REDIRECTS = "/dashboard/* /dashboard/ 200\n/favicon.ico /favicon.svg 301\n";
 
 /** Brings dist/assets up to date. Files that are right already are left alone: another run may be serving them. */
 export async function buildAssets(): Promise<void> {
@@ -74,6 +75,7 @@ export async function buildAssets(): Promise<void> {
 	const page = (name: string) => readFile(join(PROJECT_DIRECTORY, "src/docs", name));
 	const files: Readonly<Record<string, string | Buffer>> = {
 		"openapi.json": await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json")),
+		"favicon.svg": await page("favicon.svg"),
 		"docs.html": DOCS_PAGE,
 		"docs/access.html": guidePage((await page("access.md")).toString()),
 		"docs/rollouts.html": guidePage((await page("rollouts.md")).toString()),

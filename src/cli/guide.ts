@@ -49,6 +49,7 @@ export function guidePage(markdown: string): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title} · Capstan</title>
+<link rel="icon" type="image/svg+xml" href="/favicon.svg">
 <link rel="stylesheet" href="/docs-assets/page.css">
 </head>
 <body>

@@ -45,6 +45,40 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		expect((await fetch(`${stage.product.url}/dashboardx`)).status).toBe(404);
 	});
 
+	test("has an icon of its own, on every page for people, and nothing that a page asks for is missing", async () => {
+		const { page, context, complaints } = await stage.admin();
+		const missing: string[] = [];
+		page.on("response", (response) => {
+			// The page of an invitation asks for the one in its address, and there is none.
+			const isNone = response.url().endsWith("/invitation/show");
+			if (response.status() === 404 && !isNone) missing.push(response.url());
+		});
+		for (const path of ["/dashboard/", "/sign-in", "/invitation", "/docs", "/docs/access"]) {
+			const html = await (await fetch(stage.product.url + path)).text();
+			expect(html, path).toMatch(/<link rel="icon"[^>]* href="\/favicon\.svg"/);
+			await page.goto(stage.origin + path);
+			await page.waitForLoadState("networkidle");
+			// As the browser loads an icon: by the page's own policy.
+			const isShown = await page.evaluate(
+				() =>
+					new Promise((resolve) => {
+						const image = new Image();
+						image.onload = () => resolve(image.naturalWidth > 0);
+						image.onerror = () => resolve(false);
+						image.src = document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href ?? "";
+					}),
+			);
+			expect(isShown, path).toBe(true);
+		}
+		expect(missing).toEqual([]);
+		expect(complaints).toEqual([]);
+		for (const name of ["/favicon.svg", "/favicon.ico"]) {
+			const icon = await fetch(stage.product.url + name);
+			expect([icon.status, icon.headers.get("content-type")], name).toEqual([200, "image/svg+xml"]);
+		}
+		await context.close();
+	});
+
 	test("needs less than 200 kB of compressed script for its first screen", () => {
 		const directory = join(PROJECT_DIRECTORY, "dist/dashboard");
 		const manifest: Record<string, { file: string; imports?: string[]; isEntry?: boolean }> = JSON.parse(
