@@ -59,15 +59,12 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			await page.goto(stage.origin + path);
 			await page.waitForLoadState("networkidle");
 			// As the browser loads an icon: by the page's own policy.
-			const isShown = await page.evaluate(
-				() =>
-					new Promise((resolve) => {
-						const image = new Image();
-						image.onload = () => resolve(image.naturalWidth > 0);
-						image.onerror = () => resolve(false);
-						image.src = document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href ?? "";
-					}),
-			);
+			const isShown = await page.evaluate(`new Promise((resolve) => {
+				const image = new Image();
+				image.onload = () => resolve(image.naturalWidth > 0);
+				image.onerror = () => resolve(false);
+				image.src = document.querySelector("link[rel=icon]").href;
+			})`);
 			expect(isShown, path).toBe(true);
 		}
 		expect(missing).toEqual([]);
