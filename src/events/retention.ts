@@ -35,7 +35,7 @@ export async function measureStorage(deps: Deps): Promise<void> {
 		days.map((day) =>
 			sql`INSERT INTO daily_storage (app_id, day, size_bytes)
 				SELECT apps.id, ${day}, (SELECT coalesce(sum(size_bytes), 0) FROM bundles
-						WHERE app_id = apps.id AND deleted_at_ms IS NULL AND status = 'ready' AND object_key IS NOT NULL)
+						WHERE app_id = apps.id AND status = 'ready' AND object_key IS NOT NULL)
 					+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE app_id = apps.id)
 				FROM apps WHERE created_at_ms < ${startOfDayMs(day + 1)}
 				ON CONFLICT (app_id, day) DO UPDATE SET size_bytes = excluded.size_bytes WHERE size_bytes <> excluded.size_bytes`.compile(

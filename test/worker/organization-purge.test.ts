@@ -6,7 +6,7 @@ import type { CompiledQuery } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
 import { deleteApp } from "../../src/db/apps";
 import { auditBindingsOfApp } from "../../src/db/binding-audit";
-import { query } from "../../src/db/client";
+import { openDb, query } from "../../src/db/client";
 import { everythingOfAppToGarbage } from "../../src/db/uploads";
 import { purgeOrganizations, purgeStatements, TABLES_OF_APP } from "../../src/events/organization-purge";
 import { sweep } from "../../src/events/sweep";
@@ -28,6 +28,7 @@ import {
 
 const THIRTY_DAYS_MS = 30 * 86_400_000;
 const MOST_ROWS = 1000;
+const MOST_KEYS = 100;
 
 let world: World;
 let app: TestApp;
@@ -92,6 +93,10 @@ describe("a large organization", () => {
 		await purgeOrganizations({ ...world.deps, d1: first.d1 });
 		expect(first.removed).toEqual(Array.from({ length: 20 }, () => MOST_ROWS));
 		expect([await count("devices"), await count("bundles"), await count("channels")]).toEqual([1, 1, 1]);
+		// The bytes go with the rows that know them, not while the app still has others.
+		expect(
+			await rows(query.selectFrom("garbage_objects").selectAll().where("object_prefix", "=", `${app.uuid}/`)),
+		).toEqual([]);
 		expect(await isThere()).toBe(true);
 		expect(await violations(app.uuid)).toEqual([]);
 		const second = counting();
@@ -124,6 +129,93 @@ describe("a large organization", () => {
 		world.clock.nowMs += THIRTY_DAYS_MS;
 		await purgeOrganizations(world.deps);
 		expect([await isThere(), await isThere(small.orgId)]).toEqual([true, false]);
+	});
+});
+
+describe("one of several organizations that are due", () => {
+	/** D1 that lets `before` happen before each step, which it is told the number of. */
+	function stepping(before: (step: number) => Promise<unknown>): D1Database {
+		let steps = 0;
+		return {
+			withSession(constraint: D1SessionConstraint) {
+				const session = testEnv.DB.withSession(constraint);
+				return {
+					prepare: (text: string) => session.prepare(text),
+					async batch(statements: D1PreparedStatement[]) {
+						if (statements.length > 1) await before(++steps);
+						return session.batch(statements);
+					},
+				};
+			},
+		} as unknown as D1Database;
+	}
+
+	test("stays whole when it was restored meanwhile, and the other goes", async () => {
+		const other = await createWorld();
+		for (const each of [world, other]) await remove(each);
+		world.clock.nowMs += THIRTY_DAYS_MS;
+		const restore = () =>
+			run(query.updateTable("organizations").set({ deleted_at_ms: null }).where("id", "=", world.orgId));
+		await purgeOrganizations({ ...world.deps, d1: stepping((step) => (step === 1 ? restore() : Promise.resolve())) });
+		expect([await isThere(), await isThere(other.orgId)]).toEqual([true, false]);
+		const keys = query.selectFrom("api_keys").select("id").where("org_id", "=", world.orgId);
+		expect(await rows(keys)).toEqual([{ id: world.adminKeyId }]);
+	});
+
+	test("takes no more steps once it is gone", async () => {
+		const other = await createWorld();
+		for (const each of [world, other]) await remove(each);
+		world.clock.nowMs += THIRTY_DAYS_MS;
+		let steps = 0;
+		const noting = async (step: number) => {
+			steps = step;
+		};
+		await purgeOrganizations({ ...world.deps, d1: stepping(noting) });
+		expect([await isThere(), await isThere(other.orgId), steps]).toEqual([false, false, 2]);
+	});
+});
+
+describe("the row of an organization", () => {
+	const NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)";
+	/** One row more than a step takes of each. */
+	const FILLED: readonly (readonly [table: string, rows: number, insert: string])[] = [
+		[
+			"api_keys",
+			MOST_KEYS + 1,
+			`(id, org_id, user_id, name, key_hash, key_hint, created_at_ms, updated_at_ms)
+			SELECT ?1 || '-' || i, ?1, ?2, 'key', ?1 || '-' || i, '', 1, 1 FROM n`,
+		],
+		[
+			"role_bindings",
+			MOST_ROWS + 1,
+			`(id, user_id, role_name, scope_type, org_id, created_at_ms)
+			SELECT ?1 || '-' || i, ?2, 'role-' || i, 'org', ?1, 1 FROM n`,
+		],
+		[
+			"invitations",
+			MOST_ROWS + 1,
+			`(id, org_id, email, role_name, token_hash, invited_by, expires_at_ms, created_at_ms)
+			SELECT ?1 || '-' || i, ?1, i || '@example.com', 'org_member', ?1 || '-' || i, ?2, 1, 1 FROM n`,
+		],
+		[
+			"audit_log",
+			MOST_ROWS + 1,
+			`(org_id, at_ms, actor_type, actor_id, actor_name, action, target_type, target_id, request_id)
+			SELECT ?1, 1, 'user', ?2, '', 'x', 'x', 'x', 'x' FROM n`,
+		],
+	];
+
+	test.each(FILLED)("goes when nothing of its %s is left", async (table, amount, insert) => {
+		const { orgId, userId } = await createWorld();
+		await testEnv.DB.batch([
+			testEnv.DB.prepare("DELETE FROM role_bindings WHERE org_id = ?").bind(orgId),
+			testEnv.DB.prepare(`${NUMBERS} INSERT INTO ${table} ${insert}`).bind(orgId, userId, amount),
+		]);
+		const step = () => openDb(testEnv.DB, "first-primary").batch(purgeStatements(orgId, crypto.randomUUID(), NOW_MS));
+		await step();
+		expect(await isThere(orgId)).toBe(true);
+		await step();
+		expect(await isThere(orgId)).toBe(false);
 	});
 });
 

@@ -324,7 +324,7 @@ test("the sweep reads by index only, whatever the size of the tables", async () 
 	expect(seen.length).toBeGreaterThan(5);
 	expect(
 		seen.filter((step) =>
-			/^SCAN (uploads|bundles|delta_objects|garbage_objects|bundle_files|organizations|invitations|audit_log|devices|daily_\w+|counted_events)/.test(
+			/^SCAN (old|uploads|bundles|delta_objects|garbage_objects|bundle_files|organizations|invitations|audit_log|devices|daily_\w+|counted_events)/.test(
 				step,
 			),
 		),
