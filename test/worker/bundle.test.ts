@@ -85,6 +85,12 @@ describe("PUT /bundle", () => {
 		expect((await list()).body[0].channels).toEqual(["production"]);
 	});
 
+	test("promotes a bundle that another key uploaded, for whoever is not limited to their own", async () => {
+		const uploader = await createTestKey(world, "app_uploader", app);
+		const id = await uploadTestBundle(world, app, "1.0.0", uploader.text);
+		expect((await promote(id, await setTestChannel(world, app, "production"))).status).toBe(200);
+	});
+
 	test("of a bundle that is deleted at the same time is 404, and the channel stays as it was", async () => {
 		const id = await uploadTestBundle(world, app, "1.0.0");
 		const channelId = await setTestChannel(world, app, "production");
@@ -197,5 +203,13 @@ describe("POST /bundle/complete", () => {
 		expect((await complete(world, app, "9.0.0", world.adminKey)).status).toBe(404);
 		expect((await complete(world, app, "1.0.0", world.adminKey)).body).toEqual((await list()).body[0]);
 		expect((await complete(world, app, "1.0.0", reader.text)).status).toBe(403);
+	});
+
+	test("of another key's upload is for whoever is not limited to their own", async () => {
+		const uploader = await createTestKey(world, "app_uploader", app);
+		await uploadTestBundle(world, app, "1.0.0", uploader.text);
+		expect((await complete(world, app, "1.0.0", world.adminKey)).status).toBe(200);
+		const preview = await createTestKey(world, "app_preview", app);
+		expect((await complete(world, app, "1.0.0", preview.text)).status).toBe(403);
 	});
 });

@@ -34,6 +34,17 @@ describe("POST /channel", () => {
 		expect(await show("full")).toMatchObject({ version: { name: "1.0.1" }, disableAutoUpdate: "major", ios: true });
 	});
 
+	test("answers with the id of the channel that it names, and knows no channel of an app that is not there", async () => {
+		for (const name of ["b", "a", "c"]) {
+			const channel = `${name}-${crypto.randomUUID()}`;
+			const created = await post({ channel });
+			const changed = await post({ channel, allow_dev: false });
+			expect([created.body.id, changed.body.id]).toEqual(Array(2).fill((await show(channel)).id));
+		}
+		const absent = { appId: "com.example.absent", uuid: "" };
+		expect(await post({ channel: "a" }, absent)).toMatchObject({ status: 404, body: { error: "app_not_found" } });
+	});
+
 	test("changes only what is sent; null and builtin are the store build", async () => {
 		await post({ channel: "partial", version: "1.0.0", allow_emulator: false });
 		await post({ channel: "partial", disableAutoUpdate: "metadata" });

@@ -60,6 +60,7 @@ describe("PUT /apikey/:id", () => {
 	test.each([
 		["nothing", {}, ""],
 		["only false", { regenerate: false }, ""],
+		["only null", { name: null, bindings: null }, ""],
 		["an overlap without a new secret", { name: "x", overlap_seconds: 5 }, "overlap_seconds"],
 		["hashed without a new secret", { hashed: true }, "hashed"],
 		["an overlap of more than a day", { regenerate: true, overlap_seconds: 86_401 }, "overlap_seconds"],

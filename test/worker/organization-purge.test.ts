@@ -151,27 +151,27 @@ describe("one of several organizations that are due", () => {
 	}
 
 	test("stays whole when it was restored meanwhile, and the other goes", async () => {
-		const other = await createWorld();
-		for (const each of [world, other]) await remove(each);
-		world.clock.nowMs += THIRTY_DAYS_MS;
+		const [one, other] = [await createWorld(), await createWorld()];
+		for (const each of [one, other]) await remove(each);
+		one.clock.nowMs += THIRTY_DAYS_MS;
 		const restore = () =>
-			run(query.updateTable("organizations").set({ deleted_at_ms: null }).where("id", "=", world.orgId));
-		await purgeOrganizations({ ...world.deps, d1: stepping((step) => (step === 1 ? restore() : Promise.resolve())) });
-		expect([await isThere(), await isThere(other.orgId)]).toEqual([true, false]);
-		const keys = query.selectFrom("api_keys").select("id").where("org_id", "=", world.orgId);
-		expect(await rows(keys)).toEqual([{ id: world.adminKeyId }]);
+			run(query.updateTable("organizations").set({ deleted_at_ms: null }).where("id", "=", one.orgId));
+		await purgeOrganizations({ ...one.deps, d1: stepping((step) => (step === 1 ? restore() : Promise.resolve())) });
+		expect([await isThere(one.orgId), await isThere(other.orgId)]).toEqual([true, false]);
+		const keys = query.selectFrom("api_keys").select("id").where("org_id", "=", one.orgId);
+		expect(await rows(keys)).toEqual([{ id: one.adminKeyId }]);
 	});
 
 	test("takes no more steps once it is gone", async () => {
-		const other = await createWorld();
-		for (const each of [world, other]) await remove(each);
-		world.clock.nowMs += THIRTY_DAYS_MS;
+		const [one, other] = [await createWorld(), await createWorld()];
+		for (const each of [one, other]) await remove(each);
+		one.clock.nowMs += THIRTY_DAYS_MS;
 		let steps = 0;
 		const noting = async (step: number) => {
 			steps = step;
 		};
-		await purgeOrganizations({ ...world.deps, d1: stepping(noting) });
-		expect([await isThere(), await isThere(other.orgId), steps]).toEqual([false, false, 2]);
+		await purgeOrganizations({ ...one.deps, d1: stepping(noting) });
+		expect([await isThere(one.orgId), await isThere(other.orgId), steps]).toEqual([false, false, 2]);
 	});
 });
 

@@ -4,6 +4,7 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createAuthenticator } from "./support/authenticator";
+import { readThenWrite } from "./support/interleave";
 import { linkProvider, sessionOf, sessionTokenOf, signIn } from "./support/sessions";
 import { createTestMember, createWorld, ORIGIN, testEnv, type World } from "./support/world";
 
@@ -148,8 +149,12 @@ async function begin(provider: Provider, next?: string) {
 	return { answer, url, cookie, state: url.searchParams.get("state") ?? "" };
 }
 
-const comeBack = (provider: Provider, query: Record<string, string>, cookie: string) =>
-	world.request("GET", `/sign-in/provider/${provider}/callback`, { query, headers: { cookie } });
+const comeBack = (
+	provider: Provider,
+	query: Record<string, string>,
+	cookie: string,
+	client: Pick<World, "request"> = world,
+) => client.request("GET", `/sign-in/provider/${provider}/callback`, { query, headers: { cookie } });
 
 async function enter(provider: Provider, next?: string) {
 	const { cookie, state } = await begin(provider, next);
@@ -202,6 +207,20 @@ describe.each(["github", "oidc"] as const)("%s", (provider) => {
 		const stranger = await enter(provider);
 		expect(stranger.headers.get("location")).toBe("/sign-in?error=no_account");
 		expect(sessionTokenOf(stranger.headers)).toBeUndefined();
+	});
+
+	test("signs nobody in to an account that has another address since it was read", async () => {
+		const { cookie, state } = await begin(provider);
+		const answer = await readThenWrite(
+			world,
+			(racing) => comeBack(provider, { code: "good", state }, cookie, racing),
+			async () => {
+				await testEnv.DB.prepare("UPDATE users SET email = 'moved.' || email WHERE id = ?").bind(world.userId).run();
+				return { status: 200, body: undefined, headers: new Headers(), trips: undefined };
+			},
+		);
+		expect(answer.headers.get("location")).toBe(REFUSED);
+		expect(sessionTokenOf(answer.headers)).toBeUndefined();
 	});
 
 	test("is refused with another browser's answer, another state, a wrong code, an error, and too late", async () => {

@@ -417,7 +417,7 @@ describe("deleting an account", () => {
 		expect(heir).toEqual({ created_by: world.userId });
 	});
 
-	test("is not done when the account becomes the last owner, or joins an organization, at that moment", async () => {
+	test("is not done when the account becomes the last owner at that moment", async () => {
 		const { email } = await createTestMember(world, "org_super_admin");
 		const mine = await signIn(world, email);
 		const demoted = await readThenWrite(

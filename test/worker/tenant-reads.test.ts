@@ -5,6 +5,8 @@
 import type { CompiledQuery } from "kysely";
 import { sql } from "kysely";
 import { beforeAll, describe, expect, test } from "vitest";
+import { promoteBundle } from "../../src/api/routes/bundle";
+import { deleteChannel } from "../../src/api/routes/channel";
 import { appScope, channelOrAppScope, channelScope, orgScope, type RawInput } from "../../src/api/scope";
 import type { AppId, OrgId } from "../../src/authz/decide";
 import { partsOf } from "../../src/db/accounts";
@@ -722,6 +724,26 @@ describe("what a statement names in its batch", () => {
 		expect(await readValue(channelIdNamed(of.app, "beta"))).toBe(`${of.beta}`);
 		expect(await readValue(channelIdNamed(of.app, "production"))).toBe(`${of.channel}`);
 		expect(await readValue(emailOf(of.user))).toBe(of.email);
+	});
+
+	test.each([A, B])("promoteBundle and deleteChannel: load what the app itself has ($name)", async (of) => {
+		const other = otherThan(of);
+		const promoted = async (channel_id: number) => {
+			const body = { app_id: of.publicAppId, version_id: of.next, channel_id };
+			return (await rowsOfAll(promoteBundle.load?.({ body } as never, 0, "") ?? []))[1];
+		};
+		expect(await promoted(of.channel)).toMatchObject([{ name: "production", version_id: of.stable }]);
+		expect(await promoted(other.channel)).toEqual([]);
+		const pointTo = (version: number) =>
+			sql`UPDATE channels SET version_id = ${version} WHERE id = ${CROSSED.channel}`.compile(query);
+		await rowsOfAll([pointTo(of.stable)]);
+		const named = { app_id: of.publicAppId, channel: "production" };
+		const [, linked] = await rowsOfAll(deleteChannel.load?.({ query: named } as never, 0, "") ?? []);
+		expect(linked?.map(({ id, other_channels }) => [id, other_channels])).toEqual([
+			[of.stable, null],
+			[of.next, null],
+		]);
+		await rowsOfAll([pointTo(A.unused)]);
 	});
 
 	test.each([A, B])("auditedAppNow: tells of the one app ($name)", async (of) => {
