@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const CLI = fileURLToPath(new URL("../../node_modules/@capgo/cli/dist/index.js", import.meta.url));
+export const CLI = fileURLToPath(new URL("../../node_modules/@capgo/cli/dist/index.js", import.meta.url));
 const TIME_LIMIT_MS = 90_000;
 
 export interface CliRun {

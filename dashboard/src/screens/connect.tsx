@@ -2,10 +2,11 @@
  * How an app and its CI are connected to this service: the exact configuration, filled in. It looks by itself whether the first device and the
  * first upload arrived.
  */
-import { Alert, Code, NativeSelect, Text } from "@mantine/core";
+import { Alert, Code, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { usePage } from "../api";
+import { useAsk, usePage } from "../api";
 import type { AppScreenProps } from "../app";
+import { configuration, previewWorkflow, releaseWorkflow, START } from "../connect-texts";
 import { ButtonLink, TextLink } from "../parts/link";
 import { Screen, Section } from "../parts/screen";
 import { CodeBlock } from "../parts/secret";
@@ -13,86 +14,6 @@ import { appPath, bundlePath, devicePath, organizationPath } from "../paths";
 import { useOrganizationMay } from "../permissions";
 
 const LOOK_AGAIN_MS = 3_000;
-
-function configuration(appId: string): string {
-	const { origin } = location;
-	const config = {
-		appId,
-		plugins: {
-			CapacitorUpdater: {
-				autoUpdate: true,
-				localApi: origin,
-				localApiFiles: origin,
-				updateUrl: `${origin}/updates`,
-				statsUrl: `${origin}/stats`,
-				channelUrl: `${origin}/channel_self`,
-			},
-		},
-	};
-	return JSON.stringify(config, null, 2);
-}
-
-const START = `import { CapacitorUpdater } from "@capgo/capacitor-updater";
-
-// Tells that this bundle works; without it the device goes back to the one before.
-CapacitorUpdater.notifyAppReady();
-`;
-
-const SET_UP = `    runs-on: ubuntu-latest
-    env:
-      CAPSTAN_KEY: \${{ secrets.CAPSTAN_KEY }}
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-node@v4
-        with:
-          node-version: 22
-          cache: npm
-      - run: npm ci`;
-
-const cli = `npx @capgo/cli@${__CLI_VERSION__}`;
-
-function releaseWorkflow(appId: string, channel: string): string {
-	return `name: Release
-on:
-  push:
-    branches: [main]
-jobs:
-  release:
-${SET_UP}
-      - run: npm run build
-      - run: >-
-          ${cli} bundle upload ${appId}
-          --bundle "1.0.\${{ github.run_number }}"
-          --channel "${channel}"
-          --apikey "$CAPSTAN_KEY"
-`;
-}
-
-function previewWorkflow(appId: string): string {
-	return `name: Preview
-on:
-  pull_request:
-    types: [opened, synchronize, reopened, closed]
-jobs:
-  preview:
-    if: github.event.action != 'closed'
-${SET_UP}
-      - run: npm run build
-      - run: >-
-          ${cli} bundle upload ${appId}
-          --bundle "1.0.0-pr.\${{ github.event.number }}.\${{ github.run_number }}"
-          --channel "pr-\${{ github.event.number }}"
-          --self-assign
-          --apikey "$CAPSTAN_KEY"
-  clean-up:
-    if: github.event.action == 'closed'
-${SET_UP}
-      - run: >-
-          ${cli} channel delete "pr-\${{ github.event.number }}" ${appId}
-          --delete-bundle
-          --apikey "$CAPSTAN_KEY"
-`;
-}
 
 export default function Connect({ appId, orgId }: AppScreenProps) {
 	return (
@@ -105,6 +26,8 @@ export default function Connect({ appId, orgId }: AppScreenProps) {
 
 function ConnectApp({ appId }: { readonly appId: string }) {
 	const devices = usePage("GET /device", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
+	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
+	const [webDir, setWebDir] = useState("dist");
 	const first = devices.data?.items[0];
 	return (
 		<Section title="1. Your app">
@@ -118,16 +41,29 @@ function ConnectApp({ appId }: { readonly appId: string }) {
 				</Alert>
 			)}
 			<Text>
-				1. Add the plugin: <Code>npm install @capgo/capacitor-updater && npx cap sync</Code>
+				1. Add the plugin: <Code>npm install @capgo/capacitor-updater</Code>
 			</Text>
+			<TextInput
+				label="Folder that your build writes"
+				description="Where its index.html is afterwards, e.g. dist, www or build."
+				maw="24rem"
+				value={webDir}
+				onChange={(event) => setWebDir(event.currentTarget.value)}
+			/>
 			<Text>
-				2. Put this into <Code>capacitor.config.json</Code>:
+				2. Put this into <Code>capacitor.config.json</Code>, and keep what else your app has there:
 			</Text>
-			<CodeBlock label="capacitor.config.json" text={configuration(appId)} />
+			<CodeBlock
+				label="capacitor.config.json"
+				text={configuration({ origin: location.origin, appId, appName: app.data?.name ?? appId, webDir })}
+			/>
 			<Text>3. Say in your app's first script that it runs:</Text>
 			<CodeBlock label="main.ts" text={START} />
 			<Text>
-				4. Make a <TextLink to={appPath(appId, "channels")}>public channel</TextLink> and promote a bundle to it.
+				4. Build it into the native app: <Code>npm run build && npx cap sync</Code>
+			</Text>
+			<Text>
+				5. Make a <TextLink to={appPath(appId, "channels")}>public channel</TextLink> and promote a bundle to it.
 			</Text>
 		</Section>
 	);
@@ -192,7 +128,11 @@ function ConnectCi({ appId, orgId }: AppScreenProps) {
 			</Text>
 			<CodeBlock
 				label={isRelease ? "release.yml" : "preview.yml"}
-				text={isRelease ? releaseWorkflow(appId, channel === "" ? usual : channel) : previewWorkflow(appId)}
+				text={
+					isRelease
+						? releaseWorkflow(__CLI_VERSION__, appId, channel === "" ? usual : channel)
+						: previewWorkflow(__CLI_VERSION__, appId)
+				}
 			/>
 		</Section>
 	);
