@@ -5,7 +5,7 @@
 import { Alert, Button, FileInput, Group, Progress, Stack, Text, TextInput } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { Upload as TusUpload } from "tus-js-client";
+import { DetailedError, Upload as TusUpload } from "tus-js-client";
 import { useLocation } from "wouter";
 import { ask } from "../api";
 import { Problem } from "../parts/answer";
@@ -19,6 +19,9 @@ const PIECE_BYTES = 16 * 1024 * 1024;
 const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
 
 type Phase = "choosing" | "hashing" | "sending" | "paused";
+
+/** The bundle was deleted since, by somebody else or as an upload that nobody finished. */
+const isGone = (problem: Error) => problem instanceof DetailedError && problem.originalResponse?.getStatus() === 404;
 
 async function sha256Of(file: File): Promise<string> {
 	const digest = await crypto.subtle.digest("SHA-256", await file.arrayBuffer());
@@ -44,7 +47,14 @@ export default function Upload({
 	const [isResumed, setResumed] = useState(false);
 	const [error, setError] = useState<Error | undefined>();
 	const running = useRef<TusUpload | undefined>(undefined);
-	useEffect(() => () => void running.current?.abort(), []);
+	const isOpen = useRef(false);
+	useEffect(() => {
+		isOpen.current = true;
+		return () => {
+			isOpen.current = false;
+			void running.current?.abort();
+		};
+	}, []);
 
 	const finish = async () => {
 		say(`The bundle ${version} is uploaded.`);
@@ -57,38 +67,58 @@ export default function Upload({
 		setError(undefined);
 		setPhase("hashing");
 		try {
-			const checksum = await sha256Of(chosen);
-			const upload = new TusUpload(chosen, {
-				endpoint: "/files/upload/attachments",
-				chunkSize: PIECE_BYTES,
-				retryDelays: RETRY_DELAYS_MS,
-				metadata: { filename: `orgs/${orgId}/apps/${appId}/${version}.zip` },
-				// The same bytes for the same version are the same upload.
-				fingerprint: async () => `capstan/${appId}/${version}/${checksum}`,
-				removeFingerprintOnSuccess: true,
-				onProgress: (sentBytes) => setSent(sentBytes),
-				onError: (problem) => {
-					setError(problem);
-					setPhase("paused");
-				},
-				onSuccess: () => void finish(),
-			});
-			const [earlier] = await upload.findPreviousUploads();
-			if (earlier === undefined) {
-				await ask("POST /bundle", {
-					body: { app_id: appId, version, checksum, size: chosen.size, ...(comment === "" ? {} : { comment }) },
-				});
-			} else {
-				upload.resumeFromPreviousUpload(earlier);
-				setResumed(true);
-			}
-			running.current = upload;
-			setPhase("sending");
-			upload.start();
+			await send(chosen, await sha256Of(chosen));
 		} catch (problem) {
-			setError(problem instanceof Error ? problem : new Error(String(problem)));
-			setPhase("choosing");
+			giveUp(problem);
 		}
+	};
+	const giveUp = (problem: unknown) => {
+		setError(problem instanceof Error ? problem : new Error(String(problem)));
+		setPhase("choosing");
+	};
+
+	/** Goes on with the earlier upload of the same bytes, if there is one and its bundle is still there; registers the bundle otherwise. */
+	const send = async (chosen: File, checksum: string) => {
+		let wasThere = false;
+		const upload = new TusUpload(chosen, {
+			endpoint: "/files/upload/attachments",
+			chunkSize: PIECE_BYTES,
+			retryDelays: RETRY_DELAYS_MS,
+			metadata: { filename: `orgs/${orgId}/apps/${appId}/${version}.zip` },
+			// The same bytes for the same version are the same upload.
+			fingerprint: async () => `capstan/${appId}/${version}/${checksum}`,
+			removeFingerprintOnSuccess: true,
+			onUploadUrlAvailable: () => {
+				wasThere = true;
+			},
+			onProgress: (sentBytes) => setSent(sentBytes),
+			onError: (problem) => {
+				if (isGone(problem) && wasThere) {
+					// Where it cannot go on, the client forgets the earlier upload.
+					setResumed(false);
+					setSent(0);
+					send(chosen, checksum).catch(giveUp);
+					return;
+				}
+				setError(problem);
+				setPhase("paused");
+			},
+			onSuccess: () => void finish(),
+		});
+		const [earlier] = await upload.findPreviousUploads();
+		if (earlier === undefined) {
+			await ask("POST /bundle", {
+				body: { app_id: appId, version, checksum, size: chosen.size, ...(comment === "" ? {} : { comment }) },
+			});
+		} else {
+			wasThere = true;
+			upload.resumeFromPreviousUpload(earlier);
+			setResumed(true);
+		}
+		if (!isOpen.current) return;
+		running.current = upload;
+		setPhase("sending");
+		upload.start();
 	};
 	const pause = async () => {
 		await running.current?.abort();
