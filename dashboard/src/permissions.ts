@@ -2,6 +2,7 @@
  * What the reader may do, so that nothing is offered that the API would refuse. It is only a matter of looks: the API decides. Roles of the
  * whole organization come from the list of members, what each holds from the role table of the project; no role is named.
  */
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { MEMBER_ROLES } from "../../src/authz/member-roles";
 import {
 	administersOrganization,
@@ -10,7 +11,9 @@ import {
 	ROLES,
 	type RoleName,
 } from "../../src/authz/permissions";
-import { useAsk } from "./api";
+import { ROLE_TEXTS } from "../../src/authz/role-texts";
+import { type AnswerOf, askPage, queryClient, useAsk } from "./api";
+import { useOrganizations } from "./organizations";
 
 export type { Permission, RoleName };
 
@@ -24,30 +27,63 @@ export function roleNamed(name: string | undefined): RoleName | undefined {
 const permissionsOf = (role: RoleName | undefined): readonly Permission[] =>
 	role === undefined ? [] : ROLES[role].permissions;
 
-/** The reader as a member of the organization; null where they are none. */
-function useOwnMembership(orgId: string | undefined) {
-	const account = useAsk("GET /account", {});
-	const uid = account.data?.uid;
-	const members = useAsk(
-		"GET /organization/members",
-		{ query: { orgId: orgId ?? "" } },
-		{ enabled: orgId !== undefined && uid !== undefined },
+type Member = AnswerOf<"GET /organization/members">[number];
+
+/** The most that the API lists at once. */
+const MEMBERS_AT_ONCE = "1000";
+
+/** The reader as a member of the organization, however many it has; null where they are none. */
+const ownMembership = (orgId: string, uid: string) => ({
+	queryKey: ["GET /organization/members", "own", orgId, uid],
+	queryFn: async (): Promise<Member | null> => {
+		for (let page = 0; ; page++) {
+			const query = { orgId, limit: MEMBERS_AT_ONCE };
+			const { items, hasNext } = await askPage("GET /organization/members", { query }, page);
+			const own = items.find((member) => member.uid === uid);
+			if (own !== undefined || !hasNext) return own ?? null;
+		}
+	},
+});
+
+/** The reader's role in each of the organizations, in their order; null where they have none, undefined while it is not known. */
+export function useOwnRoles(orgIds: readonly string[]): readonly (RoleName | null | undefined)[] {
+	const uid = useAsk("GET /account", {}).data?.uid;
+	const memberships = useQueries({
+		queries: orgIds.map((orgId) => ({ ...ownMembership(orgId, uid ?? ""), enabled: uid !== undefined })),
+	});
+	return memberships.map(({ data, isError }) =>
+		isError ? null : data === undefined ? undefined : (roleNamed(data?.role) ?? null),
 	);
-	if (members.isError) return null;
-	if (members.data === undefined || uid === undefined) return undefined;
-	return members.data.find((member) => member.uid === uid) ?? null;
 }
 
 /** The reader's role in the organization; null where they have none. */
 export function useOwnRole(orgId: string | undefined): RoleName | null | undefined {
-	const membership = useOwnMembership(orgId);
-	return membership === undefined ? undefined : (roleNamed(membership?.role) ?? null);
+	return useOwnRoles(orgId === undefined ? [] : [orgId])[0];
 }
 
-/** Whether the reader creates organizations, and so may let others. It holds beside a role that administers one. */
-export function useMayCreateOrganizations(orgId: string | undefined): boolean {
-	const membership = useOwnMembership(orgId);
-	return membership?.global_permissions.includes("org.create") === true && administers(membership.role);
+/**
+ * Whether the reader creates organizations, and so may let others. It is the account's, and holds while the account administers any
+ * organization. Every organization tells of it, so those who do not have it are told by the first.
+ */
+export function useMayCreateOrganizations(): boolean {
+	const uid = useAsk("GET /account", {}).data?.uid;
+	const organizations = useOrganizations().data;
+	const isOwn = ({ created_by }: { readonly created_by: string }) => created_by === uid;
+	const orgIds = [...(organizations ?? [])].sort((a, b) => Number(isOwn(b)) - Number(isOwn(a))).map(({ id }) => id);
+	const found = useQuery({
+		queryKey: ["creates organizations", uid, orgIds],
+		enabled: uid !== undefined && organizations !== undefined,
+		queryFn: async () => {
+			for (const orgId of orgIds) {
+				const member = await queryClient.fetchQuery(ownMembership(orgId, uid ?? "")).catch(() => null);
+				if (member === null) continue;
+				if (!member.global_permissions.includes("org.create")) return false;
+				if (administers(member.role)) return true;
+			}
+			return false;
+		},
+	});
+	return found.data === true;
 }
 
 export function administers(roleName: string): boolean {
@@ -84,9 +120,15 @@ export function grantableRoles(own: RoleName | null | undefined, scope: "org" | 
 	return ROLE_NAMES.filter(
 		(name) =>
 			ROLES[name].assignable &&
-			(scope === "org" ? true : ROLES[name].scopeType === "app") &&
+			ROLES[name].scopeType === scope &&
 			ROLES[name].permissions.every((permission) => held.includes(permission)),
 	);
+}
+
+/** Nobody takes anything from whoever is stronger: whether the role, or a missing one, holds all that the other does. */
+export function covers(own: RoleName | null | undefined, roleName: string): boolean {
+	const held = permissionsOf(own ?? undefined);
+	return permissionsOf(roleNamed(roleName)).every((permission) => held.includes(permission));
 }
 
 /** What a member can be made by somebody with the role, weakest first. */
@@ -94,18 +136,6 @@ export function memberRoles(own: RoleName | null | undefined): RoleName[] {
 	const grantable = grantableRoles(own, "org");
 	return MEMBER_ROLES.filter((role) => grantable.includes(role)).reverse();
 }
-
-const ROLE_TEXTS: Readonly<Record<RoleName, string>> = {
-	org_super_admin: "Owner",
-	org_admin: "Administrator",
-	org_member: "Member",
-	app_admin: "App administrator",
-	app_developer: "App developer",
-	app_uploader: "App uploader",
-	app_reader: "App reader",
-	app_preview: "App previews",
-	channel_preview: "Channel preview",
-};
 
 export function roleText(name: string): string {
 	const role = roleNamed(name);

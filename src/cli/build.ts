@@ -86,7 +86,7 @@ export async function buildAssets(): Promise<void> {
 		"docs-assets/start.js": DOCS_SCRIPT,
 		"invitation.html": await page("invitation.html"),
 		"invitation-assets/invitation.css": await page("invitation.css"),
-		"invitation-assets/invitation.js": await page("invitation.js"),
+		"invitation-assets/invitation.js": await pageScript("invitation.js"),
 		"sign-in.html": await page("sign-in.html"),
 		"sign-in-assets/sign-in.js": await pageScript("sign-in.js"),
 		...(await dashboardFiles(PROJECT_DIRECTORY)),

@@ -2,6 +2,8 @@
  * The page that the link of an invitation opens. The token stands after # and is sent in bodies alone, so that no server's log has it.
  * What the server says is shown as text, never as markup.
  */
+import { ROLE_TEXTS } from "../authz/role-texts";
+
 const element = (id) => document.getElementById(id);
 const say = (text) => {
 	element("message").textContent = text;
@@ -18,6 +20,7 @@ async function post(path, body) {
 	return answer;
 }
 
+const roleText = (name) => ROLE_TEXTS[name] ?? name;
 const date = (text) => new Date(text).toLocaleString();
 const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
 
@@ -29,7 +32,7 @@ async function join(event) {
 		element("key").value = joined.api_key.key;
 		element("result").hidden = false;
 		say(
-			`${joined.email} is a member now, with the role ${joined.role}. The key runs out on ${date(joined.api_key.expires_at)}.${joined.signed_in ? " You are signed in; add a passkey to come back with." : ""}`,
+			`${joined.email} is a member now, with the role ${roleText(joined.role)}. The key runs out on ${date(joined.api_key.expires_at)}.${joined.signed_in ? " You are signed in; add a passkey to come back with." : ""}`,
 		);
 	} catch (error) {
 		element("form").hidden = false;
@@ -40,7 +43,7 @@ async function join(event) {
 try {
 	const offer = await post("/invitation/show", { token: token === "" ? "none" : token });
 	say(
-		`${offer.email} is invited to ${offer.organization} with the role ${offer.role}, until ${date(offer.expires_at)}.`,
+		`${offer.email} is invited to ${offer.organization} with the role ${roleText(offer.role)}, until ${date(offer.expires_at)}.`,
 	);
 	element("form").addEventListener("submit", join);
 	element("form").hidden = false;

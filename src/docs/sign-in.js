@@ -70,6 +70,18 @@ async function showAccount(account) {
 	await listPasskeys();
 }
 
+/** Which passkey it is, and how its owner signs in without it. */
+async function removalQuestion(name, isLast) {
+	const { code, providers } = await send("GET", "/sign-in/methods");
+	const others = [...(code ? ["a code by e-mail"] : []), ...providers.map((provider) => provider.name)];
+	const afterwards = !isLast
+		? "You can sign in with your other passkeys."
+		: others.length > 0
+			? `It is your last one. Without it you sign in with ${others.join(" or ")}.`
+			: "It is the last way into your account: without it you cannot sign in again. Add another one first.";
+	return `Remove the passkey ${name}? ${afterwards}`;
+}
+
 async function listPasskeys() {
 	const passkeys = await send("GET", "/account/passkeys");
 	element("passkeys").replaceChildren(
@@ -81,6 +93,7 @@ async function listPasskeys() {
 			remove.type = "button";
 			remove.addEventListener("click", async () => {
 				try {
+					if (!confirm(await removalQuestion(name, passkeys.length === 1))) return;
 					await send("DELETE", `/account/passkeys/${id}`);
 					await listPasskeys();
 				} catch (error) {

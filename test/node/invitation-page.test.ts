@@ -70,10 +70,12 @@ test("the link of an invitation opens a page that takes everything from this ser
 test("the page shows what is offered, joins, and shows a key that works; a second visit says that it is over", async () => {
 	const link = await invitedLink("joining@example.com");
 	const { element, sent } = await open(link);
-	expect(element("message").textContent).toContain("joining@example.com is invited to My organization");
+	expect(element("message").textContent).toContain(
+		"joining@example.com is invited to My organization with the role Member, until",
+	);
 	expect(element("form").hidden).toBe(false);
 	await element("form").submit?.({ preventDefault: () => undefined });
-	expect(element("message").textContent).toContain("is a member now");
+	expect(element("message").textContent).toContain("is a member now, with the role Member.");
 	expect(element("message").textContent).toContain("You are signed in");
 	expect(element("result").hidden).toBe(false);
 	const key = element("key").value;

@@ -29,12 +29,14 @@ export function SecretDialog({
 	title,
 	label,
 	value,
+	closeText = "I have kept it",
 	onClose,
 	children,
 }: {
 	readonly title: string;
 	readonly label: string;
 	readonly value: string;
+	readonly closeText?: string | undefined;
 	readonly onClose: () => void;
 	readonly children: ReactNode;
 }) {
@@ -44,7 +46,7 @@ export function SecretDialog({
 				<Text size="sm">{children}</Text>
 				<Copyable label={label} value={value} />
 				<Group justify="flex-end">
-					<Button onClick={onClose}>I have kept it</Button>
+					<Button onClick={onClose}>{closeText}</Button>
 				</Group>
 			</Stack>
 		</Dialog>

@@ -3,7 +3,8 @@
  * same scrolls by itself, by keyboard too.
  */
 import { Button, Group, Stack, Table, Text } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import type { ReactNode } from "react";
+import { useSearchParams } from "wouter";
 
 export interface Column<Row> {
 	readonly title: string;
@@ -58,8 +59,34 @@ export function DataTable<Row>({
 	);
 }
 
-export function usePageNumber(): [number, (page: number) => void] {
-	return useState(0);
+const MOST_PAGES = 100_000;
+
+/**
+ * The page stands in the address, so that Back returns to it, and a link shows the same. It counts from 0 here and from 1 for people.
+ * Lists that share a screen have names of their own.
+ */
+export function usePageNumber(name = "page"): [number, (page: number) => void] {
+	const [address, setAddress] = useSearchParams();
+	const shown = Number(address.get(name) ?? "1");
+	const page = Number.isInteger(shown) && shown >= 1 && shown <= MOST_PAGES ? shown - 1 : 0;
+	const setPage = (next: number) =>
+		setAddress((before) => {
+			const after = new URLSearchParams(before);
+			if (next === 0) after.delete(name);
+			else after.set(name, String(next + 1));
+			return after;
+		});
+	return [page, setPage];
+}
+
+const SHOWN_AT_ONCE = 20;
+
+/** One page of a list that the API answers whole. The last one, where there are fewer by now. */
+export function pageOf<Row>(rows: readonly Row[], page: number) {
+	const last = Math.max(0, Math.ceil(rows.length / SHOWN_AT_ONCE) - 1);
+	const shown = Math.min(page, last);
+	const first = shown * SHOWN_AT_ONCE;
+	return { page: shown, items: rows.slice(first, first + SHOWN_AT_ONCE), hasNext: shown < last };
 }
 
 /** Nothing where everything fits on one page. */

@@ -8,8 +8,9 @@ import { Answer, Problem } from "../parts/answer";
 import { Dialog } from "../parts/dialog";
 import { say } from "../parts/say";
 import { Empty, Section } from "../parts/screen";
-import { DataTable } from "../parts/table";
+import { DataTable, Pager, pageOf, usePageNumber } from "../parts/table";
 import { Time } from "../parts/time";
+import { RemovePasskey } from "./remove-passkey";
 
 type Passkey = AnswerOf<"GET /account/passkeys">[number];
 
@@ -34,54 +35,61 @@ export function Passkeys() {
 			await queryClient.invalidateQueries();
 		},
 	});
-	const remove = useChange("DELETE /account/passkeys/:id", () => say("The passkey is removed."));
+	const [asked, setPage] = usePageNumber("passkeys");
+	const [removed, setRemoved] = useState<Passkey | undefined>();
 	const [renamed, setRenamed] = useState<Passkey | undefined>();
 	return (
 		<Section title="Passkeys">
 			<Answer query={passkeys} what="your passkeys">
-				{(known) =>
-					known.length === 0 ? (
+				{(known) => {
+					const { page, items, hasNext } = pageOf(known, asked);
+					return known.length === 0 ? (
 						<Empty title="No passkeys yet">With one you sign in without a code, and nobody can phish it.</Empty>
 					) : (
-						<DataTable
-							label="Passkeys"
-							rows={known}
-							rowKey={({ id }) => id}
-							columns={[
-								{ title: "Name", cell: (passkey) => passkey.name },
-								{
-									title: "Last used",
-									cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
-								},
-								{
-									title: "Change",
-									cell: (passkey) => (
-										<Group gap="xs">
-											<Button
-												size="xs"
-												variant="default"
-												aria-label={`Rename the passkey ${passkey.name}`}
-												onClick={() => setRenamed(passkey)}
-											>
-												Rename
-											</Button>
-											<Button
-												size="xs"
-												variant="default"
-												aria-label={`Remove the passkey ${passkey.name}`}
-												onClick={() => remove.mutate({ params: { id: passkey.id } })}
-											>
-												Remove
-											</Button>
-										</Group>
-									),
-								},
-							]}
-						/>
-					)
-				}
+						<Stack gap="sm">
+							<DataTable
+								label="Passkeys"
+								rows={items}
+								rowKey={({ id }) => id}
+								columns={[
+									{ title: "Name", cell: (passkey) => passkey.name },
+									{
+										title: "Last used",
+										cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
+									},
+									{
+										title: "Change",
+										cell: (passkey) => (
+											<Group gap="xs">
+												<Button
+													size="xs"
+													variant="default"
+													aria-label={`Rename the passkey ${passkey.name}`}
+													onClick={() => setRenamed(passkey)}
+												>
+													Rename
+												</Button>
+												<Button
+													size="xs"
+													variant="default"
+													aria-label={`Remove the passkey ${passkey.name}`}
+													onClick={() => setRemoved(passkey)}
+												>
+													Remove
+												</Button>
+											</Group>
+										),
+									},
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					);
+				}}
 			</Answer>
-			{remove.isError ? <Problem error={remove.error} /> : null}
+			{removed === undefined ? null : (
+				<RemovePasskey passkey={removed} isLast={passkeys.data?.length === 1} onClose={() => setRemoved(undefined)} />
+			)}
 			{browserSupportsWebAuthn() ? (
 				<form
 					onSubmit={(event) => {

@@ -7,8 +7,8 @@ import { Confirm } from "../parts/confirm";
 import { Facts } from "../parts/facts";
 import { say } from "../parts/say";
 import { Screen, Section } from "../parts/screen";
-import { DataTable, Pager, usePageNumber } from "../parts/table";
-import { Time } from "../parts/time";
+import { DataTable, Pager, pageOf, usePageNumber } from "../parts/table";
+import { Time, timeText } from "../parts/time";
 import { useAccountDeletionPlan } from "../plans";
 import { ChangeEmail } from "./account-email";
 import { Passkeys } from "./account-passkeys";
@@ -62,6 +62,7 @@ function browserText(userAgent: string | null): string {
 function Sessions() {
 	const sessions = useAsk("GET /account/sessions", {});
 	const end = useChange("DELETE /account/sessions/:id", () => say("That session is ended."));
+	const [asked, setPage] = usePageNumber("sessions");
 	const endOthers = useChange("DELETE /account/sessions", () => say("You are signed in here alone."));
 	return (
 		<Section
@@ -78,41 +79,52 @@ function Sessions() {
 			}
 		>
 			<Answer query={sessions} what="your sessions">
-				{(known) => (
-					<DataTable
-						label="Sessions"
-						rows={known}
-						rowKey={({ id }) => id}
-						columns={[
-							{
-								title: "Browser",
-								cell: ({ user_agent, current }) => (
-									<Stack gap={4} align="flex-start">
-										<Text size="sm" title={user_agent ?? ""}>
-											{browserText(user_agent)}
-										</Text>
-										{current ? (
-											<Badge variant="light" tt="none">
-												This one
-											</Badge>
-										) : null}
-									</Stack>
-								),
-							},
-							{ title: "Address", wideOnly: true, cell: ({ ip_address }) => ip_address ?? "—" },
-							{ title: "Last used", cell: ({ last_seen_at }) => <Time value={last_seen_at} /> },
-							{
-								title: "Change",
-								cell: ({ id, current }) =>
-									current ? null : (
-										<Button size="xs" variant="default" onClick={() => end.mutate({ params: { id } })}>
-											End
-										</Button>
-									),
-							},
-						]}
-					/>
-				)}
+				{(known) => {
+					const { page, items, hasNext } = pageOf(known, asked);
+					return (
+						<Stack gap="sm">
+							<DataTable
+								label="Sessions"
+								rows={items}
+								rowKey={({ id }) => id}
+								columns={[
+									{
+										title: "Browser",
+										cell: ({ user_agent, current }) => (
+											<Stack gap={4} align="flex-start">
+												<Text size="sm" title={user_agent ?? ""}>
+													{browserText(user_agent)}
+												</Text>
+												{current ? (
+													<Badge variant="light" tt="none">
+														This one
+													</Badge>
+												) : null}
+											</Stack>
+										),
+									},
+									{ title: "Address", wideOnly: true, cell: ({ ip_address }) => ip_address ?? "—" },
+									{ title: "Last used", cell: ({ last_seen_at }) => <Time value={last_seen_at} /> },
+									{
+										title: "Change",
+										cell: ({ id, current, user_agent, last_seen_at }) =>
+											current ? null : (
+												<Button
+													size="xs"
+													variant="default"
+													aria-label={`End the session of ${browserText(user_agent)}, last used ${timeText(last_seen_at)}`}
+													onClick={() => end.mutate({ params: { id } })}
+												>
+													End
+												</Button>
+											),
+									},
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					);
+				}}
 			</Answer>
 			{end.isError ? <Problem error={end.error} /> : null}
 			{endOthers.isError ? <Problem error={endOthers.error} /> : null}
@@ -121,7 +133,7 @@ function Sessions() {
 }
 
 function History() {
-	const [page, setPage] = usePageNumber();
+	const [page, setPage] = usePageNumber("log");
 	const log = usePage("GET /account/log", {}, page);
 	return (
 		<Section title="What happened to your account">

@@ -1,9 +1,10 @@
 /** Who changed what: entries with filters and pages, each with what it says was changed, and all of it as a file. */
 import { Button, Code, Group, Stack, Text, TextInput } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import type { ReactNode } from "react";
 import { usePage } from "../api";
 import { Answer } from "../parts/answer";
 import { changeText, Differences } from "../parts/changes";
+import { type Filters, useFilterForm, useFilters } from "../parts/filters";
 import { Empty, Screen } from "../parts/screen";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { timeText } from "../parts/time";
@@ -15,15 +16,15 @@ const FIELDS = [
 	["from", "From (UTC)", "date"],
 	["to", "Until (UTC)", "date"],
 ] as const;
-type Filters = Record<(typeof FIELDS)[number][0], string>;
-const NO_FILTERS: Filters = { actor: "", action: "", target: "", from: "", to: "" };
+const NAMES = FIELDS.map(([field]) => field);
+type LogFilters = Filters<(typeof NAMES)[number]>;
 
-const given = (filters: Filters) => Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
+const given = (filters: LogFilters) => Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
 
 /** Of a whole organization or of one app. */
 export type LogOf = { readonly orgId: string } | { readonly appId: string };
 
-function useLog(of: LogOf, filters: Filters, page: number) {
+function useLog(of: LogOf, filters: LogFilters, page: number) {
 	const query = given(filters);
 	const isOfApp = "appId" in of;
 	const ofApp = usePage("GET /app/:app_id/audit", { params: { app_id: isOfApp ? of.appId : "none" }, query }, page, {
@@ -38,7 +39,7 @@ function useLog(of: LogOf, filters: Filters, page: number) {
 	return isOfApp ? ofApp : ofOrganization;
 }
 
-function exportAddress(of: LogOf, filters: Filters): string {
+function exportAddress(of: LogOf, filters: LogFilters): string {
 	const query = new URLSearchParams({ ...given(filters), format: "ndjson" });
 	if ("appId" in of) return `/app/${encodeURIComponent(of.appId)}/audit?${query}`;
 	query.set("orgId", of.orgId);
@@ -55,8 +56,7 @@ export function AuditLog({
 	readonly note: ReactNode;
 }) {
 	const [page, setPage] = usePageNumber();
-	const [form, setForm] = useState(NO_FILTERS);
-	const [filters, setFilters] = useState(NO_FILTERS);
+	const [filters, setFilters] = useFilters(NAMES);
 	const log = useLog(of, filters, page);
 	const isFiltered = Object.values(filters).some((value) => value !== "");
 	return (
@@ -69,41 +69,7 @@ export function AuditLog({
 				</Button>
 			}
 		>
-			<form
-				onSubmit={(event) => {
-					event.preventDefault();
-					setFilters(form);
-					setPage(0);
-				}}
-			>
-				<Group align="flex-end" gap="sm">
-					{FIELDS.map(([field, label, type]) => (
-						<TextInput
-							key={field}
-							type={type}
-							label={label}
-							placeholder={field === "action" ? "channel.delete" : ""}
-							value={form[field]}
-							onChange={(event) => setForm({ ...form, [field]: event.currentTarget.value })}
-						/>
-					))}
-					<Button type="submit" variant="default">
-						Filter
-					</Button>
-					{isFiltered ? (
-						<Button
-							variant="subtle"
-							onClick={() => {
-								setForm(NO_FILTERS);
-								setFilters(NO_FILTERS);
-								setPage(0);
-							}}
-						>
-							Show all
-						</Button>
-					) : null}
-				</Group>
-			</form>
+			<FilterForm filters={filters} isFiltered={isFiltered} onFilter={setFilters} />
 			<Answer query={log} what="changes">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
@@ -146,5 +112,46 @@ export function AuditLog({
 				}
 			</Answer>
 		</Screen>
+	);
+}
+
+function FilterForm({
+	filters,
+	isFiltered,
+	onFilter,
+}: {
+	readonly filters: LogFilters;
+	readonly isFiltered: boolean;
+	readonly onFilter: (filters: Partial<LogFilters>) => void;
+}) {
+	const [form, setForm] = useFilterForm(filters);
+	return (
+		<form
+			onSubmit={(event) => {
+				event.preventDefault();
+				onFilter(form);
+			}}
+		>
+			<Group align="flex-end" gap="sm">
+				{FIELDS.map(([field, label, type]) => (
+					<TextInput
+						key={field}
+						type={type}
+						label={label}
+						placeholder={field === "action" ? "channel.delete" : ""}
+						value={form[field]}
+						onChange={(event) => setForm({ ...form, [field]: event.currentTarget.value })}
+					/>
+				))}
+				<Button type="submit" variant="default">
+					Filter
+				</Button>
+				{isFiltered ? (
+					<Button variant="subtle" onClick={() => onFilter({})}>
+						Show all
+					</Button>
+				) : null}
+			</Group>
+		</form>
 	);
 }

@@ -5,6 +5,7 @@ import { useLocation } from "wouter";
 import { usePage } from "../api";
 import type { AppScreenProps } from "../app";
 import { Answer } from "../parts/answer";
+import { type Filters, useFilterForm, useFilters } from "../parts/filters";
 import { TextLink } from "../parts/link";
 import { Empty, Screen } from "../parts/screen";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
@@ -18,77 +19,19 @@ const PLATFORMS = [
 	{ value: "electron", label: "Electron" },
 ] as const;
 
-interface Filters {
-	readonly channel: string;
-	readonly version: string;
-	readonly platform: (typeof PLATFORMS)[number]["value"];
-	readonly seen_from: string;
-}
-const NO_FILTERS: Filters = { channel: "", version: "", platform: "", seen_from: "" };
+const FILTERS = ["channel", "version", "platform", "seen_from"] as const;
+type DeviceFilters = Filters<(typeof FILTERS)[number]>;
 
 export default function Devices({ appId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
-	const [form, setForm] = useState(NO_FILTERS);
-	const [filters, setFilters] = useState(NO_FILTERS);
-	const { platform, ...texts } = filters;
-	const named = Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== ""));
-	const devices = usePage(
-		"GET /device",
-		{ query: { app_id: appId, ...named, ...(platform === "" ? {} : { platform }) } },
-		page,
-	);
+	const [filters, setFilters] = useFilters(FILTERS);
+	const named = Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
+	const devices = usePage("GET /device", { query: { app_id: appId, ...named } }, page);
 	const isFiltered = Object.values(filters).some((value) => value !== "");
-	const set = (change: Partial<Filters>) => setForm({ ...form, ...change });
 	return (
 		<Screen title="Devices" note="Seen by the service when they asked for an update or reported something.">
 			<FindDevice appId={appId} />
-			<form
-				onSubmit={(event) => {
-					event.preventDefault();
-					setPage(0);
-					setFilters(form);
-				}}
-			>
-				<Group align="flex-end" gap="sm">
-					<TextInput
-						label="Channel"
-						value={form.channel}
-						onChange={(event) => set({ channel: event.currentTarget.value })}
-					/>
-					<TextInput
-						label="Version"
-						value={form.version}
-						onChange={(event) => set({ version: event.currentTarget.value })}
-					/>
-					<NativeSelect
-						label="Platform"
-						data={PLATFORMS}
-						value={form.platform}
-						onChange={(event) => set({ platform: event.currentTarget.value as Filters["platform"] })}
-					/>
-					<TextInput
-						type="date"
-						label="Seen since (UTC)"
-						value={form.seen_from}
-						onChange={(event) => set({ seen_from: event.currentTarget.value })}
-					/>
-					<Button type="submit" variant="default">
-						Filter
-					</Button>
-					{isFiltered ? (
-						<Button
-							variant="subtle"
-							onClick={() => {
-								setForm(NO_FILTERS);
-								setFilters(NO_FILTERS);
-								setPage(0);
-							}}
-						>
-							Show all
-						</Button>
-					) : null}
-				</Group>
-			</form>
+			<FilterForm filters={filters} isFiltered={isFiltered} onFilter={setFilters} />
 			<Answer query={devices} what="devices">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
@@ -149,6 +92,60 @@ export default function Devices({ appId }: AppScreenProps) {
 				}
 			</Answer>
 		</Screen>
+	);
+}
+
+function FilterForm({
+	filters,
+	isFiltered,
+	onFilter,
+}: {
+	readonly filters: DeviceFilters;
+	readonly isFiltered: boolean;
+	readonly onFilter: (filters: Partial<DeviceFilters>) => void;
+}) {
+	const [form, setForm] = useFilterForm(filters);
+	const set = (change: Partial<DeviceFilters>) => setForm({ ...form, ...change });
+	return (
+		<form
+			onSubmit={(event) => {
+				event.preventDefault();
+				onFilter(form);
+			}}
+		>
+			<Group align="flex-end" gap="sm">
+				<TextInput
+					label="Channel"
+					value={form.channel}
+					onChange={(event) => set({ channel: event.currentTarget.value })}
+				/>
+				<TextInput
+					label="Version"
+					value={form.version}
+					onChange={(event) => set({ version: event.currentTarget.value })}
+				/>
+				<NativeSelect
+					label="Platform"
+					data={PLATFORMS}
+					value={form.platform}
+					onChange={(event) => set({ platform: event.currentTarget.value })}
+				/>
+				<TextInput
+					type="date"
+					label="Seen since (UTC)"
+					value={form.seen_from}
+					onChange={(event) => set({ seen_from: event.currentTarget.value })}
+				/>
+				<Button type="submit" variant="default">
+					Filter
+				</Button>
+				{isFiltered ? (
+					<Button variant="subtle" onClick={() => onFilter({})}>
+						Show all
+					</Button>
+				) : null}
+			</Group>
+		</form>
 	);
 }
 

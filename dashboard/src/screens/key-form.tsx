@@ -60,7 +60,7 @@ export function KeyForm({
 		answer.data === undefined || Array.isArray(answer.data) ? undefined : (answer.data as Organization);
 	const apps = useAppsOfOrganization(orgId);
 	const ownRole = useOwnRole(orgId);
-	const ownsCreation = useMayCreateOrganizations(orgId);
+	const ownsCreation = useMayCreateOrganizations();
 	const [name, setName] = useState(record?.name ?? "");
 	const [expiry, setExpiry] = useState<string | undefined>(record === undefined ? undefined : dayOf(record.expires_at));
 	const [isRevealable, setRevealable] = useState(false);

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange } from "../api";
 import type { OrganizationItemProps } from "../app";
-import { Answer } from "../parts/answer";
+import { Answer, Problem } from "../parts/answer";
 import { useAppsOfOrganization } from "../parts/app-list";
 import { Confirm } from "../parts/confirm";
 import { Facts } from "../parts/facts";
@@ -14,6 +14,7 @@ import { Screen } from "../parts/screen";
 import { SecretDialog } from "../parts/secret";
 import { Time, timeText } from "../parts/time";
 import { organizationPath } from "../paths";
+import { covers, useMayCreateOrganizations, useOwnRoles } from "../permissions";
 import { BindingList } from "./key-bindings";
 import { KeyForm, type KeyRecord } from "./key-form";
 import { Expiry } from "./keys";
@@ -27,9 +28,32 @@ export default function Key({ orgId, item }: OrganizationItemProps) {
 	);
 }
 
+interface Shown {
+	readonly value: string;
+	readonly isNew: boolean;
+}
+
+/**
+ * Who has the key's secret may do all that it may, wherever that is, so that changing it takes all of it; revoking it only what it may do
+ * in this organization. Undefined while it is not known.
+ */
+function useMayChangeKey(orgId: string, { bindings, global_permissions }: KeyRecord) {
+	const orgIds = [...new Set(bindings.map(({ org_id }) => org_id))];
+	const roles = useOwnRoles(orgIds);
+	const mayCreate = useMayCreateOrganizations();
+	const isKnown = !roles.includes(undefined);
+	// What the service gave goes with the binding that it was given for.
+	const isCovered = ({ org_id, role_name, parent_binding_id }: KeyRecord["bindings"][number]) =>
+		parent_binding_id !== null || covers(roles[orgIds.indexOf(org_id)], role_name);
+	return {
+		mayChange: isKnown ? bindings.every(isCovered) && (mayCreate || global_permissions.length === 0) : undefined,
+		mayRevoke: isKnown ? bindings.filter(({ org_id }) => org_id === orgId).every(isCovered) : undefined,
+	};
+}
+
 function Details({ orgId, record }: { readonly orgId: string; readonly record: KeyRecord }) {
 	const [dialog, setDialog] = useState<"edit" | "rotate" | "revoke" | undefined>();
-	const [secret, setSecret] = useState<string | undefined>();
+	const [secret, setSecret] = useState<Shown | undefined>();
 	const close = () => setDialog(undefined);
 	const [, navigate] = useLocation();
 	const apps = useAppsOfOrganization(orgId);
@@ -41,27 +65,48 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 		say(`The key ${record.name} is revoked.`);
 		navigate(organizationPath(orgId, "keys"));
 	});
+	const reveal = useChange("GET /apikey/:id", (answer) => {
+		if ("key" in answer) setSecret({ value: answer.key, isNew: false });
+	});
 	const isForeign = record.org_id !== orgId;
+	const { mayChange, mayRevoke } = useMayChangeKey(orgId, record);
 	return (
 		<Screen
 			title={record.name}
 			note={<Code>{record.key_hint}</Code>}
 			actions={
 				<>
-					{isForeign ? null : (
+					{mayChange && !isForeign ? (
 						<>
 							<Button onClick={() => setDialog("rotate")}>New secret</Button>
+							{record.is_hashed_key ? null : (
+								<Button
+									variant="default"
+									loading={reveal.isPending}
+									onClick={() => reveal.mutate({ params: { id: record.id }, query: { reveal: "true" } })}
+								>
+									Show the secret
+								</Button>
+							)}
 							<Button variant="default" onClick={() => setDialog("edit")}>
 								Edit
 							</Button>
 						</>
-					)}
-					<Button variant="default" onClick={() => setDialog("revoke")}>
-						Revoke
-					</Button>
+					) : null}
+					{mayRevoke ? (
+						<Button variant="default" onClick={() => setDialog("revoke")}>
+							Revoke
+						</Button>
+					) : null}
 				</>
 			}
 		>
+			{mayChange === false && !isForeign ? (
+				<Text size="sm" c="dimmed">
+					This key may do what you may not, so it is changed by those who may do that too.
+				</Text>
+			) : null}
+			{reveal.isError ? <Problem error={reveal.error} /> : null}
 			<Facts
 				facts={[
 					[
@@ -106,7 +151,7 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 					onClose={close}
 					onDone={(made) => {
 						close();
-						setSecret(made);
+						setSecret({ value: made, isNew: true });
 					}}
 				/>
 			) : null}
@@ -131,12 +176,17 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 			) : null}
 			{secret === undefined ? null : (
 				<SecretDialog
-					title={`New secret of ${record.name}`}
+					title={`${secret.isNew ? "New secret" : "Secret"} of ${record.name}`}
 					label="Secret"
-					value={secret}
+					value={secret.value}
+					closeText={secret.isNew ? undefined : "Close"}
 					onClose={() => setSecret(undefined)}
 				>
-					This is the only time that it is shown. Put it in place while the old one still works.
+					{secret.isNew && record.is_hashed_key
+						? "This is the only time that it is shown. Put it in place while the old one still works."
+						: secret.isNew
+							? "Put it in place while the old one still works. It can be looked at again here."
+							: "Whoever has it can do all that the key may. The audit log says that you looked."}
 				</SecretDialog>
 			)}
 		</Screen>

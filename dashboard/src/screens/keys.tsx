@@ -5,6 +5,7 @@ import { useChange, usePage } from "../api";
 import type { OrganizationScreenProps } from "../app";
 import { Answer } from "../parts/answer";
 import { useAppsOfOrganization } from "../parts/app-list";
+import { useFilters } from "../parts/filters";
 import { TextLink } from "../parts/link";
 import { Empty, Screen } from "../parts/screen";
 import { SecretDialog } from "../parts/secret";
@@ -19,7 +20,8 @@ const UNUSED_DAYS = "90";
 
 export default function Keys({ orgId }: OrganizationScreenProps) {
 	const [page, setPage] = usePageNumber();
-	const [isUnusedOnly, setUnusedOnly] = useState(false);
+	const [filters, setFilters] = useFilters(["unused"]);
+	const isUnusedOnly = filters.unused !== "";
 	const [isOpen, setOpen] = useState(false);
 	const [secret, setSecret] = useState<string | undefined>();
 	const may = useOrganizationMay(orgId);
@@ -43,10 +45,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 			<Checkbox
 				label="Only keys that nobody used for 90 days"
 				checked={isUnusedOnly}
-				onChange={(event) => {
-					setUnusedOnly(event.currentTarget.checked);
-					setPage(0);
-				}}
+				onChange={(event) => setFilters({ unused: event.currentTarget.checked ? "yes" : "" })}
 			/>
 			<Answer query={keys} what="API keys">
 				{({ items, hasNext }) =>

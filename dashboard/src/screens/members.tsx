@@ -14,6 +14,7 @@ import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { timeText } from "../parts/time";
 import {
 	administers,
+	covers,
 	memberRoles,
 	roleText,
 	useMayCreateOrganizations,
@@ -31,6 +32,7 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 	const members = usePage("GET /organization/members", { query: { orgId, limit: "50" } }, page);
 	const account = useAsk("GET /account", {});
 	const may = useOrganizationMay(orgId);
+	const own = useOwnRole(orgId);
 	const [dialog, setDialog] = useState<Dialog | undefined>();
 	const [invitation, setInvitation] = useState<AnswerOf<"POST /organization/members"> | undefined>();
 	const close = () => setDialog(undefined);
@@ -76,26 +78,31 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 									? [
 											{
 												title: "Change",
-												cell: (member: Member) => (
-													<Group gap="xs">
-														<Button
-															size="xs"
-															variant="default"
-															aria-label={`Change the role of ${member.email}`}
-															onClick={() => setDialog({ kind: "role", member })}
-														>
-															Role
-														</Button>
-														<Button
-															size="xs"
-															variant="default"
-															aria-label={`${member.is_tmp ? "Withdraw the invitation of" : "Remove"} ${member.email}`}
-															onClick={() => setDialog({ kind: "remove", member })}
-														>
-															{member.is_tmp ? "Withdraw" : "Remove"}
-														</Button>
-													</Group>
-												),
+												cell: (member: Member) =>
+													covers(own, member.role) ? (
+														<Group gap="xs">
+															<Button
+																size="xs"
+																variant="default"
+																aria-label={`Change the role of ${member.email}`}
+																onClick={() => setDialog({ kind: "role", member })}
+															>
+																Role
+															</Button>
+															<Button
+																size="xs"
+																variant="default"
+																aria-label={`${member.is_tmp ? "Withdraw the invitation of" : "Remove"} ${member.email}`}
+																onClick={() => setDialog({ kind: "remove", member })}
+															>
+																{member.is_tmp ? "Withdraw" : "Remove"}
+															</Button>
+														</Group>
+													) : (
+														<Text size="sm" c="dimmed">
+															Needs the role {roleText(member.role)}
+														</Text>
+													),
 											},
 										]
 									: []),
@@ -205,7 +212,7 @@ function ChangeRole({
 	const [role, setRole] = useState<MemberRole>(member.role as MemberRole);
 	const createdBefore = member.global_permissions.includes("org.create");
 	const [mayCreate, setMayCreate] = useState(createdBefore);
-	const mayGive = useMayCreateOrganizations(orgId) && !member.is_tmp;
+	const mayGive = useMayCreateOrganizations() && !member.is_tmp;
 	const permissions = useChange("PUT /organization/members/permissions");
 	const roles = useChange("PUT /organization/members", ({ api_keys }) => {
 		if (api_keys.length > 0) say(`Their ${countOf(api_keys.length, "API key")} keep what they hold; look at them.`);

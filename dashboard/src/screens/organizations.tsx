@@ -2,48 +2,53 @@
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useAsk, useChange } from "../api";
+import { useChange } from "../api";
 import { useDeletedOrganizations, useOrganizations } from "../organizations";
 import { Answer, Problem } from "../parts/answer";
 import { Dialog } from "../parts/dialog";
 import { TextLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen, Section } from "../parts/screen";
-import { DataTable, Pager, usePageNumber } from "../parts/table";
+import { DataTable, Pager, pageOf, usePageNumber } from "../parts/table";
 import { Day, Time } from "../parts/time";
 import { organizationPath } from "../paths";
 import { useMayCreateOrganizations } from "../permissions";
 
 export default function Organizations() {
 	const organizations = useOrganizations();
-	const uid = useAsk("GET /account", {}).data?.uid;
+	const [asked, setPage] = usePageNumber();
 	const [isOpen, setOpen] = useState(false);
-	// The permission is the account's, so any organization that the reader administers tells of it.
-	const first = organizations.data?.find(({ created_by }) => created_by === uid) ?? organizations.data?.[0];
-	const mayCreate = useMayCreateOrganizations(first?.id);
+	const mayCreate = useMayCreateOrganizations();
 	return (
 		<Screen
 			title="Organizations"
 			actions={mayCreate ? <Button onClick={() => setOpen(true)}>New organization</Button> : undefined}
 		>
 			<Answer query={organizations} what="your organizations">
-				{(known) =>
-					known.length === 0 ? (
-						<Empty title="You are in no organization">
-							Ask an administrator for an invitation. Whoever administers an organization can make another one.
-						</Empty>
-					) : (
-						<DataTable
-							label="Organizations"
-							rows={known}
-							rowKey={({ id }) => id}
-							columns={[
-								{ title: "Name", cell: ({ id, name }) => <TextLink to={organizationPath(id)}>{name}</TextLink> },
-								{ title: "Created", cell: ({ created_at }) => <Time value={created_at} /> },
-							]}
-						/>
-					)
-				}
+				{(known) => {
+					if (known.length === 0) {
+						return (
+							<Empty title="You are in no organization">
+								Ask an administrator for an invitation. Whoever administers an organization can make another one.
+							</Empty>
+						);
+					}
+					const { page, items, hasNext } = pageOf(known, asked);
+					return (
+						<Stack gap="sm">
+							<DataTable
+								label="Organizations"
+								rows={items}
+								rowKey={({ id }) => id}
+								columns={[
+									{ title: "Name", cell: ({ id, name }) => <TextLink to={organizationPath(id)}>{name}</TextLink> },
+									{ title: "Created", cell: ({ created_at }) => <Time value={created_at} /> },
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					);
+				}}
 			</Answer>
 			<Deleted />
 			{isOpen ? <CreateOrganization onClose={() => setOpen(false)} /> : null}
@@ -53,7 +58,7 @@ export default function Organizations() {
 
 /** Nothing where there are none; the screen is about the others. */
 function Deleted() {
-	const [page, setPage] = usePageNumber();
+	const [page, setPage] = usePageNumber("deleted");
 	const deleted = useDeletedOrganizations(page);
 	const restore = useChange("POST /organization/restore");
 	if (deleted.isError) return <Problem error={deleted.error} onRetry={() => void deleted.refetch()} />;

@@ -2,6 +2,7 @@
 import { Alert, Button, Group, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
+import { MOST_EXPIRATION_DAYS } from "../../../src/domain/key-policy";
 import { type AnswerOf, useAsk, useChange } from "../api";
 import type { OrganizationScreenProps } from "../app";
 import { Answer, Problem } from "../parts/answer";
@@ -170,9 +171,9 @@ function Policies({ organization }: { readonly organization: Organization }) {
 					/>
 					<NumberInput
 						label="Days that a key may live at most"
-						description="Empty: any number of days."
+						description={`${MOST_EXPIRATION_DAYS} at most. Empty: any number of days.`}
 						min={1}
-						max={3660}
+						max={MOST_EXPIRATION_DAYS}
 						value={mostDays}
 						onChange={setMostDays}
 					/>

@@ -1,0 +1,191 @@
+/**
+ * Lists of the dashboard in a real browser: their pages and filters stand in the address, so that Back returns to them, and lists that grow
+ * without end are paged. And the lists of one's own account: what each button is about, and what is asked before a passkey goes.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chromium } from "./support/browser";
+import { APP, deviceId, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+
+if (chromium === undefined) console.log("skipped: lists of the dashboard, because no Chromium is installed");
+
+describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
+	let stage: Stage;
+	let admin: Visitor;
+	beforeAll(async () => {
+		stage = await startStage();
+		admin = await stage.admin();
+		for (let index = 0; index < 60; index++) {
+			const channel = `c${String(index).padStart(2, "0")}`;
+			await stage.product.api("POST", "/channel", { app_id: APP, channel });
+		}
+	});
+	afterAll(async () => {
+		await stage?.stop();
+	});
+
+	const eventually = <Value>(look: () => Value) => expect.poll(look, { timeout: 15_000 });
+	const search = () => new URL(admin.page.url()).search;
+
+	test("Back returns to the page of a list, and a reload stays on it", async () => {
+		const { page } = admin;
+		await admin.open(`/apps/${APP}/channels`, "Channels");
+		await page.getByRole("button", { name: "Next" }).click();
+		await page.getByText("Page 2").waitFor();
+		expect(search()).toBe("?page=2");
+		await page.getByRole("link", { name: "c00", exact: true }).waitFor({ state: "detached" });
+		const rows = page.getByRole("region", { name: "Channels" }).getByRole("row").nth(1).getByRole("link");
+		const channel = rows.first();
+		const name = await channel.innerText();
+		await channel.click();
+		await page.getByRole("heading", { level: 1, name }).waitFor();
+		await page.goBack();
+		await page.getByText("Page 2").waitFor();
+		await page.getByRole("link", { name, exact: true }).waitFor();
+		await page.reload();
+		await page.getByText("Page 2").waitFor();
+		await expectSound(admin);
+		await page.goBack();
+		await page.getByRole("link", { name, exact: true }).waitFor({ state: "detached" });
+		await page.getByText("Page 1").waitFor();
+		expect(search()).toBe("");
+		// An address that says nonsense shows the first page.
+		for (const nonsense of ["0", "-1", "1.5", "x", "1e99"]) {
+			await admin.open(`/apps/${APP}/channels?page=${nonsense}`, "Channels");
+			await page.getByText("Page 1").waitFor();
+		}
+	});
+
+	test("Back returns to what a list is filtered by, and its form says so", async () => {
+		const { page } = admin;
+		await admin.open(`/apps/${APP}/devices?page=3`, "Devices");
+		const rows = () => page.getByRole("region", { name: "Devices" }).getByRole("row").count();
+		await page.getByLabel("Platform").selectOption("ios");
+		await page.getByRole("button", { name: "Filter" }).click();
+		await eventually(rows).toBe(4);
+		expect(search()).toBe("?platform=ios");
+		await page.getByRole("link", { name: deviceId(1) }).click();
+		await page.getByRole("heading", { level: 1, name: "Device" }).waitFor();
+		await page.goBack();
+		await eventually(rows).toBe(4);
+		expect(await page.getByLabel("Platform").inputValue()).toBe("ios");
+		await page.getByRole("button", { name: "Show all" }).click();
+		await eventually(rows).toBe(7);
+		expect(await page.getByLabel("Platform").inputValue()).toBe("");
+		await page.goBack();
+		await eventually(rows).toBe(4);
+		expect(await page.getByLabel("Platform").inputValue()).toBe("ios");
+		await admin.open(`/apps/${APP}/changes?action=app.create`, "Changes");
+		await page.getByRole("button", { name: "Show all" }).waitFor();
+		expect(await page.getByLabel("Action").inputValue()).toBe("app.create");
+		await admin.open(`/organizations/${stage.product.orgId}/keys?unused=yes`, "API keys");
+		expect(await page.getByLabel("Only keys that nobody used for 90 days").isChecked()).toBe(true);
+	});
+
+	test("organizations, sessions and passkeys are paged", async () => {
+		const { page } = admin;
+		const db = await stage.product.running.miniflare.getD1Database("DB");
+		for (let index = 0; index < 21; index++)
+			await stage.product.api("PUT", "/organization", { name: `Branch ${index}` });
+		await db
+			.prepare(
+				`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
+				INSERT INTO sessions (id, user_id, token_hash, method, user_agent, created_at_ms, last_seen_at_ms, expires_at_ms)
+				SELECT 'many-' || i, u.id, 'many-' || i, 'code', 'Firefox on Linux', ?1, ?1, ?1 + 86400000 FROM n, users u
+				WHERE u.email = 'admin@capstan.local'`,
+			)
+			.bind(Date.now() - 60_000)
+			.run();
+		await admin.open("/organizations", "Organizations");
+		const region = (name: string) => page.getByRole("region", { name, exact: true });
+		await eventually(() => region("Organizations").getByRole("row").count()).toBe(21);
+		await page.getByRole("button", { name: "Next" }).click();
+		await eventually(() => region("Organizations").getByRole("row").count()).toBe(3);
+		expect(search()).toBe("?page=2");
+		await admin.open("/account", "Your account");
+		await eventually(() => region("Sessions").getByRole("row").count()).toBe(21);
+		await expectSound(admin);
+		const end = region("Sessions").getByRole("button", { name: /^End the session of Firefox on Linux, last used / });
+		expect(await end.count()).toBeGreaterThan(10);
+		const pager = page.getByRole("navigation", { name: "Pages" }).first();
+		await pager.getByRole("button", { name: "Next" }).click();
+		await eventually(() => region("Sessions").getByRole("row").count()).toBeLessThan(21);
+		expect(search()).toBe("?sessions=2");
+	});
+
+	test("a passkey goes after a question that names it and says how its owner signs in without it", async () => {
+		const { page } = admin;
+		const devtools = await admin.context.newCDPSession(page as never);
+		await devtools.send("WebAuthn.enable" as never);
+		const add = async (name: string) => {
+			// Each passkey is on a device of its own.
+			const { authenticatorId } = await devtools.send(
+				"WebAuthn.addVirtualAuthenticator" as never,
+				{
+					options: {
+						protocol: "ctap2",
+						transport: "internal",
+						hasResidentKey: true,
+						hasUserVerification: true,
+						isUserVerified: true,
+						automaticPresenceSimulation: true,
+					},
+				} as never,
+			);
+			await page.getByLabel("Name of a new passkey").fill(name);
+			await page.getByRole("button", { name: "Add a passkey" }).click();
+			await page.getByRole("button", { name: `Remove the passkey ${name}` }).waitFor();
+			await devtools.send("WebAuthn.removeVirtualAuthenticator" as never, { authenticatorId } as never);
+		};
+		const passkeys = async () =>
+			(await (await admin.context.request.get(`${stage.origin}/account/passkeys`)).json()).map(
+				({ name }: { name: string }) => name,
+			);
+		await admin.open("/account", "Your account");
+		await add("Laptop");
+		await add("Phone");
+		const dialog = page.getByRole("dialog");
+		await page.getByRole("button", { name: "Remove the passkey Laptop" }).click();
+		await dialog.getByText("Remove the passkey Laptop?").waitFor();
+		await dialog.getByText("You can sign in with your other passkeys.").waitFor();
+		await expectSound(admin);
+		await dialog.getByRole("button", { name: "Cancel" }).click();
+		expect(await passkeys()).toEqual(["Laptop", "Phone"]);
+		await page.getByRole("button", { name: "Remove the passkey Laptop" }).click();
+		await dialog.getByRole("button", { name: "Remove passkey" }).click();
+		await dialog.waitFor({ state: "detached" });
+		await eventually(passkeys).toEqual(["Phone"]);
+		await page.getByRole("button", { name: "Remove the passkey Phone" }).click();
+		await dialog.getByText("It is your last one. Without it you sign in with a code by e-mail").waitFor();
+		await dialog.getByRole("button", { name: "Cancel" }).click();
+		// As where no mail is sent and no provider is configured.
+		await page.route("**/sign-in/methods", (route) =>
+			route.fulfill({ json: { code: false, passkey: true, providers: [] } }),
+		);
+		await page.reload();
+		await page.getByRole("button", { name: "Remove the passkey Phone" }).click();
+		await dialog.getByText("It is the last way into your account").waitFor();
+		await expectSound(admin);
+
+		// The page that people sign in at asks the same.
+		await page.goto(`${stage.origin}/sign-in`);
+		const questions: string[] = [];
+		page.on("dialog", (question) => {
+			questions.push(question.message());
+			return questions.length === 1 ? question.dismiss() : question.accept();
+		});
+		const remove = page.getByRole("button", { name: "Remove Phone" });
+		await remove.click();
+		await eventually(() => questions.length).toBe(1);
+		expect(questions[0]).toBe(
+			"Remove the passkey Phone? It is the last way into your account: without it you cannot sign in again. Add another one first.",
+		);
+		expect(await passkeys()).toEqual(["Phone"]);
+		await page.unroute("**/sign-in/methods");
+		await remove.click();
+		await eventually(passkeys).toEqual([]);
+		expect(questions[1]).toBe(
+			"Remove the passkey Phone? It is your last one. Without it you sign in with a code by e-mail.",
+		);
+	});
+});
