@@ -120,14 +120,30 @@ export function ask<const Key extends EndpointKey>(endpoint: Key, request: Reque
 	return (api as Ask)(endpoint, request) as Promise<AnswerOf<Key>>;
 }
 
+const waitingApi = createClient({
+	baseUrl: location.origin,
+	fetch: (url, init) => {
+		const headers = new Headers(init.headers as HeadersInit);
+		headers.set("x-capstan-wait", "visible");
+		return fetch(url, { ...init, headers });
+	},
+});
+
+export interface ChangeOptions {
+	/** The answer comes when every device's next check is answered with the change, which takes some seconds. */
+	readonly waitsUntilVisible?: boolean;
+}
+
 /** A change; everything that is shown is asked anew afterwards. */
 export function useChange<const Key extends EndpointKey>(
 	endpoint: Key,
 	onDone?: (answer: AnswerOf<Key>, request: RequestOf<Key>) => void,
+	{ waitsUntilVisible = false }: ChangeOptions = {},
 ) {
 	const client = useQueryClient();
 	return useMutation<AnswerOf<Key>, Error, RequestOf<Key>>({
-		mutationFn: (request) => ask(endpoint, request),
+		mutationFn: (request) =>
+			waitsUntilVisible ? ((waitingApi as Ask)(endpoint, request) as Promise<AnswerOf<Key>>) : ask(endpoint, request),
 		onSuccess: async (answer, request) => {
 			onDone?.(answer, request);
 			await client.invalidateQueries();

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { APP, deviceId, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
-import { makeZip } from "./support/product";
+import { makeZip, uploadProductBundle } from "./support/product";
 
 if (chromium === undefined) console.log("skipped: releasing from the dashboard, because no Chromium is installed");
 
@@ -108,6 +108,62 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		expect(await get(`/bundle?app_id=${APP}&version=1.2.0-pr.128`)).toEqual([]);
 	});
 
+	test("names the bundle of a rollout among what a channel takes with it, also where nothing is live", async () => {
+		const { product } = stage;
+		for (const version of ["3.0.0", "3.1.0"]) await uploadProductBundle(product, APP, version);
+		await product.api("POST", "/channel", {
+			app_id: APP,
+			channel: "both",
+			version: "3.0.0",
+			rolloutVersion: "3.1.0",
+			rolloutEnabled: true,
+			rolloutPercentage: 25,
+		});
+		await product.api("POST", "/updates", {
+			app_id: APP,
+			device_id: deviceId(8),
+			platform: "ios",
+			version_name: "3.0.0",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+			defaultChannel: "both",
+		});
+		await eventually(async () => (await get(`/device?app_id=${APP}&channel=both`)).length).toBe(1);
+		await admin.open(`/apps/${APP}/channels/both`, "both");
+		await button("Delete").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByText("the rollout of 3.1.0; the bundle stays").waitFor();
+		await dialog.getByText("the channel of 1 known device;").waitFor();
+		await dialog.getByLabel("Delete the bundles 3.0.0 and 3.1.0 as well").check();
+		await dialog.getByText("the bundle 3.1.0").waitFor();
+		expect(await dialog.getByText("the bundle stays").count()).toBe(0);
+		expect((await dialog.getByRole("listitem").allInnerTexts()).slice(-2)).toEqual([
+			expect.stringMatching(/^the bundle 3.0.0 with its \d+ B of files$/),
+			expect.stringMatching(/^the bundle 3.1.0 with its \d+ B of files$/),
+		]);
+		await expectSound(admin);
+		await dialog.getByRole("button", { name: "Delete channel" }).click();
+		await admin.page.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
+		for (const version of ["3.0.0", "3.1.0"]) {
+			expect(await get(`/bundle?app_id=${APP}&version=${version}`)).toEqual([]);
+		}
+
+		await uploadProductBundle(product, APP, "3.2.0");
+		await product.api("POST", "/channel", {
+			app_id: APP,
+			channel: "rollout only",
+			rolloutVersion: "3.2.0",
+			rolloutEnabled: true,
+			rolloutPercentage: 25,
+		});
+		await admin.open(`/apps/${APP}/channels/rollout%20only`, "rollout only");
+		await button("Delete").click();
+		await dialog.getByLabel("Delete the bundle 3.2.0 as well").check();
+		await dialog.getByRole("button", { name: "Delete channel" }).click();
+		await admin.page.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
+		expect(await get(`/bundle?app_id=${APP}&version=3.2.0`)).toEqual([]);
+	});
+
 	const zipOf = (sizeBytes: number) =>
 		Buffer.concat([makeZip("9.0.0"), sizeBytes === 0 ? Buffer.alloc(0) : randomBytes(sizeBytes)]);
 
@@ -159,6 +215,35 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		expect(offsets).toEqual(["16777216"]);
 		const [bundle] = await get(`/bundle?app_id=${APP}&version=2.1.0`);
 		expect(bundle).toMatchObject({ size: zip.length });
+	});
+
+	test("registers a bundle anew that was deleted while its upload was broken off", async () => {
+		const { page } = admin;
+		const fill = async () => {
+			await admin.open(`/apps/${APP}/bundles`, "Bundles");
+			await button("Upload a bundle").click();
+			await page
+				.locator("input[type=file]")
+				.setInputFiles({ name: "gone.zip", mimeType: "application/zip", buffer: zipOf(0) });
+			await page.getByLabel("Version").fill("2.2.0");
+			await button("Upload").click();
+		};
+		let pieces = 0;
+		await page.route("**/files/upload/attachments/*", (route) => {
+			if (route.request().method() !== "PATCH") return route.continue();
+			pieces++;
+			return route.abort();
+		});
+		await fill();
+		await eventually(() => pieces).toBeGreaterThan(0);
+		await button("Stop for now").click();
+		await page.unroute("**/files/upload/attachments/*");
+		expect((await stage.product.api("DELETE", `/bundle?app_id=${APP}&version=2.2.0`)).status).toBe(200);
+		admin.complaints.length = 0;
+		await fill();
+		await page.getByRole("heading", { level: 1, name: "2.2.0" }).waitFor();
+		expect(await get(`/bundle?app_id=${APP}&version=2.2.0`)).toMatchObject([{ size: zipOf(0).length }]);
+		await stage.product.api("DELETE", `/bundle?app_id=${APP}&version=2.2.0`);
 	});
 
 	test("says what the API refuses of an upload", async () => {
@@ -213,16 +298,45 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await admin.page.getByLabel("Device id").fill(deviceId(0));
 		await button("Open device").click();
 		await admin.page.getByText("At its next check it gets nothing").waitFor();
+		// Nothing is set that could be taken back.
+		expect(await button("Take back what was set").count()).toBe(0);
+		const waits: (string | undefined)[] = [];
+		admin.page.on("request", (request) => {
+			if (["POST", "DELETE"].includes(request.method()) && new URL(request.url()).pathname === "/device")
+				waits.push(request.headers()["x-capstan-wait"]);
+		});
 		await button("Set channel or bundle").click();
 		await choose("Bundle", "1.1.0");
 		await expectSound(admin);
 		await button("Set").click();
+		await admin.page.getByText("Waiting until every part of the service knows").waitFor();
 		await admin.page.getByText("At its next check it gets 1.1.0").waitFor();
 		await expectSound(admin);
 		await button("Take back what was set").click();
 		await button("Take back").click();
 		await admin.page.getByText("At its next check it gets nothing").waitFor();
 		expect(await get(`/device?app_id=${APP}&device_id=${deviceId(0)}`)).toMatchObject({ override_version: null });
+		await button("Take back what was set").waitFor({ state: "detached" });
+		await button("Set channel or bundle").click();
+		await admin.page.getByRole("textbox", { name: "Channel" }).fill("beta");
+		await button("Set").click();
+		// A channel alone can be taken back as well.
+		await button("Take back what was set").click();
+		await button("Take back").click();
+		await button("Take back what was set").waitFor({ state: "detached" });
+		expect(waits).toEqual(["visible", "visible", "visible", "visible"]);
+	});
+
+	test("offers to take back what was set for a device that was never seen, and nothing where nothing was", async () => {
+		const query = `app_id=${APP}&device_id=${deviceId(7)}`;
+		await stage.product.api("POST", "/device", { app_id: APP, device_id: deviceId(7), channel: "beta" });
+		await admin.open(`/apps/${APP}/devices/${deviceId(7)}`, "Device");
+		await button("Take back what was set").waitFor();
+		await stage.product.api("DELETE", `/device?${query}`);
+		await admin.page.reload();
+		await admin.page.getByText("Never", { exact: true }).waitFor();
+		await admin.page.waitForLoadState("networkidle");
+		expect(await button("Take back what was set").count()).toBe(0);
 	});
 
 	test("says of a device that was never seen what can be done for it", async () => {

@@ -2,7 +2,7 @@
  * The question before something is destroyed. It names what goes; where that is a lot, the name has to be typed. It stays open while the API
  * works, and shows what the API refuses.
  */
-import { Button, Group, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { Problem } from "./answer";
 import { Dialog } from "./dialog";
@@ -12,6 +12,7 @@ export function Confirm({
 	action,
 	typed,
 	isPending,
+	waiting,
 	isReady = true,
 	error,
 	onConfirm,
@@ -24,6 +25,8 @@ export function Confirm({
 	/** What has to be typed first. */
 	readonly typed?: string;
 	readonly isPending: boolean;
+	/** What is awaited, where that takes longer than a moment. */
+	readonly waiting?: string;
 	readonly isReady?: boolean;
 	readonly error?: Error | null;
 	readonly onConfirm: () => void;
@@ -51,6 +54,11 @@ export function Confirm({
 						/>
 					)}
 					{error === undefined || error === null ? null : <Problem error={error} />}
+					{isPending && waiting !== undefined ? (
+						<Text size="sm" role="status">
+							{waiting}
+						</Text>
+					) : null}
 					<Group justify="flex-end">
 						<Button variant="default" onClick={onClose}>
 							Cancel

@@ -1,5 +1,5 @@
 /** A form in a dialog: it stays open while the API works, and shows what the API refuses. */
-import { Button, Group, Stack } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Problem } from "./answer";
 import { Dialog } from "./dialog";
@@ -8,6 +8,7 @@ export function FormDialog({
 	title,
 	action,
 	isPending,
+	waiting,
 	isReady = true,
 	error,
 	onSubmit,
@@ -18,6 +19,8 @@ export function FormDialog({
 	/** On the button. */
 	readonly action: string;
 	readonly isPending: boolean;
+	/** What is awaited, where that takes longer than a moment. */
+	readonly waiting?: string;
 	readonly isReady?: boolean;
 	readonly error?: Error | null;
 	readonly onSubmit: () => void;
@@ -35,6 +38,11 @@ export function FormDialog({
 				<Stack>
 					{children}
 					{error === undefined || error === null ? null : <Problem error={error} />}
+					{isPending && waiting !== undefined ? (
+						<Text size="sm" role="status">
+							{waiting}
+						</Text>
+					) : null}
 					<Group justify="flex-end">
 						<Button variant="default" onClick={onClose}>
 							Cancel

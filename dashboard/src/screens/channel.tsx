@@ -200,7 +200,7 @@ function DeleteChannel({
 							<>
 								{items.length === 0
 									? "no device that is known: none was seen on it"
-									: `the channel of ${hasNext ? "more than " : ""}${items.length} known devices; at their next check they get ${channel.public ? "the store build, unless another channel serves them" : "what the public channel gives them"}`}
+									: `the channel of ${hasNext ? "more than " : ""}${countOf(items.length, "known device")}; at their next check they get ${channel.public ? "the store build, unless another channel serves them" : "what the public channel gives them"}`}
 							</>
 						)}
 					</Answer>

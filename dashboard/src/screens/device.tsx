@@ -1,5 +1,6 @@
 /** One device: what it runs, why it gets what it gets, and what an operator set for it alone. */
 import { Alert, Button, Code, Group, Stack, Text, TextInput, Timeline } from "@mantine/core";
+import type { UseQueryResult } from "@tanstack/react-query";
 import { useState } from "react";
 import { type AnswerOf, ask, CapstanError, useAsk, useChange } from "../api";
 import type { AppItemProps } from "../app";
@@ -13,6 +14,7 @@ import { Time } from "../parts/time";
 import { VersionInput } from "../parts/version-input";
 import { useAppMay } from "../permissions";
 
+type Explained = AnswerOf<"GET /device/explain">;
 type DeviceRecord = Exclude<AnswerOf<"GET /device">, readonly unknown[]>;
 
 const isUnknown = (error: unknown) => error instanceof CapstanError && error.code === "device_not_found";
@@ -21,6 +23,11 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 	const device = useAsk("GET /device", { query: { app_id: appId, device_id: item } });
 	const may = useAppMay(appId, orgId);
 	const [dialog, setDialog] = useState<"override" | "unset" | undefined>();
+	const explained = useAsk(
+		"GET /device/explain",
+		{ query: { app_id: appId, device_id: item } },
+		{ enabled: device.data !== undefined },
+	);
 	const record = device.data === undefined || Array.isArray(device.data) ? undefined : (device.data as DeviceRecord);
 	return (
 		<Screen
@@ -30,9 +37,11 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 				may("app.manage_devices") === true ? (
 					<>
 						<Button onClick={() => setDialog("override")}>Set channel or bundle</Button>
-						<Button variant="default" disabled={record === undefined} onClick={() => setDialog("unset")}>
-							Take back what was set
-						</Button>
+						{record !== undefined && mayBeSet(record, explained.data) ? (
+							<Button variant="default" onClick={() => setDialog("unset")}>
+								Take back what was set
+							</Button>
+						) : null}
 					</>
 				) : undefined
 			}
@@ -46,13 +55,28 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 					{() => (record === undefined ? null : <Record device={record} />)}
 				</Answer>
 			)}
-			{record === undefined ? null : <Explanation appId={appId} deviceId={item} />}
+			{record === undefined ? null : <Explanation explained={explained} />}
 			{dialog === "override" ? <Override appId={appId} deviceId={item} onClose={() => setDialog(undefined)} /> : null}
 			{dialog === "unset" && record !== undefined ? (
 				<Unset appId={appId} device={record} onClose={() => setDialog(undefined)} />
 			) : null}
 		</Screen>
 	);
+}
+
+/**
+ * Whether a channel or a bundle is set for the device. Of a channel the explanation tells, unless nothing came to the channels: then there
+ * may be one. What was set for a device that was never seen is all that is known of it.
+ */
+function mayBeSet(
+	{ override_version, last_seen_at, channel }: DeviceRecord,
+	explanation: Explained | undefined,
+): boolean {
+	if (override_version !== null) return true;
+	if (last_seen_at === null) return channel !== null;
+	const rules = explanation?.trace.map(({ rule }) => rule) ?? [];
+	if (rules.length === 0) return false;
+	return rules.includes("override_channel") || !rules.some((rule) => rule.endsWith("_channel"));
 }
 
 function Record({ device }: { readonly device: DeviceRecord }) {
@@ -79,8 +103,7 @@ function Record({ device }: { readonly device: DeviceRecord }) {
 
 const RULE_COLORS = { passed: "green", decided: "blue", skipped: "gray" } as const;
 
-function Explanation({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
-	const explained = useAsk("GET /device/explain", { query: { app_id: appId, device_id: deviceId } });
+function Explanation({ explained }: { readonly explained: UseQueryResult<Explained, Error> }) {
 	return (
 		<Section title="Why it gets what it gets">
 			<Answer query={explained} what="the explanation">
@@ -111,10 +134,7 @@ function Explanation({ appId, deviceId }: { readonly appId: string; readonly dev
 	);
 }
 
-function outcomeTitle(
-	outcome: AnswerOf<"GET /device/explain">["outcome"],
-	answer: AnswerOf<"GET /device/explain">["answer"],
-): string {
+function outcomeTitle(outcome: Explained["outcome"], answer: Explained["answer"]): string {
 	if (outcome === "builtin") return "At its next check it goes back to the store build";
 	if (outcome === "update" && "url" in answer) return `At its next check it gets ${answer.version}`;
 	return "message" in answer
@@ -122,7 +142,9 @@ function outcomeTitle(
 		: "At its next check it gets nothing";
 }
 
-/** Waits until every part of the service knows, so that the very next check is answered with it. */
+/** The answer comes when every part of the service knows, so that the very next check is answered with it. */
+const WAITING = "Waiting until every part of the service knows, about four seconds…";
+
 function Override({
 	appId,
 	deviceId,
@@ -135,10 +157,11 @@ function Override({
 	const [channel, setChannel] = useState("");
 	const [version, setVersion] = useState("");
 	const [refused, setRefused] = useState<Error | undefined>();
-	const set = useChange("POST /device", () => {
-		say("The device gets it at its next check, within four seconds.");
+	const done = () => {
+		say("The device gets it at its next check.");
 		onClose();
-	});
+	};
+	const set = useChange("POST /device", done, { waitsUntilVisible: true });
 	const submit = async () => {
 		setRefused(undefined);
 		try {
@@ -160,6 +183,7 @@ function Override({
 			title="Set a channel or a bundle for this device"
 			action="Set"
 			isPending={set.isPending}
+			waiting={WAITING}
 			isReady={channel !== "" || version !== ""}
 			error={set.error}
 			onSubmit={() => void submit()}
@@ -195,15 +219,17 @@ function Unset({
 	readonly device: DeviceRecord;
 	readonly onClose: () => void;
 }) {
-	const unset = useChange("DELETE /device", () => {
+	const done = () => {
 		say("The device follows its channel again.");
 		onClose();
-	});
+	};
+	const unset = useChange("DELETE /device", done, { waitsUntilVisible: true });
 	return (
 		<Confirm
 			title="Take back what was set for this device?"
 			action="Take back"
 			isPending={unset.isPending}
+			waiting={WAITING}
 			error={unset.error}
 			onConfirm={() => unset.mutate({ query: { app_id: appId, device_id: device.device_id } })}
 			onClose={onClose}
