@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { strToU8, zipSync } from "fflate";
 import type { SimulatedProduct } from "./product";
 import { below, draw, type Stream } from "./random";
+import type { RolloutTruth } from "./rollout-truth";
 import { AppTruth } from "./truth";
 
 export type Platform = "ios" | "android" | "electron";
@@ -35,6 +36,12 @@ export class AppWorld {
 	readonly truth: AppTruth;
 	readonly bundles = new Map<string, Bundle>();
 	readonly channels = new Map<string, Channel>();
+	/** Versions that were rolled back: no device may be given them any more. */
+	readonly withdrawn = new Set<string>();
+	/** Nothing goes wrong on its devices but what its bundles do. */
+	isCalm = false;
+	/** The one that the service steps by itself. */
+	rollout: RolloutTruth | undefined;
 	readonly #product: SimulatedProduct;
 	/** Sizes of the files in the delta store, by their SHA-256. */
 	readonly #stored = new Map<string, number>();

@@ -7,13 +7,16 @@ import { exactly, type Line } from "./comparison";
 import type { Fleet } from "./simulate";
 
 export async function compareFleet(fleet: Fleet, say: (text: string) => void): Promise<Line[]> {
-	const { queue, product, apps } = fleet;
+	const { queue, product, apps, staged } = fleet;
 	const lines: Line[] = [
 		exactly("messages of the Queue", [{ of: "done", truth: queue.sent, answer: queue.done }]),
 		exactly("runs of the consumer that failed by themselves", [
 			{ of: queue.failures.join("; "), truth: 0, answer: queue.failures.length },
 		]),
 	];
+	if (staged !== undefined) {
+		for (const [metric, pairs] of await staged.close()) lines.push(exactly(metric, pairs));
+	}
 	say("comparing what is stored");
 	lines.push(...(await compareStored(product, apps)));
 	say("comparing statistics");

@@ -3,6 +3,8 @@
 export const CONTROL_PATH = "/simulation/control";
 /** The moment at which a request arrives, in simulated epoch milliseconds; read by the module before the Worker and no other. */
 export const TIME_HEADER = "x-simulated-time";
+/** As Cloudflare names who asks. */
+export const ADDRESS_HEADER = "cf-connecting-ip";
 
 /** What may go wrong with a batch of the Queue, on purpose. */
 export const FAULTS = [

@@ -12,6 +12,7 @@ import built from "./worker.js";
 interface Env {
 	readonly DB: D1Database;
 	readonly EVENTS: Queue;
+	readonly CAPSTAN_CLIENT_ADDRESS?: string;
 }
 const product = built as Required<Pick<ExportedHandler<Env>, "fetch" | "queue" | "scheduled">>;
 
@@ -114,6 +115,8 @@ let wrapped: Env | undefined;
 function watched(env: Env): Env {
 	wrapped ??= {
 		...env,
+		// Every device has an address of its own.
+		CAPSTAN_CLIENT_ADDRESS: "",
 		DB: database(env.DB),
 		EVENTS: replaced(env.EVENTS, {
 			send: (send) => async (message) => {

@@ -9,6 +9,9 @@ import { table } from "./comparison";
 import { type CommandOptions, parseOptions } from "./options";
 import { simulate } from "./simulate";
 
+const SAY_AGAIN_MS = 20_000;
+let sayAgainAtMs = 0;
+
 try {
 	const options = parseOptions(process.argv.slice(2));
 	process.exitCode = (await run(options)) ? 0 : 1;
@@ -55,7 +58,11 @@ async function run(options: CommandOptions): Promise<boolean> {
 	}
 }
 
-/** One line that changes on a terminal; nothing elsewhere. */
+/** One line that changes on a terminal; elsewhere, as in a log, a line now and then. */
 function say(text: string): void {
 	if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`);
+	else if (text !== "" && performance.now() >= sayAgainAtMs) {
+		sayAgainAtMs = performance.now() + SAY_AGAIN_MS;
+		console.error(text);
+	}
 }

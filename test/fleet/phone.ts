@@ -12,6 +12,8 @@ export interface Phone extends Stream {
 	readonly app: AppWorld;
 	/** In the truth. */
 	readonly number: number;
+	/** In a network of its own. */
+	readonly address: string;
 	readonly deviceId: string;
 	readonly platform: Platform;
 	readonly known: KnownDevice;
@@ -65,6 +67,8 @@ const STORES: Readonly<Record<Platform, readonly string[]>> = {
 	android: ["google_play", ""],
 	electron: [""],
 };
+/** Of an address, its first part. */
+const FIRST_NETWORK = 11;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** Some clocks are a little wrong, a few are wrong by years. */
 const CLOCKS_MS = [0, 0, 0, 0, 0, 0, 2_000, -90_000, 3 * DAY_MS, -400 * DAY_MS, -58 * 365 * DAY_MS];
@@ -114,7 +118,9 @@ export function newPhone(chance: Stream, app: AppWorld, platform: Platform, day:
 		lastSeenDay: -1,
 	};
 	const life = { chance: Math.floor(draw(own) * 4_294_967_296) };
-	return { ...phone, life, chance: own.chance, known, number: app.truth.enter(known) };
+	const number = app.truth.enter(known);
+	const address = `${FIRST_NETWORK + (number >> 16)}.${(number >> 8) & 255}.${number & 255}.7`;
+	return { ...phone, life, chance: own.chance, known, number, address };
 }
 
 /** The same phone after its app was removed and installed again. */

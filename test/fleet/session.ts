@@ -3,7 +3,7 @@
  * does them. Whatever the product hears for the first time is told to the truth; what is sent again is not.
  */
 import { type Bundle, sha256 } from "./app-world";
-import { TIME_HEADER } from "./control";
+import { ADDRESS_HEADER, TIME_HEADER } from "./control";
 import { type Http, jsonOf, type Reply } from "./http";
 import { BUILTIN, infoOf, nameOf, type Phone } from "./phone";
 import { below, happens } from "./random";
@@ -51,6 +51,8 @@ export interface SessionContext {
 	/** The moment on the phone's side of the world; it passes as the person and the network take their time. */
 	nowMs: number;
 	readonly betaName: string;
+	/** Where a stranger reports from; the phone's own address otherwise. */
+	readonly address?: string;
 }
 
 const SECOND_MS = 1_000;
@@ -67,10 +69,22 @@ function downloading(phone: Phone, context: SessionContext): void {
 }
 
 export async function openApp(phone: Phone, context: SessionContext): Promise<void> {
-	const session = phone.platform === "electron" ? electronSession : nativeSession;
+	const session = phone.platform === "electron" ? electronSession : phone.app.isCalm ? quietSession : nativeSession;
 	context.nowMs = Math.max(context.nowMs, phone.busyUntilMs + 1);
 	await session(phone, context);
 	phone.busyUntilMs = context.nowMs;
+}
+
+/** Something goes wrong, where anything may. */
+function mishap(phone: Phone, probability: number): boolean {
+	return !phone.app.isCalm && happens(phone, probability);
+}
+
+/** The periodic check, and the rest of a session where it brings something. */
+async function quietSession(phone: Phone, context: SessionContext): Promise<void> {
+	if (phone.broken) return nativeSession(phone, context);
+	await nativeUpdate(phone, context);
+	if (phone.next !== undefined || phone.pending.length > 0) await leave(phone, context);
 }
 
 async function nativeSession(phone: Phone, context: SessionContext): Promise<void> {
@@ -83,10 +97,14 @@ async function nativeSession(phone: Phone, context: SessionContext): Promise<voi
 		phone.broken = false;
 	}
 	note(phone, context, "app_moved_to_foreground", phone.current);
-	if (happens(phone, CHANCE.crash)) note(phone, context, CRASHES[below(phone, CRASHES.length)] ?? "", phone.current);
+	if (mishap(phone, CHANCE.crash)) note(phone, context, CRASHES[below(phone, CRASHES.length)] ?? "", phone.current);
 	await chooseChannel(phone, context);
-	if (happens(phone, CHANCE.noNetwork)) note(phone, context, "download_fail", phone.current);
+	if (mishap(phone, CHANCE.noNetwork)) note(phone, context, "download_fail", phone.current);
 	else await nativeUpdate(phone, context);
+	await leave(phone, context);
+}
+
+async function leave(phone: Phone, context: SessionContext): Promise<void> {
 	pass(phone, context, SECOND_MS);
 	if (!happens(phone, CHANCE.late)) await flush(phone, context);
 	if (happens(phone, CHANCE.closedEarly)) return;
@@ -121,11 +139,11 @@ async function nativeUpdate(phone: Phone, context: SessionContext): Promise<void
 async function downloadZip(phone: Phone, context: SessionContext, bundle: Bundle, answer: UpdateAnswer): Promise<void> {
 	const { version } = bundle;
 	await reportAlone(phone, context, "download_zip_start", version);
-	phone.started.set(version, context.nowMs);
+	if (phone.app.truth.startsDownload(phone.number, version, context.nowMs)) phone.started.set(version, context.nowMs);
 	note(phone, context, "download_10", version);
 	downloading(phone, context);
 	const download = { link: answer.url ?? "", version };
-	if (happens(phone, CHANCE.breaksOff)) {
+	if (mishap(phone, CHANCE.breaksOff)) {
 		await fetchPart(phone, context, download, 0, 1 + below(phone, bundle.sizeBytes - 1));
 		note(phone, context, "download_fail", version);
 		phone.failed.push(version);
@@ -139,7 +157,7 @@ async function downloadZip(phone: Phone, context: SessionContext, bundle: Bundle
 	}
 	await reportAlone(phone, context, "download_zip_complete", version);
 	note(phone, context, "download_70", version);
-	if (happens(phone, CHANCE.damaged)) {
+	if (mishap(phone, CHANCE.damaged)) {
 		// As the plugin names it: the first two under the bundle that runs.
 		note(phone, context, "checksum_fail", phone.current);
 		note(phone, context, "download_fail", phone.current);
@@ -158,7 +176,7 @@ async function downloadFiles(
 	manifest: NonNullable<UpdateAnswer["manifest"]>,
 ): Promise<void> {
 	await reportAlone(phone, context, "download_manifest_start", version);
-	phone.started.set(version, context.nowMs);
+	if (phone.app.truth.startsDownload(phone.number, version, context.nowMs)) phone.started.set(version, context.nowMs);
 	note(phone, context, "download_10", version);
 	const had = phone.current === BUILTIN ? undefined : bundleOf(phone, phone.current).files;
 	for (const file of manifest) {
@@ -195,7 +213,7 @@ function setNext(phone: Phone, context: SessionContext): void {
 		note(phone, context, "reset", BUILTIN);
 		return;
 	}
-	if (happens(phone, CHANCE.notSet)) {
+	if (mishap(phone, CHANCE.notSet)) {
 		note(phone, context, "set_fail", next);
 		phone.failed.push(next);
 		return;
@@ -203,7 +221,8 @@ function setNext(phone: Phone, context: SessionContext): void {
 	note(phone, context, "set", next);
 	phone.fallback = phone.current;
 	phone.current = next;
-	phone.broken = happens(phone, CHANCE.doesNotStart);
+	const { rollout } = phone.app;
+	phone.broken = rollout?.version === next ? rollout.failsOn(phone.number) : mishap(phone, CHANCE.doesNotStart);
 }
 
 /** Electron's updater: no queue, no times, a zip only; a bundle that does not start is started again. */
@@ -249,7 +268,15 @@ async function check(phone: Phone, context: SessionContext): Promise<UpdateAnswe
 	const channel = app.decidingChannel(phone.deviceId, phone.platform, phone.defaultChannel);
 	// Where no channel serves it, it is still the one that did.
 	if (channel !== null) known.channelId = channel;
-	return jsonOf(reply);
+	const answer = jsonOf<UpdateAnswer>(reply);
+	if (answer.version !== undefined && app.withdrawn.has(answer.version)) {
+		throw new Error(`${answer.version} of ${app.appId} was rolled back, and is still given away`);
+	}
+	const { rollout } = app;
+	if (rollout !== undefined && rollout.version === answer.version && answer.url !== undefined) {
+		rollout.serves(phone.number, app.truth.firstSeen(phone.number));
+	} else if (rollout?.version === name) rollout.runs(phone.number, context.nowMs);
+	return answer;
 }
 
 /** What the device says of itself with every request. */
@@ -267,7 +294,7 @@ async function chooseChannel(phone: Phone, context: SessionContext): Promise<voi
 		phone.defaultChannel = "";
 		return;
 	}
-	if (phone.defaultChannel !== "" || !happens(phone, CHANCE.choosesBeta)) return;
+	if (phone.defaultChannel !== "" || !mishap(phone, CHANCE.choosesBeta)) return;
 	const body = { ...infoOf(phone), version_name: phone.current, channel: context.betaName, action: "set" };
 	const reply = await post(phone, context, "/channel_self", body);
 	const answer = jsonOf<{ error?: string; unset?: boolean }>(reply);
@@ -318,17 +345,43 @@ function bodyOf(phone: Phone, { action, versionName, timestamp }: ReportedEvent)
 	return timestamp === undefined ? event : { ...event, timestamp };
 }
 
-function hear(phone: Phone, { nowMs }: SessionContext, events: readonly ReportedEvent[]): void {
+function hear(phone: Phone, context: SessionContext, events: readonly ReportedEvent[]): void {
 	const { truth } = phone.app;
+	const { nowMs } = context;
 	const id = phone.app.decidingChannel(phone.deviceId, phone.platform, phone.defaultChannel);
 	const channel = id === null ? "" : (truth.channels.get(id) ?? "");
 	told(phone);
 	for (const event of events) {
+		if (context.address === undefined) followRollout(phone, event, nowMs);
 		truth.reported(phone.number, event, nowMs, channel);
 		if (event.action === "set") installed(phone, event.versionName, nowMs);
 		if (RUNS.has(event.action) || event.action.startsWith("app_")) told(phone, event.versionName);
 	}
 	truth.seen(phone.number, nowMs);
+}
+
+const OUTCOMES: Readonly<Record<string, "installed" | "failed">> = {
+	set: "installed",
+	set_fail: "failed",
+	update_fail: "failed",
+	download_fail: "failed",
+};
+
+function followRollout({ app, number }: Phone, { action, versionName }: ReportedEvent, nowMs: number): void {
+	const outcome = OUTCOMES[action];
+	if (outcome !== undefined && app.rollout?.version === versionName) app.rollout.told(number, outcome, nowMs);
+}
+
+/** Tells of a device what it never did; from elsewhere, as a rule. */
+export async function reportFalsely(
+	phone: Phone,
+	action: string,
+	versionName: string,
+	context: SessionContext,
+): Promise<void> {
+	note(phone, context, action, versionName);
+	await flush(phone, context);
+	phone.busyUntilMs = context.nowMs;
 }
 
 /** An install takes from the last start of its download to its `set`, as the product hears of both. */
@@ -347,7 +400,12 @@ async function post(phone: Phone, context: SessionContext, path: string, body: u
 	// The next request of the phone is another moment.
 	context.nowMs += 1;
 	const userAgent = `CapacitorUpdater/${phone.plugin} (${phone.app.appId}) ${phone.platform}/${phone.os}`;
-	const headers = { ...JSON_TYPE, "user-agent": userAgent, [TIME_HEADER]: String(context.nowMs) };
+	const headers = {
+		...JSON_TYPE,
+		"user-agent": userAgent,
+		[TIME_HEADER]: String(context.nowMs),
+		[ADDRESS_HEADER]: context.address ?? phone.address,
+	};
 	const reply = await http.ask({ method: "POST", path, headers, body: JSON.stringify(body) });
 	if (reply.status !== 200) throw new Error(`POST ${path}: ${reply.status} ${reply.bytes.toString()}`);
 	return reply;

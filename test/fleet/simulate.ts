@@ -9,6 +9,7 @@ import { newPhone, type Phone, reinstalled, updateFromStore } from "./phone";
 import { type SimulatedProduct, startSimulatedProduct } from "./product";
 import { below, draw, happens, oneOf, type Stream, streamOf } from "./random";
 import { openApp } from "./session";
+import { StagedRollouts } from "./staged";
 import { DAY_MS } from "./truth";
 
 export interface FleetOptions {
@@ -22,6 +23,7 @@ export interface FleetOptions {
 export interface Fleet {
 	readonly product: SimulatedProduct;
 	readonly apps: readonly AppWorld[];
+	readonly staged: StagedRollouts | undefined;
 	readonly firstDay: number;
 	readonly lastDay: number;
 	readonly sessions: number;
@@ -29,6 +31,15 @@ export interface Fleet {
 	readonly tookMs: number;
 }
 
+/** Devices of the app whose rollouts the service steps by itself: a hundredth of them must be a few. */
+const STAGED_SHARE = 0.4;
+const LEAST_STAGED = 500;
+const MOST_STAGED = 4_000;
+/** In fewer days not everything happens. */
+const STAGED_DAYS = 4;
+/** The phones of a wave ask after everybody, and the broken ones once more. */
+const WAVE_MS = 5 * 60 * 1000;
+const AGAIN_MS = 20 * 60 * 1000;
 /** With the leap day a fortnight away. */
 const FIRST_DAY = Date.UTC(2028, 1, 15) / DAY_MS;
 const HOUR_MS = 60 * 60 * 1000;
@@ -78,6 +89,8 @@ async function live(
 	const waitShare = devices < LARGE_FLEET ? SMALL_WAIT_SHARE : 1;
 	await product.control({ nowMs: FIRST_DAY * DAY_MS, seed, faultShare, waitShare });
 	const apps = await makeApps(product, chance);
+	const staged = days < STAGED_DAYS ? undefined : await openStaged(product, apps, { seed, devices, days });
+	if (staged !== undefined) apps.push(staged.app);
 	const phones: Phone[] = [];
 	const founders = Math.ceil(devices * FOUNDERS);
 	const joiningDays = Math.max(1, Math.floor((days * 2) / 3));
@@ -90,12 +103,20 @@ async function live(
 		for (const [index, timeMs] of TIMES_MS.entries()) {
 			const nowMs = dayMs + timeMs;
 			await product.control({ nowMs });
-			if (day > 0 && index === 1) for (const app of apps) await workDay(app, chance, day, phones);
-			const starting = startsOf(opened[index] ?? [], nowMs);
+			if (day > 0 && index === 1)
+				for (const app of apps) if (app !== staged?.app) await workDay(app, chance, day, phones);
+			if (staged?.isUnderWay === true) await product.runScheduled();
+			const wave = staged?.isUnderWay === true ? await staged.turn(nowMs) : [];
+			const starting = [...startsOf(opened[index] ?? [], nowMs), ...startsOf(wave, nowMs + WAVE_MS)];
 			sessions += starting.length;
-			await inParallel(starting, CONNECTIONS, async ({ phone, startMs }) =>
-				openApp(phone, { http: product.http, nowMs: startMs, betaName: BETA }),
-			);
+			const open = ({ phone, startMs }: Start) =>
+				openApp(phone, { http: product.http, nowMs: startMs, betaName: BETA });
+			await inParallel(starting, CONNECTIONS, open);
+			const again = wave.filter(({ broken }) => broken);
+			sessions += again.length;
+			await inParallel(startsOf(again, nowMs + AGAIN_MS), CONNECTIONS, open);
+			// What is judged at the next time is what has come until then.
+			if (wave.length > 0) await product.rest();
 			const { sent, done } = await product.control({});
 			if (sent - done > MOST_BEHIND) await product.rest();
 			const perSecond = Math.round((product.http.requests / (performance.now() - startMs)) * 1000);
@@ -111,7 +132,7 @@ async function live(
 	const queue = await product.rest();
 	const lastDay = FIRST_DAY + days - 1;
 	const tookMs = performance.now() - startMs;
-	return { product, apps, firstDay: FIRST_DAY, lastDay, sessions, queue, tookMs };
+	return { product, apps, staged, firstDay: FIRST_DAY, lastDay, sessions, queue, tookMs };
 }
 
 async function makeApps(product: SimulatedProduct, chance: Stream): Promise<AppWorld[]> {
@@ -124,6 +145,17 @@ async function makeApps(product: SimulatedProduct, chance: Stream): Promise<AppW
 		apps.push(app);
 	}
 	return apps;
+}
+
+async function openStaged(
+	product: SimulatedProduct,
+	apps: readonly AppWorld[],
+	{ seed, devices, days }: Pick<FleetOptions, "seed" | "devices" | "days">,
+): Promise<StagedRollouts> {
+	const orgId = apps.at(-1)?.orgId ?? "";
+	const staged = Math.min(MOST_STAGED, Math.max(LEAST_STAGED, Math.ceil(devices * STAGED_SHARE)));
+	const chance = streamOf(seed, 2);
+	return StagedRollouts.open(product, "com.example.fleet.staged", orgId, { chance, devices: staged, days });
 }
 
 function joining(chance: Stream, apps: readonly AppWorld[], day: number, days: number): Phone {
@@ -141,8 +173,13 @@ function joining(chance: Stream, apps: readonly AppWorld[], day: number, days: n
 	return newPhone(chance, app, oneOf<Platform>(chance, kind.platforms), day, days);
 }
 
+interface Start {
+	readonly phone: Phone;
+	readonly startMs: number;
+}
+
 /** One after the other within a quarter of an hour, sooner where there are few, as in an app of which one always asks. */
-function startsOf(phones: readonly Phone[], fromMs: number): { phone: Phone; startMs: number }[] {
+function startsOf(phones: readonly Phone[], fromMs: number): Start[] {
 	const withinMs = Math.min(HOUR_MS / 4, Math.max(1, phones.length * BETWEEN_SESSIONS_MS));
 	return phones
 		.map((phone) => ({ phone, startMs: fromMs + below(phone.life, withinMs) }))

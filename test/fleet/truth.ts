@@ -133,6 +133,7 @@ export class AppTruth {
 	readonly overrides = new Map<string, { channelId: number | null; version: string | null }>();
 	/** Devices that operators ever set something for: they are listed though nobody saw them. */
 	readonly named = new Set<string>();
+	readonly #firstDays: number[] = [];
 	readonly #present = new Map<number, Bits>();
 	/** Reports without a time of their own, by day: each counts once. Of days that are over nothing is kept. */
 	readonly #timeless = new Map<number, Set<string>>();
@@ -160,6 +161,7 @@ export class AppTruth {
 			this.#present.set(day, present);
 		}
 		present.add(device);
+		this.#firstDays[device] ??= day;
 		const known = this.devices[device];
 		if (known === undefined) return;
 		known.lastSeenDay = day;
@@ -167,6 +169,10 @@ export class AppTruth {
 		this.#versions.set(day, versions);
 		const isStoreBuild = known.versionName === "builtin" || known.versionName === known.versionBuild;
 		versions.set(device, this.#known(known.versionName) || (isStoreBuild ? "builtin" : ""));
+	}
+
+	firstSeen(device: number): number {
+		return this.#firstDays[device] ?? Number.POSITIVE_INFINITY;
 	}
 
 	/** Nothing of earlier days happens any more. */
@@ -195,6 +201,11 @@ export class AppTruth {
 		const version = event.versionName.split(":")[0] ?? "";
 		if (event.timestamp === undefined && !this.#firstToday(`${device} ${event.action} ${version}`, day)) return;
 		this.counts.add({ day, version: this.#known(version), channel, metric }, 1);
+	}
+
+	/** Told without a time, so that of a second download on the same day nobody hears when it began. */
+	startsDownload(device: number, version: string, nowMs: number): boolean {
+		return this.#firstToday(`${device} start ${version}`, dayOf(nowMs));
 	}
 
 	/** Bytes of a bundle's zip, or of a file that belongs to no single bundle. */

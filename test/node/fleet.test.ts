@@ -7,6 +7,7 @@ import { compareFleet } from "../fleet/compare";
 import { distinctly, exactly, type Line, table } from "../fleet/comparison";
 import { FAULTS } from "../fleet/control";
 import { parseOptions } from "../fleet/options";
+import { RolloutTruth, wilson } from "../fleet/rollout-truth";
 import { type Fleet, simulate } from "../fleet/simulate";
 import { AppTruth, DAY_MS, type KnownDevice } from "../fleet/truth";
 
@@ -43,9 +44,19 @@ describe("a fleet of 300 devices over five days", () => {
 			"adoption: devices by day and bundle",
 			"devices listed",
 			"devices by channel",
+			"gated rollouts: devices served",
+			"gated rollouts: devices installed",
 		]) {
 			expect(compared.get(metric), metric).toBeGreaterThan(50);
 		}
+	});
+
+	test("was served rollouts that stepped by themselves, one to everybody and one until devices failed", () => {
+		const compared = new Map(lines.map(({ metric, answer }) => [metric, answer]));
+		expect(compared.get("gated rollouts: devices failed")).toBeGreaterThan(10);
+		expect(compared.get("gated rollouts: told to their end")).toBe(1);
+		// Three steps and a stop.
+		expect(compared.get("gated rollouts: acts of the service, in the audit log")).toBe(4);
 	});
 
 	test("was counted by a consumer that failed in every way", () => {
@@ -150,6 +161,46 @@ describe("the truth", () => {
 			installs({ channel: "beta" }),
 			installs({ version: "" }),
 		]).toEqual([1, 3, 2, 0]);
+	});
+});
+
+describe("the truth of a rollout", () => {
+	const gate = { steps: [1, 100], limitBps: 2_000, stepMinDevices: 3, minAttempts: 10, minFailures: 3 };
+	const rolloutOf = (devices: number, failing: number) => {
+		const rollout = new RolloutTruth("1.0.1", gate, 5 * DAY_MS, 0);
+		for (let device = 0; device < devices; device += 1) {
+			rollout.serves(device, 4);
+			rollout.told(device, "installed", 5 * DAY_MS + 1);
+			if (device < failing) rollout.told(device, "failed", 5 * DAY_MS + 2);
+		}
+		return rollout;
+	};
+
+	test("grows when it is shown to be good, stops when it is shown to be bad, and waits in between", () => {
+		expect(
+			[rolloutOf(2, 0), rolloutOf(20, 0), rolloutOf(20, 4), rolloutOf(20, 12)].map(({ verdict }) => verdict),
+		).toEqual(["waits", "grows", "waits", "stops"]);
+		const grown = rolloutOf(20, 0);
+		grown.grow(6 * DAY_MS);
+		expect([grown.percent, grown.verdict, grown.figures.inStep]).toEqual([100, "at the end", 0]);
+	});
+
+	test("counts those who were known before its day, by what came last", () => {
+		const rollout = rolloutOf(4, 2);
+		rollout.serves(90, 5);
+		rollout.told(90, "failed", 5 * DAY_MS + 3);
+		rollout.told(91, "failed", 5 * DAY_MS + 3);
+		rollout.serves(92, 4);
+		rollout.runs(0, 5 * DAY_MS + 4);
+		expect(rollout.figures).toEqual({ served: 5, installed: 3, failed: 1, silent: 1, inStep: 4 });
+	});
+
+	test("has the interval of Wilson", () => {
+		expect(wilson(0, 0)).toEqual([0, 1]);
+		// At its bounds the share that was seen is as many deviations away as belong to 80 %.
+		for (const bound of wilson(3, 30)) {
+			expect(Math.abs(0.1 - bound) / Math.sqrt((bound * (1 - bound)) / 30)).toBeCloseTo(1.2816, 4);
+		}
 	});
 });
 
