@@ -141,13 +141,14 @@ export function dropPendingBundle(appId: AppId, bundleId: number): CompiledQuery
 const UNUSED = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id
 	AND (channels.version_id = bundles.id OR channels.rollout_version_id = bundles.id))`;
 
-/** Deletes every ready bundle of the app that no channel uses, with an audit entry each. */
+/** Deletes every ready bundle of the app that no channel uses, or those of them that `which` names, with an audit entry each. */
 export function deleteUnusedBundles(
 	appId: AppId,
 	nowMs: number,
 	audit: (doomed: RawBuilder<unknown>) => CompiledQuery,
+	which: RawBuilder<unknown> = sql`true`,
 ): CompiledQuery[] {
-	const unused = sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED}`;
+	const unused = sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED} AND ${which}`;
 	return [
 		audit(unused),
 		...[
@@ -180,6 +181,35 @@ export function bundlesGoing(appId: AppId, bundleId: number | undefined, limit: 
 			sum((SELECT count(*) FROM device_overrides
 				WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)) OVER () AS device_overrides
 		FROM bundles WHERE ${going} ORDER BY created_at_ms DESC, id DESC LIMIT ${limit}`.compile(query);
+}
+
+/**
+ * The bundle is older than its app keeps those that nothing uses: no channel or rollout, no device by an operator's word, and none that
+ * was seen running it in that time, so that what was replaced just now can be gone back to. An app's newest bundle always stays.
+ */
+export const outlived = (
+	nowMs: number,
+) => sql<boolean>`EXISTS (SELECT 1 FROM apps JOIN organizations ON organizations.id = apps.owner_org
+	WHERE apps.id = bundles.app_id AND organizations.deleted_at_ms IS NULL
+		AND bundles.created_at_ms <= ${nowMs} - apps.retention * 1000
+		AND NOT EXISTS (SELECT 1 FROM devices WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name
+			AND devices.last_seen_at_ms > ${nowMs} - apps.retention * 1000))
+	AND EXISTS (SELECT 1 FROM bundles AS newer WHERE newer.app_id = bundles.app_id AND newer.status = 'ready'
+		AND (newer.created_at_ms, newer.id) > (bundles.created_at_ms, bundles.id))
+	AND NOT EXISTS (SELECT 1 FROM device_overrides
+		WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)`;
+
+/** Bundles that are outlived, of all apps: the oldest ones of each, so many of one app and so many in all. */
+export function outlivedBundles(
+	nowMs: number,
+	mostOfApp: number,
+	most: number,
+): CompiledQuery<{ readonly id: number; readonly app_id: AppId }> {
+	return sql<{ id: number; app_id: AppId }>`SELECT id, app_id FROM (
+			SELECT bundles.id, bundles.app_id, row_number() OVER (PARTITION BY bundles.app_id ORDER BY bundles.created_at_ms, bundles.id) AS place
+			FROM apps AS own CROSS JOIN bundles ON bundles.app_id = own.id AND bundles.deleted_at_ms IS NULL
+			WHERE bundles.status = 'ready' AND ${UNUSED} AND ${outlived(nowMs)})
+		WHERE place <= ${mostOfApp} ORDER BY place, app_id LIMIT ${most}`.compile(query);
 }
 
 /** The text of a bundle's id, for an entry of the batch that made the bundle. */

@@ -1,9 +1,9 @@
 /**
  * The scheduled sweep: what crashes and lost connections left behind is put right here. It gives up uploads that were not finished in
  * time, takes back clean-up marks whose second half never came, lets go of delta files that nothing uses, forgets invitations that ran
- * out and sign-ins that are over, removes organizations whose deletion was not undone, steps rollouts, removes garbage from R2, measures
- * what apps store, forgets what is older than the configuration keeps, and sends dead messages again that a person marked. Every step is
- * safe to repeat, and what one cannot do keeps none of the others from theirs.
+ * out and sign-ins that are over, removes organizations whose deletion was not undone, steps rollouts, deletes bundles that apps keep no
+ * longer, removes garbage from R2, measures what apps store, forgets what is older than the configuration keeps, and sends dead messages
+ * again that a person marked. Every step is safe to repeat, and what one cannot do keeps none of the others from theirs.
  *
  * Garbage is removed twice, a day apart: a request whose upload was given up under it may store its bytes after the first removal, and
  * no request sends for a day.
@@ -19,6 +19,7 @@ import type { Deps } from "../deps";
 import { removeAll } from "../storage/objects";
 import { tendDeadMessages } from "./dead-letters";
 import { purgeOrganizations } from "./organization-purge";
+import { deleteOutlivedBundles } from "./outlived-bundles";
 import { forgetDevices, forgetEvents, forgetInstallSteps, forgetStatistics, measureStorage } from "./retention";
 import { stepRollouts } from "./rollout-steps";
 import { runSteps } from "./steps";
@@ -57,6 +58,7 @@ export const SWEEP_STEPS: Readonly<Record<string, (deps: Deps) => Promise<unknow
 	"deleted organizations": purgeOrganizations,
 	rollouts: stepRollouts,
 	"ended rollouts": forgetRollouts,
+	"outlived bundles": (deps) => deleteOutlivedBundles(deps, sweepActor(deps)),
 	garbage: collectGarbage,
 	storage: measureStorage,
 	"old events": forgetEvents,

@@ -350,7 +350,7 @@ test.each(["refused", "breaks off"] as const)(
 	},
 );
 
-describe("the background work", { timeout: 30_000 }, () => {
+describe("the background work", { timeout: 90_000 }, () => {
 	const DAY_MS = 86_400_000;
 	const garbageAt = (nowMs: number) =>
 		run(
@@ -367,6 +367,7 @@ describe("the background work", { timeout: 30_000 }, () => {
 		await tusPatch(world, adminKey, half, 0, patterned(50));
 		const file = locationOf(await tusCreate(world, adminKey, deltaName(world, app, "aa_main.js"), 10));
 		await tusPatch(world, adminKey, file, 0, patterned(10));
+		await uploadTestBundle(world, app, "0.9.0");
 		await uploadTestBundle(world, app, "1.0.0");
 		await run(query.updateTable("bundles").set({ delete_marked_at_ms: world.clock.nowMs }).where("name", "=", "1.0.0"));
 		await garbageAt(world.clock.nowMs);
@@ -404,6 +405,7 @@ describe("the background work", { timeout: 30_000 }, () => {
 		"unused delta files",
 		"expired invitations",
 		"deleted organizations",
+		"outlived bundles",
 		"garbage",
 		"storage",
 		"old events",

@@ -26,6 +26,7 @@ import {
 	deleteUnusedBundles,
 	liveBundle,
 	markBundleDeleted,
+	outlived,
 	pendingBundle,
 	updateBundle,
 } from "../../src/db/bundles";
@@ -103,6 +104,15 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"+ garbage_objects app-b/213",
 			"~ bundles 213 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 		],
+	],
+	"deleteUnusedBundles, those that are named": [
+		() =>
+			deleteUnusedBundles(B.app, 2, () => sql`SELECT 1`.compile(query), bundlesWithIds(B.app, [A.unused, B.stable])),
+		[],
+	],
+	"deleteUnusedBundles, those that are outlived": [
+		() => deleteUnusedBundles(B.app, 2, () => sql`SELECT 1`.compile(query), outlived(2)),
+		[],
 	],
 	"deleteUnusedBundles, with what devices were given": [
 		() => deleteUnusedBundles(B.app, 2, () => sql`SELECT 1`.compile(query)),

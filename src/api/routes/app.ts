@@ -214,6 +214,8 @@ export const updateApp = endpoint({
 	path: "/app/:app_id",
 	tag: "Apps",
 	summary: "Change an app's settings",
+	description:
+		"`retention` is how many seconds bundles are kept that nothing uses: that no channel or rollout serves, no device was given by an operator, and none was seen running in that time. The sweep deletes older ones, never the app's newest; 0 is at once.",
 	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
 	body: v.object({
 		name: optional(label()),

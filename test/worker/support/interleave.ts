@@ -12,25 +12,39 @@ export async function readThenWrite(
 	request: (racing: Pick<World, "request">) => Promise<Answer>,
 	between: () => Promise<Answer>,
 ): Promise<Answer> {
+	const racing = beforeSecondTrip(world.deps.d1, async () => {
+		const { status, body } = await between();
+		if (status >= 300) throw new Error(`the request in between failed: ${JSON.stringify(body)}`);
+	});
+	const app = createApp({ ...world.deps, d1: racing.d1 });
+	const answer = await request({ request: requestThrough(app) });
+	if (racing.trips < 2) throw new Error("the request under test did not come to its second round trip");
+	return answer;
+}
+
+/** The database with `between` run before its second round trip. */
+export function beforeSecondTrip(
+	d1: D1Database,
+	between: () => Promise<void>,
+): { readonly d1: D1Database; readonly trips: number } {
 	let trips = 0;
-	const d1 = {
+	const racing = {
 		withSession(constraint: D1SessionConstraint) {
-			const session = world.deps.d1.withSession(constraint);
+			const session = d1.withSession(constraint);
 			return {
 				prepare: (text: string) => session.prepare(text),
 				async batch(statements: D1PreparedStatement[]) {
 					trips += 1;
-					if (trips === 2) {
-						const { status, body } = await between();
-						if (status >= 300) throw new Error(`the request in between failed: ${JSON.stringify(body)}`);
-					}
+					if (trips === 2) await between();
 					return session.batch(statements);
 				},
 			};
 		},
-	} as unknown as D1Database;
-	const app = createApp({ ...world.deps, d1 });
-	const answer = await request({ request: requestThrough(app) });
-	if (trips < 2) throw new Error("the request under test did not come to its second round trip");
-	return answer;
+	};
+	return {
+		d1: racing as unknown as D1Database,
+		get trips() {
+			return trips;
+		},
+	};
 }

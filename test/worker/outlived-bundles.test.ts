@@ -1,0 +1,282 @@
+/**
+ * Bundles that nothing uses go when they are older than their app keeps such: to the millisecond, with their bytes, told in the audit
+ * log, and never one that is in use, comes into use while the sweep works, or is the app's newest.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { query } from "../../src/db/client";
+import { SWEEP_STEPS, sweep } from "../../src/events/sweep";
+import { register, rows, run, storedKeys } from "./support/bytes";
+import { beforeSecondTrip } from "./support/interleave";
+import { violations } from "./support/invariants";
+import {
+	createTestApp,
+	createWorld,
+	setTestChannel,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** What an app has that says nothing else. */
+const KEPT_DAYS = 30;
+const DEVICE = "0f9b0a3e-43cf-4d1f-8a07-6a1c3b1f7e01";
+
+let world: World;
+let app: TestApp;
+beforeEach(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+});
+
+const readyOf = async (of = app) =>
+	(
+		await rows(
+			query
+				.selectFrom("bundles")
+				.select("name")
+				.where("app_id", "=", of.uuid)
+				.where("status", "=", "ready")
+				.orderBy("name"),
+		)
+	).map(({ name }) => name);
+const revisionOf = async () =>
+	(await rows(query.selectFrom("apps").select("revision").where("id", "=", app.uuid)))[0]?.revision;
+const changeApp = async (body: object, of = app) => {
+	const { status } = await world.request("PUT", `/app/${of.appId}`, { key: world.adminKey, body });
+	expect(status).toBe(200);
+};
+const deletions = async () => {
+	const { body } = await world.request("GET", "/organization/audit", {
+		key: world.adminKey,
+		query: { orgId: world.orgId, action: "bundle.delete" },
+	});
+	return body as { actor: object; target: object; details: object }[];
+};
+
+/** These versions, an hour apart, the last one now. */
+async function upload(...versions: readonly string[]): Promise<number[]> {
+	const ids: number[] = [];
+	for (const version of versions) {
+		world.clock.nowMs += HOUR_MS;
+		ids.push(await uploadTestBundle(world, app, version));
+	}
+	return ids;
+}
+
+/** More than one run deletes. */
+async function manyOld(): Promise<string[]> {
+	const many = Array.from({ length: 60 }, (_, index) => `1.0.${index}`);
+	const old = { app_id: app.uuid, status: "ready" as const, storage_provider: "external" as const, created_by: "x" };
+	await run(
+		...many.map((name, index) =>
+			query.insertInto("bundles").values({ ...old, name, created_at_ms: index, updated_at_ms: index } as never),
+		),
+	);
+	return many;
+}
+
+async function runs(version: string, device_id = DEVICE): Promise<void> {
+	const nowMs = world.clock.nowMs;
+	await run(
+		query.insertInto("devices").values({
+			...{ app_id: app.uuid, device_id, version_name: version },
+			...{ last_seen_at_ms: nowMs, created_at_ms: nowMs, updated_at_ms: nowMs },
+		} as never),
+	);
+}
+
+describe("a bundle that nothing uses", () => {
+	test("goes when its app's time is over, to the millisecond, with its bytes and an entry of the service; the newest stays", async () => {
+		await upload("1.0.0", "1.1.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS - HOUR_MS - 1;
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
+		const before = await revisionOf();
+
+		world.clock.nowMs += 1;
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.1.0"]);
+		expect(await revisionOf()).toBe((before ?? 0) + 1);
+		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(1);
+		expect(await deletions()).toMatchObject([
+			{
+				...{ actor: { type: "system", name: "sweep" }, target: { type: "bundle", name: "1.0.0" } },
+				details: { reason: "retention" },
+			},
+		]);
+		expect(await violations(app.uuid)).toEqual([]);
+
+		world.clock.nowMs += 400 * DAY_MS;
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.1.0"]);
+		expect(await deletions()).toHaveLength(1);
+		expect(await violations(app.uuid, { settled: true })).toEqual([]);
+		// Its name may be used again.
+		await upload("1.0.0");
+		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
+	});
+
+	test("stays for as long as each app says for itself; 0 keeps none but the newest", async () => {
+		const other = app;
+		await upload("1.0.0", "1.1.0");
+		await changeApp({ retention: 63_113_904 });
+		app = await createTestApp(world);
+		await upload("1.0.0", "1.1.0", "1.2.0");
+		await changeApp({ retention: 0 });
+		await sweep(world.deps);
+		expect([await readyOf(), await readyOf(other)]).toEqual([["1.2.0"], ["1.0.0", "1.1.0"]]);
+		world.clock.nowMs += 700 * DAY_MS;
+		await sweep(world.deps);
+		expect(await readyOf(other)).toEqual(["1.0.0", "1.1.0"]);
+	});
+
+	test("stays when it is the newest but for one that was deleted and one that is not uploaded yet", async () => {
+		await changeApp({ retention: 0 });
+		await upload("1.0.0", "1.1.0", "1.2.0");
+		const { status } = await world.request("DELETE", "/bundle", {
+			key: world.adminKey,
+			query: { app_id: app.appId, version: "1.2.0" },
+		});
+		expect(status).toBe(200);
+		world.clock.nowMs += HOUR_MS;
+		await register(world, app, "1.3.0", world.adminKey);
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.1.0"]);
+		expect(
+			await rows(
+				query.selectFrom("bundles").select("name").where("app_id", "=", app.uuid).where("status", "=", "pending"),
+			),
+		).toEqual([{ name: "1.3.0" }]);
+	});
+
+	test("goes though another app's device runs one of that version, or was given this very one", async () => {
+		const [id = 0] = await upload("1.0.0", "1.1.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		const first = app;
+		app = await createTestApp(world);
+		await runs("1.0.0");
+		const override = { app_id: app.uuid, device_id: DEVICE, channel_id: null, version_id: id, created_by: "x" };
+		await run(query.insertInto("device_overrides").values({ ...override, created_at_ms: 1, updated_at_ms: 1 }));
+		await sweep(world.deps);
+		expect(await readyOf(first)).toEqual(["1.1.0"]);
+	});
+
+	test("stays while its organization is deleted and may come back", async () => {
+		await upload("1.0.0", "1.1.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		await run(
+			query.updateTable("organizations").set({ deleted_at_ms: world.clock.nowMs }).where("id", "=", world.orgId),
+		);
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
+	});
+
+	test("goes some at a time, the oldest first, and one app keeps no other waiting", async () => {
+		const many = await manyOld();
+		const first = app;
+		app = await createTestApp(world);
+		await upload("1.0.0", "1.1.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		await sweep(world.deps);
+		expect([await readyOf(first), await readyOf()]).toEqual([many.slice(50).toSorted(), ["1.1.0"]]);
+		await sweep(world.deps);
+		expect(await readyOf(first)).toEqual([many.at(-1)]);
+	});
+
+	test("goes though many older ones are in use", async () => {
+		const many = await manyOld();
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		for (const [index, version] of many.slice(0, -2).entries()) await runs(version, `device-${index}`);
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(many.filter((version) => version !== many.at(-2)).toSorted());
+	});
+
+	test("of one app that cannot be done keeps none of another's, and is tried again", async () => {
+		const apps = [app, await createTestApp(world)];
+		for (const one of apps) {
+			app = one;
+			await upload("1.0.0", "1.1.0");
+		}
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		const { d1 } = beforeSecondTrip(testEnv.DB, async () => {
+			throw new Error("D1_ERROR: D1 DB is overloaded. Too many requests queued.");
+		});
+		await expect(SWEEP_STEPS["outlived bundles"]?.({ ...world.deps, d1 })).rejects.toThrow();
+		const left = (await Promise.all(apps.map(readyOf))).map(({ length }) => length).sort();
+		expect(left).toEqual([1, 2]);
+		await sweep(world.deps);
+		expect(await Promise.all(apps.map(readyOf))).toEqual([["1.1.0"], ["1.1.0"]]);
+	});
+});
+
+describe("a bundle that is in use stays, whatever its age", () => {
+	const uses: readonly [string, (id: number, version: string) => Promise<unknown>][] = [
+		["by a channel", (_, version) => setTestChannel(world, app, "production", { version })],
+		[
+			"by a rollout",
+			async (_, rolloutVersion) => {
+				await setTestChannel(world, app, "production", { version: "2.0.0" });
+				await setTestChannel(world, app, "production", { rolloutVersion, rolloutEnabled: false });
+			},
+		],
+		[
+			"by a device that an operator set it for",
+			(version_id) =>
+				world.request("POST", "/device", {
+					key: world.adminKey,
+					body: { app_id: app.appId, device_id: DEVICE, version_id },
+				}),
+		],
+		["by a device that was seen running it", (_, version) => runs(version)],
+	];
+
+	test.each(uses)("%s", async (_, use) => {
+		const [id = 0] = await upload("1.0.0", "1.1.0", "2.0.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		await use(id, "1.0.0");
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.0.0", "2.0.0"]);
+	});
+
+	test.each(uses)("%s, from the moment between the sweep's look and its deletion", async (_, use) => {
+		const [id = 0] = await upload("1.0.0", "1.1.0", "2.0.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		const racing = beforeSecondTrip(testEnv.DB, async () => void (await use(id, "1.0.0")));
+		await SWEEP_STEPS["outlived bundles"]?.({ ...world.deps, d1: racing.d1 });
+		expect(racing.trips).toBe(2);
+		// What came into use stays, and the other goes all the same.
+		expect(await readyOf()).toEqual(["1.0.0", "2.0.0"]);
+		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(3);
+		expect(await violations(app.uuid)).toEqual([]);
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.0.0", "2.0.0"]);
+	});
+
+	test("and what devices still ran when it was replaced can be gone back to for as long as the app keeps bundles", async () => {
+		await upload("1.0.0", "1.1.0");
+		world.clock.nowMs += 2 * KEPT_DAYS * DAY_MS;
+		await runs("1.0.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS - 1;
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
+		world.clock.nowMs += 1;
+		await sweep(world.deps);
+		expect(await readyOf()).toEqual(["1.1.0"]);
+	});
+
+	test("and a channel is not pointed at one that the sweep has just deleted", async () => {
+		const [id = 0] = await upload("1.0.0", "2.0.0");
+		await setTestChannel(world, app, "production", { version: "2.0.0" });
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		await sweep(world.deps);
+		const { status, body } = await world.request("POST", "/channel", {
+			key: world.adminKey,
+			body: { app_id: app.appId, channel: "production", version: "1.0.0" },
+		});
+		expect([status, body.error]).toEqual([404, "bundle_not_found"]);
+		expect(id).toBeGreaterThan(0);
+	});
+});
