@@ -8,6 +8,7 @@ import {
 	appsWhere,
 	type Decision,
 	decide,
+	deletedOrgsWhere,
 	firstPermissionNotHeld,
 	holds,
 	holdsGlobally,
@@ -420,6 +421,14 @@ describe("a binding in a deleted organization", () => {
 		}
 		expect(decide(principal, "org.delete", { orgId: "org-1", inDeletedOrganization: true }).outcome).toBe("allow");
 		expect(decide(principal, "org.delete", { orgId: "org-2", inDeletedOrganization: true }).outcome).toBe("hidden");
+	});
+
+	test("alone makes deletedOrgsWhere name the organization", () => {
+		for (const permission of PERMISSIONS) expect(deletedOrgsWhere(principal, permission)).toEqual(["org-1"]);
+		const member = { ...bindingAt("org_member", { orgId: "org-2" }), inDeletedOrganization: true as const };
+		const mixed = principalWith([bindingAt("org_super_admin", { orgId: "org-3" }), ...principal.bindings, member]);
+		expect(deletedOrgsWhere(mixed, "org.delete")).toEqual(["org-1"]);
+		expect(deletedOrgsWhere(principalWith(bindings), "org.delete")).toEqual([]);
 	});
 
 	test("is not what a binding in an organization that is there is", () => {

@@ -726,11 +726,17 @@ describe("what a statement names in its batch", () => {
 		expect(await readValue(emailOf(of.user))).toBe(of.email);
 	});
 
+	/** What an endpoint loads beside the decision, for a request that says this. */
+	const loadedBy = (endpoint: unknown, input: object) =>
+		rowsOfAll(
+			(endpoint as { load: (input: unknown, nowMs: number, keyHash: string) => CompiledQuery[] }).load(input, 0, ""),
+		);
+
 	test.each([A, B])("promoteBundle and deleteChannel: load what the app itself has ($name)", async (of) => {
 		const other = otherThan(of);
 		const promoted = async (channel_id: number) => {
 			const body = { app_id: of.publicAppId, version_id: of.next, channel_id };
-			return (await rowsOfAll(promoteBundle.load?.({ body } as never, 0, "") ?? []))[1];
+			return (await loadedBy(promoteBundle, { body }))[1];
 		};
 		expect(await promoted(of.channel)).toMatchObject([{ name: "production", version_id: of.stable }]);
 		expect(await promoted(other.channel)).toEqual([]);
@@ -738,7 +744,7 @@ describe("what a statement names in its batch", () => {
 			sql`UPDATE channels SET version_id = ${version} WHERE id = ${CROSSED.channel}`.compile(query);
 		await rowsOfAll([pointTo(of.stable)]);
 		const named = { app_id: of.publicAppId, channel: "production" };
-		const [, linked] = await rowsOfAll(deleteChannel.load?.({ query: named } as never, 0, "") ?? []);
+		const [, linked] = await loadedBy(deleteChannel, { query: named });
 		expect(linked?.map(({ id, other_channels }) => [id, other_channels])).toEqual([
 			[of.stable, null],
 			[of.next, null],
