@@ -308,7 +308,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText(`"updateUrl": "${stage.origin}/updates"`).waitFor();
 		await admin.page.getByText(`bundle upload ${appId}`).waitFor();
 		await admin.page.getByLabel("What CI does").selectOption("preview");
-		await admin.page.getByText(`channel delete "pr-`).waitFor();
+		await admin.page.getByText(`channel delete "$channel"`).waitFor();
 		await expectSound(admin);
 		await uploadProductBundle(stage.product, appId, "1.0.0");
 		await admin.page.getByText("An upload arrived").waitFor();

@@ -119,16 +119,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 			rolloutEnabled: true,
 			rolloutPercentage: 25,
 		});
-		await product.api("POST", "/updates", {
-			app_id: APP,
-			device_id: deviceId(8),
-			platform: "ios",
-			version_name: "3.0.0",
-			version_build: "1.0.0",
-			plugin_version: "8.51.23",
-			defaultChannel: "both",
-		});
-		await eventually(async () => (await get(`/device?app_id=${APP}&channel=both`)).length).toBe(1);
+		await product.api("POST", "/device", { app_id: APP, device_id: deviceId(8), channel: "both" });
 		await admin.open(`/apps/${APP}/channels/both`, "both");
 		await button("Delete").click();
 		const dialog = admin.page.getByRole("dialog");
@@ -137,7 +128,8 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await dialog.getByLabel("Delete the bundles 3.0.0 and 3.1.0 as well").check();
 		await dialog.getByText("the bundle 3.1.0").waitFor();
 		expect(await dialog.getByText("the bundle stays").count()).toBe(0);
-		expect((await dialog.getByRole("listitem").allInnerTexts()).slice(-2)).toEqual([
+		const going = (await dialog.getByRole("listitem").allInnerTexts()).filter((text) => text.startsWith("the bundle"));
+		expect(going).toEqual([
 			expect.stringMatching(/^the bundle 3.0.0 with its \d+ B of files$/),
 			expect.stringMatching(/^the bundle 3.1.0 with its \d+ B of files$/),
 		]);

@@ -96,7 +96,7 @@ export function BindingEditor({
 					</Group>
 				))}
 				<Group>
-					<Button variant="default" size="xs" onClick={() => onChange([...grants, newGrant(apps[0]?.id ?? "")])}>
+					<Button variant="default" size="xs" onClick={() => onChange([...grants, newGrant(grants.at(-1)?.app)])}>
 						Add another
 					</Button>
 				</Group>
