@@ -70,16 +70,17 @@ async function showAccount(account) {
 	await listPasskeys();
 }
 
-/** Which passkey it is, and how its owner signs in without it. */
-async function removalQuestion(name, isLast) {
-	const { code, providers } = await send("GET", "/sign-in/methods");
-	const others = [...(code ? ["a code by e-mail"] : []), ...providers.map((provider) => provider.name)];
-	const afterwards = !isLast
-		? "You can sign in with your other passkeys."
-		: others.length > 0
-			? `It is your last one. Without it you sign in with ${others.join(" or ")}.`
-			: "It is the last way into your account: without it you cannot sign in again. Add another one first.";
-	return `Remove the passkey ${name}? ${afterwards}`;
+/** Asks about the passkey by its name, and says how its owner signs in without it. The last way in stays. */
+async function mayRemove(name, isLast) {
+	const question = `Remove the passkey ${name}?`;
+	if (!isLast) return confirm(`${question} You can sign in with your other passkeys.`);
+	const [{ code }, providers] = await Promise.all([send("GET", "/sign-in/methods"), send("GET", "/account/providers")]);
+	const linked = providers.filter(({ offered }) => offered).map((provider) => provider.name);
+	const others = [...(code ? ["a code by e-mail"] : []), ...linked];
+	if (others.length > 0)
+		return confirm(`${question} It is your last one. Without it you sign in with ${others.join(" or ")}.`);
+	say(`${name} is the last way into your account, so it stays until you have added another one.`);
+	return false;
 }
 
 async function listPasskeys() {
@@ -93,7 +94,7 @@ async function listPasskeys() {
 			remove.type = "button";
 			remove.addEventListener("click", async () => {
 				try {
-					if (!confirm(await removalQuestion(name, passkeys.length === 1))) return;
+					if (!(await mayRemove(name, passkeys.length === 1))) return;
 					await send("DELETE", `/account/passkeys/${id}`);
 					await listPasskeys();
 				} catch (error) {

@@ -1,4 +1,4 @@
-/** The question before a passkey is removed: which one, and how its owner signs in without it. */
+/** The question before a passkey is removed: which one, and how its owner signs in without it. The last way in is not offered to go. */
 import { Text } from "@mantine/core";
 import { type AnswerOf, useAsk, useChange } from "../api";
 import { Answer } from "../parts/answer";
@@ -18,6 +18,9 @@ export function RemovePasskey({
 	readonly onClose: () => void;
 }) {
 	const methods = useAsk("GET /sign-in/methods", {});
+	const providers = useAsk("GET /account/providers", {});
+	const linked = providers.data?.filter(({ offered }) => offered).map(({ name }) => name);
+	const others = [...(methods.data?.code === true ? ["a code by e-mail"] : []), ...(linked ?? [])];
 	const remove = useChange("DELETE /account/passkeys/:id", () => {
 		say(`The passkey ${passkey.name} is removed.`);
 		onClose();
@@ -27,24 +30,28 @@ export function RemovePasskey({
 			title={`Remove the passkey ${passkey.name}?`}
 			action="Remove passkey"
 			isPending={remove.isPending}
-			isReady={methods.data !== undefined}
+			isReady={methods.data !== undefined && linked !== undefined && (!isLast || others.length > 0)}
 			error={remove.error}
 			onClose={onClose}
 			onConfirm={() => remove.mutate({ params: { id: passkey.id } })}
 		>
 			<Text size="sm">Nobody signs in with it any more. Where you are signed in now you stay so.</Text>
 			<Answer query={methods} what="other ways to sign in">
-				{({ code, providers }) => {
-					const others = [...(code ? ["a code by e-mail"] : []), ...providers.map(({ name }) => name)];
-					if (!isLast) return <Text size="sm">You can sign in with your other passkeys.</Text>;
-					return others.length > 0 ? (
-						<Text size="sm">It is your last one. Without it you sign in with {others.join(" or ")}.</Text>
-					) : (
-						<Text size="sm" fw={600}>
-							It is the last way into your account: without it you cannot sign in again. Add another one first.
-						</Text>
-					);
-				}}
+				{() => (
+					<Answer query={providers} what="your providers">
+						{() =>
+							!isLast ? (
+								<Text size="sm">You can sign in with your other passkeys.</Text>
+							) : others.length > 0 ? (
+								<Text size="sm">It is your last one. Without it you sign in with {others.join(" or ")}.</Text>
+							) : (
+								<Text size="sm" fw={600}>
+									It is the last way into your account, so it stays until you have added another one.
+								</Text>
+							)
+						}
+					</Answer>
+				)}
 			</Answer>
 		</Confirm>
 	);
