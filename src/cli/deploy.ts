@@ -6,16 +6,14 @@
  * disk before the database knows its hash. The key's text never leaves this machine.
  */
 import "./node-version";
-import { type SpawnOptions, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { experimental_readRawConfig, type Unstable_RawConfig } from "wrangler";
+import { experimental_readRawConfig } from "wrangler";
 import { hashKey, isWellFormedKey } from "../authz/keys";
 import {
 	bootstrapStatements,
@@ -28,6 +26,20 @@ import { buildAssets, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 import { literal, sqlText } from "./sql-text";
 import { isCode, writePrivately } from "./state";
+import {
+	callWrangler,
+	DATABASE_BINDING,
+	failed,
+	findAccount,
+	installedWrangler,
+	must,
+	type Project,
+	parse,
+	RESOLVED_CONFIG,
+	readProject,
+	type Wrangler,
+	writeResolvedConfig,
+} from "./wrangler";
 
 const HELP = `Deploys Capstan to your own Cloudflare account: database, bucket, queue, secret, Worker, first admin key.
 
@@ -41,10 +53,7 @@ const HELP = `Deploys Capstan to your own Cloudflare account: database, bucket, 
   CAPSTAN_STATE           directory that keeps the key (default .capstan)
 `;
 
-const DATABASE_BINDING = "DB";
 const SECRET_NAME = "CAPSTAN_SECRET";
-/** wrangler.toml with the ids that Cloudflare gave. The user's own file stays as it is. */
-const RESOLVED_CONFIG = join(PROJECT_DIRECTORY, "dist/wrangler.deploy.json");
 
 export interface DeployOptions {
 	/** How wrangler is called, e.g. `["node", ".../wrangler.js"]`. Tests put another program here. */
@@ -71,26 +80,6 @@ export type DeployedKey =
 	| { readonly state: "created" | "kept"; readonly text: string }
 	/** The deployment has its organization, but the key in the file, if any, is not one of its keys. */
 	| { readonly state: "elsewhere" };
-
-/** What wrangler.toml says about the deployment. */
-export interface Project {
-	readonly databaseName: string;
-	readonly databaseId: string | undefined;
-	readonly queues: readonly string[];
-}
-
-export function readProject(config: Unstable_RawConfig): Project {
-	const database = config.d1_databases?.find((one) => one.binding === DATABASE_BINDING);
-	if (database?.database_name === undefined) {
-		throw new Failure(`wrangler.toml names no database for ${DATABASE_BINDING}; give it a database_name.`);
-	}
-	const { producers = [], consumers = [] } = config.queues ?? {};
-	return {
-		databaseName: database.database_name,
-		databaseId: database.database_id,
-		queues: [...new Set([...producers, ...consumers].map((one) => one.queue))],
-	};
-}
 
 export interface Step {
 	readonly title: string;
@@ -139,17 +128,6 @@ export function deploymentSteps(project: Project) {
 		},
 	} satisfies Record<string, Step>;
 }
-
-interface Finished {
-	readonly code: number;
-	readonly stdout: string;
-	readonly stderr: string;
-}
-
-type Wrangler = (
-	command: readonly string[],
-	options?: { readonly shown?: boolean; readonly environment?: Record<string, string> },
-) => Promise<Finished>;
 
 /** Deploys. Throws a Failure with the remedy for whatever the person can mend. */
 export async function deploy(options: DeployOptions): Promise<Deployment | undefined> {
@@ -204,82 +182,6 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 	}
 }
 
-function installedWrangler(): string {
-	return join(dirname(createRequire(import.meta.url).resolve("wrangler/package.json")), "bin/wrangler.js");
-}
-
-function callWrangler(prefix: readonly string[], showWrangler: boolean): Wrangler {
-	const [program = "", ...before] = prefix;
-	return async (command, { shown = false, environment = {} } = {}) => {
-		const settings: SpawnOptions = {
-			cwd: PROJECT_DIRECTORY,
-			env: { ...process.env, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", ...environment },
-			// No standard input: wrangler takes its defaults instead of asking.
-			stdio: shown && showWrangler ? ["ignore", "inherit", "inherit"] : ["ignore", "pipe", "pipe"],
-		};
-		const child = spawn(program, [...before, ...command], settings);
-		const [texts, code] = await Promise.all([
-			Promise.all([child.stdout, child.stderr].map((stream) => (stream === null ? "" : readAll(stream)))),
-			new Promise<number>((done, fail) => child.once("error", fail).once("close", (status) => done(status ?? 1))),
-		]);
-		return { code, stdout: texts[0] ?? "", stderr: texts[1] ?? "" };
-	};
-}
-
-async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
-	let text = "";
-	for await (const chunk of stream) text += String(chunk);
-	return text;
-}
-
-/** Runs a command that has to succeed. */
-async function must(wrangler: Wrangler, command: readonly string[], options: Parameters<Wrangler>[1] = {}) {
-	const finished = await wrangler(command, options);
-	if (finished.code === 0) return finished;
-	throw failed(command, finished);
-}
-
-function failed(command: readonly string[], { stdout, stderr }: Finished): Failure {
-	const [first = "", second = ""] = command;
-	const name = `wrangler ${first}${second.startsWith("-") || first === "deploy" ? "" : ` ${second}`}`;
-	const said = `${stderr}\n${stdout}`.trim();
-	const where = said === "" ? "its message is above" : `it says:\n${said}\n`;
-	return new Failure(
-		`\`${name}\` failed; ${where}${said === "" ? ". " : ""}Mend that and run npm run deploy again: it goes on where this one stopped.`,
-	);
-}
-
-function parse<Shape>(command: readonly string[], finished: Finished): Shape {
-	try {
-		return JSON.parse(finished.stdout) as Shape;
-	} catch {
-		throw failed(command, finished);
-	}
-}
-
-async function findAccount(call: Wrangler, configuredId: string | undefined): Promise<string> {
-	const command = ["whoami", "--json"];
-	let finished = await call(command);
-	if (finished.code !== 0) {
-		if (!process.stdin.isTTY || process.env.CLOUDFLARE_API_TOKEN !== undefined) {
-			throw new Failure(
-				"You are not logged in to Cloudflare; run `npx wrangler login`, or set CLOUDFLARE_API_TOKEN to a valid token, and run npm run deploy again.",
-			);
-		}
-		await must(call, ["login"], { shown: true });
-		finished = await must(call, command);
-	}
-	const chosen = process.env.CLOUDFLARE_ACCOUNT_ID ?? configuredId;
-	if (chosen !== undefined && chosen !== "") return chosen;
-	const { accounts = [] } = parse<{ accounts?: { id: string; name: string }[] }>(command, finished);
-	const [only, ...more] = accounts;
-	if (only !== undefined && more.length === 0) return only.id;
-	const names = accounts.map(({ id, name }) => `${id} (${name})`).join(", ");
-	throw new Failure(
-		`This login has ${accounts.length === 0 ? "no account that it may list" : `several accounts: ${names}`}; set CLOUDFLARE_ACCOUNT_ID to the one to deploy to.`,
-	);
-}
-
 /** The id of the database, which is created if there is none of that name. */
 async function findDatabase(wrangler: Wrangler, name: string): Promise<string> {
 	const command = ["d1", "list", "--json"];
@@ -322,25 +224,6 @@ async function makeSecret(scratch: string): Promise<string> {
 	const path = join(scratch, "secrets.json");
 	await writeFile(path, JSON.stringify({ [SECRET_NAME]: randomBytes(32).toString("hex") }), { mode: 0o600 });
 	return path;
-}
-
-async function writeResolvedConfig(config: Unstable_RawConfig, databaseId: string | undefined): Promise<void> {
-	const at = (path: string | undefined) => (path === undefined ? undefined : resolve(PROJECT_DIRECTORY, path));
-	// The assets are built already; the paths are absolute because the file lies elsewhere.
-	const { build: _, ...rest } = config;
-	const resolved = {
-		...rest,
-		main: at(config.main),
-		assets: { ...config.assets, directory: at(config.assets?.directory) },
-		alias: Object.fromEntries(Object.entries(config.alias ?? {}).map(([name, path]) => [name, at(path)])),
-		d1_databases: config.d1_databases?.map((one) => ({
-			...one,
-			migrations_dir: at(one.migrations_dir),
-			...(one.binding === DATABASE_BINDING ? { database_id: databaseId } : {}),
-		})),
-	};
-	await mkdir(dirname(RESOLVED_CONFIG), { recursive: true });
-	await writeFile(RESOLVED_CONFIG, `${JSON.stringify(resolved, null, "\t")}\n`);
 }
 
 async function settleKey(

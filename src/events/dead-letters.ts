@@ -1,7 +1,7 @@
 /**
  * Messages that the consumer could not do in all its tries. The Queue moves them to a queue of their own, whose consumer writes them into
- * `dead_messages`, where they outlive the Queue's four days and a person can look at them. What a person marks with `resend` the sweep
- * sends again: nothing of it is counted twice. They are kept for as long as their events would still be counted.
+ * `dead_messages`, where they outlive the Queue's four days and a person can look at them (src/cli/dead-messages.ts). What a person marks
+ * with `resend` the sweep sends again: nothing of it is counted twice. They are kept for as long as their events would still be counted.
  */
 import { sql } from "kysely";
 import { jsonList, openDb, query } from "../db/client";
@@ -45,11 +45,12 @@ export async function bury(deps: Deps, messages: readonly DeadMessage[]): Promis
 export async function tendDeadMessages(deps: Deps): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
 	const tooOldMs = startOfDayMs(firstCountedDay(deps.config, deps.now()));
-	const [, marked, left] = await db.batch([
+	const [forgotten, marked, left] = await db.batch([
 		query.deleteFrom("dead_messages").where("sent_at_ms", "<", tooOldMs).compile(),
 		query.selectFrom("dead_messages").select(["id", "body"]).where("resend", "=", 1).limit(MOST_RESENT).compile(),
 		sql<{ messages: number }>`SELECT count(*) AS messages FROM dead_messages WHERE resend = 0`.compile(query),
 	]);
+	if (forgotten.changes > 0) deps.log("error", "dead_messages_forgotten", { messages: forgotten.changes });
 	const messages = left.rows[0]?.messages ?? 0;
 	if (messages > 0) deps.log("error", "dead_messages", { messages });
 	const sent: string[] = [];

@@ -46,7 +46,7 @@ export interface SimulatedProduct {
  * Miniflare's Queue tells this process over a kept connection of what it delivered. Where Node closes one after its five idle seconds and
  * the Queue is about to use it, the Queue stops for good and loses the batch; so none is closed.
  */
-function keepConnections(): void {
+export function keepConnections(): void {
 	subscribe("http.server.request.start", (message) => {
 		(message as { readonly server: Server }).server.keepAliveTimeout = 0;
 	});

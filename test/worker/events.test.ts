@@ -3,7 +3,10 @@
  * dead come back when a person says so, nothing is forgotten that could still be counted twice, and few rows are written.
  */
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import type { CompiledQuery } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
+import { openDb } from "../../src/db/client";
+import { deadMessages, dropDeadMessages, resendDeadMessages } from "../../src/db/dead-messages";
 import { consume, consumeAndSettle } from "../../src/events/consumer";
 import { bury, tendDeadMessages } from "../../src/events/dead-letters";
 import type { CountedEvent, DeviceEvent, DeviceEvents, DeviceSeen, QueueMessage } from "../../src/events/messages";
@@ -127,6 +130,44 @@ describe("a message that cannot be done", () => {
 		expect(world.deps.sent).toEqual([dead]);
 		for (let again = 0; again < 2; again++) await consume(world.deps, { messages: [{ body: dead }] });
 		expect(await installs()).toBe(1);
+	});
+
+	test("is chosen by its id: no other is sent again or dropped, and twice is as good as once", async () => {
+		for (const id of ["m1", "m2", "m3"]) {
+			world.clock.nowMs += 1;
+			await bury(world.deps, [{ id, timestamp: new Date(NOW_MS), body: message() }]);
+		}
+		const db = openDb(testEnv.DB, "first-primary");
+		const idsOf = async (statement: CompiledQuery<{ readonly id: string }>) =>
+			(await db.batch([statement]))[0].rows.map(({ id }) => id).sort();
+		const state = async () => (await db.batch([deadMessages(10, 4)]))[0].rows.map(({ id, resend }) => [id, resend]);
+		for (let again = 0; again < 2; again++) {
+			expect(await idsOf(resendDeadMessages(["m2", "absent"]))).toEqual(["m2"]);
+			expect(await state()).toEqual([
+				["m1", 0],
+				["m2", 1],
+				["m3", 0],
+			]);
+		}
+		expect(await idsOf(dropDeadMessages(["m1", "absent"]))).toEqual(["m1"]);
+		expect(await idsOf(dropDeadMessages(["m1"]))).toEqual([]);
+		expect(await state()).toEqual([
+			["m2", 1],
+			["m3", 0],
+		]);
+		expect(await idsOf(resendDeadMessages("all"))).toEqual(["m2", "m3"]);
+		const [first] = await db.batch([deadMessages(1, 4)]);
+		expect(first.rows).toMatchObject([{ id: "m2", body: '{"ki', resend: 1 }]);
+		expect(await idsOf(dropDeadMessages("all"))).toEqual(["m2", "m3"]);
+	});
+
+	test("that is too old to be counted is forgotten, and the log says so", async () => {
+		const lines: unknown[] = [];
+		const deps = { ...world.deps, log: (...line: unknown[]) => lines.push(line) };
+		await bury(world.deps, [{ id: "m1", timestamp: new Date(NOW_MS - 60 * 86_400_000), body: message() }]);
+		for (let again = 0; again < 2; again++) await tendDeadMessages(deps);
+		expect(await rowsOf("dead_messages")).toEqual([]);
+		expect(lines).toEqual([["error", "dead_messages_forgotten", { messages: 1 }]]);
 	});
 
 	test("that the Queue does not take again stays", async () => {
