@@ -73,7 +73,7 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 										</Stack>
 									),
 								},
-								{ title: "Role", cell: ({ role }) => roleText(role) },
+								{ title: "Role", cell: ({ role }) => <span className="nowrap">{roleText(role)}</span> },
 								...(mayChange
 									? [
 											{

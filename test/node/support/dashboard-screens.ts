@@ -59,6 +59,15 @@ export const SCREENS: readonly PicturedScreen[] = [
 		path: ofApp("channels/production"),
 		prepare: (page) => page.getByRole("button", { name: "Delete", exact: true }).click(),
 	},
+	{
+		name: "channel-delete-bundles",
+		path: ofApp("channels/pr-128"),
+		async prepare(page) {
+			await page.getByRole("button", { name: "Delete", exact: true }).click();
+			await page.getByRole("dialog").getByRole("checkbox").check();
+			await page.getByText("the bundle 1.2.0-pr.128").first().waitFor();
+		},
+	},
 	{ name: "bundles", path: ofApp("bundles") },
 	{
 		name: "bundle-upload",
@@ -138,6 +147,13 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "app-statistics", path: ofApp("statistics") },
 	{ name: "app-changes", path: ofApp("changes") },
 	{ name: "connect", path: ofApp("connect") },
+	{
+		name: "connect-previews",
+		path: ofApp("connect"),
+		async prepare(page) {
+			await page.getByLabel("What CI does").selectOption("preview");
+		},
+	},
 	{ name: "app-settings", path: ofApp("settings") },
 	{ name: "account", path: () => "/account" },
 	{
