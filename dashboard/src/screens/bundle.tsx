@@ -173,7 +173,7 @@ function ComparisonTable({
 		["Channels", ({ channels }) => channels.join(", ") || "None"],
 		["Least store build", ({ min_update_version }) => min_update_version ?? "Any"],
 		["Encrypted", ({ session_key }) => (session_key === null ? "No" : "Yes")],
-		["Same content", ({ checksum }) => (left.checksum === right.checksum ? "Yes" : (checksum?.slice(0, 12) ?? "—"))],
+		["Content", ({ checksum }) => (left.checksum === right.checksum ? "The same" : (checksum?.slice(0, 12) ?? "—"))],
 		["Installs", (bundle) => countText(installsOf(bundle)?.install ?? 0)],
 		["Failures", (bundle) => countText(installsOf(bundle)?.fail ?? 0)],
 		[
