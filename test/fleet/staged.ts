@@ -27,9 +27,9 @@ const FALSE_REPORTS = 24;
 /** Both networks of the machine that runs the script. */
 const SCRIPT_ADDRESSES = ["203.0.113.9", "2001:db8:1::9"];
 /** That ask, and must be given nothing. */
-const AFTER_THE_STOP = 60;
+const AFTER_THE_STOP = 25;
 /** Of the phones, how many ask at a step: everybody where few get anything. */
-const WAVES: Readonly<Record<number, number>> = { 1: 1, 5: 1, 25: 0.4, 50: 0.4, 100: 0.1 };
+const WAVES: Readonly<Record<number, number>> = { 1: 1, 5: 1, 25: 0.25, 50: 0.3, 100: 0.06 };
 
 interface Standing {
 	readonly state: string;
@@ -170,7 +170,7 @@ export class StagedRollouts {
 			await this.#takeBack(rollout);
 		}
 
-		const strict: Gate = { steps: [50, 100], limitBps: 500, stepMinDevices: 20, minAttempts: 20, minFailures: 10 };
+		const strict: Gate = { steps: [50, 100], limitBps: 400, stepMinDevices: 20, minAttempts: 20, minFailures: 5 };
 		const broken = await this.#begin(strict, BROKEN_FAILING_PERCENT, nowMs);
 		nowMs = yield* this.#wave(broken, nowMs);
 		const verdict = await this.#look(broken, nowMs);

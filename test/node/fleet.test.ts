@@ -17,11 +17,11 @@ const LIMIT_MS = 300_000;
 
 const differing = (lines: readonly Line[]) => lines.filter(({ holds }) => !holds).map(({ metric }) => metric);
 
-describe("a fleet of 300 devices over five days", () => {
+describe("a fleet of 240 devices over four days", () => {
 	let fleet: Fleet;
 	let lines: readonly Line[];
 	beforeAll(async () => {
-		fleet = await simulate({ devices: 300, days: 5, seed: 7, faultShare: 0.3 }, quietly);
+		fleet = await simulate({ devices: 240, days: 4, seed: 7, faultShare: 0.3 }, quietly);
 		lines = await compareFleet(fleet, quietly);
 	}, LIMIT_MS);
 	afterAll(() => fleet?.product.stop());
@@ -53,7 +53,7 @@ describe("a fleet of 300 devices over five days", () => {
 
 	test("was served rollouts that stepped by themselves, one to everybody and one until devices failed", () => {
 		const compared = new Map(lines.map(({ metric, answer }) => [metric, answer]));
-		expect(compared.get("gated rollouts: devices failed")).toBeGreaterThan(10);
+		expect(compared.get("gated rollouts: devices failed")).toBeGreaterThan(5);
 		expect(compared.get("gated rollouts: told to their end")).toBe(1);
 		// Three steps and a stop.
 		expect(compared.get("gated rollouts: acts of the service, in the audit log")).toBe(4);
