@@ -429,6 +429,13 @@ describe("a binding in a deleted organization", () => {
 		const mixed = principalWith([bindingAt("org_super_admin", { orgId: "org-3" }), ...principal.bindings, member]);
 		expect(deletedOrgsWhere(mixed, "org.delete")).toEqual(["org-1"]);
 		expect(deletedOrgsWhere(principalWith(bindings), "org.delete")).toEqual([]);
+		const stopped = principal.bindings.map((each): Binding => ({ ...each, stoppedBy: "require_apikey_expiration" }));
+		expect(deletedOrgsWhere(principalWith(stopped), "org.delete")).toEqual([]);
+		const ofApp: Binding = {
+			...bindingAt("app_admin", { orgId: "org-1", appId: "app-1" }),
+			inDeletedOrganization: true,
+		};
+		expect(deletedOrgsWhere(principalWith([ofApp]), "app.read")).toEqual([]);
 	});
 
 	test("is not what a binding in an organization that is there is", () => {
