@@ -75,15 +75,21 @@ export function createApp(deps: Deps) {
 	});
 
 	const quickCheck = createQuickCheck(isolate);
+
+	async function route(request: Request, ctx: ExecutionContext): Promise<Response> {
+		const requestId = deps.newId();
+		const response = await app.fetch(request, { requestId }, ctx);
+		await drain(request);
+		return withCommonHeaders(response, requestId);
+	}
+
 	return {
-		async fetch(request: Request, _env: Env, ctx: ExecutionContext): Promise<Response> {
-			const answered = await quickCheck(request, ctx);
-			if (answered instanceof Response) return answered;
-			const asked = answered ?? request;
-			const requestId = deps.newId();
-			const response = await app.fetch(asked, { requestId }, ctx);
-			await drain(asked);
-			return withCommonHeaders(response, requestId);
+		fetch(request: Request, _env: Env, ctx: ExecutionContext): Promise<Response> {
+			return (
+				quickCheck(request, ctx)?.then((answered) =>
+					answered instanceof Response ? answered : route(answered, ctx),
+				) ?? route(request, ctx)
+			);
 		},
 	};
 }

@@ -28,25 +28,32 @@ function start(env: Env): Isolate {
 	return isolate;
 }
 
+function notConfigured(error: ConfigError): Response {
+	console.error(JSON.stringify({ level: "error", event: "bad_configuration", message: error.message }));
+	const body = {
+		error: "service_unavailable",
+		message: "This deployment is not configured; its log says which variable to set.",
+		moreInfo: { retryAfterSeconds: CONFIGURATION_RETRY_SECONDS },
+		// Nothing was started that could give it one, and every answer has the same cause.
+		requestId: "",
+	};
+	return Response.json(body, {
+		status: 503,
+		headers: { "Retry-After": String(CONFIGURATION_RETRY_SECONDS), "Cache-Control": "private, no-store" },
+	});
+}
+
 export default {
-	async fetch(request, env, ctx) {
+	// No async function: nearly every request is an update check, and each one around it would be a turn of its loop.
+	fetch(request, env, ctx) {
+		let started: Isolate;
 		try {
-			return await start(env).app.fetch(request, env, ctx);
+			started = start(env);
 		} catch (error) {
 			if (!(error instanceof ConfigError)) throw error;
-			console.error(JSON.stringify({ level: "error", event: "bad_configuration", message: error.message }));
-			const body = {
-				error: "service_unavailable",
-				message: "This deployment is not configured; its log says which variable to set.",
-				moreInfo: { retryAfterSeconds: CONFIGURATION_RETRY_SECONDS },
-				// Nothing was started that could give it one, and every answer has the same cause.
-				requestId: "",
-			};
-			return Response.json(body, {
-				status: 503,
-				headers: { "Retry-After": String(CONFIGURATION_RETRY_SECONDS), "Cache-Control": "private, no-store" },
-			});
+			return notConfigured(error);
 		}
+		return started.app.fetch(request, env, ctx);
 	},
 	async queue(batch, env) {
 		const { deps } = start(env);
