@@ -84,13 +84,9 @@ export function createApp(deps: Deps) {
 	}
 
 	return {
-		fetch(request: Request, _env: Env, ctx: ExecutionContext): Promise<Response> {
-			return (
-				quickCheck(request, ctx)?.then((answered) =>
-					answered instanceof Response ? answered : route(answered, ctx),
-				) ?? route(request, ctx)
-			);
-		},
+		fetch: (request: Request, _env: Env, ctx: ExecutionContext): Promise<Response> =>
+			quickCheck(request, ctx)?.then((answered) => (answered instanceof Response ? answered : route(answered, ctx))) ??
+			route(request, ctx),
 	};
 }
 

@@ -45,7 +45,7 @@ function notConfigured(error: ConfigError): Response {
 
 export default {
 	// No async function: nearly every request is an update check, and each one around it would be a turn of its loop.
-	fetch(request, env, ctx) {
+	fetch: (request, env, ctx) => {
 		let started: Isolate;
 		try {
 			started = start(env);
