@@ -20,14 +20,27 @@ export const api = createClient({ baseUrl: location.origin });
 
 const here = () => encodeURIComponent(location.pathname + location.search);
 
+let isLeaving = false;
+// Whoever comes back gets the page as it was left.
+addEventListener("pageshow", () => {
+	isLeaving = false;
+});
+
+/** To another page, once: an answer that comes on the way must not lead elsewhere. */
+export function leaveFor(address: string): void {
+	if (isLeaving) return;
+	isLeaving = true;
+	location.assign(address);
+}
+
 /** Whoever is not signed in, or not any more, signs in and comes back to where they were. */
 export function goToSignIn(): void {
-	location.assign(`/sign-in?next=${here()}`);
+	leaveFor(`/sign-in?next=${here()}`);
 }
 
 /** What outlives a session wants a sign-in of the last minutes. */
 export function goToSignInAgain(): void {
-	location.assign(`/sign-in?again=1&next=${here()}`);
+	leaveFor(`/sign-in?again=1&next=${here()}`);
 }
 
 /** Without a session, or with one that is over; a wrong code is 401 as well, and the screen's to show. */

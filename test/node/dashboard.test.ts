@@ -25,7 +25,8 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 
 	test("sends whoever is not signed in to sign in, and back to where they were", async () => {
 		const { page, context } = await stage.visitor();
-		await page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`);
+		// It leads to another page before it is loaded itself.
+		await page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`, { waitUntil: "commit" });
 		await page.waitForURL((url) => url.pathname === "/sign-in");
 		expect(new URL(page.url()).searchParams.get("next")).toBe(`/dashboard/apps/${APP}/overview`);
 		await context.close();
@@ -239,8 +240,9 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await visitor.open("/", "Apps");
 		await page.getByRole("button", { name: "Account" }).click();
 		await page.getByRole("menuitem", { name: "Sign out" }).click();
-		await page.waitForURL((url) => url.pathname === "/sign-in");
-		await page.goto(`${stage.origin}/dashboard/`);
+		await expect.poll(() => new URL(page.url()).pathname).toBe("/sign-in");
+		// It leads to another page before it is loaded itself.
+		await page.goto(`${stage.origin}/dashboard/`, { waitUntil: "commit" });
 		await page.waitForURL((url) => url.pathname === "/sign-in");
 		await visitor.context.close();
 	});

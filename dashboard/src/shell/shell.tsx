@@ -4,7 +4,7 @@
 import { Burger, Button, Drawer, Menu, NativeSelect } from "@mantine/core";
 import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { queryClient, useAsk, useChange } from "../api";
+import { leaveFor, queryClient, useAsk, useChange } from "../api";
 import { rememberOrganization, useOrganizations } from "../organizations";
 import { organizationPath } from "../paths";
 import { Navigation } from "./navigation";
@@ -85,7 +85,7 @@ function AccountMenu() {
 	const account = useAsk("GET /account", {});
 	const signOut = useChange("POST /sign-out", () => {
 		queryClient.clear();
-		location.assign("/sign-in?next=%2Fdashboard%2F");
+		leaveFor("/sign-in?next=%2Fdashboard%2F");
 	});
 	return (
 		<Menu position="bottom-end">
