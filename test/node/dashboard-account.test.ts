@@ -21,7 +21,6 @@ describe.skipIf(chromium === undefined)("one's own account in the dashboard", ()
 	});
 	afterAll(async () => {
 		vi.restoreAllMocks();
-		await visitor?.context.close();
 		await stage?.stop();
 	});
 

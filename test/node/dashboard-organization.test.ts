@@ -117,7 +117,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await page.waitForURL((url) => url.pathname === "/sign-in");
 		const { searchParams } = new URL(page.url());
 		expect([searchParams.get("again"), searchParams.get("next")]).toEqual(["1", `/dashboard${at}/members`]);
-		await member.context.close();
+		member.leave();
 	});
 
 	test("lets an administrator create organizations, and not any more", async () => {
@@ -144,7 +144,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await member.page.getByRole("link", { name: "My organization" }).waitFor();
 		await member.page.waitForLoadState("networkidle");
 		expect(await member.page.getByRole("button", { name: "New organization" }).count()).toBe(0);
-		await member.context.close();
+		member.leave();
 	});
 
 	test("lists the keys that nobody used", async () => {
@@ -193,7 +193,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await member.page.reload();
 		await member.page.getByRole("alert").or(member.page.getByText("No API keys")).first().waitFor();
 		await expectSound(member);
-		await member.context.close();
+		member.leave();
 	});
 
 	test("tries policies before they hold", async () => {
@@ -243,7 +243,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		expect((await stage.product.api("GET", `/organization?orgId=${body.id}`)).status).toBe(404);
 		await page.getByRole("button", { name: "Undo" }).click();
 		await eventually(async () => (await stage.product.api("GET", `/organization?orgId=${body.id}`)).status).toBe(200);
-		await visitor.context.close();
+		visitor.leave();
 	});
 
 	test("keeps a deleted organization in sight until its day, for whoever may bring it back", async () => {
@@ -262,7 +262,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await deleted.waitFor({ state: "detached" });
 		expect((await get(`/organization?orgId=${body.id}`)).name).toBe(HOSTILE);
 		await expectSound(visitor);
-		await visitor.context.close();
+		visitor.leave();
 	});
 
 	test("filters the audit log and offers it as a file", async () => {
@@ -371,7 +371,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await expectSound(visitor);
 		await dialog.getByRole("button", { name: "Delete account" }).click();
 		await page.waitForURL((url) => url.pathname === "/sign-in");
-		await visitor.context.close();
+		visitor.leave();
 	});
 
 	test("lets a member look and gives an app's maker what its role at it holds", async () => {
@@ -403,6 +403,6 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await page.waitForURL("**/apps/com.example.mine/connect");
 		await member.open("/apps/com.example.mine/channels", "Channels");
 		await page.getByRole("button", { name: "New channel" }).waitFor();
-		await member.context.close();
+		member.leave();
 	});
 });

@@ -354,6 +354,6 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 			expect(offered.filter((name) => /new|upload|delete|promote|edit|set|pause/i.test(name))).toEqual([]);
 			await expectSound(member);
 		}
-		await member.context.close();
+		member.leave();
 	});
 });

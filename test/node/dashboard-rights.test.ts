@@ -175,7 +175,7 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		await founder.page.getByLabel("Name").fill("Founded");
 		await founder.page.getByRole("button", { name: "Create", exact: true }).click();
 		await founder.page.getByText("No apps yet").waitFor();
-		await founder.context.close();
+		founder.leave();
 	});
 
 	test("an organization of thousands takes nobody's rights", async () => {

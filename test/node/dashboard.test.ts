@@ -24,12 +24,12 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 	});
 
 	test("sends whoever is not signed in to sign in, and back to where they were", async () => {
-		const { page, context } = await stage.visitor();
+		const { page, leave } = await stage.visitor();
 		// It leads to another page before it is loaded itself.
 		await page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`, { waitUntil: "commit" });
 		await page.waitForURL((url) => url.pathname === "/sign-in");
 		expect(new URL(page.url()).searchParams.get("next")).toBe(`/dashboard/apps/${APP}/overview`);
-		await context.close();
+		leave();
 	});
 
 	test("is served at every address below its own, under a policy that lets nothing inline", async () => {
@@ -47,7 +47,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 	});
 
 	test("has an icon of its own, on every page for people, and nothing that a page asks for is missing", async () => {
-		const { page, context, complaints } = await stage.admin();
+		const { page, leave, complaints } = await stage.admin();
 		const missing: string[] = [];
 		page.on("response", (response) => {
 			// The page of an invitation asks for the one in its address, and there is none.
@@ -74,7 +74,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			const icon = await fetch(stage.product.url + name);
 			expect([icon.status, icon.headers.get("content-type")], name).toEqual([200, "image/svg+xml"]);
 		}
-		await context.close();
+		leave();
 	});
 
 	test("needs less than 200 kB of compressed script for its first screen", () => {
@@ -113,7 +113,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await visitor.open("/", "Apps");
 		await page.getByRole("link", { name: HOSTILE }).waitFor();
 		await expectSound(visitor);
-		await visitor.context.close();
+		visitor.leave();
 	});
 
 	test("switches between organizations", async () => {
@@ -127,7 +127,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await expectSound(visitor);
 		await page.getByRole("combobox", { name: "Organization" }).selectOption({ label: "My organization" });
 		await page.getByRole("link", { name: "Example shop" }).waitFor();
-		await visitor.context.close();
+		visitor.leave();
 	});
 
 	test("shows what is live, who runs it and what was changed", async () => {
@@ -146,7 +146,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			.toBeGreaterThan(0);
 		await page.getByText("created channel pr-128").first().waitFor();
 		await expectSound(visitor);
-		await visitor.context.close();
+		visitor.leave();
 	});
 
 	test("offers a member what they may do, and tells a stranger what is not theirs", async () => {
@@ -167,7 +167,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await member.page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`);
 		await member.page.getByRole("alert").waitFor();
 		await expectSound(member);
-		await member.context.close();
+		member.leave();
 	});
 
 	test("is used by keyboard alone", async () => {
@@ -200,7 +200,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		// The new screen's heading has the focus, so that a screen reader says it.
 		await page.getByRole("heading", { level: 1, name: "Example shop" }).waitFor();
 		await expect.poll(focused).toBe("Example shop");
-		await visitor.context.close();
+		visitor.leave();
 	});
 
 	test("says what to do when a screen cannot be loaded or the server does not answer", async () => {
@@ -217,7 +217,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await page.unroute("**/organization/members*");
 		await page.getByRole("button", { name: "Try again" }).click();
 		await page.getByText("admin@capstan.local").waitFor();
-		await visitor.context.close();
+		visitor.leave();
 	});
 
 	describe("on a phone, in the dark", () => {
@@ -244,6 +244,6 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		// It leads to another page before it is loaded itself.
 		await page.goto(`${stage.origin}/dashboard/`, { waitUntil: "commit" });
 		await page.waitForURL((url) => url.pathname === "/sign-in");
-		await visitor.context.close();
+		visitor.leave();
 	});
 });

@@ -44,7 +44,7 @@ try {
 			for (const complaint of visitor.complaints) console.log(`${screen.name}-${view}: ${complaint}`);
 			complaints += visitor.complaints.length;
 		}
-		await visitor.context.close();
+		visitor.leave();
 	}
 } finally {
 	await stage.stop();
