@@ -45,6 +45,8 @@ export interface AppSnapshot {
 	readonly bundles: ReadonlyMap<number, SnapshotBundle>;
 	/** Null: there are too many to hold. */
 	readonly overrides: ReadonlyMap<string, SnapshotOverride> | null;
+	/** Which versions have a ready bundle, as far as it was asked: true for as long as the rest is. */
+	readonly readyVersions: Map<string, boolean>;
 }
 
 interface Held {
@@ -54,8 +56,6 @@ interface Held {
 	readonly checkedAtMs: number;
 	readonly refreshingSinceMs: number;
 	readonly retryAtMs: number;
-	/** Which versions have a ready bundle, as far as it was asked. */
-	readonly readyVersions: Map<string, boolean>;
 	readonly manifests: Map<number, readonly SnapshotFile[]>;
 	readonly rows: number;
 }
@@ -102,6 +102,7 @@ export function createSnapshotCache(now: () => number) {
 		const [app] = apps.rows;
 		const before = held.get(publicAppId);
 		const snapshot = app === undefined ? null : assemble(publicAppId, app, channels.rows, bundles.rows, overrides.rows);
+		snapshot?.readyVersions.set(version, ready.rows.length > 0);
 		const sameApp = app !== undefined && before?.snapshot?.app.id === app.id;
 		// Manifests of ready bundles never change; a bundle that is gone takes its own along.
 		const manifests = new Map(sameApp ? [...before.manifests].filter(([id]) => snapshot?.bundles.has(id)) : []);
@@ -111,7 +112,6 @@ export function createSnapshotCache(now: () => number) {
 			checkedAtMs,
 			refreshingSinceMs: 0,
 			retryAtMs: 0,
-			readyVersions: new Map([[version, ready.rows.length > 0]]),
 			manifests,
 			rows,
 		};
@@ -184,22 +184,14 @@ export function createSnapshotCache(now: () => number) {
 			return found.rows[0];
 		},
 
-		/** The same as far as it was asked already. */
-		knownReadyBundle(snapshot: AppSnapshot, version: string): boolean | undefined {
-			const known = held.get(snapshot.publicAppId);
-			return known?.snapshot === snapshot ? known.readyVersions.get(version) : undefined;
-		},
-
 		/** Whether a bundle of this version is there and ready. Asked once for each revision. */
 		async hasReadyBundle(db: Database, snapshot: AppSnapshot, version: string): Promise<boolean> {
-			const known = held.get(snapshot.publicAppId);
-			const remembered = this.knownReadyBundle(snapshot, version);
+			const { readyVersions } = snapshot;
+			const remembered = readyVersions.get(version);
 			if (remembered !== undefined) return remembered;
 			const [found] = await db.batch([readyBundle(snapshot.app.id, version)]);
 			const exists = found.rows.length > 0;
-			if (known?.snapshot === snapshot && known.readyVersions.size < MOST_REMEMBERED_VERSIONS) {
-				known.readyVersions.set(version, exists);
-			}
+			if (readyVersions.size < MOST_REMEMBERED_VERSIONS) readyVersions.set(version, exists);
 			return exists;
 		},
 
@@ -280,5 +272,6 @@ export function assemble(
 			overrides.length > MOST_HELD_OVERRIDES
 				? null
 				: new Map(overrides.map((override) => [override.device_id, override])),
+		readyVersions: new Map(),
 	};
 }

@@ -137,14 +137,10 @@ export async function resolve(
 }
 
 /** The same without the database; undefined where it would have to be asked. */
-export function resolveFromMemory(
-	snapshots: SnapshotCache,
-	snapshot: AppSnapshot,
-	device: Device,
-): Decision | undefined {
+export function resolveFromMemory(snapshot: AppSnapshot, device: Device): Decision | undefined {
 	if (snapshot.overrides === null) return undefined;
 	const override = snapshot.overrides.get(device.deviceId);
-	return decideWith(snapshot, device, override, snapshots.knownReadyBundle(snapshot, device.versionName));
+	return decideWith(snapshot, device, override, snapshot.readyVersions.get(device.versionName));
 }
 
 /**

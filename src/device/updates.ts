@@ -173,7 +173,7 @@ export function answerFromMemory(
 	body: DeviceBody,
 ): { readonly decision: Decision; readonly text: string } | undefined {
 	const device = deviceOf(body);
-	const decision = resolveFromMemory(snapshots, snapshot, device);
+	const decision = resolveFromMemory(snapshot, device);
 	if (decision === undefined) return undefined;
 	if (decision.outcome === "builtin") return { decision, text: BUILTIN_TEXT };
 	if (decision.outcome === "none") return { decision, text: JSON.stringify(refusalOf(decision)) };

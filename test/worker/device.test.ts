@@ -4,12 +4,15 @@
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import { createApp } from "../../src/app";
 import { consume } from "../../src/events/consumer";
+import { beforeSecondTrip } from "./support/interleave";
 import {
 	createTestApp,
 	createTestKey,
 	createWorld,
 	NOW_MS,
+	requestThrough,
 	setTestChannel,
 	type TestApp,
 	uploadTestBundle,
@@ -351,6 +354,24 @@ describe("GET /device/explain", () => {
 			status: 400,
 			body: { moreInfo: { issues: [{ path: "version_build" }, { path: "plugin_version" }] } },
 		});
+	});
+
+	test("asks for everything at once, also while somebody changes the app", async () => {
+		const own = await createTestApp(world);
+		const racing = beforeSecondTrip(world.deps.d1, async () => {
+			const body = { app_id: own.appId, channel: "production" };
+			expect((await request("POST", "/channel", { key: world.adminKey, body })).status).toBe(201);
+		});
+		const request = requestThrough(createApp({ ...world.deps, d1: racing.d1 }));
+		const query = {
+			app_id: own.appId,
+			platform: "ios",
+			version_name: "9.9.9",
+			version_build: "1.0.0",
+			plugin_version: "8.51.23",
+		};
+		const why = await request("GET", "/device/explain", { key: world.adminKey, query });
+		expect(why).toMatchObject({ status: 200, trips: 2, body: { outcome: "builtin" } });
 	});
 
 	test("names the rule and the remedy", async () => {
