@@ -110,38 +110,38 @@ export function firstPermissionNotHeld(principal: Principal, role: RoleName, tar
 
 /** Ids of the organizations where the principal holds the permission for the whole organization. */
 export function orgsWhere(principal: Principal, permission: Permission): OrgId[] {
-	const ids = principal.bindings
-		.filter(
-			(binding) =>
-				isLive(binding) && binding.scopeType === "org" && ROLES[binding.role].permissions.includes(permission),
-		)
-		.map((binding) => binding.orgId as OrgId);
-	return [...new Set(ids)];
+	return orgsOf(granting(principal, permission, "org", false));
 }
 
 /** The same for deleted organizations, in which a permission is good for nothing but to undo that. */
 export function deletedOrgsWhere(principal: Principal, permission: Permission): OrgId[] {
-	const ids = principal.bindings
-		.filter(
-			(binding) =>
-				binding.inDeletedOrganization === true &&
-				binding.stoppedBy === undefined &&
-				binding.scopeType === "org" &&
-				ROLES[binding.role].permissions.includes(permission),
-		)
-		.map((binding) => binding.orgId as OrgId);
-	return [...new Set(ids)];
+	return orgsOf(granting(principal, permission, "org", true));
 }
 
 /** Ids of the apps where the principal holds the permission through a binding on that very app. */
 export function appsWhere(principal: Principal, permission: Permission): AppId[] {
-	const ids = principal.bindings
-		.filter(
-			(binding) =>
-				isLive(binding) && binding.scopeType === "app" && ROLES[binding.role].permissions.includes(permission),
-		)
-		.flatMap((binding) => (binding.appId === null ? [] : [binding.appId as AppId]));
-	return [...new Set(ids)];
+	const bindings = granting(principal, permission, "app", false);
+	return [...new Set(bindings.flatMap(({ appId }) => (appId === null ? [] : [appId as AppId])))];
+}
+
+function orgsOf(bindings: readonly Binding[]): OrgId[] {
+	return [...new Set(bindings.map(({ orgId }) => orgId as OrgId))];
+}
+
+/** Bindings of the scope itself, none above it, whose role holds the permission and that nothing stops. */
+function granting(
+	principal: Principal,
+	permission: Permission,
+	scopeType: Binding["scopeType"],
+	inDeletedOrganization: boolean,
+): Binding[] {
+	return principal.bindings.filter(
+		(binding) =>
+			binding.stoppedBy === undefined &&
+			(binding.inDeletedOrganization === true) === inDeletedOrganization &&
+			binding.scopeType === scopeType &&
+			ROLES[binding.role].permissions.includes(permission),
+	);
 }
 
 /** Whether the binding grants anything in an organization that is there. */

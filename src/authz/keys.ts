@@ -96,8 +96,17 @@ export function mintCode(randomBytes: (length: number) => Uint8Array): string {
  * attempt, so that it is good for no other.
  */
 export function hashCode(code: string, attemptHash: string, secret: Uint8Array): string {
-	const key = sha256(new Uint8Array([...utf8ToBytes("capstan sign-in code\0"), ...secret]));
-	return bytesToHex(hmac(sha256, key, utf8ToBytes(`${attemptHash} ${code}`)));
+	return keyedHash("capstan sign-in code", `${attemptHash} ${code}`, secret);
+}
+
+/** Lower-case hexadecimal HMAC-SHA-256 of a text, which only who has the Worker's secret can make, and for this purpose alone. */
+export function keyedHash(purpose: string, text: string, secret: Uint8Array): string {
+	return bytesToHex(hmac(sha256, keyFor(purpose, secret), utf8ToBytes(text)));
+}
+
+/** A key of its own for each use of the one secret. */
+function keyFor(purpose: string, secret: Uint8Array): Uint8Array<ArrayBuffer> {
+	return new Uint8Array(sha256(new Uint8Array([...utf8ToBytes(`${purpose}\0`), ...secret])));
 }
 
 /** Lower-case hexadecimal SHA-256 of the key's text. */
@@ -144,8 +153,9 @@ export async function openKey(sealed: string, keyId: string, secret: Uint8Array)
 	return new TextDecoder().decode(text);
 }
 
-/** A key of its own for each use of the one secret. */
 async function sealingKey(secret: Uint8Array): Promise<CryptoKey> {
-	const bytes = sha256(new Uint8Array([...utf8ToBytes("capstan api key seal\0"), ...secret]));
-	return crypto.subtle.importKey("raw", bytes, "AES-GCM", false, ["encrypt", "decrypt"]);
+	return crypto.subtle.importKey("raw", keyFor("capstan api key seal", secret), "AES-GCM", false, [
+		"encrypt",
+		"decrypt",
+	]);
 }

@@ -140,6 +140,7 @@ export function dropPendingBundle(appId: AppId, bundleId: number): CompiledQuery
 
 const UNUSED = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id
 	AND (channels.version_id = bundles.id OR channels.rollout_version_id = bundles.id))`;
+const unusedBundles = (appId: AppId) => sql<boolean>`app_id = ${appId} AND status = 'ready' AND ${UNUSED}`;
 
 /** Deletes every ready bundle of the app that no channel uses, or those of them that `which` names, with an audit entry each. */
 export function deleteUnusedBundles(
@@ -148,7 +149,7 @@ export function deleteUnusedBundles(
 	audit: (doomed: RawBuilder<unknown>) => CompiledQuery,
 	which: RawBuilder<unknown> = sql`true`,
 ): CompiledQuery[] {
-	const unused = sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED} AND ${which}`;
+	const unused = sql`${unusedBundles(appId)} AND ${which}`;
 	return [
 		audit(unused),
 		...[
@@ -174,8 +175,7 @@ export interface BundleGoing {
 
 /** What deleting this bundle would remove, or, without one, every ready bundle that no channel uses; newest first. */
 export function bundlesGoing(appId: AppId, bundleId: number | undefined, limit: number): CompiledQuery<BundleGoing> {
-	const going =
-		bundleId === undefined ? sql`app_id = ${appId} AND status = 'ready' AND ${UNUSED}` : liveBundle(appId, bundleId);
+	const going = bundleId === undefined ? unusedBundles(appId) : liveBundle(appId, bundleId);
 	return sql<BundleGoing>`SELECT id, name, size_bytes, count(*) OVER () AS bundles,
 			sum(CASE WHEN object_key IS NULL THEN 0 ELSE coalesce(size_bytes, 0) END) OVER () AS bundle_bytes,
 			sum((SELECT count(*) FROM device_overrides

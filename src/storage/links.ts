@@ -6,6 +6,7 @@ import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { Config } from "../config";
+import { isSameText } from "../domain/same-text";
 import { ApiError } from "../errors";
 
 /** Long enough for a slow phone to fetch and resume a large bundle. */
@@ -51,9 +52,7 @@ export function verifyLink(
 	nowMs: number,
 ): number {
 	const expires = Number(link.expires);
-	const expected = utf8ToBytes(signature(signer, method, path, expires));
-	const given = utf8ToBytes(link.signature);
-	if (given.length !== expected.length || !crypto.subtle.timingSafeEqual(given, expected)) {
+	if (!isSameText(link.signature, signature(signer, method, path, expires))) {
 		throw new ApiError("invalid_signature", "The link was altered; use it exactly as it was given.");
 	}
 	const secondsLeft = Math.floor(expires - nowMs / 1000);
