@@ -52,6 +52,10 @@ const SET_UP = `    runs-on: ubuntu-latest
 
 const command = (cliVersion: string) => `npx @capgo/cli@${cliVersion}`;
 
+/**
+ * A job that is run again has its number still; with the attempt its bundle has a name of its own. The CLI refuses what the channel
+ * serves already, which is what a push brings that touches no file of the app: its job must not fail for that.
+ */
 export function releaseWorkflow(cliVersion: string, appId: string, channel: string): string {
 	return `name: Release
 on:
@@ -63,8 +67,9 @@ ${SET_UP}
       - run: npm run build
       - run: >-
           ${command(cliVersion)} bundle upload ${appId}
-          --bundle "1.0.\${{ github.run_number }}"
+          --bundle "1.\${{ github.run_number }}.\${{ github.run_attempt }}"
           --channel "${channel}"
+          --ignore-checksum-check
           --apikey "$CAPSTAN_KEY"
 `;
 }
@@ -87,9 +92,10 @@ ${SET_UP}
       - run: npm run build
       - run: >-
           ${cli} bundle upload ${appId}
-          --bundle "1.0.0-pr.\${{ github.event.number }}.\${{ github.run_number }}"
+          --bundle "1.0.0-pr.\${{ github.event.number }}.\${{ github.run_number }}.\${{ github.run_attempt }}"
           --channel "pr-\${{ github.event.number }}"
           --self-assign
+          --ignore-checksum-check
           --apikey "$CAPSTAN_KEY"
   clean-up:
     if: github.event.action == 'closed'
@@ -99,7 +105,7 @@ ${SET_UP}
           export CAPGO_TOKEN="$CAPSTAN_KEY" channel="pr-\${{ github.event.number }}"
           ${cli} channel delete "$channel" ${appId} --delete-bundle || true
           list="$(${cli} bundle list ${appId})"
-          for version in $(grep -owE '1\\.0\\.0-pr\\.\${{ github.event.number }}\\.[0-9]+' <<< "$list" | sort -u); do
+          for version in $(grep -owE '1\\.0\\.0-pr\\.\${{ github.event.number }}\\.[0-9.]+' <<< "$list" | sort -u); do
             ${cli} channel add "$channel-old" ${appId} || true
             ${cli} channel set "$channel-old" ${appId} --bundle "$version"
             ${cli} channel delete "$channel-old" ${appId} --delete-bundle

@@ -44,7 +44,7 @@ async function runJob(text: string, job: string, key: string, facts: Readonly<Re
 	const commands = (jobs[job]?.steps ?? []).flatMap(({ run }) => (run?.includes("@capgo/cli") === true ? [run] : []));
 	expect(commands).toHaveLength(1);
 	for (const command of commands) {
-		const filled = command.replace(/\$\{\{ github\.([\w.]+) \}\}/g, (_, name: string) => facts[name] ?? "");
+		const filled = command.replace(/\$\{\{ github\.([\w.]+) \}\}/g, (_, name: string) => facts[name] ?? `no ${name}`);
 		const { code, output } = await shell(filled, key);
 		expect(code, output).toBe(0);
 	}
@@ -81,28 +81,34 @@ const channels = async (): Promise<string[]> =>
 test("the release workflow uploads with the printed configuration and a key of an uploader, and the channel serves it", async () => {
 	await product.api("POST", "/channel", { app_id: APP, channel: "production", public: true });
 	const key = await createProductKey(product, "app_uploader", uuid);
-	await runJob(releaseWorkflow(CLI_VERSION, APP, "production"), "release", key, { run_number: "7" });
-	const { body } = await product.api("GET", `/channel?app_id=${APP}&channel=production`);
-	expect(body.version.name).toBe("1.0.7");
+	// Whoever runs a job again gets the same number with another attempt, and has changed nothing.
+	for (const run_attempt of ["1", "2"]) {
+		const facts = { run_number: "7", run_attempt };
+		await runJob(releaseWorkflow(CLI_VERSION, APP, "production"), "release", key, facts);
+		const { body } = await product.api("GET", `/channel?app_id=${APP}&channel=production`);
+		expect(body.version.name).toBe(`1.7.${run_attempt}`);
+	}
 });
 
 test("the preview workflow keeps testers on one channel from push to push, and leaves no bundle of the pull request behind", async () => {
 	const key = await createProductKey(product, "app_preview", uuid);
 	const text = previewWorkflow(CLI_VERSION, APP);
-	const push = async (number: string, run: string) => {
+	const push = async (number: string, run: string, attempt = "1") => {
+		// Once more is with the same files.
 		await project.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${number} ${run}`);
-		await runJob(text, "preview", key, { "event.number": number, run_number: run });
+		await runJob(text, "preview", key, { "event.number": number, run_number: run, run_attempt: attempt });
 	};
 	const before = await bundles();
 	for (const run of ["1", "2", "3"]) await push("1", run);
+	await push("1", "3", "2");
 	// Another pull request whose number begins alike.
 	await push("12", "4");
 	const { body } = await product.api("GET", `/channel?app_id=${APP}&channel=pr-1`);
-	expect(body).toMatchObject({ version: { name: "1.0.0-pr.1.3" }, allow_device_self_set: true });
+	expect(body).toMatchObject({ version: { name: "1.0.0-pr.1.3.2" }, allow_device_self_set: true });
 	await runJob(text, "clean-up", key, { "event.number": "1" });
-	expect(await bundles()).toEqual(["1.0.0-pr.12.4", ...before]);
+	expect(await bundles()).toEqual(["1.0.0-pr.12.4.1", ...before]);
 	expect(await channels()).toEqual(["pr-12", "production"]);
 	// Once more is no failure: a pull request may be closed whose build never ran.
 	await runJob(text, "clean-up", key, { "event.number": "1" });
-	expect(await bundles()).toEqual(["1.0.0-pr.12.4", ...before]);
+	expect(await bundles()).toEqual(["1.0.0-pr.12.4.1", ...before]);
 });
