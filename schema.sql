@@ -296,6 +296,8 @@ CREATE TABLE bundles (
 CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
 -- Those that are deleted as well: an app's deletion finds them by it, and a counted event its version.
 CREATE INDEX bundles_by_app ON bundles (app_id, name);
+-- The sweep reads those that are older than their app keeps them, however many younger ones there are.
+CREATE INDEX bundles_by_age ON bundles (app_id, created_at_ms) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
 CREATE INDEX bundles_marked ON bundles (delete_marked_at_ms) WHERE delete_marked_at_ms IS NOT NULL;
 

@@ -208,6 +208,7 @@ export function outlivedBundles(
 	return sql<{ id: number; app_id: AppId }>`SELECT id, app_id FROM (
 			SELECT bundles.id, bundles.app_id, row_number() OVER (PARTITION BY bundles.app_id ORDER BY bundles.created_at_ms, bundles.id) AS place
 			FROM apps AS own CROSS JOIN bundles ON bundles.app_id = own.id AND bundles.deleted_at_ms IS NULL
+				AND bundles.created_at_ms <= ${nowMs} - own.retention * 1000
 			WHERE bundles.status = 'ready' AND ${UNUSED} AND ${outlived(nowMs)})
 		WHERE place <= ${mostOfApp} ORDER BY place, app_id LIMIT ${most}`.compile(query);
 }

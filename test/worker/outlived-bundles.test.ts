@@ -3,6 +3,7 @@
  * log, and never one that is in use, comes into use while the sweep works, or is the app's newest.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { outlivedBundles } from "../../src/db/bundles";
 import { query } from "../../src/db/client";
 import { SWEEP_STEPS, sweep } from "../../src/events/sweep";
 import { register, rows, run, storedKeys } from "./support/bytes";
@@ -66,6 +67,15 @@ async function upload(...versions: readonly string[]): Promise<number[]> {
 	return ids;
 }
 
+/** What the sweep's question reads. */
+async function rowsReadBySweep(): Promise<number> {
+	const { sql, parameters } = outlivedBundles(world.clock.nowMs, 50, 200);
+	const { meta } = await testEnv.DB.prepare(sql)
+		.bind(...parameters)
+		.all();
+	return meta.rows_read;
+}
+
 /** More than one run deletes. */
 async function manyOld(): Promise<string[]> {
 	const many = Array.from({ length: 60 }, (_, index) => `1.0.${index}`);
@@ -117,6 +127,21 @@ describe("a bundle that nothing uses", () => {
 		// Its name may be used again.
 		await upload("1.0.0");
 		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
+	});
+
+	test("costs nothing for those that are young, however many there are", async () => {
+		await upload("2.0.0", "2.1.0");
+		const before = await rowsReadBySweep();
+		expect(before).toBeGreaterThan(0);
+		const young = (await manyOld()).length;
+		await run(
+			query
+				.updateTable("bundles")
+				.set({ created_at_ms: world.clock.nowMs - DAY_MS })
+				.where("app_id", "=", app.uuid)
+				.where("created_at_ms", "<", young),
+		);
+		expect(await rowsReadBySweep()).toBe(before);
 	});
 
 	test("stays for as long as each app says for itself; 0 keeps none but the newest", async () => {
