@@ -4,6 +4,7 @@
  * twice says nothing, and neither does one after which nothing holds any more.
  */
 import { type RunnerTask, type RunnerTestCase, type RunnerTestSuite, TestRunner } from "vitest";
+import { messageOf, ranOutOfTime } from "./failure";
 import { BROKEN, CAUGHT, CUT_SHORT } from "./sweep-line";
 import { activate, forgetReached, reachedMutants } from "./switch";
 
@@ -66,9 +67,8 @@ async function failureOf(test: RunnerTestCase, run: () => unknown, mutant: numbe
 		await run();
 		return undefined;
 	} catch (error) {
-		const message = String((error as { message?: unknown }).message ?? error).split("\n")[0] ?? "";
-		// It says nothing that there was no time.
-		return /^(Error: )?(Test|Hook) timed out in \d+ms/.test(message) ? undefined : message;
+		const message = messageOf(error);
+		return ranOutOfTime(message) ? undefined : message;
 	} finally {
 		activate(0);
 		for (const end of endings) await end();

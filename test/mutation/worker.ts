@@ -3,6 +3,7 @@
  * configuration to run with. What it says of a run is about that run and that file alone.
  */
 import { createVitest, type TestModule } from "vitest/node";
+import { messageOf, ranOutOfTime } from "./failure";
 import { ROOT } from "./mutants";
 import { BROKEN, CAUGHT, CUT_SHORT } from "./sweep-line";
 
@@ -47,8 +48,6 @@ export interface Outcome extends Order {
 
 const CAUGHT_LINE = new RegExp(`^${CAUGHT} (\\d+) (.*)$`, "gm");
 
-const RAN_OUT_OF_TIME = /^(Error: )?(Test|Hook) timed out in \d+ms/;
-
 let logged = "";
 const vitest = await createVitest("test", {
 	config: process.argv[2] ?? "",
@@ -82,18 +81,14 @@ function judge(own: TestModule | undefined, broken: readonly unknown[]): Pick<Ou
 	const failures = [...tests, ...hooked].flatMap((each) => {
 		const errors = each.type === "test" ? (each.result().errors ?? []) : each.errors();
 		const name = each.type === "module" ? "beforeAll or afterAll" : each.fullName;
-		return errors.map(({ message }) => ({ message, text: `${name}: ${message.split("\n")[0]}` }));
+		return errors.map(messageOf).map((message) => ({ message, text: `${name}: ${message}` }));
 	});
-	const failure = failures.find(({ message }) => !RAN_OUT_OF_TIME.test(message));
+	const failure = failures.find(({ message }) => !ranOutOfTime(message));
 	if (failure !== undefined) return { result: "failed", because: failure.text };
 	const [unclear] = [...failures.map(({ text }) => text), ...[...own.errors(), ...broken].map(messageOf)];
 	if (unclear !== undefined || !own.ok()) return { result: "unclear", because: unclear ?? own.state() };
 	const passed = tests.some((test) => test.result().state === "passed");
 	return passed ? { result: "passed", because: "" } : { result: "unclear", because: "no test was run" };
-}
-
-function messageOf(error: unknown): string {
-	return String((error as { message?: unknown }).message ?? error).split("\n")[0] ?? "";
 }
 
 process.on("message", async (order: Order) => {
