@@ -3,8 +3,8 @@
  * leaving a provider. What the page says happened is held against what the API says afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { chromium } from "./support/browser";
-import { HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { addAuthenticator, chromium } from "./support/browser";
+import { devtoolsOf, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined)
@@ -59,13 +59,7 @@ describe.skipIf(chromium === undefined)("one's own account in the dashboard", ()
 
 	test("renames a passkey", async () => {
 		const { page } = visitor;
-		const devtools = await visitor.context.newCDPSession(page as never);
-		await devtools.send("WebAuthn.enable" as never);
-		const options = { protocol: "ctap2", transport: "internal", hasResidentKey: true, hasUserVerification: true };
-		await devtools.send(
-			"WebAuthn.addVirtualAuthenticator" as never,
-			{ options: { ...options, isUserVerified: true, automaticPresenceSimulation: true } } as never,
-		);
+		await addAuthenticator(await devtoolsOf(visitor));
 		await visitor.open("/account", "Your account");
 		await page.getByLabel("Name of a new passkey").fill("Phone");
 		await button("Add a passkey").click();

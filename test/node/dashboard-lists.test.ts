@@ -3,8 +3,8 @@
  * without end are paged. And the lists of one's own account: what each button is about, and what is asked before a passkey goes.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chromium } from "./support/browser";
-import { APP, deviceId, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { addAuthenticator, chromium } from "./support/browser";
+import { APP, deviceId, devtoolsOf, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: lists of the dashboard, because no Chromium is installed");
@@ -115,27 +115,14 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 
 	test("a passkey goes after a question that names it and says how its owner signs in without it", async () => {
 		const { page } = admin;
-		const devtools = await admin.context.newCDPSession(page as never);
-		await devtools.send("WebAuthn.enable" as never);
+		const send = await devtoolsOf(admin);
 		const add = async (name: string) => {
 			// Each passkey is on a device of its own.
-			const { authenticatorId } = await devtools.send(
-				"WebAuthn.addVirtualAuthenticator" as never,
-				{
-					options: {
-						protocol: "ctap2",
-						transport: "internal",
-						hasResidentKey: true,
-						hasUserVerification: true,
-						isUserVerified: true,
-						automaticPresenceSimulation: true,
-					},
-				} as never,
-			);
+			const authenticatorId = await addAuthenticator(send);
 			await page.getByLabel("Name of a new passkey").fill(name);
 			await page.getByRole("button", { name: "Add a passkey" }).click();
 			await page.getByRole("button", { name: `Remove the passkey ${name}` }).waitFor();
-			await devtools.send("WebAuthn.removeVirtualAuthenticator" as never, { authenticatorId } as never);
+			await send("WebAuthn.removeVirtualAuthenticator", { authenticatorId });
 		};
 		const passkeys = async () =>
 			(await (await admin.context.request.get(`${stage.origin}/account/passkeys`)).json()).map(

@@ -3,8 +3,8 @@
  * account; as an administrator, as a member, and as somebody whose rights went while the page was open.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chromium } from "./support/browser";
-import { APP, deviceId, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { addAuthenticator, chromium } from "./support/browser";
+import { APP, deviceId, devtoolsOf, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
 
@@ -343,21 +343,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 	test("lets somebody see their sessions, add a passkey, and leave", async () => {
 		const visitor = await stage.member("org_member", "eve@example.com");
 		const { page } = visitor;
-		const devtools = await visitor.context.newCDPSession(page as never);
-		await devtools.send("WebAuthn.enable" as never);
-		await devtools.send(
-			"WebAuthn.addVirtualAuthenticator" as never,
-			{
-				options: {
-					protocol: "ctap2",
-					transport: "internal",
-					hasResidentKey: true,
-					hasUserVerification: true,
-					isUserVerified: true,
-					automaticPresenceSimulation: true,
-				},
-			} as never,
-		);
+		await addAuthenticator(await devtoolsOf(visitor));
 		await visitor.open("/account", "Your account");
 		await page.getByLabel("Name of a new passkey").fill(HOSTILE);
 		await page.getByRole("button", { name: "Add a passkey" }).click();

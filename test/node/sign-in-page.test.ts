@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
-import { chromium, openPage, type Page } from "./support/browser";
+import { addAuthenticator, chromium, openPage, type Page } from "./support/browser";
 
 if (chromium === undefined) console.log("skipped: the sign-in page in a browser, because no Chromium is installed");
 
@@ -18,7 +18,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 	let capstan: RunningCapstan;
 	let page: Page;
 	let origin: string;
-	let authenticatorId: unknown;
+	let authenticatorId: string;
 	const printed: string[] = [];
 	const write = process.stdout.write;
 
@@ -28,17 +28,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		capstan = await serveCapstan({ stateDirectory: directory, port: 0 });
 		origin = new URL(capstan.signInLink).origin;
 		page = await openPage(chromium ?? "");
-		await page.send("WebAuthn.enable");
-		({ authenticatorId } = await page.send("WebAuthn.addVirtualAuthenticator", {
-			options: {
-				protocol: "ctap2",
-				transport: "internal",
-				hasResidentKey: true,
-				hasUserVerification: true,
-				isUserVerified: true,
-				automaticPresenceSimulation: true,
-			},
-		}));
+		authenticatorId = await addAuthenticator(page.send);
 	});
 	afterAll(async () => {
 		process.stdout.write = write;

@@ -16,13 +16,32 @@ export const chromium = NAMES.find((name) => spawnSync(name, ["--version"]).stat
 const STEP_LIMIT_MS = 15_000;
 const POLL_MS = 50;
 
+/** Sends a command of the DevTools protocol to a page. */
+export type Send = (method: string, params?: object) => Promise<Record<string, unknown>>;
+
+/** Gives the page an authenticator of its own that holds passkeys and says yes to everything; its id. */
+export async function addAuthenticator(send: Send): Promise<string> {
+	await send("WebAuthn.enable");
+	const { authenticatorId } = await send("WebAuthn.addVirtualAuthenticator", {
+		options: {
+			protocol: "ctap2",
+			transport: "internal",
+			hasResidentKey: true,
+			hasUserVerification: true,
+			isUserVerified: true,
+			automaticPresenceSimulation: true,
+		},
+	});
+	return String(authenticatorId);
+}
+
 export interface Page {
 	goto(url: string): Promise<void>;
 	/** The value of an expression in the page; a promise is waited for. */
 	evaluate<Value>(expression: string): Promise<Value>;
 	/** Waits until the expression is true. */
 	until(expression: string): Promise<void>;
-	send(method: string, params?: object): Promise<Record<string, unknown>>;
+	readonly send: Send;
 	close(): Promise<void>;
 }
 
@@ -60,7 +79,7 @@ export async function openPage(program: string): Promise<Page> {
 		});
 	const { targetId } = await call("Target.createTarget", { url: "about:blank" });
 	const { sessionId } = await call("Target.attachToTarget", { targetId, flatten: true });
-	const send = (method: string, params?: object) => call(method, params, sessionId as string);
+	const send: Send = (method, params) => call(method, params, sessionId as string);
 	await send("Page.enable");
 	const evaluate = async <Value>(expression: string) => {
 		const { result, exceptionDetails } = (await send("Runtime.evaluate", {

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, type BrowserContext, chromium as driver, type Page } from "playwright-core";
-import { chromium } from "./browser";
+import { chromium, type Send } from "./browser";
 import { createProductApp, type Product, startProduct, uploadProductBundle } from "./product";
 
 export const APP = "com.example.shop";
@@ -179,6 +179,12 @@ async function createScene(product: Product): Promise<string> {
 }
 
 export const deviceId = (index: number) => `b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d6${index}`;
+
+/** The DevTools of the visitor's page, for what the driver has no method for. */
+export async function devtoolsOf({ context, page }: Visitor): Promise<Send> {
+	const session = await context.newCDPSession(page);
+	return (method, params) => session.send(method as never, params as never);
+}
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
