@@ -13,12 +13,14 @@ import { type Statement, sqlText } from "./sql-text";
 import {
 	callWrangler,
 	DATABASE_BINDING,
+	databaseNamed,
 	findAccount,
 	installedWrangler,
 	must,
 	parse,
 	RESOLVED_CONFIG,
 	readProject,
+	type Wrangler,
 	writeResolvedConfig,
 } from "./wrangler";
 
@@ -98,19 +100,15 @@ export async function deployedDatabase(prefix: readonly string[]): Promise<Execu
 	const { rawConfig } = experimental_readRawConfig({ config: `${PROJECT_DIRECTORY}/wrangler.toml` });
 	const { databaseName, databaseId } = readProject(rawConfig);
 	const call = callWrangler(prefix, false);
-	const account = { CLOUDFLARE_ACCOUNT_ID: await findAccount(call, rawConfig.account_id) };
-	const run = async <Answer>(command: readonly string[]): Promise<Answer> =>
-		parse(command, await must(call, command, { environment: account }));
-	const listed = async () => {
-		const databases = await run<{ name: string; uuid: string }[]>(["d1", "list", "--json"]);
-		return databases.find(({ name }) => name === databaseName)?.uuid;
-	};
-	const id = databaseId ?? (await listed());
+	const environment = { CLOUDFLARE_ACCOUNT_ID: await findAccount(call, rawConfig.account_id) };
+	const wrangler: Wrangler = (command) => call(command, { environment });
+	const id = databaseId ?? (await databaseNamed(wrangler, databaseName));
 	if (id === undefined) throw new Failure(`This account has no database "${databaseName}"; run npm run deploy first.`);
 	await writeResolvedConfig(rawConfig, id);
 	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG];
 	return async <Row>(statement: Statement) => {
-		const [answer] = await run<{ results: Row[] }[]>([...execute, "--command", sqlText([statement])]);
+		const command = [...execute, "--command", sqlText([statement])];
+		const [answer] = parse<{ results: Row[] }[]>(command, await must(wrangler, command));
 		if (answer === undefined) throw new Failure("The database gave no answer; run the same command again.");
 		return answer.results;
 	};

@@ -29,6 +29,7 @@ import { isCode, writePrivately } from "./state";
 import {
 	callWrangler,
 	DATABASE_BINDING,
+	databaseNamed,
 	failed,
 	findAccount,
 	installedWrangler,
@@ -184,15 +185,10 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 
 /** The id of the database, which is created if there is none of that name. */
 async function findDatabase(wrangler: Wrangler, name: string): Promise<string> {
-	const command = ["d1", "list", "--json"];
-	const find = async () => {
-		const databases = parse<{ name: string; uuid: string }[]>(command, await must(wrangler, command));
-		return databases.find((one) => one.name === name)?.uuid;
-	};
-	const found = await find();
+	const found = await databaseNamed(wrangler, name);
 	if (found !== undefined) return found;
 	await must(wrangler, ["d1", "create", name]);
-	const created = await find();
+	const created = await databaseNamed(wrangler, name);
 	if (created === undefined)
 		throw new Failure(`The database "${name}" was created but is not listed yet; run npm run deploy again.`);
 	return created;

@@ -121,6 +121,13 @@ export async function findAccount(call: Wrangler, configuredId: string | undefin
 	);
 }
 
+/** The id of the account's database of that name, if there is one. */
+export async function databaseNamed(wrangler: Wrangler, name: string): Promise<string | undefined> {
+	const command = ["d1", "list", "--json"];
+	const databases = parse<{ name: string; uuid: string }[]>(command, await must(wrangler, command));
+	return databases.find((one) => one.name === name)?.uuid;
+}
+
 export async function writeResolvedConfig(config: Unstable_RawConfig, databaseId: string | undefined): Promise<void> {
 	const at = (path: string | undefined) => (path === undefined ? undefined : resolve(PROJECT_DIRECTORY, path));
 	// The assets are built already; the paths are absolute because the file lies elsewhere.
