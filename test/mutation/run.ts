@@ -174,24 +174,27 @@ if (options.resume) console.log(`${lines.length} mutants were caught before, ${l
 
 const tell = (text: string) => console.log(`${((Date.now() - startedMs) / 60_000).toFixed(1)} min  ${text}`);
 
-/** Asks every test file about all mutants that nothing caught yet, and learns which ones each comes by. */
-const swept = new Set(left.filter((mutant) => !isListed(mutant)).map(({ id }) => id));
-const inSweep = new Map(left.map((mutant) => [mutant.id, mutant]));
+/** What the sweeps ask about, without what they caught. */
+const uncaught = new Map(left.filter((mutant) => !isListed(mutant)).map((mutant) => [mutant.id, mutant]));
 const failing: string[] = [];
 // A run that is resumed has swept what it knows the reach of.
-let unswept = swept.size > 0 && !options.resume ? testFiles : testFiles.filter((file) => !reach.has(file));
+let unswept = uncaught.size > 0 && !options.resume ? testFiles : testFiles.filter((file) => !reach.has(file));
+// Asks every test file about all mutants that nothing caught yet, and learns which ones each comes by.
 for (const longestMsOfTest of SWEEPS_MS) {
 	const cutShort: string[] = [];
 	await inParallel(unswept.toSorted(inOrderOfSweep), async (runner, file) => {
-		const sizeBefore = swept.size;
-		const order = { mutant: 0, file, sweep: { mutants: [...swept], longestMsOfTest } };
+		const uncaughtBefore = uncaught.size;
+		const order = { mutant: 0, file, sweep: { mutants: [...uncaught.keys()], longestMsOfTest } };
 		const sweep = await runner.run(order, (caught) => {
-			const mutant = inSweep.get(caught.mutant);
-			if (mutant === undefined || !swept.delete(caught.mutant)) return;
+			const mutant = uncaught.get(caught.mutant);
+			// The other runner may have caught it meanwhile.
+			if (mutant === undefined) return;
+			uncaught.delete(mutant.id);
 			const told = { mutant: describeMutant(mutant), because: `${file}: ${caught.because}`, ran: 1 };
 			note(mutant, { ...told, verdict: "caught", caughtBy: file, state: stateOf(file) });
 		});
-		tell(`${sizeBefore - swept.size} caught, ${swept.size} left, in ${sweep.tookMs} ms: ${file} ${sweep.because}`);
+		const caughtMeanwhile = uncaughtBefore - uncaught.size;
+		tell(`${caughtMeanwhile} caught, ${uncaught.size} left, in ${sweep.tookMs} ms: ${file} ${sweep.because}`);
 		if (sweep.cutShort) cutShort.push(file);
 		if (reach.has(file)) return;
 		const isWhole = sweep.result === "passed" && !sweep.leftOut;
@@ -206,7 +209,7 @@ if (failing.length > 0) {
 	console.error(`What fails on the code as it is cannot tell a mutant; make it pass first:\n${failing.join("\n")}`);
 	process.exit(1);
 }
-left = left.filter((mutant) => isListed(mutant) || swept.has(mutant.id));
+left = left.filter((mutant) => isListed(mutant) || uncaught.has(mutant.id));
 
 await inParallel(left, async (runner, mutant) => {
 	const ran = candidates(mutant).slice(0, isListed(mutant) ? DOUBTING_FILES : undefined);
