@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { allEndpoints, createApp } from "../../src/app";
 import type { Deps } from "../../src/deps";
 import { databaseText } from "./support/database-text";
+import { beforeEachTrip } from "./support/interleave";
 import { REQUESTS } from "./support/requests";
 import {
 	createTestApp,
@@ -326,18 +327,10 @@ describe("NDJSON", () => {
 
 	test("a fault before the first entry is 503, one later is told in the last line and in the log, and breaks the stream off", async () => {
 		let left = Number.POSITIVE_INFINITY;
-		const d1 = {
-			withSession(constraint: D1SessionConstraint) {
-				const session = testEnv.DB.withSession(constraint);
-				return {
-					prepare: (text: string) => session.prepare(text),
-					batch: (statements: D1PreparedStatement[]) => {
-						left -= 1;
-						return left < 0 ? Promise.reject(new Error("D1 DB is overloaded.")) : session.batch(statements);
-					},
-				};
-			},
-		} as unknown as D1Database;
+		const { d1 } = beforeEachTrip(testEnv.DB, () => {
+			left -= 1;
+			if (left < 0) throw new Error("D1 DB is overloaded.");
+		});
 		const world = await createWorld({ bindings: { d1 } });
 		await insertMany(world, 2_500);
 		const ask = () =>

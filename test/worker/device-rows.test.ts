@@ -11,6 +11,7 @@ import { consume } from "../../src/events/consumer";
 import { DeviceRecord, type RecordRow } from "../../src/events/device-record";
 import { createEventGatherer } from "../../src/events/gather";
 import type { DeviceEvents, DeviceSeen } from "../../src/events/messages";
+import { beforeSecondTrip } from "./support/interleave";
 import {
 	createTestApp,
 	createWorld,
@@ -365,21 +366,8 @@ describe("two consumers that write the same device at once", () => {
 			[said(1, { ...REPORT, versionName: "1.0.2" })],
 		]);
 		if (early === undefined || late === undefined) throw new Error("two messages were expected");
-		let batches = 0;
-		const d1 = {
-			withSession(constraint: D1SessionConstraint) {
-				const session = testEnv.DB.withSession(constraint);
-				return {
-					prepare: (text: string) => session.prepare(text),
-					async batch(statements: D1PreparedStatement[]) {
-						batches += 1;
-						// Between what the first reads of the device and what it writes.
-						if (batches === 2) await consumeFor(inOrder, [late]);
-						return session.batch(statements);
-					},
-				};
-			},
-		} as unknown as D1Database;
+		// Between what the first reads of the device and what it writes.
+		const { d1 } = beforeSecondTrip(testEnv.DB, () => consumeFor(inOrder, [late]));
 		await consumeFor(inOrder, [early], { ...world.deps, d1 });
 		expect(await keptOf(inOrder)).toMatchObject({
 			devices: [{ version_name: "1.0.2", channel_id: 2, platform: "android" }],

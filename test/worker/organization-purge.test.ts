@@ -12,6 +12,7 @@ import { purgeOrganizations, purgeStatements, TABLES_OF_APP } from "../../src/ev
 import { sweep } from "../../src/events/sweep";
 import { rows, run, storedKeys } from "./support/bytes";
 import { tableNames } from "./support/database-text";
+import { beforeEachTrip, beforeSecondTrip } from "./support/interleave";
 import { violations } from "./support/invariants";
 import { plansOf, scansIn } from "./support/plans";
 import {
@@ -133,30 +134,15 @@ describe("a large organization", () => {
 });
 
 describe("one of several organizations that are due", () => {
-	/** D1 that lets `before` happen before each step, which it is told the number of. */
-	function stepping(before: (step: number) => Promise<unknown>): D1Database {
-		let steps = 0;
-		return {
-			withSession(constraint: D1SessionConstraint) {
-				const session = testEnv.DB.withSession(constraint);
-				return {
-					prepare: (text: string) => session.prepare(text),
-					async batch(statements: D1PreparedStatement[]) {
-						if (statements.length > 1) await before(++steps);
-						return session.batch(statements);
-					},
-				};
-			},
-		} as unknown as D1Database;
-	}
-
 	test("stays whole when it was restored meanwhile, and the other goes", async () => {
 		const [one, other] = [await createWorld(), await createWorld()];
 		for (const each of [one, other]) await remove(each);
 		one.clock.nowMs += THIRTY_DAYS_MS;
 		const restore = () =>
 			run(query.updateTable("organizations").set({ deleted_at_ms: null }).where("id", "=", one.orgId));
-		await purgeOrganizations({ ...one.deps, d1: stepping((step) => (step === 1 ? restore() : Promise.resolve())) });
+		// After the look for what is due, before the first step.
+		const overtaken = beforeSecondTrip(testEnv.DB, restore);
+		await purgeOrganizations({ ...one.deps, d1: overtaken.d1 });
 		expect([await isThere(one.orgId), await isThere(other.orgId)]).toEqual([true, false]);
 		const keys = query.selectFrom("api_keys").select("id").where("org_id", "=", one.orgId);
 		expect(await rows(keys)).toEqual([{ id: one.adminKeyId }]);
@@ -166,12 +152,10 @@ describe("one of several organizations that are due", () => {
 		const [one, other] = [await createWorld(), await createWorld()];
 		for (const each of [one, other]) await remove(each);
 		one.clock.nowMs += THIRTY_DAYS_MS;
-		let steps = 0;
-		const noting = async (step: number) => {
-			steps = step;
-		};
-		await purgeOrganizations({ ...one.deps, d1: stepping(noting) });
-		expect([await isThere(one.orgId), await isThere(other.orgId), steps]).toEqual([false, false, 2]);
+		const watched = beforeEachTrip(testEnv.DB, () => undefined);
+		await purgeOrganizations({ ...one.deps, d1: watched.d1 });
+		// The look for what is due, and a step for each.
+		expect([await isThere(one.orgId), await isThere(other.orgId), watched.trips]).toEqual([false, false, 3]);
 	});
 });
 

@@ -4,6 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../src/events/consumer";
+import { beforeEachTrip } from "./support/interleave";
 import {
 	createTestApp,
 	createWorld,
@@ -51,16 +52,9 @@ const known = async (of: TestApp, device_id: string) =>
 /** A world whose database can be switched off; what the limiter of failed authentications was told. */
 async function brittleWorld() {
 	const state = { down: false, failures: 0 };
-	const d1 = {
-		withSession(constraint: D1SessionConstraint) {
-			const session = testEnv.DB.withSession(constraint);
-			return {
-				prepare: (text: string) => session.prepare(text),
-				batch: (statements: D1PreparedStatement[]) =>
-					state.down ? Promise.reject(new Error("D1 DB is overloaded.")) : session.batch(statements),
-			};
-		},
-	} as unknown as D1Database;
+	const { d1 } = beforeEachTrip(testEnv.DB, () => {
+		if (state.down) throw new Error("D1 DB is overloaded.");
+	});
 	const counting = {
 		limiter: {
 			limit: async () => {

@@ -5,7 +5,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../src/events/consumer";
 import { stepRollouts } from "../../src/events/rollout-steps";
-import { readThenWrite } from "./support/interleave";
+import { beforeSecondTrip, readThenWrite } from "./support/interleave";
 import {
 	app,
 	audited,
@@ -119,23 +119,9 @@ test.each([
 	await begin({ rolloutSteps: [90, 100] });
 	await fleetAsks(ids, new Map());
 	later(HOUR_MS);
-	const { d1 } = world.deps;
-	let trips = 0;
-	const overtaken = {
-		withSession(constraint: D1SessionConstraint) {
-			const session = d1.withSession(constraint);
-			return {
-				prepare: (text: string) => session.prepare(text),
-				async batch(statements: D1PreparedStatement[]) {
-					trips += 1;
-					if (trips === 2) await change(fields);
-					return session.batch(statements);
-				},
-			};
-		},
-	} as unknown as D1Database;
-	await stepRollouts({ ...world.deps, d1: overtaken });
-	expect(trips).toBe(2);
+	const overtaken = beforeSecondTrip(world.deps.d1, () => change(fields));
+	await stepRollouts({ ...world.deps, d1: overtaken.d1 });
+	expect(overtaken.trips).toBe(2);
 	expect((await show()).percentageBps).toBe(9_000);
 	expect(await audited("channel.rollout_advance")).toEqual([]);
 });

@@ -9,6 +9,7 @@ import type { QueueMessage } from "../../src/events/messages";
 import { stepRollouts } from "../../src/events/rollout-steps";
 import { sweep } from "../../src/events/sweep";
 import { withFault } from "./support/faults";
+import { beforeSecondTrip } from "./support/interleave";
 import {
 	about,
 	app,
@@ -220,24 +221,10 @@ describe("a rollout by itself", () => {
 		await begin({ rolloutSteps: [90, 100] });
 		await fleetAsks(ids, new Map());
 		later(HOUR_MS);
-		const { d1 } = world.deps;
-		let trips = 0;
-		const overtaken = {
-			withSession(constraint: D1SessionConstraint) {
-				const session = d1.withSession(constraint);
-				return {
-					prepare: (text: string) => session.prepare(text),
-					async batch(statements: D1PreparedStatement[]) {
-						trips += 1;
-						// After the reading, before the writing.
-						if (trips === 2) await change({ rolloutPaused: true, rolloutPauseReason: "a person looks" });
-						return session.batch(statements);
-					},
-				};
-			},
-		} as unknown as D1Database;
-		await stepRollouts({ ...world.deps, d1: overtaken });
-		expect(trips).toBe(2);
+		const pause = { rolloutPaused: true, rolloutPauseReason: "a person looks" };
+		const overtaken = beforeSecondTrip(world.deps.d1, () => change(pause));
+		await stepRollouts({ ...world.deps, d1: overtaken.d1 });
+		expect(overtaken.trips).toBe(2);
 		expect(await show()).toMatchObject({ state: "paused", percentageBps: 9_000, pauseReason: "a person looks" });
 		expect(await audited("channel.rollout_advance")).toEqual([]);
 	});

@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { allEndpoints } from "../../src/app";
+import { beforeEachTrip } from "./support/interleave";
 import { PUBLIC_REQUESTS, REQUESTS } from "./support/requests";
 import { SESSION_REQUESTS } from "./support/session-requests";
 import {
@@ -116,16 +117,9 @@ describe("a snapshot", () => {
 
 	test("answers when the database does not, says how old it is, and asks again a second later", async () => {
 		let down = false;
-		const d1 = {
-			withSession(constraint: D1SessionConstraint) {
-				const session = testEnv.DB.withSession(constraint);
-				return {
-					prepare: (text: string) => session.prepare(text),
-					batch: (statements: D1PreparedStatement[]) =>
-						down ? Promise.reject(new Error("D1 DB is overloaded.")) : session.batch(statements),
-				};
-			},
-		} as unknown as D1Database;
+		const { d1 } = beforeEachTrip(testEnv.DB, () => {
+			if (down) throw new Error("D1 DB is overloaded.");
+		});
 		const { world, app } = await scene({ bindings: { d1 } });
 		await check(world, app);
 		down = true;

@@ -5,6 +5,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../src/events/consumer";
 import type { QueueMessage } from "../../src/events/messages";
+import { beforeEachTrip } from "./support/interleave";
 import {
 	createTestApp,
 	createWorld,
@@ -168,30 +169,15 @@ describe("counts", () => {
 		for (let index = 0; index < 30; index++) await report([event(), event({ action: "update_fail" })]);
 		const messages = sent();
 		expect(messages.length).toBeGreaterThan(10);
-		const failing = { ...world.deps, d1: failingAfter(1) };
+		const { d1 } = beforeEachTrip(testEnv.DB, (trip) => {
+			if (trip > 1) throw new Error("Network connection lost.");
+		});
+		const failing = { ...world.deps, d1 };
 		await expect(consume(failing, { messages: messages.map((body) => ({ body })) as never })).rejects.toThrow();
 		await Promise.all([deliver(messages.slice(0, 20)), deliver([...messages].reverse())]);
 		await deliver(messages);
 		expect(await counts()).toEqual({ "install 1.0.1": 30, "fail 1.0.1": 30 });
 	});
-
-	/** A database that fails for good after so many batches. */
-	function failingAfter(batches: number): D1Database {
-		let left = batches;
-		return {
-			withSession(constraint: D1SessionConstraint) {
-				const session = testEnv.DB.withSession(constraint);
-				return {
-					prepare: (text: string) => session.prepare(text),
-					async batch(statements: D1PreparedStatement[]) {
-						left -= 1;
-						if (left < 0) throw new Error("Network connection lost.");
-						return session.batch(statements);
-					},
-				};
-			},
-		} as unknown as D1Database;
-	}
 });
 
 describe("devices", () => {

@@ -22,6 +22,7 @@ import {
 	tusPatch,
 	zipName,
 } from "./support/bytes";
+import { beforeEachTrip, beforeSecondTrip } from "./support/interleave";
 import { violations } from "./support/invariants";
 import {
 	createTestApp,
@@ -395,22 +396,11 @@ describe("two writers on one upload", () => {
 
 /** Sends a request whose second batch, the one that writes, never reaches the database. */
 async function crashBeforeCompletion(send: (client: Pick<World, "request">) => Promise<unknown>): Promise<void> {
-	let trips = 0;
-	const d1 = {
-		withSession(constraint: D1SessionConstraint) {
-			const session = testEnv.DB.withSession(constraint);
-			return {
-				prepare: (text: string) => session.prepare(text),
-				async batch(statements: D1PreparedStatement[]) {
-					trips += 1;
-					if (trips > 1) throw new Error("Network connection lost.");
-					return session.batch(statements);
-				},
-			};
-		},
-	} as unknown as D1Database;
-	await send({ request: requestThrough(createApp({ ...world.deps, d1 })) });
-	expect(trips).toBe(2);
+	const failing = beforeEachTrip(testEnv.DB, (trip) => {
+		if (trip > 1) throw new Error("Network connection lost.");
+	});
+	await send({ request: requestThrough(createApp({ ...world.deps, d1: failing.d1 })) });
+	expect(failing.trips).toBe(2);
 }
 
 describe("a crash between the last byte and the completion is made good", () => {
@@ -506,27 +496,14 @@ describe("what does not match is refused and the version is free", () => {
 
 	test("a creation that raced with the end of its registration opens nothing on the next owner's bundle", async () => {
 		const registered = await register(world, app, "5.4.0", ci.text);
-		let trips = 0;
-		const d1 = {
-			withSession(constraint: D1SessionConstraint) {
-				const session = testEnv.DB.withSession(constraint);
-				return {
-					prepare: (text: string) => session.prepare(text),
-					async batch(statements: D1PreparedStatement[]) {
-						trips += 1;
-						if (trips === 2) {
-							// The registration is dropped, and another key registers the version.
-							await world.request("DELETE", "/bundle", {
-								key: world.adminKey,
-								query: { app_id: app.appId, version: "5.4.0" },
-							});
-							await register(world, app, "5.4.0", otherKey.text);
-						}
-						return session.batch(statements);
-					},
-				};
-			},
-		} as unknown as D1Database;
+		const { d1 } = beforeSecondTrip(testEnv.DB, async () => {
+			// The registration is dropped, and another key registers the version.
+			await world.request("DELETE", "/bundle", {
+				key: world.adminKey,
+				query: { app_id: app.appId, version: "5.4.0" },
+			});
+			await register(world, app, "5.4.0", otherKey.text);
+		});
 		const client = { request: requestThrough(createApp({ ...world.deps, d1 })) };
 		const created = await tusCreate(client, ci.text, zipName(world, app, "5.4.0"), 10);
 		expect(created.status).toBe(404);

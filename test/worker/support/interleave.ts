@@ -1,6 +1,6 @@
 /**
  * Makes a race happen every time: another request runs whole between one request's first D1 round trip (its reading) and its second
- * (its writing).
+ * (its writing). And a database that something happens to before a certain round trip, or that fails from there on.
  */
 import { createApp } from "../../../src/app";
 import type { Answer, World } from "./world";
@@ -22,27 +22,37 @@ export async function readThenWrite(
 	return answer;
 }
 
+export interface WatchedDatabase {
+	readonly d1: D1Database;
+	/** How many round trips were begun. */
+	readonly trips: number;
+}
+
 /** The database with `between` run before its second round trip. */
-export function beforeSecondTrip(
-	d1: D1Database,
-	between: () => Promise<void>,
-): { readonly d1: D1Database; readonly trips: number } {
+export function beforeSecondTrip(d1: D1Database, between: () => Promise<unknown>): WatchedDatabase {
+	return beforeEachTrip(d1, async (trip) => {
+		if (trip === 2) await between();
+	});
+}
+
+/** The database with `before` run before each round trip, told its number from 1: what it throws, the round trip fails with. */
+export function beforeEachTrip(d1: D1Database, before: (trip: number) => Promise<void> | void): WatchedDatabase {
 	let trips = 0;
-	const racing = {
+	const watched = {
 		withSession(constraint: D1SessionConstraint) {
 			const session = d1.withSession(constraint);
 			return {
 				prepare: (text: string) => session.prepare(text),
 				async batch(statements: D1PreparedStatement[]) {
 					trips += 1;
-					if (trips === 2) await between();
+					await before(trips);
 					return session.batch(statements);
 				},
 			};
 		},
 	};
 	return {
-		d1: racing as unknown as D1Database,
+		d1: watched as unknown as D1Database,
 		get trips() {
 			return trips;
 		},
