@@ -7,6 +7,7 @@ import { consume } from "../../src/events/consumer";
 import type { QueueMessage } from "../../src/events/messages";
 import { beforeEachTrip } from "./support/interleave";
 import {
+	type Answer,
 	createTestApp,
 	createWorld,
 	NOW_MS,
@@ -109,22 +110,24 @@ describe("POST /stats", () => {
 
 	test("touches no database, and gathers many reports into one message", async () => {
 		await report(event());
-		let release: () => void = () => undefined;
 		world.deps.sent.length = 0;
-		Object.assign(world.deps, {
-			delay: () =>
-				new Promise<void>((resolve) => {
+		let release: () => void = () => undefined;
+		let first: Promise<Answer> | undefined;
+		await new Promise<void>((gathers) => {
+			const delay = () => {
+				gathers();
+				return new Promise<void>((resolve) => {
 					release = resolve;
-				}),
+				});
+			};
+			Object.assign(world.deps, { delay });
+			first = report(event());
 		});
-		const answers = await Promise.all([
-			report(event()),
-			...Array.from({ length: 20 }, () => report([event(), event()])).map(async (answer, index) => {
-				if (index === 19) setTimeout(() => release(), 0);
-				return answer;
-			}),
-		]);
-		expect(answers.map((answer) => answer.trips)).toEqual(answers.map(() => 0));
+		// The first report alone waits for the message; the others are answered before it is sent.
+		const others = await Promise.all(Array.from({ length: 20 }, () => report([event(), event()])));
+		release();
+		const answers = [await first, ...others];
+		expect(answers.map((answer) => answer?.trips)).toEqual(answers.map(() => 0));
 		expect(sent()).toHaveLength(1);
 		await deliver(sent());
 		expect(await counts()).toEqual({ "install 1.0.1": 41 });
