@@ -37,6 +37,9 @@ export default defineConfig({
 				],
 				test: {
 					...worker?.test,
+					// A mutant may hang, which says nothing about it: not so long is waited for that as in the suite.
+					testTimeout: 60_000,
+					hookTimeout: 60_000,
 					setupFiles: [`${ROOT}test/mutation/activate.ts`, ...[worker?.test?.setupFiles ?? []].flat()],
 				},
 			},
