@@ -18,7 +18,7 @@ import {
 	uploadTestBundle,
 } from "../../worker/support/scene";
 import type { People } from "../../worker/support/session-requests";
-import type { Product } from "../support/product";
+import { answerOf, type Product } from "../support/product";
 import type { KnownIds } from "./values";
 
 /** Stands in names and comments that only the owner may read. */
@@ -43,7 +43,7 @@ export function requestOver(origin: string): Scene["request"] {
 		const { key, query = {}, body, rawBody, headers } = options;
 		const url = new URL(path, origin);
 		for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
-		const response = await fetch(url, {
+		const response = await answerOf(String(url), {
 			method,
 			headers: {
 				...(key === undefined ? {} : { authorization: key }),

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { strToU8, zipSync } from "fflate";
 import { type RunningCapstan, type ServeOptions, serveCapstan } from "../../../src/cli/serve";
+import { PATIENCE_MS } from "../../patience";
 
 export interface Product {
 	readonly url: string;
@@ -21,6 +22,17 @@ export interface Product {
 	stop(): Promise<void>;
 }
 
+/** As fetch, but whole, and what gives no answer is named instead of the test that hung on it. */
+export async function answerOf(url: string, init: RequestInit = {}): Promise<Response> {
+	try {
+		const response = await fetch(url, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
+		const bytes = await response.arrayBuffer();
+		return new Response(bytes.byteLength === 0 ? null : bytes, response);
+	} catch (cause) {
+		throw new Error(`${init.method ?? "GET"} ${url} was not answered`, { cause });
+	}
+}
+
 export async function startProduct(options: Partial<ServeOptions> = {}): Promise<Product> {
 	const directory = await mkdtemp(join(tmpdir(), "capstan-test-"));
 	const running = await serveCapstan({
@@ -32,7 +44,7 @@ export async function startProduct(options: Partial<ServeOptions> = {}): Promise
 	const { url, adminKey } = running;
 	if (adminKey === undefined) throw new Error("a first run has an admin key");
 	const api: Product["api"] = async (method, path, body, key = adminKey) => {
-		const response = await fetch(`${url}${path}`, {
+		const response = await answerOf(`${url}${path}`, {
 			method,
 			headers: { authorization: key, ...(body === undefined ? {} : { "content-type": "application/json" }) },
 			...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -98,7 +110,7 @@ export async function uploadProductBundle(
 	const fields = options.fields ?? { checksum: sha256(zip), size: zip.length };
 	const { status, body } = await product.api("POST", "/bundle", { app_id: appId, version, ...fields }, options.key);
 	if (status !== 201) throw new Error(`bundle not registered: ${JSON.stringify(body)}`);
-	const uploaded = await fetch(body.upload_url, { method: "PUT", body: zip });
+	const uploaded = await answerOf(body.upload_url, { method: "PUT", body: zip });
 	if (uploaded.status !== 200) throw new Error(`bundle not uploaded: ${await uploaded.text()}`);
 	return body.id;
 }
