@@ -64,8 +64,8 @@ export default defineConfig({
 					include: ["test/worker/**/*.test.ts"],
 					setupFiles: ["test/worker/support/migrate.ts"],
 					// A loaded machine is no defect; nothing here is a measure of speed.
-					testTimeout: 60_000,
-					hookTimeout: 60_000,
+					testTimeout: 180_000,
+					hookTimeout: 180_000,
 				},
 			},
 			{
@@ -73,8 +73,11 @@ export default defineConfig({
 					name: "node",
 					root,
 					include: ["test/node/**/*.test.ts"],
-					testTimeout: 120_000,
-					hookTimeout: 120_000,
+					// Many start programs, several times in one test.
+					testTimeout: 300_000,
+					hookTimeout: 300_000,
+					// As long as all else is waited for (patience.ts).
+					expect: { poll: { timeout: 60_000 } },
 				},
 			},
 		],

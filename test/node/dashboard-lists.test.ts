@@ -24,7 +24,7 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await stage?.stop();
 	});
 
-	const eventually = <Value>(look: () => Value) => expect.poll(look, { timeout: 15_000 });
+	const eventually = <Value>(look: () => Value) => expect.poll(look);
 	const search = () => new URL(admin.page.url()).search;
 
 	test("Back returns to the page of a list, and a reload stays on it", async () => {
@@ -68,13 +68,13 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.getByRole("heading", { level: 1, name: "Device" }).waitFor();
 		await page.goBack();
 		await eventually(rows).toBe(4);
-		expect(await page.getByLabel("Platform").inputValue()).toBe("ios");
+		await eventually(() => page.getByLabel("Platform").inputValue()).toBe("ios");
 		await page.getByRole("button", { name: "Show all" }).click();
 		await eventually(rows).toBe(7);
-		expect(await page.getByLabel("Platform").inputValue()).toBe("");
+		await eventually(() => page.getByLabel("Platform").inputValue()).toBe("");
 		await page.goBack();
 		await eventually(rows).toBe(4);
-		expect(await page.getByLabel("Platform").inputValue()).toBe("ios");
+		await eventually(() => page.getByLabel("Platform").inputValue()).toBe("ios");
 		await admin.open(`/apps/${APP}/changes?action=app.create`, "Changes");
 		await page.getByRole("button", { name: "Show all" }).waitFor();
 		expect(await page.getByLabel("Action").inputValue()).toBe("app.create");

@@ -24,7 +24,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await stage?.stop();
 	});
 
-	const eventually = <Value>(look: () => Value) => expect.poll(look, { timeout: 15_000 });
+	const eventually = <Value>(look: () => Value) => expect.poll(look);
 	const get = async (path: string, key?: string) => (await stage.product.api("GET", path, undefined, key)).body;
 	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
 	const options = (label: string) => admin.page.getByLabel(label).locator("option").allInnerTexts();

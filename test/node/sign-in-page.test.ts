@@ -57,11 +57,9 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await fill("email", "admin@capstan.local");
 		await click("#email-form button");
 		await page.until("!document.getElementById('code-form').hidden");
-		let code: string | undefined;
-		for (let look = 0; look < 100 && code === undefined; look++) {
-			await new Promise((resolve) => setTimeout(resolve, 50));
-			code = /Mail to admin@capstan\.local: (\d{6}) /.exec(printed.join(""))?.[1];
-		}
+		const mailed = () => /Mail to admin@capstan\.local: (\d{6}) /.exec(printed.join(""))?.[1];
+		await expect.poll(mailed).toBeDefined();
+		const code = mailed();
 		await fill("code", code === "000000" ? "000001" : "000000");
 		await click("#code-form button");
 		await page.until(`${MESSAGE}.startsWith("This does not sign in")`);
@@ -109,12 +107,13 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 	});
 
 	test("runs nothing that is not the service's own, and stands in no frame", async () => {
-		const injected = await page.evaluate<boolean>(`new Promise((resolve) => {
+		// A script that may run runs while it is put in.
+		const injected = await page.evaluate<boolean>(`(() => {
 			const script = document.createElement("script");
 			script.textContent = "window.taken = true";
 			document.body.append(script);
-			setTimeout(() => resolve(window.taken === true), 200);
-		})`);
+			return window.taken === true;
+		})()`);
 		expect(injected).toBe(false);
 		for (const path of ["/sign-in", "/invitation", "/docs", "/docs/access"]) {
 			const { headers } = await fetch(`${capstan.url}${path}`);

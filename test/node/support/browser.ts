@@ -7,13 +7,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { PATIENCE_MS } from "../../patience";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 
 /** The program, if there is one. */
 export const chromium = NAMES.find((name) => spawnSync(name, ["--version"]).status === 0);
 
-const STEP_LIMIT_MS = 15_000;
 const POLL_MS = 50;
 
 /** Sends a command of the DevTools protocol to a page. */
@@ -57,6 +57,12 @@ export async function openPage(program: string): Promise<Page> {
 	const browser: ChildProcess = spawn(program, flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
 	const [, , , input, output] = browser.stdio as unknown as [null, null, null, Writable, Readable];
 	const waiting = new Map<number, { done(result: never): void; fail(error: Error): void }>();
+	const ended = new Promise<void>((resolve) => {
+		browser.once("exit", () => {
+			for (const { fail } of waiting.values()) fail(new Error("Chromium has ended"));
+			resolve();
+		});
+	});
 	let buffered = "";
 	output.on("data", (chunk: Buffer) => {
 		buffered += chunk.toString();
@@ -93,7 +99,7 @@ export async function openPage(program: string): Promise<Page> {
 		return result.value;
 	};
 	const until = async (expression: string) => {
-		const end = Date.now() + STEP_LIMIT_MS;
+		const end = Date.now() + PATIENCE_MS;
 		while (Date.now() < end) {
 			if (await evaluate<boolean>(`Boolean(${expression})`).catch(() => false)) return;
 			await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -111,9 +117,10 @@ export async function openPage(program: string): Promise<Page> {
 			await until("location.href !== 'about:blank' && document.readyState === 'complete'");
 		},
 		async close() {
-			const closed = new Promise((resolve) => browser.once("exit", resolve));
 			browser.kill();
-			await closed;
+			const force = setTimeout(() => browser.kill("SIGKILL"), PATIENCE_MS);
+			await ended;
+			clearTimeout(force);
 			await rm(profile, { recursive: true, force: true, maxRetries: 5 });
 		},
 	};

@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, type BrowserContext, chromium as driver, type Page } from "playwright-core";
+import { PATIENCE_MS } from "../../patience";
 import { chromium, type Send } from "./browser";
 import { createProductApp, type Product, startProduct, uploadProductBundle } from "./product";
 
@@ -41,7 +42,11 @@ const HEIGHT = 900;
 export async function startStage(): Promise<Stage> {
 	const product = await startProduct({ unlimitedRequests: true });
 	const origin = new URL(product.running.signInLink).origin;
-	const browser = await driver.launch({ executablePath: await programPath(), args: ["--no-sandbox", "--disable-gpu"] });
+	const browser = await driver.launch({
+		executablePath: await programPath(),
+		args: ["--no-sandbox", "--disable-gpu"],
+		timeout: PATIENCE_MS,
+	});
 	const appUuid = await createScene(product);
 	const admin = await signedInAdmin(product, browser, origin);
 	return {
@@ -97,8 +102,8 @@ async function visit(
 		timezoneId: "Europe/Berlin",
 		locale: "en-GB",
 	});
+	context.setDefaultTimeout(PATIENCE_MS);
 	const page = await context.newPage();
-	page.setDefaultTimeout(15_000);
 	const complaints: string[] = [];
 	page.on("pageerror", (error) => complaints.push(String(error)));
 	page.on("console", (message) => {
