@@ -19,7 +19,7 @@ const OURS = fileURLToPath(new URL("android", import.meta.url));
 const KEPT = fileURLToPath(new URL("../../dist/android-client", import.meta.url));
 const DRIVER_CLASS = "ee.forgr.capacitor_updater.Driver";
 const OLDEST_JDK = 17;
-const TIME_LIMIT_MS = 60_000;
+const TIME_LIMIT_MS = 120_000;
 
 export const CLIENT_VERSION: string = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")).version;
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const CLI = fileURLToPath(new URL("../../node_modules/@capgo/cli/dist/index.js", import.meta.url));
-const TIME_LIMIT_MS = 90_000;
+const TIME_LIMIT_MS = 180_000;
 
 export interface CliRun {
 	readonly code: number | null;

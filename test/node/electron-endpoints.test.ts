@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { startElectronApp } from "../clients/electron-app";
 import { startRecorder } from "../clients/recorder";
+import { PATIENCE_MS } from "../patience";
 import { createProductApp, type Product, startProduct, uploadProductBundle } from "./support/product";
 
 let product: Product;
@@ -82,7 +83,7 @@ describe("@capgo/electron-updater 0.0.6 beside the update check", () => {
 					expect(reports().map(({ body }) => JSON.parse(body).action)).toEqual(
 						expect.arrayContaining(["download_fail", "download_complete", "set"]),
 					),
-				15_000,
+				PATIENCE_MS,
 			);
 			for (const { status, answer } of reports()) {
 				expect(status).toBe(200);

@@ -13,7 +13,7 @@ import { AppTruth, DAY_MS, type KnownDevice } from "../fleet/truth";
 
 const quietly = () => undefined;
 /** A loaded machine is no defect. */
-const LIMIT_MS = 300_000;
+const LIMIT_MS = 900_000;
 
 const differing = (lines: readonly Line[]) => lines.filter(({ holds }) => !holds).map(({ metric }) => metric);
 

@@ -283,7 +283,7 @@ async function growthMib(pid: number, work: () => Promise<unknown>): Promise<num
 }
 
 describe("the Worker's memory", () => {
-	test("does not grow with the bundle, on any way in or out", { timeout: 180_000 }, async (context) => {
+	test("does not grow with the bundle, on any way in or out", async (context) => {
 		const pid = workerdPid();
 		if (pid === undefined) return context.skip("the peak of a process is only known on Linux");
 		const growth: Record<string, number> = {};

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
+import { PATIENCE_MS } from "../patience";
 import { makeZip, sha256 } from "./support/product";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
@@ -198,12 +199,9 @@ describe("npm start", () => {
 			run.child.kill(signal);
 			expect(await run.exited).toBe(0);
 			// The bundler's service ends by itself, a moment after the process that it served.
-			await vi.waitFor(
-				async () => {
-					for (const pid of children) await expect(stat(`/proc/${pid}/fd/0`)).rejects.toThrow();
-				},
-				{ timeout: 10_000 },
-			);
+			await vi.waitFor(async () => {
+				for (const pid of children) await expect(stat(`/proc/${pid}/fd/0`)).rejects.toThrow();
+			}, PATIENCE_MS);
 			expect(await readdir(state)).not.toContain("lock");
 		},
 	);
@@ -217,7 +215,7 @@ describe("npm start", () => {
 			const url = /http:\/\/127\.0\.0\.1:\d+/.exec(run.output())?.[0] ?? "";
 			run.child.kill("SIGKILL");
 			await run.exited;
-			await vi.waitFor(() => expect(fetch(`${url}/ok`)).rejects.toThrow(), { timeout: 10_000 });
+			await vi.waitFor(() => expect(fetch(`${url}/ok`)).rejects.toThrow(), PATIENCE_MS);
 			expect(await readdir(state)).toContain("lock");
 			expect(JSON.parse(await startAndStop(state, "--json"))).toMatchObject({ created: false });
 		},

@@ -227,14 +227,14 @@ describe("whatever the input", () => {
 			fc.property(anyOptions(-Number.MAX_VALUE), (options) => expectSound(lineChart(options))),
 			{ numRuns: 120, seed: 4 },
 		);
-	}, 60_000);
+	});
 
 	test("a stacked chart is sound", () => {
 		fc.assert(
 			fc.property(anyOptions(0), fc.boolean(), (options, shares) => expectSound(stackedChart({ ...options, shares }))),
 			{ numRuns: 120, seed: 5 },
 		);
-	}, 60_000);
+	});
 
 	test("later days stand further right and greater values higher", () => {
 		fc.assert(
@@ -257,7 +257,7 @@ describe("whatever the input", () => {
 			),
 			{ numRuns: 60, seed: 6 },
 		);
-	}, 60_000);
+	});
 
 	test("the parts of a stack add up to its total, and shares to a hundred", () => {
 		fc.assert(
@@ -286,7 +286,7 @@ describe("whatever the input", () => {
 			}),
 			{ numRuns: 150, seed: 7 },
 		);
-	}, 60_000);
+	});
 });
 
 describe("the days", () => {

@@ -522,5 +522,5 @@ describe("manifests", () => {
 		const answer = await update("many-files");
 		expect(answer.version).toBe("1.9.0");
 		expect(answer.manifest).toHaveLength(files.length);
-	}, 60_000);
+	});
 });

@@ -453,7 +453,6 @@ const MOST_CALLS = 60;
 describe.each(flows)("$name", (flow) => {
 	test.each((flow.endings ?? ENDINGS).flatMap((ending) => KINDS.map((kind) => [ending, kind] as const)))(
 		"%s after any call %s",
-		{ timeout: 60_000 },
 		async (ending, kind) => {
 			let failures = 0;
 			for (let failAt = 1; ; failAt++) {

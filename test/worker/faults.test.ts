@@ -128,7 +128,7 @@ const MOST_CALLS = 20;
 let text = 0;
 let faults = 0;
 
-describe("with each call failing in turn", { timeout: 30_000 }, () => {
+describe("with each call failing in turn", () => {
 	test.each(named)("%s", async (_, endpoint, what) => {
 		let stage = await prepare(endpoint, what);
 		let before = await databaseText();
@@ -329,7 +329,6 @@ describe("a download", () => {
 
 test.each(["refused", "breaks off"] as const)(
 	"segments that cannot be read while they are joined (%s) are named in the log",
-	{ timeout: 30_000 },
 	async (kind) => {
 		let seen = 0;
 		for (let failAt = 1; failAt < MOST_CALLS; failAt++) {
@@ -350,7 +349,7 @@ test.each(["refused", "breaks off"] as const)(
 	},
 );
 
-describe("the background work", { timeout: 90_000 }, () => {
+describe("the background work", () => {
 	const DAY_MS = 86_400_000;
 	const garbageAt = (nowMs: number) =>
 		run(

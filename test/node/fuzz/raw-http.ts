@@ -3,6 +3,7 @@
  * strictly as a proxy would read it, and a connection that answered in an unclear way is not used again.
  */
 import { connect, type Socket } from "node:net";
+import { PATIENCE_MS } from "../../patience";
 
 export interface RawRequest {
 	readonly method: string;
@@ -27,7 +28,6 @@ export interface RawAnswer {
 /** `closed`: hung up without an answer. `timeout`: no answer in time. `garbled`: what came is no HTTP. */
 export type Outcome = RawAnswer | "closed" | "timeout" | "garbled";
 
-const ANSWER_TIME_LIMIT_MS = 20_000;
 const CHUNK_BYTES = 700;
 
 export function headerOf(answer: RawAnswer, name: string): string | undefined {
@@ -100,7 +100,7 @@ export class RawClient {
 				else socket.once("close", () => this.#socket === socket && this.close());
 				resolve(outcome);
 			};
-			const timer = setTimeout(() => settle("timeout", false), ANSWER_TIME_LIMIT_MS);
+			const timer = setTimeout(() => settle("timeout", false), PATIENCE_MS);
 			const ended = () => {
 				if (received.length === 0) return settle("closed", false);
 				const read = readAnswer(received, request.method, true);
