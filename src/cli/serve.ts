@@ -15,6 +15,7 @@ import { adminKeyOf, makeAdminKey, makeSignInToken, signInLink } from "./admin-k
 import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 import { migrate, UnknownMigration } from "./migrate";
+import { keepConnections } from "./queue-connections";
 import { guardRuntimes } from "./runtime-guard";
 import {
 	damaged,
@@ -75,6 +76,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	await prepareState(paths);
 	const unlock = await lockState(paths);
 	let miniflare: Miniflare | undefined;
+	const closeConnections = keepConnections();
 	let endGuard = async (): Promise<void> => undefined;
 	const phase = { started: false };
 	try {
@@ -122,6 +124,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 				clearInterval(timer);
 				await running.dispose();
 				await endGuard();
+				closeConnections();
 				unlock();
 			},
 		};
@@ -129,6 +132,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		// A runtime that is stuck is ended with this process.
 		if (miniflare !== undefined)
 			await within(STOP_TIME_LIMIT_MS, miniflare.dispose().then(endGuard), () => error).catch(() => undefined);
+		closeConnections();
 		unlock();
 		throw error;
 	}

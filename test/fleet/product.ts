@@ -2,9 +2,7 @@
  * The built product on a free loopback port, over a state of its own that is removed at the end, with its clock in the simulator's hand.
  * Requests of operators go through `api`; whatever they are refused is a fault of the simulation.
  */
-import { subscribe } from "node:diagnostics_channel";
 import { mkdtemp, rm } from "node:fs/promises";
-import type { Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
@@ -42,18 +40,7 @@ export interface SimulatedProduct {
 	stop(): Promise<void>;
 }
 
-/**
- * Miniflare's Queue tells this process over a kept connection of what it delivered. Where Node closes one after its five idle seconds and
- * the Queue is about to use it, the Queue stops for good and loses the batch; so none is closed.
- */
-export function keepConnections(): void {
-	subscribe("http.server.request.start", (message) => {
-		(message as { readonly server: Server }).server.keepAliveTimeout = 0;
-	});
-}
-
 export async function startSimulatedProduct(connections: number): Promise<SimulatedProduct> {
-	keepConnections();
 	const directory = await mkdtemp(join(tmpdir(), "capstan-fleet-"));
 	const running = await serveCapstan({
 		stateDirectory: join(directory, "state"),

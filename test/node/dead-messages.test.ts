@@ -11,7 +11,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { deployedDatabase, type Execute, tendToDeadMessages } from "../../src/cli/dead-messages";
 import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
 import { literal } from "../../src/cli/sql-text";
-import { keepConnections } from "../fleet/product";
 import { answerOf } from "./support/product";
 
 /** The Queue gives up after twenty tries, each about a second after the one before, and a loaded machine takes several times as long. */
@@ -71,7 +70,6 @@ describe("a consumer that fails until the Queue gives up", () => {
 	let database: D1Database;
 	let execute: Execute;
 	beforeAll(async () => {
-		keepConnections();
 		directory = await mkdtemp(join(tmpdir(), "capstan-dead-"));
 		capstan = await serveCapstan({ stateDirectory: join(directory, "state"), port: 0, entry: ENTRY });
 		database = (await capstan.miniflare.getD1Database("DB")) as unknown as D1Database;

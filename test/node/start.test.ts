@@ -3,7 +3,9 @@
  * running afterwards.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import type { Server } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -185,6 +187,21 @@ describe("npm start", () => {
 		const mended = await serveCapstan({ stateDirectory: state, port: 0, newAdminKey: true });
 		expect(await status(mended)).toBe(200);
 		await mended.stop();
+	});
+
+	test("closes no connection over which the Queue tells what it delivered, however long it is idle", async () => {
+		const idleLimitsMs = new Set<number>();
+		const look = (message: unknown) => idleLimitsMs.add((message as { server: Server }).server.keepAliveTimeout);
+		subscribe("http.server.response.finish", look);
+		const { url, adminKey, stop } = await serveCapstan({ stateDirectory: await newState(), port: 0 });
+		try {
+			// That the key was used comes by the Queue.
+			await fetch(`${url}/organization`, { headers: { authorization: adminKey ?? "" } });
+			await vi.waitFor(() => expect([...idleLimitsMs]).toEqual([0]), PATIENCE_MS);
+		} finally {
+			unsubscribe("http.server.response.finish", look);
+			await stop();
+		}
 	});
 
 	test.each(["SIGINT", "SIGTERM"] as const)(

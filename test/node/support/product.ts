@@ -8,7 +8,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { strToU8, zipSync } from "fflate";
 import { type RunningCapstan, type ServeOptions, serveCapstan } from "../../../src/cli/serve";
-import { keepConnections } from "../../fleet/product";
 import { PATIENCE_MS } from "../../patience";
 
 export interface Product {
@@ -35,7 +34,6 @@ export async function answerOf(url: string, init: RequestInit = {}): Promise<Res
 }
 
 export async function startProduct(options: Partial<ServeOptions> = {}): Promise<Product> {
-	keepConnections();
 	const directory = await mkdtemp(join(tmpdir(), "capstan-test-"));
 	const running = await serveCapstan({
 		stateDirectory: join(directory, "state"),
