@@ -26,6 +26,15 @@ export function useFilters<Name extends string>(
 	return [filters, setFilters];
 }
 
+/** Those that have a value, as the API takes them. */
+export function givenFilters(filters: Filters<string>): Readonly<Record<string, string>> {
+	return Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
+}
+
+export function isFiltered(filters: Filters<string>): boolean {
+	return Object.keys(givenFilters(filters)).length > 0;
+}
+
 /** What is typed before it filters; it follows the address, e.g. after Back. */
 export function useFilterForm<Name extends string>(
 	filters: Filters<Name>,

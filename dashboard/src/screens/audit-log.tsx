@@ -1,10 +1,11 @@
 /** Who changed what: entries with filters and pages, each with what it says was changed, and all of it as a file. */
-import { Button, Code, Group, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Code, Stack, Text, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
 import { usePage } from "../api";
 import { Answer } from "../parts/answer";
 import { changeText, Differences } from "../parts/changes";
-import { type Filters, useFilterForm, useFilters } from "../parts/filters";
+import { FilterForm } from "../parts/filter-form";
+import { type Filters, givenFilters, isFiltered, useFilters } from "../parts/filters";
 import { Empty, Screen } from "../parts/screen";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { timeText } from "../parts/time";
@@ -19,13 +20,11 @@ const FIELDS = [
 const NAMES = FIELDS.map(([field]) => field);
 type LogFilters = Filters<(typeof NAMES)[number]>;
 
-const given = (filters: LogFilters) => Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
-
 /** Of a whole organization or of one app. */
 export type LogOf = { readonly orgId: string } | { readonly appId: string };
 
 function useLog(of: LogOf, filters: LogFilters, page: number) {
-	const query = given(filters);
+	const query = givenFilters(filters);
 	const isOfApp = "appId" in of;
 	const ofApp = usePage("GET /app/:app_id/audit", { params: { app_id: isOfApp ? of.appId : "none" }, query }, page, {
 		enabled: isOfApp,
@@ -40,7 +39,7 @@ function useLog(of: LogOf, filters: LogFilters, page: number) {
 }
 
 function exportAddress(of: LogOf, filters: LogFilters): string {
-	const query = new URLSearchParams({ ...given(filters), format: "ndjson" });
+	const query = new URLSearchParams({ ...givenFilters(filters), format: "ndjson" });
 	if ("appId" in of) return `/app/${encodeURIComponent(of.appId)}/audit?${query}`;
 	query.set("orgId", of.orgId);
 	return `/organization/audit?${query}`;
@@ -58,7 +57,6 @@ export function AuditLog({
 	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(NAMES);
 	const log = useLog(of, filters, page);
-	const isFiltered = Object.values(filters).some((value) => value !== "");
 	return (
 		<Screen
 			title={title}
@@ -69,12 +67,26 @@ export function AuditLog({
 				</Button>
 			}
 		>
-			<FilterForm filters={filters} isFiltered={isFiltered} onFilter={setFilters} />
+			<FilterForm filters={filters} onFilter={setFilters}>
+				{(field) =>
+					FIELDS.map(([name, label, type]) => (
+						<TextInput
+							key={name}
+							type={type}
+							label={label}
+							placeholder={name === "action" ? "channel.delete" : ""}
+							{...field(name)}
+						/>
+					))
+				}
+			</FilterForm>
 			<Answer query={log} what="changes">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
-						<Empty title={isFiltered ? "No change matches" : "Nothing was changed yet"}>
-							{isFiltered ? "Widen the filter, or show all." : "Every change will stand here, with who made it."}
+						<Empty title={isFiltered(filters) ? "No change matches" : "Nothing was changed yet"}>
+							{isFiltered(filters)
+								? "Widen the filter, or show all."
+								: "Every change will stand here, with who made it."}
 						</Empty>
 					) : (
 						<Stack gap="sm">
@@ -112,46 +124,5 @@ export function AuditLog({
 				}
 			</Answer>
 		</Screen>
-	);
-}
-
-function FilterForm({
-	filters,
-	isFiltered,
-	onFilter,
-}: {
-	readonly filters: LogFilters;
-	readonly isFiltered: boolean;
-	readonly onFilter: (filters: Partial<LogFilters>) => void;
-}) {
-	const [form, setForm] = useFilterForm(filters);
-	return (
-		<form
-			onSubmit={(event) => {
-				event.preventDefault();
-				onFilter(form);
-			}}
-		>
-			<Group align="flex-end" gap="sm">
-				{FIELDS.map(([field, label, type]) => (
-					<TextInput
-						key={field}
-						type={type}
-						label={label}
-						placeholder={field === "action" ? "channel.delete" : ""}
-						value={form[field]}
-						onChange={(event) => setForm({ ...form, [field]: event.currentTarget.value })}
-					/>
-				))}
-				<Button type="submit" variant="default">
-					Filter
-				</Button>
-				{isFiltered ? (
-					<Button variant="subtle" onClick={() => onFilter({})}>
-						Show all
-					</Button>
-				) : null}
-			</Group>
-		</form>
 	);
 }

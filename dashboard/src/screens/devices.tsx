@@ -5,7 +5,8 @@ import { useLocation } from "wouter";
 import { usePage } from "../api";
 import type { AppScreenProps } from "../app";
 import { Answer } from "../parts/answer";
-import { type Filters, useFilterForm, useFilters } from "../parts/filters";
+import { FilterForm } from "../parts/filter-form";
+import { givenFilters, isFiltered, useFilters } from "../parts/filters";
 import { TextLink } from "../parts/link";
 import { Empty, Screen } from "../parts/screen";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
@@ -20,23 +21,29 @@ const PLATFORMS = [
 ] as const;
 
 const FILTERS = ["channel", "version", "platform", "seen_from"] as const;
-type DeviceFilters = Filters<(typeof FILTERS)[number]>;
 
 export default function Devices({ appId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(FILTERS);
-	const named = Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ""));
-	const devices = usePage("GET /device", { query: { app_id: appId, ...named } }, page);
-	const isFiltered = Object.values(filters).some((value) => value !== "");
+	const devices = usePage("GET /device", { query: { app_id: appId, ...givenFilters(filters) } }, page);
 	return (
 		<Screen title="Devices" note="Seen by the service when they asked for an update or reported something.">
 			<FindDevice appId={appId} />
-			<FilterForm filters={filters} isFiltered={isFiltered} onFilter={setFilters} />
+			<FilterForm filters={filters} onFilter={setFilters}>
+				{(field) => (
+					<>
+						<TextInput label="Channel" {...field("channel")} />
+						<TextInput label="Version" {...field("version")} />
+						<NativeSelect label="Platform" data={PLATFORMS} {...field("platform")} />
+						<TextInput type="date" label="Seen since (UTC)" {...field("seen_from")} />
+					</>
+				)}
+			</FilterForm>
 			<Answer query={devices} what="devices">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
-						<Empty title={isFiltered ? "No device matches" : "No device was seen yet"}>
-							{isFiltered ? (
+						<Empty title={isFiltered(filters) ? "No device matches" : "No device was seen yet"}>
+							{isFiltered(filters) ? (
 								"Widen the filter, or show all."
 							) : (
 								<>
@@ -92,60 +99,6 @@ export default function Devices({ appId }: AppScreenProps) {
 				}
 			</Answer>
 		</Screen>
-	);
-}
-
-function FilterForm({
-	filters,
-	isFiltered,
-	onFilter,
-}: {
-	readonly filters: DeviceFilters;
-	readonly isFiltered: boolean;
-	readonly onFilter: (filters: Partial<DeviceFilters>) => void;
-}) {
-	const [form, setForm] = useFilterForm(filters);
-	const set = (change: Partial<DeviceFilters>) => setForm({ ...form, ...change });
-	return (
-		<form
-			onSubmit={(event) => {
-				event.preventDefault();
-				onFilter(form);
-			}}
-		>
-			<Group align="flex-end" gap="sm">
-				<TextInput
-					label="Channel"
-					value={form.channel}
-					onChange={(event) => set({ channel: event.currentTarget.value })}
-				/>
-				<TextInput
-					label="Version"
-					value={form.version}
-					onChange={(event) => set({ version: event.currentTarget.value })}
-				/>
-				<NativeSelect
-					label="Platform"
-					data={PLATFORMS}
-					value={form.platform}
-					onChange={(event) => set({ platform: event.currentTarget.value })}
-				/>
-				<TextInput
-					type="date"
-					label="Seen since (UTC)"
-					value={form.seen_from}
-					onChange={(event) => set({ seen_from: event.currentTarget.value })}
-				/>
-				<Button type="submit" variant="default">
-					Filter
-				</Button>
-				{isFiltered ? (
-					<Button variant="subtle" onClick={() => onFilter({})}>
-						Show all
-					</Button>
-				) : null}
-			</Group>
-		</form>
 	);
 }
 
