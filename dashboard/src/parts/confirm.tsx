@@ -2,10 +2,11 @@
  * The question before something is destroyed. It names what goes; where that is a lot, the name has to be typed. It stays open while the API
  * works, and shows what the API refuses.
  */
-import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, Stack, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { Problem } from "./answer";
 import { Dialog } from "./dialog";
+import { Waiting } from "./waiting";
 
 export function Confirm({
 	title,
@@ -54,11 +55,7 @@ export function Confirm({
 						/>
 					)}
 					{error === undefined || error === null ? null : <Problem error={error} />}
-					{isPending && waiting !== undefined ? (
-						<Text size="sm" role="status">
-							{waiting}
-						</Text>
-					) : null}
+					<Waiting isPending={isPending} text={waiting} />
 					<Group justify="flex-end">
 						<Button variant="default" onClick={onClose}>
 							Cancel

@@ -1,8 +1,9 @@
 /** A form in a dialog: it stays open while the API works, and shows what the API refuses. */
-import { Button, Group, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Problem } from "./answer";
 import { Dialog } from "./dialog";
+import { Waiting } from "./waiting";
 
 export function FormDialog({
 	title,
@@ -38,11 +39,7 @@ export function FormDialog({
 				<Stack>
 					{children}
 					{error === undefined || error === null ? null : <Problem error={error} />}
-					{isPending && waiting !== undefined ? (
-						<Text size="sm" role="status">
-							{waiting}
-						</Text>
-					) : null}
+					<Waiting isPending={isPending} text={waiting} />
 					<Group justify="flex-end">
 						<Button variant="default" onClick={onClose}>
 							Cancel
