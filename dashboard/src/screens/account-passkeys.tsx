@@ -5,7 +5,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { type AnswerOf, ask, queryClient, useAsk, useChange } from "../api";
 import { Answer, Problem } from "../parts/answer";
-import { Dialog } from "../parts/dialog";
+import { FormDialog } from "../parts/form";
 import { say } from "../parts/say";
 import { Empty, Section } from "../parts/screen";
 import { DataTable, Pager, pageOf, usePageNumber } from "../parts/table";
@@ -125,30 +125,22 @@ function Rename({ passkey, onClose }: { readonly passkey: Passkey; readonly onCl
 		onClose();
 	});
 	return (
-		<Dialog title={`Rename ${passkey.name}`} onClose={onClose}>
-			<form
-				onSubmit={(event) => {
-					event.preventDefault();
-					rename.mutate({ params: { id: passkey.id }, body: { name } });
-				}}
-			>
-				<Stack>
-					<TextInput
-						label="Name of the passkey"
-						required
-						data-autofocus
-						maxLength={64}
-						value={name}
-						onChange={(event) => setName(event.currentTarget.value)}
-					/>
-					{rename.isError ? <Problem error={rename.error} /> : null}
-					<Group justify="flex-end">
-						<Button type="submit" loading={rename.isPending}>
-							Rename
-						</Button>
-					</Group>
-				</Stack>
-			</form>
-		</Dialog>
+		<FormDialog
+			title={`Rename ${passkey.name}`}
+			action="Rename"
+			isPending={rename.isPending}
+			error={rename.error}
+			onSubmit={() => rename.mutate({ params: { id: passkey.id }, body: { name } })}
+			onClose={onClose}
+		>
+			<TextInput
+				label="Name of the passkey"
+				required
+				data-autofocus
+				maxLength={64}
+				value={name}
+				onChange={(event) => setName(event.currentTarget.value)}
+			/>
+		</FormDialog>
 	);
 }
