@@ -57,3 +57,9 @@ export function useBundleDeletionPlan(
 		planIn(await ask("DELETE /bundle", { query: { app_id: appId, ...which, dry_run: "true" } })),
 	);
 }
+
+export function useAppDeletionPlan(appId: string): UseQueryResult<PlanOf<AnswerOf<"DELETE /app/:app_id">>, Error> {
+	return usePlan(["app", appId], async () =>
+		planIn(await ask("DELETE /app/:app_id", { params: { app_id: appId }, query: { dry_run: "true" } })),
+	);
+}

@@ -330,9 +330,25 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await button("Save").click();
 		await eventually(async () => (await get("/app/com.example.fresh")).name).toBe("Fresh paint");
 		await expectSound(admin);
+		await stage.product.api("POST", "/channel", { app_id: "com.example.fresh", channel: "production" });
+		await stage.product.api("POST", "/apikey", {
+			name: "Reader",
+			bindings: [
+				{
+					...{ role_name: "app_reader", scope_type: "app", org_id: stage.product.orgId },
+					app_id: (await get("/app/com.example.fresh")).id,
+				},
+			],
+		});
 		await button("Delete Fresh paint").click();
 		const dialog = admin.page.getByRole("dialog");
-		await dialog.getByText("1.0.0").waitFor();
+		await dialog.getByText("1 bundle,").waitFor();
+		expect(await dialog.getByRole("listitem").allInnerTexts()).toEqual([
+			"1 channel",
+			expect.stringMatching(/^1 bundle, \d+ B$/),
+			"what is known of its devices, and its statistics",
+			"1 role that members and API keys have at it",
+		]);
 		await dialog.getByLabel("Type com.example.fresh to go on").fill("com.example.fresh");
 		await expectSound(admin);
 		await dialog.getByRole("button", { name: "Delete app" }).click();

@@ -2,16 +2,18 @@
 import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { type AnswerOf, useAsk, useChange, usePage } from "../api";
+import { type AnswerOf, useAsk, useChange } from "../api";
 import type { AppScreenProps } from "../app";
 import { Answer, Problem } from "../parts/answer";
 import { Confirm } from "../parts/confirm";
 import { Facts } from "../parts/facts";
 import { say } from "../parts/say";
 import { Screen, Section } from "../parts/screen";
+import { countOf, sizeText } from "../parts/size";
 import { Time } from "../parts/time";
 import { organizationPath } from "../paths";
 import { useAppMay } from "../permissions";
+import { useAppDeletionPlan } from "../plans";
 
 type AppRecord = AnswerOf<"GET /app/:app_id">;
 
@@ -111,43 +113,41 @@ function End({ app }: { readonly app: AppRecord }) {
 
 function DeleteApp({ app, onClose }: { readonly app: AppRecord; readonly onClose: () => void }) {
 	const [, navigate] = useLocation();
-	const query = { app_id: app.app_id };
-	const channels = usePage("GET /channel", { query }, 0);
-	const bundles = usePage("GET /bundle", { query }, 0);
+	const plan = useAppDeletionPlan(app.app_id);
 	const remove = useChange("DELETE /app/:app_id", () => {
 		say(`The app ${app.name} is deleted.`);
 		navigate(organizationPath(app.owner_org));
 	});
-	const names = (items: readonly { readonly name: string }[], hasNext: boolean) =>
-		items.length === 0 ? "none" : `${items.map(({ name }) => name).join(", ")}${hasNext ? " and more" : ""}`;
 	return (
 		<Confirm
 			title={`Delete ${app.name}?`}
 			action="Delete app"
 			typed={app.app_id}
 			isPending={remove.isPending}
-			isReady={channels.data !== undefined && bundles.data !== undefined}
+			isReady={plan.isSuccess}
 			error={remove.error}
 			onConfirm={() => remove.mutate({ params: { app_id: app.app_id } })}
 			onClose={onClose}
 		>
-			<Text size="sm">This cannot be undone. Devices keep what they run and get no more updates. With it go:</Text>
-			<ul>
-				<li>
-					its channels:{" "}
-					<Answer query={channels} what="channels">
-						{({ items, hasNext }) => <>{names(items, hasNext)}</>}
-					</Answer>
-				</li>
-				<li>
-					its bundles and their files:{" "}
-					<Answer query={bundles} what="bundles">
-						{({ items, hasNext }) => <>{names(items, hasNext)}</>}
-					</Answer>
-				</li>
-				<li>what is known of its devices, and its statistics</li>
-				<li>what API keys hold at it</li>
-			</ul>
+			<Answer query={plan} what="what would go">
+				{({ removes }) => (
+					<>
+						<Text size="sm">
+							This cannot be undone. Devices keep what they run and get no more updates. With it go:
+						</Text>
+						<ul>
+							<li>{countOf(removes.channels, "channel")}</li>
+							<li>
+								{countOf(removes.bundles, "bundle")}, {sizeText(removes.bundle_bytes)}
+							</li>
+							<li>what is known of its devices, and its statistics</li>
+							{removes.api_key_bindings === 0 ? null : (
+								<li>{countOf(removes.api_key_bindings, "role")} that members and API keys have at it</li>
+							)}
+						</ul>
+					</>
+				)}
+			</Answer>
 		</Confirm>
 	);
 }

@@ -155,6 +155,14 @@ export const SCREENS: readonly PicturedScreen[] = [
 		},
 	},
 	{ name: "app-settings", path: ofApp("settings") },
+	{
+		name: "app-delete",
+		path: ofApp("settings"),
+		async prepare(page) {
+			await page.getByRole("button", { name: /^Delete / }).click();
+			await page.getByRole("dialog").getByRole("listitem").first().waitFor();
+		},
+	},
 	{ name: "account", path: () => "/account" },
 	{
 		name: "account-email",
