@@ -422,6 +422,7 @@ CREATE TABLE devices (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX devices_by_version ON devices (app_id, version_name);
 CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
+CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
 
 -- What an operator set for one device: a channel, a bundle, or both.
 CREATE TABLE device_overrides (

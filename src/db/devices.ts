@@ -17,9 +17,25 @@ export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 	readonly override_version_id: number | null;
 }
 
-const deviceRows = () =>
+interface FoundBy {
+	readonly index: "devices_by_custom_id" | "devices_by_version";
+	readonly column: "custom_id" | "version_name";
+	readonly value: string;
+}
+
+/**
+ * The devices of one app, or those of them that an index finds. It has to be named: SQLite does not know how many devices an app has, and
+ * would read all of them, in the order of their ids, rather than look up each that the index has.
+ */
+function devicesOf(publicAppId: string, found: FoundBy | undefined) {
+	return sql<DevicesTable>`(SELECT * FROM devices ${found === undefined ? sql`` : sql`INDEXED BY ${sql.ref(found.index)}`}
+		WHERE app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId})
+			${found === undefined ? sql`` : sql`AND ${sql.ref(found.column)} = ${found.value}`})`.as("devices");
+}
+
+const deviceRows = (publicAppId: string, found?: FoundBy) =>
 	query
-		.selectFrom("devices")
+		.selectFrom(devicesOf(publicAppId, found))
 		.leftJoin("device_overrides as o", (join) =>
 			join.onRef("o.app_id", "=", "devices.app_id").onRef("o.device_id", "=", "devices.device_id"),
 		)
@@ -39,18 +55,23 @@ const deviceRows = () =>
 
 /** One device; for loading beside the decision. */
 export function deviceById(publicAppId: string, deviceId: string): CompiledQuery<DeviceRow> {
-	return deviceRows()
-		.where("devices.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
-		.where("devices.device_id", "=", deviceId)
-		.compile();
+	return deviceRows(publicAppId).where("devices.device_id", "=", deviceId).compile();
 }
 
 export interface DeviceFilter {
 	readonly channel: string | undefined;
 	readonly version: string | undefined;
 	readonly platform: string | undefined;
+	readonly customId: string | undefined;
 	readonly seenFromMs: number | undefined;
 	readonly seenToMs: number | undefined;
+}
+
+/** A custom id is of few devices, a version of many. */
+function foundBy({ customId, version }: DeviceFilter): FoundBy | undefined {
+	if (customId !== undefined) return { index: "devices_by_custom_id", column: "custom_id", value: customId };
+	if (version !== undefined) return { index: "devices_by_version", column: "version_name", value: version };
+	return undefined;
 }
 
 /** A page of devices by their id; for loading beside the decision. */
@@ -61,8 +82,7 @@ export function devicesPage(
 	offset: number,
 ): CompiledQuery<DeviceRow> {
 	const { channel, version, platform, seenFromMs, seenToMs } = filter;
-	return deviceRows()
-		.where("devices.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+	return deviceRows(publicAppId, foundBy(filter))
 		.$if(channel !== undefined, (rows) => rows.where("c.name", "=", channel ?? ""))
 		.$if(version !== undefined, (rows) => rows.where("devices.version_name", "=", version ?? ""))
 		.$if(platform !== undefined, (rows) => rows.where("devices.platform", "=", platform ?? ""))

@@ -46,7 +46,7 @@ interface Change {
 	readonly deviceId: string;
 	readonly revision: number | null;
 	readonly row: RecordRow;
-	/** What no index holds is written alone where that is all: one row, where the indexes would be two more. */
+	/** What no index holds is written alone where that is all: one row, where each index would be one more. */
 	readonly movesIndexes: boolean;
 	readonly recounts: DeviceRecord["recounts"];
 }
@@ -63,7 +63,7 @@ async function writePart(db: Database, part: readonly Words[], firstDay: number)
 		for (const event of words) record.add(event, countedVersion(event, known));
 		if (!record.leavesTrace) return [];
 		const after = record.row;
-		const movesIndexes = isNew || after.version_name !== row.version_name || after.channel_id !== row.channel_id;
+		const movesIndexes = isNew || INDEXED.some((name) => after[name] !== row[name]);
 		const { app, revision } = row;
 		return [{ app, deviceId: words[0].deviceId, revision, row: after, movesIndexes, recounts: record.recounts }];
 	});
@@ -148,7 +148,8 @@ function addToDays(sums: string): CompiledQuery {
 
 const BOOKKEEPING = ["last_seen_at_ms", "created_at_ms", "updated_at_ms", "told_at", "counted_days"] as const;
 const COLUMNS = [...FACT_NAMES, ...BOOKKEEPING];
-const UNINDEXED = COLUMNS.filter((name) => name !== "version_name" && name !== "channel_id");
+const INDEXED: readonly (typeof COLUMNS)[number][] = ["version_name", "channel_id", "custom_id"];
+const UNINDEXED = COLUMNS.filter((name) => !INDEXED.includes(name));
 
 /** Of each the app, the device and the columns, in that order. */
 function listOf(changes: readonly Change[], columns: typeof COLUMNS): string {

@@ -21,6 +21,7 @@ interface DeviceAnswer {
 	readonly is_emulator: boolean;
 	readonly custom_id: string | null;
 	readonly channel: string | null;
+	readonly override_channel: string | null;
 	readonly override_version: string | null;
 	readonly last_seen_at: string | null;
 }
@@ -64,6 +65,7 @@ function expectedFields(app: AppWorld, known: KnownDevice): Fields {
 		is_emulator: known.isEmulator,
 		custom_id: known.customId === "" ? null : known.customId,
 		channel: app.truth.channelOf(known),
+		override_channel: app.truth.overrideChannelOf(known),
 		override_version: app.truth.overrides.get(known.deviceId)?.version ?? null,
 		"day of last_seen_at": known.lastSeenDay,
 	};

@@ -237,8 +237,15 @@ export class AppTruth {
 
 	/** The name of the channel that GET /device should show. */
 	channelOf(device: KnownDevice): string | null {
-		const id = this.overrides.get(device.deviceId)?.channelId ?? device.channelId;
-		return id === null ? null : (this.channels.get(id) ?? null);
+		return this.overrideChannelOf(device) ?? this.#nameOf(device.channelId);
+	}
+
+	overrideChannelOf(device: KnownDevice): string | null {
+		return this.#nameOf(this.overrides.get(device.deviceId)?.channelId ?? null);
+	}
+
+	#nameOf(channelId: number | null): string | null {
+		return channelId === null ? null : (this.channels.get(channelId) ?? null);
 	}
 
 	#firstToday(key: string, day: number): boolean {

@@ -5,8 +5,10 @@
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../src/app";
+import { type DeviceFilter, deviceById, devicesPage } from "../../src/db/devices";
 import { consume } from "../../src/events/consumer";
 import { beforeSecondTrip } from "./support/interleave";
+import { plansOf } from "./support/plans";
 import {
 	createTestApp,
 	createTestKey,
@@ -74,12 +76,32 @@ describe("an override", () => {
 		expect((await check(device)).version).toBe("1.0.3");
 		await set(device, { version_id: bundleId });
 		expect((await check(device)).version).toBe("1.0.2");
-		expect((await show({ device_id: device })).body).toMatchObject({ channel: "beta", override_version: "1.0.2" });
+		const both = { channel: "beta", override_channel: "beta", override_version: "1.0.2" };
+		expect((await show({ device_id: device })).body).toMatchObject(both);
 		expect((await check(other)).version).toBe("1.0.1");
 		expect((await unset(device)).body).toEqual({ status: "ok" });
 		expect((await check(device)).version).toBe("1.0.1");
 		expect((await show({ device_id: device })).body).toMatchObject({ device_id: device, override_version: null });
 		expect(await unset(device)).toMatchObject({ status: 404, body: { error: "device_not_found" } });
+	});
+
+	test("is told apart in the list: the channel that was set from the one that decided", async () => {
+		const own = await createTestApp(world);
+		const version_id = await uploadTestBundle(world, own, "1.0.1");
+		await setTestChannel(world, own, "production", { public: true, version: "1.0.1" });
+		await setTestChannel(world, own, "beta", { version: "1.0.1" });
+		const [follows, inBeta, pinned] = [newDevice(), newDevice(), newDevice()];
+		world.deps.sent.length = 0;
+		for (const device_id of [follows, inBeta, pinned]) await check(device_id, { app_id: own.appId });
+		await deliver();
+		await set(inBeta, { app_id: own.appId, channel: "beta" });
+		await set(pinned, { app_id: own.appId, version_id });
+		const listed = await show({ app_id: own.appId });
+		expect(listed.body).toMatchObject([
+			{ device_id: follows, channel: "production", override_channel: null, override_version: null },
+			{ device_id: inBeta, channel: "beta", override_channel: "beta", override_version: null },
+			{ device_id: pinned, channel: "production", override_channel: null, override_version: "1.0.1" },
+		]);
 	});
 
 	test("goes with its channel, and with its bundle", async () => {
@@ -179,10 +201,68 @@ describe("the list", () => {
 			is_emulator: false,
 			custom_id: null,
 			channel: "production",
+			override_channel: null,
 			override_version: null,
 			last_seen_at: new Date(NOW_MS).toISOString(),
 			updated_at: new Date(NOW_MS).toISOString(),
 		});
+	});
+});
+
+describe("the list of a custom id", () => {
+	test("has the devices that have exactly this one now, and it alone", async () => {
+		const own = await createTestApp(world);
+		await setTestChannel(world, own, "production", { public: true });
+		const [phone, tablet, other, nameless] = [newDevice(), newDevice(), newDevice(), newDevice()];
+		const tell = async (device_id: string, custom_id: string | undefined, fields: object = {}) => {
+			world.deps.sent.length = 0;
+			await check(device_id, { app_id: own.appId, custom_id, ...fields });
+			await deliver();
+		};
+		await tell(phone, "Ada 50% O'Neill");
+		await tell(tablet, "Ada 50% O'Neill", { platform: "ios" });
+		await tell(other, "ada 50% o'neill");
+		await tell(nameless, undefined);
+		const found = async (custom_id: string, more: Record<string, string> = {}) => {
+			const { body: devices, trips } = await show({ app_id: own.appId, custom_id, ...more });
+			expect(trips).toBe(1);
+			return devices.map(({ device_id }: { device_id: string }) => device_id);
+		};
+		expect(await found("Ada 50% O'Neill")).toEqual([phone, tablet]);
+		expect(await found("Ada 50% O'Neill", { platform: "ios" })).toEqual([tablet]);
+		expect(await found("Ada 50% O'Neill", { version: "builtin" })).toEqual([phone, tablet]);
+		expect(await found("Ada 50% O'Neill", { version: "1.0.1" })).toEqual([]);
+		expect(await found("Ada 50%")).toEqual([]);
+		expect(await found("null")).toEqual([]);
+		// Another id on the same day is found at once, and the one before it no longer.
+		world.clock.nowMs += 1000;
+		await tell(phone, "Grace");
+		world.clock.nowMs = NOW_MS;
+		expect(await found("Grace")).toEqual([phone]);
+		expect(await found("Ada 50% O'Neill")).toEqual([tablet]);
+		expect((await show({ app_id: own.appId, custom_id: "" })).status).toBe(400);
+	});
+
+	test("is found by an index, in the order of ids, whatever else is asked; so is that of a version", async () => {
+		const nothing = { channel: undefined, version: undefined, platform: undefined };
+		const ever = { customId: undefined, seenFromMs: undefined, seenToMs: undefined };
+		const others: Partial<DeviceFilter>[] = [
+			...[{}, { version: "1.0.1" }, { platform: "ios" }, { seenFromMs: NOW_MS, seenToMs: NOW_MS }],
+			...[{ channel: "beta" }, { channel: "beta", version: "1.0.1", platform: "ios", seenFromMs: NOW_MS }],
+		];
+		const found = async (filter: Partial<DeviceFilter>, by: string) => {
+			const plan = await plansOf([devicesPage(app.appId, { ...nothing, ...ever, ...filter }, 50, 0)]);
+			expect(plan, JSON.stringify(filter)).toContain(`SEARCH devices USING ${by}`);
+			expect(plan.filter((step) => /^(SCAN|MATERIALIZE|CO-ROUTINE)|AUTOMATIC|TEMP B-TREE/.test(step))).toEqual([]);
+		};
+		for (const other of others) {
+			await found({ ...other, customId: "somebody" }, "INDEX devices_by_custom_id (app_id=? AND custom_id=?)");
+			await found({ ...other, version: "1.0.1" }, "INDEX devices_by_version (app_id=? AND version_name=?)");
+		}
+		await found({}, "PRIMARY KEY (app_id=?)");
+		expect(await plansOf([deviceById(app.appId, "device")])).toContain(
+			"SEARCH devices USING PRIMARY KEY (app_id=? AND device_id=?)",
+		);
 	});
 });
 

@@ -353,6 +353,15 @@ describe("what it costs", () => {
 		};
 		// The row and its place in two indexes; the counts, the totals and the sketch of the day.
 		expect(devices).toEqual({ first: 303, sameDay: 0, nextDay: 103 });
+		const named = Array.from({ length: 100 }, (_, index) =>
+			seen({ deviceId: `named-${index}`, customId: `person-${index}` }),
+		);
+		const withCustomId = {
+			first: await costOf(named),
+			nextDay: await costOf(named.map((event) => ({ ...event, atMs: NOW_MS + DAY_MS }))),
+		};
+		// A place in a third index, once.
+		expect(withCustomId).toEqual({ first: 403, nextDay: 103 });
 	});
 
 	test("however many devices, events and keys there are: no statement reads a table whole", async () => {

@@ -279,7 +279,8 @@ const production = (of: TenantRows): Row => ({
 const beta = (of: TenantRows): Row => ({ id: of.beta, version_name: null, rollout_version_name: null });
 const paths = (...wanted: string[]) => JSON.stringify(wanted.map((path) => ({ s3_path: path })));
 const ANY_DEVICE: DeviceFilter = {
-	...{ channel: undefined, version: undefined, platform: undefined, seenFromMs: undefined, seenToMs: undefined },
+	...{ channel: undefined, version: undefined, platform: undefined, customId: undefined },
+	...{ seenFromMs: undefined, seenToMs: undefined },
 };
 const setDevice = (of: TenantRows): Row => ({
 	...{ device_id: "device-1", channel: "beta", override_version: "1.1.0" },
@@ -357,6 +358,18 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 	"devicesPage, of a channel": [
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "production" }, ALL.limit, ALL.offset),
 		(of) => [otherDevice(of)],
+	],
+	"devicesPage, of a version": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, version: "1.0.0" }, ALL.limit, ALL.offset),
+		(of) => [setDevice(of)],
+	],
+	"devicesPage, of a custom id with another version": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, customId: "somebody", version: "9" }, ALL.limit, ALL.offset),
+		() => [],
+	],
+	"devicesPage, of a custom id": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, customId: "somebody" }, ALL.limit, ALL.offset),
+		(of) => [setDevice(of)],
 	],
 	fleetPage: [
 		(of) => fleetPage(of.app, "", ALL.limit),

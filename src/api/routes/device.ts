@@ -52,6 +52,7 @@ const deviceSchema = v.strictObject({
 	is_emulator: v.nullable(v.boolean()),
 	custom_id: v.nullable(v.string()),
 	channel: v.nullable(v.string()),
+	override_channel: v.nullable(v.string()),
 	override_version: v.nullable(v.string()),
 	last_seen_at: nullableTime,
 	updated_at: time,
@@ -72,6 +73,7 @@ function deviceAnswer(appId: string, row: DeviceRow): v.InferOutput<typeof devic
 		is_emulator: flagOf(row.is_emulator),
 		custom_id: row.custom_id,
 		channel: row.channel,
+		override_channel: row.override_channel_id === null ? null : row.channel,
 		override_version: row.override_version,
 		last_seen_at: nullableRfc3339(row.last_seen_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
@@ -90,6 +92,7 @@ const EXAMPLE_DEVICE_RECORD = {
 	is_emulator: false,
 	custom_id: null,
 	channel: "production",
+	override_channel: null,
 	override_version: null,
 	last_seen_at: "2026-11-21T08:00:00.000Z",
 	updated_at: "2026-11-21T08:00:00.000Z",
@@ -104,7 +107,7 @@ export const listDevices = endpoint({
 	tag: "Devices",
 	summary: "List the devices of an app by their id, or show one",
 	description:
-		"`channel` in an answer is the one that an operator set, else the one that decided the last check. `last_seen_at` is exact to the day.",
+		"`channel` in an answer is the one that an operator set, which is `override_channel`, else the one that decided the last check. `custom_id` is the id that the app gave its device, compared as it stands; several devices may have the same. `last_seen_at` is exact to the day.",
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,
@@ -113,6 +116,7 @@ export const listDevices = endpoint({
 		channel: optional(text(128)),
 		version: optional(text(128)),
 		platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
+		custom_id: optional(text()),
 		seen_from: optional(timestamp),
 		seen_to: optional(timestamp),
 	}),
@@ -120,9 +124,9 @@ export const listDevices = endpoint({
 	errors: ["device_not_found"],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_DEVICE_RECORD] },
 	load: ({ query }) => {
-		const { app_id, page, device_id, channel, version, platform, seen_from, seen_to } = query;
+		const { app_id, page, device_id, channel, version, platform, custom_id, seen_from, seen_to } = query;
 		const { limit, offset } = pageBounds(page);
-		const filter = { channel, version, platform, seenFromMs: seen_from, seenToMs: seen_to };
+		const filter = { channel, version, platform, customId: custom_id, seenFromMs: seen_from, seenToMs: seen_to };
 		return [
 			device_id === undefined ? devicesPage(app_id, filter, limit, offset) : deviceById(app_id, device_id),
 		] as const;

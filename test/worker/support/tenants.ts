@@ -280,6 +280,7 @@ function rowsOf(of: TenantRows): Row[] {
 				{
 					...{ app_id: of.app, device_id: deviceId, channel_id: of.channel, ...made },
 					version_name: deviceId === "device-1" ? "1.0.0" : `9.0.${of.name}`,
+					custom_id: deviceId === "device-1" ? "somebody" : null,
 				},
 			],
 			["rollout_devices", { rollout_id: of.rollout, device_id: deviceId, first_served_at_ms: 1, installed_at_ms: 2 }],
