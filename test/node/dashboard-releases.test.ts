@@ -307,6 +307,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await admin.page.getByText("At its next check it gets 1.1.0").waitFor();
 		await expectSound(admin);
 		await button("Take back what was set").click();
+		expect(await admin.page.getByRole("dialog").getByRole("listitem").allInnerTexts()).toEqual(["the bundle 1.1.0"]);
 		await button("Take back").click();
 		await admin.page.getByText("At its next check it gets nothing").waitFor();
 		expect(await get(`/device?app_id=${APP}&device_id=${deviceId(0)}`)).toMatchObject({ override_version: null });
@@ -314,11 +315,32 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await button("Set channel or bundle").click();
 		await admin.page.getByRole("textbox", { name: "Channel" }).fill("beta");
 		await button("Set").click();
+		await button("Take back what was set").waitFor();
+		// Whose channel was set stands in the list.
+		await admin.open(`/apps/${APP}/devices`, "Devices");
+		const set = admin.page.getByRole("row").filter({ hasText: "Channel set: beta" });
+		await set.getByRole("link", { name: deviceId(0) }).waitFor();
+		expect(await admin.page.getByText(/ set: /).count()).toBe(1);
+		await set.getByRole("link").click();
 		// A channel alone can be taken back as well.
 		await button("Take back what was set").click();
 		await button("Take back").click();
 		await button("Take back what was set").waitFor({ state: "detached" });
 		expect(waits).toEqual(["visible", "visible", "visible", "visible"]);
+	});
+
+	test("finds devices by the id that their app gave them", async () => {
+		const named = { app_id: APP, device_id: deviceId(8), platform: "ios", custom_id: "Ada & Co" };
+		const build = { version_name: "builtin", version_build: "1.0.0", plugin_version: "8.51.23" };
+		await stage.product.api("POST", "/updates", { ...named, ...build });
+		await eventually(async () => (await get(`/device?app_id=${APP}&custom_id=Ada%20%26%20Co`)).length).toBe(1);
+		await admin.open(`/apps/${APP}/devices`, "Devices");
+		await admin.page.getByLabel("Custom id").fill("Ada & Co");
+		await button("Filter").click();
+		const rows = admin.page.getByRole("region", { name: "Devices" }).getByRole("row");
+		await eventually(() => rows.count()).toBe(2);
+		await admin.page.getByRole("link", { name: "Ada & Co" }).click();
+		await admin.page.getByRole("heading", { level: 1, name: "Ada & Co" }).waitFor();
 	});
 
 	test("offers to take back what was set for a device that was never seen, and nothing where nothing was", async () => {

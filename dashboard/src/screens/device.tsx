@@ -1,6 +1,5 @@
 /** One device: what it runs, why it gets what it gets, and what an operator set for it alone. */
-import { Alert, Button, Code, Group, Stack, Text, TextInput, Timeline } from "@mantine/core";
-import type { UseQueryResult } from "@tanstack/react-query";
+import { Alert, Button, Code, Stack, Text, TextInput, Timeline } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, ask, CapstanError, useAsk, useChange } from "../api";
 import type { AppItemProps } from "../app";
@@ -23,11 +22,6 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 	const device = useAsk("GET /device", { query: { app_id: appId, device_id: item } });
 	const may = useAppMay(appId, orgId);
 	const [dialog, setDialog] = useState<"override" | "unset" | undefined>();
-	const explained = useAsk(
-		"GET /device/explain",
-		{ query: { app_id: appId, device_id: item } },
-		{ enabled: device.data !== undefined },
-	);
 	const record = device.data === undefined || Array.isArray(device.data) ? undefined : (device.data as DeviceRecord);
 	return (
 		<Screen
@@ -37,7 +31,7 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 				may("app.manage_devices") === true ? (
 					<>
 						<Button onClick={() => setDialog("override")}>Set channel or bundle</Button>
-						{record !== undefined && mayBeSet(record, explained.data) ? (
+						{record !== undefined && isSet(record) ? (
 							<Button variant="default" onClick={() => setDialog("unset")}>
 								Take back what was set
 							</Button>
@@ -55,7 +49,7 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 					{() => (record === undefined ? null : <Record device={record} />)}
 				</Answer>
 			)}
-			{record === undefined ? null : <Explanation explained={explained} />}
+			{record === undefined ? null : <Explanation appId={appId} deviceId={item} />}
 			{dialog === "override" ? <Override appId={appId} deviceId={item} onClose={() => setDialog(undefined)} /> : null}
 			{dialog === "unset" && record !== undefined ? (
 				<Unset appId={appId} device={record} onClose={() => setDialog(undefined)} />
@@ -64,29 +58,18 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 	);
 }
 
-/**
- * Whether a channel or a bundle is set for the device. Of a channel the explanation tells, unless nothing came to the channels: then there
- * may be one. What was set for a device that was never seen is all that is known of it.
- */
-function mayBeSet(
-	{ override_version, last_seen_at, channel }: DeviceRecord,
-	explanation: Explained | undefined,
-): boolean {
-	if (override_version !== null) return true;
-	if (last_seen_at === null) return channel !== null;
-	const rules = explanation?.trace.map(({ rule }) => rule) ?? [];
-	if (rules.length === 0) return false;
-	return rules.includes("override_channel") || !rules.some((rule) => rule.endsWith("_channel"));
-}
+const isSet = ({ override_channel, override_version }: DeviceRecord) =>
+	override_channel !== null || override_version !== null;
 
 function Record({ device }: { readonly device: DeviceRecord }) {
-	const { platform, os_version, version_name, version_build, plugin_version, channel, override_version, last_seen_at } =
-		device;
+	const { platform, os_version, version_name, version_build, plugin_version, last_seen_at } = device;
+	const { channel, override_channel, override_version } = device;
 	return (
 		<Facts
 			facts={[
 				["Runs", version_name ?? "—"],
 				["Channel", channel ?? "—"],
+				["Channel set for it", override_channel ?? "None"],
 				["Bundle set for it", override_version ?? "None"],
 				["Platform", `${platform ?? "—"} ${os_version ?? ""}`],
 				["Store build", version_build ?? "—"],
@@ -103,7 +86,8 @@ function Record({ device }: { readonly device: DeviceRecord }) {
 
 const RULE_COLORS = { passed: "green", decided: "blue", skipped: "gray" } as const;
 
-function Explanation({ explained }: { readonly explained: UseQueryResult<Explained, Error> }) {
+function Explanation({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
+	const explained = useAsk("GET /device/explain", { query: { app_id: appId, device_id: deviceId } });
 	return (
 		<Section title="Why it gets what it gets">
 			<Answer query={explained} what="the explanation">
@@ -219,6 +203,7 @@ function Unset({
 	readonly device: DeviceRecord;
 	readonly onClose: () => void;
 }) {
+	const { override_channel, override_version } = device;
 	const done = () => {
 		say("The device follows its channel again.");
 		onClose();
@@ -234,13 +219,12 @@ function Unset({
 			onConfirm={() => unset.mutate({ query: { app_id: appId, device_id: device.device_id } })}
 			onClose={onClose}
 		>
-			<Group>
-				<Text size="sm">
-					The channel and the bundle that were set for it go
-					{device.override_version === null ? "" : ` (${device.override_version})`}; the device stays, and follows the
-					channel that it would follow without them.
-				</Text>
-			</Group>
+			<Text size="sm">Set for it alone, and gone then:</Text>
+			<ul>
+				{override_channel === null ? null : <li>the channel {override_channel}</li>}
+				{override_version === null ? null : <li>the bundle {override_version}</li>}
+			</ul>
+			<Text size="sm">The device stays, and follows the channel that it would follow without them.</Text>
 		</Confirm>
 	);
 }

@@ -1,4 +1,4 @@
-/** The devices of an app: one by its id, or a list by what they run and when they were seen. */
+/** The devices of an app: one by its id, or a list by the id that the app gave them, what they run and when they were seen. */
 import { Badge, Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -20,7 +20,7 @@ const PLATFORMS = [
 	{ value: "electron", label: "Electron" },
 ] as const;
 
-const FILTERS = ["channel", "version", "platform", "seen_from"] as const;
+const FILTERS = ["custom_id", "channel", "version", "platform", "seen_from"] as const;
 
 export default function Devices({ appId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
@@ -32,6 +32,7 @@ export default function Devices({ appId }: AppScreenProps) {
 			<FilterForm filters={filters} onFilter={setFilters}>
 				{(field) => (
 					<>
+						<TextInput label="Custom id" {...field("custom_id")} />
 						<TextInput label="Channel" {...field("channel")} />
 						<TextInput label="Version" {...field("version")} />
 						<NativeSelect label="Platform" data={PLATFORMS} {...field("platform")} />
@@ -61,24 +62,17 @@ export default function Devices({ appId }: AppScreenProps) {
 								columns={[
 									{
 										title: "Device",
-										cell: ({ device_id, custom_id }) => (
-											<Stack gap={2}>
+										cell: ({ device_id, custom_id, override_channel, override_version }) => (
+											<Stack gap={4} align="flex-start">
 												<TextLink to={devicePath(appId, device_id)}>{custom_id ?? device_id}</TextLink>
+												{override_channel === null ? null : <SetByHand what="Channel" name={override_channel} />}
+												{override_version === null ? null : <SetByHand what="Bundle" name={override_version} />}
 											</Stack>
 										),
 									},
 									{
 										title: "Runs",
-										cell: ({ version_name, override_version }) => (
-											<Stack gap={4} align="flex-start">
-												<span className="nowrap">{version_name ?? "—"}</span>
-												{override_version === null ? null : (
-													<Badge variant="light" tt="none">
-														Set to {override_version}
-													</Badge>
-												)}
-											</Stack>
-										),
+										cell: ({ version_name }) => <span className="nowrap">{version_name ?? "—"}</span>,
 									},
 									{ title: "Channel", wideOnly: true, cell: ({ channel }) => channel ?? "—" },
 									{
@@ -99,6 +93,14 @@ export default function Devices({ appId }: AppScreenProps) {
 				}
 			</Answer>
 		</Screen>
+	);
+}
+
+function SetByHand({ what, name }: { readonly what: string; readonly name: string }) {
+	return (
+		<Badge variant="light" tt="none">
+			{what} set: {name}
+		</Badge>
 	);
 }
 

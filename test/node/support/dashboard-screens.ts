@@ -11,6 +11,20 @@ export interface PicturedScreen {
 const ofOrganization = (screen: string) => (stage: Stage) => `/organizations/${stage.product.orgId}/${screen}`;
 const ofApp = (screen: string) => () => `/apps/${APP}/${screen}`;
 
+/** In the browser: gives the device a channel and a bundle. */
+async function setByHand({
+	app_id,
+	device_id,
+}: {
+	readonly app_id: string;
+	readonly device_id: string;
+}): Promise<void> {
+	const found = await fetch(`/bundle?app_id=${app_id}&version=1.1.0`);
+	const [bundle] = (await found.json()) as { id: number }[];
+	const body = JSON.stringify({ app_id, device_id, channel: "beta", version_id: bundle?.id });
+	await fetch("/device", { method: "POST", headers: { "content-type": "application/json" }, body });
+}
+
 export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "apps", path: ofOrganization("apps") },
 	{
@@ -104,6 +118,25 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "device-override",
 		path: ofApp(`devices/${deviceId(0)}`),
 		prepare: (page) => page.getByRole("button", { name: "Set channel or bundle" }).click(),
+	},
+	{
+		name: "devices-set",
+		path: ofApp("devices"),
+		async prepare(page) {
+			await page.evaluate(setByHand, { app_id: APP, device_id: deviceId(5) });
+			await page.reload();
+			await page.getByText("Bundle set: 1.1.0").waitFor();
+		},
+	},
+	{
+		name: "device-unset",
+		path: ofApp(`devices/${deviceId(5)}`),
+		async prepare(page) {
+			await page.evaluate(setByHand, { app_id: APP, device_id: deviceId(5) });
+			await page.reload();
+			await page.getByRole("button", { name: "Take back what was set" }).click();
+			await page.getByRole("dialog").getByText("the bundle 1.1.0").waitFor();
+		},
 	},
 	{ name: "keys", path: ofOrganization("keys") },
 	{
