@@ -12,7 +12,7 @@ import {
 	type RoleName,
 } from "../../src/authz/permissions";
 import { ROLE_TEXTS } from "../../src/authz/role-texts";
-import { type AnswerOf, askPage, queryClient, useAsk } from "./api";
+import { type AnswerOf, ask, queryClient, useAsk } from "./api";
 import { useOrganizations } from "./organizations";
 
 export type { Permission, RoleName };
@@ -29,19 +29,12 @@ const permissionsOf = (role: RoleName | undefined): readonly Permission[] =>
 
 type Member = AnswerOf<"GET /organization/members">[number];
 
-/** The most that the API lists at once. */
-const MEMBERS_AT_ONCE = "1000";
-
-/** The reader as a member of the organization, however many it has; null where they are none. */
+/** The reader as a member of the organization; null where they are none. */
 const ownMembership = (orgId: string, uid: string) => ({
 	queryKey: ["GET /organization/members", "own", orgId, uid],
 	queryFn: async (): Promise<Member | null> => {
-		for (let page = 0; ; page++) {
-			const query = { orgId, limit: MEMBERS_AT_ONCE };
-			const { items, hasNext } = await askPage("GET /organization/members", { query }, page);
-			const own = items.find((member) => member.uid === uid);
-			if (own !== undefined || !hasNext) return own ?? null;
-		}
+		const [own] = await ask("GET /organization/members", { query: { orgId, uid } });
+		return own ?? null;
 	},
 });
 

@@ -23,15 +23,26 @@ export interface MemberRow {
 	readonly global_permissions: string;
 }
 
-/** Members with a live role on the whole organization, and invitations that are still good, by e-mail address. */
-export function membersOf(orgId: OrgId, nowMs: number, limit: number, offset: number): CompiledQuery<MemberRow> {
+/**
+ * Members with a live role on the whole organization, and invitations that are still good, by e-mail address; the one of the id alone, where
+ * one is given. A person is then found by who they are, not among everybody of the organization: the + keeps SQLite from that.
+ */
+export function membersOf(
+	orgId: OrgId,
+	id: string | undefined,
+	nowMs: number,
+	limit: number,
+	offset: number,
+): CompiledQuery<MemberRow> {
+	const ofOrganization = id === undefined ? sql`b.org_id = ${orgId}` : sql`+b.org_id = ${orgId} AND b.user_id = ${id}`;
 	return sql<MemberRow>`
 		SELECT u.id AS id, u.email AS email, json_group_array(b.role_name) AS roles, 0 AS is_invitation,
 				u.global_permissions AS global_permissions
 			FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
-			WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)} GROUP BY u.id
+			WHERE ${ofOrganization} AND b.scope_type = 'org' AND ${live(nowMs)} GROUP BY u.id
 		UNION ALL
 		SELECT id, email, json_array(role_name), 1, '[]' FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs}
+			${id === undefined ? sql`` : sql`AND id = ${id}`}
 		ORDER BY email, id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 

@@ -3,10 +3,13 @@
  * who may delete the organization stays, whoever asks and however many at once.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import type { OrgId } from "../../src/authz/decide";
 import { query } from "../../src/db/client";
+import { membersOf } from "../../src/db/members";
 import { rows, run } from "./support/bytes";
 import { databaseText } from "./support/database-text";
 import { readThenWrite } from "./support/interleave";
+import { plansOf, scansIn } from "./support/plans";
 import {
 	type Answer,
 	createTestApp,
@@ -193,6 +196,22 @@ describe("a page of members", () => {
 		expect(next(await page({ limit: "7", page: "2" }))).toContain("page=3");
 		expect(next(await page({ page: "2" }))).toBeNull();
 		expect(next(await page({}))).toBeNull();
+	});
+
+	test("is the one whose uid is asked for, member or invited, however many there are, and nobody of elsewhere", async () => {
+		await invitations(60);
+		const email = "late@example.com";
+		await world.request("POST", PATH, { key: world.adminKey, body: { orgId: world.orgId, email, role: "org_admin" } });
+		const everybody: { readonly uid: string; readonly email: string }[] = await list();
+		for (const address of [owner, email]) {
+			const one = everybody.find((each) => each.email === address);
+			expect(await page({ uid: one?.uid ?? "" })).toMatchObject({ status: 200, body: [one] });
+		}
+		expect((await page({ uid: (await createWorld()).userId })).body).toEqual([]);
+		const plan = await plansOf([membersOf(world.orgId as OrgId, world.userId, NOW_MS, 50, 0)]);
+		expect(scansIn(plan)).toEqual([]);
+		expect(plan.join(" ")).toContain("SEARCH b USING INDEX role_bindings_by_user (user_id=?)");
+		expect(plan.join(" ")).not.toContain("role_bindings_by_org");
 	});
 
 	test("is everybody where nothing is said, up to a thousand, and then says where the rest is", async () => {

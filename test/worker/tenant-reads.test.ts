@@ -413,12 +413,25 @@ const PEOPLE: Readonly<Record<string, Read>> = {
 	],
 	"invitationByToken, of one that ran out": [(of) => invitationByToken(`token-${of.name}-late`, NOW_MS), () => []],
 	membersOf: [
-		(of) => membersOf(of.org, NOW_MS, ALL.limit, ALL.offset),
+		(of) => membersOf(of.org, undefined, NOW_MS, ALL.limit, ALL.offset),
 		(of) => [
 			{ id: of.user, email: of.email, roles: '["org_admin","app_reader"]', is_invitation: 0 },
 			{ id: of.invitation, email: "invited@example.com", roles: '["org_member"]', is_invitation: 1 },
 			{ id: "user-shared", email: "shared@example.com", roles: '["org_member"]', is_invitation: 0 },
 		],
+	],
+	"membersOf, a person": [
+		(of) => membersOf(of.org, "user-shared", NOW_MS, ALL.limit, ALL.offset),
+		() => [{ id: "user-shared", email: "shared@example.com", roles: '["org_member"]', is_invitation: 0 }],
+	],
+	"membersOf, an invitation": [
+		(of) => membersOf(of.org, of.invitation, NOW_MS, ALL.limit, ALL.offset),
+		(of) => [{ id: of.invitation, email: "invited@example.com", is_invitation: 1 }],
+	],
+	"membersOf, another's": [(of) => membersOf(of.org, otherThan(of).user, NOW_MS, ALL.limit, ALL.offset), () => []],
+	"membersOf, another's invitation": [
+		(of) => membersOf(of.org, otherThan(of).invitation, NOW_MS, ALL.limit, ALL.offset),
+		() => [],
 	],
 	membershipByEmail: [
 		(of) => membershipByEmail(of.org, of.email, NOW_MS),

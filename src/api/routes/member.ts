@@ -94,9 +94,14 @@ export const listMembers = endpoint({
 	tag: "Members",
 	summary: "List the members of an organization and its pending invitations, by e-mail address",
 	description:
-		'`is_tmp` is true for an invitation that was not accepted yet; its `uid` is the invitation\'s id. Somebody with several roles is shown with the strongest. The answer holds everybody, up to 1,000; `page` and `limit` (50 unless it is said, 1,000 at most) take a part, and `Link: rel="next"` says that more follow.',
+		'`is_tmp` is true for an invitation that was not accepted yet; its `uid` is the invitation\'s id. Somebody with several roles is shown with the strongest. The answer holds everybody, up to 1,000, or the one whose `uid` is asked for; `page` and `limit` (50 unless it is said, 1,000 at most) take a part, and `Link: rel="next"` says that more follow.',
 	access: { permission: "org.read_members", scope: orgScope("query.orgId") },
-	query: v.object({ orgId: uuid, page: optional(pageNumberIfAny), limit: optional(pageLimit(MOST_MEMBERS)) }),
+	query: v.object({
+		orgId: uuid,
+		uid: optional(uuid),
+		page: optional(pageNumberIfAny),
+		limit: optional(pageLimit(MOST_MEMBERS)),
+	}),
 	response: v.array(memberSchema),
 	errors: [],
 	example: {
@@ -113,10 +118,10 @@ export const listMembers = endpoint({
 		],
 	},
 	async handle({ db, scope, input, request, origin, nowMs }) {
-		const { page, limit } = input.query;
+		const { uid, page, limit } = input.query;
 		const size = limit ?? (page === undefined ? MOST_MEMBERS : PAGE_SIZE);
 		const bounds = pageBounds(page ?? 0, size);
-		const [members] = await db.batch([membersOf(scope.orgId, nowMs, bounds.limit, bounds.offset)]);
+		const [members] = await db.batch([membersOf(scope.orgId, uid, nowMs, bounds.limit, bounds.offset)]);
 		return pageReply({ request, origin }, page ?? 0, members.rows, memberAnswer, size);
 	},
 });
