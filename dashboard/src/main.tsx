@@ -22,13 +22,16 @@ const theme = createTheme({
 	},
 });
 
+/** Long enough to be read by everybody; what must not be missed stands on the page. */
+const SHOWN_MS = 8_000;
+
 const root = document.getElementById("root");
 if (root !== null) {
 	createRoot(root).render(
 		<StrictMode>
 			<MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
 				<QueryClientProvider client={queryClient}>
-					<Notifications position="bottom-right" />
+					<Notifications position="bottom-right" autoClose={SHOWN_MS} />
 					<Router base="/dashboard">
 						<App />
 					</Router>

@@ -2,7 +2,7 @@
  * Statements about devices and what operators set for single ones. Each takes ids that a decision gave out and carries the tenant in
  * its own WHERE; a statement that loads beside the decision names the app by its public id, and its rows are dropped when it is no.
  */
-import { type CompiledQuery, type Selectable, sql } from "kysely";
+import { type AliasedRawBuilder, type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { appUuid } from "./channels";
 import { query } from "./client";
@@ -18,24 +18,34 @@ export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 }
 
 interface FoundBy {
-	readonly index: "devices_by_custom_id" | "devices_by_version";
-	readonly column: "custom_id" | "version_name";
-	readonly value: string;
+	readonly index: "devices_by_custom_id" | "devices_by_version" | "devices_by_channel";
+	readonly column: "custom_id" | "version_name" | "channel_id";
+	readonly value: string | RawBuilder<number>;
 }
+
+type Devices = AliasedRawBuilder<DevicesTable, "devices">;
 
 /**
  * The devices of one app, or those of them that an index finds. It has to be named: SQLite does not know how many devices an app has, and
  * would read all of them, in the order of their ids, rather than look up each that the index has.
  */
-function devicesOf(publicAppId: string, found: FoundBy | undefined) {
+function devicesOf(publicAppId: string, found: FoundBy | undefined): Devices {
 	return sql<DevicesTable>`(SELECT * FROM devices ${found === undefined ? sql`` : sql`INDEXED BY ${sql.ref(found.index)}`}
 		WHERE app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId})
 			${found === undefined ? sql`` : sql`AND ${sql.ref(found.column)} = ${found.value}`})`.as("devices");
 }
 
-const deviceRows = (publicAppId: string, found?: FoundBy) =>
+/** Those for which an operator set the channel. */
+function devicesSetTo(publicAppId: string, channelId: RawBuilder<number>): Devices {
+	return sql<DevicesTable>`(SELECT devices.* FROM device_overrides INDEXED BY device_overrides_by_channel
+		CROSS JOIN devices ON devices.app_id = device_overrides.app_id AND devices.device_id = device_overrides.device_id
+		WHERE device_overrides.channel_id = ${channelId}
+			AND device_overrides.app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId}))`.as("devices");
+}
+
+const deviceRows = (devices: Devices) =>
 	query
-		.selectFrom(devicesOf(publicAppId, found))
+		.selectFrom(devices)
 		.leftJoin("device_overrides as o", (join) =>
 			join.onRef("o.app_id", "=", "devices.app_id").onRef("o.device_id", "=", "devices.device_id"),
 		)
@@ -55,7 +65,7 @@ const deviceRows = (publicAppId: string, found?: FoundBy) =>
 
 /** One device; for loading beside the decision. */
 export function deviceById(publicAppId: string, deviceId: string): CompiledQuery<DeviceRow> {
-	return deviceRows(publicAppId).where("devices.device_id", "=", deviceId).compile();
+	return deviceRows(devicesOf(publicAppId, undefined)).where("devices.device_id", "=", deviceId).compile();
 }
 
 export interface DeviceFilter {
@@ -74,24 +84,55 @@ function foundBy({ customId, version }: DeviceFilter): FoundBy | undefined {
 	return undefined;
 }
 
-/** A page of devices by their id; for loading beside the decision. */
+/**
+ * A page of devices by their id; for loading beside the decision. Those of a channel are the ones that were seen on it, where nothing else
+ * was set for them, and the ones for which it was set: each list in the order of an index and no longer than the page may need, because a
+ * channel may have three devices or a million.
+ */
 export function devicesPage(
 	publicAppId: string,
 	filter: DeviceFilter,
 	limit: number,
 	offset: number,
 ): CompiledQuery<DeviceRow> {
-	const { channel, version, platform, seenFromMs, seenToMs } = filter;
-	return deviceRows(publicAppId, foundBy(filter))
-		.$if(channel !== undefined, (rows) => rows.where("c.name", "=", channel ?? ""))
+	const { channel } = filter;
+	const found = foundBy(filter);
+	if (channel === undefined || found !== undefined) {
+		return matching(devicesOf(publicAppId, found), filter)
+			.$if(channel !== undefined, (rows) => rows.where("c.name", "=", channel ?? ""))
+			.limit(limit)
+			.offset(offset)
+			.compile();
+	}
+	const channelId = sql<number>`(SELECT channels.id FROM channels JOIN apps ON apps.id = channels.app_id
+		WHERE apps.app_id = ${publicAppId} AND channels.name = ${channel})`;
+	const seenOn: FoundBy = { index: "devices_by_channel", column: "channel_id", value: channelId };
+	const most = limit + offset;
+	const seen = matching(devicesOf(publicAppId, seenOn), filter).where("o.channel_id", "is", null).limit(most);
+	const set = matching(devicesSetTo(publicAppId, channelId), filter).limit(most);
+	return query
+		.selectFrom(
+			query
+				.selectFrom(seen.as("seen"))
+				.selectAll()
+				.unionAll(query.selectFrom(set.as("set_by_hand")).selectAll())
+				.as("found"),
+		)
+		.selectAll()
+		.orderBy("device_id")
+		.limit(limit)
+		.offset(offset)
+		.compile();
+}
+
+/** Of these devices those that the filter lets through, whatever it says of channels. */
+function matching(devices: Devices, { version, platform, seenFromMs, seenToMs }: DeviceFilter) {
+	return deviceRows(devices)
 		.$if(version !== undefined, (rows) => rows.where("devices.version_name", "=", version ?? ""))
 		.$if(platform !== undefined, (rows) => rows.where("devices.platform", "=", platform ?? ""))
 		.$if(seenFromMs !== undefined, (rows) => rows.where("devices.last_seen_at_ms", ">=", seenFromMs ?? 0))
 		.$if(seenToMs !== undefined, (rows) => rows.where("devices.last_seen_at_ms", "<=", seenToMs ?? 0))
-		.orderBy("devices.device_id")
-		.limit(limit)
-		.offset(offset)
-		.compile();
+		.orderBy("devices.device_id");
 }
 
 export interface FleetDevice {

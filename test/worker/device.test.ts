@@ -17,6 +17,7 @@ import {
 	requestThrough,
 	setTestChannel,
 	type TestApp,
+	testEnv,
 	uploadTestBundle,
 	type World,
 } from "./support/world";
@@ -41,6 +42,10 @@ beforeAll(async () => {
 	});
 });
 
+const ANY_DEVICE: DeviceFilter = {
+	...{ channel: undefined, version: undefined, platform: undefined },
+	...{ customId: undefined, seenFromMs: undefined, seenToMs: undefined },
+};
 let devices = 0;
 const newDevice = () => `00000000-0000-4000-9000-${String(++devices).padStart(12, "0")}`;
 const body = (device_id: string, fields: object = {}) => ({
@@ -243,15 +248,78 @@ describe("the list of a custom id", () => {
 		expect((await show({ app_id: own.appId, custom_id: "" })).status).toBe(400);
 	});
 
+	test("of a channel are those that were seen on it and those that were set to it, page by page in one order", async () => {
+		const own = await createTestApp(world);
+		await uploadTestBundle(world, own, "1.0.1");
+		await setTestChannel(world, own, "production", { public: true, version: "1.0.1" });
+		await setTestChannel(world, own, "beta", { version: "1.0.1", allow_device_self_set: true });
+		const ids = Array.from({ length: 120 }, newDevice);
+		world.deps.sent.length = 0;
+		for (const [index, device_id] of ids.entries()) {
+			const defaultChannel = index % 2 === 0 ? "beta" : "";
+			await check(device_id, { app_id: own.appId, defaultChannel, platform: index % 3 === 0 ? "ios" : "android" });
+		}
+		await deliver();
+		// Of those on beta some are set to production, of the others some to beta; of one only the bundle is set.
+		for (const [index, device_id] of ids.entries()) {
+			const channel = index % 10 === 0 ? "production" : index % 10 === 1 ? "beta" : undefined;
+			if (channel !== undefined)
+				expect((await set(device_id, { app_id: own.appId, channel })).status).toBeLessThan(300);
+		}
+		const isOnBeta = (index: number) => (index % 2 === 0 && index % 10 !== 0) || index % 10 === 1;
+		const expected = (keep: (index: number) => boolean) => ids.filter((_, index) => keep(index));
+		const found = async (query: Record<string, string>) => {
+			const names: string[] = [];
+			for (let page = 0; ; page++) {
+				const { body: devices } = await show({ app_id: own.appId, ...query, page: String(page) });
+				if (devices.length === 0) return names;
+				expect(devices.length).toBeLessThanOrEqual(50);
+				names.push(...devices.map(({ device_id }: { device_id: string }) => device_id));
+			}
+		};
+		expect(await found({ channel: "beta" })).toEqual(expected(isOnBeta));
+		expect(await found({ channel: "production" })).toEqual(expected((index) => !isOnBeta(index)));
+		expect(await found({ channel: "beta", platform: "ios" })).toEqual(
+			expected((index) => isOnBeta(index) && index % 3 === 0),
+		);
+		expect(await found({ channel: "beta", version: "builtin" })).toEqual(expected(isOnBeta));
+		expect(await found({ channel: "absent" })).toEqual([]);
+	});
+
+	test("of a channel cost what a page has, however many other devices there are", async () => {
+		const own = await createTestApp(world);
+		await setTestChannel(world, own, "beta");
+		await setTestChannel(world, own, "production", { public: true });
+		const many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)";
+		const channelOf =
+			"(SELECT id FROM channels WHERE app_id = ?1 AND name = CASE WHEN i % 1000 = 0 THEN 'beta' ELSE 'production' END)";
+		await testEnv.DB.prepare(
+			`${many} INSERT INTO devices (app_id, device_id, channel_id, created_at_ms, updated_at_ms)
+				SELECT ?1, printf('device-%05d', i), ${channelOf}, 0, 0 FROM n`,
+		)
+			.bind(own.uuid)
+			.run();
+		const read = async (channel: string) => {
+			const filter = { ...ANY_DEVICE, channel };
+			const { sql, parameters } = devicesPage(own.appId, filter, 50, 0);
+			const { results, meta } = await testEnv.DB.prepare(sql)
+				.bind(...parameters)
+				.all();
+			return [results.length, meta.rows_read < 400];
+		};
+		expect([await read("beta"), await read("production")]).toEqual([
+			[3, true],
+			[50, true],
+		]);
+	});
+
 	test("is found by an index, in the order of ids, whatever else is asked; so is that of a version", async () => {
-		const nothing = { channel: undefined, version: undefined, platform: undefined };
-		const ever = { customId: undefined, seenFromMs: undefined, seenToMs: undefined };
 		const others: Partial<DeviceFilter>[] = [
 			...[{}, { version: "1.0.1" }, { platform: "ios" }, { seenFromMs: NOW_MS, seenToMs: NOW_MS }],
 			...[{ channel: "beta" }, { channel: "beta", version: "1.0.1", platform: "ios", seenFromMs: NOW_MS }],
 		];
 		const found = async (filter: Partial<DeviceFilter>, by: string) => {
-			const plan = await plansOf([devicesPage(app.appId, { ...nothing, ...ever, ...filter }, 50, 0)]);
+			const plan = await plansOf([devicesPage(app.appId, { ...ANY_DEVICE, ...filter }, 50, 0)]);
 			expect(plan, JSON.stringify(filter)).toContain(`SEARCH devices USING ${by}`);
 			expect(plan.filter((step) => /^(SCAN|MATERIALIZE|CO-ROUTINE)|AUTOMATIC|TEMP B-TREE/.test(step))).toEqual([]);
 		};

@@ -214,7 +214,7 @@ function DeleteChannel({
 					<li>what was set by hand for {countOf(plan.data?.removes.device_overrides ?? 0, "device")}</li>
 				) : null}
 				{(plan.data?.removes.api_key_bindings ?? 0) > 0 ? (
-					<li>what {countOf(plan.data?.removes.api_key_bindings ?? 0, "API key")} may do with it</li>
+					<li>{countOf(plan.data?.removes.api_key_bindings ?? 0, "role")} that members and API keys have at it</li>
 				) : null}
 			</ul>
 			<Answer query={plan} what="what would go">
