@@ -74,8 +74,6 @@ export function createApp(deps: Deps) {
 		return c.json(errorBody(known, requestId), known.status as 400, { ...tus, ...known.headers });
 	});
 
-	const quickCheck = createQuickCheck(isolate);
-
 	async function route(request: Request, ctx: ExecutionContext): Promise<Response> {
 		const requestId = deps.newId();
 		const response = await app.fetch(request, { requestId }, ctx);
@@ -83,10 +81,11 @@ export function createApp(deps: Deps) {
 		return withCommonHeaders(response, requestId);
 	}
 
+	const quickCheck = createQuickCheck(isolate, route);
+
 	return {
 		fetch: (request: Request, _env: Env, ctx: ExecutionContext): Promise<Response> =>
-			quickCheck(request, ctx)?.then((answered) => (answered instanceof Response ? answered : route(answered, ctx))) ??
-			route(request, ctx),
+			quickCheck(request, ctx) ?? route(request, ctx),
 	};
 }
 

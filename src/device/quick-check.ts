@@ -28,28 +28,29 @@ interface Answered {
 	readonly events: readonly DeviceEvent[];
 }
 
-/** Undefined: not a plain check, and nothing was read of it. A request: the same one, to be answered by the endpoint. */
-export type QuickCheck = (
-	request: Request,
-	ctx: Pick<ExecutionContext, "waitUntil">,
-) => Promise<Response | Request> | undefined;
+/** Undefined: not a plain check, and nothing was read of it. */
+export type QuickCheck = (request: Request, ctx: ExecutionContext) => Promise<Response> | undefined;
 
-export function createQuickCheck({ deps, snapshots, gather }: Isolate): QuickCheck {
+/** @param endpoint answers what was read and is no plain check; asked from here, because each promise around every check costs a turn */
+export function createQuickCheck(
+	{ deps, snapshots, gather }: Isolate,
+	endpoint: (request: Request, ctx: ExecutionContext) => Promise<Response>,
+): QuickCheck {
 	const originOf = createOriginReader();
 	const knownChecks = createKnownChecks();
 	/** Else a browser is answered like everybody. */
 	const minded = deps.config.corsAllowedOrigins.length > 0;
 
-	async function answer(request: Request, origin: string, ctx: Parameters<QuickCheck>[1]): Promise<Response | Request> {
+	async function answer(request: Request, origin: string, ctx: ExecutionContext): Promise<Response> {
 		let text: string;
 		try {
 			text = await request.text();
 		} catch {
 			// Broken off. The endpoint finds that out as well, and says so.
-			return request;
+			return endpoint(request, ctx);
 		}
 		const answered = fromMemory(text, origin, request);
-		if (answered === undefined) return withBody(request, text);
+		if (answered === undefined) return endpoint(withBody(request, text), ctx);
 		if (answered.events.length > 0) gather(answered.events, (work) => ctx.waitUntil(work));
 		return new Response(answered.text, {
 			headers: {
