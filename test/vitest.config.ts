@@ -7,6 +7,7 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-worker
 import { buildSync } from "esbuild";
 import { defineConfig } from "vitest/config";
 import { unstable_readConfig } from "wrangler";
+import { PATIENCE_MS } from "./patience";
 
 const root = new URL("..", import.meta.url).pathname;
 /** What a deployment puts in the place of packages, the tests run with too. */
@@ -76,8 +77,7 @@ export default defineConfig({
 					// Many start programs, several times in one test.
 					testTimeout: 300_000,
 					hookTimeout: 300_000,
-					// As long as all else is waited for (patience.ts).
-					expect: { poll: { timeout: 60_000 } },
+					expect: { poll: { timeout: PATIENCE_MS } },
 				},
 			},
 		],

@@ -53,7 +53,7 @@ const SET_UP = `    runs-on: ubuntu-latest
 const command = (cliVersion: string) => `npx @capgo/cli@${cliVersion}`;
 
 /**
- * A job that is run again has its number still; with the attempt its bundle has a name of its own. The CLI refuses what the channel
+ * A job that is run again has its number still; with the attempt its bundle has a name of its own, one patch later. The CLI refuses what the channel
  * serves already, which is what a push brings that touches no file of the app: its job must not fail for that.
  */
 export function releaseWorkflow(cliVersion: string, appId: string, channel: string): string {
@@ -67,7 +67,7 @@ ${SET_UP}
       - run: npm run build
       - run: >-
           ${command(cliVersion)} bundle upload ${appId}
-          --bundle "1.\${{ github.run_number }}.\${{ github.run_attempt }}"
+          --bundle "1.0.$(( \${{ github.run_number }} * 100 + \${{ github.run_attempt }} ))"
           --channel "${channel}"
           --ignore-checksum-check
           --apikey "$CAPSTAN_KEY"

@@ -110,17 +110,17 @@ export function firstPermissionNotHeld(principal: Principal, role: RoleName, tar
 
 /** Ids of the organizations where the principal holds the permission for the whole organization. */
 export function orgsWhere(principal: Principal, permission: Permission): OrgId[] {
-	return orgsOf(granting(principal, permission, "org", false));
+	return orgsOf(bindingsGranting(principal, permission, "org", false));
 }
 
 /** The same for deleted organizations, in which a permission is good for nothing but to undo that. */
 export function deletedOrgsWhere(principal: Principal, permission: Permission): OrgId[] {
-	return orgsOf(granting(principal, permission, "org", true));
+	return orgsOf(bindingsGranting(principal, permission, "org", true));
 }
 
 /** Ids of the apps where the principal holds the permission through a binding on that very app. */
 export function appsWhere(principal: Principal, permission: Permission): AppId[] {
-	const bindings = granting(principal, permission, "app", false);
+	const bindings = bindingsGranting(principal, permission, "app", false);
 	return [...new Set(bindings.flatMap(({ appId }) => (appId === null ? [] : [appId as AppId])))];
 }
 
@@ -129,7 +129,7 @@ function orgsOf(bindings: readonly Binding[]): OrgId[] {
 }
 
 /** Bindings of the scope itself, none above it, whose role holds the permission and that nothing stops. */
-function granting(
+function bindingsGranting(
 	principal: Principal,
 	permission: Permission,
 	scopeType: Binding["scopeType"],

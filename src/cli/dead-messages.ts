@@ -101,7 +101,8 @@ export async function deployedDatabase(prefix: readonly string[]): Promise<Execu
 	const { databaseName, databaseId } = readProject(rawConfig);
 	const call = callWrangler(prefix, false);
 	const environment = { CLOUDFLARE_ACCOUNT_ID: await findAccount(call, rawConfig.account_id) };
-	const wrangler: Wrangler = (command) => call(command, { environment });
+	const wrangler: Wrangler = (command, more = {}) =>
+		call(command, { ...more, environment: { ...more.environment, ...environment } });
 	const id = databaseId ?? (await databaseNamed(wrangler, databaseName));
 	if (id === undefined) throw new Failure(`This account has no database "${databaseName}"; run npm run deploy first.`);
 	await writeResolvedConfig(rawConfig, id);

@@ -76,7 +76,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	await prepareState(paths);
 	const unlock = await lockState(paths);
 	let miniflare: Miniflare | undefined;
-	const closeConnections = keepConnections();
+	const stopKeeping = keepConnections();
 	let endGuard = async (): Promise<void> => undefined;
 	const phase = { started: false };
 	try {
@@ -124,7 +124,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 				clearInterval(timer);
 				await running.dispose();
 				await endGuard();
-				closeConnections();
+				stopKeeping();
 				unlock();
 			},
 		};
@@ -132,7 +132,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		// A runtime that is stuck is ended with this process.
 		if (miniflare !== undefined)
 			await within(STOP_TIME_LIMIT_MS, miniflare.dispose().then(endGuard), () => error).catch(() => undefined);
-		closeConnections();
+		stopKeeping();
 		unlock();
 		throw error;
 	}

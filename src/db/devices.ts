@@ -23,21 +23,25 @@ interface FoundBy {
 	readonly value: string | RawBuilder<number>;
 }
 
-type Devices = AliasedRawBuilder<DevicesTable, "devices">;
+interface PlacedDevices extends DevicesTable {
+	/** The id, as the index has it that finds them: SQLite sorts a list by it without reading more than the page. */
+	readonly place: string;
+}
+type Devices = AliasedRawBuilder<PlacedDevices, "devices">;
 
 /**
  * The devices of one app, or those of them that an index finds. It has to be named: SQLite does not know how many devices an app has, and
  * would read all of them, in the order of their ids, rather than look up each that the index has.
  */
 function devicesOf(publicAppId: string, found: FoundBy | undefined): Devices {
-	return sql<DevicesTable>`(SELECT * FROM devices ${found === undefined ? sql`` : sql`INDEXED BY ${sql.ref(found.index)}`}
+	return sql<PlacedDevices>`(SELECT *, device_id AS place FROM devices ${found === undefined ? sql`` : sql`INDEXED BY ${sql.ref(found.index)}`}
 		WHERE app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId})
 			${found === undefined ? sql`` : sql`AND ${sql.ref(found.column)} = ${found.value}`})`.as("devices");
 }
 
 /** Those for which an operator set the channel. */
 function devicesSetTo(publicAppId: string, channelId: RawBuilder<number>): Devices {
-	return sql<DevicesTable>`(SELECT devices.* FROM device_overrides INDEXED BY device_overrides_by_channel
+	return sql<PlacedDevices>`(SELECT devices.*, device_overrides.device_id AS place FROM device_overrides INDEXED BY device_overrides_by_channel
 		CROSS JOIN devices ON devices.app_id = device_overrides.app_id AND devices.device_id = device_overrides.device_id
 		WHERE device_overrides.channel_id = ${channelId}
 			AND device_overrides.app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId}))`.as("devices");
@@ -77,7 +81,7 @@ export interface DeviceFilter {
 	readonly seenToMs: number | undefined;
 }
 
-/** A custom id is of few devices, a version of many. */
+/** A custom id is of few devices, a channel of a test too, a version of many. */
 function foundBy({ customId, version }: DeviceFilter): FoundBy | undefined {
 	if (customId !== undefined) return { index: "devices_by_custom_id", column: "custom_id", value: customId };
 	if (version !== undefined) return { index: "devices_by_version", column: "version_name", value: version };
@@ -87,7 +91,7 @@ function foundBy({ customId, version }: DeviceFilter): FoundBy | undefined {
 /**
  * A page of devices by their id; for loading beside the decision. Those of a channel are the ones that were seen on it, where nothing else
  * was set for them, and the ones for which it was set: each list in the order of an index and no longer than the page may need, because a
- * channel may have three devices or a million.
+ * channel may have three devices or a million. Whatever else is asked is looked for among what the one index finds.
  */
 export function devicesPage(
 	publicAppId: string,
@@ -95,10 +99,9 @@ export function devicesPage(
 	limit: number,
 	offset: number,
 ): CompiledQuery<DeviceRow> {
-	const { channel } = filter;
-	const found = foundBy(filter);
-	if (channel === undefined || found !== undefined) {
-		return matching(devicesOf(publicAppId, found), filter)
+	const { channel, customId } = filter;
+	if (channel === undefined || customId !== undefined) {
+		return matching(devicesOf(publicAppId, foundBy(filter)), filter)
 			.$if(channel !== undefined, (rows) => rows.where("c.name", "=", channel ?? ""))
 			.limit(limit)
 			.offset(offset)
@@ -119,7 +122,7 @@ export function devicesPage(
 				.as("found"),
 		)
 		.selectAll()
-		.orderBy("device_id")
+		.orderBy("place")
 		.limit(limit)
 		.offset(offset)
 		.compile();
@@ -132,7 +135,7 @@ function matching(devices: Devices, { version, platform, seenFromMs, seenToMs }:
 		.$if(platform !== undefined, (rows) => rows.where("devices.platform", "=", platform ?? ""))
 		.$if(seenFromMs !== undefined, (rows) => rows.where("devices.last_seen_at_ms", ">=", seenFromMs ?? 0))
 		.$if(seenToMs !== undefined, (rows) => rows.where("devices.last_seen_at_ms", "<=", seenToMs ?? 0))
-		.orderBy("devices.device_id");
+		.orderBy("devices.place");
 }
 
 export interface FleetDevice {

@@ -195,13 +195,13 @@ export function createSnapshotCache(now: () => number) {
 			return exists;
 		},
 
-		/** The same as far as it was read already. */
+		/** The files of a bundle, as far as they were read already. */
 		knownManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
 			const known = held.get(snapshot.publicAppId);
 			return known?.snapshot === snapshot ? known.manifests.get(bundleId) : undefined;
 		},
 
-		/** The files of a bundle; read once for as long as it is held. */
+		/** The same; read once for as long as it is held. */
 		async manifest(db: Database, snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[]> {
 			const known = held.get(snapshot.publicAppId);
 			const remembered = this.knownManifest(snapshot, bundleId);

@@ -307,7 +307,8 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await admin.page.getByText("At its next check it gets 1.1.0").waitFor();
 		await expectSound(admin);
 		await button("Take back what was set").click();
-		expect(await admin.page.getByRole("dialog").getByRole("listitem").allInnerTexts()).toEqual(["the bundle 1.1.0"]);
+		const goes = admin.page.getByRole("dialog").getByRole("listitem");
+		await eventually(() => goes.allInnerTexts()).toEqual(["the bundle 1.1.0"]);
 		await button("Take back").click();
 		await admin.page.getByText("At its next check it gets nothing").waitFor();
 		expect(await get(`/device?app_id=${APP}&device_id=${deviceId(0)}`)).toMatchObject({ override_version: null });

@@ -144,6 +144,24 @@ describe("a bundle that nothing uses", () => {
 		expect(await rowsReadBySweep()).toBe(before);
 	});
 
+	test("costs a few rows when it is old, however many devices run others, and how many bundles and channels there were", async () => {
+		await upload("2.0.0", "2.1.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		await rowsReadBySweep();
+		const before = await rowsReadBySweep();
+		const many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)";
+		const made = "created_at_ms, updated_at_ms";
+		await testEnv.DB.batch(
+			[
+				`devices (app_id, device_id, version_name, last_seen_at_ms, ${made}) SELECT ?1, 'device-' || i, '2.1.0', 0, 0, 0`,
+				`channels (app_id, name, created_by, ${made}) SELECT ?1, 'channel-' || i, 'test', 0, 0`,
+				`bundles (app_id, name, status, storage_provider, created_by, deleted_at_ms, ${made})
+					SELECT ?1, '1.0.' || i, 'deleted', 'r2', 'test', 0, 0, 0`,
+			].map((rows) => testEnv.DB.prepare(`${many} INSERT INTO ${rows} FROM n`).bind(app.uuid)),
+		);
+		expect(await rowsReadBySweep()).toBe(before);
+	});
+
 	test("stays for as long as each app says for itself; 0 keeps none but the newest", async () => {
 		const other = app;
 		await upload("1.0.0", "1.1.0");
@@ -278,6 +296,15 @@ describe("a bundle that is in use stays, whatever its age", () => {
 		expect(await violations(app.uuid)).toEqual([]);
 		await sweep(world.deps);
 		expect(await readyOf()).toEqual(["1.0.0", "2.0.0"]);
+	});
+
+	test("and so does one that its app keeps for longer, from the moment between the sweep's look and its deletion", async () => {
+		await upload("1.0.0", "1.1.0");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		const racing = beforeSecondTrip(testEnv.DB, () => changeApp({ retention: 63_113_904 }));
+		await SWEEP_STEPS["outlived bundles"]?.({ ...world.deps, d1: racing.d1 });
+		expect(racing.trips).toBe(2);
+		expect(await readyOf()).toEqual(["1.0.0", "1.1.0"]);
 	});
 
 	test("and what devices still ran when it was replaced can be gone back to for as long as the app keeps bundles", async () => {

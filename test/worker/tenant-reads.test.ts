@@ -359,6 +359,14 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "production" }, ALL.limit, ALL.offset),
 		(of) => [otherDevice(of)],
 	],
+	"devicesPage, of a channel that was set": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "beta" }, ALL.limit, ALL.offset),
+		(of) => [setDevice(of)],
+	],
+	"devicesPage, of a channel, where another app's is set": [
+		() => devicesPage(CROSSED.publicAppId, { ...ANY_DEVICE, channel: "beta" }, ALL.limit, ALL.offset),
+		() => [],
+	],
 	"devicesPage, of a version": [
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, version: "1.0.0" }, ALL.limit, ALL.offset),
 		(of) => [setDevice(of)],

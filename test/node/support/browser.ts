@@ -14,6 +14,7 @@ const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 /** The program, if there is one. */
 export const chromium = NAMES.find((name) => spawnSync(name, ["--version"]).status === 0);
 
+const ENDED = "Chromium has ended";
 const POLL_MS = 50;
 
 /** Sends a command of the DevTools protocol to a page. */
@@ -57,9 +58,11 @@ export async function openPage(program: string): Promise<Page> {
 	const browser: ChildProcess = spawn(program, flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
 	const [, , , input, output] = browser.stdio as unknown as [null, null, null, Writable, Readable];
 	const waiting = new Map<number, { done(result: never): void; fail(error: Error): void }>();
+	let hasEnded = false;
 	const ended = new Promise<void>((resolve) => {
 		browser.once("exit", () => {
-			for (const { fail } of waiting.values()) fail(new Error("Chromium has ended"));
+			hasEnded = true;
+			for (const { fail } of waiting.values()) fail(new Error(ENDED));
 			resolve();
 		});
 	});
@@ -80,6 +83,7 @@ export async function openPage(program: string): Promise<Page> {
 	const call = (method: string, params: object = {}, sessionId?: string) =>
 		new Promise<Record<string, unknown>>((done, fail) => {
 			counter += 1;
+			if (hasEnded) return fail(new Error(ENDED));
 			waiting.set(counter, { done, fail });
 			input.write(`${JSON.stringify({ id: counter, method, params, sessionId })}\0`);
 		});

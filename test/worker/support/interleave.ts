@@ -1,6 +1,6 @@
 /**
  * Makes a race happen every time: another request runs whole between one request's first D1 round trip (its reading) and its second
- * (its writing). And a database that something happens to before a certain round trip, or that fails from there on.
+ * (its writing). The database may also be wrapped so that anything happens before a certain round trip, or that it fails from one on.
  */
 import { createApp } from "../../../src/app";
 import type { Answer, World } from "./world";
