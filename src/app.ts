@@ -105,16 +105,16 @@ function withCommonHeaders(response: Response, requestId: string): Response {
 }
 
 /** Bodies up to this size are read to their end even where nobody wants them. */
-const DRAIN_LIMIT_BYTES = 1024 * 1024;
+const DRAIN_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /**
- * An unread body makes the server close the connection, and a client that is sending its next request on it sees a network error.
- * Large ones are not worth reading for that.
+ * An unread body makes the server close the connection: a client that still sends it, or already its next request, sees a network error
+ * instead of the answer. Larger ones are not worth reading for that.
  */
 async function drain(request: Request): Promise<void> {
 	if (request.body === null || request.bodyUsed) return;
 	if (Number(request.headers.get("content-length") ?? Number.POSITIVE_INFINITY) > DRAIN_LIMIT_BYTES) return;
-	await request.arrayBuffer().catch(() => undefined);
+	await request.body.pipeTo(new WritableStream()).catch(() => undefined);
 }
 
 function errorBody(error: ApiError, requestId: string) {

@@ -106,7 +106,9 @@ export const timestamp = v.pipe(
 		const [year = 0, month = 0, day = 0] = value.split(/[-T]/).map(Number);
 		// Date.parse takes February 31st for March 3rd.
 		const dayExists = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
-		return dayExists && !Number.isNaN(Date.parse(value));
+		const atMs = Date.parse(value);
+		// An offset can lead to a year that is no longer written with four digits, and so to a time that could not be told.
+		return dayExists && !Number.isNaN(atMs) && /^\d{4}-/.test(new Date(atMs).toISOString());
 	}, "must be a time that exists"),
 	v.transform((value) => Date.parse(value)),
 );

@@ -188,6 +188,9 @@ describe("ranges", () => {
 		],
 		[{ from: "2026-02-30" }, `from: ${NO_DAY}`],
 		[{ from: "yesterday" }, `from: ${NO_DAY}`],
+		// Thirty days before it lie in a year that no RFC 3339 time has.
+		[{ to: "0000-01-01T00:00:00Z" }, "to: must not be before 1970-01-01"],
+		[{ from: "1969-12-31", to: "1970-01-01" }, "from: must not be before 1970-01-01"],
 		[{ graph: "pie" }, "graph: must be one of mau, storage, bandwidth, get, install, fail"],
 		[{ format: "xml" }, "format: must be json or csv"],
 		[{ noAccumulate: "yes" }, "noAccumulate: must be true or false"],

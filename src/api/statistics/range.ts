@@ -13,9 +13,12 @@ const USUAL_DAYS = 30;
 
 /** A day of UTC, or any time of it. */
 const dayOfRange = optional(
-	v.union(
-		[v.pipe(day, v.transform(dayOf)), v.pipe(timestamp, v.transform(dayOf))],
-		'must be a day that exists, such as "2026-11-21", or an RFC 3339 time of it',
+	v.pipe(
+		v.union(
+			[v.pipe(day, v.transform(dayOf)), v.pipe(timestamp, v.transform(dayOf))],
+			'must be a day that exists, such as "2026-11-21", or an RFC 3339 time of it',
+		),
+		v.minValue(0, "must not be before 1970-01-01"),
 	),
 );
 
