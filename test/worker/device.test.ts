@@ -237,6 +237,8 @@ describe("the list of a custom id", () => {
 		expect(await found("Ada 50% O'Neill", { platform: "ios" })).toEqual([tablet]);
 		expect(await found("Ada 50% O'Neill", { version: "builtin" })).toEqual([phone, tablet]);
 		expect(await found("Ada 50% O'Neill", { version: "1.0.1" })).toEqual([]);
+		expect(await found("Ada 50% O'Neill", { channel: "production" })).toEqual([phone, tablet]);
+		expect(await found("Ada 50% O'Neill", { channel: "beta" })).toEqual([]);
 		expect(await found("Ada 50%")).toEqual([]);
 		expect(await found("null")).toEqual([]);
 		// Another id on the same day is found at once, and the one before it no longer.
