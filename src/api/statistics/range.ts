@@ -18,7 +18,7 @@ const dayOfRange = optional(
 			[v.pipe(day, v.transform(dayOf)), v.pipe(timestamp, v.transform(dayOf))],
 			'must be a day that exists, such as "2026-11-21", or an RFC 3339 time of it',
 		),
-		v.minValue(0, "must not be before 1970-01-01"),
+		v.check((since1970) => since1970 >= 0, "must not be before 1970-01-01"),
 	),
 );
 
