@@ -77,7 +77,7 @@ async function inParallel<Piece>(pieces: readonly Piece[], work: (runner: Runner
  * They let every call fail in turn, or send what is malformed: minutes for a question that is not whose something is. And one counts how
  * often statements are built, which is each time here (vitest.config.ts).
  */
-const NOT_ABOUT_TENANTS = /^(crash-points|fault.*|malformed.*|fuzz.*|prepared|request-limits|schema)\.test\.ts$/;
+const NOT_ABOUT_TENANTS = /^(crash-points.*|fault.*|malformed.*|fuzz.*|prepared|request-limits|schema)\.test\.ts$/;
 const reach = knownReach();
 const testFiles = readdirSync(`${ROOT}test/worker`)
 	.filter((name) => name.endsWith(".test.ts") && !NOT_ABOUT_TENANTS.test(name))

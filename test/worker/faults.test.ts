@@ -1,7 +1,7 @@
 /**
  * Every endpoint of the list under every fault of what it stands on: each D1, R2 and Queue call that it makes fails in turn. A fault is
  * 503 with Retry-After or nothing at all, never a refusal; a write is whole or absent; the answer says nothing of the error, the log
- * names it. Flows of several requests are in crash-points.test.ts; here nothing is listed by hand, so a new endpoint is covered by its
+ * names it. Flows of several requests are in support/crashes.ts; here nothing is listed by hand, so a new endpoint is covered by its
  * request in support/requests.ts.
  */
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";

@@ -1,0 +1,490 @@
+/**
+ * Every D1, R2 and Queue call of every flow fails once, before or after it took effect. The answer is a success or 503; then the client
+ * goes on, or starts anew, or never comes back and the sweep cleans up. Whichever: the invariants hold, and the end is the right one.
+ *
+ * Each kind of failure has a test file of its own: together they would be the longest by far, and the last to end.
+ */
+import { describe, expect, test } from "vitest";
+import { createApp } from "../../../src/app";
+import { query } from "../../../src/db/client";
+import type { Deps } from "../../../src/deps";
+import { sweep } from "../../../src/events/sweep";
+import {
+	complete,
+	deltaName,
+	locationOf,
+	patterned,
+	putBytes,
+	register,
+	rows,
+	storedKeys,
+	tusCreate,
+	tusHead,
+	tusPatch,
+	zipName,
+} from "./bytes";
+import { type FaultKind, withFault } from "./faults";
+import { violations } from "./invariants";
+import {
+	type Answer,
+	createTestApp,
+	createTestKey,
+	createWorld,
+	requestThrough,
+	setTestChannel,
+	sha256Hex,
+	type TestApp,
+	type TestKey,
+	uploadTestBundle,
+	type World,
+} from "./world";
+
+const DAY_MS = 86_400_000;
+const VERSION = "1.0.0";
+const CHANNEL = "pr-1";
+const BYTES = patterned(3000);
+const SEGMENT_BYTES = 8 * 1024 * 1024;
+
+const ENDINGS = ["the client goes on", "the client starts anew", "the client never comes back"] as const;
+
+/** What one run of a flow works on: an app and keys of its own, and what a client remembers between its requests. */
+interface Stage {
+	readonly world: World;
+	readonly app: TestApp;
+	readonly key: string;
+	readonly otherKey: string;
+	readonly bytes: Uint8Array;
+	readonly checksum: string;
+	readonly memory: { uploadUrl?: string; location?: string };
+	readonly ids: { bundle?: number; channel?: number };
+}
+
+type Client = Pick<World, "request"> & { readonly deps: Deps };
+
+interface Flow {
+	readonly name: string;
+	readonly role?: string;
+	readonly bytes?: Uint8Array;
+	/** Default: all. */
+	readonly endings?: readonly (typeof ENDINGS)[number][];
+	/** What is there before, made without faults. */
+	readonly prepare?: (stage: Stage) => Promise<void>;
+	/** One pass of a client that knows what it wants: it ends with the first answer that it cannot go on from. */
+	readonly go: (client: Client, stage: Stage) => Promise<Answer | undefined>;
+	/** The right end, after the client went on or started anew. */
+	readonly reached: (stage: Stage) => Promise<void>;
+	/** The right end when the client never came back and the sweep ran. Default: `reached` may hold or not. */
+	readonly abandoned?: (stage: Stage) => Promise<void>;
+}
+
+const bundleRow = async ({ app }: Stage) =>
+	(
+		await rows(
+			query
+				.selectFrom("bundles")
+				.selectAll()
+				.where("app_id", "=", app.uuid)
+				.where("name", "=", VERSION)
+				.where("deleted_at_ms", "is", null),
+		)
+	)[0];
+const channelRow = async ({ app }: Stage) =>
+	(await rows(query.selectFrom("channels").selectAll().where("app_id", "=", app.uuid).where("name", "=", CHANNEL)))[0];
+
+async function expectReady(stage: Stage): Promise<void> {
+	expect(await bundleRow(stage)).toMatchObject({ status: "ready", sha256: stage.checksum });
+}
+
+/** A version that is not ready must be free for anybody once the sweep has run. */
+async function expectFreeUnlessReady(stage: Stage): Promise<void> {
+	const row = await bundleRow(stage);
+	if (row?.status === "ready") return;
+	expect(row).toBeUndefined();
+	const taken = await register(stage.world, stage.app, VERSION, stage.otherKey);
+	expect(taken.status).toBe(201);
+	await stage.world.request("DELETE", "/bundle", {
+		key: stage.world.adminKey,
+		query: { app_id: stage.app.appId, version: VERSION },
+	});
+}
+
+async function registerFor(client: Client, stage: Stage, fields: Record<string, unknown>): Promise<Answer | undefined> {
+	const registered = await register(client, stage.app, VERSION, stage.key, fields);
+	// Taken: an earlier try of ours came through.
+	if (registered.status === 409) return complete(client, stage.app, VERSION, stage.key);
+	if (registered.status !== 201) return registered;
+	stage.memory.uploadUrl = registered.body.upload_url;
+	return undefined;
+}
+
+function putFlow(name: string, fields: (stage: Stage) => Record<string, unknown>): Flow {
+	return {
+		name,
+		async go(client, stage) {
+			if (stage.memory.uploadUrl === undefined) {
+				const ended = await registerFor(client, stage, fields(stage));
+				if (ended !== undefined) return ended;
+			}
+			return putBytes(client, stage.memory.uploadUrl ?? "", stage.bytes);
+		},
+		reached: expectReady,
+		abandoned: expectFreeUnlessReady,
+	};
+}
+
+/** A TUS client: creation, then as many PATCHes as it has pieces; after a fault it asks with HEAD where to go on. */
+function tusFlow(
+	name: string,
+	options: {
+		readonly pieces: number;
+		readonly delta?: string;
+		readonly bytes?: Uint8Array;
+		readonly checksum?: boolean;
+	},
+): Flow {
+	return {
+		name,
+		...(options.bytes === undefined ? {} : { bytes: options.bytes }),
+		async prepare(stage) {
+			if (options.delta !== undefined) return;
+			const fields = options.checksum === false ? {} : { checksum: stage.checksum };
+			expect((await register(stage.world, stage.app, VERSION, stage.key, fields)).status).toBe(201);
+		},
+		async go(client, stage) {
+			const { bytes, key, memory } = stage;
+			const fileName =
+				options.delta === undefined
+					? zipName(stage.world, stage.app, VERSION)
+					: deltaName(stage.world, stage.app, options.delta);
+			let offset = 0;
+			if (memory.location === undefined) {
+				const created = await tusCreate(client, key, fileName, bytes.length);
+				// An earlier try of ours completed it, and a restarted client remembers nothing of that.
+				if (created.status === 409) return complete(client, stage.app, VERSION, key);
+				if (created.status !== 201) return created;
+				memory.location = locationOf(created);
+			} else {
+				const head = await tusHead(client, key, memory.location);
+				if (head.status !== 200) return head;
+				offset = Number(head.headers.get("upload-offset"));
+			}
+			const pieceBytes = Math.ceil(bytes.length / options.pieces);
+			while (offset < bytes.length) {
+				const piece = bytes.slice(offset, offset + pieceBytes);
+				const patched = await tusPatch(client, key, memory.location, offset, piece);
+				if (patched.status !== 204) return patched;
+				offset = Number(patched.headers.get("upload-offset"));
+			}
+			return undefined;
+		},
+		async reached(stage) {
+			if (options.delta === undefined) return expectReady(stage);
+			const [row] = await rows(query.selectFrom("delta_objects").selectAll().where("app_id", "=", stage.app.uuid));
+			expect(row).toMatchObject({ size_bytes: stage.bytes.length });
+		},
+		...(options.delta === undefined ? { abandoned: expectFreeUnlessReady } : {}),
+	};
+}
+
+async function readyBundle(stage: Stage): Promise<void> {
+	stage.ids.bundle = await uploadTestBundle(stage.world, stage.app, VERSION, stage.key, stage.bytes);
+}
+
+async function previewWithBundle(stage: Stage): Promise<void> {
+	await readyBundle(stage);
+	stage.ids.channel = await setTestChannel(stage.world, stage.app, CHANNEL, { version: VERSION }, stage.key);
+}
+
+/** Gone already: an earlier try of ours came through. */
+const goneIsFine = (answer: Answer): Answer | undefined => (answer.status === 404 ? undefined : answer);
+
+const flows: Flow[] = [
+	putFlow("register, then PUT, with a checksum", ({ checksum }) => ({ checksum, size: BYTES.length })),
+	putFlow("register, then PUT, without a checksum", () => ({})),
+	tusFlow("TUS in three pieces", { pieces: 3 }),
+	tusFlow("TUS in two pieces without a checksum", { pieces: 2, checksum: false }),
+	tusFlow("TUS in one piece", { pieces: 1 }),
+	{
+		...tusFlow("TUS of two segments in one piece", { pieces: 1, bytes: patterned(SEGMENT_BYTES + 10) }),
+		// The largest by far, and its third ending is the first one of "TUS in one piece".
+		endings: ["the client goes on", "the client never comes back"],
+	},
+	tusFlow("a delta file in two pieces", { pieces: 2, delta: "aa_main.js" }),
+	tusFlow("a delta file of no bytes", { pieces: 1, delta: "00_empty", bytes: new Uint8Array() }),
+	{
+		name: "a wrong checksum",
+		async go(client, stage) {
+			if (stage.memory.uploadUrl === undefined) {
+				const ended = await registerFor(client, stage, { checksum: "0".repeat(64) });
+				if (ended !== undefined) return ended;
+			}
+			const answer = await putBytes(client, stage.memory.uploadUrl ?? "", stage.bytes);
+			// Refused, now or by an earlier try.
+			return answer.status === 400 || answer.status === 404 ? undefined : answer;
+		},
+		async reached(stage) {
+			expect(await bundleRow(stage)).toBeUndefined();
+		},
+		abandoned: expectFreeUnlessReady,
+	},
+	{
+		name: "complete after a crash",
+		async prepare(stage) {
+			await registerFor(clientOf(stage.world), stage, { checksum: stage.checksum });
+			const crashing = withFault(stage.world, 3, "refused");
+			await putBytes(crashing, stage.memory.uploadUrl ?? "", stage.bytes);
+			expect(crashing.failed).toBe("d1.batch");
+			expect((await bundleRow(stage))?.status).toBe("pending");
+		},
+		go: (client, stage) => complete(client, stage.app, VERSION, stage.key),
+		reached: expectReady,
+		abandoned: expectFreeUnlessReady,
+	},
+	{
+		name: "an external bundle",
+		async go(client, stage) {
+			return registerFor(client, stage, { external_url: "https://cdn.example.org/b.zip" });
+		},
+		async reached(stage) {
+			expect(await bundleRow(stage)).toMatchObject({
+				status: "ready",
+				storage_provider: "external",
+				sha256: stage.checksum,
+				size_bytes: stage.bytes.length,
+			});
+		},
+		abandoned: expectFreeUnlessReady,
+	},
+	{
+		name: "promote",
+		async prepare(stage) {
+			await readyBundle(stage);
+			stage.ids.channel = await setTestChannel(stage.world, stage.app, CHANNEL);
+		},
+		go: (client, { app, ids, world }) =>
+			client.request("PUT", "/bundle", {
+				key: world.adminKey,
+				body: { app_id: app.appId, version_id: ids.bundle, channel_id: ids.channel },
+			}),
+		async reached(stage) {
+			expect((await channelRow(stage))?.version_id).toBe(stage.ids.bundle);
+		},
+	},
+	{
+		name: "a preview key creates a channel with its bundle",
+		role: "app_preview",
+		prepare: readyBundle,
+		go: (client, { app, key }) =>
+			client.request("POST", "/channel", { key, body: { app_id: app.appId, channel: CHANNEL, version: VERSION } }),
+		async reached(stage) {
+			const channel = await channelRow(stage);
+			expect(channel).toMatchObject({ version_id: stage.ids.bundle, public: 0 });
+			const bindings = await rows(
+				query
+					.selectFrom("role_bindings")
+					.select("role_name")
+					.where("channel_id", "=", channel?.id ?? 0),
+			);
+			expect(bindings).toEqual([{ role_name: "channel_preview" }]);
+		},
+		async abandoned(stage) {
+			if ((await channelRow(stage)) === undefined) return;
+			// All or nothing: a channel that came through is the key's to delete.
+			const answer = await stage.world.request("DELETE", "/channel", {
+				key: stage.key,
+				query: { app_id: stage.app.appId, channel: CHANNEL, delete_bundle: "true" },
+			});
+			expect(answer.status).toBe(200);
+		},
+	},
+	{
+		name: "a preview key deletes its channel with its bundle",
+		role: "app_preview",
+		prepare: previewWithBundle,
+		go: async (client, { app, key }) =>
+			goneIsFine(
+				await client.request("DELETE", "/channel", {
+					key,
+					query: { app_id: app.appId, channel: CHANNEL, delete_bundle: "true" },
+				}),
+			),
+		async reached(stage) {
+			expect([await channelRow(stage), await bundleRow(stage)]).toEqual([undefined, undefined]);
+			const bindings = await rows(
+				query
+					.selectFrom("role_bindings")
+					.select("id")
+					.where("channel_id", "=", stage.ids.channel ?? 0),
+			);
+			expect(bindings).toEqual([]);
+		},
+		async abandoned(stage) {
+			// Both or neither.
+			expect((await channelRow(stage)) === undefined).toBe((await bundleRow(stage)) === undefined);
+		},
+	},
+	{
+		name: "delete a bundle",
+		prepare: readyBundle,
+		go: async (client, { app, world }) =>
+			goneIsFine(
+				await client.request("DELETE", "/bundle", {
+					key: world.adminKey,
+					query: { app_id: app.appId, version: VERSION },
+				}),
+			),
+		async reached(stage) {
+			expect(await bundleRow(stage)).toBeUndefined();
+		},
+		abandoned: expectFreeUnlessReady,
+	},
+	{
+		name: "delete a pending bundle with half its bytes",
+		async prepare(stage) {
+			await register(stage.world, stage.app, VERSION, stage.key);
+			const created = await tusCreate(stage.world, stage.key, zipName(stage.world, stage.app, VERSION), 100);
+			await tusPatch(stage.world, stage.key, locationOf(created), 0, patterned(50));
+		},
+		go: async (client, { app, world }) =>
+			goneIsFine(
+				await client.request("DELETE", "/bundle", {
+					key: world.adminKey,
+					query: { app_id: app.appId, version: VERSION },
+				}),
+			),
+		async reached(stage) {
+			expect(await bundleRow(stage)).toBeUndefined();
+		},
+		abandoned: expectFreeUnlessReady,
+	},
+	{
+		name: "delete all bundles that no channel uses",
+		async prepare(stage) {
+			await previewWithBundle(stage);
+			await uploadTestBundle(stage.world, stage.app, "2.0.0");
+			await uploadTestBundle(stage.world, stage.app, "2.0.1");
+		},
+		go: (client, { app, world }) =>
+			client.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, all: "true" } }),
+		async reached(stage) {
+			const left = await rows(
+				query.selectFrom("bundles").select("name").where("app_id", "=", stage.app.uuid).where("status", "=", "ready"),
+			);
+			expect(left).toEqual([{ name: VERSION }]);
+		},
+	},
+	{
+		name: "delete the app",
+		async prepare(stage) {
+			await previewWithBundle(stage);
+			await tusCreate(stage.world, stage.key, deltaName(stage.world, stage.app, "00_empty"), 0);
+		},
+		go: async (client, { app, world }) =>
+			goneIsFine(await client.request("DELETE", `/app/${app.appId}`, { key: world.adminKey })),
+		// Its rows go with the sweep.
+		async reached({ app, world }) {
+			const named = query.selectFrom("apps").select("id").where("app_id", "=", app.appId);
+			const owned = query
+				.selectFrom("apps")
+				.select("id")
+				.where("owner_org", "=", world.orgId)
+				.where("id", "=", app.uuid);
+			expect([await rows(named), await rows(owned)]).toEqual([[], []]);
+		},
+	},
+	{
+		name: "the sweep",
+		async prepare(stage) {
+			await register(stage.world, stage.app, VERSION, stage.key);
+			const created = await tusCreate(stage.world, stage.key, zipName(stage.world, stage.app, VERSION), 100);
+			await tusPatch(stage.world, stage.key, locationOf(created), 0, patterned(50));
+			await tusCreate(stage.world, stage.key, deltaName(stage.world, stage.app, "00_empty"), 0);
+			stage.world.clock.nowMs += DAY_MS;
+		},
+		async go({ deps }) {
+			// The next run comes by itself; a run that fails is only logged.
+			await sweep(deps).catch(() => undefined);
+			return undefined;
+		},
+		async reached(stage) {
+			expect(await bundleRow(stage)).toBeUndefined();
+			expect(await storedKeys(`${stage.app.uuid}/`)).toEqual([`${stage.app.uuid}/empty/object`]);
+		},
+		abandoned: expectFreeUnlessReady,
+	},
+];
+
+const clientOf = (world: World): Client => ({ request: requestThrough(createApp(world.deps)), deps: world.deps });
+
+/** An app with keys of its own for one run; the world, and with it the clock, is new as well. */
+async function makeStage(flow: Flow): Promise<Stage> {
+	const bytes = flow.bytes ?? BYTES;
+	const world = await createWorld({ bindings: { fetch: async () => new Response(bytes) } });
+	const app = await createTestApp(world);
+	const key: TestKey = await createTestKey(world, flow.role ?? "app_developer", app);
+	const other: TestKey = await createTestKey(world, "app_developer", app);
+	const stage: Stage = {
+		world,
+		app,
+		key: key.text,
+		otherKey: other.text,
+		bytes,
+		checksum: await sha256Hex(bytes),
+		memory: {},
+		ids: {},
+	};
+	await flow.prepare?.(stage);
+	return stage;
+}
+
+/** Sweeps a day apart: what is unfinished expires, and garbage is looked at twice. */
+async function sweepEverything(world: World): Promise<void> {
+	for (let day = 0; day < 2; day++) {
+		world.clock.nowMs += DAY_MS;
+		await sweep(world.deps);
+	}
+}
+
+/** No flow makes as many calls; a run that comes so far does not end. */
+const MOST_CALLS = 60;
+
+/** The tests of all flows with calls that fail in this way. */
+export function describeCrashes(kind: FaultKind): void {
+	describe.each(flows)("$name", (flow) => {
+		test.each(flow.endings ?? ENDINGS)(`%s after any call ${kind}`, async (ending) => {
+			let failures = 0;
+			for (let failAt = 1; ; failAt++) {
+				expect(failAt).toBeLessThan(MOST_CALLS);
+				const stage = await makeStage(flow);
+				const faulty = withFault(stage.world, failAt, kind);
+				const answer = await flow.go(faulty, stage);
+				const where = `${flow.name}: call ${failAt} (${faulty.failed}) ${kind}`;
+				if (answer !== undefined && answer.status >= 300) {
+					expect([where, answer.status, answer.headers.get("retry-after")]).toEqual([where, 503, "5"]);
+				}
+				expect([where, await violations(stage.app.uuid)]).toEqual([where, []]);
+				if (faulty.failed !== undefined) failures += 1;
+
+				if (ending === "the client never comes back") {
+					await sweepEverything(stage.world);
+					await flow.abandoned?.(stage);
+				} else {
+					if (ending === "the client starts anew") {
+						delete stage.memory.location;
+						delete stage.memory.uploadUrl;
+					}
+					const last = await flow.go(clientOf(stage.world), stage);
+					expect([where, last === undefined || last.status < 300 ? "done" : last]).toEqual([where, "done"]);
+					await flow.reached(stage);
+					expect([where, await violations(stage.app.uuid)]).toEqual([where, []]);
+					await sweepEverything(stage.world);
+					if (flow.name !== "delete the app" && !flow.name.includes("delta file")) await flow.reached(stage);
+				}
+				await sweepEverything(stage.world);
+				expect([where, await violations(stage.app.uuid, { settled: true })]).toEqual([where, []]);
+				if (faulty.failed === undefined) break;
+			}
+			expect(failures).toBeGreaterThan(0);
+		});
+	});
+}
