@@ -53,8 +53,8 @@ const SET_UP = `    runs-on: ubuntu-latest
 const command = (cliVersion: string) => `npx @capgo/cli@${cliVersion}`;
 
 /**
- * A job that is run again has its number still; with the attempt its bundle has a name of its own, one patch later. The CLI refuses what the channel
- * serves already, which is what a push brings that touches no file of the app: its job must not fail for that.
+ * A job that is run again has its number still; with the attempt its bundle has a name of its own, one patch later. The CLI refuses what
+ * the channel serves already, which is what a push brings that touches no file of the app: its job must not fail for that.
  */
 export function releaseWorkflow(cliVersion: string, appId: string, channel: string): string {
 	return `name: Release

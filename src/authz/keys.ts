@@ -105,8 +105,8 @@ export function keyedHash(purpose: string, text: string, secret: Uint8Array): st
 }
 
 /** A key of its own for each use of the one secret. */
-function keyFor(purpose: string, secret: Uint8Array): Uint8Array<ArrayBuffer> {
-	return new Uint8Array(sha256(new Uint8Array([...utf8ToBytes(`${purpose}\0`), ...secret])));
+function keyFor(purpose: string, secret: Uint8Array) {
+	return sha256(new Uint8Array([...utf8ToBytes(`${purpose}\0`), ...secret]));
 }
 
 /** Lower-case hexadecimal SHA-256 of the key's text. */

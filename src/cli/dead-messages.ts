@@ -17,10 +17,10 @@ import {
 	findAccount,
 	installedWrangler,
 	must,
+	onAccount,
 	parse,
 	RESOLVED_CONFIG,
 	readProject,
-	type Wrangler,
 	writeResolvedConfig,
 } from "./wrangler";
 
@@ -100,9 +100,7 @@ export async function deployedDatabase(prefix: readonly string[]): Promise<Execu
 	const { rawConfig } = experimental_readRawConfig({ config: `${PROJECT_DIRECTORY}/wrangler.toml` });
 	const { databaseName, databaseId } = readProject(rawConfig);
 	const call = callWrangler(prefix, false);
-	const environment = { CLOUDFLARE_ACCOUNT_ID: await findAccount(call, rawConfig.account_id) };
-	const wrangler: Wrangler = (command, more = {}) =>
-		call(command, { ...more, environment: { ...more.environment, ...environment } });
+	const wrangler = onAccount(call, await findAccount(call, rawConfig.account_id));
 	const id = databaseId ?? (await databaseNamed(wrangler, databaseName));
 	if (id === undefined) throw new Failure(`This account has no database "${databaseName}"; run npm run deploy first.`);
 	await writeResolvedConfig(rawConfig, id);

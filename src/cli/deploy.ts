@@ -34,6 +34,7 @@ import {
 	findAccount,
 	installedWrangler,
 	must,
+	onAccount,
 	type Project,
 	parse,
 	RESOLVED_CONFIG,
@@ -154,9 +155,7 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 	process.once("exit", clean);
 	try {
 		say(steps.account.title);
-		const accountId = await findAccount(call, rawConfig.account_id);
-		const wrangler: Wrangler = (command, more = {}) =>
-			call(command, { ...more, environment: { ...more.environment, CLOUDFLARE_ACCOUNT_ID: accountId } });
+		const wrangler = onAccount(call, await findAccount(call, rawConfig.account_id));
 
 		say(steps.database.title);
 		await writeResolvedConfig(rawConfig, project.databaseId ?? (await findDatabase(wrangler, project.databaseName)));

@@ -121,6 +121,12 @@ export async function findAccount(call: Wrangler, configuredId: string | undefin
 	);
 }
 
+/** Every command concerns this account, whatever others the login has. */
+export function onAccount(call: Wrangler, accountId: string): Wrangler {
+	return (command, more = {}) =>
+		call(command, { ...more, environment: { ...more.environment, CLOUDFLARE_ACCOUNT_ID: accountId } });
+}
+
 /** The id of the account's database of that name, if there is one. */
 export async function databaseNamed(wrangler: Wrangler, name: string): Promise<string | undefined> {
 	const command = ["d1", "list", "--json"];

@@ -204,7 +204,10 @@ export const outlived = (nowMs: number) => sql<boolean>`EXISTS (SELECT 1 FROM bu
 				WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name
 					AND devices.last_seen_at_ms > ${nowMs} - apps.retention * 1000))`;
 
-/** Bundles that are outlived, of all apps: the oldest ones of each, so many of one app and so many in all. */
+/**
+ * Bundles that are outlived, of all apps: the oldest ones of each, so many of one app and so many in all. Their age is asked of them where
+ * they are joined as well, for the index that has the others not read.
+ */
 export function outlivedBundles(
 	nowMs: number,
 	mostOfApp: number,

@@ -29,13 +29,15 @@ interface PlacedDevices extends DevicesTable {
 }
 type Devices = AliasedRawBuilder<PlacedDevices, "devices">;
 
+const appIdOf = (publicAppId: string) => sql<AppId>`(SELECT id FROM apps WHERE app_id = ${publicAppId})`;
+
 /**
  * The devices of one app, or those of them that an index finds. It has to be named: SQLite does not know how many devices an app has, and
  * would read all of them, in the order of their ids, rather than look up each that the index has.
  */
 function devicesOf(publicAppId: string, found: FoundBy | undefined): Devices {
 	return sql<PlacedDevices>`(SELECT *, device_id AS place FROM devices ${found === undefined ? sql`` : sql`INDEXED BY ${sql.ref(found.index)}`}
-		WHERE app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId})
+		WHERE app_id = ${appIdOf(publicAppId)}
 			${found === undefined ? sql`` : sql`AND ${sql.ref(found.column)} = ${found.value}`})`.as("devices");
 }
 
@@ -44,7 +46,7 @@ function devicesSetTo(publicAppId: string, channelId: RawBuilder<number>): Devic
 	return sql<PlacedDevices>`(SELECT devices.*, device_overrides.device_id AS place FROM device_overrides INDEXED BY device_overrides_by_channel
 		CROSS JOIN devices ON devices.app_id = device_overrides.app_id AND devices.device_id = device_overrides.device_id
 		WHERE device_overrides.channel_id = ${channelId}
-			AND device_overrides.app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId}))`.as("devices");
+			AND device_overrides.app_id = ${appIdOf(publicAppId)})`.as("devices");
 }
 
 const deviceRows = (devices: Devices) =>
@@ -107,8 +109,7 @@ export function devicesPage(
 			.offset(offset)
 			.compile();
 	}
-	const channelId = sql<number>`(SELECT channels.id FROM channels JOIN apps ON apps.id = channels.app_id
-		WHERE apps.app_id = ${publicAppId} AND channels.name = ${channel})`;
+	const channelId = sql<number>`(SELECT id FROM channels WHERE app_id = ${appIdOf(publicAppId)} AND name = ${channel})`;
 	const seenOn: FoundBy = { index: "devices_by_channel", column: "channel_id", value: channelId };
 	const most = limit + offset;
 	const seen = matching(devicesOf(publicAppId, seenOn), filter).where("o.channel_id", "is", null).limit(most);

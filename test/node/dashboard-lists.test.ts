@@ -24,7 +24,6 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await stage?.stop();
 	});
 
-	const eventually = <Value>(look: () => Value) => expect.poll(look);
 	const search = () => new URL(admin.page.url()).search;
 
 	test("Back returns to the page of a list, and a reload stays on it", async () => {
@@ -62,19 +61,19 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		const rows = () => page.getByRole("region", { name: "Devices" }).getByRole("row").count();
 		await page.getByLabel("Platform").selectOption("ios");
 		await page.getByRole("button", { name: "Filter" }).click();
-		await eventually(rows).toBe(4);
+		await expect.poll(rows).toBe(4);
 		expect(search()).toBe("?platform=ios");
 		await page.getByRole("link", { name: deviceId(1) }).click();
 		await page.getByRole("heading", { level: 1, name: "Device" }).waitFor();
 		await page.goBack();
-		await eventually(rows).toBe(4);
-		await eventually(() => page.getByLabel("Platform").inputValue()).toBe("ios");
+		await expect.poll(rows).toBe(4);
+		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("ios");
 		await page.getByRole("button", { name: "Show all" }).click();
-		await eventually(rows).toBe(7);
-		await eventually(() => page.getByLabel("Platform").inputValue()).toBe("");
+		await expect.poll(rows).toBe(7);
+		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("");
 		await page.goBack();
-		await eventually(rows).toBe(4);
-		await eventually(() => page.getByLabel("Platform").inputValue()).toBe("ios");
+		await expect.poll(rows).toBe(4);
+		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("ios");
 		await admin.open(`/apps/${APP}/changes?action=app.create`, "Changes");
 		await page.getByRole("button", { name: "Show all" }).waitFor();
 		expect(await page.getByLabel("Action").inputValue()).toBe("app.create");
@@ -98,18 +97,18 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 			.run();
 		await admin.open("/organizations", "Organizations");
 		const region = (name: string) => page.getByRole("region", { name, exact: true });
-		await eventually(() => region("Organizations").getByRole("row").count()).toBe(21);
+		await expect.poll(() => region("Organizations").getByRole("row").count()).toBe(21);
 		await page.getByRole("button", { name: "Next" }).click();
-		await eventually(() => region("Organizations").getByRole("row").count()).toBe(3);
+		await expect.poll(() => region("Organizations").getByRole("row").count()).toBe(3);
 		expect(search()).toBe("?page=2");
 		await admin.open("/account", "Your account");
-		await eventually(() => region("Sessions").getByRole("row").count()).toBe(21);
+		await expect.poll(() => region("Sessions").getByRole("row").count()).toBe(21);
 		await expectSound(admin);
 		const end = region("Sessions").getByRole("button", { name: /^End the session of Firefox on Linux, last used / });
 		expect(await end.count()).toBeGreaterThan(10);
 		const pager = page.getByRole("navigation", { name: "Pages" }).first();
 		await pager.getByRole("button", { name: "Next" }).click();
-		await eventually(() => region("Sessions").getByRole("row").count()).toBeLessThan(21);
+		await expect.poll(() => region("Sessions").getByRole("row").count()).toBeLessThan(21);
 		expect(search()).toBe("?sessions=2");
 	});
 
@@ -141,7 +140,7 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.getByRole("button", { name: "Remove the passkey Laptop" }).click();
 		await dialog.getByRole("button", { name: "Remove passkey" }).click();
 		await dialog.waitFor({ state: "detached" });
-		await eventually(passkeys).toEqual(["Phone"]);
+		await expect.poll(passkeys).toEqual(["Phone"]);
 		await page.getByRole("button", { name: "Remove the passkey Phone" }).click();
 		await dialog.getByText("It is your last one. Without it you sign in with a code by e-mail").waitFor();
 		await dialog.getByRole("button", { name: "Cancel" }).click();
@@ -167,10 +166,10 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.getByText("Phone is the last way into your account, so it stays").waitFor();
 		await page.unroute("**/sign-in/methods");
 		await remove.click();
-		await eventually(() => questions.length).toBe(1);
+		await expect.poll(() => questions.length).toBe(1);
 		expect(await passkeys()).toEqual(["Phone"]);
 		await remove.click();
-		await eventually(passkeys).toEqual([]);
+		await expect.poll(passkeys).toEqual([]);
 		const question = "Remove the passkey Phone? It is your last one. Without it you sign in with a code by e-mail.";
 		expect(questions).toEqual([question, question]);
 	});

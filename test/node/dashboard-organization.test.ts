@@ -24,7 +24,6 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await stage?.stop();
 	});
 
-	const eventually = <Value>(look: () => Value) => expect.poll(look);
 	const get = async (path: string, key?: string) => (await stage.product.api("GET", path, undefined, key)).body;
 	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
 	const options = (label: string) => admin.page.getByLabel(label).locator("option").allInnerTexts();
@@ -167,11 +166,13 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await button("Change the role of ada@example.com").click();
 		await admin.page.getByRole("dialog").getByLabel("Role").selectOption({ label: "Administrator" });
 		await button("Change role").click();
-		await eventually(async () =>
-			(await get(`/organization/members?orgId=${stage.product.orgId}`)).find(
-				(member: { email: string }) => member.email === "ada@example.com",
-			),
-		).toMatchObject({ role: "org_admin", is_tmp: true });
+		await expect
+			.poll(async () =>
+				(await get(`/organization/members?orgId=${stage.product.orgId}`)).find(
+					(member: { email: string }) => member.email === "ada@example.com",
+				),
+			)
+			.toMatchObject({ role: "org_admin", is_tmp: true });
 		await button("Withdraw the invitation of ada@example.com").click();
 		await admin.page.getByText("Their link stops working.").waitFor();
 		await button("Withdraw").last().click();
@@ -242,7 +243,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await page.getByText("Short-lived is deleted").waitFor();
 		expect((await stage.product.api("GET", `/organization?orgId=${body.id}`)).status).toBe(404);
 		await page.getByRole("button", { name: "Undo" }).click();
-		await eventually(async () => (await stage.product.api("GET", `/organization?orgId=${body.id}`)).status).toBe(200);
+		await expect.poll(async () => (await stage.product.api("GET", `/organization?orgId=${body.id}`)).status).toBe(200);
 		visitor.leave();
 	});
 
@@ -269,7 +270,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.open(`${at}/changes`, "Audit log");
 		await admin.page.getByLabel("Action").fill("channel.create");
 		await button("Filter").click();
-		await eventually(() => admin.page.getByRole("region", { name: "Changes" }).getByRole("row").count()).toBe(5);
+		await expect.poll(() => admin.page.getByRole("region", { name: "Changes" }).getByRole("row").count()).toBe(5);
 		await expectSound(admin);
 		const file = await admin.page.getByRole("link", { name: "Save as NDJSON" }).getAttribute("href");
 		const response = await admin.context.request.get(`${stage.origin}${file}`);
@@ -286,9 +287,9 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 				await admin.page.getByLabel("Figure").selectOption({ label: figure });
 				await button("7 days").click();
 				const graph = admin.page.getByRole("img", { name: new RegExp(`^${figure} by day`) });
-				await eventually(() =>
-					graph.evaluate((image) => (image as unknown as { naturalWidth: number }).naturalWidth),
-				).toBeGreaterThan(0);
+				await expect
+					.poll(() => graph.evaluate((image) => (image as unknown as { naturalWidth: number }).naturalWidth))
+					.toBeGreaterThan(0);
 			}
 			await expectSound(admin);
 			const file = await admin.page.getByRole("link", { name: "Save as CSV" }).getAttribute("href");
@@ -328,7 +329,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.open("/apps/com.example.fresh/settings", "Settings");
 		await admin.page.getByRole("textbox", { name: "Name", exact: true }).fill("Fresh paint");
 		await button("Save").click();
-		await eventually(async () => (await get("/app/com.example.fresh")).name).toBe("Fresh paint");
+		await expect.poll(async () => (await get("/app/com.example.fresh")).name).toBe("Fresh paint");
 		await expectSound(admin);
 		await stage.product.api("POST", "/channel", { app_id: "com.example.fresh", channel: "production" });
 		await stage.product.api("POST", "/apikey", {

@@ -22,7 +22,6 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await stage?.stop();
 	});
 
-	const eventually = <Value>(look: () => Value) => expect.poll(look);
 	const get = async (path: string) => (await stage.product.api("GET", path)).body;
 	const channelNamed = (name: string) => get(`/channel?app_id=${APP}&channel=${encodeURIComponent(name)}`);
 	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
@@ -47,7 +46,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await admin.page.getByRole("switch", { name: "Devices may choose it" }).check();
 		await button("Save").click();
 		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
-		await eventually(() => channelNamed("feature/7 @ home")).toMatchObject({ allow_device_self_set: true });
+		await expect.poll(() => channelNamed("feature/7 @ home")).toMatchObject({ allow_device_self_set: true });
 		await admin.page.getByText("changed channel feature/7 @ home").waitFor();
 		await expectSound(admin);
 	});
@@ -65,7 +64,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		expect(await channelNamed("production")).toMatchObject({ version: { name: "1.1.0" } });
 		await button("Go back to 1.0.0").click();
 		await button("Promote").click();
-		await eventually(() => channelNamed("production")).toMatchObject({ version: { name: "1.0.0" } });
+		await expect.poll(() => channelNamed("production")).toMatchObject({ version: { name: "1.0.0" } });
 		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
 	});
 
@@ -127,7 +126,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await dialog.getByText("the channel of 1 known device;").waitFor();
 		await dialog.getByLabel("Delete the bundles 3.0.0 and 3.1.0 as well").check();
 		await dialog.getByText("the bundle 3.1.0").waitFor();
-		await eventually(() => dialog.getByText("the bundle stays").count()).toBe(0);
+		await expect.poll(() => dialog.getByText("the bundle stays").count()).toBe(0);
 		const going = (await dialog.getByRole("listitem").allInnerTexts()).filter((text) => text.startsWith("the bundle"));
 		expect(going).toEqual([
 			expect.stringMatching(/^the bundle 3.0.0 with its \d+ B of files$/),
@@ -197,7 +196,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 			route.request().headers()["upload-offset"] === "16777216" ? route.abort() : route.continue(),
 		);
 		await fill();
-		await eventually(() => offsets.includes("16777216")).toBe(true);
+		await expect.poll(() => offsets.includes("16777216")).toBe(true);
 		// The page tries it again: it must be gone before a piece could come through.
 		await page.goto("about:blank");
 		await page.unroute("**/files/upload/attachments/*");
@@ -229,7 +228,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 			return route.abort();
 		});
 		await fill();
-		await eventually(() => pieces).toBeGreaterThan(0);
+		await expect.poll(() => pieces).toBeGreaterThan(0);
 		await button("Stop for now").click();
 		await page.unroute("**/files/upload/attachments/*");
 		expect((await stage.product.api("DELETE", `/bundle?app_id=${APP}&version=2.2.0`)).status).toBe(200);
@@ -278,16 +277,16 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await admin.page.getByRole("dialog").getByText("2.1.0").waitFor();
 		await expectSound(admin);
 		await button("Delete unused bundles").click();
-		await eventually(async () =>
-			(await get(`/bundle?app_id=${APP}`)).map(({ name }: { name: string }) => name),
-		).toEqual(["1.1.0", "1.0.0"]);
+		await expect
+			.poll(async () => (await get(`/bundle?app_id=${APP}`)).map(({ name }: { name: string }) => name))
+			.toEqual(["1.1.0", "1.0.0"]);
 	});
 
 	test("finds a device, explains what it gets, and sets a bundle for it alone", async () => {
 		await admin.open(`/apps/${APP}/devices`, "Devices");
 		await admin.page.getByLabel("Platform").selectOption("ios");
 		await button("Filter").click();
-		await eventually(() => admin.page.getByRole("region", { name: "Devices" }).getByRole("row").count()).toBe(4);
+		await expect.poll(() => admin.page.getByRole("region", { name: "Devices" }).getByRole("row").count()).toBe(4);
 		await expectSound(admin);
 		await admin.page.getByLabel("Device id").fill(deviceId(0));
 		await button("Open device").click();
@@ -308,7 +307,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await expectSound(admin);
 		await button("Take back what was set").click();
 		const goes = admin.page.getByRole("dialog").getByRole("listitem");
-		await eventually(() => goes.allInnerTexts()).toEqual(["the bundle 1.1.0"]);
+		await expect.poll(() => goes.allInnerTexts()).toEqual(["the bundle 1.1.0"]);
 		await button("Take back").click();
 		await admin.page.getByText("At its next check it gets nothing").waitFor();
 		expect(await get(`/device?app_id=${APP}&device_id=${deviceId(0)}`)).toMatchObject({ override_version: null });
@@ -334,12 +333,12 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		const named = { app_id: APP, device_id: deviceId(8), platform: "ios", custom_id: "Ada & Co" };
 		const build = { version_name: "builtin", version_build: "1.0.0", plugin_version: "8.51.23" };
 		await stage.product.api("POST", "/updates", { ...named, ...build });
-		await eventually(async () => (await get(`/device?app_id=${APP}&custom_id=Ada%20%26%20Co`)).length).toBe(1);
+		await expect.poll(async () => (await get(`/device?app_id=${APP}&custom_id=Ada%20%26%20Co`)).length).toBe(1);
 		await admin.open(`/apps/${APP}/devices`, "Devices");
 		await admin.page.getByLabel("Custom id").fill("Ada & Co");
 		await button("Filter").click();
 		const rows = admin.page.getByRole("region", { name: "Devices" }).getByRole("row");
-		await eventually(() => rows.count()).toBe(2);
+		await expect.poll(() => rows.count()).toBe(2);
 		await admin.page.getByRole("link", { name: "Ada & Co" }).click();
 		await admin.page.getByRole("heading", { level: 1, name: "Ada & Co" }).waitFor();
 	});
