@@ -10,6 +10,7 @@ import {
 	complete,
 	deltaName,
 	locationOf,
+	newestBundle,
 	patterned,
 	register,
 	rows,
@@ -49,17 +50,7 @@ beforeAll(async () => {
 	otherKey = await createTestKey(world, "app_developer", app);
 });
 
-const bundleRow = async (name: string) =>
-	(
-		await rows(
-			query
-				.selectFrom("bundles")
-				.selectAll()
-				.where("app_id", "=", app.uuid)
-				.where("name", "=", name)
-				.orderBy("id", "desc"),
-		)
-	)[0];
+const bundleRow = (name: string) => newestBundle(app.uuid, name);
 const deltaRow = async (file: string) =>
 	(
 		await rows(

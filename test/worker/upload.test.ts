@@ -9,10 +9,10 @@ import { collectGarbage, sweep } from "../../src/events/sweep";
 import {
 	brokenBody,
 	complete,
+	newestBundle,
 	patterned,
 	putBytes,
 	register,
-	rows,
 	run,
 	storedBytes,
 	storedKeys,
@@ -45,12 +45,7 @@ beforeAll(async () => {
 	ci = await createTestKey(world, "app_developer", app);
 });
 
-const bundleRow = async (name: string, uuid = app.uuid) =>
-	(
-		await rows(
-			query.selectFrom("bundles").selectAll().where("app_id", "=", uuid).where("name", "=", name).orderBy("id", "desc"),
-		)
-	)[0];
+const bundleRow = (name: string, uuid = app.uuid) => newestBundle(uuid, name);
 const isFreeForOthers = async (version: string) =>
 	(await register(world, app, version, ci.text)).status === 201 && (await bundleRow(version))?.created_by_key === ci.id;
 

@@ -3,7 +3,7 @@
  * back.
  */
 import type { Compilable } from "kysely";
-import { openDb } from "../../../src/db/client";
+import { openDb, query } from "../../../src/db/client";
 import { signedDownloadUrl } from "../../../src/storage/links";
 import { type Answer, sha256Hex, type TestApp, testEnv, type World } from "./world";
 
@@ -115,6 +115,19 @@ export function brokenBody(...chunks: Uint8Array[]): ReadableStream<Uint8Array> 
 export async function rows<Row>(statement: Compilable<Row>): Promise<Row[]> {
 	const [result] = await openDb(testEnv.DB, "first-primary").batch([statement.compile()]);
 	return result.rows;
+}
+
+/** The last bundle of the app that has the name, whatever became of it. */
+export async function newestBundle(appUuid: string, name: string) {
+	const [newest] = await rows(
+		query
+			.selectFrom("bundles")
+			.selectAll()
+			.where("app_id", "=", appUuid)
+			.where("name", "=", name)
+			.orderBy("id", "desc"),
+	);
+	return newest;
 }
 
 export async function run(...statements: Compilable[]): Promise<void> {

@@ -198,6 +198,24 @@ async function previewWithBundle(stage: Stage): Promise<void> {
 /** Gone already: an earlier try of ours came through. */
 const goneIsFine = (answer: Answer): Answer | undefined => (answer.status === 404 ? undefined : answer);
 
+function deleteFlow(name: string, prepare: (stage: Stage) => Promise<void>): Flow {
+	return {
+		name,
+		prepare,
+		go: async (client, { app, world }) =>
+			goneIsFine(
+				await client.request("DELETE", "/bundle", {
+					key: world.adminKey,
+					query: { app_id: app.appId, version: VERSION },
+				}),
+			),
+		async reached(stage) {
+			expect(await bundleRow(stage)).toBeUndefined();
+		},
+		abandoned: expectFreeUnlessReady,
+	};
+}
+
 const flows: Flow[] = [
 	putFlow("register, then PUT, with a checksum", ({ checksum }) => ({ checksum, size: BYTES.length })),
 	putFlow("register, then PUT, without a checksum", () => ({})),
@@ -323,40 +341,12 @@ const flows: Flow[] = [
 			expect((await channelRow(stage)) === undefined).toBe((await bundleRow(stage)) === undefined);
 		},
 	},
-	{
-		name: "delete a bundle",
-		prepare: readyBundle,
-		go: async (client, { app, world }) =>
-			goneIsFine(
-				await client.request("DELETE", "/bundle", {
-					key: world.adminKey,
-					query: { app_id: app.appId, version: VERSION },
-				}),
-			),
-		async reached(stage) {
-			expect(await bundleRow(stage)).toBeUndefined();
-		},
-		abandoned: expectFreeUnlessReady,
-	},
-	{
-		name: "delete a pending bundle with half its bytes",
-		async prepare(stage) {
-			await register(stage.world, stage.app, VERSION, stage.key);
-			const created = await tusCreate(stage.world, stage.key, zipName(stage.world, stage.app, VERSION), 100);
-			await tusPatch(stage.world, stage.key, locationOf(created), 0, patterned(50));
-		},
-		go: async (client, { app, world }) =>
-			goneIsFine(
-				await client.request("DELETE", "/bundle", {
-					key: world.adminKey,
-					query: { app_id: app.appId, version: VERSION },
-				}),
-			),
-		async reached(stage) {
-			expect(await bundleRow(stage)).toBeUndefined();
-		},
-		abandoned: expectFreeUnlessReady,
-	},
+	deleteFlow("delete a bundle", readyBundle),
+	deleteFlow("delete a pending bundle with half its bytes", async (stage) => {
+		await register(stage.world, stage.app, VERSION, stage.key);
+		const created = await tusCreate(stage.world, stage.key, zipName(stage.world, stage.app, VERSION), 100);
+		await tusPatch(stage.world, stage.key, locationOf(created), 0, patterned(50));
+	}),
 	{
 		name: "delete all bundles that no channel uses",
 		async prepare(stage) {
