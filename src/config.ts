@@ -8,6 +8,8 @@ export interface Config {
 	readonly publicUrl: string | undefined;
 	readonly corsAllowedOrigins: readonly string[];
 	readonly maxBundleBytes: number;
+	/** What the entries of a zip may have together when they are unpacked. */
+	readonly maxUncompressedBundleBytes: number;
 	/** 32 bytes; signs links and seals the text of keys made with `hashed: false`. */
 	readonly secret: Uint8Array;
 	/** Where every request comes from, for runs behind no Cloudflare; undefined: what Cloudflare says. */
@@ -60,6 +62,7 @@ export interface ConfigVariables {
 	readonly PUBLIC_URL?: string;
 	readonly CORS_ALLOWED_ORIGINS?: string;
 	readonly MAX_BUNDLE_BYTES?: string;
+	readonly MAX_UNCOMPRESSED_BUNDLE_BYTES?: string;
 	readonly EVENT_MEMORY_DAYS?: string;
 	readonly STATISTICS_DAYS?: string;
 	readonly DEVICE_DAYS?: string;
@@ -71,6 +74,7 @@ export interface ConfigVariables {
 /** The bytes of a bundle pass through one R2 upload, which ends at 5 GiB. */
 const LARGEST_BUNDLE_BYTES = 5 * 1024 ** 3;
 const DEFAULT_MAX_BUNDLE_BYTES = 1024 ** 3;
+const LARGEST_UNCOMPRESSED_BYTES = 100 * 1024 ** 3;
 
 export class ConfigError extends Error {
 	override readonly name = "ConfigError";
@@ -78,13 +82,18 @@ export class ConfigError extends Error {
 
 /** Parses the variables; throws a ConfigError that names the first bad one and says what it must be. */
 export function parseConfig(variables: ConfigVariables): Config {
+	const maxBundleBytes = parseMaxBundleBytes(variables.MAX_BUNDLE_BYTES ?? "");
 	return {
 		publicUrl: parsePublicUrl(variables.PUBLIC_URL ?? ""),
 		corsAllowedOrigins: (variables.CORS_ALLOWED_ORIGINS ?? "")
 			.split(",")
 			.map((origin) => origin.trim())
 			.filter((origin) => origin !== ""),
-		maxBundleBytes: parseMaxBundleBytes(variables.MAX_BUNDLE_BYTES ?? ""),
+		maxBundleBytes,
+		maxUncompressedBundleBytes: parseMaxUncompressedBytes(
+			variables.MAX_UNCOMPRESSED_BUNDLE_BYTES ?? "",
+			2 * maxBundleBytes,
+		),
 		// The Queue itself may deliver for four days; the device rows know 31 days.
 		eventMemoryDays: parseDays("EVENT_MEMORY_DAYS", variables.EVENT_MEMORY_DAYS ?? "", {
 			least: 6,
@@ -120,6 +129,17 @@ function parseMaxBundleBytes(text: string): number {
 	const bytes = Number(text);
 	if (!Number.isInteger(bytes) || bytes < 1 || bytes > LARGEST_BUNDLE_BYTES) {
 		throw new ConfigError(`MAX_BUNDLE_BYTES must be a whole number of bytes from 1 to ${LARGEST_BUNDLE_BYTES}.`);
+	}
+	return bytes;
+}
+
+function parseMaxUncompressedBytes(text: string, usual: number): number {
+	if (text === "") return usual;
+	const bytes = Number(text);
+	if (!Number.isInteger(bytes) || bytes < 1 || bytes > LARGEST_UNCOMPRESSED_BYTES) {
+		throw new ConfigError(
+			`MAX_UNCOMPRESSED_BUNDLE_BYTES must be empty or a whole number of bytes from 1 to ${LARGEST_UNCOMPRESSED_BYTES}.`,
+		);
 	}
 	return bytes;
 }

@@ -77,6 +77,7 @@ export const ERROR_STATUS = {
 	payload_too_large: 413,
 	unsupported_media_type: 415,
 	range_not_satisfiable: 416,
+	bundle_invalid: 422,
 	not_acceptable: 406,
 	too_many_requests: 429,
 	internal_error: 500,

@@ -1,12 +1,16 @@
 /**
- * Bundles that stay on a server of the team's own. Devices need a checksum and stock clients send none, so registration fetches the
- * file once, within bounds, and keeps its size and SHA-256. The address must be https and public, and so must every redirect.
+ * Bundles that stay on the team's own server. Devices need a checksum and stock clients send none, so registration fetches the file once,
+ * within bounds, and keeps its size and SHA-256. The address must be https and public, and so must every redirect.
+ *
+ * The zip is checked with the very bytes that were hashed: its end, which holds its central directory, is kept as the file streams by.
  */
 
 import type { Deps } from "../deps";
+import { type ArchiveSource, MOST_DIRECTORY_BYTES, MOST_END_BYTES } from "../domain/bundle-archive";
 import { isPrivateHost } from "../domain/public-host";
 import { ApiError } from "../errors";
 import { sha256OfStream } from "../storage/objects";
+import { archiveProblem } from "./bundle-check";
 
 const MOST_REDIRECTS = 5;
 /** For all of it: redirects, headers and body. */
@@ -17,10 +21,14 @@ export interface VerifiedExternal {
 	readonly sizeBytes: number;
 }
 
-/** @throws {ApiError} `external_url_rejected`, with the reason and what to do */
+/**
+ * @param isEncrypted such a file cannot be looked into, and its zip is not checked
+ * @throws {ApiError} `external_url_rejected` or `bundle_invalid`, with the reason and what to do
+ */
 export async function verifyExternalBundle(
 	deps: Pick<Deps, "fetch" | "config">,
 	url: string,
+	isEncrypted: boolean,
 ): Promise<VerifiedExternal> {
 	const response = await fetchFollowing(deps, url);
 	const declared = Number(response.headers.get("content-length") ?? 0);
@@ -30,12 +38,12 @@ export async function verifyExternalBundle(
 		throw tooLarge(limit);
 	}
 	if (response.body === null) throw rejected("the answer has no body");
-	let sizeBytes = 0;
+	const kept = new KeptEnd();
 	const counted = response.body.pipeThrough(
 		new TransformStream<Uint8Array, Uint8Array>({
 			transform(chunk, controller) {
-				sizeBytes += chunk.length;
-				if (sizeBytes > limit) controller.error(tooLarge(limit));
+				kept.push(chunk);
+				if (kept.sizeBytes > limit) controller.error(tooLarge(limit));
 				else controller.enqueue(chunk);
 			},
 		}),
@@ -47,8 +55,56 @@ export async function verifyExternalBundle(
 		if (error instanceof ApiError) throw error;
 		throw rejected("the connection broke off or took too long", error);
 	}
-	if (sizeBytes === 0) throw rejected("the file is empty");
-	return { sha256, sizeBytes };
+	if (kept.sizeBytes === 0) throw rejected("the file is empty");
+	const problem = isEncrypted ? undefined : await archiveProblem(deps, kept);
+	if (problem !== undefined) throw problem;
+	return { sha256, sizeBytes: kept.sizeBytes };
+}
+
+const MOST_KEPT_BYTES = MOST_DIRECTORY_BYTES + MOST_END_BYTES;
+const BLOCK_BYTES = 1024 * 1024;
+
+/** The last bytes of a file that streams by: as many as the check of a zip may read, and at most two blocks more. */
+class KeptEnd implements ArchiveSource {
+	readonly #blocks: Uint8Array[] = [];
+	/** How much of the last block is filled. */
+	#filled = BLOCK_BYTES;
+	sizeBytes = 0;
+	/** Offset of the first block that is still here. */
+	readableFrom = 0;
+
+	push(chunk: Uint8Array): void {
+		this.sizeBytes += chunk.length;
+		for (let rest = chunk; rest.length > 0; ) {
+			if (this.#filled === BLOCK_BYTES) this.#begin();
+			const part = rest.subarray(0, BLOCK_BYTES - this.#filled);
+			this.#blocks.at(-1)?.set(part, this.#filled);
+			this.#filled += part.length;
+			rest = rest.subarray(part.length);
+		}
+	}
+
+	/** The block that nobody can ask for any more is used again, so that a large file leaves no garbage. */
+	#begin(): void {
+		const isFull = (this.#blocks.length - 1) * BLOCK_BYTES >= MOST_KEPT_BYTES;
+		const block = isFull ? this.#blocks.shift() : undefined;
+		if (block !== undefined) this.readableFrom += BLOCK_BYTES;
+		this.#blocks.push(block ?? new Uint8Array(BLOCK_BYTES));
+		this.#filled = 0;
+	}
+
+	async read(offset: number, length: number): Promise<Uint8Array> {
+		const bytes = new Uint8Array(length);
+		for (let done = 0; done < length; ) {
+			const at = offset + done - this.readableFrom;
+			const start = at % BLOCK_BYTES;
+			const part = this.#blocks[(at - start) / BLOCK_BYTES]?.subarray(start, start + length - done);
+			if (part === undefined) throw new RangeError(`${length} bytes at ${offset} are not kept`);
+			bytes.set(part, done);
+			done += part.length;
+		}
+		return bytes;
+	}
 }
 
 async function fetchFollowing(deps: Pick<Deps, "fetch">, first: string): Promise<Response> {

@@ -32,6 +32,7 @@ import {
 	sha256OfObject,
 	wholeObjectKey,
 } from "../storage/objects";
+import { storedArchiveProblem } from "./bundle-check";
 
 export interface CompletionContext {
 	readonly deps: Deps;
@@ -80,7 +81,8 @@ export interface Finished {
 
 /**
  * Checks the received bytes and makes the bundle ready, or the file part of the delta store.
- * @throws {ApiError} `size_mismatch` or `checksum_mismatch` (the registration is dropped), `bundle_already_ready`, `upload_not_found`
+ * @throws {ApiError} `size_mismatch`, `checksum_mismatch` or `bundle_invalid` (the registration is dropped), `bundle_already_ready`,
+ * `upload_not_found`
  */
 export async function finishUpload(
 	context: CompletionContext,
@@ -101,7 +103,12 @@ export async function finishUpload(
 	if (sha256 === null) throw uploadIsGone();
 	const expected = expectedSha256(upload);
 	if (expected !== undefined && expected !== sha256) throw await refuse(context, upload, checksumMismatch());
-	await makeReady(context, upload, upload.bundle_id, { objectKey, sha256, sizeBytes: received.receivedBytes });
+	const stored = { objectKey, sha256, sizeBytes: received.receivedBytes };
+	if (upload.bundle_session_key === null) {
+		const problem = await storedArchiveProblem(deps, stored, uploadIsGone);
+		if (problem !== undefined) throw await refuse(context, upload, problem);
+	}
+	await makeReady(context, upload, upload.bundle_id, stored);
 	return { checksum: upload.bundle_checksum ?? sha256, size_bytes: received.receivedBytes };
 }
 
@@ -236,7 +243,7 @@ export async function refuseRegistration(
 		db,
 		[
 			...guards,
-			auditBundlesGoing(actor, nowMs, pendingBundle(appId, bundleId), { reason: error.code }),
+			auditBundlesGoing(actor, nowMs, pendingBundle(appId, bundleId), refusalDetails(error)),
 			uploadsOfBundleToGarbage(appId, bundleId, nowMs),
 			dropPendingBundle(appId, bundleId),
 		],
@@ -244,6 +251,12 @@ export async function refuseRegistration(
 	);
 	waitUntil(collectGarbageSoon(deps));
 	return error;
+}
+
+/** What the audit log says of a refusal: the code, and what was wrong with the zip. */
+function refusalDetails({ code, moreInfo, message }: ApiError) {
+	if (code !== "bundle_invalid") return { reason: code };
+	return { reason: code, bundle_invalid: { reason: String(moreInfo.reason), message } };
 }
 
 export function sizeMismatch(expected: number, received: number): ApiError {

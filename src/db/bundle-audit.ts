@@ -9,7 +9,9 @@ import { type Actor, auditEach } from "./audit";
 import type { NewBundle } from "./bundles";
 
 /** Why a bundle goes that nobody asked to delete, or with what. */
-type Reason = { readonly reason: string } | { readonly with_channel: string };
+type Reason =
+	| { readonly reason: string; readonly bundle_invalid?: { readonly reason: string; readonly message: string } }
+	| { readonly with_channel: string };
 
 const APP = sql`app_id AS app_uuid, (SELECT apps.owner_org FROM apps WHERE apps.id = bundles.app_id) AS org_id,
 	(SELECT apps.app_id FROM apps WHERE apps.id = bundles.app_id) AS app_id`;

@@ -114,6 +114,18 @@ export async function getObject(
 	return guarded(() => bucket.get(key, range === undefined ? {} : { range }));
 }
 
+/** Exactly these bytes of an object; null when the object is not there. The caller bounds the length: they are held in memory. */
+export async function readRange(
+	bucket: Bucket,
+	key: string,
+	range: { readonly offset: number; readonly length: number },
+): Promise<Uint8Array | null> {
+	return guarded(async () => {
+		const object = await bucket.get(key, { range });
+		return object === null ? null : new Uint8Array(await object.arrayBuffer());
+	});
+}
+
 export interface Segment {
 	readonly key: string;
 	readonly offsetBytes: number;

@@ -56,6 +56,7 @@ import {
 	rfc3339,
 	text,
 	time,
+	webUrl,
 } from "../schemas";
 import { type AppScopeRow, appScope, bundleNotFound, channelNotFound, channelScope } from "../scope";
 import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../upload-completion";
@@ -162,7 +163,7 @@ const newBundleBody = v.pipe(
 		key_id: optional(text(64)),
 		min_update_version: optional(bundleVersion),
 		comment: optional(text(2048)),
-		link: optional(text(2048)),
+		link: optional(webUrl),
 	}),
 	v.forward(
 		v.partialCheck(
@@ -186,7 +187,14 @@ export const registerBundle = endpoint({
 	body: newBundleBody,
 	status: [201],
 	response: registeredBundleSchema,
-	errors: ["bundle_already_exists", "external_url_rejected", "payload_too_large", "checksum_mismatch", "size_mismatch"],
+	errors: [
+		"bundle_already_exists",
+		"external_url_rejected",
+		"payload_too_large",
+		"checksum_mismatch",
+		"size_mismatch",
+		"bundle_invalid",
+	],
 	example: {
 		body: { app_id: "com.example.app", version: "1.4.0-pr.128", checksum: EXAMPLE_BUNDLE.checksum, size: 1_048_576 },
 		response: {
@@ -248,7 +256,7 @@ export async function verifyExternal(
 	url: string,
 	facts: { readonly checksum: string | null; readonly size_bytes: number | null; readonly session_key: string | null },
 ) {
-	const verified = await verifyExternalBundle(deps, url);
+	const verified = await verifyExternalBundle(deps, url, facts.session_key !== null);
 	if (facts.size_bytes !== null && facts.size_bytes !== verified.sizeBytes) {
 		throw new ApiError("size_mismatch", "The file at external_url has another size; correct size or leave it out.", {
 			moreInfo: { expected: facts.size_bytes, received: verified.sizeBytes },
@@ -285,6 +293,7 @@ export const completeBundle = endpoint({
 		"upload_not_found",
 		"size_mismatch",
 		"checksum_mismatch",
+		"bundle_invalid",
 	],
 	example: { body: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: EXAMPLE_BUNDLE },
 	load: ({ body }) => [bundleByName(body.app_id, body.version), latestUploadOf(body.app_id, body.version)] as const,

@@ -77,6 +77,7 @@ export const uploadOnce = endpoint({
 		"payload_too_large",
 		"size_mismatch",
 		"checksum_mismatch",
+		"bundle_invalid",
 		"bundle_already_ready",
 		"upload_in_progress",
 	],
@@ -420,7 +421,14 @@ export const tusStatus = endpoint({
 	access: { permission: "app.upload_bundle", scope: appOfUpload },
 	headers: TUS_HEADER,
 	response: TUS_ANSWER,
-	errors: ["upload_not_found", "unsupported_tus_version", "size_mismatch", "checksum_mismatch", "bundle_already_ready"],
+	errors: [
+		"upload_not_found",
+		"unsupported_tus_version",
+		"size_mismatch",
+		"checksum_mismatch",
+		"bundle_invalid",
+		"bundle_already_ready",
+	],
 	example: {},
 	load: (input) => [uploadById(input.params.id)] as const,
 	async handle(context) {
@@ -451,7 +459,8 @@ export const tusAppend = endpoint({
 	path: "/files/upload/attachments/:id",
 	tag: "Uploads",
 	summary: "Send the next bytes of a resumable upload (TUS PATCH)",
-	description: "The last byte completes the bundle: size and SHA-256 are checked, and what does not match is refused.",
+	description:
+		"The last byte completes the bundle: its size, its SHA-256 and the zip are checked. A bundle that fails a check is refused and its version is free again.",
 	access: { permission: "app.upload_bundle", scope: appOfUpload },
 	headers: {
 		...TUS_HEADER,
@@ -468,6 +477,7 @@ export const tusAppend = endpoint({
 		"payload_too_large",
 		"size_mismatch",
 		"checksum_mismatch",
+		"bundle_invalid",
 		"bundle_already_ready",
 	],
 	example: {},

@@ -33,6 +33,7 @@ import {
 	publicAppId,
 	text,
 	uuid,
+	webUrl,
 } from "../../api/schemas";
 import {
 	type AppScopeRow,
@@ -393,7 +394,7 @@ const uploadedVersion = v.object({
 	min_update_version: optional(bundleVersion),
 	native_packages: optional(v.array(v.record(v.string(), v.unknown()))),
 	comment: optional(text(2048)),
-	link: optional(text(2048)),
+	link: optional(webUrl),
 	cli_version: optional(text(64)),
 });
 
@@ -417,6 +418,7 @@ export const upsertVersion = endpoint({
 		"bundle_already_exists",
 		"bundle_already_ready",
 		"bundle_incomplete",
+		"bundle_invalid",
 		"bundle_not_found",
 		"checksum_mismatch",
 		"conflicting_parameters",

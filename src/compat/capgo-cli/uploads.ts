@@ -230,6 +230,7 @@ export const finalizeUpload = endpoint({
 	errors: [
 		"bundle_not_found",
 		"bundle_incomplete",
+		"bundle_invalid",
 		"checksum_mismatch",
 		"size_mismatch",
 		"upload_not_found",

@@ -1,0 +1,40 @@
+/**
+ * Whether received bytes are a bundle that devices can unpack; the rules are in src/domain/bundle-archive.ts. An encrypted bundle cannot be
+ * looked into and is not checked.
+ */
+import type { Deps } from "../deps";
+import { type ArchiveSource, BundleArchiveError, checkBundleArchive } from "../domain/bundle-archive";
+import { ApiError } from "../errors";
+import { readRange } from "../storage/objects";
+
+type CheckDeps = Pick<Deps, "bundles" | "config">;
+
+/**
+ * Why the archive is refused, as the error to answer with; undefined: it is a bundle.
+ * @throws what reading the source throws
+ */
+export async function archiveProblem(deps: Pick<Deps, "config">, source: ArchiveSource): Promise<ApiError | undefined> {
+	try {
+		await checkBundleArchive(source, { mostUncompressedBytes: deps.config.maxUncompressedBundleBytes });
+		return undefined;
+	} catch (error) {
+		if (!(error instanceof BundleArchiveError)) throw error;
+		return new ApiError("bundle_invalid", error.message, { moreInfo: { reason: error.reason, ...error.facts } });
+	}
+}
+
+/** The same for an object in R2, which is read in ranges and never as a whole. `gone` is thrown when it is not there any more. */
+export function storedArchiveProblem(
+	deps: CheckDeps,
+	stored: { readonly objectKey: string; readonly sizeBytes: number },
+	gone: () => ApiError,
+): Promise<ApiError | undefined> {
+	return archiveProblem(deps, {
+		sizeBytes: stored.sizeBytes,
+		async read(offset, length) {
+			const bytes = await readRange(deps.bundles, stored.objectKey, { offset, length });
+			if (bytes === null) throw gone();
+			return bytes;
+		},
+	});
+}

@@ -1,0 +1,150 @@
+/** Zips made byte by byte, so that a test can break any field of one, and bundles of an exact size. */
+import crc32 from "crc-32";
+import { patterned } from "./bytes";
+
+export interface ZipEntry {
+	readonly name: string | Uint8Array;
+	readonly content?: Uint8Array;
+	/** What the records say instead of the truth. */
+	readonly method?: number;
+	readonly flags?: number;
+	/** The upper half of the external attributes, e.g. 0o100644. */
+	readonly unixMode?: number;
+	readonly compressedBytes?: number;
+	readonly uncompressedBytes?: number;
+	readonly headerOffset?: number;
+	readonly nameInHeader?: string;
+}
+
+export interface ZipOptions {
+	readonly comment?: Uint8Array;
+	/** Sizes and offsets stand in ZIP64 fields, as in archives of more than 4 GiB. */
+	readonly zip64?: boolean;
+	/** Bytes before the first entry. */
+	readonly before?: Uint8Array;
+}
+
+const FLAG_UTF8 = 0x0800;
+const MAX_32 = 0xffffffff;
+const bytesOf = (text: string | Uint8Array) => (typeof text === "string" ? new TextEncoder().encode(text) : text);
+
+/** Little-endian numbers of the given widths (2, 4 or 8 bytes) one after the other. */
+function record(...fields: readonly (readonly [width: number, value: number])[]): Uint8Array {
+	const bytes = new Uint8Array(fields.reduce((sum, [width]) => sum + width, 0));
+	const view = new DataView(bytes.buffer);
+	let at = 0;
+	for (const [width, value] of fields) {
+		if (width === 2) view.setUint16(at, value, true);
+		else if (width === 4) view.setUint32(at, value, true);
+		else view.setBigUint64(at, BigInt(value), true);
+		at += width;
+	}
+	return bytes;
+}
+
+export const joined = (...parts: readonly Uint8Array[]) => concatenated(parts);
+
+function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+	const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+	let at = 0;
+	for (const part of parts) {
+		bytes.set(part, at);
+		at += part.length;
+	}
+	return bytes;
+}
+
+/** A zip of stored entries. */
+export function zipOf(
+	entries: readonly ZipEntry[],
+	{ comment = new Uint8Array(), zip64 = false, before = new Uint8Array() }: ZipOptions = {},
+): Uint8Array<ArrayBuffer> {
+	const parts: Uint8Array[] = [before];
+	const directory: Uint8Array[] = [];
+	let offset = before.length;
+	for (const entry of entries) {
+		const name = bytesOf(entry.name);
+		const nameInHeader = entry.nameInHeader === undefined ? name : bytesOf(entry.nameInHeader);
+		const content = entry.content ?? new Uint8Array();
+		const flags = entry.flags ?? FLAG_UTF8;
+		const method = entry.method ?? 0;
+		const checksum = crc32.buf(content) >>> 0;
+		const compressed = entry.compressedBytes ?? content.length;
+		const uncompressed = entry.uncompressedBytes ?? content.length;
+		const headerOffset = entry.headerOffset ?? offset;
+		const shared = (large: boolean): readonly (readonly [number, number])[] => [
+			[2, flags],
+			[2, method],
+			[4, 0x00210000],
+			[4, checksum],
+			[4, large ? MAX_32 : compressed],
+			[4, large ? MAX_32 : uncompressed],
+		];
+		const header = joined(
+			record([4, 0x04034b50], [2, 20], ...shared(false), [2, nameInHeader.length], [2, 0]),
+			nameInHeader,
+			content,
+		);
+		const extra = zip64
+			? record([2, 1], [2, 24], [8, uncompressed], [8, compressed], [8, headerOffset])
+			: new Uint8Array();
+		directory.push(
+			record(
+				[4, 0x02014b50],
+				[2, (3 << 8) | 20],
+				[2, 20],
+				...shared(zip64),
+				[2, name.length],
+				[2, extra.length],
+				[2, 0],
+				[2, 0],
+				[2, 0],
+				[2, 0],
+				[2, entry.unixMode ?? 0o100644],
+				[4, zip64 ? MAX_32 : headerOffset],
+			),
+			name,
+			extra,
+		);
+		parts.push(header);
+		offset += header.length;
+	}
+	const directoryBytes = directory.reduce((sum, part) => sum + part.length, 0);
+	const count = entries.length;
+	const end64 = zip64
+		? joined(
+				record(
+					[4, 0x06064b50],
+					[8, 44],
+					[2, 45],
+					[2, 45],
+					[4, 0],
+					[4, 0],
+					[8, count],
+					[8, count],
+					[8, directoryBytes],
+					[8, offset],
+				),
+				record([4, 0x07064b50], [4, 0], [8, offset + directoryBytes], [4, 1]),
+			)
+		: new Uint8Array();
+	const end = record(
+		[4, 0x06054b50],
+		[2, 0],
+		[2, 0],
+		[2, zip64 ? 0xffff : count],
+		[2, zip64 ? 0xffff : count],
+		[4, zip64 ? MAX_32 : directoryBytes],
+		[4, zip64 ? MAX_32 : offset],
+		[2, comment.length],
+	);
+	return concatenated([...parts, ...directory, end64, end, comment]);
+}
+
+/** What a zip of one index.html takes besides its content. */
+const FRAME_BYTES = zipOf([{ name: "index.html" }]).length;
+
+/** A bundle of exactly that many bytes that differ from place to place; at least `FRAME_BYTES`, which are 118. */
+export function bundleOf(lengthBytes: number, seed = 1): Uint8Array<ArrayBuffer> {
+	return zipOf([{ name: "index.html", content: patterned(lengthBytes - FRAME_BYTES, seed) }]);
+}
