@@ -12,6 +12,7 @@ import { makeAdminKey } from "../src/cli/admin-key";
 import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "../src/cli/build";
 import { migrate } from "../src/cli/migrate";
 import { bootstrapStatements } from "../src/db/bootstrap";
+import { bundleOf, SMALL_BUNDLE_BYTES } from "./bundle";
 import type { WorkerDefinition } from "./runtime";
 import { deviceId } from "./scenarios";
 
@@ -89,7 +90,7 @@ async function seed(database: D1Database, origin: string, size: CapstanSize): Pr
 	};
 	await send("POST", "/app", { app_id: APP_ID, name: "Fleet", owner_org: organizationId });
 	const { upload_url } = await send("POST", "/bundle", { app_id: APP_ID, version: "1.0.1" });
-	await fetch(upload_url, { method: "PUT", body: "bytes" });
+	await fetch(upload_url, { method: "PUT", body: bundleOf(SMALL_BUNDLE_BYTES) });
 	await send("POST", "/bundle/complete", { app_id: APP_ID, version: "1.0.1" });
 	await send("POST", "/channel", { app_id: APP_ID, channel: "channel-1" });
 	await copyRows(database, "bundles", size.bundles - 1, {

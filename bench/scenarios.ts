@@ -2,6 +2,7 @@
  * What a client does in each case, once, and how its answer is known to be right. A wrong answer is an error that ends the run: a
  * Worker that refuses is fast. The values in a scenario travel to the load generator's process, so they are plain data.
  */
+import { bundleOf } from "./bundle";
 import type { Answer, Connection, Question } from "./connection";
 
 export type Scenario =
@@ -96,7 +97,7 @@ export function operationOf(scenario: Scenario): Operation {
 }
 
 function upload({ appId, key, sizeBytes }: Extract<Scenario, { kind: "upload" }>): Operation {
-	const bytes = new Uint8Array(sizeBytes).fill(7);
+	const bytes = bundleOf(sizeBytes);
 	const headers = { ...JSON_TYPE, authorization: key };
 	return async (connection, number) => {
 		const body = JSON.stringify({ app_id: appId, version: `2.0.${number}` });

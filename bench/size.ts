@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { buildWorker } from "../src/cli/build";
 import { serveCapstan } from "../src/cli/serve";
+import { bundleOf, SMALL_BUNDLE_BYTES } from "./bundle";
 
 const kilobytes = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`;
 const { script } = await buildWorker({ minify: true });
@@ -44,7 +45,7 @@ try {
 	await send("GET", "/apikey");
 	await send("POST", "/channel", { app_id, channel: "production", public: true });
 	const { id, upload_url } = await send("POST", "/bundle", { app_id, version: "1.0.1" });
-	await send("PUT", upload_url, new TextEncoder().encode("bytes"));
+	await send("PUT", upload_url, bundleOf(SMALL_BUNDLE_BYTES));
 	await send("POST", "/bundle/complete", { app_id, version: "1.0.1" });
 	const channel = await send("GET", `/channel?app_id=${app_id}&channel=production`);
 	await send("PUT", "/bundle", { app_id, version_id: id, channel_id: channel.id });

@@ -72,8 +72,12 @@ class KeptEnd implements ArchiveSource {
 	sizeBytes = 0;
 	/** Offset of the first block that is still here. */
 	readableFrom = 0;
+	signature = new Uint8Array();
 
 	push(chunk: Uint8Array): void {
+		if (this.signature.length < 4) {
+			this.signature = Uint8Array.of(...this.signature, ...chunk.subarray(0, 4 - this.signature.length));
+		}
 		this.sizeBytes += chunk.length;
 		for (let rest = chunk; rest.length > 0; ) {
 			if (this.#filled === BLOCK_BYTES) this.#begin();

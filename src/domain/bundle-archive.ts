@@ -77,6 +77,8 @@ export interface ArchiveSource {
 	readonly sizeBytes: number;
 	/** The first byte that can be read; 0 by default. The last `MOST_DIRECTORY_BYTES + MOST_END_BYTES` always can. */
 	readonly readableFrom?: number;
+	/** The first four bytes, where they cannot be read any more. */
+	readonly signature?: Uint8Array;
 	/** Exactly these bytes, which lie inside the archive. */
 	read(offset: number, length: number): Promise<Uint8Array>;
 }
@@ -143,12 +145,13 @@ interface BufferedSource extends ArchiveSource {
 }
 
 async function readEnd(source: ArchiveSource): Promise<BufferedSource> {
-	const { sizeBytes, readableFrom = 0 } = source;
+	const { sizeBytes } = source;
 	const tailOffset = Math.max(0, sizeBytes - MOST_END_BYTES);
 	const tail = sizeBytes === 0 ? new Uint8Array() : await source.read(tailOffset, sizeBytes - tailOffset);
 	return {
 		sizeBytes,
-		readableFrom,
+		readableFrom: source.readableFrom ?? 0,
+		...(source.signature === undefined ? {} : { signature: source.signature }),
 		tail,
 		tailOffset,
 		async read(offset, length) {
@@ -440,9 +443,9 @@ const quoted = (name: string) => JSON.stringify(shown(name));
 
 /** The archive has no end record: it is something else, or was cut off. */
 async function noEndRecord(source: BufferedSource): Promise<BundleArchiveError> {
-	const { sizeBytes, readableFrom = 0 } = source;
-	const begins = sizeBytes >= 4 && readableFrom === 0 && viewOf(await source.read(0, 4)).getUint32(0, true);
-	if (begins === LOCAL_HEADER) return damaged("it was cut off, or other bytes follow its end");
+	const start = source.signature ?? (await source.read(0, Math.min(4, source.sizeBytes)));
+	if (start.length === 4 && viewOf(start).getUint32(0, true) === LOCAL_HEADER)
+		return damaged("it was cut off, or other bytes follow its end");
 	return new BundleArchiveError(
 		"not_a_zip",
 		"The file is not a zip archive. Upload a zip of the built web app, with index.html at its top.",

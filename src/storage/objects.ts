@@ -122,7 +122,10 @@ export async function readRange(
 ): Promise<Uint8Array | null> {
 	return guarded(async () => {
 		const object = await bucket.get(key, { range });
-		return object === null ? null : new Uint8Array(await object.arrayBuffer());
+		if (object === null) return null;
+		const bytes = new Uint8Array(await new Response(object.body).arrayBuffer());
+		if (bytes.length !== range.length) throw new Error(`R2 answered with ${bytes.length} of ${range.length} bytes`);
+		return bytes;
 	});
 }
 

@@ -2,6 +2,8 @@
  * The published @capgo/cli 8.68.1 against the running product: what an administrator does with it, and what CI does with a preview
  * key. Each command is followed by a look at what the API then says.
  */
+import { rename } from "node:fs/promises";
+import { join } from "node:path";
 import { Response } from "miniflare";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type CliProject, createCliProject } from "../clients/capgo-cli";
@@ -148,6 +150,33 @@ describe("an administrator with the stock CLI", () => {
 			const bytes = new Uint8Array(await (await fetch(String(answer.url))).arrayBuffer());
 			expect(sha256(bytes)).toBe(answer.checksum);
 		}
+	});
+
+	test.each([["--zip"], ["--tus"]])(
+		"bundle upload %s of a build without index.html is refused, and the CLI shows why",
+		async (way) => {
+			const { cli, appId } = await newProject();
+			await rename(join(cli.directory, "dist/index.html"), join(cli.directory, "dist/start.html"));
+			const upload = ["bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", way, ...admin()];
+			const { code, output } = await cli.run(...upload, "--no-code-check");
+			expect(code, output).not.toBe(0);
+			expect(output).toContain("There is no index.html at the top of the zip");
+			expect(await versionsOf(appId)).toEqual([]);
+			await rename(join(cli.directory, "dist/start.html"), join(cli.directory, "dist/index.html"));
+			await succeed(cli.run(...upload));
+			expect(await versionsOf(appId)).toEqual(["1.0.1"]);
+		},
+	);
+
+	test("bundle upload --link takes a web address only", async () => {
+		const { cli, appId } = await newProject();
+		const upload = ["bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", ...admin(), "--link"];
+		const refused = await cli.run(...upload, "javascript:alert(1)");
+		expect(refused.code, refused.output).not.toBe(0);
+		expect(refused.output).toContain("must be an http or https address");
+		await succeed(cli.run(...upload, "https://example.com/pr/3"));
+		const { body } = await product.api("GET", `/bundle?app_id=${appId}&version=1.0.1`);
+		expect(body).toMatchObject([{ link: "https://example.com/pr/3" }]);
 	});
 
 	test("bundle upload --external is fetched, hashed and served from where it is", async () => {

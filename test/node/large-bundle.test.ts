@@ -13,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
 import { readSecret, statePaths } from "../../src/cli/state";
 import { signedDownloadUrl } from "../../src/storage/links";
+import { type ZipEntry, zipOf } from "../worker/support/zip";
 
 const MIB = 1024 * 1024;
 const APP_ID = "com.example.large";
@@ -51,12 +52,14 @@ async function ask(method: string, path: string, body?: unknown): Promise<unknow
 	return answer;
 }
 
-/** Bytes that differ everywhere, the same in every run. */
-function patterned(length: number, seed: string): Buffer {
+const FRAME_BYTES = zipOf([{ name: "index.html" }]).length;
+
+/** A bundle of exactly that many bytes that differ everywhere, the same in every run; more entries make it longer. */
+function patterned(length: number, seed: string, more: readonly ZipEntry[] = []): Buffer {
 	const block = createHash("sha512").update(seed).digest();
-	const bytes = Buffer.alloc(length, block);
-	for (let offset = 0; offset + 4 <= length; offset += 4096) bytes.writeUInt32LE(offset, offset);
-	return bytes;
+	const content = Buffer.alloc(length - FRAME_BYTES, block);
+	for (let offset = 0; offset + 4 <= content.length; offset += 4096) content.writeUInt32LE(offset, offset);
+	return Buffer.from(zipOf([{ name: "index.html", content }, ...more]).buffer);
 }
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
@@ -301,7 +304,24 @@ describe("the Worker's memory", () => {
 			const url = await linkTo(version("tus"));
 			growth[`${size} download`] = await growthMib(pid, () => download(url));
 		}
+		const many = Array.from({ length: 49_999 }, (_, index) => ({
+			name: `assets/section-${index % 500}/chunk-${index}.js`,
+		}));
+		const large = patterned(LARGE_BYTES, "many", many);
+		const url = await register("2.0.0-many", sha256(large));
+		growth["PUT of 50,000 entries"] = await growthMib(pid, () => put(url, large));
+		const refused = await register("2.0.0-refused", sha256(large));
+		const last = large.length - 22;
+		// One entry fewer than there are.
+		large.writeUInt16LE(49_999, last + 8);
+		large.writeUInt16LE(49_999, last + 10);
+		const other = await register("2.0.0-refused", sha256(large));
+		growth["PUT that is refused"] = await growthMib(pid, async () => {
+			const response = await fetch(other, { method: "PUT", body: new Uint8Array(large) });
+			expect([response.status, await response.json()]).toMatchObject([422, { moreInfo: { reason: "damaged_zip" } }]);
+		});
+		expect((await fetch(refused, { method: "PUT", body: "gone" })).status).toBe(404);
 		const tooMuch = Object.entries(growth).filter(([, mib]) => !(mib < MOST_GROWTH_MIB));
-		expect([tooMuch, Object.keys(growth).length]).toEqual([[], 8]);
+		expect([tooMuch, Object.keys(growth).length]).toEqual([[], 10]);
 	});
 });

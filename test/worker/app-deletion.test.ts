@@ -22,6 +22,7 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { bundleOf, testBundle } from "./support/zip";
 
 const DEVICES = 2_500;
 
@@ -164,7 +165,7 @@ describe("an app that is deleted", () => {
 		const registered = await register(world, app, "2.0.0", world.adminKey);
 		const answer = await readThenWrite(
 			world,
-			(racing) => putBytes(racing, registered.body.upload_url, new TextEncoder().encode("bytes")),
+			(racing) => putBytes(racing, registered.body.upload_url, bundleOf(130)),
 			removeApp,
 		);
 		expect(answer).toMatchObject({ status: 404, body: { error: "upload_not_found" } });
@@ -188,7 +189,7 @@ describe("a dry run", () => {
 			status: 200,
 			body: {
 				...{ status: "ok", dry_run: true, id: app.uuid, app_id: app.appId },
-				removes: { channels: 1, bundles: 1, bundle_bytes: "bundle 1.0.1".length, api_key_bindings: 1 },
+				removes: { channels: 1, bundles: 1, bundle_bytes: testBundle("1.0.1").length, api_key_bindings: 1 },
 			},
 		});
 		expect(await databaseText()).toBe(before);

@@ -21,6 +21,7 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -48,7 +49,7 @@ async function entries(action?: string) {
 		.map((row) => ({ ...row, before: parsed(row.before), after: parsed(row.after), details: parsed(row.details) }));
 }
 
-const bytes = new TextEncoder().encode("bytes");
+const bytes = bundleOf(130);
 const WRONG_SHA256 = "0".repeat(64);
 const byAdmin = () => ({ actor_type: "api_key", actor_id: world.adminKeyId, actor_name: "admin" });
 const inApp = () => ({ app_uuid: app.uuid, app_id: app.appId });
@@ -76,7 +77,7 @@ describe("a registration that comes to nothing is told of", () => {
 		const refused = await tusCreate(world, world.adminKey, zipName(world, app, "1.0.0"), 5);
 		expect(refused.body).toMatchObject({ error: "size_mismatch" });
 		await register(world, app, "2.0.0", world.adminKey, { checksum: WRONG_SHA256 });
-		const location = locationOf(await tusCreate(world, world.adminKey, zipName(world, app, "2.0.0"), 5));
+		const location = locationOf(await tusCreate(world, world.adminKey, zipName(world, app, "2.0.0"), bytes.length));
 		expect((await tusPatch(world, world.adminKey, location, 0, bytes)).body).toMatchObject({
 			error: "checksum_mismatch",
 		});
@@ -251,7 +252,9 @@ describe("what did not change is not said to have changed", () => {
 
 	test("by sending the same manifest again", async () => {
 		await register(world, app, "1.0.0", world.adminKey);
-		const location = locationOf(await tusCreate(world, world.adminKey, deltaName(world, app, "a_index.html"), 5));
+		const location = locationOf(
+			await tusCreate(world, world.adminKey, deltaName(world, app, "a_index.html"), bytes.length),
+		);
 		expect((await tusPatch(world, world.adminKey, location, 0, bytes)).status).toBe(204);
 		const set = () =>
 			world.request("POST", "/private/set_manifest", {
@@ -278,7 +281,7 @@ describe("before is what the change replaced, not what an earlier reading saw", 
 			() => putBytes(world, body.upload_url, bytes),
 		);
 		expect(answer.status).toBe(200);
-		expect(await entries("bundle.delete")).toMatchObject([{ before: { status: "ready", size: 5 } }]);
+		expect(await entries("bundle.delete")).toMatchObject([{ before: { status: "ready", size: bytes.length } }]);
 	});
 
 	test("of a channel that became public just before it was deleted", async () => {
@@ -320,7 +323,7 @@ describe("before is what the change replaced, not what an earlier reading saw", 
 });
 
 test("the address of an external bundle is written without its query, which may be a signature", async () => {
-	const zip = new Response("zip bytes", { headers: { "content-length": "9" } });
+	const zip = new Response(bytes, { headers: { "content-length": String(bytes.length) } });
 	const online = await createWorld({ bindings: { fetch: async () => zip } });
 	const theirs = await createTestApp(online);
 	const { status } = await register(online, theirs, "1.0.0", online.adminKey, {
@@ -331,7 +334,7 @@ test("the address of an external bundle is written without its query, which may 
 	start = 0;
 	const [entry] = await entries("bundle.register");
 	expect(entry).toMatchObject({
-		after: { version: "1.0.0", external_url: "https://files.example.com/a.zip", size: 9 },
+		after: { version: "1.0.0", external_url: "https://files.example.com/a.zip", size: bytes.length },
 	});
 	expect(JSON.stringify(entry)).not.toContain("s3cr3t");
 });

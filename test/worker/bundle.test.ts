@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../src/db/client";
-import { complete, patterned, putBytes, register, rows, run, storedKeys } from "./support/bytes";
+import { bundleOf, complete, putBytes, register, rows, run, storedKeys } from "./support/bytes";
 import { readThenWrite } from "./support/interleave";
 import { violations } from "./support/invariants";
 import {
@@ -159,7 +159,7 @@ describe("DELETE /bundle", () => {
 		const answer = await readThenWrite(
 			world,
 			(racing) => remove({ version: "1.0.1" }, racing),
-			() => putBytes(world, registered.body.upload_url, patterned(10)),
+			() => putBytes(world, registered.body.upload_url, bundleOf(130)),
 		);
 		expect(answer.status).toBe(200);
 		expect(await bundleRow(registered.body.id)).toMatchObject({ status: "deleted", object_key: null });
@@ -184,7 +184,7 @@ describe("DELETE /bundle", () => {
 			"2.0.1",
 		]);
 		expect(await violations(app.uuid)).toEqual([]);
-		expect((await putBytes(world, pending.body.upload_url, patterned(10))).status).toBe(200);
+		expect((await putBytes(world, pending.body.upload_url, bundleOf(130))).status).toBe(200);
 	});
 
 	test("says neither, both, or all=false is 400, and nothing is deleted", async () => {

@@ -7,7 +7,7 @@ import { createApp } from "../../src/app";
 import { query } from "../../src/db/client";
 import { wantedOf } from "../../src/domain/conditional-request";
 import { verifyLink } from "../../src/storage/links";
-import { downloadUrl, patterned, putBytes, register, rows } from "./support/bytes";
+import { downloadUrl, putBytes, register, rows } from "./support/bytes";
 import {
 	createTestApp,
 	createWorld,
@@ -19,13 +19,14 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 let world: World;
 let app: TestApp;
 let url: string;
 let objectKey: string;
 const SIZE = 1000;
-const bytes = patterned(SIZE);
+const bytes = bundleOf(SIZE);
 
 const objectKeyOf = async (version: string) =>
 	(
@@ -318,7 +319,7 @@ describe("HEAD", () => {
 });
 
 test("the bytes of a channel's bundle are those that a link to it serves", async () => {
-	const id = await uploadTestBundle(world, app, "1.1.0", world.adminKey, patterned(50, 4));
+	const id = await uploadTestBundle(world, app, "1.1.0", world.adminKey, bundleOf(170, 4));
 	await setTestChannel(world, app, "served", { version: "1.1.0" });
 	const [row] = await rows(query.selectFrom("bundles").selectAll().where("id", "=", id));
 	const served = bodyOf(await get({}, downloadUrl(world, row?.object_key ?? "")));

@@ -29,6 +29,7 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { bundleOf, testBundle } from "./support/zip";
 
 const DAY_MS = 86_400_000;
 const TODAY = Math.floor(NOW_MS / DAY_MS);
@@ -279,24 +280,24 @@ describe("storage", () => {
 	};
 
 	test("is what the bucket holds, to the byte; a day ends with what the first look after midnight finds", async () => {
-		await uploadTestBundle(world, app, "1.0.2", undefined, new Uint8Array(12_345));
+		await uploadTestBundle(world, app, "1.0.2", undefined, bundleOf(12_345));
 		await measureStorage(world.deps);
 		expect(await stored()).toEqual([[0, await inBucket()]]);
 		await world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version: "1.0.2" } });
 		world.clock.nowMs = (TODAY + 1) * DAY_MS + 60_000;
 		await measureStorage(world.deps);
 		const after = await inBucket();
-		expect(after).toBe("bundle 1.0.1".length);
+		expect(after).toBe(testBundle("1.0.1").length);
 		expect(await stored()).toEqual([
 			[0, after],
 			[1, after],
 		]);
-		await uploadTestBundle(world, app, "1.0.3", undefined, new Uint8Array(100));
+		await uploadTestBundle(world, app, "1.0.3", undefined, bundleOf(220));
 		world.clock.nowMs += 15 * 60_000;
 		await measureStorage(world.deps);
 		expect(await stored()).toEqual([
 			[0, after],
-			[1, after + 100],
+			[1, after + 220],
 		]);
 	});
 });

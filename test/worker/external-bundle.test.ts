@@ -9,6 +9,7 @@ import { isPrivateHost } from "../../src/domain/public-host";
 import { brokenBody, patterned, register, rows } from "./support/bytes";
 import { violations } from "./support/invariants";
 import { createTestApp, createWorld, setTestChannel, sha256Hex, type TestApp, type World } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 const LIMIT_BYTES = 100_000;
 const URL_ = "https://cdn.example.org/bundle.zip";
@@ -55,10 +56,10 @@ async function expectRejected(promise: ReturnType<typeof external>, reason: RegE
 }
 
 describe("registering an external bundle", () => {
-	test.each([1, 1000, 65_537, LIMIT_BYTES])(
+	test.each([118, 1000, 65_737, LIMIT_BYTES])(
 		"of %i bytes stores the SHA-256 and size of what was fetched",
 		async (size) => {
-			const bytes = patterned(size);
+			const bytes = bundleOf(size);
 			const { status, body, trips, row } = await external(URL_, () => new Response(bytes));
 			expect([status, trips]).toEqual([201, 2]);
 			const sha256 = await sha256Hex(bytes);
@@ -77,7 +78,7 @@ describe("registering an external bundle", () => {
 	);
 
 	test("makes it ready for a channel at once", async () => {
-		const { version } = await external(URL_, () => new Response(patterned(10)));
+		const { version } = await external(URL_, () => new Response(bundleOf(130)));
 		await setTestChannel(world, app, "external", { version });
 		expect(await violations(app.uuid)).toEqual([]);
 	});
@@ -86,7 +87,7 @@ describe("registering an external bundle", () => {
 		const answers: Record<string, () => Response> = {
 			[URL_]: () => redirect("/moved.zip", 301),
 			"https://cdn.example.org/moved.zip": () => redirect("https://other.example.net/x?y=1", 307),
-			"https://other.example.net/x?y=1": () => new Response(patterned(10)),
+			"https://other.example.net/x?y=1": () => new Response(bundleOf(130)),
 		};
 		const { status, row } = await external(URL_, (url) => answers[url]?.() ?? unreachable());
 		expect(status).toBe(201);
@@ -98,7 +99,7 @@ describe("registering an external bundle", () => {
 		let hop = 0;
 		await external(URL_, () => {
 			hop += 1;
-			return hop < 3 ? redirect(`/${hop}`) : new Response(patterned(10));
+			return hop < 3 ? redirect(`/${hop}`) : new Response(bundleOf(130));
 		});
 		expect(fetched.map(({ init }) => init.redirect)).toEqual(["manual", "manual", "manual"]);
 		const signals = fetched.map(({ init }) => init.signal);
@@ -108,7 +109,7 @@ describe("registering an external bundle", () => {
 	});
 
 	test("checks what the uploader said of an unencrypted file, and takes an encrypted one's checksum as it is", async () => {
-		const bytes = patterned(500);
+		const bytes = bundleOf(500);
 		const answer = () => new Response(bytes);
 		const wrongChecksum = await external(URL_, answer, { checksum: "0".repeat(64) });
 		expect([wrongChecksum.status, wrongChecksum.body.error]).toEqual([400, "checksum_mismatch"]);
@@ -123,7 +124,7 @@ describe("registering an external bundle", () => {
 	});
 
 	test("of a version that is ready is 409 before anything is fetched", async () => {
-		const { version } = await external(URL_, () => new Response(patterned(10)));
+		const { version } = await external(URL_, () => new Response(bundleOf(130)));
 		fetched = [];
 		const again = await register(world, app, version, world.adminKey, { external_url: URL_ });
 		expect([again.status, fetched]).toEqual([409, []]);

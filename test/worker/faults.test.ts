@@ -42,6 +42,7 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 const keyOf = (endpoint: { method: string; path: string }) => `${endpoint.method} ${endpoint.path}`;
 /** Whose requests need a provider to answer; provider.test.ts plays one. */
@@ -254,7 +255,7 @@ describe("whatever text the platform uses", () => {
 });
 
 describe("a download", () => {
-	const CONTENT = patterned(100_000);
+	const CONTENT = bundleOf(100_000);
 	let objectKey: string;
 	let url: string;
 
@@ -334,18 +335,18 @@ test.each(["refused", "breaks off"] as const)(
 		for (let failAt = 1; failAt < MOST_CALLS; failAt++) {
 			const version = `1.0.${failAt}`;
 			await register(world, app, version, world.adminKey);
-			const location = locationOf(await tusCreate(world, world.adminKey, zipName(world, app, version), 20));
-			await tusPatch(world, world.adminKey, location, 0, patterned(10));
+			const location = locationOf(await tusCreate(world, world.adminKey, zipName(world, app, version), 200));
+			await tusPatch(world, world.adminKey, location, 0, bundleOf(200).slice(0, 100));
 			const faulty = withFault(world, failAt, kind);
-			const answer = await tusPatch(faulty, world.adminKey, location, 10, patterned(10));
+			const answer = await tusPatch(faulty, world.adminKey, location, 100, bundleOf(200).slice(100));
 			if (faulty.failed === undefined) break;
 			if (faulty.failed !== "r2.get") continue;
 			seen += 1;
 			expectUnavailable(answer, kind);
 			expectSecret(answer, faulty, kind);
 		}
-		// Each of the two segments, and the whole when its SHA-256 is made.
-		expect(seen).toBe(3);
+		// Each of the two segments, the whole when its SHA-256 is computed, and its end when the zip is checked.
+		expect(seen).toBe(4);
 	},
 );
 

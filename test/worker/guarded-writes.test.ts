@@ -18,6 +18,7 @@ import {
 	testEnv,
 	type World,
 } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 /** Endpoints that are no GET and write nothing. */
 const ONLY_READ: readonly RegExp[] = [
@@ -100,7 +101,7 @@ async function arrived(): Promise<string> {
 	)
 		.bind(app.uuid)
 		.first<{ object_prefix: string }>();
-	await testEnv.BUNDLES.put(wholeObjectKey(upload?.object_prefix ?? ""), "bytes");
+	await testEnv.BUNDLES.put(wholeObjectKey(upload?.object_prefix ?? ""), bundleOf(130));
 	return version;
 }
 

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { allEndpoints } from "../../src/app";
 import { query } from "../../src/db/client";
 import { sweep } from "../../src/events/sweep";
-import { patterned, putBytes, register, rows, run, storedKeys } from "./support/bytes";
+import { bundleOf, putBytes, register, rows, run, storedKeys } from "./support/bytes";
 import { databaseText, tableNames } from "./support/database-text";
 import { withFault } from "./support/faults";
 import { readThenWrite } from "./support/interleave";
@@ -59,9 +59,9 @@ const checkUpdate = (appId = app.appId) =>
 
 /** An organization with one of everything, whose production channel serves a bundle. */
 async function furnish(): Promise<void> {
-	await uploadTestBundle(world, app, "1.0.1", world.adminKey, patterned(1000));
+	await uploadTestBundle(world, app, "1.0.1", world.adminKey, bundleOf(824));
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
-	await uploadTestBundle(world, app, "1.1.0", world.adminKey, patterned(24));
+	await uploadTestBundle(world, app, "1.1.0", world.adminKey, bundleOf(200));
 	await createTestMember(world, "org_member");
 	await world.request("POST", "/organization/members", {
 		key: world.adminKey,
@@ -255,7 +255,7 @@ describe("a deleted organization", () => {
 	test("completes no upload, however it was begun, and goes on with them when it is restored", async () => {
 		const { body } = await register(world, app, "2.0.0", world.adminKey);
 		await remove();
-		const bytes = patterned(10);
+		const bytes = bundleOf(130);
 		const refused = await putBytes(world, body.upload_url, bytes);
 		expect(refused.status, JSON.stringify(refused.body)).toBeGreaterThanOrEqual(400);
 		expect(refused.status).toBeLessThan(500);

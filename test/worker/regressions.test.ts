@@ -12,6 +12,7 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 let world: World;
 let app: TestApp;
@@ -55,7 +56,8 @@ describe("keys", () => {
 	});
 
 	test("a link to upload is worth no more than the key that asked for it", async () => {
-		const put = (url: string) => world.request("PUT", url, { rawBody: "zip", headers: { "content-length": "3" } });
+		const put = (url: string) =>
+			world.request("PUT", url, { rawBody: bundleOf(130), headers: { "content-length": "130" } });
 		const registered = async (key: string, version: string) =>
 			(await world.request("POST", "/bundle", { key, body: { app_id: app.appId, version } })).body.upload_url;
 		const revoked = await createTestKey(world, "app_uploader", app);

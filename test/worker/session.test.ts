@@ -15,6 +15,7 @@ import {
 	testEnv,
 	type World,
 } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -113,13 +114,13 @@ describe("a session as a principal", () => {
 		});
 		expect(registered.status).toBe(201);
 		const stored = await world.request("PUT", registered.body.upload_url, {
-			rawBody: "bytes",
-			headers: { "content-length": "5" },
+			rawBody: bundleOf(130),
+			headers: { "content-length": "130" },
 		});
 		expect(stored.status).toBe(200);
 		await world.request("POST", "/bundle", { headers, body: { app_id: app.appId, version: "7.1.0" } });
 		const file = btoa(`orgs/${world.orgId}/apps/${app.appId}/7.1.0.zip`);
-		const tus = { "tus-resumable": "1.0.0", "upload-length": "5", "upload-metadata": `filename ${file}` };
+		const tus = { "tus-resumable": "1.0.0", "upload-length": "130", "upload-metadata": `filename ${file}` };
 		const begun = await world.request("POST", "/files/upload/attachments", { headers: { ...headers, ...tus } });
 		expect(begun.status).toBe(201);
 		const location = new URL(begun.headers.get("location") ?? "").pathname;
@@ -133,7 +134,7 @@ describe("a session as a principal", () => {
 					"upload-offset": "0",
 					"content-type": "application/offset+octet-stream",
 				},
-				rawBody: "bytes",
+				rawBody: bundleOf(130),
 			});
 		expect((await patch(theirs)).status).toBe(404);
 		expect((await patch(session)).status).toBe(204);

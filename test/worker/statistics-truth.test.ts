@@ -7,6 +7,7 @@ import { BatchFailed, consume } from "../../src/events/consumer";
 import type { QueueMessage } from "../../src/events/messages";
 import { withFault } from "./support/faults";
 import { createTestApp, createWorld, NOW_MS, setTestChannel, type TestApp, uploadTestBundle } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 const DAY_MS = 86_400_000;
 const DAYS = 4;
@@ -38,7 +39,7 @@ async function liveThrough(seed: number) {
 	const chance = (share: number) => draw() < share;
 	const world = await createWorld();
 	const app: TestApp = await createTestApp(world);
-	for (const version of VERSIONS) await uploadTestBundle(world, app, version, undefined, new Uint8Array(1000 + seed));
+	for (const version of VERSIONS) await uploadTestBundle(world, app, version, undefined, bundleOf(1000 + seed));
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
 	await setTestChannel(world, app, "beta", { version: "1.0.2", allow_device_self_set: true });
 	world.deps.sent.length = 0;

@@ -24,6 +24,7 @@ import {
 import { withFault } from "./support/faults";
 import { violations } from "./support/invariants";
 import { createTestApp, createWorld, type TestApp, testEnv, uploadTestBundle, type World } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -52,8 +53,8 @@ const garbageOf = (uuid = app.uuid) =>
 /** A registration with half its bytes. */
 async function beginHalf(version: string): Promise<string> {
 	await register(world, app, version, world.adminKey);
-	const location = locationOf(await tusCreate(world, world.adminKey, zipName(world, app, version), 100));
-	await tusPatch(world, world.adminKey, location, 0, patterned(50));
+	const location = locationOf(await tusCreate(world, world.adminKey, zipName(world, app, version), 200));
+	await tusPatch(world, world.adminKey, location, 0, bundleOf(200).slice(0, 100));
 	return location;
 }
 
@@ -85,7 +86,7 @@ describe("what was not finished in time", () => {
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(2);
 		expect(await violations(app.uuid)).toEqual([]);
 
-		expect((await tusPatch(world, world.adminKey, later, 50, patterned(50))).status).toBe(204);
+		expect((await tusPatch(world, world.adminKey, later, 100, bundleOf(200).slice(100))).status).toBe(204);
 		expect(await namesOf("ready")).toEqual(["1.0.0", "3.0.0"]);
 		await uploadTestBundle(world, app, "2.0.0");
 		expect(await violations(app.uuid)).toEqual([]);
@@ -97,7 +98,7 @@ describe("what was not finished in time", () => {
 		const location = await beginHalf("1.0.0");
 		world.clock.nowMs += DAY_MS - HOUR_MS;
 		await sweep(world.deps);
-		expect((await tusPatch(world, world.adminKey, location, 50, patterned(50))).status).toBe(204);
+		expect((await tusPatch(world, world.adminKey, location, 100, bundleOf(200).slice(100))).status).toBe(204);
 		expect(await namesOf("ready")).toEqual(["1.0.0"]);
 	});
 
@@ -336,7 +337,7 @@ test("the sweep reads by index only, whatever the size of the tables", async () 
 test("a link that was never used and one that was leave nothing after their day", async () => {
 	await register(world, app, "1.0.0", world.adminKey);
 	const used = await register(world, app, "1.0.1", world.adminKey);
-	await putBytes(world, used.body.upload_url, patterned(10));
+	await putBytes(world, used.body.upload_url, bundleOf(130));
 	for (let day = 0; day < 2; day++) {
 		world.clock.nowMs += DAY_MS;
 		await sweep(world.deps);

@@ -13,6 +13,7 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { bundleOf } from "./support/zip";
 
 let world: World;
 let app: TestApp;
@@ -222,7 +223,7 @@ describe("POST /updates", () => {
 			key: world.adminKey,
 			body: { app_id: app.appId, version: "1.0.3", link: "https://example.com/pr/3", comment: "third" },
 		});
-		await world.request("PUT", body.upload_url, { rawBody: "zip", headers: { "content-length": "3" } });
+		await world.request("PUT", body.upload_url, { rawBody: bundleOf(130), headers: { "content-length": "130" } });
 		await setTestChannel(world, app, "notes", { version: "1.0.3", allow_device_self_set: true });
 		expect((await check({ defaultChannel: "notes" })).body).not.toHaveProperty("link");
 		await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { expose_metadata: true } });

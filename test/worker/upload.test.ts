@@ -8,9 +8,9 @@ import { query } from "../../src/db/client";
 import { collectGarbage, sweep } from "../../src/events/sweep";
 import {
 	brokenBody,
+	bundleOf,
 	complete,
 	newestBundle,
-	patterned,
 	putBytes,
 	register,
 	run,
@@ -51,7 +51,7 @@ const isFreeForOthers = async (version: string) =>
 
 describe("a PUT to upload_url", () => {
 	test("with the registered checksum makes the bundle ready with exactly these bytes, in two round trips", async () => {
-		const bytes = patterned(100_000);
+		const bytes = bundleOf(100_000);
 		const checksum = await sha256Hex(bytes);
 		const registered = await register(world, app, "1.0.0", world.adminKey, { checksum, size: bytes.length });
 		expect(registered).toMatchObject({ status: 201, trips: 2, body: { name: "1.0.0", checksum } });
@@ -70,7 +70,7 @@ describe("a PUT to upload_url", () => {
 	});
 
 	test("without a registered checksum stores the SHA-256 of the bytes and shows it as the checksum", async () => {
-		const bytes = patterned(70_000, 2);
+		const bytes = bundleOf(70_000, 2);
 		const registered = await register(world, app, "1.0.1", world.adminKey);
 		const uploaded = await putBytes(world, registered.body.upload_url, bytes);
 		expect(uploaded).toMatchObject({ status: 200, trips: 2 });
@@ -81,7 +81,7 @@ describe("a PUT to upload_url", () => {
 	});
 
 	test("of an encrypted bundle keeps its opaque checksum and session key, and our own SHA-256 beside them", async () => {
-		const bytes = patterned(5_000, 3);
+		const bytes = bundleOf(5_000, 3);
 		const checksum = "ab".repeat(256);
 		const registered = await register(world, app, "1.0.2", world.adminKey, { checksum, session_key: "iv:key" });
 		expect(registered.status).toBe(201);
@@ -95,9 +95,9 @@ describe("a PUT to upload_url", () => {
 	});
 
 	test("with other bytes than the checksum is refused, and the version is free at once, for anybody", async () => {
-		const checksum = await sha256Hex(patterned(10));
+		const checksum = await sha256Hex(bundleOf(130));
 		const registered = await register(world, app, "1.1.0", world.adminKey, { checksum });
-		const refused = await putBytes(world, registered.body.upload_url, patterned(10, 9));
+		const refused = await putBytes(world, registered.body.upload_url, bundleOf(130, 9));
 		expect(refused).toMatchObject({ status: 400, body: { error: "checksum_mismatch" } });
 		expect(await bundleRow("1.1.0")).toBeUndefined();
 		expect(await isFreeForOthers("1.1.0")).toBe(true);
@@ -105,29 +105,29 @@ describe("a PUT to upload_url", () => {
 	});
 
 	test("with another size than registered is refused before a byte is stored, and the version is free", async () => {
-		const registered = await register(world, app, "1.1.1", world.adminKey, { size: 11 });
-		const refused = await putBytes(world, registered.body.upload_url, patterned(10));
+		const registered = await register(world, app, "1.1.1", world.adminKey, { size: 131 });
+		const refused = await putBytes(world, registered.body.upload_url, bundleOf(130));
 		expect(refused).toMatchObject({
 			status: 400,
-			body: { error: "size_mismatch", moreInfo: { expected: 11, received: 10 } },
+			body: { error: "size_mismatch", moreInfo: { expected: 131, received: 130 } },
 		});
 		expect(await isFreeForOthers("1.1.1")).toBe(true);
 		expect(await violations(app.uuid)).toEqual([]);
 	});
 
 	test("counts the bytes that R2 stored and not the Content-Length that was claimed", async () => {
-		const registered = await register(world, app, "1.1.2", world.adminKey, { size: 10 });
+		const registered = await register(world, app, "1.1.2", world.adminKey, { size: 130 });
 		const checksumless = await world.request("PUT", registered.body.upload_url, {
-			rawBody: patterned(12),
-			headers: { "content-length": "10" },
+			rawBody: bundleOf(132),
+			headers: { "content-length": "130" },
 		});
 		expect(checksumless.status).toBeGreaterThanOrEqual(400);
 		expect((await bundleRow("1.1.2"))?.status).not.toBe("ready");
-		const checksum = await sha256Hex(patterned(12));
-		const again = await register(world, app, "1.1.2", world.adminKey, { size: 10, checksum });
+		const checksum = await sha256Hex(bundleOf(132));
+		const again = await register(world, app, "1.1.2", world.adminKey, { size: 130, checksum });
 		const refused = await world.request("PUT", again.body.upload_url, {
-			rawBody: patterned(12),
-			headers: { "content-length": "10" },
+			rawBody: bundleOf(132),
+			headers: { "content-length": "130" },
 		});
 		expect(refused).toMatchObject({ status: 400, body: { error: "size_mismatch" } });
 		expect(await bundleRow("1.1.2")).toBeUndefined();
@@ -135,11 +135,11 @@ describe("a PUT to upload_url", () => {
 
 	test("without a Content-Length is 411, and an empty one 400; the registration waits on", async () => {
 		const registered = await register(world, app, "1.1.3", world.adminKey);
-		const chunked = await world.request("PUT", registered.body.upload_url, { rawBody: patterned(10) });
+		const chunked = await world.request("PUT", registered.body.upload_url, { rawBody: bundleOf(130) });
 		expect(chunked).toMatchObject({ status: 411, body: { error: "length_required" } });
 		const empty = await world.request("PUT", registered.body.upload_url, { headers: { "content-length": "0" } });
 		expect(empty).toMatchObject({ status: 400, body: { error: "invalid_request" } });
-		expect((await putBytes(world, registered.body.upload_url, patterned(10))).status).toBe(200);
+		expect((await putBytes(world, registered.body.upload_url, bundleOf(130))).status).toBe(200);
 	});
 
 	test("that is larger than MAX_BUNDLE_BYTES is 413 and frees the version; the largest allowed is taken", async () => {
@@ -147,11 +147,11 @@ describe("a PUT to upload_url", () => {
 		const smallApp = await createTestApp(small);
 		const other = await createTestKey(small, "app_developer", smallApp);
 		const registered = await register(small, smallApp, "1.0.0", small.adminKey);
-		const refused = await putBytes(small, registered.body.upload_url, patterned(1001));
+		const refused = await putBytes(small, registered.body.upload_url, bundleOf(1001));
 		expect(refused).toMatchObject({ status: 413, body: { error: "payload_too_large" } });
 		const again = await register(small, smallApp, "1.0.0", other.text);
 		expect(again.status).toBe(201);
-		expect((await putBytes(small, again.body.upload_url, patterned(1000))).status).toBe(200);
+		expect((await putBytes(small, again.body.upload_url, bundleOf(1000))).status).toBe(200);
 	});
 
 	test("to a link that was altered in path, expiry or signature, or has expired, is 403 and stores nothing", async () => {
@@ -165,31 +165,31 @@ describe("a PUT to upload_url", () => {
 			url.href.slice(0, -1),
 		];
 		for (const address of altered) {
-			expect(await putBytes(world, address, patterned(10))).toMatchObject({
+			expect(await putBytes(world, address, bundleOf(130))).toMatchObject({
 				status: 403,
 				body: { error: "invalid_signature" },
 			});
 		}
 		const late = await createWorld();
 		late.clock.nowMs = world.clock.nowMs + HOUR_MS;
-		expect(await putBytes(late, url.href, patterned(10))).toMatchObject({
+		expect(await putBytes(late, url.href, bundleOf(130))).toMatchObject({
 			status: 403,
 			body: { error: "link_expired" },
 		});
 		expect((await bundleRow("1.1.4"))?.status).toBe("pending");
-		expect((await putBytes(world, url.href, patterned(10))).status).toBe(200);
+		expect((await putBytes(world, url.href, bundleOf(130))).status).toBe(200);
 	});
 
 	test("again with the same bytes is the same success, with other bytes 409", async () => {
 		for (const [version, fields] of [
 			["1.2.0", {}],
-			["1.2.1", { checksum: await sha256Hex(patterned(3000)) }],
+			["1.2.1", { checksum: await sha256Hex(bundleOf(3000)) }],
 		] as const) {
 			const registered = await register(world, app, version, world.adminKey, fields);
-			expect((await putBytes(world, registered.body.upload_url, patterned(3000))).status).toBe(200);
+			expect((await putBytes(world, registered.body.upload_url, bundleOf(3000))).status).toBe(200);
 			const before = await bundleRow(version);
-			expect((await putBytes(world, registered.body.upload_url, patterned(3000))).status).toBe(200);
-			expect(await putBytes(world, registered.body.upload_url, patterned(3000, 5))).toMatchObject({
+			expect((await putBytes(world, registered.body.upload_url, bundleOf(3000))).status).toBe(200);
+			expect(await putBytes(world, registered.body.upload_url, bundleOf(3000, 5))).toMatchObject({
 				status: 409,
 				body: { error: "bundle_already_ready" },
 			});
@@ -200,7 +200,7 @@ describe("a PUT to upload_url", () => {
 	test("never changes a bundle that is not pending, whatever else went wrong", async () => {
 		const registered = await register(world, app, "1.2.5", world.adminKey);
 		await run(query.updateTable("bundles").set({ status: "ready" }).where("id", "=", registered.body.id));
-		expect(await putBytes(world, registered.body.upload_url, patterned(10))).toMatchObject({
+		expect(await putBytes(world, registered.body.upload_url, bundleOf(130))).toMatchObject({
 			status: 409,
 			body: { error: "bundle_already_ready" },
 		});
@@ -212,7 +212,7 @@ describe("a PUT to upload_url", () => {
 	});
 
 	test("whose connection breaks off leaves nothing stored and can be sent again", async () => {
-		const bytes = patterned(40_000);
+		const bytes = bundleOf(40_000);
 		for (const [version, fields] of [
 			["1.2.2", {}],
 			["1.2.3", { checksum: await sha256Hex(bytes) }],
@@ -239,7 +239,7 @@ describe("a PUT to upload_url", () => {
 			},
 		} as unknown as D1Database;
 		const request = requestThrough(createApp({ ...world.deps, d1 }));
-		expect((await putBytes({ request }, registered.body.upload_url, patterned(10))).status).toBe(200);
+		expect((await putBytes({ request }, registered.body.upload_url, bundleOf(130))).status).toBe(200);
 		expect(constraints).toEqual(["first-primary"]);
 	});
 });
@@ -269,7 +269,7 @@ function gatedBucket(waitFor: number) {
 
 describe("two PUTs of one registration at the same time", () => {
 	test("with the same bytes both succeed and one object is stored", async () => {
-		const bytes = patterned(9_000);
+		const bytes = bundleOf(9_000);
 		for (const [version, fields] of [
 			["2.0.0", {}],
 			["2.0.1", { checksum: await sha256Hex(bytes) }],
@@ -292,7 +292,7 @@ describe("two PUTs of one registration at the same time", () => {
 	test("with different bytes: one wins, and only the winner is told that its bytes are the bundle", async () => {
 		const registered = await register(world, app, "2.0.2", world.adminKey);
 		const client = { request: requestThrough(createApp({ ...world.deps, ...gatedBucket(2) })) };
-		const sent = [patterned(9_000, 1), patterned(9_000, 2)] as const;
+		const sent = [bundleOf(9_000, 1), bundleOf(9_000, 2)] as const;
 		const answers = await Promise.all(sent.map((bytes) => putBytes(client, registered.body.upload_url, bytes)));
 		expect(answers.map((answer) => answer.status).sort()).toEqual([200, 409]);
 		const winner = sent[answers.findIndex((answer) => answer.status === 200)];
@@ -301,12 +301,12 @@ describe("two PUTs of one registration at the same time", () => {
 	});
 
 	test("a wrong one beside a right one never harms the bundle", async () => {
-		const bytes = patterned(9_000);
+		const bytes = bundleOf(9_000);
 		const registered = await register(world, app, "2.0.3", world.adminKey, { checksum: await sha256Hex(bytes) });
 		const client = { request: requestThrough(createApp({ ...world.deps, ...gatedBucket(2) })) };
 		const [right, wrong] = await Promise.all([
 			putBytes(client, registered.body.upload_url, bytes),
-			putBytes(client, registered.body.upload_url, patterned(9_000, 2)),
+			putBytes(client, registered.body.upload_url, bundleOf(9_000, 2)),
 		]);
 		const row = await bundleRow("2.0.3");
 		if (right.status === 200) expect(row).toMatchObject({ status: "ready", sha256: await sha256Hex(bytes) });
@@ -333,7 +333,7 @@ describe("two PUTs of one registration at the same time", () => {
 			},
 		});
 		const client = { request: requestThrough(createApp({ ...late.deps, bundles })) };
-		const answer = await putBytes(client, registered.body.upload_url, patterned(500));
+		const answer = await putBytes(client, registered.body.upload_url, bundleOf(500));
 		expect(answer).toMatchObject({ status: 404, body: { error: "upload_not_found" } });
 		expect(await storedKeys(`${lateApp.uuid}/`)).toHaveLength(1);
 		expect(await violations(lateApp.uuid)).toEqual([]);
@@ -352,9 +352,9 @@ describe("POST /bundle", () => {
 		const second = await register(world, app, "3.0.0", ci.text, { comment: "again" });
 		expect(second.status).toBe(201);
 		expect(second.body.id).not.toBe(first.body.id);
-		expect((await putBytes(world, first.body.upload_url, patterned(10))).status).toBe(404);
-		expect((await putBytes(world, second.body.upload_url, patterned(20))).status).toBe(200);
-		expect(await bundleRow("3.0.0")).toMatchObject({ status: "ready", size_bytes: 20, comment: "again" });
+		expect((await putBytes(world, first.body.upload_url, bundleOf(130))).status).toBe(404);
+		expect((await putBytes(world, second.body.upload_url, bundleOf(140))).status).toBe(200);
+		expect(await bundleRow("3.0.0")).toMatchObject({ status: "ready", size_bytes: 140, comment: "again" });
 		expect(await violations(app.uuid)).toEqual([]);
 	});
 

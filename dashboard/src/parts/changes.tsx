@@ -70,11 +70,19 @@ export function ChangeList({ changes }: { readonly changes: readonly Change[] })
 	);
 }
 
+/** Why the service refused the zip of a bundle, on the entry that its registration went. */
+function refusalText({ details }: Change): string | undefined {
+	const refused = details.bundle_invalid;
+	return typeof refused === "object" && refused !== null && "message" in refused ? String(refused.message) : undefined;
+}
+
 export function Differences({ change }: { readonly change: Change }) {
 	const found = differences(change);
-	if (found.length === 0) return null;
+	const refusal = refusalText(change);
+	if (found.length === 0 && refusal === undefined) return null;
 	return (
 		<Stack gap={2}>
+			{refusal === undefined ? null : <Text size="xs">The upload was refused: {refusal}</Text>}
 			{found.map(({ field, before, after }) => (
 				<Text size="xs" key={field}>
 					<Code>{field}</Code>{" "}

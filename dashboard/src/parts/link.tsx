@@ -11,6 +11,17 @@ export function TextLink({ to, children }: { readonly to: string; readonly child
 	);
 }
 
+/** An address that a person or a program gave, which leads out of the dashboard; text where it is no web address. */
+export function WebLink({ address }: { readonly address: string }) {
+	const isWeb = URL.canParse(address) && /^https?:$/.test(new URL(address).protocol);
+	if (!isWeb) return address;
+	return (
+		<Anchor href={address} target="_blank" rel="noopener noreferrer nofollow" underline="always" inherit>
+			{address}
+		</Anchor>
+	);
+}
+
 export function ButtonLink({
 	to,
 	children,

@@ -1,13 +1,15 @@
-/** One bundle: what it is, where it is live, how its installs go, how it compares to another one, and deleting it. */
+/** One bundle: what it is, where it is live, how its installs go, how it compares to another one, releasing and deleting it. */
 import { Button, Code, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { type AnswerOf, useAsk, useChange } from "../api";
+import { type AnswerOf, useAsk, useChange, usePage } from "../api";
 import type { AppItemProps } from "../app";
 import { Answer } from "../parts/answer";
+import type { Channel } from "../parts/channel-badges";
 import { Confirm } from "../parts/confirm";
+import { Dialog } from "../parts/dialog";
 import { Facts } from "../parts/facts";
-import { TextLink } from "../parts/link";
+import { TextLink, WebLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen, Section } from "../parts/screen";
 import { countOf, countText, sizeText } from "../parts/size";
@@ -17,6 +19,7 @@ import { VersionInput } from "../parts/version-input";
 import { appPath, channelPath } from "../paths";
 import { useAppMay } from "../permissions";
 import { useBundleDeletionPlan } from "../plans";
+import { Promote } from "./promote";
 
 type BundleRecord = Extract<AnswerOf<"GET /bundle">, readonly unknown[]>[number];
 
@@ -50,16 +53,20 @@ function Details({
 }) {
 	const may = useAppMay(appId, orgId);
 	const [isDeleting, setDeleting] = useState(false);
+	const [isReleasing, setReleasing] = useState(false);
 	return (
 		<Screen
 			title={bundle.name}
 			note={bundle.comment ?? undefined}
 			actions={
-				may("bundle.delete") === true ? (
-					<Button variant="default" onClick={() => setDeleting(true)}>
-						Delete
-					</Button>
-				) : undefined
+				<>
+					{may("channel.promote_bundle") === true ? <Button onClick={() => setReleasing(true)}>Release</Button> : null}
+					{may("bundle.delete") === true ? (
+						<Button variant="default" onClick={() => setDeleting(true)}>
+							Delete
+						</Button>
+					) : null}
+				</>
 			}
 		>
 			<Facts
@@ -77,10 +84,11 @@ function Details({
 						bundle.storage_provider === "external" ? (bundle.external_url ?? "Elsewhere") : "With this service",
 					],
 					["SHA-256", <Code key="checksum">{bundle.checksum ?? "not uploaded yet"}</Code>],
-					...(bundle.link === null ? [] : [["Link", bundle.link] as const]),
+					...(bundle.link === null ? [] : [["Link", <WebLink key="link" address={bundle.link} />] as const]),
 				]}
 			/>
 			<Compare appId={appId} bundle={bundle} />
+			{isReleasing ? <Release appId={appId} version={bundle.name} onClose={() => setReleasing(false)} /> : null}
 			{isDeleting ? <DeleteBundle appId={appId} bundle={bundle} onClose={() => setDeleting(false)} /> : null}
 		</Screen>
 	);
@@ -96,6 +104,54 @@ function Channels({ appId, channels }: { readonly appId: string; readonly channe
 				</TextLink>
 			))}
 		</Group>
+	);
+}
+
+/** Asks for the channel; the dialog that promotes there takes over with the bundle filled in. */
+function Release({
+	appId,
+	version,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly version: string;
+	readonly onClose: () => void;
+}) {
+	const [channel, setChannel] = useState<Channel | undefined>();
+	const channels = usePage("GET /channel", { query: { app_id: appId } }, 0);
+	if (channel !== undefined) return <Promote appId={appId} channel={channel} version={version} onClose={onClose} />;
+	return (
+		<Dialog onClose={onClose} title={`Release ${version}`} size="lg">
+			<Answer query={channels} what="channels">
+				{({ items, hasNext }) => (
+					<Stack>
+						<Text size="sm">
+							{items.length === 0
+								? "This app has no channel yet. Devices get a bundle from a channel: create one first."
+								: "Choose the channel whose devices get this bundle. You see who would get it before anything changes."}
+						</Text>
+						{items.map((each) => (
+							<Button
+								key={each.id}
+								variant="default"
+								justify="space-between"
+								rightSection={
+									<Text span size="xs" c="dimmed">
+										{each.version === null ? "No bundle yet" : `Now ${each.version.name}`}
+									</Text>
+								}
+								onClick={() => setChannel(each)}
+							>
+								{each.name}
+							</Button>
+						))}
+						{hasNext || items.length === 0 ? (
+							<TextLink to={appPath(appId, "channels")}>{hasNext ? "More channels" : "Create a channel"}</TextLink>
+						) : null}
+					</Stack>
+				)}
+			</Answer>
+		</Dialog>
 	);
 }
 

@@ -1,6 +1,6 @@
 /**
- * Uploading a bundle from the browser: its SHA-256 is computed here, its bytes go in pieces by TUS, the protocol that the API offers for it.
- * What was broken off goes on where it stopped, when the same file is chosen for the same version again, after a reload too.
+ * Uploads a bundle from the browser. The zip is checked when it is chosen, its SHA-256 is computed here, and its bytes go in pieces by TUS.
+ * An interrupted upload continues where it stopped when the same file is chosen for the same version again, also after a reload.
  */
 import { Alert, Button, FileInput, Group, Progress, Stack, Text, TextInput } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
@@ -8,6 +8,7 @@ import { useEffect, useRef, useState } from "react";
 import { DetailedError, Upload as TusUpload } from "tus-js-client";
 import { useLocation } from "wouter";
 import { ask } from "../api";
+import { checkBundleFile, type FileVerdict } from "../bundle-file";
 import { Problem } from "../parts/answer";
 import { Dialog } from "../parts/dialog";
 import { say } from "../parts/say";
@@ -20,7 +21,7 @@ const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
 
 type Phase = "choosing" | "hashing" | "sending" | "paused";
 
-/** The bundle was deleted since, by somebody else or as an upload that nobody finished. */
+/** The bundle was deleted since, by a person or as an upload that was not finished in time. */
 const isGone = (problem: Error) => problem instanceof DetailedError && problem.originalResponse?.getStatus() === 404;
 
 async function sha256Of(file: File): Promise<string> {
@@ -40,6 +41,7 @@ export default function Upload({
 	const [, navigate] = useLocation();
 	const client = useQueryClient();
 	const [file, setFile] = useState<File | null>(null);
+	const verdict = useVerdict(file);
 	const [version, setVersion] = useState("");
 	const [comment, setComment] = useState("");
 	const [phase, setPhase] = useState<Phase>("choosing");
@@ -77,7 +79,7 @@ export default function Upload({
 		setPhase("choosing");
 	};
 
-	/** Goes on with the earlier upload of the same bytes, if there is one and its bundle is still there; registers the bundle otherwise. */
+	/** Continues the earlier upload of the same bytes, if there is one and its bundle is still there; registers the bundle otherwise. */
 	const send = async (chosen: File, checksum: string) => {
 		let wasThere = false;
 		const upload = new TusUpload(chosen, {
@@ -94,7 +96,7 @@ export default function Upload({
 			onProgress: (sentBytes) => setSent(sentBytes),
 			onError: (problem) => {
 				if (isGone(problem) && wasThere) {
-					// Where it cannot go on, the client forgets the earlier upload.
+					// The client has dropped the earlier upload, because it cannot be continued.
 					setResumed(false);
 					setSent(0);
 					send(chosen, checksum).catch(giveUp);
@@ -130,6 +132,7 @@ export default function Upload({
 		running.current?.start();
 	};
 	const isBusy = phase !== "choosing";
+	const warns = verdict?.outcome === "accepted" && verdict.call === "missing";
 	const percent = file === null || file.size === 0 ? 0 : Math.floor((sent / file.size) * 100);
 	return (
 		<Dialog onClose={onClose} title="Upload a bundle" size="lg" closeOnClickOutside={!isBusy}>
@@ -149,7 +152,19 @@ export default function Upload({
 						disabled={isBusy}
 						value={file}
 						onChange={setFile}
+						error={verdict?.outcome === "refused" ? verdict.message : undefined}
 					/>
+					{file !== null && verdict === undefined ? (
+						<Text size="sm" role="status">
+							Checking the zip…
+						</Text>
+					) : null}
+					{warns ? (
+						<Alert color="orange" title="No call of notifyAppReady() was found" role="alert">
+							Devices would roll this bundle back: a bundle must call CapacitorUpdater.notifyAppReady() when it has
+							started. Add the call, build the app again and choose the new zip.
+						</Alert>
+					) : null}
 					<TextInput
 						label="Version"
 						description="As devices compare it, e.g. 1.4.0; each version can be used once."
@@ -174,17 +189,23 @@ export default function Upload({
 							</Text>
 						</Stack>
 					) : null}
-					{isResumed ? <Alert color="blue">This file was begun earlier; it goes on where it stopped.</Alert> : null}
+					{isResumed ? (
+						<Alert color="blue">Part of this file was uploaded earlier. The upload continues from there.</Alert>
+					) : null}
 					{error === undefined ? null : <UploadProblem error={error} />}
 					<Group justify="flex-end">
 						<Button variant="default" onClick={onClose}>
 							{isBusy ? "Stop for now" : "Cancel"}
 						</Button>
 						{phase === "sending" ? <Button onClick={() => void pause()}>Pause</Button> : null}
-						{phase === "paused" ? <Button onClick={resume}>Go on</Button> : null}
+						{phase === "paused" ? <Button onClick={resume}>Continue</Button> : null}
 						{phase === "choosing" || phase === "hashing" ? (
-							<Button type="submit" loading={phase === "hashing"} disabled={file === null || version === ""}>
-								Upload
+							<Button
+								type="submit"
+								loading={phase === "hashing"}
+								disabled={verdict?.outcome !== "accepted" || version === ""}
+							>
+								{warns ? "Upload anyway" : "Upload"}
 							</Button>
 						) : null}
 					</Group>
@@ -194,7 +215,24 @@ export default function Upload({
 	);
 }
 
-/** What the server said of a piece is inside of what the TUS client says. */
+/** What is known of the chosen file; undefined while it is being checked. */
+function useVerdict(file: File | null): FileVerdict | undefined {
+	const [checked, setChecked] = useState<{ readonly file: File; readonly verdict: FileVerdict } | undefined>();
+	useEffect(() => {
+		if (file === null) return;
+		const abandoned = new AbortController();
+		const keep = (verdict: FileVerdict) => {
+			if (!abandoned.signal.aborted) setChecked({ file, verdict });
+		};
+		checkBundleFile(file, abandoned.signal).then(keep, () =>
+			keep({ outcome: "refused", message: "The browser cannot read this file any more. Choose it again." }),
+		);
+		return () => abandoned.abort();
+	}, [file]);
+	return checked !== undefined && checked.file === file ? checked.verdict : undefined;
+}
+
+/** The TUS client's error carries what the server answered to a piece. */
 function UploadProblem({ error }: { readonly error: Error }) {
 	const body =
 		"originalResponse" in error ? (error.originalResponse as { getBody(): string } | null)?.getBody() : undefined;

@@ -1,4 +1,5 @@
 /** Every screen of the dashboard and its dialogs: pictures are made of them, and tests look at each of them. */
+import { strToU8, type Zippable, zipSync } from "fflate";
 import type { Page } from "playwright-core";
 import { APP, deviceId, type Stage } from "./dashboard";
 
@@ -10,6 +11,12 @@ export interface PicturedScreen {
 
 const ofOrganization = (screen: string) => (stage: Stage) => `/organizations/${stage.product.orgId}/${screen}`;
 const ofApp = (screen: string) => () => `/apps/${APP}/${screen}`;
+
+/** Chooses a zip of the given files in the upload dialog. */
+function choose(page: Page, files: Zippable): Promise<void> {
+	const buffer = Buffer.from(zipSync(files));
+	return page.locator("input[type=file]").setInputFiles({ name: "app.zip", mimeType: "application/zip", buffer });
+}
 
 /** In the browser: gives the device a channel and a bundle. */
 async function setByHand({
@@ -87,6 +94,32 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "bundle-upload",
 		path: ofApp("bundles"),
 		prepare: (page) => page.getByRole("button", { name: "Upload a bundle" }).click(),
+	},
+	{
+		name: "bundle-upload-refused",
+		path: ofApp("bundles"),
+		async prepare(page) {
+			await page.getByRole("button", { name: "Upload a bundle" }).click();
+			await choose(page, { dist: { "index.html": strToU8("<html>") } });
+			await page.getByText("index.html is in the folder").waitFor();
+		},
+	},
+	{
+		name: "bundle-upload-warning",
+		path: ofApp("bundles"),
+		async prepare(page) {
+			await page.getByRole("button", { name: "Upload a bundle" }).click();
+			await choose(page, { "index.html": strToU8("<html>") });
+			await page.getByText("No call of notifyAppReady() was found").waitFor();
+		},
+	},
+	{
+		name: "bundle-release",
+		path: ofApp("bundles/1.1.0"),
+		async prepare(page) {
+			await page.getByRole("button", { name: "Release", exact: true }).click();
+			await page.getByRole("button", { name: /^production/ }).waitFor();
+		},
 	},
 	{
 		name: "bundles-unused",

@@ -85,12 +85,16 @@ export async function createProductKey(product: Product, role: string, appUuid: 
 	return body.key;
 }
 
-/** A zip with an index.html that tells its version. */
-export function makeZip(version: string): Uint8Array {
+/** A zip with an index.html that shows its version; more files are stored as they are. */
+export function makeZip(version: string, more: Readonly<Record<string, Uint8Array>> = {}): Uint8Array {
 	// A fixed time: the same zip must have the same bytes whenever it is made.
 	const mtime = new Date("2026-11-21T08:00:00Z");
 	return zipSync(
-		{ "index.html": strToU8(`<!doctype html><title>${version}</title>`), "app.js": strToU8("notifyAppReady()") },
+		{
+			"index.html": strToU8(`<!doctype html><title>${version}</title>`),
+			"app.js": strToU8("notifyAppReady()"),
+			...Object.fromEntries(Object.entries(more).map(([name, bytes]) => [name, [bytes, { level: 0 }] as const])),
+		},
 		{ mtime },
 	);
 }

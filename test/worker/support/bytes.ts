@@ -7,20 +7,11 @@ import { openDb, query } from "../../../src/db/client";
 import { signedDownloadUrl } from "../../../src/storage/links";
 import { type Answer, sha256Hex, type TestApp, testEnv, type World } from "./world";
 
+export { bundleOf, patterned } from "./zip";
+
 type Client = Pick<World, "request">;
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
 type AnyAnswer = Answer<any>;
-
-/** Bytes that differ from place to place, so that a lost, doubled or moved piece changes the hash. */
-export function patterned(length: number, seed = 1): Uint8Array {
-	const bytes = new Uint8Array(length);
-	let state = seed >>> 0 || 1;
-	for (let index = 0; index < length; index++) {
-		state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-		bytes[index] = state >>> 24;
-	}
-	return bytes;
-}
 
 export function register(
 	client: Client,

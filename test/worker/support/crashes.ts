@@ -10,6 +10,7 @@ import { query } from "../../../src/db/client";
 import type { Deps } from "../../../src/deps";
 import { sweep } from "../../../src/events/sweep";
 import {
+	bundleOf,
 	complete,
 	deltaName,
 	locationOf,
@@ -38,11 +39,13 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./world";
+import { zipOf } from "./zip";
 
 const DAY_MS = 86_400_000;
 const VERSION = "1.0.0";
 const CHANNEL = "pr-1";
-const BYTES = patterned(3000);
+const BYTES = bundleOf(3000);
+const NO_BUNDLE = zipOf([{ name: "dist/index.html", content: patterned(3000) }]);
 const SEGMENT_BYTES = 8 * 1024 * 1024;
 
 const ENDINGS = ["the client goes on", "the client starts anew", "the client never comes back"] as const;
@@ -223,7 +226,7 @@ const flows: Flow[] = [
 	tusFlow("TUS in two pieces without a checksum", { pieces: 2, checksum: false }),
 	tusFlow("TUS in one piece", { pieces: 1 }),
 	{
-		...tusFlow("TUS of two segments in one piece", { pieces: 1, bytes: patterned(SEGMENT_BYTES + 10) }),
+		...tusFlow("TUS of two segments in one piece", { pieces: 1, bytes: bundleOf(SEGMENT_BYTES + 10) }),
 		// The largest by far, and its third ending is the first one of "TUS in one piece".
 		endings: ["the client goes on", "the client never comes back"],
 	},
@@ -246,16 +249,52 @@ const flows: Flow[] = [
 		abandoned: expectFreeUnlessReady,
 	},
 	{
+		name: "a zip that is no bundle",
+		bytes: NO_BUNDLE,
+		async go(client, stage) {
+			if (stage.memory.uploadUrl === undefined) {
+				const ended = await registerFor(client, stage, { checksum: stage.checksum });
+				if (ended !== undefined) return ended;
+			}
+			const answer = await putBytes(client, stage.memory.uploadUrl ?? "", stage.bytes);
+			// Refused, now or by an earlier try.
+			return answer.status === 422 || answer.status === 404 ? undefined : answer;
+		},
+		async reached(stage) {
+			expect(await bundleRow(stage)).toBeUndefined();
+		},
+		abandoned: expectFreeUnlessReady,
+	},
+	{
 		name: "complete after a crash",
 		async prepare(stage) {
 			await registerFor(clientOf(stage.world), stage, { checksum: stage.checksum });
-			const crashing = withFault(stage.world, 3, "refused");
+			const crashing = withFault(stage.world, 4, "refused");
 			await putBytes(crashing, stage.memory.uploadUrl ?? "", stage.bytes);
 			expect(crashing.failed).toBe("d1.batch");
 			expect((await bundleRow(stage))?.status).toBe("pending");
 		},
 		go: (client, stage) => complete(client, stage.app, VERSION, stage.key),
 		reached: expectReady,
+		abandoned: expectFreeUnlessReady,
+	},
+	{
+		name: "complete of a zip that is no bundle after a crash",
+		bytes: NO_BUNDLE,
+		async prepare(stage) {
+			await registerFor(clientOf(stage.world), stage, { checksum: stage.checksum });
+			const crashing = withFault(stage.world, 4, "refused");
+			await putBytes(crashing, stage.memory.uploadUrl ?? "", stage.bytes);
+			expect(crashing.failed).toBe("d1.batch");
+			expect((await bundleRow(stage))?.status).toBe("pending");
+		},
+		async go(client, stage) {
+			const answer = await complete(client, stage.app, VERSION, stage.key);
+			return answer.status === 422 || answer.status === 404 ? undefined : answer;
+		},
+		async reached(stage) {
+			expect(await bundleRow(stage)).toBeUndefined();
+		},
 		abandoned: expectFreeUnlessReady,
 	},
 	{

@@ -15,6 +15,7 @@ import {
 	tokenOf,
 	uploadTestBundle,
 } from "./scene";
+import { bundleOf } from "./zip";
 
 export interface PreparedRequest extends Omit<RequestOptions, "key"> {
 	/** The path with its parameters filled in. */
@@ -252,9 +253,9 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			"tus-resumable": "1.0.0",
 			"upload-offset": "0",
 			"content-type": "application/offset+octet-stream",
-			"content-length": "5",
+			"content-length": "130",
 		},
-		rawBody: "bytes",
+		rawBody: bundleOf(130),
 	}),
 	"POST /private/events": async () => ({ path: "/private/events", body: { event: "x" } }),
 	[`GET ${PREFIX}/functions/v1/app/:app_id`]: async (_, app) => ({ path: `${PREFIX}/functions/v1/app/${app.appId}` }),
@@ -387,7 +388,7 @@ async function begunUpload(world: Scene, app: TestApp, makers = byAdmin(world)):
 	const version = await registered(world, app, makers);
 	const { headers, status } = await world.request("POST", "/files/upload/attachments", {
 		key: makers.bundle,
-		headers: tusHeaders(world, app, version, 5),
+		headers: tusHeaders(world, app, version, 130),
 	});
 	if (status !== 201) throw new Error("upload not begun");
 	const { pathname } = new URL(headers.get("location") ?? "");
@@ -454,7 +455,7 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 			key: world.adminKey,
 			body: { app_id: app.appId, version: freshVersion() },
 		});
-		return { path: body.upload_url, rawBody: "bytes", headers: { "content-length": "5" } };
+		return { path: body.upload_url, rawBody: bundleOf(130), headers: { "content-length": "130" } };
 	},
 	"OPTIONS /files/upload/attachments": async () => ({ path: "/files/upload/attachments" }),
 	"GET /files/download/:app/:upload/:part": async (world, app) => {

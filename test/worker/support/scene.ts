@@ -2,6 +2,7 @@
  * An organization to try things in, and what tests make in it, by requests alone: the same makers work in this isolate and over HTTP
  * against the running product. Nothing here may need more of the world than its requests.
  */
+import { testBundle } from "./zip";
 
 export interface Answer<Body = unknown> {
 	readonly status: number;
@@ -111,7 +112,7 @@ export async function uploadTestBundle(
 	app: TestApp,
 	version: string,
 	key: string = world.adminKey,
-	content: Uint8Array = new TextEncoder().encode(`bundle ${version}`),
+	content: Uint8Array = testBundle(version),
 ): Promise<number> {
 	const registered = await world.request("POST", "/bundle", {
 		key,

@@ -1,6 +1,5 @@
 /** Zips made byte by byte, so that a test can break any field of one, and bundles of an exact size. */
 import crc32 from "crc-32";
-import { patterned } from "./bytes";
 
 export interface ZipEntry {
 	readonly name: string | Uint8Array;
@@ -141,10 +140,26 @@ export function zipOf(
 	return concatenated([...parts, ...directory, end64, end, comment]);
 }
 
+/** Bytes that differ from place to place, so that a lost, doubled or moved piece changes the hash. */
+export function patterned(length: number, seed = 1): Uint8Array {
+	const bytes = new Uint8Array(length);
+	let state = seed >>> 0 || 1;
+	for (let index = 0; index < length; index++) {
+		state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+		bytes[index] = state >>> 24;
+	}
+	return bytes;
+}
+
 /** What a zip of one index.html takes besides its content. */
 const FRAME_BYTES = zipOf([{ name: "index.html" }]).length;
 
 /** A bundle of exactly that many bytes that differ from place to place; at least `FRAME_BYTES`, which are 118. */
 export function bundleOf(lengthBytes: number, seed = 1): Uint8Array<ArrayBuffer> {
 	return zipOf([{ name: "index.html", content: patterned(lengthBytes - FRAME_BYTES, seed) }]);
+}
+
+/** The bundle of a test to which its content does not matter. */
+export function testBundle(version: string): Uint8Array<ArrayBuffer> {
+	return zipOf([{ name: "index.html", content: new TextEncoder().encode(`bundle ${version}`) }]);
 }

@@ -1,0 +1,236 @@
+/**
+ * Choosing a zip in the dashboard, in a real browser: what the person reads before anything is uploaded, what the service got afterwards,
+ * and the way on from the new bundle to a channel.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { strToU8, type Zippable, zipSync } from "fflate";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chromium } from "./support/browser";
+import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+import { makeZip } from "./support/product";
+
+if (chromium === undefined) console.log("skipped: choosing a zip in the dashboard, because no Chromium is installed");
+
+const CALL = "CapacitorUpdater.notifyAppReady();";
+const WARNING = "No call of notifyAppReady() was found";
+
+describe.skipIf(chromium === undefined)("the upload dialog", () => {
+	let stage: Stage;
+	let admin: Visitor;
+	let directory: string;
+	/** The paths that the page sent something to. */
+	const sent: string[] = [];
+	beforeAll(async () => {
+		stage = await startStage();
+		admin = await stage.admin();
+		directory = await mkdtemp(join(tmpdir(), "capstan-zip-"));
+		admin.page.on("request", (request) => {
+			if (request.method() !== "GET") sent.push(new URL(request.url()).pathname);
+		});
+	});
+	afterAll(async () => {
+		await stage?.stop();
+		await rm(directory, { recursive: true, force: true });
+	});
+
+	const button = (name: string) => admin.page.getByRole("button", { name, exact: true });
+	const bundle = async (version: string) =>
+		(await stage.product.api("GET", `/bundle?app_id=${APP}&version=${version}`)).body[0];
+	const choose = (bytes: Uint8Array, name = "app.zip") =>
+		admin.page
+			.locator("input[type=file]")
+			.setInputFiles({ name, mimeType: "application/zip", buffer: Buffer.from(bytes) });
+	async function open(version: string): Promise<void> {
+		await admin.open(`/apps/${APP}/bundles`, "Bundles");
+		await button("Upload a bundle").click();
+		await admin.page.getByLabel("Version").fill(version);
+		sent.length = 0;
+	}
+	/** What stands at the file field. */
+	const fieldError = () => admin.page.locator(".mantine-FileInput-error").innerText();
+	const zip = (files: Zippable) => zipSync(files, { mtime: new Date("2026-11-21T08:00:00Z") });
+
+	test.each<[string, () => Uint8Array, RegExp]>([
+		["a text file named .zip", () => strToU8("hello"), /^The file is not a zip archive\. Upload a zip/],
+		[
+			"a zip of the folder instead of its contents",
+			() => zip({ dist: { "index.html": strToU8("<html>"), "app.js": strToU8(CALL) } }),
+			/^index\.html is in the folder "dist" and not at the top.+cd "dist" && zip -r \.\.\/bundle\.zip \.$/,
+		],
+		["a zip without index.html", () => zip({ "app.js": strToU8(CALL) }), /^There is no index\.html at the top/],
+		["a zip that was cut off", () => makeZip("1").slice(0, -40), /^The zip is damaged: it was cut off/],
+		[
+			"a zip whose script cannot be unpacked",
+			() => {
+				const bytes = zip({ "index.html": strToU8("x".repeat(5000)), "app.js": strToU8(CALL) });
+				return bytes.fill(0xff, 45, 55);
+			},
+			/^The zip is damaged: "index\.html" cannot be unpacked/,
+		],
+	])("refuses %s at the field, and sends nothing", async (_name, bytes, message) => {
+		await open("4.0.0");
+		await choose(bytes());
+		await expect.poll(fieldError).toMatch(message);
+		expect(await button("Upload").isDisabled()).toBe(true);
+		expect(sent).toEqual([]);
+		expect(await bundle("4.0.0")).toBeUndefined();
+		await expectSound(admin);
+		// Another file takes the error away.
+		await choose(makeZip("4.0.0"));
+		await expect.poll(() => button("Upload").isEnabled()).toBe(true);
+		expect(await admin.page.locator(".mantine-FileInput-error").count()).toBe(0);
+	});
+
+	test("warns when no script calls notifyAppReady, and uploads such a zip when it is said again", async () => {
+		await open("4.1.0");
+		await choose(zip({ "index.html": strToU8("<html>"), "app.js": strToU8("run()"), "readme.txt": strToU8(CALL) }));
+		await admin.page.getByRole("alert").getByText(WARNING).waitFor();
+		await admin.page.getByText("Devices would roll this bundle back").waitFor();
+		expect(await button("Upload").count()).toBe(0);
+		expect(sent).toEqual([]);
+		await expectSound(admin);
+		await choose(makeZip("4.1.0"));
+		await button("Upload").waitFor();
+		expect(await admin.page.getByText(WARNING).count()).toBe(0);
+		await choose(zip({ "index.html": strToU8("<html>") }));
+		await button("Upload anyway").click();
+		await admin.page.getByRole("heading", { level: 1, name: "4.1.0" }).waitFor();
+		expect(await bundle("4.1.0")).toMatchObject({ name: "4.1.0" });
+	});
+
+	const script = (at: number) => strToU8(`${"/".repeat(at)}${CALL}`);
+	test.each<[string, Zippable]>([
+		["a packed script in a folder", { assets: { "main-4f.js": script(100_000) } }],
+		["a stored script", { "main.js": [script(10), { level: 0 }] }],
+		["a module", { "main.mjs": script(0) }],
+		["the page itself", { "index.html": strToU8(`<script>${CALL}</script>`) }],
+		// Wherever a piece of the stream ends, the call is found across it.
+		...[65_530, 65_536, 131_060].map((at): [string, Zippable] => [
+			`a script at byte ${at}`,
+			{ "main.js": [script(at), { level: 0 }] },
+		]),
+		["the last of many scripts", { "a.js": strToU8("a()"), "b.js": strToU8("b()"), "c.js": script(5) }],
+	])("finds the call in %s", async (_name, files) => {
+		await open("4.2.0");
+		await choose(zip({ "index.html": strToU8("<html>"), ...files }));
+		await expect.poll(() => button("Upload").isEnabled()).toBe(true);
+		expect(await admin.page.getByText(WARNING).count()).toBe(0);
+	});
+
+	test("stays responsive while it looks through a zip of 150 MB", async () => {
+		const content = randomBytes(25_000_000);
+		const files = Object.fromEntries(Array.from({ length: 5 }, (_, index) => [`part-${index}.js`, content]));
+		// One script that is packed: unpacking is the work that could hold the page up.
+		const packed = { "packed.js": Buffer.alloc(60_000_000, "run();") };
+		const path = join(directory, "large.zip");
+		const stored = Object.fromEntries(
+			Object.entries(files).map(([name, bytes]) => [name, [bytes, { level: 0 }] as const]),
+		);
+		await writeFile(path, zip({ "index.html": strToU8("<html>"), ...stored, ...packed } as Zippable));
+		await open("4.3.0");
+		await admin.page.evaluate(`
+			window.longestPauseMs = 0;
+			let last = performance.now();
+			setInterval(() => {
+				const now = performance.now();
+				window.longestPauseMs = Math.max(window.longestPauseMs, now - last);
+				last = now;
+			}, 5);
+		`);
+		await admin.page.locator("input[type=file]").setInputFiles(path);
+		await admin.page.getByRole("status").getByText("Checking the zip…").waitFor();
+		await admin.page.getByText(WARNING).waitFor();
+		const longestPauseMs = (await admin.page.evaluate("window.longestPauseMs")) as number;
+		console.log(`longest pause of the page: ${Math.round(longestPauseMs)} ms`);
+		expect(longestPauseMs).toBeLessThan(1000);
+		expect(sent).toEqual([]);
+	});
+
+	test("shows what the service refuses that the page could not know", async () => {
+		await open("4.4.0");
+		await admin.page.route("**/files/upload/attachments/*", (route) =>
+			route.fulfill({
+				status: 422,
+				contentType: "application/json",
+				body: JSON.stringify({
+					error: "bundle_invalid",
+					message: "The zip unpacks to more than 1000 bytes. Leave out.",
+				}),
+			}),
+		);
+		await choose(makeZip("4.4.0"));
+		await button("Upload").click();
+		await admin.page.getByRole("alert").getByText("The zip unpacks to more than 1000 bytes.").waitFor();
+		await admin.page.unroute("**/files/upload/attachments/*");
+	});
+
+	test("the organization's log says why an upload was refused", async () => {
+		const { product } = stage;
+		const { body } = await product.api("POST", "/bundle", { app_id: APP, version: "4.4.1" });
+		const refused = await fetch(body.upload_url, { method: "PUT", body: "hello" });
+		expect(refused.status).toBe(422);
+		await admin.open(`/apps/${APP}/changes`, /./);
+		await admin.page.getByText("The upload was refused: The file is not a zip archive.").waitFor();
+	});
+
+	test("leads on from the new bundle to the channel that releases it", async () => {
+		await open("4.5.0");
+		await choose(makeZip("4.5.0"));
+		await button("Upload").click();
+		await admin.page.getByRole("heading", { level: 1, name: "4.5.0" }).waitFor();
+		await button("Release").click();
+		await expectSound(admin);
+		await admin.page
+			.getByRole("dialog")
+			.getByRole("button", { name: /^production/ })
+			.click();
+		await expect
+			.poll(() => admin.page.getByRole("dialog").getByRole("combobox", { name: "Bundle" }).inputValue())
+			.toBe("4.5.0");
+		await button("Promote").click();
+		const live = async () =>
+			(await stage.product.api("GET", `/channel?app_id=${APP}&channel=production`)).body.version.name;
+		await expect.poll(live).toBe("4.5.0");
+		await admin.page.getByRole("link", { name: "production" }).waitFor();
+	});
+
+	test("a bundle's link is a link when it is a web address, and text otherwise", async () => {
+		const { product } = stage;
+		const link = "https://example.com/pr/7?a=1";
+		const fields = { app_id: APP, version: "4.6.0", link };
+		const { body } = await product.api("POST", "/bundle", fields);
+		expect((await fetch(body.upload_url, { method: "PUT", body: makeZip("4.6.0") as BodyInit })).status).toBe(200);
+		await admin.open(`/apps/${APP}/bundles/4.6.0`, "4.6.0");
+		const anchor = admin.page.getByRole("link", { name: link });
+		expect(await anchor.getAttribute("href")).toBe(link);
+		expect(await anchor.getAttribute("rel")).toContain("noopener");
+		// A row of the time before links were checked.
+		const db = await product.running.miniflare.getD1Database("DB");
+		await db.prepare("UPDATE bundles SET link = 'javascript:alert(1)' WHERE id = ?").bind(body.id).run();
+		await admin.open(`/apps/${APP}/bundles/4.6.0`, "4.6.0");
+		await admin.page.getByText("javascript:alert(1)").waitFor();
+		expect(await admin.page.locator("a[href^='javascript']").count()).toBe(0);
+		await expectSound(admin);
+	});
+
+	test("fits a phone, with an error and with the warning", async () => {
+		const phone = await stage.admin({ width: 390 });
+		await phone.open(`/apps/${APP}/bundles`, "Bundles");
+		await phone.page.getByRole("button", { name: "Upload a bundle" }).click();
+		for (const [bytes, text] of [
+			[zip({ dist: { "index.html": strToU8("<html>") } }), "index.html is in the folder"],
+			[zip({ "index.html": strToU8("<html>") }), WARNING],
+		] as const) {
+			await phone.page
+				.locator("input[type=file]")
+				.setInputFiles({ name: "app.zip", mimeType: "application/zip", buffer: Buffer.from(bytes) });
+			await phone.page.getByText(text).first().waitFor();
+			await expectSound(phone);
+		}
+		phone.leave();
+	});
+});
