@@ -8,6 +8,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import { Upload } from "tus-js-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
@@ -59,7 +60,7 @@ function patterned(length: number, seed: string, more: readonly ZipEntry[] = [])
 	const block = createHash("sha512").update(seed).digest();
 	const content = Buffer.alloc(length - FRAME_BYTES, block);
 	for (let offset = 0; offset + 4 <= content.length; offset += 4096) content.writeUInt32LE(offset, offset);
-	return Buffer.from(zipOf([{ name: "index.html", content }, ...more]).buffer);
+	return Buffer.from(zipOf([{ name: "index.html", content, checksum: crc32(content) }, ...more]).buffer);
 }
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");

@@ -4,6 +4,8 @@ import crc32 from "crc-32";
 export interface ZipEntry {
 	readonly name: string | Uint8Array;
 	readonly content?: Uint8Array;
+	/** CRC-32 of the content, where somebody has it already. */
+	readonly checksum?: number;
 	/** What the records say instead of the truth. */
 	readonly method?: number;
 	readonly flags?: number;
@@ -67,7 +69,7 @@ export function zipOf(
 		const content = entry.content ?? new Uint8Array();
 		const flags = entry.flags ?? FLAG_UTF8;
 		const method = entry.method ?? 0;
-		const checksum = crc32.buf(content) >>> 0;
+		const checksum = entry.checksum ?? crc32.buf(content) >>> 0;
 		const compressed = entry.compressedBytes ?? content.length;
 		const uncompressed = entry.uncompressedBytes ?? content.length;
 		const headerOffset = entry.headerOffset ?? offset;
