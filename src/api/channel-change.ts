@@ -115,6 +115,15 @@ interface ChannelRequest {
 	readonly rollout: LoadedBundle | undefined;
 }
 
+/**
+ * A preview must reach a tester on any store build, while its version says nothing of the store build that it was made for. So a channel
+ * that is limited to its creator's own work begins without the limits that other channels begin with; a value in the request wins.
+ */
+const PREVIEW_CHANNEL_SETTINGS = {
+	disable_auto_update: "none",
+	disable_auto_update_under_native: 0,
+} as const satisfies ChannelValues;
+
 interface ChannelChange {
 	/** Columns that differ from what is there, settings and bundles apart, because they need different permissions. */
 	readonly settings: ChannelValues;
@@ -338,13 +347,14 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const channel = loaded[0].rows[0];
 	const request = { body, channel, stable: loaded[1].rows[0], rollout: loaded[2].rows[0] };
 	const change = changeOf(request, deps.newId(), nowMs);
-	const { values, movesPlatforms, isPublic, platforms } = plannedWrite(change, channel);
+	const { values: requested, movesPlatforms, isPublic, platforms } = plannedWrite(change, channel);
 	const created = channel === undefined;
 	const limit = context.ownWorkOnly(created ? "app.create_channel" : "channel.promote_bundle");
 	if (limit !== undefined) {
 		if (created) refusePublicPreview(body, scopeRow.default_upload_channel);
 		for (const bundle of change.promoted) refuseForeignBundle(bundle, principal);
 	}
+	const values = created && limit !== undefined ? { ...PREVIEW_CHANNEL_SETTINGS, ...requested } : requested;
 	if (channel !== undefined && Object.keys(values).length === 0) {
 		return { id: channel.id, public: channel.public === 1, created };
 	}

@@ -4,6 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { openDb, query } from "../../src/db/client";
+import migration from "../../src/db/migrations/0014_preview_channels.sql?raw";
 import { readThenWrite } from "./support/interleave";
 import {
 	createTestApp,
@@ -52,6 +53,119 @@ async function makePreview(key: TestKey, name: string) {
 	expect(promoted.status).toBe(200);
 	return { channel: name, version, channelId, bundleId };
 }
+
+/** One of each major, below the first, and with two digits. */
+const STORE_BUILDS = ["0.9.0", "1.0.0", "1.4.2", "2.3.0", "10.0.1"] as const;
+
+const check = (of: TestApp, versionBuild: string, defaultChannel: string) =>
+	world.request("POST", "/updates", {
+		body: {
+			app_id: of.appId,
+			device_id: crypto.randomUUID(),
+			platform: "ios",
+			version_name: "builtin",
+			version_build: versionBuild,
+			plugin_version: "8.51.23",
+			defaultChannel,
+		},
+	});
+
+describe("a preview channel", () => {
+	const PREVIEW_SETTINGS = { disableAutoUpdate: "none", disableAutoUpdateUnderNative: false };
+	const SAFE_SETTINGS = { disableAutoUpdate: "major", disableAutoUpdateUnderNative: true };
+
+	test("is created without update limits, and the audit log says so", async () => {
+		const { channelId } = await makePreview(ci, "limits");
+		expect((await showChannel("limits")).body).toMatchObject(PREVIEW_SETTINGS);
+		const { body: entries } = await world.request("GET", `/app/${app.appId}/audit`, {
+			key: world.adminKey,
+			query: { target: `channel:${channelId}`, action: "channel.create" },
+		});
+		expect(entries).toMatchObject([{ after: PREVIEW_SETTINGS }]);
+	});
+
+	test("serves its bundle to every store build, whatever its version", async () => {
+		for (const [name, version] of [
+			["reach-low", "0.0.0-pr.1"],
+			["reach-high", "99.0.0-pr.1"],
+		] as const) {
+			await createChannel(ci.text, name, { allow_device_self_set: true });
+			await uploadTestBundle(world, app, version, ci.text);
+			await createChannel(ci.text, name, { version });
+			for (const build of STORE_BUILDS) {
+				// A refusal names the version as well; only an update has a link.
+				const update = { version, url: expect.any(String) };
+				expect((await check(app, build, name)).body, `${version} on ${build}`).toMatchObject(update);
+			}
+		}
+	});
+
+	test("keeps an update limit that the request names", async () => {
+		await createChannel(ci.text, "limits-named", { disableAutoUpdate: "minor" });
+		expect((await showChannel("limits-named")).body).toMatchObject({ ...PREVIEW_SETTINGS, disableAutoUpdate: "minor" });
+		await createChannel(ci.text, "limits-named-native", { disableAutoUpdateUnderNative: true });
+		expect((await showChannel("limits-named-native")).body).toMatchObject({
+			...PREVIEW_SETTINGS,
+			disableAutoUpdateUnderNative: true,
+		});
+		await createChannel(ci.text, "limits-null", { disableAutoUpdate: null });
+		expect((await showChannel("limits-null")).body).toMatchObject(PREVIEW_SETTINGS);
+	});
+
+	test("is the only kind without limits: the channel of anybody else keeps what is older or of another major away", async () => {
+		const own = await createTestApp(world);
+		for (const [role, name] of [
+			["app_developer", "developer"],
+			["app_admin", "admin"],
+		] as const) {
+			const { text } = await createTestKey(world, role, own);
+			const body = { app_id: own.appId, channel: name, allow_device_self_set: true };
+			expect((await world.request("POST", "/channel", { key: text, body })).status).toBe(201);
+			const shown = await world.request("GET", "/channel", { key: text, query: { app_id: own.appId, channel: name } });
+			expect(shown.body).toMatchObject(SAFE_SETTINGS);
+		}
+		await uploadTestBundle(world, own, "2.0.0-pr.1");
+		await world.request("POST", "/channel", {
+			key: world.adminKey,
+			body: { app_id: own.appId, channel: "admin", version: "2.0.0-pr.1" },
+		});
+		expect((await check(own, "2.3.0", "admin")).body).toMatchObject({ error: "disable_auto_update_under_native" });
+		expect((await check(own, "1.0.0", "admin")).body).toMatchObject({ error: "disable_auto_update_to_major" });
+	});
+
+	test("keeps the ordinary limits where the creator holds a wider role as well", async () => {
+		const both = await world.request("POST", "/apikey", {
+			key: world.adminKey,
+			body: {
+				name: "both",
+				bindings: ["app_preview", "app_developer"].map((role_name) => ({
+					...{ role_name, scope_type: "app", org_id: world.orgId, app_id: app.uuid },
+				})),
+			},
+		});
+		expect((await createChannel(both.body.key, "limits-both")).status).toBe(201);
+		expect((await showChannel("limits-both")).body).toMatchObject(SAFE_SETTINGS);
+	});
+
+	test("from before loses both limits in the migration, unless somebody changed one of them", async () => {
+		const revision = async () =>
+			(await testEnv.DB.prepare("SELECT revision FROM apps WHERE id = ?").bind(app.uuid).first("revision")) as number;
+		const safe = { disableAutoUpdate: "major", disableAutoUpdateUnderNative: true };
+		await createChannel(ci.text, "before", safe);
+		await createChannel(ci.text, "before-changed", { ...safe, disableAutoUpdate: "patch" });
+		await createChannel(world.adminKey, "before-admin");
+		const before = await revision();
+		const statements = migration
+			.replace(/^--.*$/gm, "")
+			.split(";")
+			.map((text) => text.trim());
+		await testEnv.DB.batch(statements.filter((text) => text !== "").map((text) => testEnv.DB.prepare(text)));
+		expect((await showChannel("before")).body).toMatchObject(PREVIEW_SETTINGS);
+		expect((await showChannel("before-changed")).body).toMatchObject({ ...safe, disableAutoUpdate: "patch" });
+		expect((await showChannel("before-admin")).body).toMatchObject(safe);
+		expect(await revision()).toBe(before + 1);
+	});
+});
 
 describe("the seven rules", () => {
 	test("rule 1: a key bound app_preview on one app makes a private channel, uploads, promotes and deletes both", async () => {

@@ -181,7 +181,7 @@ export const setChannel = endpoint({
 	tag: "Channels",
 	summary: "Create a channel, or change one",
 	description:
-		"A name that is not there yet creates a channel (201), one that is there changes only the fields that are sent (200). Making a channel public takes its platforms away from the public channel that held them. A preview key is bound to the channel it creates, which is private.",
+		"A name that is not there yet creates a channel (201), one that is there changes only the fields that are sent (200). Making a channel public takes its platforms away from the public channel that held them. A preview key is bound to the channel it creates, which is private and begins with `disableAutoUpdate` `none` and `disableAutoUpdateUnderNative` `false`, so that its bundles reach every store build; a value in the request wins.",
 	body: channelBody,
 	load: ({ body }) => channelChangeReads(body),
 	access: {
