@@ -7,8 +7,9 @@ import { endpoint } from "../api/endpoint";
 import { booleanText, optional, publicAppId, uuid } from "../api/schemas";
 import { appNotFound, appScope } from "../api/scope";
 import { deviceById } from "../db/devices";
+import { DECIDED_BY, explainDecision } from "../domain/explanation";
 import { invalidRequest } from "../errors";
-import { type DeviceBody, deviceFields, deviceOf, textUpTo } from "./device";
+import { type DeviceBody, decisionSnapshot, deviceFields, deviceOf, textUpTo } from "./device";
 import { answerTo, updatesAnswer } from "./updates";
 
 const deviceShown = v.strictObject({
@@ -23,6 +24,22 @@ const deviceShown = v.strictObject({
 	key_id: v.nullable(v.string()),
 });
 
+const isTrue = v.literal(true);
+/** A change of one channel, as POST /channel takes it beside `app_id`. */
+const settingsSchema = v.strictObject({
+	channel: v.string(),
+	ios: v.optional(isTrue),
+	android: v.optional(isTrue),
+	electron: v.optional(isTrue),
+	allow_device_self_set: v.optional(isTrue),
+	allow_emulator: v.optional(isTrue),
+	allow_device: v.optional(isTrue),
+	allow_dev: v.optional(isTrue),
+	allow_prod: v.optional(isTrue),
+	disableAutoUpdate: v.optional(v.literal("none")),
+	disableAutoUpdateUnderNative: v.optional(v.literal(false)),
+});
+
 /** For a made-up device: any id draws its place in a rollout. */
 const NOBODY = "00000000-0000-0000-0000-000000000000";
 
@@ -32,7 +49,7 @@ export const explainDevice = endpoint({
 	tag: "Devices",
 	summary: "Why a device gets what it gets",
 	description:
-		"`answer` is what POST /updates answers with, but for the files of a manifest, from what the database has at this moment; `trace` is every rule in its order with what it found, and `remedy` what to change. A known `device_id` brings what was last seen of the device, the other parameters replace it, so that a question can begin with what if. Without one, `platform`, `version_build` and `plugin_version` are needed.",
+		"`answer` is what POST /updates answers with, but for the files of a manifest, from what the database has at this moment; `because` says why in one clause, and `decided_by` names what decided: an override, the channel that serves, one of its rules, the bundle, or the device. Where the device gets nothing, `remedy` says what to do; its `settings`, sent to POST /channel with `app_id`, are the change with which the device gets the bundle. `trace` is every rule in its order with what it found. A known `device_id` brings what was last seen of the device, the other parameters replace it, so that a question can begin with what if. Without one, `platform`, `version_build` and `plugin_version` are needed.",
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,
@@ -50,6 +67,9 @@ export const explainDevice = endpoint({
 		outcome: v.picklist(["update", "builtin", "none"]),
 		answer: updatesAnswer,
 		channel: v.nullable(v.string()),
+		decided_by: v.picklist(DECIDED_BY),
+		because: v.string(),
+		remedy: v.nullable(v.strictObject({ message: v.string(), settings: v.nullable(settingsSchema) })),
 		trace: v.array(
 			v.strictObject({
 				rule: v.string(),
@@ -71,12 +91,15 @@ export const explainDevice = endpoint({
 				kind: "failed",
 			},
 			channel: null,
+			decided_by: "no_channel",
+			because: "android has no public channel that can serve",
+			remedy: { message: "Make a channel public for android.", settings: null },
 			trace: [
 				{
 					rule: "public_channel",
 					outcome: "skipped",
 					finding: "no public channel for android",
-					remedy: "Make a channel public for this platform.",
+					remedy: "Make a channel public for android.",
 				},
 			],
 			device: {
@@ -122,11 +145,22 @@ export const explainDevice = endpoint({
 		const snapshot = await snapshots.readNow(db, query.app_id, device.versionName);
 		if (snapshot === null) throw appNotFound();
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device, false);
+		const override = await snapshots.override(db, snapshot, device.deviceId);
+		const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
+		const { decidedBy, because, remedy } = explainDecision(
+			decisionSnapshot(snapshot, device, override, exists),
+			device,
+		);
 		return {
 			outcome: decision.outcome,
 			answer,
 			channel: decision.resolved?.name ?? null,
-			trace: decision.trace.map((step) => ({ ...step })),
+			decided_by: decidedBy,
+			because,
+			remedy: remedy === null ? null : { message: remedy.message, settings: remedy.settings },
+			trace: decision.trace.map((step) =>
+				step.outcome === "decided" && remedy !== null ? { ...step, remedy: remedy.message } : { ...step },
+			),
 			device: {
 				device_id: device.deviceId,
 				platform: device.platform,

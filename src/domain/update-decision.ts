@@ -81,7 +81,7 @@ export interface TraceStep {
 	readonly outcome: "passed" | "decided" | "skipped";
 	/** What was found, for a person to read. */
 	readonly finding: string;
-	/** What to change to get past this rule. */
+	/** What to change to get past this rule; for a rule that decided, src/domain/explanation.ts says it. */
 	readonly remedy?: string;
 }
 
@@ -109,7 +109,7 @@ export type Decision = Verdict & {
 export const BUILTIN = "builtin";
 
 /** From these versions of the native plugin on, `{"version":"builtin"}` brings a device back to its store build. */
-const REVERTS_TO_BUILTIN = { 6: "6.2.0" };
+export const REVERTS_TO_BUILTIN = { 6: "6.2.0" } as const;
 /** Up to this version the native plugin names its key in another way, which compares with nothing. */
 const LAST_WITH_OTHER_KEY_IDS = "8.40.7";
 
@@ -136,14 +136,9 @@ function climb(snapshot: Snapshot, device: Device, trace: TraceStep[], resolved:
 			trace.push({ rule, outcome: "passed", finding: "nothing against it" });
 			continue;
 		}
-		const { verdict, why, remedy } = finding;
+		const { verdict, why } = finding;
 		const homeless = verdict.kind !== "up_to_date" && bundleIsGone(snapshot, device);
-		trace.push({
-			rule,
-			outcome: homeless ? "passed" : "decided",
-			finding: why,
-			...(remedy === undefined ? {} : { remedy }),
-		});
+		trace.push({ rule, outcome: homeless ? "passed" : "decided", finding: why });
 		// It may not have what the channel serves, and must not stay on what was deleted.
 		return homeless ? goHome(device, trace) : verdict;
 	}
@@ -158,24 +153,23 @@ function climb(snapshot: Snapshot, device: Device, trace: TraceStep[], resolved:
 
 /** The version of the store binary, or the refusal where the device alone is reason enough for one. */
 function readDevice(device: Device, trace: TraceStep[]): SemVer | Refusal {
-	const refuse = (error: string, message: string, remedy: string): Refusal => {
-		trace.push({ rule: error, outcome: "decided", finding: message, remedy });
+	const refuse = (error: string, message: string): Refusal => {
+		trace.push({ rule: error, outcome: "decided", finding: message });
 		return refusal("failed", error, message);
 	};
 	if (device.versionBuild === "unknown") {
-		return refuse("unknown_version_build", "The version of the store binary is unknown.", "Set the app's version.");
+		return refuse("unknown_version_build", "The version of the store binary is unknown.");
 	}
 	const native = readNativeVersion(device.versionBuild);
 	if (native === null) {
 		return refuse(
 			"semver_error",
 			"The version of the store binary (version_build) cannot be read as a version number.",
-			"Use SemVer, such as 1.2.3.",
 		);
 	}
 	// Electron's updater always says 0.0.1, so its version tells nothing.
 	if (device.platform !== "electron" && readVersion(device.pluginVersion)?.major === 4) {
-		return refuse("unsupported_plugin_version", "Version 4 of the plugin is too old.", "Update the plugin.");
+		return refuse("unsupported_plugin_version", "Version 4 of the plugin is too old.");
 	}
 	trace.push({ rule: "device", outcome: "passed", finding: `${device.platform}, store build ${native.version}` });
 	return native;
@@ -217,23 +211,23 @@ export function resolveChannel(
 function obstacleToNamed(channel: Channel | undefined, device: Device): Obstacle | undefined {
 	const name = `channel ${device.defaultChannel}`;
 	if (channel === undefined) {
-		return { finding: `${name} does not exist`, remedy: "Create it, or correct defaultChannel in the app." };
+		return { finding: `${name} does not exist`, remedy: `Create ${name}, or correct defaultChannel in the app.` };
 	}
 	if (!channel.public && !channel.allowDeviceSelfSet) {
 		return {
 			finding: `${name} is private and devices may not choose it`,
-			remedy: "Set allow_device_self_set on it.",
+			remedy: `Turn on allow_device_self_set on ${name}.`,
 		};
 	}
 	if (!channel.platforms[device.platform]) {
-		return { finding: `${name} is off for ${device.platform}`, remedy: `Set ${device.platform} to true on it.` };
+		return { finding: `${name} is off for ${device.platform}`, remedy: `Turn on ${device.platform} on ${name}.` };
 	}
 	return undefined;
 }
 
 function obstacleToPublic(channel: Channel | undefined, device: Device): Obstacle | undefined {
 	return channel === undefined
-		? { finding: `no public channel for ${device.platform}`, remedy: "Make a channel public for this platform." }
+		? { finding: `no public channel for ${device.platform}`, remedy: `Make a channel public for ${device.platform}.` }
 		: undefined;
 }
 
@@ -243,7 +237,7 @@ function unreadyStable(channel: Channel | undefined): Obstacle | undefined {
 		? undefined
 		: {
 				finding: `bundle ${bundle.version} of channel ${channel.name} is not ready`,
-				remedy: "Finish its upload, or promote a bundle that is ready.",
+				remedy: `Finish the upload of bundle ${bundle.version}, or promote another one to channel ${channel.name}.`,
 			};
 }
 
@@ -255,7 +249,7 @@ function overrideBundle({ override }: Snapshot, trace: TraceStep[]): Bundle | nu
 		trace.push({ rule, outcome: "passed", finding: `bundle ${bundle.version}` });
 		return bundle;
 	}
-	const remedy = "Finish its upload, or set a bundle that is ready.";
+	const remedy = `Finish the upload of bundle ${bundle.version}, or set another one for this device.`;
 	trace.push({ rule, outcome: "skipped", finding: `bundle ${bundle.version} is not ready`, remedy });
 	return null;
 }
@@ -267,7 +261,6 @@ function goHomeOrStay(snapshot: Snapshot, device: Device, trace: TraceStep[]): V
 		rule: "no_channel",
 		outcome: "decided",
 		finding: "no channel serves this device",
-		remedy: "Make a channel public for its platform, or let devices choose the one that it names.",
 	});
 	return refusal(
 		"failed",
@@ -287,13 +280,12 @@ function goHome(device: Device, trace: TraceStep[]): Verdict {
 		rule: "go_home",
 		outcome: "decided",
 		finding: `bundle ${device.versionName} was deleted${stuck === undefined ? "" : ", and the plugin cannot go back to the store build"}`,
-		...(stuck === undefined ? {} : { remedy: UPDATE_PLUGIN }),
 	});
 	return stuck ?? { outcome: "builtin" };
 }
 
 /** The channel's bundle for this device: its stable one, or the one that is being rolled out. */
-function targetOf(channel: Channel, device: Device, trace: TraceStep[]): Bundle | null {
+export function targetOf(channel: Channel, device: Device, trace: TraceStep[] = []): Bundle | null {
 	const { rollout } = channel;
 	if (rollout === null) return channel.bundle;
 	const note = (finding: string) => trace.push({ rule: "rollout", outcome: "passed", finding });
@@ -335,7 +327,6 @@ interface Candidate {
 interface Finding {
 	readonly verdict: Refusal;
 	readonly why: string;
-	readonly remedy?: string;
 }
 
 interface Rule<Given> {
@@ -348,7 +339,7 @@ const BUNDLE_RULES: readonly Rule<Candidate>[] = [
 		rule: "bundle_has_content",
 		check: ({ target }) =>
 			target !== null && !target.hasContent
-				? refused("failed", "no_bundle", `Bundle ${target.version} has no file.`, {}, "Upload it again.")
+				? refused("failed", "no_bundle", `Bundle ${target.version} has no file.`, {})
 				: undefined,
 	},
 	{
@@ -358,13 +349,10 @@ const BUNDLE_RULES: readonly Rule<Candidate>[] = [
 			if (bundleKeyId === "" || deviceKeyId === "" || bundleKeyId === deviceKeyId) return undefined;
 			if (device.platform !== "electron" && compare(device.pluginVersion, LAST_WITH_OTHER_KEY_IDS) <= 0)
 				return undefined;
-			return refused(
-				"blocked",
-				"key_id_mismatch",
-				"The bundle was encrypted with another key than the device has.",
-				{ deviceKeyId, bundleKeyId },
-				"Encrypt with the key that the store binary holds.",
-			);
+			return refused("blocked", "key_id_mismatch", "The bundle was encrypted with another key than the device has.", {
+				deviceKeyId,
+				bundleKeyId,
+			});
 		},
 	},
 	{
@@ -383,13 +371,10 @@ const CHANNEL_RULES: readonly Rule<Candidate & { readonly channel: Channel }>[] 
 		check: ({ channel, target, device }) =>
 			channel.platforms[device.platform]
 				? undefined
-				: refused(
-						"blocked",
-						`disabled_platform_${device.platform}`,
-						`The channel is off for ${device.platform}.`,
-						{ version: target?.version ?? BUILTIN, old: device.versionName },
-						`Set ${device.platform} to true on the channel.`,
-					),
+				: refused("blocked", `disabled_platform_${device.platform}`, `The channel is off for ${device.platform}.`, {
+						version: target?.version ?? BUILTIN,
+						old: device.versionName,
+					}),
 	},
 	{
 		rule: "disable_auto_update_to_major",
@@ -415,7 +400,6 @@ const CHANNEL_RULES: readonly Rule<Candidate & { readonly channel: Channel }>[] 
 					"misconfigured_channel",
 					"The channel updates by minimum version, and the bundle has none.",
 					facts,
-					"Give the bundle a min_update_version.",
 				);
 			}
 			return compare(target.minUpdateVersion, native.version) > 0
@@ -424,7 +408,6 @@ const CHANNEL_RULES: readonly Rule<Candidate & { readonly channel: Channel }>[] 
 						"disable_auto_update_to_metadata",
 						`The bundle needs store build ${target.minUpdateVersion}.`,
 						{ ...facts, major: true },
-						"Ship that store build, or lower min_update_version.",
 					)
 				: undefined;
 		},
@@ -433,13 +416,10 @@ const CHANNEL_RULES: readonly Rule<Candidate & { readonly channel: Channel }>[] 
 		rule: "disable_auto_update_under_native",
 		check: ({ target, device, native, channel }) =>
 			channel.disableAutoUpdateUnderNative && target !== null && compare(target.version, native.version) < 0
-				? refused(
-						"blocked",
-						"disable_auto_update_under_native",
-						"The bundle is older than the store build.",
-						{ version: target.version, old: device.versionName },
-						"Promote a newer bundle, or allow going under the native version.",
-					)
+				? refused("blocked", "disable_auto_update_under_native", "The bundle is older than the store build.", {
+						version: target.version,
+						old: device.versionName,
+					})
 				: undefined,
 	},
 	{
@@ -460,8 +440,6 @@ const CHANNEL_RULES: readonly Rule<Candidate & { readonly channel: Channel }>[] 
 	},
 ];
 
-const UPDATE_PLUGIN = "Update the plugin to 6.2.0 or newer.";
-
 /** What is left for a channel that serves the store build. */
 const STORE_BUILD_RULES: readonly Rule<Candidate>[] = [
 	{
@@ -475,7 +453,7 @@ const STORE_BUILD_RULES: readonly Rule<Candidate>[] = [
 		rule: "revert_to_builtin",
 		check: ({ target, device }) => {
 			const verdict = target === null ? backToStoreBuild(device) : undefined;
-			return verdict && { verdict, why: "the plugin cannot go back to the store build", remedy: UPDATE_PLUGIN };
+			return verdict && { verdict, why: "the plugin cannot go back to the store build" };
 		},
 	},
 ];
@@ -523,7 +501,6 @@ function gate(
 		`disable_auto_update_to_${level}`,
 		`The channel does not update across a ${level} version of the store build.`,
 		{ major: true, version: target.version, old: native.version },
-		"Ship a store build of that version, or change disableAutoUpdate on the channel.",
 	);
 }
 
@@ -540,13 +517,10 @@ function kindOfBuild(
 		allowDevice: "The channel is off for physical devices.",
 		allowEmulator: "The channel is off for emulators.",
 	};
-	return refused(
-		"blocked",
-		error,
-		messages[setting] ?? error,
-		{ version: target?.version ?? BUILTIN, old: device.versionName },
-		"Change the channel's allow_ settings.",
-	);
+	return refused("blocked", error, messages[setting] ?? error, {
+		version: target?.version ?? BUILTIN,
+		old: device.versionName,
+	});
 }
 
 function compare(one: string, other: string): number {
@@ -558,6 +532,6 @@ function refusal(kind: Kind, error: string, message: string, extra: Refusal["ext
 	return { outcome: "none", error, message, kind, extra };
 }
 
-function refused(kind: Kind, error: string, message: string, extra: Refusal["extra"], remedy?: string): Finding {
-	return { verdict: refusal(kind, error, message, extra), why: message, ...(remedy === undefined ? {} : { remedy }) };
+function refused(kind: Kind, error: string, message: string, extra: Refusal["extra"]): Finding {
+	return { verdict: refusal(kind, error, message, extra), why: message };
 }
