@@ -53,8 +53,43 @@ export function channelByName(publicAppId: string, name: string): CompiledQuery<
 	return namedChannel({ publicAppId, name });
 }
 
-const pageOfChannels = prepared<{ publicAppId: string; limit: number; offset: number }, ChannelRow>((value) =>
-	channelRows()
+/** A channel as lists show it: with what tells whether any device can get its bundle. */
+export interface ListedChannelRow extends ChannelRow {
+	readonly version_min_update_version: string | null;
+	readonly rollout_min_update_version: string | null;
+	/** JSON list of `[version_build, last_seen_at_ms]`, of a sample of the app's devices. */
+	readonly store_builds: string;
+}
+
+/** Ids are random, so the first devices are a fair sample, and a list costs no more in an app with a million of them. */
+const SAMPLED_DEVICES = 100;
+
+const listedRows = (publicAppId: string) =>
+	channelRows().select([
+		"stable.min_update_version as version_min_update_version",
+		"rollout.min_update_version as rollout_min_update_version",
+		// Names no column of the row, so SQLite runs it once for the whole list.
+		sql<string>`(SELECT json_group_array(json_array(version_build, seen_at_ms)) FROM (
+			SELECT version_build, max(last_seen_at_ms) AS seen_at_ms FROM (
+				SELECT version_build, last_seen_at_ms FROM devices
+				WHERE app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId}) ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})
+			WHERE version_build IS NOT NULL AND last_seen_at_ms IS NOT NULL GROUP BY version_build))`.as("store_builds"),
+	]);
+
+const listedChannel = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>
+	listedRows(value("publicAppId"))
+		.where("channels.app_id", "=", (eb) => appUuid(eb as never, value("publicAppId")))
+		.where("channels.name", "=", value("name"))
+		.compile(),
+);
+
+/** One channel as lists show it; for loading beside the decision. */
+export function listedChannelByName(publicAppId: string, name: string): CompiledQuery<ListedChannelRow> {
+	return listedChannel({ publicAppId, name });
+}
+
+const pageOfChannels = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>((value) =>
+	listedRows(value("publicAppId"))
 		.where("channels.app_id", "=", (eb) => appUuid(eb as never, value("publicAppId")))
 		.orderBy("channels.created_at_ms")
 		.orderBy("channels.id")
@@ -64,7 +99,7 @@ const pageOfChannels = prepared<{ publicAppId: string; limit: number; offset: nu
 );
 
 /** A page of the app's channels, oldest first; for loading beside the decision. */
-export function channelsPage(publicAppId: string, limit: number, offset: number): CompiledQuery<ChannelRow> {
+export function channelsPage(publicAppId: string, limit: number, offset: number): CompiledQuery<ListedChannelRow> {
 	return pageOfChannels({ publicAppId, limit, offset });
 }
 

@@ -5,6 +5,7 @@
  */
 import { type CompiledQuery, type Expression, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
+import type { Bundle, Channel } from "../domain/update-decision";
 import { appUuid } from "./channels";
 import { jsonList, query } from "./client";
 import type { BundleStatus, ChannelsTable, Flag } from "./schema";
@@ -26,6 +27,34 @@ type GateColumn = Extract<
 	`auto_pause_${string}` | `rollout_step${string}` | "rollout_count_new_devices" | "rollout_devices_per_network"
 >;
 export type SnapshotChannel = Omit<Selectable<ChannelsTable>, GateColumn>;
+
+/** The channel as decisions know it, with the bundles that its row points to. */
+export function channelOf(row: SnapshotChannel, bundle: Bundle | null, rollout: Bundle | null): Channel {
+	return {
+		id: row.id,
+		name: row.name,
+		public: row.public === 1,
+		platforms: { ios: row.ios === 1, android: row.android === 1, electron: row.electron === 1 },
+		allowDeviceSelfSet: row.allow_device_self_set === 1,
+		allowEmulator: row.allow_emulator === 1,
+		allowDevice: row.allow_device === 1,
+		allowDev: row.allow_dev === 1,
+		allowProd: row.allow_prod === 1,
+		disableAutoUpdate: row.disable_auto_update,
+		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
+		bundle,
+		rollout:
+			rollout === null
+				? null
+				: {
+						id: row.rollout_id ?? "",
+						bundle: rollout,
+						percentageBps: row.rollout_percentage_bps,
+						enabled: row.rollout_enabled === 1,
+						paused: row.rollout_paused_at_ms !== null,
+					},
+	};
+}
 
 export interface SnapshotBundle {
 	readonly id: number;

@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { optional, publicAppId, uuid } from "../api/schemas";
 import type { Database } from "../db/client";
-import type { SnapshotBundle, SnapshotChannel, SnapshotOverride } from "../db/snapshot";
+import { channelOf, type SnapshotBundle, type SnapshotChannel, type SnapshotOverride } from "../db/snapshot";
 import type { AppSnapshot, SnapshotCache } from "../db/snapshot-cache";
 import {
 	BUILTIN,
@@ -183,13 +183,13 @@ export function decisionSnapshot(
 	const forcedChannel = override?.channel_id == null ? undefined : snapshot.channelsById.get(override.channel_id);
 	const forcedBundle = override?.version_id == null ? undefined : snapshot.bundles.get(override.version_id);
 	return {
-		channels: channels.map((channel) => channelOf(channel, snapshot, manifestIsRead)),
+		channels: channels.map((channel) => channelIn(snapshot, channel, manifestIsRead)),
 		currentBundleExists,
 		override:
 			forcedChannel === undefined && forcedBundle === undefined
 				? undefined
 				: {
-						channel: forcedChannel === undefined ? null : channelOf(forcedChannel, snapshot, manifestIsRead),
+						channel: forcedChannel === undefined ? null : channelIn(snapshot, forcedChannel, manifestIsRead),
 						bundle: forcedBundle === undefined ? null : bundleOf(forcedBundle, manifestIsRead),
 					},
 	};
@@ -206,34 +206,10 @@ function bundleOf(row: SnapshotBundle, manifestIsRead: boolean): Bundle {
 	};
 }
 
-function channelOf(row: SnapshotChannel, { bundles }: AppSnapshot, manifestIsRead: boolean): Channel {
+function channelIn({ bundles }: AppSnapshot, row: SnapshotChannel, manifestIsRead: boolean): Channel {
 	const bundle = (id: number | null) => {
 		const found = id === null ? undefined : bundles.get(id);
 		return found === undefined ? null : bundleOf(found, manifestIsRead);
 	};
-	const rollout = bundle(row.rollout_version_id);
-	return {
-		id: row.id,
-		name: row.name,
-		public: row.public === 1,
-		platforms: { ios: row.ios === 1, android: row.android === 1, electron: row.electron === 1 },
-		allowDeviceSelfSet: row.allow_device_self_set === 1,
-		allowEmulator: row.allow_emulator === 1,
-		allowDevice: row.allow_device === 1,
-		allowDev: row.allow_dev === 1,
-		allowProd: row.allow_prod === 1,
-		disableAutoUpdate: row.disable_auto_update,
-		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
-		bundle: bundle(row.version_id),
-		rollout:
-			rollout === null
-				? null
-				: {
-						id: row.rollout_id ?? "",
-						bundle: rollout,
-						percentageBps: row.rollout_percentage_bps,
-						enabled: row.rollout_enabled === 1,
-						paused: row.rollout_paused_at_ms !== null,
-					},
-	};
+	return channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id));
 }

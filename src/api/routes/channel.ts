@@ -12,18 +12,21 @@ import { liveBundle, markBundleDeleted } from "../../db/bundles";
 import { wholeChannelNow } from "../../db/channel-audit";
 import {
 	bundleUnusedExceptBy,
-	type ChannelRow,
 	channelByName,
 	channelContents,
 	channelExists,
 	channelStillPointsTo,
 	channelsPage,
 	deleteChannel as deleteChannelStatement,
+	type ListedChannelRow,
+	listedChannelByName,
 } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
 import type { Flag } from "../../db/schema";
-import { bumpRevision } from "../../db/snapshot";
+import { bumpRevision, channelOf } from "../../db/snapshot";
 import { bytesOfBundleToGarbage } from "../../db/uploads";
+import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/channel-problems";
+import type { Bundle } from "../../domain/update-decision";
 import { ApiError } from "../../errors";
 import { removeBytes } from "../../events/producer";
 import {
@@ -86,9 +89,28 @@ const channelSchema = v.strictObject({
 	rolloutPausedAt: nullableTime,
 	rolloutPauseReason: v.nullable(v.string()),
 	...rolloutSettingsAnswer,
+	/** Settings that keep every device from the bundle that the channel serves. */
+	misconfigured: v.array(v.strictObject({ code: v.picklist(CHANNEL_PROBLEMS), message: v.string() })),
 });
 
-function channelAnswer(row: ChannelRow, publicId: string): v.InferOutput<typeof channelSchema> {
+/** Older store builds are of devices that hardly come back. */
+const SEEN_LATELY_MS = 30 * 24 * 60 * 60 * 1000;
+
+function problemsOf(row: ListedChannelRow, nowMs: number): v.InferOutput<typeof channelSchema>["misconfigured"] {
+	const bundle = (id: number | null, version: string | null, minUpdateVersion: string | null): Bundle | null =>
+		id === null || version === null
+			? null
+			: { id, version, ready: true, keyId: null, minUpdateVersion, hasContent: true };
+	const stable = bundle(row.version_id, row.version_name, row.version_min_update_version);
+	const rollout = bundle(row.rollout_version_id, row.rollout_version_name, row.rollout_min_update_version);
+	if (stable === null && rollout === null) return [];
+	const seen = JSON.parse(row.store_builds) as [string, number][];
+	const builds = seen.filter(([, seenAtMs]) => seenAtMs > nowMs - SEEN_LATELY_MS).map(([build]) => build);
+	const problems = channelProblems(channelOf(row, stable, rollout), builds);
+	return problems.map(({ code, message }) => ({ code, message }));
+}
+
+function channelAnswer(row: ListedChannelRow, publicId: string, nowMs: number): v.InferOutput<typeof channelSchema> {
 	const linked = (id: number | null, name: string | null) => (id === null || name === null ? null : { id, name });
 	return {
 		id: row.id,
@@ -117,6 +139,7 @@ function channelAnswer(row: ChannelRow, publicId: string): v.InferOutput<typeof 
 		rolloutPausedAt: nullableRfc3339(row.rollout_paused_at_ms),
 		rolloutPauseReason: row.rollout_pause_reason,
 		...shownRolloutSettings(row),
+		misconfigured: problemsOf(row, nowMs),
 	};
 }
 
@@ -137,8 +160,8 @@ const EXAMPLE_CHANNEL = {
 	allow_device: true,
 	allow_dev: true,
 	allow_prod: true,
-	disableAutoUpdate: "major" as const,
-	disableAutoUpdateUnderNative: true,
+	disableAutoUpdate: "none" as const,
+	disableAutoUpdateUnderNative: false,
 	rollout_version: null,
 	rollout_id: null,
 	rollout_version_info: null,
@@ -147,6 +170,7 @@ const EXAMPLE_CHANNEL = {
 	rolloutPausedAt: null,
 	rolloutPauseReason: null,
 	...EXAMPLE_ROLLOUT_SETTINGS,
+	misconfigured: [],
 };
 
 export const listChannels = endpoint({
@@ -154,7 +178,8 @@ export const listChannels = endpoint({
 	path: "/channel",
 	tag: "Channels",
 	summary: "List an app's channels, oldest first, or show one",
-	description: "With `channel` the answer is that one channel instead of a list.",
+	description:
+		"With `channel` the answer is that one channel instead of a list. `misconfigured` names settings that keep every device from the bundle that the channel serves: no platform, no kind of device or build, no `min_update_version` where the channel updates by it, or no store build, of those that a sample of the app's devices ran in the last 30 days, that takes the bundle.",
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber }),
 	response: v.union([v.array(channelSchema), channelSchema]),
@@ -162,16 +187,19 @@ export const listChannels = endpoint({
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_CHANNEL] },
 	load: ({ query: { app_id, channel, page } }) => {
 		const { limit, offset } = pageBounds(page);
-		return [channel === undefined ? channelsPage(app_id, limit, offset) : channelByName(app_id, channel)] as const;
+		return [
+			channel === undefined ? channelsPage(app_id, limit, offset) : listedChannelByName(app_id, channel),
+		] as const;
 	},
-	async handle({ loaded, input, scopeRow, request, origin }) {
+	async handle({ loaded, input, scopeRow, request, origin, nowMs }) {
 		const { rows } = loaded[0];
 		if (input.query.channel === undefined) {
-			return pageReply({ request, origin }, input.query.page, rows, (row) => channelAnswer(row, scopeRow.app_id));
+			const shown = (row: ListedChannelRow) => channelAnswer(row, scopeRow.app_id, nowMs);
+			return pageReply({ request, origin }, input.query.page, rows, shown);
 		}
 		const [channel] = rows;
 		if (channel === undefined) throw channelNotFound();
-		return channelAnswer(channel, scopeRow.app_id);
+		return channelAnswer(channel, scopeRow.app_id, nowMs);
 	},
 });
 

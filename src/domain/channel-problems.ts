@@ -1,0 +1,96 @@
+/**
+ * What keeps every device from the bundle that a channel serves: its settings alone, and the store builds that were seen lately. A channel
+ * without a bundle has no problem, and one that some store build takes has none either.
+ */
+import { explainDecision } from "./explanation";
+import { type Channel, type Device, decideUpdate, type Platform } from "./update-decision";
+import { compareVersions, readNativeVersion } from "./version";
+
+export const CHANNEL_PROBLEMS = [
+	"no_platform",
+	"no_device_kind",
+	"no_build_kind",
+	"no_min_update_version",
+	"no_store_build",
+] as const;
+
+export interface ChannelProblem {
+	readonly code: (typeof CHANNEL_PROBLEMS)[number];
+	/** What is wrong and what to do, naming the channel and the values. */
+	readonly message: string;
+}
+
+/** Builds that a message names. */
+const MOST_NAMED = 3;
+
+/** @param storeBuilds versions as devices reported them, in any order */
+export function channelProblems(channel: Channel, storeBuilds: readonly string[]): ChannelProblem[] {
+	const { name, bundle, rollout } = channel;
+	const served = [bundle, rollout?.enabled === true ? rollout.bundle : null].filter((each) => each !== null);
+	const versions = served.map(({ version }) => version).join(" and ");
+	if (versions === "") return [];
+	const nobody = `so no device gets bundle ${versions}`;
+	const problems: ChannelProblem[] = [];
+	const platform = (["ios", "android", "electron"] as const).find((each) => channel.platforms[each]);
+	if (platform === undefined) {
+		const message = `Channel ${name} is off for every platform, ${nobody}. Turn on ios, android or electron.`;
+		problems.push({ code: "no_platform", message });
+	}
+	if (!channel.allowDevice && !channel.allowEmulator) {
+		const message = `Channel ${name} is off for physical devices and for emulators, ${nobody}. Turn on allow_device or allow_emulator.`;
+		problems.push({ code: "no_device_kind", message });
+	}
+	if (!channel.allowProd && !channel.allowDev) {
+		const message = `Channel ${name} is off for production builds and for development builds, ${nobody}. Turn on allow_prod or allow_dev.`;
+		problems.push({ code: "no_build_kind", message });
+	}
+	if (platform === undefined || problems.length > 0) return problems;
+	for (const each of served) {
+		if (channel.disableAutoUpdate === "version_number" && each.minUpdateVersion === null) {
+			const message = `Channel ${name} updates by min_update_version, and bundle ${each.version} has none, so no device gets it. Upload it again with a min_update_version, or set disableAutoUpdate to major.`;
+			problems.push({ code: "no_min_update_version", message });
+			continue;
+		}
+		const message = refusedByAll({ ...channel, bundle: each, rollout: null }, platform, storeBuilds);
+		if (message !== undefined) problems.push({ code: "no_store_build", message });
+	}
+	return problems;
+}
+
+/** Decides for a device of each store build; undefined where one of them gets the bundle, or none was seen. */
+function refusedByAll(channel: Channel, platform: Platform, storeBuilds: readonly string[]): string | undefined {
+	const builds = storeBuilds
+		.flatMap((build) => {
+			const version = readNativeVersion(build);
+			return version === null ? [] : [{ build, version }];
+		})
+		.sort((one, other) => compareVersions(other.version, one.version));
+	const [newest] = builds;
+	if (newest === undefined) return undefined;
+	const snapshot = { channels: [], currentBundleExists: true, override: { channel, bundle: null } };
+	const isRefused = (build: string) => {
+		const decision = decideUpdate(snapshot, deviceFor(channel, platform, build));
+		return decision.outcome === "none" && decision.kind === "blocked";
+	};
+	if (!builds.every(({ build }) => isRefused(build))) return undefined;
+	const { because, remedy } = explainDecision(snapshot, deviceFor(channel, platform, newest.build));
+	const named = builds.slice(0, MOST_NAMED).map(({ build }) => build);
+	const others = builds.length - named.length;
+	const list = `${named.join(", ")}${others === 0 ? "" : ` and ${others} more`}`;
+	return `No store build that was seen lately (${list}) takes bundle ${channel.bundle?.version}: ${because}. ${remedy?.message}`;
+}
+
+/** One that nothing but its store build can keep away. */
+function deviceFor(channel: Channel, platform: Platform, versionBuild: string): Device {
+	return {
+		deviceId: "00000000-0000-0000-0000-000000000000",
+		platform,
+		versionName: "builtin",
+		versionBuild,
+		pluginVersion: "9999.0.0",
+		isEmulator: !channel.allowDevice,
+		isProd: channel.allowProd,
+		defaultChannel: "",
+		keyId: undefined,
+	};
+}
