@@ -1,27 +1,50 @@
 /**
- * What the page "Connect" prints, run as it stands: its configuration in a project of its own, and every command of its workflows with the
- * published CLI and a key of the role that the page names.
+ * What the page "Connect" prints, run as it stands up to the device that receives the bundle: its configuration in a project of its own,
+ * and every command of its workflows with the published CLI and a key of the role that the page names.
  */
 import { spawn } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { configuration, previewWorkflow, releaseWorkflow } from "../../dashboard/src/connect-texts";
+import {
+	type CiSystem,
+	previewWorkflow,
+	type Release,
+	releaseReach,
+	releaseWorkflow,
+} from "../../dashboard/src/ci-texts";
+import { configuration } from "../../dashboard/src/connect-texts";
+import { newestStoreVersion, parseStoreVersion } from "../../dashboard/src/store-version";
 import { devDependencies } from "../../package.json";
 import { CLI, type CliProject, createCliProject } from "../clients/capgo-cli";
 import { createProductApp, createProductKey, type Product, startProduct } from "./support/product";
+import { RECEIVERS, receiveOnElectron, STORE_BUILDS } from "./support/receivers";
 
 const CLI_VERSION = devDependencies["@capgo/cli"];
-const APP = "com.example.printed";
+const SYSTEMS: readonly CiSystem[] = ["github", "gitlab"];
 let product: Product;
-let project: CliProject;
-let uuid: string;
 beforeAll(async () => {
 	product = await startProduct();
-	uuid = await createProductApp(product, APP);
-	project = await createCliProject(product.directory, "http://nowhere.invalid", APP);
-	const text = configuration({ origin: product.url, appId: APP, appName: "Printed", webDir: "dist" });
+});
+afterAll(() => product?.stop());
+
+interface Scene {
+	readonly appId: string;
+	readonly uuid: string;
+	readonly project: CliProject;
+}
+
+let apps = 0;
+
+/** An app with the public channel production, and a project with the printed configuration. */
+async function newApp(channel: Record<string, unknown> = {}): Promise<Scene> {
+	apps += 1;
+	const appId = `com.example.printed${apps}`;
+	const uuid = await createProductApp(product, appId);
+	await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true, ...channel });
+	const project = await createCliProject(product.directory, "http://nowhere.invalid", appId);
+	const text = configuration({ origin: product.url, appId, appName: "Printed", webDir: "dist" });
 	await writeFile(join(project.directory, "capacitor.config.json"), text);
 	await mkdir(join(project.home, "bin"));
 	// `npx` would ask a registry for the package that is installed here.
@@ -31,35 +54,62 @@ beforeAll(async () => {
 		`#!/bin/bash\n[ "$1" = "@capgo/cli@${CLI_VERSION}" ] || exit 64\nshift\nexec "${process.execPath}" "${CLI}" "$@"\n`,
 	);
 	await chmod(npx, 0o755);
-});
-afterAll(() => product?.stop());
-
-interface Workflow {
-	readonly jobs: Readonly<Record<string, { readonly steps: readonly { readonly run?: string }[] }>>;
+	return { appId, uuid, project };
 }
 
-/** Runs what a job of the workflow says about this service, as the CI's shell does. */
-async function runJob(text: string, job: string, key: string, facts: Readonly<Record<string, string>>): Promise<void> {
-	const { jobs } = parse(text) as Workflow;
-	const commands = (jobs[job]?.steps ?? []).flatMap(({ run }) => (run?.includes("@capgo/cli") === true ? [run] : []));
-	expect(commands).toHaveLength(1);
-	for (const command of commands) {
-		const filled = command.replace(/\$\{\{ github\.([\w.]+) \}\}/g, (_, name: string) => facts[name] ?? `no ${name}`);
-		const { code, output } = await shell(filled, key);
-		expect(code, output).toBe(0);
+/** One run of a job: its number, how often it was run again, and the request that it is about. */
+interface Run {
+	readonly run: string;
+	readonly attempt?: string;
+	readonly request?: string;
+}
+
+/** The commands of a job, with what the CI system puts into them. */
+function commandsOf(
+	system: CiSystem,
+	text: string,
+	job: string,
+	{ run, attempt = "1", request = "" }: Run,
+): { readonly commands: readonly string[]; readonly env: Readonly<Record<string, string>> } {
+	if (system === "gitlab") {
+		const jobs = parse(text) as Record<string, { readonly script: readonly string[] }>;
+		return {
+			commands: jobs[job]?.script ?? [],
+			env: { CI_JOB_ID: `${run}0${attempt}`, CI_MERGE_REQUEST_IID: request },
+		};
 	}
+	const { jobs } = parse(text) as { jobs: Record<string, { readonly steps: readonly { readonly run?: string }[] }> };
+	const facts: Readonly<Record<string, string>> = {
+		...{ run_number: run, run_attempt: attempt, "event.number": request },
+	};
+	const filled = (command: string) =>
+		command.replace(/\$\{\{ github\.([\w.]+) \}\}/g, (_, name: string) => facts[name] ?? `no ${name}`);
+	return { commands: (jobs[job]?.steps ?? []).flatMap(({ run }) => (run === undefined ? [] : [filled(run)])), env: {} };
 }
 
-function shell(script: string, key: string): Promise<{ code: number | null; output: string }> {
+/** Runs a job of a workflow as the CI's shell does; installing and building is the project's own business. */
+async function runJob(scene: Scene, system: CiSystem, text: string, job: string, key: string, run: Run): Promise<void> {
+	const { commands, env } = commandsOf(system, text, job, run);
+	const ours = commands.filter((command) => !/^npm (ci|run build)$/.test(command));
+	expect(ours, job).toHaveLength(1);
+	const { code, output } = await shell(scene.project, ours.join("\n"), { ...env, CAPSTAN_KEY: key });
+	expect(code, output).toBe(0);
+}
+
+function shell(
+	project: CliProject,
+	script: string,
+	env: Readonly<Record<string, string>>,
+): Promise<{ code: number | null; output: string }> {
 	return new Promise((resolve, reject) => {
 		const { CAPGO_TOKEN: _, PATH = "", ...inherited } = process.env;
 		const child = spawn("bash", ["-e", "-c", script], {
 			cwd: project.directory,
 			env: {
 				...inherited,
+				...env,
 				PATH: `${join(project.home, "bin")}:${PATH}`,
 				HOME: project.home,
-				CAPSTAN_KEY: key,
 				CI: "1",
 				NO_COLOR: "1",
 				CAPGO_DISABLE_TELEMETRY: "1",
@@ -73,45 +123,152 @@ function shell(script: string, key: string): Promise<{ code: number | null; outp
 	});
 }
 
-const bundles = async (): Promise<string[]> =>
-	(await product.api("GET", `/bundle?app_id=${APP}`)).body.map(({ name }: { name: string }) => name).sort();
-const channels = async (): Promise<string[]> =>
-	(await product.api("GET", `/channel?app_id=${APP}`)).body.map(({ name }: { name: string }) => name).sort();
+const live = async ({ appId }: Scene): Promise<string> =>
+	(await product.api("GET", `/channel?app_id=${appId}&channel=production`)).body.version.name;
 
-test("the release workflow uploads with the printed configuration and a key of an uploader, and the channel serves it", async () => {
-	await product.api("POST", "/channel", { app_id: APP, channel: "production", public: true });
-	const key = await createProductKey(product, "app_uploader", uuid);
-	// Whoever runs a job again gets the same number with another attempt, and has changed nothing.
-	for (const [run_attempt, version] of [
-		["1", "1.0.701"],
-		["2", "1.0.702"],
-	] as const) {
-		const facts = { run_number: "7", run_attempt };
-		await runJob(releaseWorkflow(CLI_VERSION, APP, "production"), "release", key, facts);
-		const { body } = await product.api("GET", `/channel?app_id=${APP}&channel=production`);
-		expect(body.version.name).toBe(version);
-	}
+function releaseOf({ appId }: Scene, storeVersion: string, limit: Release["limit"] = "major"): Release {
+	const store = parseStoreVersion(storeVersion);
+	if (store === undefined) throw new Error(`${storeVersion} is no version`);
+	return { cliVersion: CLI_VERSION, appId, channel: "production", store, limit };
+}
+
+const receives = ({ appId }: Scene, build: string) => receiveOnElectron(product, { appId, build });
+
+describe.each(SYSTEMS)("the release workflow for %s", (system) => {
+	test.each(["0.9.0", "1.4.2", "2.3.0", "10.0.1"])(
+		"reaches store build %s, and the next ones up to the next major version",
+		async (build) => {
+			const scene = await newApp();
+			const key = await createProductKey(product, "app_uploader", scene.uuid);
+			const release = releaseOf(scene, build);
+			const { major, minor } = release.store;
+			await runJob(scene, system, releaseWorkflow(system, release), "release", key, { run: "7" });
+			const version = await live(scene);
+			for (const [name, receive] of RECEIVERS) {
+				expect(await receive(product, { appId: scene.appId, build }), name).toBe(version);
+			}
+			expect(releaseReach(release).reach).toBe(`every store build ${major}.x`);
+			expect(await receives(scene, `${major}.${minor + 1}.0`)).toBe(version);
+			expect(await receives(scene, `${major}.999.999`)).toBe(version);
+			const next = `${major + 1}.0.0`;
+			expect(releaseReach(release).next).toContain(`When you ship store build ${next}, change the leading ${major}`);
+			expect(await receives(scene, next)).toBe("builtin");
+		},
+	);
 });
 
-test("the preview workflow keeps testers on one channel from push to push, and leaves no bundle of the pull request behind", async () => {
-	const key = await createProductKey(product, "app_preview", uuid);
-	const text = previewWorkflow(CLI_VERSION, APP);
-	const push = async (number: string, run: string, attempt = "1") => {
-		// Once more is with the same files.
-		await project.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${number} ${run}`);
-		await runJob(text, "preview", key, { "event.number": number, run_number: run, run_attempt: attempt });
-	};
-	const before = await bundles();
-	for (const run of ["1", "2", "3"]) await push("1", run);
-	await push("1", "3", "2");
-	// Another pull request whose number begins alike.
-	await push("12", "4");
-	const { body } = await product.api("GET", `/channel?app_id=${APP}&channel=pr-1`);
-	expect(body).toMatchObject({ version: { name: "1.0.0-pr.1.3.2" }, allow_device_self_set: true });
-	await runJob(text, "clean-up", key, { "event.number": "1" });
-	expect(await bundles()).toEqual(["1.0.0-pr.12.4.1", ...before]);
-	expect(await channels()).toEqual(["pr-12", "production"]);
-	// Once more is no failure: a pull request may be closed whose build never ran.
-	await runJob(text, "clean-up", key, { "event.number": "1" });
-	expect(await bundles()).toEqual(["1.0.0-pr.12.4.1", ...before]);
+describe("a release", () => {
+	const system = "github";
+
+	test("reaches the next major version once the workflow is changed as the page says", async () => {
+		const scene = await newApp();
+		const key = await createProductKey(product, "app_uploader", scene.uuid);
+		const text = releaseWorkflow(system, releaseOf(scene, "2.3.0"));
+		const changed = text.replace('--bundle "2.', '--bundle "3.');
+		expect(changed).toBe(releaseWorkflow(system, releaseOf(scene, "3.0.0")));
+		await runJob(scene, system, changed, "release", key, { run: "8" });
+		expect(await receives(scene, "3.0.0")).toBe(await live(scene));
+		expect(await receives(scene, "2.3.0")).toBe("builtin");
+	});
+
+	test.each<[Release["limit"], string, readonly string[], readonly string[]]>([
+		["none", "every store build up to 2.x", ["1.0.0", "2.3.0", "2.4.0"], ["3.0.0"]],
+		["minor", "every store build 2.3.x", ["2.3.0", "2.3.9"], ["2.2.0", "2.4.0"]],
+		["patch", "store build 2.3.0 only, because this channel gives no new patch version", ["2.3.0"], ["2.2.9", "2.3.1"]],
+		["version_number", "every store build 2.x from 2.3.0 on", ["2.3.0", "2.9.0"], ["2.2.0", "3.0.0"]],
+	])("stays within what a channel with the limit %s lets through: %s", async (limit, reach, reached, unreached) => {
+		const scene = await newApp({ disableAutoUpdate: limit });
+		const key = await createProductKey(product, "app_uploader", scene.uuid);
+		const release = releaseOf(scene, "2.3.0", limit);
+		expect(releaseReach(release).reach).toBe(reach);
+		await runJob(scene, system, releaseWorkflow(system, release), "release", key, { run: "7" });
+		const version = await live(scene);
+		for (const build of reached) expect(await receives(scene, build), build).toBe(version);
+		for (const build of unreached) expect(await receives(scene, build), build).toBe("builtin");
+	});
+
+	test("gives a job that is run again, and a push that changes no file, a version that is new", async () => {
+		const scene = await newApp();
+		const key = await createProductKey(product, "app_uploader", scene.uuid);
+		const text = releaseWorkflow(system, releaseOf(scene, "1.0.0"));
+		const versions: string[] = [];
+		for (const run of [{ run: "7" }, { run: "7", attempt: "2" }, { run: "8" }]) {
+			await runJob(scene, system, text, "release", key, run);
+			versions.push(await live(scene));
+		}
+		expect(new Set(versions).size).toBe(3);
+		expect(await receives(scene, "1.0.0")).toBe(versions.at(-1));
+	});
+});
+
+describe.each(SYSTEMS)("the preview workflow for %s", (system) => {
+	test("reaches testers on every store build from push to push, and leaves no bundle of the request behind", async () => {
+		const scene = await newApp();
+		const { appId } = scene;
+		const names = async (path: "bundle" | "channel"): Promise<string[]> =>
+			(await product.api("GET", `/${path}?app_id=${appId}`)).body.map(({ name }: { name: string }) => name).sort();
+		const key = await createProductKey(product, "app_preview", scene.uuid);
+		const text = previewWorkflow(system, CLI_VERSION, appId);
+		const push = async (request: string, run: string, attempt = "1") => {
+			// Once more is with the same files.
+			await scene.project.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${request} ${run}`);
+			await runJob(scene, system, text, "preview", key, { run, attempt, request });
+		};
+		for (const run of ["1", "2"]) await push("1", run);
+		await push("1", "2", "2");
+		// Another request whose number begins alike.
+		await push("12", "4");
+		const last = (await product.api("GET", `/channel?app_id=${appId}&channel=pr-1`)).body.version.name;
+		expect(await names("bundle")).toHaveLength(4);
+		for (const build of STORE_BUILDS) {
+			expect(await receiveOnElectron(product, { appId, build, defaultChannel: "pr-1" }), build).toBe(last);
+			expect(await receiveOnElectron(product, { appId, build, chosenChannel: "pr-1" }), build).toBe(last);
+		}
+		const [[name, receive] = ["", receiveOnElectron] as const] = RECEIVERS.toReversed();
+		expect(await receive(product, { appId, build: "2.3.0", defaultChannel: "pr-1" }), name).toBe(last);
+
+		const closed = { run: "5", request: "1" };
+		await runJob(scene, system, text, "clean-up", key, closed);
+		expect(await names("bundle")).toEqual([expect.stringMatching(/^0\.0\.0-pr\.12\./)]);
+		expect(await names("channel")).toEqual(["pr-12", "production"]);
+		const check = { app_id: appId, device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "ios" };
+		const home = { version_name: last, version_build: "2.3.0", plugin_version: "8.51.23", defaultChannel: "pr-1" };
+		expect((await product.api("POST", "/updates", { ...check, ...home })).body).toEqual({ version: "builtin" });
+		// Once more is no failure: a request may be closed whose build never ran.
+		await runJob(scene, system, text, "clean-up", key, closed);
+		expect(await names("channel")).toEqual(["pr-12", "production"]);
+	});
+
+	test("prints YAML whose clean-up can never run beside an upload", () => {
+		const text = previewWorkflow(system, CLI_VERSION, "com.example.app");
+		const workflow = parse(text);
+		if (system === "github") {
+			expect(workflow.concurrency).toBe(`preview-\${{ github.event.number }}`);
+			return;
+		}
+		const { preview, "clean-up": cleanUp } = workflow;
+		expect(preview.resource_group).toBe(cleanUp.resource_group);
+		expect(preview.environment.name).toBe(cleanUp.environment.name);
+		expect(preview.environment.on_stop).toBe("clean-up");
+		expect(cleanUp.environment.action).toBe("stop");
+	});
+});
+
+describe("the newest store version", () => {
+	const seen = (version_build: string | null, is_prod: boolean | null = true, is_emulator: boolean | null = false) => ({
+		...{ version_build, is_prod, is_emulator },
+	});
+
+	test("is the highest that a device reported, by number and not by text", () => {
+		expect(newestStoreVersion([seen("9.0.0"), seen("10.0.1"), seen("2.3.0")])).toBe("10.0.1");
+		expect(newestStoreVersion([seen("2"), seen("1.9.9")])).toBe("2.0.0");
+		expect(newestStoreVersion([seen("2.3 (77)"), seen(null), seen("builtin")])).toBe("2.3.0");
+		expect(newestStoreVersion([seen("1.4.2"), seen("1.4.10"), seen("1.3.99")])).toBe("1.4.10");
+	});
+
+	test("is that of a developer's or an emulator's build only where there is no other", () => {
+		expect(newestStoreVersion([seen("2.3.0"), seen("3.0.0", false), seen("4.0.0", true, true)])).toBe("2.3.0");
+		expect(newestStoreVersion([seen("3.0.0", false)])).toBe("3.0.0");
+		expect(newestStoreVersion([])).toBeUndefined();
+	});
 });

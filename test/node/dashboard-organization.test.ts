@@ -308,6 +308,19 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText("Waiting for the first upload").waitFor();
 		await admin.page.getByText(`"updateUrl": "${stage.origin}/updates"`).waitFor();
 		await admin.page.getByText(`bundle upload ${appId}`).waitFor();
+		// No device was seen yet, so the page asks for the store version.
+		const storeVersion = admin.page.getByLabel("Newest store version");
+		await admin.page.getByText("No device was seen yet: enter the version of your newest store build.").waitFor();
+		await storeVersion.fill("10.0.1");
+		await admin.page.getByText('--bundle "10.$(date').waitFor();
+		await admin.page.getByText("These releases reach every store build 10.x").waitFor();
+		await storeVersion.fill("ten");
+		await admin.page.getByText("Enter a version such as 2.3.0.").waitFor();
+		expect(await admin.page.getByText("bundle upload").count()).toBe(0);
+		await storeVersion.fill("10.0.1");
+		await admin.page.getByLabel("CI system").selectOption("gitlab");
+		await admin.page.getByText("resource_group: release").waitFor();
+		await expectSound(admin);
 		await admin.page.getByLabel("What CI does").selectOption("preview");
 		await admin.page.getByText(`channel delete "$channel"`).waitFor();
 		await expectSound(admin);
@@ -318,10 +331,16 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 			device_id: deviceId(0),
 			platform: "ios",
 			version_name: "builtin",
-			version_build: "1.0.0",
+			version_build: "2.3.0",
 			plugin_version: "8.51.23",
 		});
 		await admin.page.getByText("Your app is connected").waitFor();
+		// The page knows the newest store version now.
+		await stage.product.api("POST", "/channel", { app_id: appId, channel: "strict", disableAutoUpdate: "minor" });
+		await admin.open(`/apps/${appId}/connect`, "Connect");
+		await admin.page.getByText("The newest that a device reported is 2.3.0.").waitFor();
+		await admin.page.getByText("These releases reach every store build 2.3.x").waitFor();
+		await admin.page.getByText('--bundle "2.3.$(date').waitFor();
 		await expectSound(admin);
 	});
 

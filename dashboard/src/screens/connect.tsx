@@ -2,16 +2,16 @@
  * How an app and its CI are connected to this service: the exact configuration, filled in. It looks by itself whether the first device and the
  * first upload arrived.
  */
-import { Alert, Code, NativeSelect, Text, TextInput } from "@mantine/core";
+import { Alert, Code, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useAsk, usePage } from "../api";
 import type { AppScreenProps } from "../app";
-import { configuration, previewWorkflow, releaseWorkflow, START } from "../connect-texts";
-import { ButtonLink, TextLink } from "../parts/link";
+import { configuration, START } from "../connect-texts";
+import { TextLink } from "../parts/link";
 import { Screen, Section } from "../parts/screen";
 import { CodeBlock } from "../parts/secret";
-import { appPath, bundlePath, devicePath, organizationPath } from "../paths";
-import { useOrganizationMay } from "../permissions";
+import { appPath, devicePath } from "../paths";
+import { ConnectCi } from "./connect-ci";
 
 const LOOK_AGAIN_MS = 3_000;
 
@@ -65,75 +65,6 @@ function ConnectApp({ appId }: { readonly appId: string }) {
 			<Text>
 				5. Make a <TextLink to={appPath(appId, "channels")}>public channel</TextLink> and promote a bundle to it.
 			</Text>
-		</Section>
-	);
-}
-
-function ConnectCi({ appId, orgId }: AppScreenProps) {
-	const [kind, setKind] = useState("release");
-	const [channel, setChannel] = useState("");
-	const may = useOrganizationMay(orgId ?? "");
-	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
-	const channels = usePage("GET /channel", { query: { app_id: appId } }, 0);
-	const first = bundles.data?.items[0];
-	const names = channels.data?.items.map(({ name }) => name) ?? [];
-	const usual = channels.data?.items.find((known) => known.public)?.name ?? names[0] ?? "production";
-	const isRelease = kind === "release";
-	const role = isRelease ? "App uploader" : "App previews";
-	return (
-		<Section title="2. Your CI">
-			{first === undefined ? (
-				<Alert color="gray" title="Waiting for the first upload" role="status">
-					This page looks every few seconds. Push once the workflow and its secret are in place.
-				</Alert>
-			) : (
-				<Alert color="green" title="An upload arrived" role="status">
-					The newest bundle is <TextLink to={bundlePath(appId, first.name)}>{first.name}</TextLink>
-				</Alert>
-			)}
-			<NativeSelect
-				label="What CI does"
-				maw="24rem"
-				value={kind}
-				onChange={(event) => setKind(event.currentTarget.value)}
-				data={[
-					{ value: "release", label: "Releases every push to main" },
-					{ value: "preview", label: "Previews every pull request" },
-				]}
-			/>
-			{isRelease && names.length > 0 ? (
-				<NativeSelect
-					label="Channel"
-					maw="24rem"
-					value={channel === "" ? usual : channel}
-					onChange={(event) => setChannel(event.currentTarget.value)}
-					data={names}
-				/>
-			) : null}
-			<Text>
-				1. Make an API key with the role {role} of this app, and keep it as the secret <Code>CAPSTAN_KEY</Code> of your
-				repository.
-			</Text>
-			{orgId !== undefined && may("org.manage_apikeys") === true ? (
-				<ButtonLink to={organizationPath(orgId, "keys")} variant="default" w="fit-content">
-					Make an API key
-				</ButtonLink>
-			) : (
-				<Text size="sm" c="dimmed">
-					Ask an administrator of the organization for the key.
-				</Text>
-			)}
-			<Text>
-				2. Keep this as <Code>{isRelease ? ".github/workflows/release.yml" : ".github/workflows/preview.yml"}</Code>:
-			</Text>
-			<CodeBlock
-				label={isRelease ? "release.yml" : "preview.yml"}
-				text={
-					isRelease
-						? releaseWorkflow(__CLI_VERSION__, appId, channel === "" ? usual : channel)
-						: previewWorkflow(__CLI_VERSION__, appId)
-				}
-			/>
 		</Section>
 	);
 }
