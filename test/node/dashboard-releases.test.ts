@@ -291,8 +291,8 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await admin.page.getByLabel("Device id").fill(deviceId(0));
 		await button("Open device").click();
 		await admin.page.getByText("At its next check it gets nothing").waitFor();
-		// Nothing is set that could be taken back.
-		expect(await button("Take back what was set").count()).toBe(0);
+		// There is no override to remove.
+		expect(await button("Remove override").count()).toBe(0);
 		const waits: (string | undefined)[] = [];
 		admin.page.on("request", (request) => {
 			if (["POST", "DELETE"].includes(request.method()) && new URL(request.url()).pathname === "/device")
@@ -303,30 +303,66 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await expectSound(admin);
 		await button("Set").click();
 		await admin.page.getByText("Waiting until every part of the service knows").waitFor();
-		await admin.page.getByText("At its next check it gets 1.1.0").waitFor();
+		await admin.page
+			.getByText("At its next check it gets 1.1.0, because bundle 1.1.0 is set for this device.")
+			.waitFor();
+		// Rules that found nothing are folded away.
+		const passed = admin.page.getByText(/^\d+ rules passed$/);
+		const rule = admin.page.getByText("Not older than the store build");
+		expect(await rule.isVisible()).toBe(false);
+		await passed.click();
+		await rule.waitFor();
 		await expectSound(admin);
-		await button("Take back what was set").click();
+		await button("Remove override").click();
 		const goes = admin.page.getByRole("dialog").getByRole("listitem");
 		await expect.poll(() => goes.allInnerTexts()).toEqual(["the bundle 1.1.0"]);
-		await button("Take back").click();
+		await button("Remove").click();
 		await admin.page.getByText("At its next check it gets nothing").waitFor();
 		expect(await get(`/device?app_id=${APP}&device_id=${deviceId(0)}`)).toMatchObject({ override_version: null });
-		await button("Take back what was set").waitFor({ state: "detached" });
+		await button("Remove override").waitFor({ state: "detached" });
 		await button("Set channel or bundle").click();
 		await admin.page.getByRole("textbox", { name: "Channel" }).fill("beta");
 		await button("Set").click();
-		await button("Take back what was set").waitFor();
+		await button("Remove override").waitFor();
 		// Whose channel was set stands in the list.
 		await admin.open(`/apps/${APP}/devices`, "Devices");
 		const set = admin.page.getByRole("row").filter({ hasText: "Channel set: beta" });
 		await set.getByRole("link", { name: deviceId(0) }).waitFor();
 		expect(await admin.page.getByText(/ set: /).count()).toBe(1);
 		await set.getByRole("link").click();
-		// A channel alone can be taken back as well.
-		await button("Take back what was set").click();
-		await button("Take back").click();
-		await button("Take back what was set").waitFor({ state: "detached" });
+		// A channel alone can be removed as well.
+		await button("Remove override").click();
+		await button("Remove").click();
+		await button("Remove override").waitFor({ state: "detached" });
 		expect(waits).toEqual(["visible", "visible", "visible", "visible"]);
+	});
+
+	test("marks a channel that no device can get its bundle from, and says the remedy on the device, too", async () => {
+		const channel = "misconfigured";
+		const device = "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d70";
+		const body = { app_id: APP, channel, version: "1.1.0", allow_device_self_set: true };
+		await stage.product.api("POST", "/channel", { ...body, allow_prod: false, allow_dev: false });
+		const build = { version_name: "builtin", version_build: "1.0.0", plugin_version: "8.51.23" };
+		const asking = { app_id: APP, device_id: device, platform: "ios", defaultChannel: channel };
+		await stage.product.api("POST", "/updates", { ...asking, ...build });
+		const query = `app_id=${APP}&device_id=${device}`;
+		await expect.poll(async () => (await get(`/device?${query}`)).channel).toBe(channel);
+		const message =
+			"Channel misconfigured is off for production builds and for development builds, so no device gets bundle 1.1.0. Turn on allow_prod or allow_dev.";
+		await admin.open(`/apps/${APP}/channels`, "Channels");
+		const row = admin.page.getByRole("row").filter({ hasText: message });
+		await row.getByText("Misconfigured", { exact: true }).waitFor();
+		await expectSound(admin);
+		await row.getByRole("link", { name: channel }).click();
+		await admin.page.getByRole("alert").getByText(message).waitFor();
+		await expectSound(admin);
+		await admin.open(`/apps/${APP}/devices/${device}`, "Device");
+		await admin.page
+			.getByText("At its next check it gets nothing, because channel misconfigured is off for production builds.")
+			.waitFor();
+		await admin.page.getByRole("alert").getByText("Turn on allow_prod on channel misconfigured.").waitFor();
+		await expectSound(admin);
+		await stage.product.api("DELETE", `/channel?app_id=${APP}&channel=${channel}`);
 	});
 
 	test("finds devices by the id that their app gave them", async () => {
@@ -343,16 +379,16 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await admin.page.getByRole("heading", { level: 1, name: "Ada & Co" }).waitFor();
 	});
 
-	test("offers to take back what was set for a device that was never seen, and nothing where nothing was", async () => {
+	test("offers to remove the override of a device that was never seen, and nothing where there is none", async () => {
 		const query = `app_id=${APP}&device_id=${deviceId(7)}`;
 		await stage.product.api("POST", "/device", { app_id: APP, device_id: deviceId(7), channel: "beta" });
 		await admin.open(`/apps/${APP}/devices/${deviceId(7)}`, "Device");
-		await button("Take back what was set").waitFor();
+		await button("Remove override").waitFor();
 		await stage.product.api("DELETE", `/device?${query}`);
 		await admin.page.reload();
 		await admin.page.getByText("Never", { exact: true }).waitFor();
 		await admin.page.waitForLoadState("networkidle");
-		expect(await button("Take back what was set").count()).toBe(0);
+		expect(await button("Remove override").count()).toBe(0);
 	});
 
 	test("says of a device that was never seen what can be done for it", async () => {

@@ -1,5 +1,5 @@
-/** What is to be known of a channel at a glance: who is on it, and whether its rollout runs. */
-import { Badge, Group } from "@mantine/core";
+/** What is to be known of a channel at a glance: who is on it, whether it reaches anybody, and whether its rollout runs. */
+import { Badge, Group, Text } from "@mantine/core";
 import type { AnswerOf } from "../api";
 
 export type Channel = Extract<AnswerOf<"GET /channel">, readonly unknown[]>[number];
@@ -11,6 +11,15 @@ export function percentText(basisPoints: number): string {
 export function platformsOf({ ios, android, electron }: Channel): string {
 	const names = [ios && "iOS", android && "Android", electron && "Electron"].filter((name) => name !== false);
 	return names.length === 0 ? "no platform" : names.join(", ");
+}
+
+/** Why no device gets what the channel serves, and what to do. */
+export function ChannelProblems({ channel }: { readonly channel: Channel }) {
+	return channel.misconfigured.map(({ code, message }) => (
+		<Text key={code} size="sm" c="red">
+			{message}
+		</Text>
+	));
 }
 
 export function ChannelBadges({ channel }: { readonly channel: Channel }) {
@@ -31,6 +40,16 @@ export function ChannelBadges({ channel }: { readonly channel: Channel }) {
 					Devices may choose it
 				</Badge>
 			) : null}
+			{channel.misconfigured.length === 0 ? null : (
+				<Badge
+					variant="light"
+					color="red"
+					tt="none"
+					title={channel.misconfigured.map(({ message }) => message).join(" ")}
+				>
+					Misconfigured
+				</Badge>
+			)}
 			{rollout === null || !rolloutEnabled ? null : (
 				<Badge variant="light" color={rolloutPausedAt === null ? "green" : "orange"} tt="none">
 					{rolloutPausedAt === null ? "Rolling out" : "Paused at"} {percentText(rolloutPercentageBps)}

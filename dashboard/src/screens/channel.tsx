@@ -1,12 +1,12 @@
 /** One channel: what is live on it, its rollout as it goes, its settings, and what was changed. */
-import { Button, Checkbox, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange, usePage } from "../api";
 import type { AppItemProps } from "../app";
 import { Answer } from "../parts/answer";
 import { type Change, ChangeList, differences } from "../parts/changes";
-import { ChannelBadges, type Channel as ChannelOf, platformsOf } from "../parts/channel-badges";
+import { ChannelBadges, type Channel as ChannelOf, ChannelProblems, platformsOf } from "../parts/channel-badges";
 import { Confirm } from "../parts/confirm";
 import { Facts } from "../parts/facts";
 import { TextLink } from "../parts/link";
@@ -89,6 +89,11 @@ function Details({
 				</>
 			}
 		>
+			{channel.misconfigured.length === 0 ? null : (
+				<Alert color="red" title="Misconfigured: no device gets what this channel serves">
+					<ChannelProblems channel={channel} />
+				</Alert>
+			)}
 			<Facts
 				facts={[
 					[

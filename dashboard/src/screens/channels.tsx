@@ -5,7 +5,7 @@ import { useLocation } from "wouter";
 import { useChange, usePage } from "../api";
 import type { AppScreenProps } from "../app";
 import { Answer } from "../parts/answer";
-import { ChannelBadges, platformsOf } from "../parts/channel-badges";
+import { ChannelBadges, ChannelProblems, platformsOf } from "../parts/channel-badges";
 import { TextLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen } from "../parts/screen";
@@ -45,6 +45,7 @@ export default function Channels({ appId, orgId }: AppScreenProps) {
 											<Stack gap={4}>
 												<TextLink to={channelPath(appId, channel.name)}>{channel.name}</TextLink>
 												<ChannelBadges channel={channel} />
+												<ChannelProblems channel={channel} />
 											</Stack>
 										),
 									},

@@ -1,5 +1,5 @@
 /** One device: what it runs, why it gets what it gets, and what an operator set for it alone. */
-import { Alert, Button, Code, Stack, Text, TextInput, Timeline } from "@mantine/core";
+import { Alert, Button, Code, List, Stack, Text, TextInput, Timeline } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, ask, CapstanError, useAsk, useChange } from "../api";
 import type { AppItemProps } from "../app";
@@ -33,7 +33,7 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 						<Button onClick={() => setDialog("override")}>Set channel or bundle</Button>
 						{record !== undefined && isSet(record) ? (
 							<Button variant="default" onClick={() => setDialog("unset")}>
-								Take back what was set
+								Remove override
 							</Button>
 						) : null}
 					</>
@@ -84,33 +84,52 @@ function Record({ device }: { readonly device: DeviceRecord }) {
 	);
 }
 
-const RULE_COLORS = { passed: "green", decided: "blue", skipped: "gray" } as const;
+/** What a rule looks at, for people; a refusal has its reason beside it. */
+const RULES: Readonly<Record<string, string>> = {
+	device: "Device is known well enough",
+	override_channel: "Channel set for this device",
+	override_bundle: "Bundle set for this device",
+	default_channel: "Channel that the device asks for",
+	public_channel: "Public channel",
+	no_channel: "A channel serves it",
+	rollout: "Rollout",
+	bundle_has_content: "Bundle has files",
+	encryption_key: "Encryption key fits",
+	already_there: "Runs another bundle",
+	disabled_platform: "Platform is on",
+	disable_auto_update_to_major: "Same major version",
+	disable_auto_update_to_minor: "Same minor version",
+	disable_auto_update_to_patch: "Same patch version",
+	disable_auto_update_to_metadata: "Store build is new enough for the bundle",
+	disable_auto_update_under_native: "Not older than the store build",
+	disable_prod_build: "Production builds allowed",
+	disable_dev_build: "Development builds allowed",
+	disable_device: "Physical devices allowed",
+	disable_emulator: "Emulators allowed",
+	already_on_builtin: "Runs a bundle",
+	revert_to_builtin: "Plugin can go back to the store build",
+	go_home: "Its bundle was deleted",
+	store_build: "Store build",
+	serve: "Bundle is served",
+};
+
+type Step = Explained["trace"][number];
+
+/** A rule that passed without finding anything has nothing to say. */
+const isSilent = ({ outcome, finding }: Step) => outcome === "passed" && finding === "nothing against it";
 
 function Explanation({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
 	const explained = useAsk("GET /device/explain", { query: { app_id: appId, device_id: deviceId } });
 	return (
-		<Section title="Why it gets what it gets">
+		<Section title="Update decision">
 			<Answer query={explained} what="the explanation">
-				{({ outcome, answer, channel, trace }) => (
+				{({ outcome, answer, because, remedy, trace }) => (
 					<Stack>
-						<Alert color={outcome === "none" ? "gray" : "blue"} title={outcomeTitle(outcome, answer)}>
-							{channel === null ? "No channel decides for it." : `The channel ${channel} decides.`}
+						<Alert color={alertColor(outcome, answer)} title={`${outcomeTitle(outcome, answer)}, because ${because}.`}>
+							{remedy?.message}
 						</Alert>
-						<Timeline bulletSize={12} lineWidth={2}>
-							{trace.map(({ rule, outcome: result, finding, remedy }) => (
-								<Timeline.Item key={rule} color={RULE_COLORS[result]}>
-									<Text size="sm">
-										<strong>{rule.replaceAll("_", " ")}</strong> <span className="dimmed">({result})</span>
-									</Text>
-									<Text size="sm">{finding}</Text>
-									{remedy === undefined ? null : (
-										<Text size="sm" c="dimmed">
-											{remedy}
-										</Text>
-									)}
-								</Timeline.Item>
-							))}
-						</Timeline>
+						<Steps steps={trace.filter((step) => !isSilent(step))} />
+						<PassedRules steps={trace.filter(isSilent)} />
 					</Stack>
 				)}
 			</Answer>
@@ -118,12 +137,52 @@ function Explanation({ appId, deviceId }: { readonly appId: string; readonly dev
 	);
 }
 
+const STEP_COLORS = { passed: "green", decided: "blue", skipped: "gray" } as const;
+
+function Steps({ steps }: { readonly steps: readonly Step[] }) {
+	return (
+		<Timeline bulletSize={12} lineWidth={2}>
+			{steps.map(({ rule, outcome, finding, remedy }) => (
+				<Timeline.Item key={rule} color={STEP_COLORS[outcome]}>
+					<Text size="sm">
+						<strong>{RULES[rule] ?? rule.replaceAll("_", " ")}</strong>{" "}
+						<span className="dimmed">({outcome === "decided" ? "decides" : outcome})</span>
+					</Text>
+					<Text size="sm">{finding}</Text>
+					{outcome === "decided" || remedy === undefined ? null : (
+						<Text size="sm" c="dimmed">
+							{remedy}
+						</Text>
+					)}
+				</Timeline.Item>
+			))}
+		</Timeline>
+	);
+}
+
+function PassedRules({ steps }: { readonly steps: readonly Step[] }) {
+	return steps.length === 0 ? null : (
+		<details>
+			<summary>{steps.length === 1 ? "1 rule" : `${steps.length} rules`} passed</summary>
+			<List size="sm" mt="xs">
+				{steps.map(({ rule }) => (
+					<List.Item key={rule}>{RULES[rule] ?? rule.replaceAll("_", " ")}</List.Item>
+				))}
+			</List>
+		</details>
+	);
+}
+
+/** Something is in the way, or nothing is to be done, or the device gets something. */
+function alertColor(outcome: Explained["outcome"], answer: Explained["answer"]): string {
+	if (outcome !== "none") return "blue";
+	return "kind" in answer && answer.kind === "up_to_date" ? "gray" : "orange";
+}
+
 function outcomeTitle(outcome: Explained["outcome"], answer: Explained["answer"]): string {
 	if (outcome === "builtin") return "At its next check it goes back to the store build";
 	if (outcome === "update" && "url" in answer) return `At its next check it gets ${answer.version}`;
-	return "message" in answer
-		? `At its next check it gets nothing: ${answer.message}`
-		: "At its next check it gets nothing";
+	return "At its next check it gets nothing";
 }
 
 /** The answer comes when every part of the service knows, so that the very next check is answered with it. */
@@ -211,15 +270,15 @@ function Unset({
 	const unset = useChange("DELETE /device", done, { waitsUntilVisible: true });
 	return (
 		<Confirm
-			title="Take back what was set for this device?"
-			action="Take back"
+			title="Remove the override of this device?"
+			action="Remove"
 			isPending={unset.isPending}
 			waiting={WAITING}
 			error={unset.error}
 			onConfirm={() => unset.mutate({ query: { app_id: appId, device_id: device.device_id } })}
 			onClose={onClose}
 		>
-			<Text size="sm">Set for it alone, and gone then:</Text>
+			<Text size="sm">These are removed:</Text>
 			<ul>
 				{override_channel === null ? null : <li>the channel {override_channel}</li>}
 				{override_version === null ? null : <li>the bundle {override_version}</li>}

@@ -167,7 +167,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		async prepare(page) {
 			await page.evaluate(setByHand, { app_id: APP, device_id: deviceId(5) });
 			await page.reload();
-			await page.getByRole("button", { name: "Take back what was set" }).click();
+			await page.getByRole("button", { name: "Remove override" }).click();
 			await page.getByRole("dialog").getByText("the bundle 1.1.0").waitFor();
 		},
 	},
