@@ -559,13 +559,16 @@ CREATE TABLE rollouts (
   checked_at_ms INTEGER,
   triggered_at_ms INTEGER,
   ended_at_ms INTEGER,
-  ended_as TEXT CHECK (ended_as IN ('promoted', 'rolled_back', 'replaced'))
+  ended_as TEXT CHECK (ended_as IN ('promoted', 'rolled_back', 'replaced')),
+  -- 0: enough devices that do not count are known.
+  noting_uncounted INTEGER NOT NULL DEFAULT 1 CHECK (noting_uncounted IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rollouts_by_channel ON rollouts (channel_id, ended_at_ms);
 CREATE INDEX rollouts_by_app ON rollouts (app_id);
 CREATE INDEX rollouts_under_way ON rollouts (app_id, version_name) WHERE ended_at_ms IS NULL;
 
--- The devices by which a rollout is judged. Times only grow, so it does not matter how often or in which order they are told.
+-- The devices that were offered a rollout's bundle: those by which it is judged, and up to 5,000 that do not count. Times only grow, so
+-- messages may be delivered again and in any order.
 CREATE TABLE rollout_devices (
   rollout_id TEXT NOT NULL REFERENCES rollouts (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
@@ -581,9 +584,13 @@ CREATE TABLE rollout_devices (
   -- Which of the two was told last decides; what was told before the device was served does not count.
   installed_at_ms INTEGER,
   failed_at_ms INTEGER,
+  -- Why the device does not count towards the rollout's health: it is newer than the rollout, or enough devices of its network count.
+  -- NULL: it counts.
+  not_counted TEXT CHECK (not_counted IN ('newer', 'network')),
   PRIMARY KEY (rollout_id, device_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network) WHERE network IS NOT NULL;
+-- Devices that do not count take none of their network's places.
+CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network) WHERE network IS NOT NULL AND not_counted IS NULL;
 -- Devices that told from another network than the one in which they were served: few of one network may.
 CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, told_network) WHERE told_network <> network;
 -- Devices of which something was told before it was known that they were served; forgotten after a day.

@@ -24,7 +24,7 @@ import {
 	yieldPublicPlatforms,
 } from "../db/channels";
 import { batchOrFail, guard, query } from "../db/client";
-import { followRollout, NO_ROLLOUT, rolloutIs } from "../db/rollouts";
+import { countByNewRules, followRollout, NO_ROLLOUT, rolloutIs } from "../db/rollouts";
 import type { Flag } from "../db/schema";
 import { bumpRevision } from "../db/snapshot";
 import { ApiError, invalidRequest } from "../errors";
@@ -405,6 +405,10 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			...(Object.keys(change.bundles).length === 0
 				? []
 				: followRollout(scope.appId, created ? { name: body.channel } : scope.channelId, nowMs)),
+			...(!created &&
+			(values.rollout_count_new_devices !== undefined || values.rollout_devices_per_network !== undefined)
+				? [countByNewRules(scope.appId, scope.channelId)]
+				: []),
 			bumpRevision(scope.appId),
 			...previewBinding(limit, created, {
 				id: bindingId,

@@ -8,6 +8,14 @@ import { appUuid, type ChannelValues } from "./channels";
 import { query } from "./client";
 import type { ChannelsTable, RolloutsTable } from "./schema";
 
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * Whether the device, as `r`, `c` and `d` name its rollout, channel and row, is old enough to count. The day, not the hour: the row of a
+ * device may have the time of a later message of its first day.
+ */
+export const predatesRollout = sql`c.rollout_count_new_devices = 1 OR d.created_at_ms < r.started_at_ms - r.started_at_ms % ${sql.lit(DAY_MS)}`;
+
 /** A channel without a rollout. */
 export const NO_ROLLOUT = {
 	rollout_version_id: null,
@@ -41,6 +49,27 @@ export function followRollout(appId: AppId, channel: ChannelId | { readonly name
 	] as const;
 }
 
+/**
+ * Decides again for the devices that do not count, after a change of the channel's rules: looser rules count devices that were offered the
+ * bundle before as well, stricter ones take no device away that counts already. Reads at most the devices that the consumer notes.
+ */
+export function countByNewRules(appId: AppId, channelId: ChannelId): CompiledQuery {
+	return sql`WITH waiting AS MATERIALIZED (
+			SELECT n.rollout_id, n.device_id, n.network, c.rollout_devices_per_network AS most, (${predatesRollout}) AS is_old_enough,
+				row_number() OVER (PARTITION BY n.network, (${predatesRollout}) ORDER BY n.first_served_at_ms, n.device_id) AS rank
+			FROM channels c CROSS JOIN rollouts r ON r.id = c.rollout_id AND r.ended_at_ms IS NULL
+				CROSS JOIN rollout_devices n ON n.rollout_id = r.id AND n.not_counted IS NOT NULL
+				CROSS JOIN devices d ON d.app_id = r.app_id AND d.device_id = n.device_id
+			WHERE c.app_id = ${appId} AND c.id = ${channelId}),
+		placed AS MATERIALIZED (SELECT rollout_id, device_id, CASE WHEN is_old_enough = 0 THEN 'newer'
+			WHEN most IS NULL OR rank + (SELECT count(*) FROM rollout_devices k WHERE k.rollout_id = waiting.rollout_id
+				AND k.network = waiting.network AND k.not_counted IS NULL) <= most THEN NULL ELSE 'network' END AS reason FROM waiting)
+		UPDATE rollout_devices SET not_counted = placed.reason FROM placed WHERE rollout_devices.rollout_id = placed.rollout_id
+			AND rollout_devices.device_id = placed.device_id AND rollout_devices.not_counted IS NOT placed.reason`.compile(
+		query,
+	);
+}
+
 /** What the judgement of a rollout is made of. */
 export interface StandingRow
 	extends Omit<Selectable<ChannelsTable>, "id" | "app_id">,
@@ -51,6 +80,7 @@ export interface StandingRow
 			| "step_at_ms"
 			| "judged_from_ms"
 			| "sampling"
+			| "noting_uncounted"
 			| "checked_at_ms"
 			| "triggered_at_ms"
 		> {
@@ -59,21 +89,26 @@ export interface StandingRow
 	readonly app_id: AppId;
 	readonly public_app_id: string;
 	readonly org_id: OrgId;
-	/** Devices that were served, ever and since the step began. */
+	/** Devices that count and were offered the bundle, ever and since the step began. */
 	readonly served: number;
 	readonly served_since_step: number;
-	/** Of those, the ones whose last word was that; within the window, and after the rollout was resumed. */
+	/** Devices that count by their last report; within the window, and after the rollout was resumed. */
 	readonly installed: number;
 	readonly failed: number;
-	/** Of both, since the step began. */
+	/** Both of them, since the step began. */
 	readonly told_since_step: number;
-	/** Served, and never told anything. */
+	/** Devices that count, were offered the bundle and have not reported yet. */
 	readonly silent: number;
+	/** Devices that were offered the bundle and installed it by their last report, whether they count or not. */
+	readonly running: number;
+	/** Devices that were offered the bundle and do not count, by the reason. */
+	readonly not_counted_newer: number;
+	readonly not_counted_network: number;
 }
 
 /** Rollouts that are under way, and what was counted of them. `which` names them by `c` (channels), `r` (rollouts) and `a` (apps). */
 function standings(which: RawBuilder<unknown>, nowMs: number): RawBuilder<StandingRow> {
-	// What was told before the device was served is no word of this bundle.
+	// A report from before the offer is about something else.
 	const heardAtMs = (column: string) =>
 		sql`CASE WHEN ${sql.ref(column)} >= d.first_served_at_ms THEN ${sql.ref(column)} ELSE 0 END`;
 	const [installedAtMs, failedAtMs] = [heardAtMs("d.installed_at_ms"), heardAtMs("d.failed_at_ms")];
@@ -81,14 +116,18 @@ function standings(which: RawBuilder<unknown>, nowMs: number): RawBuilder<Standi
 	const isFailed = sql`(${failedAtMs}) >= max(1, ${installedAtMs})`;
 	const toldAtMs = sql`nullif(max(${failedAtMs}, ${installedAtMs}), 0)`;
 	const sinceMs = sql`max(r.judged_from_ms, coalesce(${nowMs} - c.auto_pause_window_minutes * 60000, 0))`;
+	const counts = sql`FILTER (WHERE d.not_counted IS NULL)`;
 	return sql<StandingRow>`
 		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
-			r.sampling, r.checked_at_ms, r.triggered_at_ms,
-			count(d.device_id) AS served, coalesce(sum(d.first_served_at_ms >= r.step_at_ms), 0) AS served_since_step,
-			coalesce(sum(${toldAtMs} >= ${sinceMs} AND NOT ${isFailed}), 0) AS installed,
-			coalesce(sum(${toldAtMs} >= ${sinceMs} AND ${isFailed}), 0) AS failed,
-			coalesce(sum(${toldAtMs} >= max(${sinceMs}, r.step_at_ms)), 0) AS told_since_step,
-			count(d.device_id) - count(${toldAtMs}) AS silent
+			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms,
+			count(d.device_id) ${counts} AS served, coalesce(sum(d.first_served_at_ms >= r.step_at_ms) ${counts}, 0) AS served_since_step,
+			coalesce(sum(${toldAtMs} >= ${sinceMs} AND NOT ${isFailed}) ${counts}, 0) AS installed,
+			coalesce(sum(${toldAtMs} >= ${sinceMs} AND ${isFailed}) ${counts}, 0) AS failed,
+			coalesce(sum(${toldAtMs} >= max(${sinceMs}, r.step_at_ms)) ${counts}, 0) AS told_since_step,
+			count(d.device_id) ${counts} - count(${toldAtMs}) ${counts} AS silent,
+			coalesce(sum(${toldAtMs} IS NOT NULL AND NOT ${isFailed}), 0) AS running,
+			count(d.device_id) FILTER (WHERE d.not_counted = 'newer') AS not_counted_newer,
+			count(d.device_id) FILTER (WHERE d.not_counted = 'network') AS not_counted_network
 		FROM rollouts r JOIN channels c ON c.id = r.channel_id AND c.rollout_id = r.id JOIN apps a ON a.id = r.app_id
 			JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL
 			LEFT JOIN rollout_devices d ON d.rollout_id = r.id AND d.first_served_at_ms IS NOT NULL
@@ -137,6 +176,7 @@ const GATE_COLUMNS = [
 	"rollout_steps",
 	"rollout_step_minutes",
 	"rollout_step_min_devices",
+	"rollout_count_new_devices",
 	"rollout_devices_per_network",
 	"auto_pause_enabled",
 	"auto_pause_window_minutes",
@@ -160,12 +200,22 @@ export function rolloutStandsAt(row: StandingRow) {
 			AND r.step_at_ms = ${row.step_at_ms} AND r.triggered_at_ms IS ${row.triggered_at_ms} AND ${gate})`;
 }
 
-/** That the gate looked, whether it has seen enough devices of this step, and when it acted. */
-export function rolloutChecked(row: StandingRow, isSampling: boolean, acted: boolean, nowMs: number): CompiledQuery {
+/** That the gate looked, whether more devices are noted (of this step, and of those that do not count), and when it acted. */
+export function rolloutChecked(
+	row: StandingRow,
+	noting: { readonly counted: boolean; readonly uncounted: boolean },
+	acted: boolean,
+	nowMs: number,
+): CompiledQuery {
 	return (
 		query
 			.updateTable("rollouts")
-			.set({ checked_at_ms: nowMs, sampling: isSampling ? 1 : 0, ...(acted ? { triggered_at_ms: nowMs } : {}) })
+			.set({
+				checked_at_ms: nowMs,
+				sampling: noting.counted ? 1 : 0,
+				noting_uncounted: noting.uncounted ? 1 : 0,
+				...(acted ? { triggered_at_ms: nowMs } : {}),
+			})
 			.where("id", "=", row.rollout_id)
 			.where("app_id", "=", row.app_id)
 			// A share that changed meanwhile began a sample of its own.

@@ -378,6 +378,7 @@ export interface RolloutsTable {
 	triggered_at_ms: number | null;
 	ended_at_ms: number | null;
 	ended_as: "promoted" | "rolled_back" | "replaced" | null;
+	noting_uncounted: Generated<Flag>;
 }
 
 export interface RolloutDevicesTable {
@@ -390,6 +391,7 @@ export interface RolloutDevicesTable {
 	last_served_at_ms: number | null;
 	installed_at_ms: number | null;
 	failed_at_ms: number | null;
+	not_counted: "newer" | "network" | null;
 }
 
 export interface AuditLogTable {

@@ -24,15 +24,15 @@ export interface GateSettings {
 	/** Shares to go through, growing; null: a person sets the share. */
 	readonly stepsBps: readonly number[] | null;
 	readonly stepMinutes: number;
-	/** Devices that must have told of the bundle since the step began. */
+	/** Devices that must have reported since the step began. */
 	readonly stepMinDevices: number;
 }
 
-/** Devices, each counted once by what came of it last. */
+/** Devices, each counted once by its last report. */
 export interface Evidence {
 	readonly installed: number;
 	readonly failed: number;
-	/** Those of both that told so since the step began. */
+	/** Both of them that reported since the step began. */
 	readonly sinceStep: number;
 }
 
@@ -52,7 +52,9 @@ export interface NextStep {
 	readonly percentageBps: number;
 	/** Not before. */
 	readonly atMs: number;
-	/** What is not fulfilled yet; empty: it may be taken. */
+	/** How many more devices must report, if none of them fails; null: no number of reports is enough. */
+	readonly devicesNeeded: number | null;
+	/** What is missing; empty: the step may be taken. */
 	readonly waitingFor: readonly string[];
 }
 
@@ -64,7 +66,7 @@ export interface Judgement {
 }
 
 const MINUTE_MS = 60_000;
-/** Told again no sooner, whatever the cooldown. */
+/** An audit entry of `notify` comes no more often, whatever the cooldown. */
 const NOTIFY_AGAIN_MS = 60 * MINUTE_MS;
 
 export function judge(gate: GateSettings, state: RolloutState, evidence: Evidence, nowMs: number): Judgement {
@@ -81,19 +83,22 @@ export function judge(gate: GateSettings, state: RolloutState, evidence: Evidenc
 		evidence.failed >= Math.max(1, gate.minFailures) &&
 		interval.lower >= limit;
 	if (isBad) {
-		const reason = `${evidence.failed} of ${attempts} devices failed; with ${percent(gate.confidence)} confidence at least ${percent(interval.lower)} do, and the limit is ${percent(limit)}.`;
+		const reason = `${evidence.failed} of ${attempts} devices failed: with ${exactPercent(gate.confidence)} confidence at least ${percent(interval.lower)} fail, and the limit is ${exactPercent(limit)}.`;
 		const quietMs = Math.max(gate.cooldownMinutes * MINUTE_MS, gate.action === "notify" ? NOTIFY_AGAIN_MS : 0);
 		const isQuiet = state.triggeredAtMs !== null && nowMs < state.triggeredAtMs + quietMs;
 		return { verdict: isQuiet ? "hold" : gate.action, reason, figures, next };
 	}
 	if (next === null) {
-		const reason = gate.stepsBps === null ? "A person sets the share of devices." : "The last step is reached.";
+		const reason =
+			gate.stepsBps === null
+				? "You set the share of devices; it does not grow by itself."
+				: "The last step is reached.";
 		return { verdict: "hold", reason, figures, next };
 	}
 	if (next.waitingFor.length > 0) {
 		return { verdict: "hold", reason: `Waiting for ${next.waitingFor.join(", and for ")}.`, figures, next };
 	}
-	const reason = `${evidence.failed} of ${attempts} devices failed; with ${percent(gate.confidence)} confidence at most ${percent(interval.upper)} do, and the limit is ${percent(limit)}.`;
+	const reason = `${evidence.failed} of ${attempts} devices failed: with ${exactPercent(gate.confidence)} confidence at most ${percent(interval.upper)} fail, and the limit is ${exactPercent(limit)}.`;
 	return { verdict: "advance", reason, figures, next };
 }
 
@@ -108,19 +113,46 @@ function nextStep(
 	if (percentageBps === undefined) return null;
 	const atMs = state.stepAtMs + gate.stepMinutes * MINUTE_MS;
 	const limit = gate.limitBps / 10_000;
+	const missingInStep = Math.max(0, gate.stepMinDevices - evidence.sinceStep);
+	const missingForCertainty = reportsUntilSure(gate.confidence, limit, evidence);
 	const waitingFor: string[] = [];
-	if (nowMs < atMs) waitingFor.push(`the end of the ${gate.stepMinutes} minutes of this step`);
-	if (evidence.sinceStep < gate.stepMinDevices) {
-		waitingFor.push(`${gate.stepMinDevices - evidence.sinceStep} more devices to tell of the bundle in this step`);
-	}
+	if (nowMs < atMs) waitingFor.push(`the end of this step, which lasts ${gate.stepMinutes} minutes`);
+	if (missingInStep > 0) waitingFor.push(`${missingInStep} more devices to report in this step`);
 	if (upper >= limit) {
 		waitingFor.push(
-			`more certainty: up to ${percent(upper)} of the devices may fail, and the limit is ${percent(limit)}`,
+			missingForCertainty === null
+				? `a failure rate below ${exactPercent(limit)}, which no number of reports can show`
+				: `${missingForCertainty} more devices to report without a failure, which would show that fewer than ${exactPercent(limit)} fail`,
 		);
 	}
-	return { percentageBps, atMs, waitingFor };
+	const devicesNeeded = missingForCertainty === null ? null : Math.max(missingInStep, missingForCertainty);
+	return { percentageBps, atMs, devicesNeeded, waitingFor };
 }
 
+/** More reports than this are out of reach: no step ever notes as many devices. */
+const MOST_REPORTS = 1_000_000;
+
+/** How many more devices without a failure bring the upper bound below the limit; null: more than any rollout sees. */
+function reportsUntilSure(confidence: number, limit: number, { installed, failed }: Evidence): number | null {
+	const isSure = (more: number) => wilsonInterval(failed, installed + failed + more, confidence).upper < limit;
+	if (isSure(0)) return 0;
+	if (!isSure(MOST_REPORTS)) return null;
+	let [tooFew, enough] = [0, MOST_REPORTS];
+	while (enough - tooFew > 1) {
+		const middle = Math.floor((tooFew + enough) / 2);
+		if (isSure(middle)) enough = middle;
+		else tooFew = middle;
+	}
+	return enough;
+}
+
+/** An estimate, with the digits that it has. */
 function percent(rate: number): string {
+	const value = rate * 100;
+	return `${Number(value.toFixed(value >= 10 ? 0 : value >= 1 ? 1 : 2))} %`;
+}
+
+/** A setting, as it was set. */
+function exactPercent(rate: number): string {
 	return `${Math.round(rate * 10_000) / 100} %`;
 }

@@ -7,9 +7,10 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "../db/client";
+import { predatesRollout } from "../db/rollouts";
 import type { RolloutRuns, RolloutTold } from "./messages";
 import { partsOf } from "./parts";
-import { mayCount, type NetworkPseudonyms } from "./rollout-trust";
+import type { NetworkPseudonyms } from "./rollout-trust";
 
 /** A failed download that names another version belongs to what was served so shortly before. */
 const DOWNLOAD_MS = 60 * 60 * 1000;
@@ -75,8 +76,8 @@ export function outcomeStatements(
 
 const latest = (one: number | null | undefined, other: number) => Math.max(one ?? other, other);
 
-/** One may be consumed before the check that was answered with the bundle; it counts when that has come. */
-const NAMED = sql`(${mayCount}) OR known.device_id IS NOT NULL`;
+/** A report may be consumed before the check that was answered with the bundle; it counts when that check has come. */
+const NAMED = sql`(r.sampling = 1 AND (${predatesRollout})) OR known.device_id IS NOT NULL`;
 /**
  * Downloads that failed and were reported under what runs, or under no version: of what the device was served then, unless it has
  * installed that.
@@ -90,11 +91,13 @@ const RUNNING = sql`known.device_id IS NOT NULL
 
 function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>): CompiledQuery {
 	const isOf = sql`n.rollout_id = placed.rollout_id AND n.told_network = placed.network`;
+	// Devices that do not count take no place of those that do.
+	const isAlike = sql`(n.not_counted IS NOT NULL) = placed.is_uncounted`;
 	const toldAtMs = (row: string) =>
 		sql`max(coalesce(${sql.ref(`${row}.installed_at_ms`)}, 0), coalesce(${sql.ref(`${row}.failed_at_ms`)}, 0))`;
 	return sql`WITH told AS MATERIALIZED (
 			SELECT r.id AS rollout_id, d.device_id, value ->> 'network' AS network, value ->> 'installedAtMs' AS installed_at_ms,
-				value ->> 'failedAtMs' AS failed_at_ms, c.rollout_devices_per_network AS most,
+				value ->> 'failedAtMs' AS failed_at_ms, c.rollout_devices_per_network AS most, known.not_counted IS NOT NULL AS is_uncounted,
 				CASE WHEN value ->> 'network' IN (known.network, known.told_network) THEN 'known'
 					WHEN known.first_served_at_ms IS NULL THEN 'early' ELSE 'abroad' END AS place
 			FROM json_each(${JSON.stringify(outcomes)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL
@@ -103,12 +106,12 @@ function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>
 				CROSS JOIN devices d ON d.app_id = r.app_id AND d.device_id = value ->> 'deviceId'
 				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = d.device_id
 			WHERE ${counts}),
-		placed AS (SELECT *, count(*) OVER (PARTITION BY rollout_id, network, place ORDER BY device_id) AS rank FROM told)
+		placed AS (SELECT *, count(*) OVER (PARTITION BY rollout_id, network, place, is_uncounted ORDER BY device_id) AS rank FROM told)
 		INSERT INTO rollout_devices (rollout_id, device_id, told_network, installed_at_ms, failed_at_ms)
 		SELECT rollout_id, device_id, network, installed_at_ms, failed_at_ms FROM placed
 		WHERE place = 'known' OR most IS NULL OR rank + CASE place
 			WHEN 'early' THEN (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.first_served_at_ms IS NULL)
-			ELSE (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.told_network <> n.network) END <= most
+			ELSE (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.told_network <> n.network AND ${isAlike}) END <= most
 		ON CONFLICT (rollout_id, device_id) DO UPDATE SET
 			told_network = CASE WHEN ${toldAtMs("excluded")} >= ${toldAtMs("rollout_devices")} THEN excluded.told_network
 				ELSE told_network END,

@@ -41,7 +41,7 @@ export async function stepRollouts(deps: Deps, atMostEveryMs = 0): Promise<void>
 		try {
 			const judgement = judgeStanding(row, nowMs);
 			if (judgement.verdict !== "hold") await move(deps, db, row, judgement, nowMs);
-			else unmoved.push(rolloutChecked(row, row.served_since_step < MOST_SAMPLED, false, nowMs));
+			else unmoved.push(rolloutChecked(row, notingOf(row), false, nowMs));
 		} catch (error) {
 			deps.log("error", "rollout_step_failed", { rollout: row.rollout_id, cause: causeText(error) });
 			failure = error;
@@ -49,6 +49,13 @@ export async function stepRollouts(deps: Deps, atMostEveryMs = 0): Promise<void>
 	}
 	if (unmoved.length > 0) await db.batch(unmoved);
 	if (failure !== undefined) throw failure;
+}
+
+function notingOf(row: StandingRow) {
+	return {
+		counted: row.served_since_step < MOST_SAMPLED,
+		uncounted: row.not_counted_newer + row.not_counted_network < MOST_SAMPLED,
+	};
 }
 
 /** What the gate says of a rollout as it stands. */
@@ -127,7 +134,7 @@ async function move(deps: Deps, db: Database, row: StandingRow, judgement: Judge
 		await db.batch([
 			guard("stands_as_judged", rolloutStandsAt(row)),
 			entry,
-			rolloutChecked(row, true, verdict !== "advance", nowMs),
+			rolloutChecked(row, { ...notingOf(row), counted: true }, verdict !== "advance", nowMs),
 			...(isChange
 				? [
 						updateChannel(appId, channelId, values, nowMs),

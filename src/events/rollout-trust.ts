@@ -1,18 +1,17 @@
 /**
- * By what a device of a rollout is told from one that was made up: since when it is known, and from which network it comes.
+ * Decides which devices count for rollout health. A device must predate the rollout, and each network contributes only a few, so forged
+ * ids cannot steer it.
  */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { sql } from "kysely";
 import type { Deps } from "../deps";
-import { DAY_MS } from "./days";
 
 const NETWORK_LENGTH = 24;
 
 export type NetworkPseudonyms = (rolloutId: string, network: string) => string;
 
-/** The network, recognizable within its rollout and nowhere else. */
+/** The network as a keyed hash that differs in every rollout. */
 export function networkPseudonyms({ config }: Pick<Deps, "config">): NetworkPseudonyms {
 	const known = new Map<string, string>();
 	return (rolloutId, network) => {
@@ -24,10 +23,3 @@ export function networkPseudonyms({ config }: Pick<Deps, "config">): NetworkPseu
 		return pseudonym;
 	};
 }
-
-/**
- * Whether the device, as `r`, `c` and `d` name its rollout, channel and row, may count. The day, not the hour: of a device's first day the
- * row may have the time of a later message.
- */
-export const mayCount = sql`r.sampling = 1 AND (c.rollout_count_new_devices = 1
-	OR d.created_at_ms < r.started_at_ms - r.started_at_ms % ${sql.lit(DAY_MS)})`;

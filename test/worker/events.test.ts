@@ -400,7 +400,7 @@ describe("what it costs", () => {
 			...["api_keys", "counted_events", "daily_counts", "daily_install_times", "daily_totals", "devices"],
 			...["install_steps", "rollout_devices"],
 		]);
-		const made = ["added", "known", "sequences", "pairs", "key", "served", "placed"];
+		const made = ["added", "known", "sequences", "pairs", "key", "served", "ranked", "placed"];
 		// Rollouts that are under way are few, and are looked at once a minute.
 		expect(scansIn(await plansOf(statements), made)).toEqual(["SCAN due USING INDEX rollouts_under_way"]);
 	});

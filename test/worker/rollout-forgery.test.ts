@@ -183,7 +183,7 @@ test("however many devices and rollouts there are: nothing that devices tell rea
 	const told = messages().flatMap((message) => (message.kind === "device_events" ? message.events : []));
 	await consumeRolloutEvidence({ ...world.deps, d1 }, told.filter(isRolloutEvent));
 	expect(statements.length).toBe(5);
-	expect(scansIn(await plansOf(statements), ["told", "served", "placed"])).toEqual([]);
+	expect(scansIn(await plansOf(statements), ["told", "served", "ranked", "placed"])).toEqual([]);
 	// Rollouts are kept for a month; their devices are found by them.
 	const early = [forgetEarlyOutcomes(0, 1), ...forgetEndedRollouts(0, 1)];
 	expect(scansIn(await plansOf(early.map(({ sql, parameters }) => ({ sql, parameters }))))).toEqual([

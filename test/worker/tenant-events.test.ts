@@ -274,7 +274,7 @@ describe("what a rollout is judged by", () => {
 	const judged = async () =>
 		(
 			await rowsOf(
-				"SELECT rollout_id, device_id FROM rollout_devices WHERE device_id LIKE 'device-%' AND device_id > 'device-2' ORDER BY 1, 2",
+				"SELECT rollout_id, device_id, coalesce(not_counted, 'counts') FROM rollout_devices WHERE device_id LIKE 'device-%' AND device_id > 'device-2' ORDER BY 1, 2",
 			)
 		).map((row) => Object.values(row).join(" "));
 	beforeEach(async () => {
@@ -293,7 +293,7 @@ describe("what a rollout is judged by", () => {
 			served({ rolloutId: B.rollout }),
 			served({ appId: B.publicAppId, rolloutId: A.pausedRollout }),
 		]);
-		expect(await judged()).toEqual([`${A.rollout} device-3`]);
+		expect(await judged()).toEqual([`${A.rollout} device-3 counts`, `${A.rollout} device-4 newer`]);
 	});
 
 	test("is told of the app's own rollout, whichever the event is said to be about", async () => {

@@ -40,6 +40,7 @@ import { setInvitationRole } from "../../src/db/invitations";
 import { deleteKeysOfMember, deleteMemberRoles, removeMember, setMemberPermissions } from "../../src/db/members";
 import { markOrganizationDeleted, updateOrganization } from "../../src/db/organizations";
 import {
+	countByNewRules,
 	followRollout,
 	forgetEarlyOutcomes,
 	forgetEndedRollouts,
@@ -54,6 +55,7 @@ import { NOW_MS } from "./support/world";
 const ACTOR = { type: "system", id: null, name: "Test", requestId: "", ipAddress: null } as const;
 const BUNDLE_APP = { uuid: B.app, id: B.publicAppId };
 const CHANNEL_SCOPE = { orgId: B.org, appId: B.app, channelId: B.channel, publicAppId: B.publicAppId };
+const NOTING = { counted: true, uncounted: true };
 const STANDING = { rollout_id: B.rollout, app_id: B.app, step_at_ms: 1 } as StandingRow;
 const yes = sql<boolean>`true`;
 const ROLES = { owning: ADMINISTERING, administering: ADMINISTERING } as const;
@@ -305,6 +307,19 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 		[sql`UPDATE channels SET rollout_id = 'new-' || app_id WHERE rollout_id IS NOT NULL`],
 	],
 	"followRollout, where there is none": [() => followRollout(B.app, B.beta, 3), []],
+	countByNewRules: [
+		() => [countByNewRules(B.app, B.channel)],
+		["~ rollout_devices rollout-b device-1 not_counted="],
+		[
+			sql`UPDATE rollout_devices SET not_counted = 'newer' WHERE device_id = 'device-1'`,
+			sql`UPDATE rollouts SET started_at_ms = ${2 * 86_400_000}`,
+		],
+	],
+	"countByNewRules, of another app's channel": [
+		() => [countByNewRules(A.app, B.channel)],
+		[],
+		[sql`UPDATE rollout_devices SET not_counted = 'newer'`, sql`UPDATE rollouts SET started_at_ms = ${2 * 86_400_000}`],
+	],
 	forgetEarlyOutcomes: [
 		() => forgetEarlyOutcomes(2, 10),
 		["- rollout_devices rollout-b device-1"],
@@ -322,9 +337,12 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 		],
 	],
 	"forgetEndedRollouts, with devices left": [() => forgetEndedRollouts(2, 10).slice(1), []],
-	rolloutChecked: [() => rolloutChecked(STANDING, true, false, 2), ["~ rollouts rollout-b checked_at_ms=2"]],
-	"rolloutChecked, of another app": [() => rolloutChecked({ ...STANDING, app_id: A.app }, true, false, 2), []],
-	"rolloutChecked, of a step that is over": [() => rolloutChecked({ ...STANDING, step_at_ms: 7 }, true, false, 2), []],
+	rolloutChecked: [() => rolloutChecked(STANDING, NOTING, false, 2), ["~ rollouts rollout-b checked_at_ms=2"]],
+	"rolloutChecked, of another app": [() => rolloutChecked({ ...STANDING, app_id: A.app }, NOTING, false, 2), []],
+	"rolloutChecked, of a step that is over": [
+		() => rolloutChecked({ ...STANDING, step_at_ms: 7 }, NOTING, false, 2),
+		[],
+	],
 	deleteOverride: [() => deleteOverride(B.app, "device-1"), ["- device_overrides app-b device-1"]],
 	"deleteOverride, of a device without": [() => deleteOverride(B.app, "device-3"), []],
 };

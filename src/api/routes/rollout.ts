@@ -1,6 +1,6 @@
 /**
- * Where a channel's rollout stands and why: the devices that count, what came of the bundle on them, and what the health gate says of
- * that now. It is the judgement that the service itself acts on (src/events/rollout-steps.ts), so what is shown is what will be done.
+ * Where a channel's rollout stands and why: the devices that count, those that do not and the reason, what came of the bundle on them, and
+ * what the health gate says of that now. It is the judgement that the service itself acts on (src/events/rollout-steps.ts).
  */
 import * as v from "valibot";
 import { channelByName } from "../../db/channels";
@@ -26,6 +26,9 @@ const rolloutSchema = v.strictObject({
 	stepAt: nullableTime,
 	judgedFrom: nullableTime,
 	devices,
+	running: v.number(),
+	notCounted: v.strictObject({ newer: v.number(), sharedNetwork: v.number(), more: v.boolean() }),
+	sampleFull: v.boolean(),
 	health: v.nullable(
 		v.strictObject({
 			failureRate: v.nullable(v.number()),
@@ -37,7 +40,14 @@ const rolloutSchema = v.strictObject({
 	),
 	verdict: v.picklist(["hold", "advance", "pause", "rollback", "notify"]),
 	reason: v.string(),
-	next: v.nullable(v.strictObject({ percentageBps: v.number(), at: time, waitingFor: v.array(v.string()) })),
+	next: v.nullable(
+		v.strictObject({
+			percentageBps: v.number(),
+			at: time,
+			devicesNeeded: v.nullable(v.number()),
+			waitingFor: v.array(v.string()),
+		}),
+	),
 	checkedAt: nullableTime,
 	triggeredAt: nullableTime,
 	previous: v.nullable(
@@ -54,8 +64,11 @@ export const showRollout = endpoint({
 	path: "/channel/rollout",
 	tag: "Channels",
 	summary: "Show where a channel's rollout stands, and why",
-	description:
-		"`devices` are those that count: served the bundle by an update check, known before the day on which the rollout began, and few of one network. `silent` ones were served and told nothing yet. `verdict` is what the health gate says now; it is acted upon within a minute of new reports, and every 15 minutes without.",
+	description: [
+		"`devices` are the devices that count towards health: an update check offered them the bundle (`served`), they were known before the day on which the rollout began, and few devices of their network count already. `silent` devices have not reported yet.",
+		"`notCounted` are the other devices that were offered the bundle: `newer` ones were first seen on the rollout's first day or later (`rolloutCountNewDevices` counts them), `sharedNetwork` ones share a network with as many devices as `rolloutDevicesPerNetwork` allows. Up to about 5,000 of them are noted; `more` says that there may be others. `running` is how many devices installed the bundle by their last report, whether they count or not. `sampleFull` says that this step has enough devices, so further ones are not noted.",
+		"`verdict` is what the health gate says now; it is acted upon within a minute of new reports, and every 15 minutes without. `next.devicesNeeded` is how many more devices must report before the next step, if none of them fails.",
+	].join("\n\n"),
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: channelName }),
 	response: rolloutSchema,
@@ -75,6 +88,9 @@ export const showRollout = endpoint({
 			stepAt: "2026-11-21T09:00:00.000Z",
 			judgedFrom: "2026-11-21T08:00:00.000Z",
 			devices: { served: 410, installed: 380, failed: 2, silent: 28 },
+			running: 431,
+			notCounted: { newer: 40, sharedNetwork: 19, more: false },
+			sampleFull: false,
 			health: {
 				failureRate: 0.005236,
 				lowerBound: 0.001437,
@@ -83,11 +99,12 @@ export const showRollout = endpoint({
 				confidence: 0.95,
 			},
 			verdict: "hold",
-			reason: "Waiting for the end of the 60 minutes of this step.",
+			reason: "Waiting for the end of this step, which lasts 60 minutes.",
 			next: {
 				percentageBps: 2500,
 				at: "2026-11-21T10:00:00.000Z",
-				waitingFor: ["the end of the 60 minutes of this step"],
+				devicesNeeded: 0,
+				waitingFor: ["the end of this step, which lasts 60 minutes"],
 			},
 			checkedAt: "2026-11-21T09:30:00.000Z",
 			triggeredAt: null,
@@ -123,6 +140,13 @@ export const showRollout = endpoint({
 				failed: standing?.failed ?? 0,
 				silent: standing?.silent ?? 0,
 			},
+			running: standing?.running ?? 0,
+			notCounted: {
+				newer: standing?.not_counted_newer ?? 0,
+				sharedNetwork: standing?.not_counted_network ?? 0,
+				more: standing?.noting_uncounted === 0,
+			},
+			sampleFull: standing?.sampling === 0,
 			health:
 				figures === undefined
 					? null
@@ -138,7 +162,12 @@ export const showRollout = endpoint({
 			next:
 				next === undefined || next === null || !isRunning
 					? null
-					: { percentageBps: next.percentageBps, at: rfc3339(next.atMs), waitingFor: [...next.waitingFor] },
+					: {
+							percentageBps: next.percentageBps,
+							at: rfc3339(next.atMs),
+							devicesNeeded: next.devicesNeeded,
+							waitingFor: [...next.waitingFor],
+						},
 			checkedAt: nullableRfc3339(standing?.checked_at_ms ?? null),
 			triggeredAt: nullableRfc3339(standing?.triggered_at_ms ?? null),
 			previous:
@@ -149,7 +178,7 @@ export const showRollout = endpoint({
 	},
 });
 
-const NO_ROLLOUT_REASON = "The channel has no rollout; send rolloutVersion to begin one.";
+const NO_ROLLOUT_REASON = "The channel has no rollout; send rolloutVersion to start one.";
 
 function stateOf(exists: boolean, isEnabled: boolean, isPaused: boolean): "none" | "off" | "paused" | "running" {
 	if (!exists) return "none";
@@ -160,7 +189,7 @@ function stateOf(exists: boolean, isEnabled: boolean, isPaused: boolean): "none"
 function stillReason(exists: boolean, isPaused: boolean): string {
 	if (!exists) return NO_ROLLOUT_REASON;
 	return isPaused
-		? "The rollout is paused; send rolloutPaused: false to go on."
+		? "The rollout is paused; send rolloutPaused: false to continue."
 		: "The rollout is off; send rolloutEnabled: true.";
 }
 
