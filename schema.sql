@@ -527,7 +527,7 @@ CREATE TABLE daily_devices (
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 
--- Bytes that an app's bundles and their files took at the end of a day; of today, at the last sweep.
+-- Bytes that an app's bundles and their files took at the end of a day; today's row is of the last sweep, and statistics add up anew.
 CREATE TABLE daily_storage (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,

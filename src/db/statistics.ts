@@ -78,6 +78,29 @@ export function dailyStorage(of: StatisticsOf, range: DayRange, byApp: boolean):
 		GROUP BY 1, 2 ORDER BY 1, 2`.compile(query);
 }
 
+export interface StoredNowRow {
+	/** UUID of the app. */
+	readonly app: string;
+	readonly size_bytes: number;
+	/** Bundles and files that were added up. */
+	readonly counted: number;
+}
+
+/** Bundles and files that one request adds up; two D1 rows each at most. */
+export const MOST_STORED_NOW = 50_000;
+
+/**
+ * What apps store at this moment, as `measureStorage` (src/events/retention.ts) adds it up; an app without bytes has no row. More rows than
+ * `MOST_STORED_NOW` are not read: then the numbers that were counted add up to one more than that, and the sums are too small.
+ */
+export function storedNow(of: StatisticsOf, most = MOST_STORED_NOW): CompiledQuery<StoredNowRow> {
+	return sql<StoredNowRow>`SELECT app, sum(size_bytes) AS size_bytes, count(*) AS counted FROM (
+			SELECT app.id AS app, b.size_bytes FROM ${appsOf(of)} AS app CROSS JOIN bundles b ON b.app_id = app.id
+				AND b.deleted_at_ms IS NULL AND b.status = 'ready' AND b.object_key IS NOT NULL
+			UNION ALL SELECT app.id, f.size_bytes FROM ${appsOf(of)} AS app CROSS JOIN delta_objects f ON f.app_id = app.id
+			LIMIT ${most + 1}) GROUP BY app ORDER BY app`.compile(query);
+}
+
 /** Belongs before `dailySketches` in its batch, which then breaks off instead of filling the memory. */
 export function sketchesFit(of: StatisticsOf, range: DayRange): CompiledQuery {
 	return guard(

@@ -3,7 +3,11 @@
  * in any order, the answers say what was done and nothing else.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import type { AppId, OrgId } from "../../src/authz/decide";
+import { storedNow } from "../../src/db/statistics";
 import { consume } from "../../src/events/consumer";
+import { storedKeys } from "./support/bytes";
+import { plansOf, scansIn } from "./support/plans";
 import {
 	createTestApp,
 	createTestKey,
@@ -50,6 +54,13 @@ const deliver = (messages = world.deps.sent) =>
 	consume(world.deps, { messages: messages.filter((m) => m.kind === "device_events").map((body) => ({ body })) });
 const get = (path: string, query: Record<string, string> = {}, key = world.adminKey) =>
 	world.request("GET", path, { key, query });
+/** What the bucket holds of the app. */
+async function storedBytes(of = app): Promise<number> {
+	const objects = await Promise.all(
+		(await storedKeys(`${of.uuid}/`)).map(async (key) => (await testEnv.BUNDLES.head(key))?.size ?? 0),
+	);
+	return objects.reduce((sum, size) => sum + size, 0);
+}
 const NO_DAY = 'must be a day that exists, such as "2026-11-21", or an RFC 3339 time of it';
 const day = (offset: number) => new Date(NOW_MS + offset * DAY_MS).toISOString().slice(0, 10);
 
@@ -68,10 +79,11 @@ describe("GET /statistics/app/:app_id", () => {
 		const daily = await get(`/statistics/app/${app.appId}`, { ...range, noAccumulate: "true" });
 		expect(daily.status, JSON.stringify(daily.body)).toBe(200);
 		const none = { bandwidth: 0, storage: null };
+		const now = { bandwidth: 0, storage: await storedBytes() };
 		expect(daily.body).toEqual([
 			{ date: `${day(-1)}T00:00:00.000Z`, mau: 0, get: 0, install: 0, fail: 0, ...none },
 			{ date: `${day(0)}T00:00:00.000Z`, mau: 2, get: 1, install: 1, fail: 1, ...none },
-			{ date: `${day(1)}T00:00:00.000Z`, mau: 2, get: 0, install: 0, fail: 0, ...none },
+			{ date: `${day(1)}T00:00:00.000Z`, mau: 2, get: 0, install: 0, fail: 0, ...now },
 		]);
 		const total = await get(`/statistics/app/${app.appId}`, range);
 		expect(total.body.map((item: { mau: number }) => item.mau)).toEqual([0, 2, 3]);
@@ -85,6 +97,91 @@ describe("GET /statistics/app/:app_id", () => {
 		const { body: broken } = await get(`/statistics/org/${world.orgId}`, { ...range, breakdown: "true" });
 		expect(broken.global).toEqual(total.body);
 		expect(broken.byApp).toEqual(total.body.map((item: object) => ({ ...item, app_id: app.appId })));
+	});
+});
+
+describe("today's storage", () => {
+	const storageOf = async (path: string, query: Record<string, string> = {}) => {
+		const { body, trips } = await get(path, { from: day(-1), to: day(0), ...query });
+		expect(trips).toBe(2);
+		return body;
+	};
+	const ofToday = async (path: string, query: Record<string, string> = {}): Promise<number> =>
+		(await storageOf(path, query)).at(-1).storage;
+
+	test.each([
+		["totals", {}],
+		["single days", { noAccumulate: "true" }],
+	])(
+		"has an upload and a deletion at once, of the app, the organization, the user and by app (%s)",
+		async (_, query) => {
+			const other = await createTestApp(world, "other");
+			const paths = [`/statistics/org/${world.orgId}`, "/statistics/user"];
+			const expectBytes = async (bytes: number, ofOther: number) => {
+				expect(await ofToday(`/statistics/app/${app.appId}`, query)).toBe(bytes);
+				for (const path of paths) expect(await ofToday(path, query), path).toBe(bytes + ofOther);
+				const broken = await storageOf(paths[0] ?? "", { ...query, breakdown: "true" });
+				expect(broken.global.at(-1).storage).toBe(bytes + ofOther);
+				const byApp = (broken.byApp as { date: string; app_id: string; storage: number }[])
+					.filter(({ date }) => date.startsWith(day(0)))
+					.map(({ app_id, storage }) => [app_id, storage]);
+				expect(Object.fromEntries(byApp)).toEqual({ [app.appId]: bytes, [other.appId]: ofOther });
+			};
+			const first = "bundle 1.0.1".length;
+			await expectBytes(first, 0);
+			await uploadTestBundle(world, app, "1.0.2", undefined, new Uint8Array(12_345));
+			await expectBytes(first + 12_345, 0);
+			expect(first + 12_345).toBe(await storedBytes());
+			await uploadTestBundle(world, other, "1.0.1", undefined, new Uint8Array(10));
+			await expectBytes(first + 12_345, 10);
+			const query1 = { app_id: app.appId, version: "1.0.2" };
+			expect((await world.request("DELETE", "/bundle", { key: world.adminKey, query: query1 })).status).toBe(200);
+			await expectBytes(first, 10);
+			// Yesterday has what was measured: nothing.
+			expect((await storageOf(`/statistics/app/${app.appId}`))[0].storage).toBe(null);
+		},
+	);
+
+	test("has the files of the delta store, each once, and no unfinished upload", async () => {
+		await testEnv.DB.prepare("INSERT INTO delta_objects VALUES (?, 'a', 'k', 70, 0), (?, 'b', 'l', 5, 0)")
+			.bind(app.uuid, app.uuid)
+			.run();
+		await world.request("POST", "/bundle", {
+			key: world.adminKey,
+			body: { app_id: app.appId, version: "7.0.0", size: 1_000_000 },
+		});
+		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe("bundle 1.0.1".length + 75);
+	});
+
+	test("is what was measured last where more than 50,000 bundles and files would be added up", async () => {
+		await testEnv.DB.prepare(
+			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)
+			INSERT INTO delta_objects SELECT ?, i, i, 1, 0 FROM n`,
+		)
+			.bind(app.uuid)
+			.run();
+		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe(null);
+		await testEnv.DB.prepare("INSERT INTO daily_storage VALUES (?, ?, 777)")
+			.bind(app.uuid, Math.floor(NOW_MS / DAY_MS))
+			.run();
+		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe(777);
+		await testEnv.DB.prepare("DELETE FROM delta_objects WHERE app_id = ? AND path = '1'").bind(app.uuid).run();
+		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe("bundle 1.0.1".length + 49_999);
+	});
+
+	test("of somebody without apps is not known", async () => {
+		const stranger = await createWorld();
+		const { body } = await stranger.request("GET", "/statistics/user", {
+			key: stranger.adminKey,
+			query: { from: day(0), to: day(0) },
+		});
+		expect(body.at(-1).storage).toBe(null);
+	});
+
+	test("is found without reading a table whole, however many tenants there are", async () => {
+		const { sql, parameters } = storedNow({ orgIds: [world.orgId as OrgId], appIds: [app.uuid as AppId] });
+		const scans = scansIn(await plansOf([{ sql, parameters }]));
+		expect(scans.filter((line) => !/^SCAN (app|json_each|apps VIRTUAL)/.test(line))).toEqual([]);
 	});
 });
 
@@ -224,10 +321,10 @@ describe("as tables and pictures", () => {
 		await deliver();
 		const query = { from: day(0), to: day(0), format: "csv" };
 		expect(text((await get(`/statistics/app/${app.appId}`, query)).body)).toBe(
-			`date,mau,storage,bandwidth,get,install,fail\r\n${day(0)},1,,0,0,0,0\r\n`,
+			`date,mau,storage,bandwidth,get,install,fail\r\n${day(0)},1,${await storedBytes()},0,0,0,0\r\n`,
 		);
 		expect(text((await get(`/statistics/org/${world.orgId}`, { ...query, breakdown: "true" })).body)).toBe(
-			`app_id,date,mau,storage,bandwidth,get,install,fail\r\n${app.appId},${day(0)},1,,0,0,0,0\r\n`,
+			`app_id,date,mau,storage,bandwidth,get,install,fail\r\n${app.appId},${day(0)},1,${await storedBytes()},0,0,0,0\r\n`,
 		);
 		expect(text((await get(`/statistics/app/${app.appId}/bundle_usage`, query)).body)).toBe(
 			`date,bundle,devices,share_percent\r\n${day(0)},builtin,1,100\r\n`,

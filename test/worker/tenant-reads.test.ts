@@ -81,6 +81,7 @@ import {
 	type StatisticsOf,
 	sketchesFit,
 	statisticsApps,
+	storedNow,
 } from "../../src/db/statistics";
 import { latestUploadOf, uploadById, uploadByLink } from "../../src/db/uploads";
 import {
@@ -622,6 +623,12 @@ const SNAPSHOTS: Readonly<Record<string, Read>> = {
 };
 
 const RANGE = { firstDay: DAY, lastDay: DAY };
+/** The tenant's ready bundles, and the files of its delta store, which have the same sizes. */
+const stored = ({ app, stable, next, unused }: TenantRows): Row => ({
+	app,
+	size_bytes: 2 * (stable + next + unused),
+	counted: 6,
+});
 const inOrg = (of: TenantRows): StatisticsOf => ({ orgIds: [of.org], appIds: [] });
 const inApp = (of: TenantRows): StatisticsOf => ({ orgIds: [], appIds: [of.app] });
 
@@ -636,6 +643,8 @@ const STATISTICS: Readonly<Record<string, Read>> = {
 		(of) => dailyStorage(inOrg(of), RANGE, true),
 		(of) => [{ app: of.app, day: DAY, size_bytes: of.stable }],
 	],
+	"storedNow, of an organization": [(of) => storedNow(inOrg(of)), (of) => [stored(of)]],
+	"storedNow, of one app": [(of) => storedNow(inApp(of)), (of) => [stored(of)]],
 	dailySketches: [
 		(of) => dailySketches(inApp(of), RANGE),
 		(of) => [{ app: of.app, day: DAY, sketch: `sketch ${of.stable}` }],

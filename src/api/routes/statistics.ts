@@ -12,14 +12,19 @@ import {
 	dailyStorage,
 	dailyTotals,
 	MOST_SKETCH_BYTES,
+	MOST_STORED_NOW,
+	type StatisticsApp,
 	type StatisticsOf,
+	type StorageRow,
+	type StoredNowRow,
 	sketchesFit,
 	statisticsApps,
+	storedNow,
 	TOO_MANY_SKETCHES,
 } from "../../db/statistics";
 import type { Deps } from "../../deps";
 import { invalidRequest } from "../../errors";
-import { firstStatisticsDay } from "../../events/days";
+import { dayOf, firstStatisticsDay } from "../../events/days";
 import type { Unit } from "../../statistics/chart";
 import { endpoint } from "../endpoint";
 import { booleanText, optional, time } from "../schemas";
@@ -73,6 +78,8 @@ interface Figures {
 	readonly byApp: readonly { readonly appId: string; readonly items: readonly Item[] }[];
 }
 
+const NO_APPS: StatisticsOf = { orgIds: [], appIds: [] };
+
 /** One round trip. */
 async function read(
 	{ deps, db, nowMs }: { readonly deps: Deps; readonly db: Database; readonly nowMs: number },
@@ -84,12 +91,18 @@ async function read(
 	const accumulate = query.noAccumulate !== true;
 	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
 	const kept = { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay };
-	const figures = [statisticsApps(of), dailyTotals(of, kept, byApp), dailyStorage(of, kept, byApp)] as const;
-	const [apps, totals, storage, , sketches] = accumulate
+	const figures = [
+		statisticsApps(of),
+		dailyTotals(of, kept, byApp),
+		dailyStorage(of, kept, byApp),
+		storedNow(range.lastDay >= dayOf(nowMs) ? of : NO_APPS),
+	] as const;
+	const [apps, totals, measured, now, , sketches] = accumulate
 		? await batchOrFail(db, [...figures, sketchesFit(of, kept), dailySketches(of, kept)] as const, {
 				[TOO_MANY_SKETCHES]: tooManyDevices,
 			})
 		: [...(await db.batch(figures)), undefined, undefined];
+	const storage = withStorageOfToday(measured.rows, now.rows, apps.rows, dayOf(nowMs), byApp);
 	const distinct = distinctByApp(sketches?.rows ?? [], kept);
 	const common = { range, firstKeptDay, accumulate };
 	const perApp = byApp
@@ -98,7 +111,7 @@ async function read(
 				items: itemsOf({
 					...common,
 					totals: totals.rows.filter((row) => row.app === id),
-					storage: storage.rows.filter((row) => row.app === id),
+					storage: storage.filter((row) => row.app === id),
 					distinct: distinct.get(id) ?? new Map(),
 				}),
 			}))
@@ -108,8 +121,26 @@ async function read(
 				perApp.map(({ items }) => items),
 				itemsOf({ ...common, totals: [], storage: [], distinct: new Map() }),
 			)
-		: itemsOf({ ...common, totals: totals.rows, storage: storage.rows, distinct: addDistinct(distinct) });
+		: itemsOf({ ...common, totals: totals.rows, storage, distinct: addDistinct(distinct) });
 	return { range, items, byApp: perApp };
+}
+
+/** Today's storage is what is stored now; the last measurement where that is too much to add up in one request. */
+function withStorageOfToday(
+	measured: readonly StorageRow[],
+	now: readonly StoredNowRow[],
+	apps: readonly StatisticsApp[],
+	today: number,
+	byApp: boolean,
+): readonly StorageRow[] {
+	const counted = now.reduce((sum, row) => sum + row.counted, 0);
+	if (counted > MOST_STORED_NOW || apps.length === 0) return measured;
+	const bytesByApp = new Map(now.map(({ app, size_bytes }) => [app, size_bytes]));
+	const total = now.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
+	const ofToday = byApp
+		? apps.map(({ id }) => ({ app: id, day: today, size_bytes: bytesByApp.get(id) ?? 0 }))
+		: [{ app: null, day: today, size_bytes: total }];
+	return [...measured.filter(({ day }) => day !== today), ...ofToday];
 }
 
 function tooManyDevices() {
