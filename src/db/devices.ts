@@ -150,6 +150,7 @@ export interface FleetDevice {
 	readonly key_id: string | null;
 	readonly default_channel: string | null;
 	readonly last_seen_at_ms: number | null;
+	readonly created_at_ms: number;
 	readonly override_channel_id: number | null;
 	readonly override_version_id: number | null;
 	/** Whether the bundle that it runs is there and ready. */
@@ -159,7 +160,7 @@ export interface FleetDevice {
 /** The devices after the given one by their id, with all that a decision asks of them; at most three rows are read for each. */
 export function fleetPage(appId: AppId, afterDeviceId: string, limit: number): CompiledQuery<FleetDevice> {
 	return sql<FleetDevice>`SELECT d.device_id, d.platform, d.version_name, d.version_build, d.plugin_version, d.is_prod, d.is_emulator,
-			d.key_id, d.default_channel, d.last_seen_at_ms, o.channel_id AS override_channel_id, o.version_id AS override_version_id,
+			d.key_id, d.default_channel, d.last_seen_at_ms, d.created_at_ms, o.channel_id AS override_channel_id, o.version_id AS override_version_id,
 			EXISTS (SELECT 1 FROM bundles b WHERE b.app_id = ${appId} AND b.name = d.version_name AND b.status = 'ready'
 				AND b.deleted_at_ms IS NULL) AS runs_ready_bundle
 		FROM devices d LEFT JOIN device_overrides o ON o.app_id = d.app_id AND o.device_id = d.device_id

@@ -28,6 +28,7 @@ const told = v.strictObject({
 	outcome: v.picklist(["update", "builtin", "none"]),
 	version: v.nullable(v.string()),
 	error: v.nullable(v.string()),
+	kind: v.nullable(v.picklist(["up_to_date", "blocked", "failed"])),
 	channel: v.nullable(v.string()),
 });
 type Told = v.InferOutput<typeof told>;
@@ -37,8 +38,11 @@ export const whatIf = endpoint({
 	path: "/channel/what_if",
 	tag: "Channels",
 	summary: "Ask who would get what if a channel were changed",
-	description:
-		"The body is that of POST /channel, with `days`: of the devices that were seen in them (30 unless said) each is decided as things are and as they would be, and counted under what it would be told before and after. Nothing is written. One request looks at 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are those of a fair sample (`sampled`); sending `after` with the `next` of an answer looks at the following ones, and the counts of all answers add up to the whole fleet's. A new rollout draws its devices when it begins: its counts are those of one draw (`cohort_is_drawn_anew`).",
+	description: [
+		"The body is that of POST /channel, with `days`: each device that was seen in them (30 by default) is decided as things are and as they would be, and counted under both answers. An answer without an update has its `error` and `kind`: `up_to_date`, `blocked` by a rule of the channel, or `failed`. Nothing is written.",
+		"`channel_devices` are the devices that the channel decides after the change. `first_seen_today` of them are new today (UTC): a rollout that starts today does not count them unless `rolloutCountNewDevices` is on.",
+		"One request reads 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are those of a fair sample (`sampled`); sending `after` with the `next` of an answer reads the following ones, and the counts of all answers add up to the whole fleet's. A new rollout draws its devices when it starts: its counts are those of one draw (`cohort_is_drawn_anew`).",
+	].join("\n\n"),
 	body: v.object({
 		...channelBody.entries,
 		days: v.optional(
@@ -64,6 +68,8 @@ export const whatIf = endpoint({
 		devices: v.number(),
 		changed: v.number(),
 		unjudged: v.number(),
+		channel_devices: v.number(),
+		first_seen_today: v.number(),
 		sampled: v.boolean(),
 		next: v.nullable(v.string()),
 		cohort_is_drawn_anew: v.boolean(),
@@ -84,13 +90,21 @@ export const whatIf = endpoint({
 			devices: 1200,
 			changed: 1100,
 			unjudged: 3,
+			channel_devices: 1150,
+			first_seen_today: 12,
 			sampled: false,
 			next: null,
 			cohort_is_drawn_anew: false,
 			outcomes: [
 				{
-					before: { outcome: "none", version: null, error: "no_new_version_available", channel: "production" },
-					after: { outcome: "update", version: "1.4.0", error: null, channel: "production" },
+					before: {
+						outcome: "none",
+						version: null,
+						error: "no_new_version_available",
+						kind: "up_to_date",
+						channel: "production",
+					},
+					after: { outcome: "update", version: "1.4.0", error: null, kind: null, channel: "production" },
 					changed: true,
 					devices: 1100,
 					examples: ["b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"],
@@ -122,11 +136,20 @@ export const whatIf = endpoint({
 		const more = fleet.rows.length > PAGE_DEVICES;
 		const seen = page.filter(({ last_seen_at_ms }) => (last_seen_at_ms ?? 0) >= nowMs - body.days * DAY_MS);
 		const judged = seen.filter(canAsk);
-		const outcomes = countOutcomes(before, after, body.app_id, judged);
+		const counted = countOutcomes(before, after, body.app_id, judged, nowMs - (nowMs % DAY_MS));
+		const ofChannel = counted.filter(({ after }) => after.channel === body.channel);
+		const sum = (of: readonly Outcome[], figure: "devices" | "first_seen_today") =>
+			of.reduce((total, outcome) => total + outcome[figure], 0);
+		const outcomes = counted.map(({ first_seen_today: _, ...outcome }) => outcome);
 		return {
 			devices: seen.length,
-			changed: outcomes.reduce((sum, { changed, devices }) => sum + (changed ? devices : 0), 0),
+			changed: sum(
+				counted.filter(({ changed }) => changed),
+				"devices",
+			),
 			unjudged: seen.length - judged.length,
+			channel_devices: sum(ofChannel, "devices"),
+			first_seen_today: sum(ofChannel, "first_seen_today"),
 			sampled: more || body.after !== undefined,
 			next: more ? (page.at(-1)?.device_id ?? null) : null,
 			cohort_is_drawn_anew: typeof values.rollout_id === "string",
@@ -211,6 +234,7 @@ interface Outcome {
 	readonly after: Told;
 	readonly changed: boolean;
 	devices: number;
+	first_seen_today: number;
 	readonly examples: string[];
 }
 
@@ -220,6 +244,7 @@ function countOutcomes(
 	after: AppSnapshot,
 	publicAppId: string,
 	devices: readonly AskingDevice[],
+	todayMs: number,
 ): Outcome[] {
 	const outcomes = new Map<string, Outcome>();
 	for (const device of devices) {
@@ -230,10 +255,12 @@ function countOutcomes(
 			...pair,
 			changed: JSON.stringify(pair.before) !== JSON.stringify(pair.after),
 			devices: 0,
+			first_seen_today: 0,
 			examples: [],
 		};
 		if (known === undefined) outcomes.set(key, outcome);
 		outcome.devices += 1;
+		if (device.created_at_ms >= todayMs) outcome.first_seen_today += 1;
 		if (outcome.examples.length < MOST_EXAMPLES) outcome.examples.push(device.device_id);
 	}
 	return [...outcomes.values()].sort((left, right) => right.devices - left.devices);
@@ -270,6 +297,7 @@ function toldBy(decision: Decision): Told {
 		outcome: decision.outcome,
 		version: decision.outcome === "update" ? decision.bundle.version : null,
 		error: decision.outcome === "none" ? decision.error : null,
+		kind: decision.outcome === "none" ? decision.kind : null,
 		channel: decision.resolved?.name ?? null,
 	};
 }

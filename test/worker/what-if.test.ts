@@ -251,6 +251,46 @@ describe("the fleet", () => {
 		expect(await counted()).toMatchObject({ devices: 8, unjudged: 1 });
 	});
 
+	test("is told apart by who is on the channel, who is new today, and what kind of answer each gets", async () => {
+		const own = await appWithFleet(0);
+		for (const version of VERSIONS) await uploadTestBundle(world, own.app, version);
+		const device = (fields: object = {}) => ({
+			...{ device_id: crypto.randomUUID(), platform: "ios", version_name: "builtin", version_build: "1.0.0" },
+			...{ plugin_version: "8.51.23" },
+			...fields,
+		});
+		const beta = { defaultChannel: "beta" };
+		await setTestChannel(world, own.app, "production", { public: true, version: "1.0.1" });
+		await setTestChannel(world, own.app, "beta", { version: "1.0.1", allow_device_self_set: true });
+		for (const one of [device(), device(), device(beta)]) await ask(own.app, one);
+		world.clock.nowMs += DAY_MS;
+		const young = [device(), device({ version_build: "3.0.0" }), device({ version_name: "1.1.0" }), device(beta)];
+		for (const one of young) await ask(own.app, one);
+		await deliver();
+		const { body } = await whatIf({ app_id: own.app.appId, channel: "production", version: "1.1.0" });
+		expect(body).toMatchObject({ devices: 7, changed: 4, channel_devices: 5, first_seen_today: 3 });
+		const kinds = tally(
+			body.outcomes
+				.filter(({ after }: { after: { channel: string } }) => after.channel === "production")
+				.map(({ after, devices }: { after: Told & { kind: string | null }; devices: number }) => [
+					`${after.kind} ${shown(after)}`,
+					devices,
+				]),
+		);
+		expect(kinds).toEqual({
+			"null 1.1.0": 3,
+			"blocked disable_auto_update_under_native": 1,
+			"up_to_date no_new_version_available": 1,
+		});
+		await world.request("POST", "/channel", {
+			key: world.adminKey,
+			body: { app_id: own.app.appId, channel: "production", version: "1.1.0" },
+		});
+		const told = await Promise.all(young.slice(0, 3).map((one) => ask(own.app, one)));
+		expect(told.map(({ kind }) => kind)).toEqual([undefined, "blocked", "up_to_date"]);
+		world.clock.nowMs -= DAY_MS;
+	});
+
 	test("beyond 5,000 devices is looked at page by page, and the pages add up", async () => {
 		const { app: large } = await appWithFleet(0);
 		await setTestChannel(world, large, "production", { public: true });
@@ -268,8 +308,11 @@ describe("the fleet", () => {
 		expect(first).toMatchObject({ devices: 5000, changed: 5000, sampled: true });
 		expect(first.outcomes).toEqual([
 			{
-				before: { outcome: "none", version: null, error: "already_on_builtin", channel: "production" },
-				after: { outcome: "none", version: null, error: "no_channel", channel: null },
+				before: {
+					...{ outcome: "none", version: null, error: "already_on_builtin", kind: "up_to_date" },
+					channel: "production",
+				},
+				after: { outcome: "none", version: null, error: "no_channel", kind: "failed", channel: null },
 				changed: true,
 				devices: 5000,
 				examples: [1, 2, 3, 4, 5].map((number) => `00000000-0000-4000-8000-00000000000${number}`),
