@@ -1,12 +1,9 @@
 /** What is to be known of a channel at a glance: who is on it, whether it reaches anybody, and whether its rollout runs. */
 import { Badge, Group, Text } from "@mantine/core";
 import type { AnswerOf } from "../api";
+import { percentText } from "./size";
 
 export type Channel = Extract<AnswerOf<"GET /channel">, readonly unknown[]>[number];
-
-export function percentText(basisPoints: number): string {
-	return `${basisPoints / 100} %`;
-}
 
 export function platformsOf({ ios, android, electron }: Channel): string {
 	const names = [ios && "iOS", android && "Android", electron && "Electron"].filter((name) => name !== false);

@@ -16,3 +16,19 @@ export function sizeText(bytes: number): string {
 export function countOf(count: number, one: string, many = `${one}s`): string {
 	return `${countText(count)} ${count === 1 ? one : many}`;
 }
+
+/** What was set, exactly. */
+export function percentText(basisPoints: number): string {
+	return `${Math.round(basisPoints) / 100} %`;
+}
+
+/** A part of what was counted, with the digits that so many have: `97 %` of 617, `0.5 %` of 1,460. Never all or none where it is not. */
+export function shareText(part: number, whole: number): string {
+	if (whole === 0) return "—";
+	if (part === 0 || part === whole) return `${(part / whole) * 100} %`;
+	const percent = (part / whole) * 100;
+	const digits = percent < 10 && whole >= 100 ? 1 : 0;
+	const text = percent.toFixed(digits);
+	if (Number(text) === 0) return `under ${digits === 1 ? "0.1" : "1"} %`;
+	return Number(text) === 100 ? "over 99 %" : `${text} %`;
+}

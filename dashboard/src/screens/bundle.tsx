@@ -12,7 +12,7 @@ import { Facts } from "../parts/facts";
 import { TextLink, WebLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen, Section } from "../parts/screen";
-import { countOf, countText, sizeText } from "../parts/size";
+import { countOf, countText, shareText, sizeText } from "../parts/size";
 import { DataTable } from "../parts/table";
 import { Time, timeText } from "../parts/time";
 import { VersionInput } from "../parts/version-input";
@@ -235,8 +235,8 @@ function ComparisonTable({
 		[
 			"Success",
 			(bundle) => {
-				const rate = installsOf(bundle)?.success_rate ?? null;
-				return rate === null ? "—" : `${rate} %`;
+				const { install, fail } = installsOf(bundle) ?? { install: 0, fail: 0 };
+				return shareText(install, install + fail);
 			},
 		],
 	];

@@ -122,7 +122,12 @@ function Details({
 					</Button>
 				</Group>
 			) : null}
-			<Rollout appId={appId} channel={channel} mayPromote={may("channel.promote_bundle") === true} />
+			<Rollout
+				appId={appId}
+				channel={channel}
+				mayPromote={may("channel.promote_bundle") === true}
+				maySet={may("channel.update_settings") === true}
+			/>
 			<Section title="Changes">
 				<Answer query={changes} what="changes">
 					{() =>
@@ -134,9 +139,14 @@ function Details({
 					}
 				</Answer>
 			</Section>
-			{dialog === "promote" ? <Promote appId={appId} channel={channel} onClose={close} /> : null}
-			{typeof dialog === "object" ? (
-				<Promote appId={appId} channel={channel} version={dialog.backTo} onClose={close} />
+			{dialog === "promote" || typeof dialog === "object" ? (
+				<Promote
+					appId={appId}
+					channel={channel}
+					version={typeof dialog === "object" ? dialog.backTo : undefined}
+					maySet={may("channel.update_settings") === true}
+					onClose={close}
+				/>
 			) : null}
 			{dialog === "edit" ? (
 				<ChannelForm

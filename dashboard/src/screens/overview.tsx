@@ -4,11 +4,11 @@ import { useAsk, usePage } from "../api";
 import type { AppScreenProps } from "../app";
 import { Answer } from "../parts/answer";
 import { ChangeList } from "../parts/changes";
-import { ChannelBadges, percentText, platformsOf } from "../parts/channel-badges";
+import { ChannelBadges, platformsOf } from "../parts/channel-badges";
 import { Graph, graphSource } from "../parts/graph";
 import { ButtonLink, TextLink } from "../parts/link";
 import { Empty, Screen, Section } from "../parts/screen";
-import { countText } from "../parts/size";
+import { countOf, countText, percentText, shareText } from "../parts/size";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { utcDay } from "../parts/time";
 import { appPath, bundlePath, channelPath } from "../paths";
@@ -56,6 +56,12 @@ function Figure({ label, value, note }: { readonly label: string; readonly value
 	);
 }
 
+/** Percentiles are exact to 2.5 %, so more than two digits would be invented. */
+function secondsText(ms: number): string {
+	const seconds = ms / 1000;
+	return seconds.toFixed(seconds < 10 ? 1 : 0);
+}
+
 function Health({ appId }: { readonly appId: string }) {
 	const days = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
 	const totals = useAsk("GET /statistics/app/:app_id", { params: { app_id: appId }, query: days });
@@ -65,17 +71,21 @@ function Health({ appId }: { readonly appId: string }) {
 		<Answer query={installs} what="the app's health">
 			{(answer) => {
 				if (!("total" in answer)) return null;
-				const { install, fail, success_rate, p95_ms } = answer.total;
+				const { install, fail, p95_ms } = answer.total;
 				return (
 					<Section title="Health of the last 7 days">
 						<div className="cards">
 							<Figure label="Active devices" value={countText(last?.mau ?? 0)} />
 							<Figure label="Installs" value={countText(install)} note={`${countText(fail)} failed`} />
-							<Figure label="Success" value={success_rate === null ? "—" : `${success_rate} %`} note="of installs" />
 							<Figure
-								label="Install time"
-								value={p95_ms === null ? "—" : `${(p95_ms / 1000).toFixed(1)} s`}
-								note="95 of 100 are faster"
+								label="Success"
+								value={shareText(install, install + fail)}
+								note={install + fail === 0 ? "No installs reported yet" : `of ${countOf(install + fail, "install")}`}
+							/>
+							<Figure
+								label="Install time (p95)"
+								value={p95_ms === null ? "—" : `${secondsText(p95_ms)} s`}
+								note={p95_ms === null ? "No install was timed yet" : "95 % of installs are faster"}
 							/>
 						</div>
 					</Section>

@@ -1,144 +1,194 @@
-/** Points a channel to a bundle: for everybody at once, or for a growing share of its devices. Shows first who would get what. */
-import { Alert, Button, NativeSelect, NumberInput, Radio, Stack, Text } from "@mantine/core";
+/**
+ * Points a channel to a bundle: for every device at once, or for a growing share of them. Shows first how many devices will change version,
+ * which ones the bundle cannot reach, and what becomes of a rollout that runs.
+ */
+import { Alert, Checkbox, NativeSelect, NumberInput, Radio, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { type AnswerOf, useAsk, useChange } from "../api";
-import { Answer } from "../parts/answer";
+import { useAsk, useChange } from "../api";
+import { useChangePreview } from "../parts/change-preview";
 import type { Channel } from "../parts/channel-badges";
 import { FormDialog } from "../parts/form";
 import { say } from "../parts/say";
 import { countOf, countText } from "../parts/size";
 import { VersionInput } from "../parts/version-input";
+import { fateOfRollout, type Way } from "../rollout-texts";
 
-type Way = "everybody" | "share" | "steps";
 const STEPS = [1, 5, 25, 100];
-const MOST_OUTCOMES = 8;
+const LIMITS_BPS = [100, 200, 500, 1000];
+/** A rollout may start, end or be paused while the dialog is open. */
+const LOOK_AGAIN_MS = 5_000;
 
 export function Promote({
 	appId,
-	channel,
-	version: given,
+	channel: given,
+	version: chosen,
+	maySet,
 	onClose,
 }: {
 	readonly appId: string;
 	readonly channel: Channel;
 	/** Chosen already, to go back to it. */
-	readonly version?: string;
+	readonly version?: string | undefined;
+	/** Whether the reader may change the channel's settings, such as the steps of a rollout. */
+	readonly maySet: boolean;
 	readonly onClose: () => void;
 }) {
-	const [version, setVersion] = useState(given ?? "");
+	const channel = useNewest(appId, given);
+	const [version, setVersion] = useState(chosen ?? "");
 	const [way, setWay] = useState<Way>("everybody");
 	const [share, setShare] = useState<number | string>(5);
-	const [limit, setLimit] = useState("500");
-	const [asked, setAsked] = useState<string | undefined>();
+	const [limit, setLimit] = useState(String(given.autoPauseFailureRateBps));
+	const [alsoEnds, setAlsoEnds] = useState(false);
+	const [countsNew, setCountsNew] = useState(given.rolloutCountNewDevices);
 	const change = useChange("POST /channel", () => {
-		say(way === "everybody" ? `${version} is live on ${channel.name}.` : `The rollout of ${version} has begun.`);
+		say(way === "everybody" ? `${version} is live on ${channel.name}.` : `The rollout of ${version} has started.`);
 		onClose();
 	});
+
+	const rollout = channel.rollout_version_info?.name;
+	const mayEnd = way === "everybody" && rollout !== undefined && version !== "" && version !== rollout;
+	const endsRollout = mayEnd && alsoEnds;
+	const steps = channel.rolloutSteps ?? STEPS;
+	const settings = maySet && way !== "everybody" ? settingsOf(way, steps, Number(limit), countsNew) : {};
 	const planned =
 		way === "everybody"
-			? { version }
+			? { version, ...(endsRollout ? { rollback: true } : {}) }
 			: {
 					rolloutVersion: version,
 					rolloutEnabled: true,
-					...(way === "share"
-						? { rolloutPercentage: Number(share), rolloutSteps: null }
-						: { rolloutSteps: STEPS, autoPauseFailureRateBps: Number(limit) }),
+					...(way === "share" ? { rolloutPercentage: Number(share) } : {}),
+					...settings,
 				};
 	const body = { app_id: appId, channel: channel.name, ...planned };
+	const isComplete = version !== "" && (way !== "share" || share !== "");
+	const preview = useChangePreview(isComplete ? body : null, channel.public);
+	const fate = isComplete
+		? fateOfRollout(channel, { version, way, percentage: Number(share), endsRollout })
+		: undefined;
 	return (
 		<FormDialog
 			title={`Promote a bundle to ${channel.name}`}
-			action={way === "everybody" ? "Promote" : "Begin the rollout"}
+			action={way === "everybody" ? "Promote" : "Start the rollout"}
 			isPending={change.isPending}
-			isReady={version !== ""}
+			isReady={isComplete && preview.isReady}
 			error={change.error}
 			onSubmit={() => change.mutate({ body })}
 			onClose={onClose}
 		>
 			<VersionInput appId={appId} label="Bundle" value={version} onChange={setVersion} />
-			<Radio.Group label="Who gets it" value={way} onChange={(value) => setWay(value as Way)}>
+			<Radio.Group label="Which devices get it" value={way} onChange={(value) => setWay(value as Way)}>
 				<Stack gap="xs" mt="xs">
 					<Radio value="everybody" label="Every device of the channel at once" />
 					<Radio value="share" label="A share of the devices, which you raise" />
-					<Radio
-						value="steps"
-						label="In steps of 1, 5, 25 and 100 %, while failures stay rare"
-						description="The service raises the share by itself, and stops when too many devices fail."
-					/>
+					{maySet || channel.rolloutSteps !== null ? (
+						<Radio
+							value="steps"
+							label={`In steps of ${stepsText(steps)}, while failures stay rare`}
+							description="Capstan raises the share by itself, and stops when too many devices fail."
+						/>
+					) : null}
 				</Stack>
 			</Radio.Group>
 			{way === "share" ? (
 				<NumberInput
-					label="Share of the devices, in per cent"
+					label="Share of the devices, in %"
 					required
 					min={0}
 					max={100}
+					decimalScale={2}
 					value={share}
 					onChange={setShare}
 				/>
 			) : null}
-			{way === "steps" ? (
+			{way === "steps" && maySet ? (
 				<NativeSelect
 					label="Stop when so many devices fail"
 					value={limit}
 					onChange={(event) => setLimit(event.currentTarget.value)}
-					data={[
-						{ value: "100", label: "1 %" },
-						{ value: "200", label: "2 %" },
-						{ value: "500", label: "5 %" },
-						{ value: "1000", label: "10 %" },
-					]}
+					data={[...new Set([...LIMITS_BPS, given.autoPauseFailureRateBps])]
+						.sort((left, right) => left - right)
+						.map((bps) => ({ value: String(bps), label: `${bps / 100} %` }))}
 				/>
 			) : null}
-			<Button variant="default" disabled={version === ""} onClick={() => setAsked(JSON.stringify(body))}>
-				Show who would get what
-			</Button>
-			{asked === undefined ? null : <Preview body={JSON.parse(asked)} isCurrent={asked === JSON.stringify(body)} />}
+			{way !== "everybody" ? (
+				<NewDevices
+					isCounted={countsNew}
+					young={preview.plan?.first_seen_today ?? 0}
+					all={preview.plan?.channel_devices ?? 0}
+					onChange={maySet ? setCountsNew : undefined}
+				/>
+			) : null}
+			{version !== "" && version === channel.version?.name ? (
+				<Text size="sm">
+					{version} is the live bundle of {channel.name} already.
+				</Text>
+			) : null}
+			{fate === undefined ? null : (
+				<Alert color="orange" title={`A rollout of ${rollout} is on ${channel.name}`}>
+					<Stack gap="xs">
+						<Text size="sm">{fate}</Text>
+						{mayEnd ? (
+							<Checkbox
+								label={`End the rollout of ${rollout} as well`}
+								checked={alsoEnds}
+								onChange={(event) => setAlsoEnds(event.currentTarget.checked)}
+							/>
+						) : null}
+					</Stack>
+				</Alert>
+			)}
+			{preview.view}
 		</FormDialog>
 	);
 }
 
-type Plan = AnswerOf<"POST /channel/what_if">;
-
-function outcomeText({ outcome, version, error }: Plan["outcomes"][number]["before"]): string {
-	if (outcome === "update") return version ?? "an update";
-	if (outcome === "builtin") return "the store build";
-	return error === null ? "nothing new" : `nothing new (${error.replaceAll("_", " ")})`;
+/** The channel as it is now: what the dialog says of its rollout must stay true while it is open. */
+function useNewest(appId: string, given: Channel): Channel {
+	const query = { app_id: appId, channel: given.name };
+	const { data } = useAsk("GET /channel", { query }, { everyMs: LOOK_AGAIN_MS });
+	return data === undefined || Array.isArray(data) ? given : (data as Channel);
 }
 
-function Preview({
-	body,
-	isCurrent,
+function settingsOf(way: Way, steps: readonly number[], limitBps: number, countsNew: boolean) {
+	return {
+		rolloutCountNewDevices: countsNew,
+		...(way === "share" ? { rolloutSteps: null } : { rolloutSteps: [...steps], autoPauseFailureRateBps: limitBps }),
+	};
+}
+
+function stepsText(steps: readonly number[]): string {
+	const [last, ...rest] = [...steps].reverse();
+	return rest.length === 0 ? `${last} %` : `${rest.reverse().join(", ")} and ${last} %`;
+}
+
+/** On an app's first days most devices are new, and a rollout that does not count them never gets a report. */
+function NewDevices({
+	isCounted,
+	young,
+	all,
+	onChange,
 }: {
-	readonly body: { readonly app_id: string; readonly channel: string };
-	/** Whether the form still says what was asked. */
-	readonly isCurrent: boolean;
+	readonly isCounted: boolean;
+	readonly young: number;
+	readonly all: number;
+	/** Undefined where the reader may not change it. */
+	readonly onChange: ((isCounted: boolean) => void) | undefined;
 }) {
-	const plan = useAsk("POST /channel/what_if", { body });
+	const noticed =
+		young === 0
+			? ""
+			: `${countText(young)} of ${countOf(all, "device")} of this channel ${young === 1 ? "was" : "were"} first seen today. `;
+	if (onChange === undefined) {
+		return noticed === "" || isCounted ? null : (
+			<Text size="sm">{noticed}They get the bundle, but do not count towards the health of the rollout.</Text>
+		);
+	}
 	return (
-		<Answer query={plan} what="what would change">
-			{({ devices, changed, sampled, outcomes }) => (
-				<Alert
-					color={isCurrent ? "blue" : "gray"}
-					title={`${countText(changed)} of ${countOf(devices, "device")} would be told something else`}
-					role="status"
-				>
-					<Stack gap={4}>
-						{isCurrent ? null : <Text size="sm">This was asked before you changed the form.</Text>}
-						<Text size="sm">
-							{sampled ? "Of a fair sample of" : "Of"} the devices seen in the last 30 days. Nothing was changed yet.
-						</Text>
-						{outcomes
-							.filter((outcome) => outcome.changed)
-							.slice(0, MOST_OUTCOMES)
-							.map((outcome) => (
-								<Text size="sm" key={JSON.stringify([outcome.before, outcome.after])}>
-									{countOf(outcome.devices, "device")}: {outcomeText(outcome.before)} → {outcomeText(outcome.after)}
-								</Text>
-							))}
-					</Stack>
-				</Alert>
-			)}
-		</Answer>
+		<Checkbox
+			label="Count new devices towards the health of the rollout"
+			description={`${noticed}Devices that are newer than the rollout get the bundle, but count only with this on, because device ids can be made up. Turn it on when your app is new.`}
+			checked={isCounted}
+			onChange={(event) => onChange(event.currentTarget.checked)}
+		/>
 	);
 }

@@ -1,26 +1,38 @@
-/** A channel's rollout as it goes: its share, what devices reported, what the service will do next, and the ways to stop or finish it. */
-import { Button, Group, NumberInput, Paper, Progress, Stack, Text } from "@mantine/core";
+/**
+ * A channel's rollout as it goes: its share, what devices reported, which devices do not count and why, what the service will do next, and
+ * the ways to stop or finish it.
+ */
+import { Alert, Button, Group, NumberInput, Paper, Progress, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useAsk, useChange } from "../api";
 import { Answer, Problem } from "../parts/answer";
-import { type Channel, percentText } from "../parts/channel-badges";
+import { useChangePreview } from "../parts/change-preview";
+import type { Channel } from "../parts/channel-badges";
 import { Confirm } from "../parts/confirm";
+import { FormDialog } from "../parts/form";
 import { say } from "../parts/say";
 import { Section } from "../parts/screen";
-import { countText } from "../parts/size";
+import { percentText } from "../parts/size";
 import { Time } from "../parts/time";
+import { countsText, failuresText, nextStepText, notCountedText, type RolloutAnswer } from "../rollout-texts";
+import { RolloutSettings, RolloutSettingsList } from "./rollout-settings";
 
 const LOOK_AGAIN_MS = 5_000;
+
+const ENDED_AS = { promoted: "promoted", rolled_back: "rolled back", replaced: "replaced" } as const;
 
 export function Rollout({
 	appId,
 	channel,
 	mayPromote,
+	maySet,
 }: {
 	readonly appId: string;
 	readonly channel: Channel;
 	readonly mayPromote: boolean;
+	readonly maySet: boolean;
 }) {
+	const [isSetting, setSetting] = useState(false);
 	const isThere = channel.rollout_version_info !== null;
 	const rollout = useAsk(
 		"GET /channel/rollout",
@@ -28,61 +40,37 @@ export function Rollout({
 		{ everyMs: isThere ? LOOK_AGAIN_MS : false },
 	);
 	return (
-		<Section title="Rollout">
+		<Section
+			title="Rollout"
+			actions={
+				maySet ? (
+					<Button size="xs" variant="default" onClick={() => setSetting(true)}>
+						Rollout settings
+					</Button>
+				) : undefined
+			}
+		>
 			<Answer query={rollout} what="the rollout">
-				{({ state, version, percentageBps, devices, health, reason, next, pauseReason, previous, startedAt }) =>
-					state === "none" || version === null ? (
+				{(answer) =>
+					answer.state === "none" || answer.version === null ? (
 						<Text size="sm" c="dimmed">
 							No bundle is being rolled out here.
-							{previous === null
+							{answer.previous === null
 								? null
-								: ` The last one was ${previous.version}${previous.endedAs === null ? "" : `, ${previous.endedAs.replace("_", " ")}`}.`}
+								: ` The last one was ${answer.previous.version}${answer.previous.endedAs === null ? "" : `, ${ENDED_AS[answer.previous.endedAs]}`}.`}
 						</Text>
 					) : (
 						<Paper withBorder p="md">
 							<Stack gap="sm">
-								<Group justify="space-between">
-									<Text fw={600}>
-										{version} for {percentText(percentageBps)} of the devices
-									</Text>
-									<Text size="sm" c="dimmed">
-										{state === "paused" ? "Paused" : state === "off" ? "Switched off" : "Running"}
-										{startedAt === null ? null : (
-											<>
-												, begun <Time value={startedAt} />
-											</>
-										)}
-									</Text>
-								</Group>
-								<Progress
-									value={percentageBps / 100}
-									aria-label="Share of the devices"
-									color={state === "running" ? "blue" : "orange"}
-								/>
-								<Text size="sm">
-									{countText(devices.served)} served, {countText(devices.installed)} installed,{" "}
-									{countText(devices.failed)} failed, {countText(devices.silent)} silent
-									{health === null || health.failureRate === null
-										? null
-										: `; ${(health.failureRate * 100).toFixed(1)} % fail, the limit is ${health.limit * 100} %`}
-								</Text>
-								<Text size="sm" c="dimmed">
-									{pauseReason === null || state !== "paused" ? reason : `Paused: ${pauseReason}`}
-									{next === null ? null : (
-										<>
-											{" "}
-											Next: {percentText(next.percentageBps)} <Time value={next.at} />
-										</>
-									)}
-								</Text>
+								<Standing rollout={answer} version={answer.version} />
+								<NotCounted appId={appId} channel={channel} rollout={answer} maySet={maySet} />
 								{mayPromote ? (
 									<Steering
 										appId={appId}
-										channel={channel.name}
-										version={version}
-										stable={channel.version?.name}
-										isPaused={state === "paused"}
-										percentage={percentageBps / 100}
+										channel={channel}
+										version={answer.version}
+										isPaused={answer.state === "paused"}
+										percentage={answer.percentageBps / 100}
 									/>
 								) : null}
 							</Stack>
@@ -90,94 +78,238 @@ export function Rollout({
 					)
 				}
 			</Answer>
+			<RolloutSettingsList channel={channel} />
+			{isSetting ? <RolloutSettings appId={appId} channel={channel} onClose={() => setSetting(false)} /> : null}
 		</Section>
 	);
 }
+
+function Standing({ rollout, version }: { readonly rollout: RolloutAnswer; readonly version: string }) {
+	const { state, percentageBps, devices, reason, pauseReason, startedAt, sampleFull } = rollout;
+	const failures = failuresText(rollout);
+	const next = nextStepText(rollout, Date.now());
+	return (
+		<>
+			<Group justify="space-between">
+				<Text fw={600}>
+					{version} for {percentText(percentageBps)} of the devices
+				</Text>
+				<Text size="sm" c="dimmed">
+					{state === "paused" ? "Paused" : state === "off" ? "Switched off" : "Running"}
+					{startedAt === null ? null : (
+						<>
+							, started <Time value={startedAt} />
+						</>
+					)}
+				</Text>
+			</Group>
+			<Progress
+				value={percentageBps / 100}
+				aria-label="Share of the devices"
+				color={state === "running" ? "blue" : "orange"}
+			/>
+			<Text size="sm">{countsText(devices)}</Text>
+			{failures === undefined ? null : <Text size="sm">{failures}</Text>}
+			<Text size="sm" c="dimmed">
+				{state === "paused"
+					? pauseReason === null
+						? "Paused."
+						: `Paused: ${pauseReason}`
+					: (next ?? stillText(rollout, reason))}
+			</Text>
+			{sampleFull ? (
+				<Text size="sm" c="dimmed">
+					This step has enough devices: further ones are not counted.
+				</Text>
+			) : null}
+		</>
+	);
+}
+
+function stillText({ state }: RolloutAnswer, reason: string): string {
+	return state === "off" ? "Switched off: its devices get the live bundle at their next check." : reason;
+}
+
+/** Why devices run the bundle although the figures say that few reported. */
+function NotCounted({
+	appId,
+	channel,
+	rollout,
+	maySet,
+}: {
+	readonly appId: string;
+	readonly channel: Channel;
+	readonly rollout: RolloutAnswer;
+	readonly maySet: boolean;
+}) {
+	const change = useChange("POST /channel", () => say("New devices count from now on."));
+	const text = notCountedText(rollout, channel.rolloutDevicesPerNetwork);
+	if (text === undefined) return null;
+	return (
+		<Alert color="gray" title="Some devices do not count">
+			<Stack gap="xs" align="flex-start">
+				<Text size="sm">{text}</Text>
+				<Text size="sm">
+					They get the bundle like all others. Device ids can be made up, so only devices that are older than the
+					rollout, and few of each network, decide whether it continues.
+				</Text>
+				{maySet && rollout.notCounted.newer > 0 && !channel.rolloutCountNewDevices ? (
+					<Button
+						size="xs"
+						variant="default"
+						loading={change.isPending}
+						onClick={() =>
+							change.mutate({ body: { app_id: appId, channel: channel.name, rolloutCountNewDevices: true } })
+						}
+					>
+						Count new devices too
+					</Button>
+				) : null}
+				{change.isError ? <Problem error={change.error} /> : null}
+			</Stack>
+		</Alert>
+	);
+}
+
+type Steered = "share" | "rollback" | "finish";
 
 function Steering({
 	appId,
 	channel,
 	version,
-	stable,
 	isPaused,
 	percentage,
 }: {
 	readonly appId: string;
-	readonly channel: string;
+	readonly channel: Channel;
 	readonly version: string;
-	readonly stable: string | undefined;
 	readonly isPaused: boolean;
 	readonly percentage: number;
 }) {
-	const [share, setShare] = useState<number | string>(percentage);
-	const [isAsking, setAsking] = useState<"rollback" | "finish" | undefined>();
-	const change = useChange("POST /channel", () => {
-		say("The rollout is changed.");
-		setAsking(undefined);
-	});
-	const send = (fields: object) => change.mutate({ body: { app_id: appId, channel, ...fields } });
+	const [asking, setAsking] = useState<Steered | undefined>();
+	const change = useChange("POST /channel", () => say(isPaused ? "The rollout continues." : "The rollout is paused."));
+	const close = () => setAsking(undefined);
+	const stable = channel.version?.name ?? "the store build";
+	const of = { appId, channel, version, onClose: close };
 	return (
 		<>
-			<Group align="flex-end">
-				<NumberInput
-					label="Share in per cent"
-					size="xs"
-					w="8rem"
-					min={0}
-					max={100}
-					decimalScale={2}
-					value={share}
-					onChange={setShare}
-				/>
+			<Group>
 				<Button
 					size="xs"
 					variant="default"
-					disabled={share === "" || Number(share) === percentage}
-					onClick={() => send({ rolloutPercentage: Number(share) })}
+					loading={change.isPending}
+					onClick={() => change.mutate({ body: { app_id: appId, channel: channel.name, rolloutPaused: !isPaused } })}
 				>
-					Set share
-				</Button>
-				<Button size="xs" variant="default" onClick={() => send({ rolloutPaused: !isPaused })}>
 					{isPaused ? "Resume" : "Pause"}
 				</Button>
+				<Button size="xs" variant="default" onClick={() => setAsking("share")}>
+					Change share
+				</Button>
 				<Button size="xs" variant="default" onClick={() => setAsking("finish")}>
-					Give it to everybody
+					Roll out to 100 %
 				</Button>
 				<Button size="xs" color="red" onClick={() => setAsking("rollback")}>
-					Roll back
+					Roll back to {stable}
 				</Button>
 			</Group>
-			{change.isError && isAsking === undefined ? <Problem error={change.error} /> : null}
-			{isAsking === "rollback" ? (
-				<Confirm
-					title={`Roll back ${version}?`}
-					action="Roll back"
-					isPending={change.isPending}
-					error={change.error}
-					onConfirm={() => send({ rollback: true })}
-					onClose={() => setAsking(undefined)}
-				>
-					<Text size="sm">
-						The rollout ends. At their next check, devices that run {version} get{" "}
-						{stable === undefined ? "the store build" : stable} again. The bundle stays, and can be rolled out anew.
-					</Text>
-				</Confirm>
-			) : null}
-			{isAsking === "finish" ? (
-				<Confirm
-					title={`Give ${version} to everybody?`}
-					action={`Make ${version} live`}
-					isPending={change.isPending}
-					error={change.error}
-					onConfirm={() => send({ promoteToStable: true })}
-					onClose={() => setAsking(undefined)}
-				>
-					<Text size="sm">
-						{version} becomes the live bundle of {channel}
-						{stable === undefined ? "." : ` in place of ${stable}; you can go back to that one.`}
-					</Text>
-				</Confirm>
-			) : null}
+			{change.isError ? <Problem error={change.error} /> : null}
+			{asking === "share" ? <ChangeShare {...of} percentage={percentage} /> : null}
+			{asking === "rollback" ? <EndRollout {...of} stable={stable} /> : null}
+			{asking === "finish" ? <FinishRollout {...of} /> : null}
 		</>
+	);
+}
+
+interface OfRollout {
+	readonly appId: string;
+	readonly channel: Channel;
+	readonly version: string;
+	readonly onClose: () => void;
+}
+
+function ChangeShare({ appId, channel, version, percentage, onClose }: OfRollout & { readonly percentage: number }) {
+	const [share, setShare] = useState<number | string>(percentage);
+	const isOther = share !== "" && Number(share) !== percentage;
+	const body = { app_id: appId, channel: channel.name, rolloutPercentage: Number(share) };
+	const preview = useChangePreview(isOther ? body : null, channel.public);
+	const change = useChange("POST /channel", () => {
+		say(`${version} is rolled out to ${share} % of the devices.`);
+		onClose();
+	});
+	return (
+		<FormDialog
+			title={`Change the share of ${version}`}
+			action="Set share"
+			isPending={change.isPending}
+			isReady={isOther && preview.isReady}
+			error={change.error}
+			onSubmit={() => change.mutate({ body })}
+			onClose={onClose}
+		>
+			<NumberInput
+				label="Share of the devices, in %"
+				description={`Devices that run ${version} keep it when you lower the share. Each change starts a new step.`}
+				required
+				min={0}
+				max={100}
+				decimalScale={2}
+				value={share}
+				onChange={setShare}
+			/>
+			{preview.view}
+		</FormDialog>
+	);
+}
+
+function EndRollout({ appId, channel, version, stable, onClose }: OfRollout & { readonly stable: string }) {
+	const body = { app_id: appId, channel: channel.name, rollback: true };
+	const preview = useChangePreview(body, channel.public);
+	const change = useChange("POST /channel", () => {
+		say(`The rollout of ${version} is rolled back.`);
+		onClose();
+	});
+	return (
+		<Confirm
+			title={`Roll back ${version}?`}
+			action={`Roll back to ${stable}`}
+			isPending={change.isPending}
+			isReady={preview.isReady}
+			error={change.error}
+			onConfirm={() => change.mutate({ body })}
+			onClose={onClose}
+		>
+			<Text size="sm">
+				The rollout ends. At their next check, devices that run {version} get {stable} again. The bundle stays, and you
+				can roll it out again.
+			</Text>
+			{preview.view}
+		</Confirm>
+	);
+}
+
+function FinishRollout({ appId, channel, version, onClose }: OfRollout) {
+	const body = { app_id: appId, channel: channel.name, promoteToStable: true };
+	const preview = useChangePreview(body, channel.public);
+	const change = useChange("POST /channel", () => {
+		say(`${version} is live on ${channel.name}.`);
+		onClose();
+	});
+	const stable = channel.version?.name;
+	return (
+		<FormDialog
+			title={`Roll out ${version} to 100 %?`}
+			action={`Make ${version} live`}
+			isPending={change.isPending}
+			isReady={preview.isReady}
+			error={change.error}
+			onSubmit={() => change.mutate({ body })}
+			onClose={onClose}
+		>
+			<Text size="sm">
+				{version} becomes the live bundle of {channel.name}
+				{stable === undefined ? "" : ` in place of ${stable}; you can go back to that one`}. The rollout ends.
+			</Text>
+			{preview.view}
+		</FormDialog>
 	);
 }

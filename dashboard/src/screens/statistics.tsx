@@ -51,7 +51,7 @@ export function Statistics({
 	const path = `${address}${figure.path}`;
 	const isRange = from !== "" && to !== "" && from <= to;
 	return (
-		<Screen title="Statistics" note="Days are days of UTC.">
+		<Screen title="Statistics" note="All days are in UTC.">
 			<Group align="flex-end" gap="sm">
 				<NativeSelect
 					label="Figure"

@@ -65,14 +65,18 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "channel", path: ofApp("channels/production") },
 	{ name: "channel-rollout", path: ofApp("channels/beta") },
 	{
+		name: "channel-rollout-settings",
+		path: ofApp("channels/beta"),
+		prepare: (page) => page.getByRole("button", { name: "Rollout settings" }).click(),
+	},
+	{
 		name: "channel-promote",
 		path: ofApp("channels/production"),
 		async prepare(page) {
 			await page.getByRole("button", { name: "Promote a bundle" }).click();
 			await page.getByRole("combobox", { name: "Bundle" }).fill("1.1.0");
 			await page.keyboard.press("Escape");
-			await page.getByRole("button", { name: "Show who would get what" }).click();
-			await page.getByText("would be told something else").waitFor();
+			await page.getByText("will change version").waitFor();
 		},
 	},
 	{
