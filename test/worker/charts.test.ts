@@ -374,7 +374,13 @@ describe("the values", () => {
 		expect(formatQuantity("count", 1234567)).toBe("1,234,567");
 		expect(formatQuantity("count", -3)).toBe("−3");
 		expect(formatQuantity("bytes", 1536)).toBe("1.5 KiB");
-		expect(formatQuantity("percent", 97.256)).toBe("97.26%");
+		expect([97.41, 99.64, 0.43, 5, 100].map((value) => formatQuantity("percent", value))).toEqual([
+			"97 %",
+			"99.6 %",
+			"0.4 %",
+			"5 %",
+			"100 %",
+		]);
 		expect(formatQuantity("milliseconds", 940)).toBe("940 ms");
 		expect(formatQuantity("milliseconds", 12_340)).toBe("12.3 s");
 	});

@@ -327,7 +327,8 @@ export const promoteBundle = endpoint({
 	path: "/bundle",
 	tag: "Bundles",
 	summary: "Promote a bundle to a channel",
-	description: "A rollout of the same bundle on the channel is finished by it; a rollout of another one goes on.",
+	description:
+		"A rollout of the same bundle on the channel is finished; a rollout of another bundle keeps running. Devices in its share keep getting that bundle.",
 	access: {
 		permission: "channel.promote_bundle",
 		scope: channelScope("body.app_id", { id: "body.channel_id" }),

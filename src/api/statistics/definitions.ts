@@ -19,7 +19,7 @@ export const DEFINITIONS: Readonly<Record<Figure, string>> = {
 	bundle_usage:
 		"The share of the day's devices that ran a bundle. Each device counts once a day, under the version that it last had on that day. One that went to a version and back within the day, in checks that two isolates heard and without reporting the way back, may stand under the version between. `builtin` is the build from the store, `unknown` a version that the app never had here.",
 	success_rate:
-		"Installs out of installs and failures, in per cent; null where there was neither. A failure counts for the version that the report names, and for the channel that decided for the device when the report came.",
+		"Installs out of installs and failures, in %; null where there was neither. A failure counts for the version that the report names, and for the channel that decided for the device when the report came.",
 	install_time:
 		"From the last start of the download of a bundle (`download_zip_start` or `download_manifest_start`) to its `set`, by the device's clock where it told both times, else by the times of arrival here. Electron does not report starts, so its installs are not timed. Percentiles are read from a histogram whose buckets grow by 5 %, so they lie within 2.5 % of the true ones, over any number of days and bundles.",
 };
