@@ -114,7 +114,7 @@ function Counted({ plan, channel }: { readonly plan: Plan; readonly channel: str
 	const moving = moves.reduce((sum, move) => sum + move.devices, 0);
 	const unreached = unreachedOf(plan, channel);
 	return (
-		<Alert color="blue" title={titleOf(plan, moving)} role="status">
+		<Alert color={moving === 0 && unreached.length > 0 ? "orange" : "blue"} title={titleOf(plan, moving)} role="status">
 			<Stack gap={4}>
 				<Text size="sm">
 					{sampled

@@ -1,5 +1,5 @@
 /** The settings that a channel's rollouts follow: which devices count, the steps, and when failures stop them. */
-import { NativeSelect, NumberInput, Stack, Switch, TextInput } from "@mantine/core";
+import { NativeSelect, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../api";
 import type { Channel } from "../parts/channel-badges";
@@ -40,7 +40,9 @@ export function RolloutSettingsList({ channel }: { readonly channel: Channel }) 
 	const stops = channel.autoPauseEnabled || channel.rolloutSteps !== null;
 	return (
 		<details>
-			<summary>Settings of rollouts on this channel</summary>
+			<Text component="summary" size="sm">
+				Settings of rollouts on this channel
+			</Text>
 			<Facts
 				facts={[
 					["New devices", channel.rolloutCountNewDevices ? "Count" : "Do not count in rollouts that are older"],

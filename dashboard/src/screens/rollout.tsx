@@ -146,7 +146,7 @@ function NotCounted({
 	const text = notCountedText(rollout, channel.rolloutDevicesPerNetwork);
 	if (text === undefined) return null;
 	return (
-		<Alert color="gray" title="Some devices do not count">
+		<Alert color="gray" title={rollout.devices.served === 0 ? "No device counts yet" : "Some devices do not count"}>
 			<Stack gap="xs" align="flex-start">
 				<Text size="sm">{text}</Text>
 				<Text size="sm">
@@ -206,7 +206,7 @@ function Steering({
 					Change share
 				</Button>
 				<Button size="xs" variant="default" onClick={() => setAsking("finish")}>
-					Roll out to 100 %
+					{percentage === 100 ? `Make ${version} live` : "Roll out to 100 %"}
 				</Button>
 				<Button size="xs" color="red" onClick={() => setAsking("rollback")}>
 					Roll back to {stable}
@@ -297,7 +297,7 @@ function FinishRollout({ appId, channel, version, onClose }: OfRollout) {
 	const stable = channel.version?.name;
 	return (
 		<FormDialog
-			title={`Roll out ${version} to 100 %?`}
+			title={`Make ${version} live for every device?`}
 			action={`Make ${version} live`}
 			isPending={change.isPending}
 			isReady={preview.isReady}
