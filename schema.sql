@@ -149,7 +149,16 @@ CREATE TABLE apps (
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
   -- Goes up in the batch of every change of what the app's devices are told: what isolates keep in memory is checked against it.
-  revision INTEGER NOT NULL DEFAULT 0
+  revision INTEGER NOT NULL DEFAULT 0,
+  -- 0: custom ids that devices report are neither stored nor shown.
+  allow_device_custom_id INTEGER NOT NULL DEFAULT 1 CHECK (allow_device_custom_id IN (0, 1)),
+  -- 1: devices in Google's and Apple's own networks get no update and are not counted.
+  block_provider_infra_requests INTEGER NOT NULL DEFAULT 0 CHECK (block_provider_infra_requests IN (0, 1)),
+  -- 1: preview links open by their ids alone, as the stock CLI prints them; 0: only signed ones do.
+  allow_preview INTEGER NOT NULL DEFAULT 0 CHECK (allow_preview IN (0, 1)),
+  -- Where testers find the store build.
+  ios_store_url TEXT,
+  android_store_url TEXT
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
 
@@ -245,6 +254,13 @@ CREATE TABLE channels (
   auto_pause_min_failures INTEGER NOT NULL DEFAULT 10,
   auto_pause_action TEXT NOT NULL DEFAULT 'pause' CHECK (auto_pause_action IN ('pause', 'rollback', 'notify')),
   auto_pause_cooldown_minutes INTEGER NOT NULL DEFAULT 0,
+  -- Which form of a bundle devices are offered: the zip, the single files of its manifest, or both. The `_from_builtin` modes hold
+  -- while a device runs its store build.
+  update_package TEXT NOT NULL DEFAULT 'all'
+  CHECK (update_package IN ('all', 'zip', 'delta', 'zip_from_builtin', 'delta_from_builtin')),
+  -- What the health gate last reported of this rollout with the action 'notify'; NULL once dismissed or when the rollout changes.
+  rollout_notice TEXT,
+  rollout_notice_at_ms INTEGER,
   UNIQUE (app_id, name),
   -- A channel left with no platform stops being public.
   CHECK (public = 0 OR ios + android + electron > 0)

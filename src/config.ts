@@ -14,6 +14,8 @@ export interface Config {
 	readonly secret: Uint8Array;
 	/** Where every request comes from, for runs behind no Cloudflare; undefined: what Cloudflare says. */
 	readonly clientAddress: string | undefined;
+	/** Autonomous systems in which Google and Apple run apps for review; an app may refuse devices there. */
+	readonly reviewNetworks: ReadonlySet<number>;
 	/** Days that an event is remembered for, so that it is counted once; older ones are not counted at all. */
 	readonly eventMemoryDays: number;
 	/** Days that statistics go back. */
@@ -63,6 +65,7 @@ export interface ConfigVariables {
 	readonly CORS_ALLOWED_ORIGINS?: string;
 	readonly MAX_BUNDLE_BYTES?: string;
 	readonly MAX_UNCOMPRESSED_BUNDLE_BYTES?: string;
+	readonly REVIEW_NETWORKS?: string;
 	readonly EVENT_MEMORY_DAYS?: string;
 	readonly STATISTICS_DAYS?: string;
 	readonly DEVICE_DAYS?: string;
@@ -75,6 +78,8 @@ export interface ConfigVariables {
 const LARGEST_BUNDLE_BYTES = 5 * 1024 ** 3;
 const DEFAULT_MAX_BUNDLE_BYTES = 1024 ** 3;
 const LARGEST_UNCOMPRESSED_BYTES = 100 * 1024 ** 3;
+/** Google (its own network and Google Cloud, where pre-launch reports run) and Apple. */
+const DEFAULT_REVIEW_NETWORKS = "15169,396982,714,6185";
 
 export class ConfigError extends Error {
 	override readonly name = "ConfigError";
@@ -94,6 +99,7 @@ export function parseConfig(variables: ConfigVariables): Config {
 			variables.MAX_UNCOMPRESSED_BUNDLE_BYTES ?? "",
 			2 * maxBundleBytes,
 		),
+		reviewNetworks: parseReviewNetworks(variables.REVIEW_NETWORKS ?? ""),
 		// The Queue itself may deliver for four days; the device rows know 31 days.
 		eventMemoryDays: parseDays("EVENT_MEMORY_DAYS", variables.EVENT_MEMORY_DAYS ?? "", {
 			least: 6,
@@ -142,6 +148,16 @@ function parseMaxUncompressedBytes(text: string, usual: number): number {
 		);
 	}
 	return bytes;
+}
+
+function parseReviewNetworks(text: string): ReadonlySet<number> {
+	const numbers = (text === "" ? DEFAULT_REVIEW_NETWORKS : text).split(",").map((part) => part.trim());
+	if (!numbers.every((number) => /^[1-9]\d{0,9}$/.test(number))) {
+		throw new ConfigError(
+			`REVIEW_NETWORKS must be numbers of autonomous systems with commas between them, such as "${DEFAULT_REVIEW_NETWORKS}".`,
+		);
+	}
+	return new Set(numbers.map(Number));
 }
 
 function parseDays(

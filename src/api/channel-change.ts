@@ -3,7 +3,7 @@
  * one batch that makes it so. POST /channel and the stock CLI's own way of saying the same come through here.
  */
 import * as v from "valibot";
-import type { AppId, OwnWorkOnly } from "../authz/decide";
+import type { AppId, ChannelId, OwnWorkOnly } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
 import { isOwnWork, type Made } from "../authz/principal";
 import { type Holder, insertChannelBinding } from "../db/api-keys";
@@ -12,6 +12,7 @@ import { auditBindingGiven } from "../db/binding-audit";
 import { type BundleRow, bundleById, bundleByName, bundleIsReady } from "../db/bundles";
 import { auditChannelChange, auditedChannel, yieldingChannels } from "../db/channel-audit";
 import {
+	bundlesHaveForm,
 	type ChannelRow,
 	type ChannelValues,
 	channelByName,
@@ -24,9 +25,10 @@ import {
 	yieldPublicPlatforms,
 } from "../db/channels";
 import { batchOrFail, guard, query } from "../db/client";
-import { countByNewRules, followRollout, NO_ROLLOUT, rolloutIs } from "../db/rollouts";
+import { countByNewRules, followRollout, NO_NOTICE, NO_ROLLOUT, rolloutIs } from "../db/rollouts";
 import type { Flag } from "../db/schema";
 import { bumpRevision } from "../db/snapshot";
+import { UPDATE_PACKAGES } from "../domain/update-package";
 import { ApiError, invalidRequest } from "../errors";
 import type { Context } from "./endpoint";
 import {
@@ -38,12 +40,15 @@ import {
 } from "./rollout-settings";
 import { channelName, integerId, optional, publicAppId, text } from "./schemas";
 import { bundleNotFound, type ChannelScopeRow, channelNotFound } from "./scope";
+import { refusedFields, refuseSettings } from "./stock-settings";
 
 /** A bundle by its version or its id; null, "builtin" and "unknown" are the store build. */
 const bundleChoice = v.pipe(
 	v.nullable(v.union([text(128), integerId], "must be a bundle's version, its id, or null")),
 	v.transform((value) => (value === "builtin" || value === "unknown" ? null : value)),
 );
+
+const updatePackage = v.picklist(UPDATE_PACKAGES, `must be one of ${UPDATE_PACKAGES.join(", ")}`);
 
 export const channelBody = v.object({
 	app_id: publicAppId,
@@ -69,6 +74,8 @@ export const channelBody = v.object({
 		),
 	),
 	disableAutoUpdateUnderNative: optional(v.boolean()),
+	updatePackage: optional(updatePackage),
+	update_package: optional(updatePackage),
 	rolloutVersion: v.optional(bundleChoice),
 	rollout_version: v.optional(bundleChoice),
 	rolloutPercentage: optional(percentage),
@@ -79,18 +86,27 @@ export const channelBody = v.object({
 	rollout_enabled: optional(v.boolean()),
 	rolloutPaused: optional(v.boolean()),
 	rollout_paused: optional(v.boolean()),
+	/** A time pauses the rollout, null resumes it; the time itself is the server's. */
+	rolloutPausedAt: v.optional(v.nullable(text(64))),
+	rollout_paused_at: v.optional(v.nullable(text(64))),
 	rolloutPauseReason: v.optional(v.nullable(text(256))),
 	rollout_pause_reason: v.optional(v.nullable(text(256))),
 	rollback: optional(v.boolean()),
 	promoteToStable: optional(v.boolean()),
 	promote_to_stable: optional(v.boolean()),
+	advanceRollout: optional(v.boolean()),
+	advance_rollout: optional(v.boolean()),
+	/** Null dismisses what the health gate reported with the action `notify`. */
+	rolloutNotice: v.optional(v.null("can only be dismissed, with null")),
 	...rolloutSettingsFields,
+	...refusedFields("POST /channel"),
 });
 export type ChannelBody = v.InferOutput<typeof channelBody>;
 
 /** What the body says about the rollout; camelCase wins where both spellings are given. */
 function rolloutOf(body: ChannelBody) {
 	const percent = body.rolloutPercentage ?? body.rollout_percentage;
+	const pausedAt = body.rolloutPausedAt !== undefined ? body.rolloutPausedAt : body.rollout_paused_at;
 	const reason = body.rolloutPauseReason !== undefined ? body.rolloutPauseReason : body.rollout_pause_reason;
 	return {
 		version: body.rolloutVersion !== undefined ? body.rolloutVersion : body.rollout_version,
@@ -99,9 +115,10 @@ function rolloutOf(body: ChannelBody) {
 			body.rollout_percentage_bps ??
 			(percent === undefined ? undefined : Math.round(percent * 100)),
 		enabled: body.rolloutEnabled ?? body.rollout_enabled,
-		paused: body.rolloutPaused ?? body.rollout_paused,
+		paused: body.rolloutPaused ?? body.rollout_paused ?? (pausedAt === undefined ? undefined : pausedAt !== null),
 		pauseReason: reason,
 		rollback: body.rollback === true,
+		advance: (body.advanceRollout ?? body.advance_rollout) === true,
 		promoteToStable: (body.promoteToStable ?? body.promote_to_stable) === true,
 	};
 }
@@ -152,6 +169,8 @@ function requestedSettings(body: ChannelBody, channel: ChannelRow | undefined): 
 	for (const [column, value] of Object.entries(named)) if (value !== undefined) flags[column] = flag(value);
 	const settings: ChannelValues = { ...flags };
 	if (body.disableAutoUpdate !== undefined) settings.disable_auto_update = body.disableAutoUpdate;
+	const mode = body.updatePackage ?? body.update_package;
+	if (mode !== undefined) settings.update_package = mode;
 	return { ...settings, ...requestedRolloutSettings(body), ...platformsOfPublic(body, settings, channel) };
 }
 
@@ -202,6 +221,7 @@ function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: 
 			}
 		}
 	}
+	if (rollout.advance) Object.assign(values, advanced(request));
 	if (rollout.bps !== undefined) values.rollout_percentage_bps = rollout.bps;
 	if (rollout.enabled !== undefined) values.rollout_enabled = flag(rollout.enabled);
 	if (rollout.paused === true) values.rollout_paused_at_ms = channel?.rollout_paused_at_ms ?? nowMs;
@@ -225,6 +245,21 @@ function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: 
 	return values;
 }
 
+/** The rollout's bundle becomes the stable one, because the request brings another for the rollout. A repeated request finds it done. */
+function advanced({ body, channel, rollout }: ChannelRequest): ChannelValues {
+	if (body.version !== undefined || rolloutOf(body).version == null) {
+		const message = "needs rolloutVersion, the bundle that is rolled out next, and no version";
+		throw invalidRequest([{ path: "advanceRollout", message }]);
+	}
+	if (channel === undefined || channel.rollout_version_id === null) {
+		throw new ApiError(
+			"missing_rollout_version",
+			"The channel has no rollout to advance; leave advanceRollout out to begin one.",
+		);
+	}
+	return channel.rollout_version_id === rollout?.id ? {} : { version_id: channel.rollout_version_id };
+}
+
 function found(bundle: LoadedBundle | undefined): LoadedBundle {
 	if (bundle === undefined) throw bundleNotFound();
 	if (bundle.status !== "ready") {
@@ -245,6 +280,8 @@ function differences(values: ChannelValues, channel: ChannelRow | undefined): Ch
 function changeOf(request: ChannelRequest, newRolloutId: string, nowMs: number): ChannelChange {
 	const { channel, stable, rollout } = request;
 	const bundles = differences(requestedBundles(request, newRolloutId, nowMs), channel);
+	const isRolloutChanged = Object.keys(bundles).some((column) => column.startsWith("rollout_"));
+	if (isRolloutChanged || request.body.rolloutNotice === null) Object.assign(bundles, differences(NO_NOTICE, channel));
 	const promoted: LoadedBundle[] = [];
 	if (typeof bundles.version_id === "number" && stable !== undefined) promoted.push(stable);
 	if (typeof bundles.rollout_version_id === "number" && rollout !== undefined) promoted.push(rollout);
@@ -318,9 +355,12 @@ export const CHANNEL_CHANGE_ERRORS = [
 	"bundle_not_found",
 	"bundle_not_ready",
 	"channel_changed",
+	"channel_delta_required",
 	"channel_has_no_platform",
+	"channel_zip_required",
 	"missing_rollout_version",
 	"preview_channel_must_be_private",
+	"setting_not_supported",
 ] as const;
 
 type ChangeContext = Omit<
@@ -344,6 +384,7 @@ export interface ChangedChannel {
 export async function changeChannel(context: ChangeContext): Promise<ChangedChannel> {
 	const { db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor } = context;
 	const { body } = input;
+	refuseSettings("POST /channel", body);
 	const channel = loaded[0].rows[0];
 	const request = { body, channel, stable: loaded[1].rows[0], rollout: loaded[2].rows[0] };
 	const change = changeOf(request, deps.newId(), nowMs);
@@ -368,6 +409,9 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 				)
 			: updateChannel(scope.appId, scope.channelId, values, nowMs);
 	const versions = new Map([...loaded[1].rows, ...loaded[2].rows].map((bundle) => [bundle.id, bundle.name]));
+	if (channel !== undefined && channel.rollout_version_id !== null && channel.rollout_version_name !== null) {
+		versions.set(channel.rollout_version_id, channel.rollout_version_name);
+	}
 	const entry = created
 		? auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
@@ -402,6 +446,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 					]
 				: []),
 			...(created ? [write, entry] : [entry, write]),
+			...formGuards(values, scope.appId, created ? { name: body.channel } : scope.channelId),
 			...(Object.keys(change.bundles).length === 0
 				? []
 				: followRollout(scope.appId, created ? { name: body.channel } : scope.channelId, nowMs)),
@@ -431,6 +476,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			channel_exists: channelNotFound,
 			platforms_as_read: () => channelChanged("was changed by another request"),
 			rollout_as_read: rolloutChanged,
+			...FORM_REFUSALS,
 			"channels.app_id, channels.name": () => channelChanged("was created by another request"),
 			"channels.app_id": () => channelChanged("changed at the same time as another one became public"),
 		},
@@ -438,6 +484,31 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const row = (results.at(-1) as { rows: { id: number; public: Flag }[] } | undefined)?.rows[0];
 	if (row === undefined) throw new Error("the channel that was just written is missing");
 	return { id: row.id, public: row.public === 1, created };
+}
+
+/** After a write that changes the channel's bundles or its update package: they fit each other. */
+export function formGuards(values: ChannelValues, appId: AppId, channel: ChannelId | { readonly name: string }) {
+	const concerns = ["version_id", "rollout_version_id", "update_package"] as const;
+	if (concerns.every((column) => values[column] === undefined)) return [];
+	return (["zip", "delta"] as const).map((form) => guard(`has_${form}`, bundlesHaveForm(appId, channel, form)));
+}
+
+/** What `formGuards` refuse with; the stock CLI prints these two messages. */
+export const FORM_REFUSALS = {
+	has_zip: () => formRequired("zip"),
+	has_delta: () => formRequired("delta"),
+};
+
+export function formRequired(form: "zip" | "delta"): ApiError {
+	return form === "zip"
+		? new ApiError(
+				"channel_zip_required",
+				"The channel's updatePackage asks for a zip and a bundle on it has none; upload the bundle with its zip, or set updatePackage to all.",
+			)
+		: new ApiError(
+				"channel_delta_required",
+				"The channel's updatePackage asks for single files and a bundle on it has none; upload the bundle with --delta, or set updatePackage to all.",
+			);
 }
 
 function previewBinding(

@@ -345,11 +345,17 @@ function validate(
 		return result.output;
 	};
 	const query = parse(endpoint.query, raw.query);
-	const body = parse(endpoint.body, raw.body ?? {});
+	const body = parse(endpoint.body, raw.body === undefined ? {} : raw.body);
+	if (isNoObject(endpoint.body, raw.body)) issues.push({ path: "", message: "The body must be a JSON object." });
 	if (asksForMissingDryRun(endpoint, raw)) {
 		issues.push({ path: "dry_run", message: "is not offered here; leave it out to have the request done" });
 	}
 	return { input: issues.length > 0 ? undefined : { params: raw.params, query, body, headers: raw.headers }, issues };
+}
+
+/** Schemas of objects take an array for an object without fields. */
+function isNoObject(schema: v.GenericSchema | undefined, body: unknown): boolean {
+	return schema?.type === "object" && Array.isArray(body);
 }
 
 /**

@@ -17,6 +17,8 @@ const FAILED_AUTHENTICATIONS: ReadonlySet<ErrorCode> = new Set([
 	"api_key_violates_policy",
 	"ip_address_not_allowed",
 	"invitation_not_found",
+	// Ids in preview links can be guessed.
+	"preview_not_found",
 	"sign_in_failed",
 ]);
 

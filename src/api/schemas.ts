@@ -87,6 +87,21 @@ export const imageUrl = v.pipe(
 	v.check((value) => isShowable(value, ["https:"]), "must be an https address without a user name or password"),
 );
 
+/** Where a store shows an app. */
+export const storeUrl = imageUrl;
+
+/** A switch that the stock CLI sends as the word of its command line. */
+export const switchValue = v.union(
+	[
+		v.boolean(),
+		v.pipe(
+			v.picklist(["true", "false"]),
+			v.transform((value) => value === "true"),
+		),
+	],
+	"must be true or false",
+);
+
 /** An address of a person; upper and lower case are the same person. */
 export const emailAddress = v.pipe(
 	text(254),

@@ -77,8 +77,18 @@ const AUDITED_SETTINGS = {
 	icon_url: sql`icon_url`,
 	default_upload_channel: sql`default_upload_channel`,
 	retention: sql`retention`,
-	expose_metadata: sql`json(CASE WHEN expose_metadata = 1 THEN 'true' ELSE 'false' END)`,
+	expose_metadata: switchText("expose_metadata"),
+	allow_device_custom_id: switchText("allow_device_custom_id"),
+	block_provider_infra_requests: switchText("block_provider_infra_requests"),
+	allow_preview: switchText("allow_preview"),
+	ios_store_url: sql`ios_store_url`,
+	android_store_url: sql`android_store_url`,
 };
+
+function switchText(column: string) {
+	return sql`json(CASE WHEN ${sql.ref(column)} = 1 THEN 'true' ELSE 'false' END)`;
+}
+
 export type AuditedSetting = keyof typeof AUDITED_SETTINGS;
 
 /** What goes with an app, too. */

@@ -25,6 +25,8 @@ const FLAGS = {
 const BUNDLES = { version_id: "version", rollout_version_id: "rolloutVersion" } as const;
 const VALUES = {
 	disable_auto_update: "disableAutoUpdate",
+	update_package: "updatePackage",
+	rollout_notice: "rolloutNotice",
 	rollout_percentage_bps: "rolloutPercentageBps",
 	rollout_paused_at_ms: "rolloutPausedAtMs",
 	rollout_pause_reason: "rolloutPauseReason",
@@ -46,7 +48,12 @@ const isIn = <Names extends object>(names: Names, column: string): column is Ext
 
 /** Everything of a channel that is told when it goes. */
 export function wholeChannelNow(appId: AppId, channelId: ChannelId): RawBuilder<string | null> {
-	const settings = settingsNow([...Object.keys(FLAGS), ...Object.keys(BUNDLES), "disable_auto_update"]);
+	const settings = settingsNow([
+		...Object.keys(FLAGS),
+		...Object.keys(BUNDLES),
+		"disable_auto_update",
+		"update_package",
+	]);
 	return sql<string | null>`(SELECT ${settings} FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
 }
 

@@ -215,6 +215,24 @@ export function channelIdNamed(appId: AppId, name: string) {
 	return sql<string>`(SELECT CAST(id AS TEXT) FROM channels WHERE app_id = ${appId} AND name = ${name})`;
 }
 
+/**
+ * For guards, after the channel was written: each bundle that it points to has the form that its update package asks for, the zip or the
+ * single files of a manifest.
+ */
+export function bundlesHaveForm(
+	appId: AppId,
+	channel: ChannelId | { readonly name: string },
+	form: "zip" | "delta",
+): RawBuilder<boolean> {
+	const isIt = typeof channel === "object" ? sql`c.name = ${channel.name}` : sql`c.id = ${channel}`;
+	const hasForm =
+		form === "zip"
+			? sql`(b.object_key IS NOT NULL OR b.external_url IS NOT NULL)`
+			: sql`(b.external_url IS NULL AND EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id))`;
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels c JOIN bundles b ON b.id IN (c.version_id, c.rollout_version_id)
+		WHERE c.app_id = ${appId} AND ${isIt} AND c.update_package IN (${form}, ${`${form}_from_builtin`}) AND NOT ${hasForm})`;
+}
+
 export function channelExists(appId: AppId, channelId: ChannelId) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
 }

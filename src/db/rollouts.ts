@@ -5,7 +5,7 @@
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { appUuid, type ChannelValues } from "./channels";
-import { query } from "./client";
+import { jsonList, query } from "./client";
 import type { ChannelsTable, RolloutsTable } from "./schema";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -15,9 +15,12 @@ const DAY_MS = 24 * 60 * 60 * 1000;
  * device may have the time of a later message of its first day.
  */
 export const predatesRollout = sql`c.rollout_count_new_devices = 1 OR d.created_at_ms < r.started_at_ms - r.started_at_ms % ${sql.lit(DAY_MS)}`;
+/** Nothing of the rollout waits to be read. */
+export const NO_NOTICE = { rollout_notice: null, rollout_notice_at_ms: null } as const satisfies ChannelValues;
 
 /** A channel without a rollout. */
 export const NO_ROLLOUT = {
+	...NO_NOTICE,
 	rollout_version_id: null,
 	rollout_id: null,
 	rollout_percentage_bps: 0,
@@ -222,6 +225,22 @@ export function rolloutChecked(
 			.where("step_at_ms", "=", row.step_at_ms)
 			.compile()
 	);
+}
+
+/** Who reads notices of an organization's rollouts: its management address, or else the first people with one of the roles. */
+export function noticeRecipients(
+	orgId: OrgId,
+	roles: readonly string[],
+	limit: number,
+	nowMs: number,
+): CompiledQuery<{ email: string }> {
+	return sql<{ email: string }>`
+		SELECT o.management_email AS email FROM organizations o WHERE o.id = ${orgId} AND o.management_email IS NOT NULL
+		UNION ALL SELECT email FROM (SELECT u.email FROM role_bindings b JOIN users u ON u.id = b.user_id
+			WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(roles))}
+				AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND u.email_verified_at_ms IS NOT NULL
+				AND EXISTS (SELECT 1 FROM organizations o WHERE o.id = ${orgId} AND o.management_email IS NULL)
+			ORDER BY b.created_at_ms, u.id LIMIT ${limit})`.compile(query);
 }
 
 /** Forgets what devices told of rollouts that they were not served of: no check that came before it is on its way any more. */

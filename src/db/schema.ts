@@ -3,6 +3,7 @@
  * three), and nothing outside src/db may name a column that is not here. Booleans are 0 or 1, times are epoch milliseconds.
  */
 import type { Generated } from "kysely";
+import type { UpdatePackage } from "../domain/update-package";
 
 export type Flag = 0 | 1;
 
@@ -104,6 +105,11 @@ export interface AppsTable {
 	created_at_ms: number;
 	updated_at_ms: number;
 	revision: Generated<number>;
+	allow_device_custom_id: Generated<Flag>;
+	block_provider_infra_requests: Generated<Flag>;
+	allow_preview: Generated<Flag>;
+	ios_store_url: string | null;
+	android_store_url: string | null;
 }
 
 export interface ApiKeysTable {
@@ -177,6 +183,9 @@ export interface ChannelsTable {
 	auto_pause_min_failures: Generated<number>;
 	auto_pause_action: Generated<"pause" | "rollback" | "notify">;
 	auto_pause_cooldown_minutes: Generated<number>;
+	update_package: Generated<UpdatePackage>;
+	rollout_notice: string | null;
+	rollout_notice_at_ms: number | null;
 }
 
 export type BundleStatus = "pending" | "ready" | "deleted";

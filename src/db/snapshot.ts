@@ -19,12 +19,19 @@ export interface SnapshotApp {
 	readonly owner_org: string;
 	readonly revision: number;
 	readonly expose_metadata: Flag;
+	readonly allow_device_custom_id: Flag;
+	readonly block_provider_infra_requests: Flag;
+	readonly allow_preview: Flag;
 }
 
 /** By what a rollout is judged and stepped is no business of devices. */
 type GateColumn = Extract<
 	keyof ChannelsTable,
-	`auto_pause_${string}` | `rollout_step${string}` | "rollout_count_new_devices" | "rollout_devices_per_network"
+	| `auto_pause_${string}`
+	| `rollout_step${string}`
+	| `rollout_notice${string}`
+	| "rollout_count_new_devices"
+	| "rollout_devices_per_network"
 >;
 export type SnapshotChannel = Omit<Selectable<ChannelsTable>, GateColumn>;
 
@@ -42,6 +49,7 @@ export function channelOf(row: SnapshotChannel, bundle: Bundle | null, rollout: 
 		allowProd: row.allow_prod === 1,
 		disableAutoUpdate: row.disable_auto_update,
 		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
+		updatePackage: row.update_package,
 		bundle,
 		rollout:
 			rollout === null
@@ -109,7 +117,15 @@ export function snapshotBundles(appId: AppId, ids: readonly number[]): CompiledQ
 export function snapshotStatements(publicAppId: string) {
 	const appId = sql`(SELECT id FROM apps WHERE app_id = ${publicAppId})`;
 	const app: CompiledQuery<SnapshotApp> = liveApp(publicAppId)
-		.select(["apps.id", "apps.owner_org", "apps.revision", "apps.expose_metadata"])
+		.select([
+			"apps.id",
+			"apps.owner_org",
+			"apps.revision",
+			"apps.expose_metadata",
+			"apps.allow_device_custom_id",
+			"apps.block_provider_infra_requests",
+			"apps.allow_preview",
+		])
 		.compile();
 	const channels = sql<SnapshotChannel>`SELECT * FROM channels WHERE app_id = ${appId}`.compile(query);
 	const bundles = sql<SnapshotBundle>`SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE b.app_id = ${appId} AND b.id IN (

@@ -86,6 +86,14 @@ export function deviceOf(body: DeviceBody): Device {
 	};
 }
 
+/** The report without a custom id where the app keeps none. */
+export function withAllowedCustomId<Report extends { readonly custom_id?: string | undefined }>(
+	report: Report,
+	{ app }: AppSnapshot,
+): Report {
+	return app.allow_device_custom_id === 1 ? report : { ...report, custom_id: undefined };
+}
+
 /** That the device was there, for the fleet's records. */
 export function seenOf(body: DeviceBody, atMs: number, channelId: number | null): DeviceSeen {
 	return {
@@ -195,6 +203,10 @@ export function decisionSnapshot(
 	};
 }
 
+export const hasZip = (row: SnapshotBundle) => row.object_key !== null || row.external_url !== null;
+/** An external bundle is offered whole. */
+export const hasManifest = (row: SnapshotBundle) => row.has_manifest === 1 && row.external_url === null;
+
 function bundleOf(row: SnapshotBundle, manifestIsRead: boolean): Bundle {
 	return {
 		id: row.id,
@@ -202,7 +214,8 @@ function bundleOf(row: SnapshotBundle, manifestIsRead: boolean): Bundle {
 		ready: row.status === "ready",
 		keyId: row.key_id,
 		minUpdateVersion: row.min_update_version,
-		hasContent: row.object_key !== null || row.external_url !== null || (manifestIsRead && row.has_manifest === 1),
+		hasZip: hasZip(row),
+		hasManifest: manifestIsRead && hasManifest(row),
 	};
 }
 

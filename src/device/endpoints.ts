@@ -4,6 +4,7 @@
 import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from "./channel-self";
 import { explainDevice } from "./explain";
 import { manifestSize } from "./manifest-size";
+import { createPreviewLink, previewBundle, previewChannel } from "./preview";
 import { reportStats } from "./stats";
 import { checkUpdate, updatesHealth } from "./updates";
 import { whatIf } from "./what-if";
@@ -19,4 +20,7 @@ export const deviceEndpoints = [
 	selectableChannels,
 	explainDevice,
 	whatIf,
+	previewChannel,
+	previewBundle,
+	createPreviewLink,
 ] as const;

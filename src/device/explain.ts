@@ -6,8 +6,10 @@ import * as v from "valibot";
 import { endpoint } from "../api/endpoint";
 import { booleanText, optional, publicAppId, uuid } from "../api/schemas";
 import { appNotFound, appScope } from "../api/scope";
+import { type AppRow, appByPublicId } from "../db/apps";
 import { deviceById } from "../db/devices";
-import { DECIDED_BY, explainDecision } from "../domain/explanation";
+import { DECIDED_BY, explainDecision, type Remedy } from "../domain/explanation";
+import type { Decision, Platform } from "../domain/update-decision";
 import { invalidRequest } from "../errors";
 import { type DeviceBody, decisionSnapshot, deviceFields, deviceOf, textUpTo } from "./device";
 import { answerTo, updatesAnswer } from "./updates";
@@ -42,6 +44,24 @@ const settingsSchema = v.strictObject({
 
 /** For a made-up device: any id draws its place in a rollout. */
 const NOBODY = "00000000-0000-0000-0000-000000000000";
+
+/** Rules that a newer store build gets past. */
+const NEEDS_STORE_BUILD: ReadonlySet<string> = new Set([
+	"disable_auto_update_to_major",
+	"disable_auto_update_to_minor",
+	"disable_auto_update_to_patch",
+	"disable_auto_update_to_metadata",
+]);
+
+/** Where the app's store build for the device's platform is found. */
+const storeUrlOf = (platform: Platform, app: AppRow | undefined) =>
+	platform === "ios" ? app?.ios_store_url : platform === "android" ? app?.android_store_url : undefined;
+
+function withStoreUrl(remedy: Remedy | null, decision: Decision, storeUrl: string | null | undefined): Remedy | null {
+	const isHelped = decision.outcome === "none" && NEEDS_STORE_BUILD.has(decision.error);
+	if (remedy === null || !isHelped || storeUrl == null) return remedy;
+	return { ...remedy, message: `${remedy.message} Testers install the newest store build from ${storeUrl}` };
+}
 
 export const explainDevice = endpoint({
 	method: "GET",
@@ -115,7 +135,7 @@ export const explainDevice = endpoint({
 			},
 		},
 	},
-	load: ({ query }) => [deviceById(query.app_id, query.device_id ?? "")] as const,
+	load: ({ query }) => [deviceById(query.app_id, query.device_id ?? ""), appByPublicId(query.app_id)] as const,
 	async handle({ deps, db, input, loaded, snapshots, origin, nowMs }) {
 		const { query } = input;
 		const [known] = loaded[0].rows;
@@ -147,10 +167,10 @@ export const explainDevice = endpoint({
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device, false);
 		const override = await snapshots.override(db, snapshot, device.deviceId);
 		const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
-		const { decidedBy, because, remedy } = explainDecision(
-			decisionSnapshot(snapshot, device, override, exists),
-			device,
-		);
+		const explained = explainDecision(decisionSnapshot(snapshot, device, override, exists), device);
+		const { decidedBy, because } = explained;
+		const storeUrl = storeUrlOf(device.platform, loaded[1].rows[0]);
+		const remedy = withStoreUrl(explained.remedy, decision, storeUrl);
 		return {
 			outcome: decision.outcome,
 			answer,

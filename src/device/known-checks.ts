@@ -87,7 +87,7 @@ export function createKnownChecks() {
 			nowMs: number,
 			{ decision, text }: { readonly decision: Decision; readonly text: string },
 		): void {
-			// Who has a name of their own is alone with it.
+			// A custom_id makes the request unique, so caching it would never hit.
 			if ((body.custom_id ?? "") !== "" || !isCutClean(cut.kind)) return;
 			const isOfAll = snapshot.overrides?.has(cut.deviceId) === false && (decision.resolved?.rollout ?? null) === null;
 			if (!isOfAll) return;

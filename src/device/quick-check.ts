@@ -9,8 +9,9 @@ import type { Deps } from "../deps";
 import { readVersion } from "../domain/version";
 import type { GatherEvents } from "../events/gather";
 import type { DeviceEvent } from "../events/messages";
-import { type DeviceBody, PLATFORMS } from "./device";
+import { type DeviceBody, PLATFORMS, withAllowedCustomId } from "./device";
 import { type CutCheck, createKnownChecks, cutDeviceId, UUID } from "./known-checks";
+import { isBlocked } from "./review-networks";
 import { answerFromMemory, eventsOfCheck, updatesAnswer } from "./updates";
 
 const PATH = "/updates";
@@ -65,24 +66,26 @@ export function createQuickCheck(
 	function fromMemory(text: string, origin: string, request: Request): Answered | undefined {
 		const nowMs = deps.now();
 		const cut = cutDeviceId(text);
-		const known = cut === undefined ? undefined : asBefore(cut, origin, nowMs);
+		const known = cut === undefined ? undefined : asBefore(cut, origin, nowMs, request);
 		if (known !== undefined) return known;
 		const body = plainBody(text);
 		const snapshot = body === undefined ? undefined : snapshots.fresh(body.app_id, nowMs);
-		if (body === undefined || snapshot === undefined) return undefined;
+		if (body === undefined || snapshot === undefined || isBlocked(deps.config, snapshot, request)) return undefined;
 		const answered = answerFromMemory({ deps, snapshots, origin, nowMs }, snapshot, body);
 		if (answered === undefined) return undefined;
 		if (cut !== undefined) knownChecks.remember(cut, body, snapshot, origin, nowMs, answered);
+		const heard = withAllowedCustomId(body, snapshot);
 		const addressOf = () => deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
 		if (deps.config.diagnostics) v.parse(updatesAnswer, JSON.parse(answered.text));
-		return { text: answered.text, events: eventsOfCheck(body, nowMs, answered.decision, addressOf) };
+		return { text: answered.text, events: eventsOfCheck(heard, nowMs, answered.decision, addressOf) };
 	}
 
 	/** Told what another device was told that sent the same. */
-	function asBefore(cut: CutCheck, origin: string, nowMs: number): Answered | undefined {
+	function asBefore(cut: CutCheck, origin: string, nowMs: number, request: Request): Answered | undefined {
 		const appId = knownChecks.appOf(cut);
 		const snapshot = appId === undefined ? undefined : snapshots.fresh(appId, nowMs);
-		const known = snapshot === undefined ? undefined : knownChecks.answerTo(cut, snapshot, origin, nowMs);
+		if (snapshot === undefined || isBlocked(deps.config, snapshot, request)) return undefined;
+		const known = knownChecks.answerTo(cut, snapshot, origin, nowMs);
 		if (known === undefined) return undefined;
 		const { text, seen, said } = known;
 		const isTold = gather.wasTold(seen.appId, cut.deviceId, said);

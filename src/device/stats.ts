@@ -12,7 +12,8 @@ import type { AppSnapshot } from "../db/snapshot-cache";
 import { BUILTIN, type Device, decideUpdate } from "../domain/update-decision";
 import { dayOf } from "../events/days";
 import type { CountedMetric, DeviceEvent } from "../events/messages";
-import { decisionSnapshot, EXAMPLE_DEVICE, PLATFORMS } from "./device";
+import { decisionSnapshot, EXAMPLE_DEVICE, PLATFORMS, withAllowedCustomId } from "./device";
+import { BLOCKED, isBlocked } from "./review-networks";
 import { hasRollout, reportEvidence, withoutOvertaken } from "./rollout-evidence";
 
 const MOST_EVENTS = 1_000;
@@ -108,12 +109,13 @@ export const reportStats = endpoint({
 		body: { ...EXAMPLE_DEVICE, action: "set", version_name: "1.4.0", timestamp: 1_795_248_000_000 },
 		response: { status: "ok" },
 	},
-	async handle({ db, input, snapshots, gather, nowMs, waitUntil, deps, actor }) {
+	async handle({ db, input, request, snapshots, gather, nowMs, waitUntil, deps, actor }) {
 		const events: DeviceEvent[] = [];
 		const accept = async (event: StatsEvent) => {
 			const { snapshot } = await snapshots.read(db, event.app_id, waitUntil);
 			if (snapshot === null) return { error: "app_not_found", message: "There is no such app on this server." };
-			events.push(...eventsOf(event, snapshot, nowMs, deps.newId));
+			if (isBlocked(deps.config, snapshot, request)) return BLOCKED;
+			events.push(...eventsOf(withAllowedCustomId(event, snapshot), snapshot, nowMs, deps.newId));
 			if (hasRollout(snapshot)) {
 				events.push(...reportEvidence(event.app_id, event, versionOf(event), actor.ipAddress, nowMs));
 			}

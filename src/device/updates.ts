@@ -18,11 +18,12 @@ import {
 	deviceFields,
 	deviceOf,
 	EXAMPLE_DEVICE,
-	readsManifest,
 	resolve,
 	resolveFromMemory,
 	seenOf,
+	withAllowedCustomId,
 } from "./device";
+import { BLOCKED, isBlocked } from "./review-networks";
 import { checkEvidence } from "./rollout-evidence";
 
 const updateAnswer = v.strictObject({
@@ -89,16 +90,19 @@ export const checkUpdate = endpoint({
 			checksum: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		},
 	},
-	async handle({ deps, db, input, snapshots, gather, origin, nowMs, actor, waitUntil }) {
+	async handle({ deps, db, input, request, snapshots, gather, origin, nowMs, actor, waitUntil }) {
 		const { snapshot, ageMs } = await snapshots.read(db, input.body.app_id, waitUntil, input.body.version_name);
 		const headers = ageMs > TELLING_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 		if (snapshot === null) {
 			const message = "There is no such app on this server.";
 			return new Reply(200, { error: "app_not_found", message, kind: "failed" as const }, headers);
 		}
+		if (isBlocked(deps.config, snapshot, request)) {
+			return new Reply(200, { ...BLOCKED, kind: "blocked" as const }, headers);
+		}
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, deviceOf(input.body));
 		gather(
-			eventsOfCheck(input.body, nowMs, decision, () => actor.ipAddress),
+			eventsOfCheck(withAllowedCustomId(input.body, snapshot), nowMs, decision, () => actor.ipAddress),
 			waitUntil,
 		);
 		return new Reply(200, answer, headers);
@@ -138,13 +142,11 @@ export async function answerTo(
 
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
-	const files = withManifest && getsManifest(bundle, device) ? await snapshots.manifest(db, snapshot, bundle.id) : [];
-	const answer = successOf(bundle, files, device, metadataFor(snapshot, device), linksFor(deps, origin, nowMs));
+	const withFiles = withManifest && decision.form !== "zip";
+	const files = withFiles ? await snapshots.manifest(db, snapshot, bundle.id) : [];
+	const content = { files, withZip: decision.form !== "delta" };
+	const answer = successOf(bundle, content, device, metadataFor(snapshot, device), linksFor(deps, origin, nowMs));
 	return { decision, answer };
-}
-
-function getsManifest(bundle: SnapshotBundle, device: Device): boolean {
-	return bundle.has_manifest === 1 && bundle.external_url === null && readsManifest(device);
 }
 
 function metadataFor(snapshot: AppSnapshot, device: Device): boolean {
@@ -179,16 +181,17 @@ export function answerFromMemory(
 	if (decision.outcome === "none") return { decision, text: JSON.stringify(refusalOf(decision)) };
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
-	const manifest = getsManifest(bundle, device);
+	const { form } = decision;
 	const metadata = metadataFor(snapshot, device);
 	const period = downloadLinksExpireAt(nowMs);
-	const kind = `${period} ${origin} ${device.platform === "electron"} ${manifest} ${metadata}`;
+	const kind = `${period} ${origin} ${device.platform === "electron"} ${form} ${metadata}`;
 	const texts = ANSWER_TEXTS.get(bundle) ?? new Map<string, string>();
 	let text = texts.get(kind);
 	if (text === undefined) {
-		const files = manifest ? snapshots.knownManifest(snapshot, bundle.id) : [];
+		const files = form === "zip" ? [] : snapshots.knownManifest(snapshot, bundle.id);
 		if (files === undefined) return undefined;
-		text = JSON.stringify(successOf(bundle, files, device, metadata, linksFor(deps, origin, nowMs)));
+		const content = { files, withZip: form !== "delta" };
+		text = JSON.stringify(successOf(bundle, content, device, metadata, linksFor(deps, origin, nowMs)));
 		if (texts.size >= MOST_ANSWER_TEXTS) texts.clear();
 		ANSWER_TEXTS.set(bundle, texts.set(kind, text));
 	}
@@ -210,14 +213,14 @@ function refusalOf({ error, message, kind, extra }: Refusal): v.InferOutput<type
 
 function successOf(
 	bundle: SnapshotBundle,
-	files: readonly SnapshotFile[],
+	{ files, withZip }: { readonly files: readonly SnapshotFile[]; readonly withZip: boolean },
 	device: Device,
 	metadata: boolean,
 	links: Links,
 ): v.InferOutput<typeof updateAnswer> {
 	const electron = device.platform === "electron";
 	const sessionKey = bundle.session_key ?? "";
-	const stored = bundle.object_key === null ? links.nothing : links.link(bundle.object_key);
+	const stored = bundle.object_key === null || !withZip ? links.nothing : links.link(bundle.object_key);
 	return {
 		version: bundle.name,
 		url: bundle.external_url ?? stored,

@@ -4,18 +4,20 @@
  * written. One request looks at so many devices and no more; the answer says where the next one goes on.
  */
 import * as v from "valibot";
-import { channelBody, channelChangeReads, plannedChange } from "../api/channel-change";
+import { channelBody, channelChangeReads, formRequired, plannedChange } from "../api/channel-change";
 import { endpoint } from "../api/endpoint";
 import { optional, uuid } from "../api/schemas";
 import { appNotFound, appScope } from "../api/scope";
+import { refuseSettings } from "../api/stock-settings";
 import type { AppId } from "../authz/decide";
 import type { ChannelValues, Platforms } from "../db/channels";
 import { type FleetDevice, fleetPage } from "../db/devices";
 import { type SnapshotBundle, type SnapshotChannel, snapshotBundles, snapshotStatements } from "../db/snapshot";
 import { type AppSnapshot, assemble } from "../db/snapshot-cache";
 import { BUILTIN, type Decision, decideUpdate } from "../domain/update-decision";
+import { requiredForm } from "../domain/update-package";
 import { readVersion } from "../domain/version";
-import { type DeviceBody, decisionSnapshot, deviceOf, PLATFORMS } from "./device";
+import { type DeviceBody, decisionSnapshot, deviceOf, hasManifest, hasZip, PLATFORMS } from "./device";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** Devices that one request reads: about three D1 rows and a tenth of a millisecond each. */
@@ -30,6 +32,8 @@ const told = v.strictObject({
 	error: v.nullable(v.string()),
 	kind: v.nullable(v.picklist(["up_to_date", "blocked", "failed"])),
 	channel: v.nullable(v.string()),
+	/** In which form an update is offered. */
+	package: v.nullable(v.picklist(["all", "zip", "delta"])),
 });
 type Told = v.InferOutput<typeof told>;
 
@@ -83,7 +87,15 @@ export const whatIf = endpoint({
 			}),
 		),
 	}),
-	errors: ["bundle_not_found", "bundle_not_ready", "channel_has_no_platform", "missing_rollout_version"],
+	errors: [
+		"bundle_not_found",
+		"bundle_not_ready",
+		"channel_delta_required",
+		"channel_has_no_platform",
+		"channel_zip_required",
+		"missing_rollout_version",
+		"setting_not_supported",
+	],
 	example: {
 		body: { app_id: "com.example.app", channel: "production", version: "1.4.0", days: 30 },
 		response: {
@@ -103,8 +115,16 @@ export const whatIf = endpoint({
 						error: "no_new_version_available",
 						kind: "up_to_date",
 						channel: "production",
+						package: null,
 					},
-					after: { outcome: "update", version: "1.4.0", error: null, kind: null, channel: "production" },
+					after: {
+						outcome: "update",
+						version: "1.4.0",
+						error: null,
+						kind: null,
+						channel: "production",
+						package: "zip",
+					},
 					changed: true,
 					devices: 1100,
 					examples: ["b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"],
@@ -114,6 +134,7 @@ export const whatIf = endpoint({
 	},
 	async handle({ db, deps, scope, input, loaded, nowMs }) {
 		const { body } = input;
+		refuseSettings("POST /channel", body);
 		const [channel, stable, rollout] = [loaded[0].rows[0], loaded[1].rows[0], loaded[2].rows[0]];
 		const { values, taken } = plannedChange({ body, channel, stable, rollout }, deps.newId(), nowMs);
 		const newBundles = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
@@ -131,6 +152,7 @@ export const whatIf = endpoint({
 		const snapshotOf = (rows: readonly SnapshotChannel[]) => assemble(body.app_id, found, rows, allBundles, []);
 		const before = snapshotOf(held.rows);
 		const after = snapshotOf(changedChannels(held.rows, scope.appId, body.channel, values, taken));
+		if (Object.keys(values).length > 0) refuseMissingForm(after, body.channel);
 
 		const page = fleet.rows.slice(0, PAGE_DEVICES);
 		const more = fleet.rows.length > PAGE_DEVICES;
@@ -157,6 +179,17 @@ export const whatIf = endpoint({
 		};
 	},
 });
+
+/** What `formGuards` refuse of the change itself. */
+function refuseMissingForm({ channelsByName, bundles }: AppSnapshot, name: string): void {
+	const channel = channelsByName.get(name);
+	const form = requiredForm(channel?.update_package ?? "all");
+	for (const id of [channel?.version_id, channel?.rollout_version_id]) {
+		const bundle = id == null ? undefined : bundles.get(id);
+		if (form === undefined || bundle === undefined) continue;
+		if (!(form === "zip" ? hasZip(bundle) : hasManifest(bundle))) throw formRequired(form);
+	}
+}
 
 /** The app's channels as the change would leave them. */
 function changedChannels(
@@ -200,6 +233,7 @@ function newChannel(appId: string, name: string): SnapshotChannel {
 		allow_prod: 1,
 		disable_auto_update: "major",
 		disable_auto_update_under_native: 1,
+		update_package: "all",
 		rollout_version_id: null,
 		rollout_id: null,
 		rollout_percentage_bps: 0,
@@ -299,5 +333,6 @@ function toldBy(decision: Decision): Told {
 		error: decision.outcome === "none" ? decision.error : null,
 		kind: decision.outcome === "none" ? decision.kind : null,
 		channel: decision.resolved?.name ?? null,
+		package: decision.outcome === "update" ? decision.form : null,
 	};
 }

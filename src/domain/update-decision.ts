@@ -3,6 +3,7 @@
  * live route, its explanation and the tests all use it. It never throws, and every rule that was looked at leaves a step in the trace.
  */
 import { isInRollout } from "./rollout";
+import { type Forms, offeredForm, type PackageForm, type UpdatePackage, wantedForm } from "./update-package";
 import { atLeastForMajor, compareVersions, readNativeVersion, readVersion, type SemVer } from "./version";
 
 export type Platform = "ios" | "android" | "electron";
@@ -22,15 +23,13 @@ export interface Device {
 	readonly keyId: string | undefined;
 }
 
-export interface Bundle {
+export interface Bundle extends Forms {
 	readonly id: number;
 	readonly version: string;
 	/** Whether every byte of it is stored and checked; no other bundle is served. */
 	readonly ready: boolean;
 	readonly keyId: string | null;
 	readonly minUpdateVersion: string | null;
-	/** Whether there is anything to download: a stored file, an external one, or a manifest. */
-	readonly hasContent: boolean;
 }
 
 export interface Channel {
@@ -45,6 +44,7 @@ export interface Channel {
 	readonly allowProd: boolean;
 	readonly disableAutoUpdate: "major" | "minor" | "patch" | "version_number" | "none";
 	readonly disableAutoUpdateUnderNative: boolean;
+	readonly updatePackage: UpdatePackage;
 	/** Null: the bundle inside the store binary. */
 	readonly bundle: Bundle | null;
 	readonly rollout: Rollout | null;
@@ -96,7 +96,12 @@ export interface Refusal {
 
 export type Verdict =
 	/** The channel is null where the device's override alone serves it. */
-	| { readonly outcome: "update"; readonly bundle: Bundle; readonly channel: Channel | null }
+	| {
+			readonly outcome: "update";
+			readonly bundle: Bundle;
+			readonly form: PackageForm;
+			readonly channel: Channel | null;
+	  }
 	| { readonly outcome: "builtin" }
 	| Refusal;
 
@@ -146,9 +151,34 @@ function climb(snapshot: Snapshot, device: Device, trace: TraceStep[], resolved:
 		trace.push({ rule: "store_build", outcome: "decided", finding: "the channel serves the store build" });
 		return { outcome: "builtin" };
 	}
+	const form = formFor(candidate, target, trace);
 	const from = channel === null ? "the device's override" : `channel ${channel.name}`;
 	trace.push({ rule: "serve", outcome: "decided", finding: `bundle ${target.version} of ${from}` });
-	return { outcome: "update", bundle: target, channel };
+	return { outcome: "update", bundle: target, form, channel };
+}
+
+const FORM_TEXTS: Readonly<Record<PackageForm, string>> = {
+	all: "a zip and single files",
+	zip: "a zip",
+	delta: "single files",
+};
+
+/** The form in which the device is offered the bundle, as the channel's update package says. */
+function formFor({ channel, device }: Candidate, target: Bundle, trace: TraceStep[]): PackageForm {
+	const mode = channel?.updatePackage ?? "all";
+	const wanted = wantedForm(mode, runsStoreBuild(device));
+	const form = offeredForm(wanted, target);
+	if (mode === "all") return form;
+	const isOther = wanted !== "all" && form !== wanted;
+	trace.push({
+		rule: "update_package",
+		outcome: isOther ? "skipped" : "passed",
+		finding: isOther
+			? `the channel offers ${FORM_TEXTS[wanted]} (${mode}), this device can use bundle ${target.version} only as ${FORM_TEXTS[form]} and gets that`
+			: `the channel offers ${FORM_TEXTS[wanted]} (${mode})`,
+		...(isOther ? { remedy: "Upload the bundle in that form too, or set updatePackage to all on the channel." } : {}),
+	});
+	return form;
 }
 
 /** The version of the store binary, or the refusal where the device alone is reason enough for one. */
@@ -338,7 +368,7 @@ const BUNDLE_RULES: readonly Rule<Candidate>[] = [
 	{
 		rule: "bundle_has_content",
 		check: ({ target }) =>
-			target !== null && !target.hasContent
+			target !== null && !target.hasZip && !target.hasManifest
 				? refused("failed", "no_bundle", `Bundle ${target.version} has no file.`, {})
 				: undefined,
 	},

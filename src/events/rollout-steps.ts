@@ -4,6 +4,7 @@
  * and a person who was faster is never overruled. What could not be judged is judged again by the next run.
  */
 import type { CompiledQuery } from "kysely";
+import { OWNING_ROLES } from "../authz/member-roles";
 import { type Actor, auditStatement } from "../db/audit";
 import { auditChannelChange } from "../db/channel-audit";
 import { type ChannelValues, updateChannel } from "../db/channels";
@@ -11,7 +12,9 @@ import { type Database, GuardFailed, guard, openDb } from "../db/client";
 import {
 	dueRollouts,
 	followRollout,
+	NO_NOTICE,
 	NO_ROLLOUT,
+	noticeRecipients,
 	rolloutChecked,
 	rolloutStandsAt,
 	type StandingRow,
@@ -20,12 +23,16 @@ import { bumpRevision } from "../db/snapshot";
 import type { Deps } from "../deps";
 import { type Judgement, judge } from "../domain/rollout-gate";
 import { causeText } from "../errors";
+import { sendMail } from "./mail";
 import { MOST_SAMPLED } from "./rollout-evidence";
 
 /** The consumer looks no more often than this; the sweep always. */
 export const STEP_AT_MOST_EVERY_MS = 60_000;
 /** What one run looks at; the rest waits for the next. */
 const MOST_ROLLOUTS = 100;
+
+/** People that one notice is mailed to. */
+const MOST_RECIPIENTS = 3;
 
 /** What the audit log calls the one who steps. */
 const SERVICE_NAME = "the service";
@@ -89,11 +96,13 @@ const ACTIONS = {
 function changeOf(judgement: Judgement, nowMs: number): ChannelValues {
 	switch (judgement.verdict) {
 		case "advance":
-			return judgement.next === null ? {} : { rollout_percentage_bps: judgement.next.percentageBps };
+			return judgement.next === null ? {} : { ...NO_NOTICE, rollout_percentage_bps: judgement.next.percentageBps };
 		case "pause":
-			return { rollout_paused_at_ms: nowMs, rollout_pause_reason: judgement.reason };
+			return { ...NO_NOTICE, rollout_paused_at_ms: nowMs, rollout_pause_reason: judgement.reason };
 		case "rollback":
 			return NO_ROLLOUT;
+		case "notify":
+			return { rollout_notice: judgement.reason, rollout_notice_at_ms: nowMs };
 		default:
 			return {};
 	}
@@ -104,7 +113,7 @@ async function move(deps: Deps, db: Database, row: StandingRow, judgement: Judge
 	if (verdict === "hold") return;
 	const { app_id: appId, id: channelId } = row;
 	const values = changeOf(judgement, nowMs);
-	const isChange = Object.keys(values).length > 0;
+	const isNotice = verdict === "notify";
 	const actor: Actor = { type: "system", id: null, name: SERVICE_NAME, requestId: deps.newId(), ipAddress: null };
 	const versions = new Map([[row.rollout_version_id ?? 0, row.version_name]]);
 	const details = {
@@ -121,7 +130,7 @@ async function move(deps: Deps, db: Database, row: StandingRow, judgement: Judge
 		confidence: row.auto_pause_confidence_bps / 10_000,
 	};
 	const scope = { orgId: row.org_id, appId, channelId, publicAppId: row.public_app_id };
-	const entry = isChange
+	const entry = !isNotice
 		? auditChannelChange(actor, nowMs, ACTIONS[verdict], scope, values, versions, details)
 		: auditStatement(actor, nowMs, {
 				orgId: row.org_id,
@@ -135,16 +144,35 @@ async function move(deps: Deps, db: Database, row: StandingRow, judgement: Judge
 			guard("stands_as_judged", rolloutStandsAt(row)),
 			entry,
 			rolloutChecked(row, { ...notingOf(row), counted: true }, verdict !== "advance", nowMs),
-			...(isChange
-				? [
-						updateChannel(appId, channelId, values, nowMs),
-						...followRollout(appId, channelId, nowMs),
-						bumpRevision(appId),
-					]
-				: []),
+			updateChannel(appId, channelId, values, nowMs),
+			...(isNotice ? [] : [...followRollout(appId, channelId, nowMs), bumpRevision(appId)]),
 		]);
 	} catch (error) {
 		// Somebody else moved it meanwhile: another run, or a person.
 		if (!(error instanceof GuardFailed)) throw error;
+		return;
 	}
+	if (isNotice) await notify(deps, db, row, judgement);
+}
+
+/** The notice has been written, by this run alone: it is logged and mailed once. A mail that cannot be sent stays in the log. */
+async function notify(deps: Deps, db: Database, row: StandingRow, { reason }: Judgement): Promise<void> {
+	deps.log("warn", "rollout_notice", {
+		app: row.public_app_id,
+		channel: row.name,
+		version: row.version_name,
+		percentage_bps: row.rollout_percentage_bps,
+		reason,
+	});
+	if (deps.config.mail === undefined) return;
+	const [recipients] = await db.batch([noticeRecipients(row.org_id, OWNING_ROLES, MOST_RECIPIENTS, deps.now())]);
+	const { publicUrl } = deps.config;
+	const place = `${encodeURIComponent(row.public_app_id)}/channels/${encodeURIComponent(row.name)}`;
+	const text = [
+		`The rollout of ${row.version_name} on the channel ${row.name} of ${row.public_app_id} fails more often than its limit allows.`,
+		reason,
+		`It goes on for ${row.rollout_percentage_bps / 100} % of the devices, because the channel is set to notify only. Pause it or roll it back${publicUrl === undefined ? " in the dashboard." : `:\n${publicUrl}/dashboard/apps/${place}`}`,
+	].join("\n\n");
+	const subject = `${row.public_app_id}: the rollout of ${row.version_name} on ${row.name} fails`;
+	await Promise.all(recipients.rows.map(({ email }) => sendMail(deps, { to: email, subject, text })));
 }

@@ -14,6 +14,8 @@ const DOWNLOAD_LIFETIME_SECONDS = 24 * 60 * 60;
 /** Links are made for the end of such a period, so that the same object has the same link, and a cache one copy, for as long. */
 const DOWNLOAD_PERIOD_SECONDS = 60 * 60;
 export const UPLOAD_LIFETIME_SECONDS = 60 * 60;
+/** A reviewer may come back to a preview for some days. */
+const PREVIEW_LIFETIME_SECONDS = 7 * 24 * 60 * 60;
 
 const DOWNLOAD_PATH = "/files/download/";
 const UPLOAD_PATH = "/files/upload/one/";
@@ -36,6 +38,26 @@ export function signedUploadUrl(signer: Signer, origin: string, uploadId: string
 	return signedUrl(signer, "PUT", origin, UPLOAD_PATH + uploadId, Math.floor(nowMs / 1000) + UPLOAD_LIFETIME_SECONDS);
 }
 
+/** Epoch seconds at which preview links end that are created now. */
+export function previewLinkExpiresAt(nowMs: number): number {
+	return Math.floor(nowMs / 1000) + PREVIEW_LIFETIME_SECONDS;
+}
+
+/** Signs a path with its query, so that a link opens one channel or one bundle. */
+export function previewSignature(signer: Signer, path: string, expires: number): string {
+	return signature(signer, "PREVIEW", path, expires);
+}
+
+/** @throws {ApiError} `invalid_signature` or `link_expired` */
+export function verifyPreview(
+	signer: Signer,
+	path: string,
+	link: { readonly expires: string; readonly signature: string },
+	nowMs: number,
+): void {
+	verifyLink(signer, "PREVIEW", path, link, nowMs);
+}
+
 function signedUrl(signer: Signer, method: string, origin: string, path: string, expires: number): string {
 	return `${origin}${path}?expires=${expires}&signature=${signature(signer, method, path, expires)}`;
 }
@@ -46,7 +68,7 @@ function signedUrl(signer: Signer, method: string, origin: string, path: string,
  */
 export function verifyLink(
 	signer: Signer,
-	method: "GET" | "PUT",
+	method: "GET" | "PUT" | "PREVIEW",
 	path: string,
 	link: { readonly expires: string; readonly signature: string },
 	nowMs: number,

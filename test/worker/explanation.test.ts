@@ -13,6 +13,7 @@ import {
 	type Override,
 	type Snapshot,
 } from "../../src/domain/update-decision";
+import { UPDATE_PACKAGES } from "../../src/domain/update-package";
 import {
 	createTestApp,
 	createWorld,
@@ -23,13 +24,19 @@ import {
 } from "./support/world";
 
 const bundle = (version: string, more: Partial<Bundle> = {}): Bundle => ({
-	...{ id: 1, version, ready: true, keyId: null, minUpdateVersion: null, hasContent: true },
+	...{ id: 1, version, ready: true, keyId: null, minUpdateVersion: null, hasZip: true, hasManifest: true },
 	...more,
 });
 const channel = (more: Partial<Channel> = {}): Channel => ({
 	...{ id: 1, name: "production", public: true, platforms: { ios: true, android: true, electron: true } },
 	...{ allowDeviceSelfSet: false, allowEmulator: true, allowDevice: true, allowDev: true, allowProd: true },
-	...{ disableAutoUpdate: "major", disableAutoUpdateUnderNative: true, bundle: bundle("1.4.3"), rollout: null },
+	...{
+		disableAutoUpdate: "major",
+		disableAutoUpdateUnderNative: true,
+		updatePackage: "all",
+		bundle: bundle("1.4.3"),
+		rollout: null,
+	},
 	...more,
 });
 const device = (more: Partial<Device> = {}): Device => ({
@@ -110,7 +117,7 @@ const ROWS: readonly Row[] = [
 	},
 	{
 		error: "no_bundle",
-		on: { bundle: bundle("1.4.3", { hasContent: false }) },
+		on: { bundle: bundle("1.4.3", { hasZip: false, hasManifest: false }) },
 		because: "bundle 1.4.3 has no file that this device can read",
 		message:
 			"Upload the files of bundle 1.4.3 with a zip under another version, and promote that one to channel production.",
@@ -341,7 +348,8 @@ describe("the remedy of a refusal", () => {
 			ready: fc.boolean(),
 			keyId: fc.constantFrom(null, "A", "B"),
 			minUpdateVersion: fc.option(fc.constantFrom("1.0.0", "3.0.0")),
-			hasContent: fc.boolean(),
+			hasZip: fc.boolean(),
+			hasManifest: fc.boolean(),
 		});
 		const channels: fc.Arbitrary<Channel> = fc.record({
 			id: fc.nat(),
@@ -355,6 +363,7 @@ describe("the remedy of a refusal", () => {
 			allowProd: fc.boolean(),
 			disableAutoUpdate: fc.constantFrom("major", "minor", "patch", "version_number", "none"),
 			disableAutoUpdateUnderNative: fc.boolean(),
+			updatePackage: fc.constantFrom(...UPDATE_PACKAGES),
 			bundle: fc.option(bundles),
 			rollout: fc.constant(null),
 		});

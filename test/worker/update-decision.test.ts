@@ -13,6 +13,7 @@ import {
 	decideUpdate,
 	type Snapshot,
 } from "../../src/domain/update-decision";
+import { UPDATE_PACKAGES } from "../../src/domain/update-package";
 
 const bundle = (version: string, more: Partial<Bundle> = {}): Bundle => ({
 	id: 1,
@@ -20,7 +21,8 @@ const bundle = (version: string, more: Partial<Bundle> = {}): Bundle => ({
 	ready: true,
 	keyId: null,
 	minUpdateVersion: null,
-	hasContent: true,
+	hasZip: true,
+	hasManifest: false,
 	...more,
 });
 const channel = (more: Partial<Channel> = {}): Channel => ({
@@ -35,6 +37,7 @@ const channel = (more: Partial<Channel> = {}): Channel => ({
 	allowProd: true,
 	disableAutoUpdate: "major",
 	disableAutoUpdateUnderNative: true,
+	updatePackage: "all",
 	bundle: bundle("1.0.1"),
 	rollout: null,
 	...more,
@@ -72,7 +75,7 @@ describe("the ladder", () => {
 		["semver_error", "failed", {}, { versionBuild: "beta" }],
 		["unsupported_plugin_version", "failed", {}, { pluginVersion: "4.2.0" }],
 		["no_channel", "failed", { public: false }, {}],
-		["no_bundle", "failed", { bundle: bundle("1.0.1", { hasContent: false }) }, {}],
+		["no_bundle", "failed", { bundle: bundle("1.0.1", { hasZip: false }) }, {}],
 		["key_id_mismatch", "blocked", { bundle: bundle("1.0.1", { keyId: "A" }) }, { keyId: "B" }],
 		["no_new_version_available", "up_to_date", {}, { versionName: "1.0.1" }],
 		["disable_auto_update_to_major", "blocked", { bundle: bundle("2.0.0") }, {}],
@@ -101,7 +104,7 @@ describe("the ladder", () => {
 	});
 
 	test("clearing one obstacle after the other meets the rungs in their order, each until it is cleared", () => {
-		let target = bundle("2.0.0", { hasContent: false, keyId: "A" });
+		let target = bundle("2.0.0", { hasZip: false, keyId: "A" });
 		let serving = channel({ public: false, platforms: { ios: true, android: false, electron: true }, bundle: target });
 		serving = { ...serving, allowProd: false, allowDev: false, allowDevice: false, allowEmulator: false };
 		let asking = device({ versionBuild: "unknown", pluginVersion: "4.2.0", keyId: "B", versionName: "2.0.0" });
@@ -126,7 +129,7 @@ describe("the ladder", () => {
 					overridden = true;
 				},
 			],
-			["no_bundle", of({ hasContent: true })],
+			["no_bundle", of({ hasZip: true })],
 			["key_id_mismatch", by({ keyId: "A" })],
 			["no_new_version_available", by({ versionName: "1.0.1" })],
 			["disabled_platform_android", on({ platforms: { ios: true, android: true, electron: true } })],
@@ -347,7 +350,7 @@ describe("an override", () => {
 	test("of the bundle serves a device that no channel serves; a bundle that is not ready counts for nothing", () => {
 		const force = (more: Partial<Bundle>) => ({ override: { channel: null, bundle: bundle("2.0.0", more) } });
 		expect(decide([], {}, force({}))).toMatchObject({ outcome: "update", channel: null, bundle: { version: "2.0.0" } });
-		expect(decide([], {}, force({ hasContent: false }))).toEqual(refusedWith("no_bundle", "failed"));
+		expect(decide([], {}, force({ hasZip: false }))).toEqual(refusedWith("no_bundle", "failed"));
 		expect(decide([], {}, force({ ready: false }))).toEqual(refusedWith("no_channel", "failed"));
 		expect(decide({}, {}, force({ ready: false }))).toMatchObject({ bundle: { version: "1.0.1" } });
 	});
@@ -411,6 +414,54 @@ describe("rollouts", () => {
 	});
 });
 
+describe("the update package", () => {
+	const [both, zipOnly, filesOnly] = [
+		{ hasZip: true, hasManifest: true },
+		{ hasZip: true, hasManifest: false },
+		{ hasZip: false, hasManifest: true },
+	];
+	const formOf = (updatePackage: Channel["updatePackage"], forms: object, by: Partial<Device> = {}) => {
+		const decision = decide({ updatePackage, bundle: bundle("1.0.2", forms) }, by);
+		return decision.outcome === "update" ? decision.form : decision;
+	};
+	const onBundle = { versionName: "1.0.1" };
+
+	test.each([
+		["all", both, {}, "all"],
+		["all", zipOnly, {}, "zip"],
+		["all", filesOnly, {}, "delta"],
+		["zip", both, {}, "zip"],
+		["delta", both, {}, "delta"],
+		["zip_from_builtin", both, {}, "zip"],
+		["zip_from_builtin", both, onBundle, "all"],
+		["delta_from_builtin", both, {}, "delta"],
+		["delta_from_builtin", both, onBundle, "all"],
+		// The other form beats none.
+		["zip", filesOnly, {}, "delta"],
+		["delta", zipOnly, {}, "zip"],
+	] as const)("%s offers, of %j to %j, %s", (mode, forms, by, form) => {
+		expect(formOf(mode, forms, by)).toBe(form);
+	});
+
+	test("leaves a step in the trace that names the mode, and the remedy where the bundle lacks the form", () => {
+		const step = (forms: object) =>
+			decide({ updatePackage: "delta", bundle: bundle("1.0.2", forms) }).trace.find(
+				({ rule }) => rule === "update_package",
+			);
+		expect(step(both)).toEqual({
+			rule: "update_package",
+			outcome: "passed",
+			finding: "the channel offers single files (delta)",
+		});
+		expect(step(zipOnly)).toMatchObject({
+			outcome: "skipped",
+			finding: expect.stringContaining("only as a zip"),
+			remedy: expect.stringContaining("updatePackage"),
+		});
+		expect(decide().trace.some(({ rule }) => rule === "update_package")).toBe(false);
+	});
+});
+
 describe("whatever is asked", () => {
 	const versions = fc.constantFrom("1.0.0", "1.0.1", "2.0.0", "0.9.0", "1.1.0-pr.1");
 	const bundles = fc.record({
@@ -419,7 +470,8 @@ describe("whatever is asked", () => {
 		ready: fc.boolean(),
 		keyId: fc.constantFrom(null, "A", "B"),
 		minUpdateVersion: fc.option(versions),
-		hasContent: fc.boolean(),
+		hasZip: fc.boolean(),
+		hasManifest: fc.boolean(),
 	});
 	const channels: fc.Arbitrary<Channel> = fc.record({
 		id: fc.nat(),
@@ -433,6 +485,7 @@ describe("whatever is asked", () => {
 		allowProd: fc.boolean(),
 		disableAutoUpdate: fc.constantFrom("major", "minor", "patch", "version_number", "none"),
 		disableAutoUpdateUnderNative: fc.boolean(),
+		updatePackage: fc.constantFrom(...UPDATE_PACKAGES),
 		bundle: fc.option(bundles),
 		rollout: fc.option(
 			fc.record({
@@ -476,8 +529,11 @@ describe("whatever is asked", () => {
 					}
 					expect(serving.platforms[asking.platform]).toBe(true);
 				}
-				expect(decision.bundle.hasContent && decision.bundle.ready).toBe(true);
+				expect((decision.bundle.hasZip || decision.bundle.hasManifest) && decision.bundle.ready).toBe(true);
 				expect(decision.bundle.version).not.toBe(asking.versionName);
+				// No form is offered that the bundle does not have.
+				if (decision.form !== "delta") expect(decision.bundle.hasZip).toBe(true);
+				if (decision.form !== "zip") expect(decision.bundle.hasManifest).toBe(true);
 			}),
 			{ numRuns: 1000 },
 		);

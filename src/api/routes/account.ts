@@ -36,8 +36,8 @@ import {
 	isRightCode,
 } from "../../db/sign-in";
 import { ApiError } from "../../errors";
+import { sendMail } from "../../events/mail";
 import { endpoint, Reply } from "../endpoint";
-import { sendMail } from "../mail";
 import { pageBounds, pageReply } from "../page";
 import { countSignIn, tooManyCodes } from "../request-limits";
 import {

@@ -8,7 +8,6 @@ import { ROLES } from "../../authz/permissions";
 import { insertBinding } from "../../db/api-keys";
 import {
 	type AppRow,
-	type AuditedSetting,
 	appByPublicId,
 	appContents,
 	appRecord,
@@ -17,15 +16,14 @@ import {
 	deleteApp as deleteAppStatement,
 	EVERYTHING_AUDITED,
 	insertApp,
-	updateApp as updateAppStatement,
 } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { auditBindingGiven, auditBindingsOfApp } from "../../db/binding-audit";
 import { batchOrFail } from "../../db/client";
-import { bumpRevision } from "../../db/snapshot";
 import { everythingOfAppToGarbage } from "../../db/uploads";
 import { ApiError } from "../../errors";
 import { collectGarbageSoon } from "../../events/producer";
+import { changeAppStatements, changedSettings } from "../app-change";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import {
@@ -39,10 +37,13 @@ import {
 	pageNumber,
 	publicAppId,
 	rfc3339,
+	storeUrl,
+	switchValue,
 	time,
 	uuid,
 } from "../schemas";
 import { appNotFound, appScope, orgScope } from "../scope";
+import { refusedFields, refuseSettings } from "../stock-settings";
 
 /** Two years, in seconds. */
 const LONGEST_RETENTION_SECONDS = 63_113_904;
@@ -57,6 +58,11 @@ export const appSchema = v.strictObject({
 	default_upload_channel: v.string(),
 	retention: v.number(),
 	expose_metadata: v.boolean(),
+	allow_device_custom_id: v.boolean(),
+	block_provider_infra_requests: v.boolean(),
+	allow_preview: v.boolean(),
+	ios_store_url: v.nullable(v.string()),
+	android_store_url: v.nullable(v.string()),
 	created_at: time,
 	updated_at: time,
 });
@@ -72,6 +78,11 @@ function appAnswer(row: AppRow): v.InferOutput<typeof appSchema> {
 		default_upload_channel: row.default_upload_channel,
 		retention: row.retention,
 		expose_metadata: row.expose_metadata === 1,
+		allow_device_custom_id: row.allow_device_custom_id === 1,
+		block_provider_infra_requests: row.block_provider_infra_requests === 1,
+		allow_preview: row.allow_preview === 1,
+		ios_store_url: row.ios_store_url,
+		android_store_url: row.android_store_url,
 		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
 	};
@@ -87,6 +98,11 @@ const EXAMPLE_APP = {
 	default_upload_channel: "dev",
 	retention: 2_592_000,
 	expose_metadata: false,
+	allow_device_custom_id: true,
+	block_provider_infra_requests: false,
+	allow_preview: false,
+	ios_store_url: null,
+	android_store_url: null,
 	created_at: "2026-11-21T08:00:00.000Z",
 	updated_at: "2026-11-21T08:00:00.000Z",
 };
@@ -144,16 +160,20 @@ export const createApp = endpoint({
 		icon_url: optional(imageUrl),
 		default_upload_channel: optional(channelName),
 		retention: optional(retentionSeconds()),
+		ios_store_url: optional(storeUrl),
+		android_store_url: optional(storeUrl),
+		...refusedFields("POST /app"),
 	}),
 	status: [201],
 	response: appSchema,
-	errors: ["app_id_already_exists"],
+	errors: ["app_id_already_exists", "setting_not_supported"],
 	example: {
 		body: { app_id: "com.example.app", name: "Example", owner_org: EXAMPLE_APP.owner_org },
 		response: EXAMPLE_APP,
 	},
 	async handle({ db, deps, principal, scope, input, nowMs, actor }) {
 		const { body } = input;
+		refuseSettings("POST /app", body);
 		const id = deps.newId() as AppId;
 		const granted = principal.bindings.find(
 			(binding) => binding.orgId === scope.orgId && ROLES[binding.role].roleOnCreatedApp !== undefined,
@@ -171,6 +191,8 @@ export const createApp = endpoint({
 					owner_org: scope.orgId,
 					name: body.name,
 					icon_url: body.icon_url ?? null,
+					ios_store_url: body.ios_store_url ?? null,
+					android_store_url: body.android_store_url ?? null,
 					...(body.retention === undefined ? {} : { retention: body.retention }),
 					...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
 					created_at_ms: nowMs,
@@ -215,46 +237,33 @@ export const updateApp = endpoint({
 	tag: "Apps",
 	summary: "Change an app's settings",
 	description:
-		"`retention` is how many seconds bundles are kept that nothing uses: that no channel or rollout serves, no device was given by an operator, and none was seen running in that time. The sweep deletes older ones, never the app's newest; 0 is at once.",
+		"`allow_device_custom_id: false` keeps no custom ids: what devices send is not stored, and stored ones are hidden until it is true again. `block_provider_infra_requests` gives devices in Google's and Apple's own networks, where apps are run for review, no update and counts nothing of them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to whoever has or guesses one; signed links (GET /preview/link) work without it. The store addresses are where GET /device/explain sends testers who need a newer store build; null takes one away. `retention` is how many seconds bundles are kept that nothing uses: that no channel or rollout serves, no device was given by an operator, and none was seen running in that time. The sweep deletes older ones, never the app's newest; 0 is at once.",
 	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
 	body: v.object({
 		name: optional(label()),
 		icon_url: v.optional(v.nullable(imageUrl)),
 		default_upload_channel: optional(channelName),
 		retention: optional(retentionSeconds()),
-		expose_metadata: optional(v.boolean()),
+		expose_metadata: optional(switchValue),
+		allow_device_custom_id: optional(v.boolean()),
+		block_provider_infra_requests: optional(v.boolean()),
+		allow_preview: optional(v.boolean()),
+		ios_store_url: v.optional(v.nullable(storeUrl)),
+		android_store_url: v.optional(v.nullable(storeUrl)),
+		...refusedFields("PUT /app/:app_id"),
 	}),
 	response: appSchema,
-	errors: [],
+	errors: ["setting_not_supported"],
 	example: { body: { name: "Example 2" }, response: { ...EXAMPLE_APP, name: "Example 2" } },
 	load: ({ params }) => [appByPublicId(params.app_id)] as const,
 	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
-		const { body } = input;
+		refuseSettings("PUT /app/:app_id", input.body);
 		const [current] = loaded[0].rows;
 		if (current === undefined) throw appNotFound();
-		const shown: Readonly<Record<string, unknown>> = { ...current, expose_metadata: current.expose_metadata === 1 };
-		const changes = Object.fromEntries(
-			Object.entries(body).filter(([setting, value]) => value !== undefined && value !== shown[setting]),
-		);
+		const changes = changedSettings(current, input.body);
 		if (Object.keys(changes).length === 0) return appAnswer(current);
 		const results = await db.batch([
-			auditStatement(actor, nowMs, {
-				orgId: scope.orgId,
-				action: "app.update",
-				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
-				app: { uuid: scope.appId, id: scopeRow.app_id },
-				before: auditedAppNow(scope.appId, Object.keys(changes) as AuditedSetting[]),
-				after: changes,
-			}),
-			updateAppStatement(scope.appId, {
-				...(body.name === undefined ? {} : { name: body.name }),
-				...(body.icon_url === undefined ? {} : { icon_url: body.icon_url }),
-				...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
-				...(body.retention === undefined ? {} : { retention: body.retention }),
-				...(body.expose_metadata === undefined ? {} : { expose_metadata: body.expose_metadata ? 1 : 0 }),
-				updated_at_ms: nowMs,
-			}),
-			bumpRevision(scope.appId),
+			...changeAppStatements(actor, nowMs, { ...scope, publicAppId: scopeRow.app_id }, changes),
 			appRecord(scope.appId),
 		]);
 		const [row] = (results.at(-1) as { rows: AppRow[] } | undefined)?.rows ?? [];

@@ -38,7 +38,7 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
-import { refuseForeignBundle, rolloutChanged } from "../channel-change";
+import { FORM_REFUSALS, formGuards, refuseForeignBundle, rolloutChanged } from "../channel-change";
 import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
@@ -336,7 +336,14 @@ export const promoteBundle = endpoint({
 	body: v.object({ app_id: publicAppId, version_id: integerId, channel_id: integerId }),
 	headers: MAY_WAIT,
 	response: v.strictObject({ status: v.literal("success"), message: v.string() }),
-	errors: ["bundle_not_found", "bundle_not_ready", "channel_changed", "channel_not_found"],
+	errors: [
+		"bundle_not_found",
+		"bundle_not_ready",
+		"channel_changed",
+		"channel_delta_required",
+		"channel_not_found",
+		"channel_zip_required",
+	],
 	example: {
 		body: { app_id: "com.example.app", version_id: 41, channel_id: 7 },
 		response: { status: "success", message: "Bundle 1.4.0-pr.128 set to channel pr-128" },
@@ -384,9 +391,15 @@ export const promoteBundle = endpoint({
 				),
 				bumpRevision(scope.appId, channelDiffers(scope.appId, scope.channelId, values)),
 				updateChannel(scope.appId, scope.channelId, values, nowMs),
+				...formGuards(values, scope.appId, scope.channelId),
 				...followRollout(scope.appId, scope.channelId, nowMs),
 			],
-			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound, rollout_as_read: rolloutChanged },
+			{
+				channel_exists: channelNotFound,
+				bundle_ready: bundleNotFound,
+				rollout_as_read: rolloutChanged,
+				...FORM_REFUSALS,
+			},
 		);
 		return { status: "success" as const, message: `Bundle ${bundle.name} set to channel ${channel.name}` };
 	},

@@ -27,6 +27,7 @@ import { bumpRevision, channelOf } from "../../db/snapshot";
 import { bytesOfBundleToGarbage } from "../../db/uploads";
 import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/channel-problems";
 import type { Bundle } from "../../domain/update-decision";
+import { UPDATE_PACKAGES } from "../../domain/update-package";
 import { ApiError } from "../../errors";
 import { removeBytes } from "../../events/producer";
 import {
@@ -81,6 +82,7 @@ const channelSchema = v.strictObject({
 	allow_prod: v.boolean(),
 	disableAutoUpdate,
 	disableAutoUpdateUnderNative: v.boolean(),
+	updatePackage: v.picklist(UPDATE_PACKAGES),
 	rollout_version: v.nullable(v.number()),
 	rollout_id: v.nullable(v.string()),
 	rollout_version_info: linkedBundle,
@@ -88,6 +90,7 @@ const channelSchema = v.strictObject({
 	rolloutEnabled: v.boolean(),
 	rolloutPausedAt: nullableTime,
 	rolloutPauseReason: v.nullable(v.string()),
+	rolloutNotice: v.nullable(v.strictObject({ at: time, reason: v.string() })),
 	...rolloutSettingsAnswer,
 	/** Settings that keep every device from the bundle that the channel serves. */
 	misconfigured: v.array(v.strictObject({ code: v.picklist(CHANNEL_PROBLEMS), message: v.string() })),
@@ -100,7 +103,7 @@ function problemsOf(row: ListedChannelRow, nowMs: number): v.InferOutput<typeof 
 	const bundle = (id: number | null, version: string | null, minUpdateVersion: string | null): Bundle | null =>
 		id === null || version === null
 			? null
-			: { id, version, ready: true, keyId: null, minUpdateVersion, hasContent: true };
+			: { id, version, ready: true, keyId: null, minUpdateVersion, hasZip: true, hasManifest: true };
 	const stable = bundle(row.version_id, row.version_name, row.version_min_update_version);
 	const rollout = bundle(row.rollout_version_id, row.rollout_version_name, row.rollout_min_update_version);
 	if (stable === null && rollout === null) return [];
@@ -131,6 +134,7 @@ function channelAnswer(row: ListedChannelRow, publicId: string, nowMs: number): 
 		allow_prod: row.allow_prod === 1,
 		disableAutoUpdate: row.disable_auto_update,
 		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
+		updatePackage: row.update_package,
 		rollout_version: row.rollout_version_id,
 		rollout_id: row.rollout_id,
 		rollout_version_info: linked(row.rollout_version_id, row.rollout_version_name),
@@ -138,6 +142,10 @@ function channelAnswer(row: ListedChannelRow, publicId: string, nowMs: number): 
 		rolloutEnabled: row.rollout_enabled === 1,
 		rolloutPausedAt: nullableRfc3339(row.rollout_paused_at_ms),
 		rolloutPauseReason: row.rollout_pause_reason,
+		rolloutNotice:
+			row.rollout_notice === null || row.rollout_notice_at_ms === null
+				? null
+				: { at: rfc3339(row.rollout_notice_at_ms), reason: row.rollout_notice },
 		...shownRolloutSettings(row),
 		misconfigured: problemsOf(row, nowMs),
 	};
@@ -162,6 +170,7 @@ const EXAMPLE_CHANNEL = {
 	allow_prod: true,
 	disableAutoUpdate: "none" as const,
 	disableAutoUpdateUnderNative: false,
+	updatePackage: "all" as const,
 	rollout_version: null,
 	rollout_id: null,
 	rollout_version_info: null,
@@ -169,6 +178,7 @@ const EXAMPLE_CHANNEL = {
 	rolloutEnabled: false,
 	rolloutPausedAt: null,
 	rolloutPauseReason: null,
+	rolloutNotice: null,
 	...EXAMPLE_ROLLOUT_SETTINGS,
 	misconfigured: [],
 };
@@ -209,7 +219,7 @@ export const setChannel = endpoint({
 	tag: "Channels",
 	summary: "Create a channel, or change one",
 	description:
-		"A name that is not there yet creates a channel (201), one that is there changes only the fields that are sent (200). Making a channel public takes its platforms away from the public channel that held them. A preview key is bound to the channel it creates, which is private and begins with `disableAutoUpdate` `none` and `disableAutoUpdateUnderNative` `false`, so that its bundles reach every store build; a value in the request wins.",
+		"A name that is not there yet creates a channel (201), one that is there changes only the fields that are sent (200). Making a channel public takes its platforms away from the public channel that held them. A preview key is bound to the channel it creates, which is private and begins with `disableAutoUpdate` `none` and `disableAutoUpdateUnderNative` `false`, so that its bundles reach every store build; a value in the request wins. `updatePackage` chooses the form in which devices are offered bundles: the `zip`, the single files of the manifest (`delta`) or both (`all`); `zip_from_builtin` and `delta_from_builtin` hold while a device runs its store build. A bundle that lacks the form is refused (`channel_zip_required`, `channel_delta_required`); a client that cannot read single files gets the zip in any mode. `advanceRollout` makes the bundle of the rollout the stable one and rolls out `rolloutVersion` next; `rolloutNotice: null` dismisses what the health gate reported.",
 	body: channelBody,
 	load: ({ body }) => channelChangeReads(body),
 	access: {

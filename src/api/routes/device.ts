@@ -4,6 +4,7 @@
  */
 import * as v from "valibot";
 import type { ChannelId } from "../../authz/decide";
+import { appByPublicId } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { bundleById, bundleIsReady } from "../../db/bundles";
 import { channelByName, channelExists } from "../../db/channels";
@@ -107,7 +108,7 @@ export const listDevices = endpoint({
 	tag: "Devices",
 	summary: "List the devices of an app by their id, or show one",
 	description:
-		"`channel` in an answer is the one that an operator set, which is `override_channel`, else the one that decided the last check. `custom_id` is the id that the app gave its device, compared as it stands; several devices may have the same. `last_seen_at` is exact to the day.",
+		"`channel` in an answer is the one that an operator set, which is `override_channel`, else the one that decided the last check. `custom_id` is the id that the app gave its device, compared as it stands; several devices may have the same, and an app with `allow_device_custom_id: false` shows none. `last_seen_at` is exact to the day.",
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,
@@ -129,16 +130,17 @@ export const listDevices = endpoint({
 		const filter = { channel, version, platform, customId: custom_id, seenFromMs: seen_from, seenToMs: seen_to };
 		return [
 			device_id === undefined ? devicesPage(app_id, filter, limit, offset) : deviceById(app_id, device_id),
+			appByPublicId(app_id),
 		] as const;
 	},
 	async handle({ loaded, input, scopeRow, request, origin }) {
-		const { rows } = loaded[0];
-		if (input.query.device_id === undefined) {
-			return pageReply({ request, origin }, input.query.page, rows, (row) => deviceAnswer(scopeRow.app_id, row));
-		}
+		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
+		const shown = (row: DeviceRow) => deviceAnswer(scopeRow.app_id, hidesCustomIds ? { ...row, custom_id: null } : row);
+		const rows = hidesCustomIds && input.query.custom_id !== undefined ? [] : loaded[0].rows;
+		if (input.query.device_id === undefined) return pageReply({ request, origin }, input.query.page, rows, shown);
 		const [row] = rows;
 		if (row === undefined) throw deviceNotFound();
-		return deviceAnswer(scopeRow.app_id, row);
+		return shown(row);
 	},
 });
 

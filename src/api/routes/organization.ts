@@ -40,6 +40,7 @@ import {
 	webUrl,
 } from "../schemas";
 import { organizationNotFound, orgScope } from "../scope";
+import { refusedFields, refuseSettings } from "../stock-settings";
 
 const organizationSchema = v.strictObject({
 	id: v.string(),
@@ -165,18 +166,22 @@ export const createOrganization = endpoint({
 		logo: optional(imageUrl),
 		/** Elsewhere PUT changes an organization; whoever means that must not get a new one. */
 		orgId: optional(v.string()),
+		...refusedFields("PUT /organization"),
 	}),
 	status: [201],
 	response: v.strictObject({ status: v.literal("Organization created"), id: v.string() }),
-	errors: [],
+	errors: ["setting_not_supported"],
 	example: {
 		body: { name: "Example Ltd", management_email: "ada@example.com", website: "https://example.com" },
 		response: { status: "Organization created", id: EXAMPLE_ORGANIZATION.id },
 	},
 	async handle(context) {
 		const { orgId, ...fields } = context.input.body;
+		refuseSettings("PUT /organization", fields);
 		if (orgId !== undefined) {
-			throw invalidRequest([{ path: "orgId", message: "is for a change; PUT creates, POST /organization changes" }]);
+			const message =
+				"is for a change; PUT creates, POST /organization changes: send it this body, or use the settings of the organization in the dashboard";
+			throw invalidRequest([{ path: "orgId", message }]);
 		}
 		return new Reply(201, { status: "Organization created" as const, id: await addOrganization(context, fields) });
 	},
@@ -225,6 +230,7 @@ export const updateOrganization = endpoint({
 			),
 		),
 		dry_run: optional(v.boolean()),
+		...refusedFields("POST /organization"),
 	}),
 	response: v.strictObject({
 		status: v.picklist(["Organization updated", "Dry run: nothing was changed"]),
@@ -233,7 +239,7 @@ export const updateOrganization = endpoint({
 		stopped_api_keys: v.array(stoppedKeySchema),
 		stopped_api_key_count: v.number(),
 	}),
-	errors: ["policy_stops_every_admin_key", "organization_changed"],
+	errors: ["policy_stops_every_admin_key", "organization_changed", "setting_not_supported"],
 	example: {
 		query: { dry_run: "true" },
 		body: { orgId: EXAMPLE_ORGANIZATION.id, require_apikey_expiration: true },
@@ -259,6 +265,7 @@ export const updateOrganization = endpoint({
 			keysUnderPolicy(body.orgId, ADMINISTERING_ROLES, OWNING_ROLES, nowMs, changesPolicy(policiesOf(body))),
 		] as const,
 	async handle({ db, scope, input, loaded, nowMs, actor }) {
+		refuseSettings("POST /organization", input.body);
 		const [before] = loaded[0].rows;
 		if (before === undefined) throw organizationNotFound();
 		const changes = changedFields(before, fieldsOf(input.body));

@@ -24,9 +24,9 @@ import {
 	markEmailVerified,
 } from "../../db/sign-in";
 import { ApiError } from "../../errors";
+import { sendMail } from "../../events/mail";
 import { endpoint, Reply } from "../endpoint";
 import { knownBrowserCookie, whoAsks } from "../known-browser";
-import { sendMail } from "../mail";
 import { countSignIn, tooManyCodes } from "../request-limits";
 import { acknowledgement, emailAddress, OK, rfc3339, text, time } from "../schemas";
 import { clearSessionCookie } from "../session-cookie";

@@ -3,6 +3,7 @@
  * what the same act needs in the public API.
  */
 import * as v from "valibot";
+import { changeAppStatements, changedSettings } from "../../api/app-change";
 import {
 	type BundleFacts,
 	refuseTakenVersion,
@@ -48,7 +49,8 @@ import {
 	type ScopeSource,
 	textAt,
 } from "../../api/scope";
-import { auditedAppNow, updateApp } from "../../db/apps";
+import { refusedFields, refuseSettings, settingNotSupported } from "../../api/stock-settings";
+import { appByPublicId } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { auditDeleteMarks, auditedRegistration } from "../../db/bundle-audit";
 import {
@@ -224,22 +226,45 @@ export const readChannels = endpoint({
 	},
 });
 
-/** The channel of `app_id=eq.…&name=eq.…`; the body repeats both. */
+/** `channel` of a body that names none: `app set` says by filters alone which of the app's channels are to be public. */
+const NO_CHANNEL = "";
+
+const namedInBody = channelScope("body.app_id", { name: "body.name" });
+
+/** The channel of `app_id=eq.…&name=eq.…`, where the body repeats both; where it names none, the app of the filters. */
 const filteredChannel: ScopeSource<ChannelScopeRow> = {
-	...channelScope("body.app_id", { name: "body.name" }),
+	statement: (raw) => {
+		if (textAt(raw, "body.name") !== undefined) return namedInBody.statement(raw);
+		const appId = textAt(raw, "query.app_id")?.replace(/^eq\./, "");
+		const id = Number(textAt(raw, "query.id")?.replace(/^eq\./, ""));
+		if (appId === undefined && !Number.isSafeInteger(id)) return undefined;
+		const apps = query
+			.selectFrom("apps")
+			.select((eb) => [
+				"apps.id",
+				"apps.app_id",
+				"apps.owner_org",
+				"apps.default_upload_channel",
+				eb.lit(null).$castTo<number | null>().as("channel_id"),
+			]);
+		return appId === undefined
+			? apps.innerJoin("channels", "channels.app_id", "apps.id").where("channels.id", "=", id).compile()
+			: apps.where("apps.app_id", "=", appId).compile();
+	},
+	target: (row) => (row.channel_id === null ? { orgId: row.owner_org, appId: row.id } : namedInBody.target(row)),
 	hidden: channelNotFound,
 };
 
 /** What a body of the CLI says, in the words of POST /channel. */
 const patchedChannel = v.pipe(
 	v.object({
-		app_id: publicAppId,
-		name: channelName,
+		app_id: optional(publicAppId),
+		name: optional(channelName),
 		version: v.optional(v.nullable(integerId)),
 		allow_device_self_set: optional(v.boolean()),
 		public: optional(v.boolean()),
 	}),
-	v.transform(({ name, ...body }): ChannelBody => ({ ...body, channel: name })),
+	v.transform(({ app_id = "", name = NO_CHANNEL, ...body }): ChannelBody => ({ ...body, app_id, channel: name })),
 );
 
 const patchedRow = v.strictObject({ id: v.number(), name: v.string(), public: v.boolean() });
@@ -249,13 +274,19 @@ export const patchChannel = endpoint({
 	path: `${TABLES}/channels`,
 	tag: TAG,
 	summary: "Promote to a channel and let devices choose it, as `bundle upload --self-assign` says it",
-	query: filters({ app_id: appFilter, name: filter("eq"), select: optional(v.literal("*", "must be *")) }),
+	query: filters({
+		app_id: optional(appFilter),
+		name: optional(filter("eq")),
+		id: optional(v.pipe(v.string(), v.regex(/^(eq|neq)\.\d{1,15}$/, "must be eq.<id> or neq.<id>"))),
+		select: optional(v.literal("*", "must be *")),
+	}),
 	body: patchedChannel,
 	load: ({ body }) => channelChangeReads(body),
 	access: {
 		permissions: CHANNEL_CHANGE_PERMISSIONS,
 		scope: filteredChannel,
-		choose: (request) => channelChangePermissions(request),
+		choose: (request) =>
+			request.input.body.channel === NO_CHANNEL ? ["channel.update_settings"] : channelChangePermissions(request),
 	},
 	response: v.union([v.array(patchedRow), patchedRow]),
 	errors: ["conflicting_parameters", "channel_not_found", ...CHANNEL_CHANGE_ERRORS],
@@ -266,6 +297,7 @@ export const patchChannel = endpoint({
 	},
 	async handle(context) {
 		const { query: filters, body } = context.input;
+		if (body.channel === NO_CHANNEL) throw settingNotSupported("download channels", "default_download_channel");
 		if (filters.app_id !== body.app_id || filters.name !== body.channel) {
 			throw new ApiError("conflicting_parameters", "The filter and the body name different channels; name the same.");
 		}
@@ -314,36 +346,35 @@ export const patchApp = endpoint({
 	method: "PATCH",
 	path: `${TABLES}/apps`,
 	tag: TAG,
-	summary: "Choose the channel that bundles are uploaded to when none is named",
+	summary: "Change the settings of an app that `app set` sends here: previews and the default upload channel",
 	access: { permission: "app.update_settings", scope: appOfFilter("query.app_id") },
 	query: filters({ app_id: appFilter }),
-	// Other settings of the CLI are about services that are not here; to ignore them would be to say that they were made.
-	body: v.strictObject({ default_upload_channel: channelName }, (issue) =>
-		issue.expected === "never" ? "is a setting that this server does not have" : issue.message,
+	body: v.strictObject(
+		{
+			default_upload_channel: optional(channelName),
+			allow_preview: optional(v.boolean()),
+			...refusedFields("PATCH apps"),
+		},
+		(issue) => (issue.expected === "never" ? "is a setting that this server does not have" : issue.message),
 	),
 	status: [204],
 	response: v.null(),
-	errors: [],
+	errors: ["setting_not_supported"],
 	example: {
 		query: { app_id: "eq.com.example.app" },
-		body: { default_upload_channel: "dev" },
+		body: { allow_preview: true },
 		response: null,
 	},
-	async handle({ db, scope, scopeRow, input, nowMs, actor }) {
-		const done = new Reply(204, null);
-		if (scopeRow.default_upload_channel === input.body.default_upload_channel) return done;
-		await db.batch([
-			auditStatement(actor, nowMs, {
-				orgId: scope.orgId,
-				action: "app.update",
-				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
-				app: { uuid: scope.appId, id: scopeRow.app_id },
-				before: auditedAppNow(scope.appId, ["default_upload_channel"]),
-				after: { default_upload_channel: input.body.default_upload_channel },
-			}),
-			updateApp(scope.appId, { default_upload_channel: input.body.default_upload_channel, updated_at_ms: nowMs }),
-		]);
-		return done;
+	load: ({ query: { app_id } }) => [appByPublicId(app_id)] as const,
+	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
+		refuseSettings("PATCH apps", input.body);
+		const [current] = loaded[0].rows;
+		if (current === undefined) throw appNotFound();
+		const changes = changedSettings(current, input.body);
+		if (Object.keys(changes).length > 0) {
+			await db.batch(changeAppStatements(actor, nowMs, { ...scope, publicAppId: scopeRow.app_id }, changes));
+		}
+		return new Reply(204, null);
 	},
 });
 
