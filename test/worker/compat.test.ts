@@ -117,9 +117,14 @@ describe("table-shaped reads", () => {
 			query: { app_id: `eq.${fresh.appId}`, select: "default_upload_channel" },
 		});
 		expect(read.body).toEqual([{ default_upload_channel: "nightly" }]);
-		expect(await set({ default_upload_channel: "dev", allow_preview: true })).toMatchObject({
+		expect((await set({ default_upload_channel: "dev", allow_preview: true })).status).toBe(204);
+		expect((await world.request("GET", `/app/${fresh.appId}`, { key: world.adminKey })).body).toMatchObject({
+			default_upload_channel: "dev",
+			allow_preview: true,
+		});
+		expect(await set({ allow_preview: false, plan: "free" })).toMatchObject({
 			status: 400,
-			body: { moreInfo: { issues: [{ path: "allow_preview" }] } },
+			body: { moreInfo: { issues: [{ path: "plan" }] } },
 		});
 	});
 

@@ -4,6 +4,8 @@
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import { UPDATE_PACKAGES } from "../../src/domain/update-package";
+import { addTestFiles } from "./support/delta-files";
 import {
 	createTestApp,
 	createWorld,
@@ -27,6 +29,11 @@ beforeAll(async () => {
 	await setTestChannel(world, app, "production", { public: true, version: "1.0.1", disableAutoUpdate: "major" });
 	await setTestChannel(world, app, "beta", { version: "2.0.0", allow_device_self_set: true, allow_emulator: false });
 	await setTestChannel(world, app, "empty", { allow_device_self_set: true });
+	const inParts = await uploadTestBundle(world, app, "1.0.3");
+	await addTestFiles(app, inParts, ["index.html", "app.js"]);
+	for (const updatePackage of UPDATE_PACKAGES) {
+		await setTestChannel(world, app, updatePackage, { version: "1.0.3", allow_device_self_set: true, updatePackage });
+	}
 	await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { expose_metadata: true } });
 	const put = await world.request("POST", "/device", {
 		key: world.adminKey,
@@ -129,7 +136,7 @@ describe("the short way", () => {
 			plugin_version: mostly("8.51.23", "7.0.0", "6.1.0", "4.9.0", "5", "x"),
 			is_emulator: mostly(true, false, undefined, null),
 			is_prod: mostly(true, false, undefined, null),
-			defaultChannel: mostly("", "beta", "production", "empty", "none", undefined, null),
+			defaultChannel: mostly("", "beta", "production", "empty", "none", undefined, null, ...UPDATE_PACKAGES),
 			key_id: mostly("", "abcd", undefined, null),
 			custom_id: mostly("", "me", "x".repeat(600), undefined),
 			install_source: mostly("", "play", undefined),
@@ -224,6 +231,25 @@ describe("the short way", () => {
 					const answer = await ask(encoded(plain({ app_id: own.appId, device_id: id(device) })));
 					expect(answer.body.version).toBe(version);
 				}
+			}
+		});
+
+		test.each([
+			["zip", { hasZip: true, files: undefined }],
+			["delta", { hasZip: false, files: 1 }],
+			["all", { hasZip: true, files: 1 }],
+		])("answers in the form of the channel's update package: %s", async (updatePackage, form) => {
+			const own = await createTestApp(world);
+			await addTestFiles(own, await uploadTestBundle(world, own, "1.0.1"), ["index.html"]);
+			await setTestChannel(world, own, "production", { public: true, version: "1.0.1" });
+			const send = (device: number) => ask(encoded(plain({ app_id: own.appId, device_id: id(device) })));
+			for (const device of [1, 2, 3]) await send(device);
+			await setTestChannel(world, own, "production", { updatePackage });
+			for (const device of [1, 2, 3]) {
+				const answer = await send(device);
+				const { url, manifest } = answer.body;
+				expect({ hasZip: !url.endsWith("/files/no-zip"), files: manifest?.length }).toEqual(form);
+				if (device > 2) expect(wasShort(answer), "the control: it took the short way").toBe(true);
 			}
 		});
 

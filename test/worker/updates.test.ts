@@ -2,6 +2,7 @@
  * POST /updates on the live route: the answers as stock clients read them, and that one round trip is enough.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { addTestFiles } from "./support/delta-files";
 import {
 	changedElsewhere,
 	createTestApp,
@@ -39,21 +40,7 @@ const check = (fields: Record<string, unknown> = {}, through: World = world) =>
 		},
 	});
 
-/** Gives a bundle a manifest of these files, as a delta upload would. */
-async function addFiles(bundleId: number, names: readonly string[]): Promise<void> {
-	const statements = names.flatMap((name) => {
-		const path = `delta/${bundleId}/${name}`;
-		return [
-			testEnv.DB.prepare(
-				"INSERT INTO delta_objects (app_id, path, object_key, size_bytes, last_claimed_at_ms) VALUES (?, ?, ?, 1, 0)",
-			).bind(app.uuid, path, `objects/${bundleId}/${name}`),
-			testEnv.DB.prepare(
-				"INSERT INTO bundle_files (bundle_id, app_id, file_name, file_hash, path) VALUES (?, ?, ?, 'abc', ?)",
-			).bind(bundleId, app.uuid, name, path),
-		];
-	});
-	await testEnv.DB.batch(statements);
-}
+const addFiles = (bundleId: number, names: readonly string[]) => addTestFiles(app, bundleId, names);
 
 /** The database as it is, with the text of every statement noted. */
 function recordingD1(prepared: string[]): D1Database {

@@ -310,9 +310,12 @@ describe("the fleet", () => {
 			{
 				before: {
 					...{ outcome: "none", version: null, error: "already_on_builtin", kind: "up_to_date" },
-					channel: "production",
+					...{ channel: "production", package: null },
 				},
-				after: { outcome: "none", version: null, error: "no_channel", kind: "failed", channel: null },
+				after: {
+					...{ outcome: "none", version: null, error: "no_channel", kind: "failed" },
+					...{ channel: null, package: null },
+				},
 				changed: true,
 				devices: 5000,
 				examples: [1, 2, 3, 4, 5].map((number) => `00000000-0000-4000-8000-00000000000${number}`),

@@ -18,6 +18,8 @@ export interface RequestOptions {
 	readonly body?: unknown;
 	readonly rawBody?: BodyInit;
 	readonly headers?: Record<string, string>;
+	/** What Cloudflare knows of the request, such as the network that it comes from. */
+	readonly cf?: Record<string, unknown>;
 }
 
 export interface Scene {

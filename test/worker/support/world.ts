@@ -164,7 +164,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 
 /** Sends requests through one application; holds answers to their schema and to two round trips. */
 export function requestThrough(app: ReturnType<typeof createApp>): World["request"] {
-	return async (method, path, { key, query: parameters, body, rawBody, headers } = {}) => {
+	return async (method, path, { key, query: parameters, body, rawBody, headers, cf } = {}) => {
 		const url = path.startsWith("http") ? new URL(path) : new URL(path, ORIGIN);
 		for (const [name, value] of Object.entries(parameters ?? {})) url.searchParams.set(name, value);
 		const text = body === undefined ? undefined : JSON.stringify(body);
@@ -177,6 +177,7 @@ export function requestThrough(app: ReturnType<typeof createApp>): World["reques
 			},
 			...(text === undefined ? {} : { body: text }),
 			...(rawBody === undefined ? {} : { body: rawBody }),
+			...(cf === undefined ? {} : { cf }),
 		});
 		const ctx = createExecutionContext();
 		const response = await app.fetch(request, testEnv, ctx);
