@@ -9,6 +9,7 @@ import { endpoints } from "./api/endpoints";
 import { createIsolate, mount, type RequestBindings } from "./api/pipeline";
 import { WAIT_HEADER } from "./api/visibility";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
+import { refusedRequest } from "./compat/capgo-cli/refusals";
 import type { Deps, Env } from "./deps";
 import { deviceEndpoints } from "./device/endpoints";
 import { createQuickCheck } from "./device/quick-check";
@@ -52,8 +53,10 @@ export function createApp(deps: Deps) {
 	mount(app, allEndpoints, isolate);
 
 	app.notFound((c) => {
-		const error = new ApiError("not_found", "There is nothing at this path; the API is described at /docs.");
-		return c.json(errorBody(error, c.env.requestId), 404);
+		const error =
+			refusedRequest(c.req.method, c.req.path) ??
+			new ApiError("not_found", "There is nothing at this path; the API is described at /docs.");
+		return c.json(errorBody(error, c.env.requestId), error.status as 400);
 	});
 	app.onError((error, c) => {
 		const requestId = c.env.requestId;

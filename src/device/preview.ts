@@ -15,7 +15,7 @@ import type { AppId } from "../authz/decide";
 import { bundleByName } from "../db/bundles";
 import { channelByName } from "../db/channels";
 import type { Database } from "../db/client";
-import { type SnapshotBundle, snapshotBundles } from "../db/snapshot";
+import { manifestOf, type SnapshotBundle, type SnapshotFile, snapshotBundles } from "../db/snapshot";
 import type { AppSnapshot, SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import { offeredForm, type UpdatePackage, wantedForm } from "../domain/update-package";
@@ -74,7 +74,8 @@ export const previewChannel = endpoint({
 		if (bundle?.status !== "ready") {
 			throw notFound(`Channel ${name} serves no bundle but the store build; promote one to preview it.`);
 		}
-		return payloadOf({ deps, db, snapshots, origin, nowMs }, app, bundle, channel.update_package);
+		const files = await filesOf({ db, snapshots }, app, bundle);
+		return payloadOf({ deps, origin, nowMs }, bundle, files, channel.update_package);
 	},
 });
 
@@ -95,11 +96,15 @@ export const previewBundle = endpoint({
 		const isSigned = checkSignature(deps, bundlePath(appId, versionId), link, nowMs);
 		const { snapshot } = await snapshots.read(db, appId, waitUntil);
 		const app = openApp(snapshot, isSigned);
-		const bundle = app.bundles.get(versionId) ?? (await bundleOf(db, app, versionId));
+		const onChannel = app.bundles.get(versionId);
+		const { bundle, files } =
+			onChannel === undefined
+				? await bundleOf(db, app, versionId)
+				: { bundle: onChannel, files: await filesOf({ db, snapshots }, app, onChannel) };
 		if (bundle?.status !== "ready") {
 			throw notFound("There is no bundle behind this link any more; ask for a new link.");
 		}
-		return payloadOf({ deps, db, snapshots, origin, nowMs }, app, bundle, "all");
+		return payloadOf({ deps, origin, nowMs }, bundle, files, "all");
 	},
 });
 
@@ -176,30 +181,35 @@ function notFound(message: string): ApiError {
 	return new ApiError("preview_not_found", message);
 }
 
-async function bundleOf(db: Database, { app }: AppSnapshot, bundleId: number): Promise<SnapshotBundle | undefined> {
-	const [found] = await db.batch([snapshotBundles(app.id as AppId, [bundleId])]);
-	return found.rows[0];
+interface BundleWithFiles {
+	readonly bundle: SnapshotBundle | undefined;
+	readonly files: readonly SnapshotFile[];
 }
 
-interface PayloadContext {
-	readonly deps: Deps;
-	readonly db: Database;
-	readonly snapshots: SnapshotCache;
-	readonly origin: string;
-	readonly nowMs: number;
+/** A bundle that no channel serves, in one round trip. */
+async function bundleOf(db: Database, { app }: AppSnapshot, bundleId: number): Promise<BundleWithFiles> {
+	const [found, files] = await db.batch([snapshotBundles(app.id as AppId, [bundleId]), manifestOf(app.id, bundleId)]);
+	return { bundle: found.rows[0], files: files.rows };
+}
+
+async function filesOf(
+	{ db, snapshots }: { readonly db: Database; readonly snapshots: SnapshotCache },
+	snapshot: AppSnapshot,
+	bundle: SnapshotBundle,
+): Promise<readonly SnapshotFile[]> {
+	return hasManifest(bundle) ? await snapshots.manifest(db, snapshot, bundle.id) : [];
 }
 
 /** The plugin takes the manifest before the zip, and either alone. */
-async function payloadOf(
-	{ deps, db, snapshots, origin, nowMs }: PayloadContext,
-	snapshot: AppSnapshot,
+function payloadOf(
+	{ deps, origin, nowMs }: { readonly deps: Deps; readonly origin: string; readonly nowMs: number },
 	bundle: SnapshotBundle,
+	files: readonly SnapshotFile[],
 	mode: UpdatePackage,
-): Promise<Payload> {
+): Payload {
 	const link = (objectKey: string) => signedDownloadUrl(deps, origin, objectKey, nowMs);
 	const forms = { hasZip: hasZip(bundle), hasManifest: hasManifest(bundle) };
 	const form = offeredForm(wantedForm(mode, false), forms);
-	const files = form === "zip" ? [] : await snapshots.manifest(db, snapshot, bundle.id);
 	const zip = bundle.external_url ?? (bundle.object_key === null ? undefined : link(bundle.object_key));
 	const checksum = bundle.checksum ?? bundle.sha256;
 	return {
@@ -207,7 +217,7 @@ async function payloadOf(
 		...(form === "delta" || zip === undefined ? {} : { url: zip }),
 		...(checksum === null ? {} : { checksum }),
 		...(bundle.session_key === null ? {} : { sessionKey: bundle.session_key }),
-		...(files.length === 0
+		...(form === "zip"
 			? {}
 			: {
 					manifest: files.map((file) => ({

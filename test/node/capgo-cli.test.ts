@@ -85,6 +85,16 @@ describe("an administrator with the stock CLI", () => {
 		expect((await product.api("GET", "/app/com.example.added")).status).toBe(404);
 	});
 
+	test("app add --icon goes on without the picture and says so", async () => {
+		const cli = await createCliProject(product.directory, recorder.url, "com.example.pictured");
+		await cli.write("icon.png", new Uint8Array([0x89, 0x50, 0x4e, 0x47]));
+		const output = await succeed(
+			cli.run("app", "add", "com.example.pictured", "--name", "Pictured", "--icon", "dist/icon.png", ...admin()),
+		);
+		expect(output.replace(/\s+/g, " ")).toContain("this server keeps no pictures");
+		expect((await product.api("GET", "/app/com.example.pictured")).body.icon_url).toBe(null);
+	});
+
 	test("organization add, members and list work; set, which would change one by PUT, creates none", async () => {
 		const cli = await createCliProject(product.directory, recorder.url, "com.example.organizations");
 		await succeed(cli.run("organization", "add", "--name", "Second", "--email", "ada@example.com", ...admin()));
@@ -250,6 +260,174 @@ describe("an administrator with the stock CLI", () => {
 			rolloutPercentageBps: 2500,
 			rolloutEnabled: true,
 		});
+	});
+
+	test("channel set --update-package decides the form in which a device is offered the bundle", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		const upload = ["bundle", "upload", appId, "--channel", "production"];
+		await succeed(cli.run(...upload, "--bundle", "1.0.1", "--delta", ...admin()));
+		const formOf = async () => {
+			const { url, manifest } = await check(appId, "");
+			return { zip: !String(url).endsWith("/files/no-zip"), files: manifest !== undefined };
+		};
+		expect(await formOf()).toEqual({ zip: true, files: true });
+		for (const [mode, form] of [
+			["zip", { zip: true, files: false }],
+			["delta", { zip: false, files: true }],
+			["zip_from_builtin", { zip: true, files: false }],
+			["delta_from_builtin", { zip: false, files: true }],
+		] as const) {
+			await succeed(cli.run("channel", "set", "production", appId, "--update-package", mode, ...admin()));
+			expect((await channelOf(appId, "production")).body.updatePackage).toBe(mode);
+			expect(await formOf(), mode).toEqual(form);
+		}
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // next");
+		const refused = await cli.run(...upload, "--bundle", "1.0.2", "--zip", "--no-delta", ...admin());
+		expect(refused.code, refused.output).not.toBe(0);
+		expect(refused.output).toContain("updatePackage asks for single files");
+		expect((await channelOf(appId, "production")).body.version.name).toBe("1.0.1");
+	});
+
+	test("channel set pauses and resumes a rollout, upload --rollout-advance moves it on", async () => {
+		const { cli, appId } = await newProject();
+		const upload = async (version: string, ...flags: string[]) => {
+			await cli.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${version}`);
+			await succeed(cli.run("bundle", "upload", appId, "--bundle", version, "--channel", "beta", ...flags, ...admin()));
+		};
+		await upload("1.0.1");
+		await upload("1.0.2", "--rollout", "25");
+		await succeed(cli.run("channel", "set", "beta", appId, "--rollout-pause", ...admin()));
+		expect((await channelOf(appId, "beta")).body).toMatchObject({
+			rolloutPausedAt: expect.any(String),
+			rolloutPauseReason: "Paused from CLI",
+		});
+		await succeed(cli.run("channel", "set", "beta", appId, "--rollout-resume", ...admin()));
+		expect((await channelOf(appId, "beta")).body.rolloutPausedAt).toBe(null);
+		await upload("1.0.3", "--rollout", "10", "--rollout-advance");
+		expect((await channelOf(appId, "beta")).body).toMatchObject({
+			version: { name: "1.0.2" },
+			rollout_version_info: { name: "1.0.3" },
+			rolloutPercentageBps: 1000,
+		});
+	});
+
+	test("app set changes what the app takes from devices, its store addresses and its metadata", async () => {
+		const { cli, appId } = await newProject();
+		const [ios, android] = [
+			"https://apps.apple.com/app/id1234567890",
+			`https://play.google.com/store/apps/details?id=${appId}`,
+		];
+		const stores = ["--ios-store-url", ios, "--android-store-url", android];
+		const switches = ["--no-allow-device-custom-id", "--block-provider-infra-requests", "--expose-metadata", "true"];
+		await succeed(cli.run("app", "set", appId, ...switches, ...stores, ...admin()));
+		expect((await product.api("GET", `/app/${appId}`)).body).toMatchObject({
+			allow_device_custom_id: false,
+			block_provider_infra_requests: true,
+			expose_metadata: true,
+			ios_store_url: ios,
+			android_store_url: android,
+		});
+		const back = ["--allow-device-custom-id", "--no-block-provider-infra-requests", "--ios-store-url", ""];
+		await succeed(cli.run("app", "set", appId, ...back, ...admin()));
+		expect((await product.api("GET", `/app/${appId}`)).body).toMatchObject({
+			allow_device_custom_id: true,
+			block_provider_infra_requests: false,
+			ios_store_url: null,
+		});
+	});
+
+	test("get-qr and --qr-preview print links that a preview session opens, once app set --preview allows them", async () => {
+		const { cli, appId } = await newProject();
+		const upload = ["bundle", "upload", appId, "--bundle", "1.1.0-pr.1", "--channel", "pr-1", "--delta"];
+		await succeed(cli.run(...upload, ...admin()));
+		const closed = await cli.run("get-qr", appId, "--channel", "pr-1", "--url", ...admin());
+		expect(closed.code).not.toBe(0);
+		expect(closed.output).toContain("app set");
+		await succeed(cli.run("app", "set", appId, "--preview", ...admin()));
+		const linkOf = (output: string) => /capgo:\/\/preview\/\S+/.exec(output)?.[0] ?? "";
+		/** What an app does with the link, and the plugin with the payload. */
+		const session = async (output: string) => {
+			const response = await fetch(product.url + linkOf(output).replace("capgo:/", ""), {
+				headers: { accept: "application/json" },
+			});
+			const payload = (await response.json()) as Record<string, string> & { manifest?: { download_url: string }[] };
+			expect(response.status, JSON.stringify(payload)).toBe(200);
+			const bytes = new Uint8Array(await (await fetch(payload.url ?? "")).arrayBuffer());
+			expect(sha256(bytes)).toBe(payload.checksum);
+			for (const { download_url } of payload.manifest ?? []) expect((await fetch(download_url)).status).toBe(200);
+			expect(payload.manifest?.length).toBeGreaterThan(0);
+			return payload.version;
+		};
+		for (const target of [
+			["--channel", "pr-1"],
+			["--bundle", "1.1.0-pr.1"],
+		]) {
+			const output = await succeed(cli.run("get-qr", appId, ...target, ...admin()));
+			expect(output, "a code of blocks").toMatch(/[▀▄█]{5}/);
+			expect(await session(output)).toBe("1.1.0-pr.1");
+		}
+		const set = await succeed(cli.run("channel", "set", "pr-1", appId, "--self-assign", "--qr-preview", ...admin()));
+		expect(await session(set)).toBe("1.1.0-pr.1");
+		await cli.write("app.js", "CapacitorUpdater.notifyAppReady(); // next");
+		const next = ["bundle", "upload", appId, "--bundle", "1.1.0-pr.2", "--channel", "pr-1", "--delta", "--qr-preview"];
+		expect(await session(await succeed(cli.run(...next, ...admin())))).toBe("1.1.0-pr.2");
+		await succeed(cli.run("app", "set", appId, "--no-preview", ...admin()));
+		expect((await fetch(product.url + linkOf(set).replace("capgo:/", ""))).status).toBe(404);
+	});
+
+	test.each([
+		[
+			"app set --build-timeout-minutes",
+			["app", "set", "APP", "--build-timeout-minutes", "10"],
+			"builds no native apps",
+		],
+		["app set --icon", ["app", "set", "APP", "--icon", "dist/icon.png"], "send the https address of one as icon_url"],
+		[
+			"app set --default-download-channel",
+			["app", "set", "APP", "--default-download-channel", "beta"],
+			"--state default",
+		],
+		["app set --disable-download-channels", ["app", "set", "APP", "--disable-download-channels"], "--state normal"],
+		[
+			"organization set --no-enforce-2fa",
+			["organization", "set", "ORG", "--no-enforce-2fa"],
+			"POST /organization changes",
+		],
+		[
+			"organization set --password-policy",
+			["organization", "set", "ORG", "--password-policy"],
+			"nobody has a password",
+		],
+		// This command says "required RBAC permission" whatever the server answers.
+		[
+			"channel set --rollout-cache-ttl-seconds",
+			["channel", "set", "beta", "APP", "--rollout-cache-ttl-seconds", "60"],
+			"",
+		],
+	])("%s is refused, and the output says why", async (_, words, message) => {
+		const { cli, appId } = await newProject();
+		await cli.write("icon.png", new Uint8Array([0x89, 0x50, 0x4e, 0x47]));
+		await succeed(cli.run("channel", "add", "beta", appId, ...admin()));
+		const orgId = (await product.api("GET", `/app/${appId}`)).body.owner_org;
+		const before = await channelOf(appId, "beta");
+		const { code, output } = await cli.run(
+			...words.map((word) => word.replace("APP", appId).replace("ORG", orgId)),
+			...admin(),
+		);
+		expect(code, output).not.toBe(0);
+		expect(output.replace(/\s+/g, " ")).toContain(message);
+		expect((await channelOf(appId, "beta")).body).toEqual(before.body);
+	});
+
+	test("channel set --send-update-notification sets the channel and says that nothing was sent", async () => {
+		const { cli, appId } = await newProject();
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", ...admin()));
+		await succeed(cli.run("channel", "add", "beta", appId, ...admin()));
+		const set = ["channel", "set", "beta", appId, "--bundle", "1.0.1", "--send-update-notification"];
+		const output = await succeed(cli.run(...set, ...admin()));
+		expect(output.replace(/\s+/g, " ")).toContain("sends no push notifications");
+		expect((await channelOf(appId, "beta")).body.version.name).toBe("1.0.1");
 	});
 
 	test("bundle delete and cleanup --keep remove the oldest, and never what a channel uses", async () => {

@@ -33,7 +33,7 @@ import {
 	show,
 	world,
 } from "./support/rollout-scene";
-import { testEnv, uploadTestBundle } from "./support/world";
+import { createTestKey, testEnv, uploadTestBundle } from "./support/world";
 
 beforeEach(prepareRollout);
 
@@ -172,6 +172,89 @@ describe("a rollout by itself", () => {
 		await sweep(world.deps);
 		expect(await show()).toMatchObject({ state: "running", percentageBps: 9_000 });
 		expect((await audited("channel.rollout_notify")).length).toBe(1);
+	});
+
+	describe("that only notifies", () => {
+		const notice = async () =>
+			(
+				await world.request("GET", "/channel", {
+					key: world.adminKey,
+					query: { app_id: app.appId, channel: "production" },
+				})
+			).body.rolloutNotice;
+		/** Of a rollout that fails, on a gate that only notifies. */
+		async function fail(): Promise<void> {
+			const ids = await known(60);
+			await begin({ rolloutSteps: [90, 100], autoPauseAction: "notify" });
+			later(2 * MINUTE_MS);
+			await fleetAsks(ids, new Map(), "update_fail");
+		}
+
+		test("leaves a notice on the channel until it is dismissed, by those who may promote", async () => {
+			await fail();
+			expect(await notice()).toEqual({ at: expect.any(String), reason: expect.stringMatching(/devices failed/) });
+			const reader = (await createTestKey(world, "app_reader", app)).text;
+			const dismiss = (key: string) =>
+				world.request("POST", "/channel", {
+					key,
+					body: { app_id: app.appId, channel: "production", rolloutNotice: null },
+				});
+			expect((await dismiss(reader)).body.moreInfo).toMatchObject({ permission: "channel.promote_bundle" });
+			expect((await dismiss(world.adminKey)).status).toBe(200);
+			expect(await notice()).toBe(null);
+			expect(await show(), "the rollout goes on").toMatchObject({ state: "running", percentageBps: 9_000 });
+			expect((await dismiss(reader)).status, "nothing is left to dismiss").toBe(200);
+		});
+
+		test.each([
+			["paused", { rolloutPaused: true }],
+			["changed in its share", { rolloutPercentageBps: 100 }],
+			["rolled back", { rollback: true }],
+			["promoted", { promoteToStable: true }],
+		])("takes the notice away when the rollout is %s", async (_, fields) => {
+			await fail();
+			await change({ allow_emulator: false });
+			expect(await notice(), "another setting leaves it").not.toBe(null);
+			expect((await change(fields)).status).toBe(200);
+			expect(await notice()).toBe(null);
+		});
+
+		test("logs it and mails the management address, once for ten judges and two sweeps", async () => {
+			const logged: unknown[] = [];
+			await world.request("POST", "/organization", {
+				key: world.adminKey,
+				body: { orgId: world.orgId, management_email: "releases@example.com" },
+			});
+			await fail();
+			expect(world.deps.printed).toEqual([
+				expect.stringMatching(
+					new RegExp(
+						`^Mail to releases@example.com: The rollout of ${NEW} on the channel production of ${app.appId} fails`,
+					),
+				),
+			]);
+			const again = { ...world.deps, log: (...line: unknown[]) => void logged.push(line) };
+			await Promise.all(Array.from({ length: 10 }, () => stepRollouts(again)));
+			await sweep(again);
+			expect(world.deps.printed).toHaveLength(1);
+			expect(logged).toEqual([]);
+			later(25 * HOUR_MS);
+			await Promise.all(Array.from({ length: 10 }, () => stepRollouts(again)));
+			expect(world.deps.printed, "the next day it fails still").toHaveLength(2);
+			expect(logged).toEqual([
+				["warn", "rollout_notice", expect.objectContaining({ app: app.appId, channel: "production", version: NEW })],
+			]);
+		});
+
+		test("mails the super admins where no address is set, and nobody where no mail is configured", async () => {
+			await fail();
+			expect(world.deps.printed).toEqual([expect.stringContaining(`Mail to ${world.adminEmail}: `)]);
+			later(25 * HOUR_MS);
+			const silent = { ...world.deps, config: { ...world.deps.config, mail: undefined } };
+			await stepRollouts(silent);
+			expect(world.deps.printed).toHaveLength(1);
+			expect((await audited("channel.rollout_notify")).length).toBe(2);
+		});
 	});
 
 	test("takes one step when ten judge at once, and none over a person who was faster", async () => {

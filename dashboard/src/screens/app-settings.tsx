@@ -14,6 +14,7 @@ import { Time } from "../parts/time";
 import { organizationPath } from "../paths";
 import { useAppMay } from "../permissions";
 import { useAppDeletionPlan } from "../plans";
+import { DeviceSettings } from "./app-device-settings";
 
 type AppRecord = AnswerOf<"GET /app/:app_id">;
 
@@ -26,6 +27,7 @@ export default function AppSettings({ appId, orgId }: AppScreenProps) {
 				{(record) => (
 					<>
 						{may("app.update_settings") === true ? <Fields app={record} /> : <ReadOnly app={record} />}
+						<DeviceSettings app={record} mayChange={may("app.update_settings") === true} />
 						{may("app.delete") === true ? <End app={record} /> : null}
 					</>
 				)}

@@ -33,8 +33,16 @@ export const UPDATE_LIMITS = [
 	{ value: "version_number", label: "Only what the bundle itself allows" },
 ];
 
+export const UPDATE_PACKAGES = [
+	{ value: "all", label: "Zip and single files" },
+	{ value: "zip", label: "Only the zip" },
+	{ value: "delta", label: "Only single files" },
+	{ value: "zip_from_builtin", label: "Only the zip, to devices on the store build" },
+	{ value: "delta_from_builtin", label: "Only single files, to devices on the store build" },
+];
+
 type Flag = (typeof FLAGS)[number][0];
-export type ChannelSettings = Pick<Channel, Flag | "disableAutoUpdate">;
+export type ChannelSettings = Pick<Channel, Flag | "disableAutoUpdate" | "updatePackage">;
 
 export const NEW_CHANNEL: ChannelSettings = {
 	public: false,
@@ -48,6 +56,7 @@ export const NEW_CHANNEL: ChannelSettings = {
 	allow_emulator: true,
 	disableAutoUpdateUnderNative: true,
 	disableAutoUpdate: "major",
+	updatePackage: "all",
 };
 
 export function ChannelForm({
@@ -75,6 +84,7 @@ export function ChannelForm({
 	const [values, setValues] = useState<ChannelSettings>(() => ({
 		...(Object.fromEntries(FLAGS.map(([field]) => [field, settings[field]])) as Pick<Channel, Flag>),
 		disableAutoUpdate: settings.disableAutoUpdate,
+		updatePackage: settings.updatePackage,
 	}));
 	const submit = () => {
 		const changed = Object.entries(values).filter(
@@ -123,6 +133,15 @@ export function ChannelForm({
 				}
 			/>
 			{toggles(["disableAutoUpdateUnderNative"])}
+			<NativeSelect
+				label="Form of updates"
+				description="A device that cannot read single files gets the zip in any case."
+				data={UPDATE_PACKAGES}
+				value={values.updatePackage}
+				onChange={(event) =>
+					setValues({ ...values, updatePackage: event.currentTarget.value as Channel["updatePackage"] })
+				}
+			/>
 		</FormDialog>
 	);
 }

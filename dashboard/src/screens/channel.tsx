@@ -10,6 +10,7 @@ import { ChannelBadges, type Channel as ChannelOf, ChannelProblems, platformsOf 
 import { Confirm } from "../parts/confirm";
 import { Facts } from "../parts/facts";
 import { TextLink } from "../parts/link";
+import { RolloutNotice } from "../parts/rollout-notice";
 import { say } from "../parts/say";
 import { Empty, Screen, Section } from "../parts/screen";
 import { countOf, sizeText } from "../parts/size";
@@ -17,7 +18,7 @@ import { Time } from "../parts/time";
 import { appPath, bundlePath } from "../paths";
 import { useAppMay } from "../permissions";
 import { useChannelDeletionPlan } from "../plans";
-import { ChannelForm, UPDATE_LIMITS } from "./channel-form";
+import { ChannelForm, UPDATE_LIMITS, UPDATE_PACKAGES } from "./channel-form";
 import { Promote } from "./promote";
 import { Rollout } from "./rollout";
 
@@ -94,6 +95,7 @@ function Details({
 					<ChannelProblems channel={channel} />
 				</Alert>
 			)}
+			<RolloutNotice appId={appId} orgId={orgId} channel={channel} />
 			<Facts
 				facts={[
 					[
@@ -110,6 +112,10 @@ function Details({
 					[
 						"Updates",
 						UPDATE_LIMITS.find(({ value }) => value === channel.disableAutoUpdate)?.label ?? channel.disableAutoUpdate,
+					],
+					[
+						"Form of updates",
+						UPDATE_PACKAGES.find(({ value }) => value === channel.updatePackage)?.label ?? channel.updatePackage,
 					],
 					["Changed", <Time key="changed" value={channel.updated_at} />],
 				]}

@@ -7,6 +7,7 @@ import { ChangeList } from "../parts/changes";
 import { ChannelBadges, platformsOf } from "../parts/channel-badges";
 import { Graph, graphSource } from "../parts/graph";
 import { ButtonLink, TextLink } from "../parts/link";
+import { RolloutNotice } from "../parts/rollout-notice";
 import { Empty, Screen, Section } from "../parts/screen";
 import { countOf, countText, percentText, shareText } from "../parts/size";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
@@ -17,12 +18,12 @@ const HEALTH_DAYS = 7;
 const ADOPTION_DAYS = 30;
 const CHANGES_SHOWN = 8;
 
-export default function Overview({ appId }: AppScreenProps) {
+export default function Overview({ appId, orgId }: AppScreenProps) {
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	return (
 		<Screen title={app.data?.name ?? appId} note={<Code>{appId}</Code>}>
 			<Health appId={appId} />
-			<Live appId={appId} />
+			<Live appId={appId} orgId={orgId} />
 			<Section title="Adoption of the last 30 days">
 				<Graph
 					source={graphSource(`/statistics/app/${encodeURIComponent(appId)}/bundle_usage`, {
@@ -95,7 +96,7 @@ function Health({ appId }: { readonly appId: string }) {
 	);
 }
 
-function Live({ appId }: { readonly appId: string }) {
+function Live({ appId, orgId }: { readonly appId: string; readonly orgId: string | undefined }) {
 	const [page, setPage] = usePageNumber();
 	const channels = usePage("GET /channel", { query: { app_id: appId } }, page);
 	return (
@@ -116,6 +117,9 @@ function Live({ appId }: { readonly appId: string }) {
 						</Empty>
 					) : (
 						<Stack gap="sm">
+							{items.map((channel) => (
+								<RolloutNotice key={channel.id} appId={appId} orgId={orgId} channel={channel} isLinked />
+							))}
 							<DataTable
 								label="Channels and their bundles"
 								rows={items}

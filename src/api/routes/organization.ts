@@ -20,7 +20,7 @@ import {
 	updateOrganization as updateOrganizationStatement,
 } from "../../db/organizations";
 import { KEY_POLICY_NAMES, MOST_EXPIRATION_DAYS } from "../../domain/key-policy";
-import { ApiError, invalidRequest } from "../../errors";
+import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { addOrganization } from "../organization-creation";
 import { pageBounds, pageReply } from "../page";
@@ -160,12 +160,20 @@ export const createOrganization = endpoint({
 		"The calling key administers the new organization, and the account that it acts for becomes a member of it with the same role. A body with `orgId` means a change, which is POST, and is refused.",
 	access: { globalPermission: "org.create" },
 	body: v.object({
+		// First, so that its message comes first: elsewhere PUT changes an organization, and sends only what changes.
+		orgId: optional(
+			v.pipe(
+				v.string(),
+				v.check(
+					() => false,
+					"is for a change; PUT creates, POST /organization changes: send it this body, or use the settings of the organization in the dashboard",
+				),
+			),
+		),
 		name: label(),
 		management_email: optional(emailAddress),
 		website: optional(webUrl),
 		logo: optional(imageUrl),
-		/** Elsewhere PUT changes an organization; whoever means that must not get a new one. */
-		orgId: optional(v.string()),
 		...refusedFields("PUT /organization"),
 	}),
 	status: [201],
@@ -176,13 +184,8 @@ export const createOrganization = endpoint({
 		response: { status: "Organization created", id: EXAMPLE_ORGANIZATION.id },
 	},
 	async handle(context) {
-		const { orgId, ...fields } = context.input.body;
+		const fields = context.input.body;
 		refuseSettings("PUT /organization", fields);
-		if (orgId !== undefined) {
-			const message =
-				"is for a change; PUT creates, POST /organization changes: send it this body, or use the settings of the organization in the dashboard";
-			throw invalidRequest([{ path: "orgId", message }]);
-		}
 		return new Reply(201, { status: "Organization created" as const, id: await addOrganization(context, fields) });
 	},
 });

@@ -4,7 +4,6 @@
  */
 import type { AnyEndpoint } from "../../api/endpoint";
 import { appExists } from "./app-exists";
-import { bumpLevel, passwordCheck, twoFactorCheck, updateNotification, uploadPicture } from "./refusals";
 import {
 	actorEmail,
 	actorUserId,
@@ -64,11 +63,6 @@ const all = [
 	setManifest,
 	finalizeUpload,
 	deleteFailedVersion,
-	uploadPicture,
-	updateNotification,
-	bumpLevel,
-	twoFactorCheck,
-	passwordCheck,
 ] as const;
 
 /** The stock CLI knows keys alone, so nothing here listens to the cookie of a browser. */

@@ -203,6 +203,10 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		await madeChannel(world, app, channel, makers);
 		return { path: "/channel", query: { app_id: app.appId, channel }, thing: channelThing(app, channel) };
 	},
+	"GET /preview/link": async (world, app, makers) => {
+		const { id, version } = await uploaded(world, app, makers);
+		return { path: "/preview/link", query: { app_id: app.appId, version }, thing: bundleThing(app, id, version) };
+	},
 	"GET /device": async (_, app) => ({ path: "/device", query: { app_id: app.appId } }),
 	"GET /device/explain": async (_, app) => ({
 		path: "/device/explain",
@@ -407,6 +411,8 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"POST /updates",
 	"POST /updates/manifest_size",
 	"POST /stats",
+	"GET /preview/channel",
+	"GET /preview/bundle",
 	"POST /channel_self",
 	"PUT /channel_self",
 	"DELETE /channel_self",
@@ -448,6 +454,10 @@ async function deviceOf(world: Scene, app: TestApp) {
 	};
 }
 
+async function allowPreviews(world: Scene, app: TestApp): Promise<void> {
+	await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { allow_preview: true } });
+}
+
 /** One request for every public endpoint; it succeeds without a key. */
 export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"PUT /files/upload/one/:id": async (world, app) => {
@@ -470,6 +480,18 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 		body: { app_id: app.appId, version: "1.0.0", manifest: [{ file_name: "index.html", file_hash: "ab" }] },
 	}),
 	"POST /stats": async (world, app) => ({ path: "/stats", body: { ...(await deviceOf(world, app)), action: "set" } }),
+	"GET /preview/channel": async (world, app) => {
+		const { version } = await uploaded(world, app);
+		const channel = fresh("previewed");
+		await setTestChannel(world, app, channel, { version });
+		await allowPreviews(world, app);
+		return { path: "/preview/channel", query: { appId: app.appId, channel } };
+	},
+	"GET /preview/bundle": async (world, app) => {
+		const { id } = await uploaded(world, app);
+		await allowPreviews(world, app);
+		return { path: "/preview/bundle", query: { appId: app.appId, versionId: String(id) } };
+	},
 	"POST /channel_self": async (world, app) => ({
 		path: "/channel_self",
 		body: { ...(await deviceOf(world, app)), channel: "absent" },

@@ -1,0 +1,111 @@
+/** What the server takes from an app's devices, who may open previews, and where testers find the store build. */
+import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { type AnswerOf, useChange } from "../api";
+import { Problem } from "../parts/answer";
+import { Facts } from "../parts/facts";
+import { say } from "../parts/say";
+import { Section } from "../parts/screen";
+
+type AppRecord = AnswerOf<"GET /app/:app_id">;
+
+const SWITCHES = [
+	[
+		"allow_device_custom_id",
+		"Keep custom ids of devices",
+		"Off: ids that devices report are not stored, and stored ones are hidden until this is on again.",
+	],
+	[
+		"block_provider_infra_requests",
+		"Block review networks",
+		"Devices in Google's and Apple's own networks, where stores run apps for review, get no update and count in no statistics.",
+	],
+	[
+		"allow_preview",
+		"Open preview links by their ids",
+		"For QR codes of the Capgo CLI (get-qr). Anybody who has or guesses a link can download a bundle of this app.",
+	],
+] as const;
+
+const ADDRESSES = [
+	["ios_store_url", "App Store address", "https://apps.apple.com/app/id1234567890"],
+	["android_store_url", "Google Play address", "https://play.google.com/store/apps/details?id=com.example.app"],
+	["icon_url", "Picture address", "https://example.com/icon.png"],
+] as const;
+
+type Switches = Pick<AppRecord, (typeof SWITCHES)[number][0]>;
+type Addresses = Record<(typeof ADDRESSES)[number][0], string>;
+
+export function DeviceSettings({ app, mayChange }: { readonly app: AppRecord; readonly mayChange: boolean }) {
+	return (
+		<Section title="Devices and previews">
+			{mayChange ? (
+				<DeviceFields app={app} />
+			) : (
+				<Facts
+					facts={[
+						...SWITCHES.map(([field, label]) => [label, app[field] ? "On" : "Off"] as const),
+						...ADDRESSES.map(([field, label]) => [label, app[field] ?? "Not set"] as const),
+					]}
+				/>
+			)}
+		</Section>
+	);
+}
+
+function DeviceFields({ app }: { readonly app: AppRecord }) {
+	const [switches, setSwitches] = useState<Switches>(app);
+	const [addresses, setAddresses] = useState<Addresses>(() => ({
+		ios_store_url: app.ios_store_url ?? "",
+		android_store_url: app.android_store_url ?? "",
+		icon_url: app.icon_url ?? "",
+	}));
+	const save = useChange("PUT /app/:app_id", () => say("The app is changed."));
+	const submit = () =>
+		save.mutate({
+			params: { app_id: app.app_id },
+			body: {
+				...Object.fromEntries(SWITCHES.map(([field]) => [field, switches[field]])),
+				...Object.fromEntries(ADDRESSES.map(([field]) => [field, addresses[field].trim() || null])),
+			},
+		});
+	return (
+		<form
+			onSubmit={(event) => {
+				event.preventDefault();
+				submit();
+			}}
+		>
+			<Stack maw="32rem">
+				{SWITCHES.map(([field, label, description]) => (
+					<Switch
+						key={field}
+						label={label}
+						description={description}
+						checked={switches[field]}
+						onChange={(event) => setSwitches({ ...switches, [field]: event.currentTarget.checked })}
+					/>
+				))}
+				<Text size="sm" c="dimmed">
+					The explanation of a device links to the store when it needs a newer store build.
+				</Text>
+				{ADDRESSES.map(([field, label, placeholder]) => (
+					<TextInput
+						key={field}
+						type="url"
+						label={label}
+						placeholder={placeholder}
+						value={addresses[field]}
+						onChange={(event) => setAddresses({ ...addresses, [field]: event.currentTarget.value })}
+					/>
+				))}
+				{save.isError ? <Problem error={save.error} /> : null}
+				<Group>
+					<Button type="submit" loading={save.isPending}>
+						Save device settings
+					</Button>
+				</Group>
+			</Stack>
+		</form>
+	);
+}

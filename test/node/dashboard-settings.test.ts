@@ -1,0 +1,114 @@
+/**
+ * Settings in a real browser: what the app takes from its devices, the form of a channel's updates, and the notice of a rollout that
+ * fails on a gate which only notifies. What the page says happened is held against what the API says afterwards.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chromium } from "./support/browser";
+import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+
+if (chromium === undefined) console.log("skipped: settings in the dashboard, because no Chromium is installed");
+
+describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
+	let stage: Stage;
+	let admin: Visitor;
+	beforeAll(async () => {
+		stage = await startStage();
+		admin = await stage.admin();
+	});
+	afterAll(async () => {
+		await stage?.stop();
+	});
+
+	const get = async (path: string) => (await stage.product.api("GET", path)).body;
+	const button = (name: string) => admin.page.getByRole("button", { name, exact: true });
+	const screenshot = async (visitor: Visitor, name: string) => {
+		const directory = process.env.CAPSTAN_SCREENSHOTS;
+		if (directory !== undefined) await visitor.page.screenshot({ path: `${directory}/${name}.png`, fullPage: true });
+	};
+
+	test("an app's device settings are saved, cleared, and refused with the API's words", async () => {
+		await admin.open(`/apps/${APP}/settings`, "Settings");
+		await admin.page.getByRole("switch", { name: "Keep custom ids of devices" }).uncheck();
+		await admin.page.getByRole("switch", { name: "Block review networks" }).check();
+		await admin.page.getByRole("switch", { name: "Open preview links by their ids" }).check();
+		await admin.page.getByLabel("App Store address").fill("https://apps.apple.com/app/id1234567890");
+		await expectSound(admin);
+		await screenshot(admin, "app-settings-1280");
+		await button("Save device settings").click();
+		const record = () => get(`/app/${APP}`);
+		await expect.poll(record).toMatchObject({
+			allow_device_custom_id: false,
+			block_provider_infra_requests: true,
+			allow_preview: true,
+			ios_store_url: "https://apps.apple.com/app/id1234567890",
+			android_store_url: null,
+		});
+		await admin.page.getByLabel("App Store address").fill("");
+		await admin.page.getByLabel("Google Play address").fill("http://play.google.com/");
+		await button("Save device settings").click();
+		await admin.page.getByText("android_store_url: must be an https address").waitFor();
+		expect((await record()).ios_store_url, "nothing is half done").not.toBeNull();
+		await admin.page.getByLabel("Google Play address").fill("");
+		await button("Save device settings").click();
+		await expect.poll(record).toMatchObject({ ios_store_url: null });
+	});
+
+	test("the form of a channel's updates is chosen in its dialog and shown on its page", async () => {
+		await admin.open(`/apps/${APP}/channels/production`, "production");
+		await admin.page.getByText("Zip and single files").waitFor();
+		await button("Edit").click();
+		await admin.page.getByLabel("Form of updates").selectOption({ label: "Only the zip" });
+		await expectSound(admin);
+		await screenshot(admin, "channel-form-1280");
+		await button("Save").click();
+		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
+		await admin.page.getByText("Only the zip", { exact: true }).waitFor();
+		expect(await get(`/channel?app_id=${APP}&channel=production`)).toMatchObject({ updatePackage: "zip" });
+		await button("Edit").click();
+		await admin.page.getByLabel("Form of updates").selectOption({ label: "Only single files" });
+		await button("Save").click();
+		await admin.page.getByText("The channel's updatePackage asks for single files").waitFor();
+		expect(await get(`/channel?app_id=${APP}&channel=production`)).toMatchObject({ updatePackage: "zip" });
+	});
+
+	test("a rollout that fails is announced on the overview and on its channel, on a phone too, until it is dismissed", async () => {
+		const reason = "12 of 40 devices failed; with 95 % confidence at least 18.1 % do, and the limit is 5 %.";
+		const db = await stage.product.running.miniflare.getD1Database("DB");
+		await db
+			.prepare("UPDATE channels SET rollout_notice = ?, rollout_notice_at_ms = ? WHERE name = 'beta'")
+			.bind(reason, Date.now())
+			.run();
+		const phone = await stage.admin({ width: 390 });
+		for (const visitor of [admin, phone]) {
+			await visitor.open(`/apps/${APP}`, "Example shop");
+			await visitor.page.getByText("The rollout of 1.1.0 on beta fails").waitFor();
+			await visitor.page.getByText(reason).waitFor();
+			await expectSound(visitor);
+			await screenshot(visitor, visitor === phone ? "notice-390" : "notice-1280");
+		}
+		await phone.open(`/apps/${APP}/settings`, "Settings");
+		await phone.page.getByLabel("App Store address").waitFor();
+		await expectSound(phone);
+		await screenshot(phone, "app-settings-390");
+		phone.leave();
+		await admin.page.getByRole("link", { name: "Look at the rollout" }).click();
+		await admin.page.getByRole("heading", { level: 1, name: "beta" }).waitFor();
+		await button("Dismiss").click();
+		await admin.page.getByText("The rollout of 1.1.0 on beta fails").waitFor({ state: "detached" });
+		expect(await get(`/channel?app_id=${APP}&channel=beta`)).toMatchObject({
+			rolloutNotice: null,
+			rolloutEnabled: true,
+			rolloutPercentageBps: 2500,
+		});
+	});
+
+	test("a member who may look sees the settings and can change none", async () => {
+		const member = await stage.member("org_member", "looker@example.com");
+		await member.open(`/apps/${APP}/settings`, "Settings");
+		await member.page.getByText("Keep custom ids of devices").waitFor();
+		expect(await member.page.getByRole("switch").count()).toBe(0);
+		expect(await member.page.getByRole("button", { name: "Save device settings" }).count()).toBe(0);
+		member.leave();
+	});
+});
