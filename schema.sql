@@ -140,7 +140,7 @@ CREATE TABLE apps (
   owner_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
   icon_url TEXT,
-  -- Seconds that an unlinked bundle is kept.
+  -- Seconds that a bundle is kept which nothing uses; 0: for ever.
   retention INTEGER NOT NULL DEFAULT 2592000,
   -- The channel that a stock CLI uploads to when none is named.
   default_upload_channel TEXT NOT NULL DEFAULT 'dev',
@@ -150,6 +150,8 @@ CREATE TABLE apps (
   updated_at_ms INTEGER NOT NULL,
   -- Goes up in the batch of every change of what the app's devices are told: what isolates keep in memory is checked against it.
   revision INTEGER NOT NULL DEFAULT 0,
+  -- How many bundles that were live on a channel before the present one count as in use.
+  keep_live_bundles INTEGER NOT NULL DEFAULT 5 CHECK (keep_live_bundles BETWEEN 0 AND 50),
   -- 0: custom ids that devices report are neither stored nor shown.
   allow_device_custom_id INTEGER NOT NULL DEFAULT 1 CHECK (allow_device_custom_id IN (0, 1)),
   -- 1: devices in Google's and Apple's own networks get no update and are not counted.
@@ -611,6 +613,36 @@ CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network)
 CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, told_network) WHERE told_network <> network;
 -- Devices of which something was told before it was known that they were served; forgotten after a day.
 CREATE INDEX rollout_devices_early ON rollout_devices (rollout_id, told_network) WHERE first_served_at_ms IS NULL;
+
+-- What was live on a channel when, by whom and why, rollouts included: written in the batch of every change of what the channel serves
+-- (src/db/channel-history.ts). Names are copied, so an entry stays readable when its bundle or actor is gone. Bounded per channel.
+CREATE TABLE channel_history (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  channel_id INTEGER NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
+  at_ms INTEGER NOT NULL,
+  action TEXT NOT NULL,
+  -- The bundle that went live, or that is rolled out. NULL: the store build. No foreign key: history outlives bundles.
+  version_id INTEGER,
+  version_name TEXT,
+  -- What was live before; for an entry about a rollout, what the other devices get.
+  previous_version_name TEXT,
+  -- The share of a rollout after the change.
+  rollout_percentage_bps INTEGER,
+  reason TEXT,
+  actor_type TEXT NOT NULL CHECK (actor_type IN ('api_key', 'user', 'system')),
+  actor_id TEXT,
+  actor_name TEXT NOT NULL,
+  -- 1 on the newest entry by which this bundle (or the store build) went live on the channel, while the bundle exists.
+  rollback_target INTEGER NOT NULL DEFAULT 0 CHECK (rollback_target IN (0, 1)),
+  -- 1: a rollback left this bundle, so the next one does not return to it by itself.
+  rolled_back INTEGER NOT NULL DEFAULT 0 CHECK (rolled_back IN (0, 1))
+) STRICT;
+CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
+CREATE INDEX channel_history_by_app ON channel_history (app_id);
+-- What a rollback may return to, and whether a bundle is one of the last that were live on a channel.
+CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE rollback_target = 1;
+CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;
 
 -- What was changed, by whom, in the same batch as the change. Names are copied: an entry stays readable when its actor is gone.
 CREATE TABLE audit_log (

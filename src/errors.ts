@@ -70,6 +70,7 @@ export const ERROR_STATUS = {
 	cannot_remove_last_super_admin: 409,
 	policy_stops_every_admin_key: 409,
 	channel_changed: 409,
+	nothing_to_roll_back_to: 409,
 	member_changed: 409,
 	organization_changed: 409,
 	invitation_changed: 409,

@@ -11,6 +11,7 @@ import { auditEach, auditStatement } from "../db/audit";
 import { auditBindingGiven } from "../db/binding-audit";
 import { type BundleRow, bundleById, bundleByName, bundleIsReady } from "../db/bundles";
 import { auditChannelChange, auditedChannel, yieldingChannels } from "../db/channel-audit";
+import { recordChannelChange, recordNewChannel } from "../db/channel-history";
 import {
 	bundlesHaveForm,
 	type ChannelRow,
@@ -254,13 +255,14 @@ function advanced({ body, channel, rollout }: ChannelRequest): ChannelValues {
 	if (channel === undefined || channel.rollout_version_id === null) {
 		throw new ApiError(
 			"missing_rollout_version",
-			"The channel has no rollout to advance; leave advanceRollout out to begin one.",
+			"The channel has no rollout to advance; leave advanceRollout out to start one.",
 		);
 	}
 	return channel.rollout_version_id === rollout?.id ? {} : { version_id: channel.rollout_version_id };
 }
 
-function found(bundle: LoadedBundle | undefined): LoadedBundle {
+/** @throws {ApiError} for a bundle that is not there, or not ready */
+export function found(bundle: LoadedBundle | undefined): LoadedBundle {
 	if (bundle === undefined) throw bundleNotFound();
 	if (bundle.status !== "ready") {
 		throw new ApiError(
@@ -332,7 +334,7 @@ function permissionsToChange(request: ChannelRequest, nowMs: number): readonly [
 	return first === undefined ? ["channel.read"] : [first, ...rest];
 }
 
-const bundleOfChoice = (appId: string, choice: string | number | null | undefined) =>
+export const bundleOfChoice = (appId: string, choice: string | number | null | undefined) =>
 	typeof choice === "number" ? bundleById(appId, choice) : bundleByName(appId, choice ?? "");
 
 /** What a change reads beside the decision: the channel, and the bundles that the body names. */
@@ -445,7 +447,9 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 						yieldPublicPlatforms(scope.appId, body.channel, platforms, nowMs),
 					]
 				: []),
-			...(created ? [write, entry] : [entry, write]),
+			...(created
+				? [write, entry, ...recordNewChannel(actor, nowMs, scope.appId, body.channel)]
+				: [entry, ...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values), write]),
 			...formGuards(values, scope.appId, created ? { name: body.channel } : scope.channelId),
 			...(Object.keys(change.bundles).length === 0
 				? []

@@ -19,6 +19,7 @@ import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app"
 import { appAudit, organizationAudit } from "./routes/audit";
 import { completeBundle, deleteBundle, listBundles, promoteBundle, registerBundle } from "./routes/bundle";
 import { deleteChannel, listChannels, setChannel } from "./routes/channel";
+import { showChannelHistory } from "./routes/channel-history";
 import { listDevices, setDevice, unsetDevice } from "./routes/device";
 import { downloadObject } from "./routes/download";
 import { acceptInvitation, inviteMember, showInvitation } from "./routes/invitation";
@@ -72,6 +73,7 @@ export const endpoints = [
 	setChannel,
 	deleteChannel,
 	showRollout,
+	showChannelHistory,
 	listBundles,
 	registerBundle,
 	completeBundle,

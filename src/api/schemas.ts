@@ -177,7 +177,12 @@ export const acknowledgement = v.strictObject({ status: v.literal("ok") });
 export const OK = { status: "ok" } as const;
 
 /** In the answer of a dry run. */
-export const bundleGoingSchema = v.strictObject({ id: v.number(), version: v.string(), size: v.nullable(v.number()) });
+export const bundleGoingSchema = v.strictObject({
+	id: v.number(),
+	version: v.string(),
+	size: v.nullable(v.number()),
+	devices: v.number(),
+});
 
 export function rfc3339(epochMs: number): string {
 	return new Date(epochMs).toISOString();

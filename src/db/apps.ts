@@ -77,6 +77,7 @@ const AUDITED_SETTINGS = {
 	icon_url: sql`icon_url`,
 	default_upload_channel: sql`default_upload_channel`,
 	retention: sql`retention`,
+	keep_live_bundles: sql`keep_live_bundles`,
 	expose_metadata: switchText("expose_metadata"),
 	allow_device_custom_id: switchText("allow_device_custom_id"),
 	block_provider_infra_requests: switchText("block_provider_infra_requests"),

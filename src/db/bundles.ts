@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId } from "../authz/decide";
+import { dropRollbackTargets, KEPT_FOR_ROLLBACK, rollbackTargetOf } from "./channel-history";
 import { appUuid } from "./channels";
 import { jsonList, query } from "./client";
 import type { BundlesTable } from "./schema";
@@ -15,17 +16,41 @@ export interface BundleListRow extends BundleRow {
 	readonly channels: string;
 	/** Public id of the app. */
 	readonly public_app_id: string;
+	/** When retention ends, as far as is known now. Null: the bundle is in use, or its app keeps everything. */
+	readonly kept_until_ms: number | null;
 }
 
 const channelsOfBundle = sql<string>`(SELECT json_group_array(channels.name) FROM channels
 	WHERE channels.app_id = bundles.app_id AND (channels.version_id = bundles.id OR channels.rollout_version_id = bundles.id))`;
+
+/** Each half has its own index: with an OR, every channel of the app would be read for every bundle. */
+const IN_NO_CHANNEL = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels
+		WHERE channels.app_id = bundles.app_id AND channels.version_id = bundles.id)
+	AND NOT EXISTS (SELECT 1 FROM channels
+		WHERE channels.app_id = bundles.app_id AND channels.rollout_version_id = bundles.id)`;
+/** No channel serves the bundle, and none should be able to go back to it. */
+const UNUSED = sql<boolean>`${IN_NO_CHANNEL} AND NOT ${KEPT_FOR_ROLLBACK}`;
+/** An app's newest bundle always stays. */
+const HAS_NEWER = sql<boolean>`EXISTS (SELECT 1 FROM bundles AS newer
+	WHERE newer.app_id = bundles.app_id AND newer.status = 'ready' AND newer.deleted_at_ms IS NULL
+		AND (newer.created_at_ms, newer.id) > (bundles.created_at_ms, bundles.id))`;
+const IN_NO_OVERRIDE = sql<boolean>`NOT EXISTS (SELECT 1 FROM device_overrides
+	WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)`;
+
+/** Devices that are read to say when retention ends: a list must not read a whole fleet, and any of them is seen about as late as the last. */
+const MOST_DEVICES_READ = 200;
+const keptUntil = sql<number | null>`CASE WHEN bundles.status = 'ready' AND apps.retention > 0
+		AND ${HAS_NEWER} AND ${IN_NO_OVERRIDE} AND ${UNUSED}
+	THEN apps.retention * 1000 + max(bundles.created_at_ms, coalesce((SELECT max(last_seen_at_ms) FROM (
+		SELECT last_seen_at_ms FROM devices INDEXED BY devices_by_version
+		WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name LIMIT ${sql.lit(MOST_DEVICES_READ)})), 0)) END`;
 
 const bundleListRows = () =>
 	query
 		.selectFrom("bundles")
 		.innerJoin("apps", "apps.id", "bundles.app_id")
 		.selectAll("bundles")
-		.select(["apps.app_id as public_app_id", channelsOfBundle.as("channels")])
+		.select(["apps.app_id as public_app_id", channelsOfBundle.as("channels"), keptUntil.as("kept_until_ms")])
 		.where("bundles.deleted_at_ms", "is", null);
 
 /** A page of the app's ready bundles, newest first; `version` narrows to one. For loading beside the decision. */
@@ -110,6 +135,7 @@ export function markBundleDeleted(appId: AppId, bundleId: number, nowMs: number)
 	return [
 		query.deleteFrom("bundle_files").where("app_id", "=", appId).where("bundle_id", "=", bundleId).compile(),
 		...dropOverrides(appId, sql`= ${bundleId}`),
+		dropRollbackTargets(appId, sql`= ${bundleId}`),
 		updateBundle(appId, bundleId, {
 			status: "deleted",
 			object_key: null,
@@ -138,14 +164,9 @@ export function dropPendingBundle(appId: AppId, bundleId: number): CompiledQuery
 		.compile();
 }
 
-/** Each half by an index of its own: with an OR, every channel of the app would be read for every bundle. */
-const UNUSED = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels
-		WHERE channels.app_id = bundles.app_id AND channels.version_id = bundles.id)
-	AND NOT EXISTS (SELECT 1 FROM channels
-		WHERE channels.app_id = bundles.app_id AND channels.rollout_version_id = bundles.id)`;
 const unusedBundles = (appId: AppId) => sql<boolean>`app_id = ${appId} AND status = 'ready' AND ${UNUSED}`;
 
-/** Deletes every ready bundle of the app that no channel uses, or those of them that `which` names, with an audit entry each. */
+/** Deletes every unused ready bundle of the app, or those among them that `which` names, with an audit entry each. */
 export function deleteUnusedBundles(
 	appId: AppId,
 	nowMs: number,
@@ -161,6 +182,7 @@ export function deleteUnusedBundles(
 			sql`DELETE FROM bundle_files WHERE app_id = ${appId} AND bundle_id IN (SELECT id FROM bundles WHERE ${unused})`,
 		].map((statement) => statement.compile(query)),
 		...dropOverrides(appId, sql`IN (SELECT id FROM bundles WHERE ${unused})`),
+		dropRollbackTargets(appId, sql`IN (SELECT id FROM bundles WHERE ${unused})`),
 		sql`UPDATE bundles SET status = 'deleted', object_key = NULL, delete_marked_at_ms = NULL,
 			deleted_at_ms = ${nowMs}, updated_at_ms = ${nowMs} WHERE ${unused}`.compile(query),
 	];
@@ -174,39 +196,62 @@ export interface BundleGoing {
 	readonly bundles: number;
 	readonly bundle_bytes: number;
 	readonly device_overrides: number;
+	/** Devices that were last seen running this bundle. */
+	readonly devices: number;
+	/** The sum over all of them. */
+	readonly devices_of_all: number;
+	/** JSON array of the channels that can go back to it now. */
+	readonly rollback_target_of: string;
 }
 
-/** What deleting this bundle would remove, or, without one, every ready bundle that no channel uses; newest first. */
+/** Devices that run a bundle, by what they last reported. SQLite does not know how many an app has, so the index is named. */
+const devicesOfBundle = sql<number>`(SELECT count(*) FROM devices INDEXED BY devices_by_version
+	WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name)`;
+
+/** What deleting this bundle would remove, or, without one, every unused ready bundle; newest first. */
 export function bundlesGoing(appId: AppId, bundleId: number | undefined, limit: number): CompiledQuery<BundleGoing> {
 	const going = bundleId === undefined ? unusedBundles(appId) : liveBundle(appId, bundleId);
-	return sql<BundleGoing>`SELECT id, name, size_bytes, count(*) OVER () AS bundles,
+	return sql<BundleGoing>`SELECT id, name, size_bytes, devices, count(*) OVER () AS bundles,
 			sum(CASE WHEN object_key IS NULL THEN 0 ELSE coalesce(size_bytes, 0) END) OVER () AS bundle_bytes,
 			sum((SELECT count(*) FROM device_overrides
-				WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)) OVER () AS device_overrides
-		FROM bundles WHERE ${going} ORDER BY created_at_ms DESC, id DESC LIMIT ${limit}`.compile(query);
+				WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)) OVER () AS device_overrides,
+			sum(devices) OVER () AS devices_of_all, ${rollbackTargetOf} AS rollback_target_of
+		FROM (SELECT *, ${devicesOfBundle} AS devices FROM bundles WHERE ${going}) AS bundles
+		ORDER BY created_at_ms DESC, id DESC LIMIT ${limit}`.compile(query);
+}
+
+/** How many ready bundles of the app are in no channel, and stay because a channel should be able to go back to them. */
+export function bundlesKeptForRollback(appId: AppId): CompiledQuery<{ bundles: number }> {
+	return sql<{ bundles: number }>`SELECT count(*) AS bundles FROM bundles
+		WHERE app_id = ${appId} AND status = 'ready' AND ${IN_NO_CHANNEL} AND ${KEPT_FOR_ROLLBACK}`.compile(query);
+}
+
+/** Devices that run each of these bundles. */
+export function devicesOfBundles(
+	appId: AppId,
+	bundleIds: readonly number[],
+): CompiledQuery<{ id: number; devices: number }> {
+	return sql<{ id: number; devices: number }>`SELECT id, ${devicesOfBundle} AS devices FROM bundles
+		WHERE ${bundlesWithIds(appId, bundleIds)}`.compile(query);
 }
 
 /**
- * The bundle is older than its app keeps those that nothing uses: no channel or rollout, no device by an operator's word, and none that
- * was seen running it in that time, so that what was replaced just now can be gone back to. An app's newest bundle always stays.
+ * The bundle is older than its app keeps unused ones, no operator set it for a device, and no device was seen running it in that time.
+ * An app with retention 0 keeps everything.
  *
- * What is asked of devices comes last, and its index has to be named: SQLite does not know how many an app has, and would read them all.
+ * The condition about devices comes last and names its index: SQLite does not know how many an app has, and would read them all.
  */
-export const outlived = (nowMs: number) => sql<boolean>`EXISTS (SELECT 1 FROM bundles AS newer
-		WHERE newer.app_id = bundles.app_id AND newer.status = 'ready' AND newer.deleted_at_ms IS NULL
-			AND (newer.created_at_ms, newer.id) > (bundles.created_at_ms, bundles.id))
-	AND NOT EXISTS (SELECT 1 FROM device_overrides
-		WHERE device_overrides.app_id = bundles.app_id AND device_overrides.version_id = bundles.id)
+export const outlived = (nowMs: number) => sql<boolean>`${HAS_NEWER} AND ${IN_NO_OVERRIDE}
 	AND EXISTS (SELECT 1 FROM apps JOIN organizations ON organizations.id = apps.owner_org
-		WHERE apps.id = bundles.app_id AND organizations.deleted_at_ms IS NULL
+		WHERE apps.id = bundles.app_id AND organizations.deleted_at_ms IS NULL AND apps.retention > 0
 			AND bundles.created_at_ms <= ${nowMs} - apps.retention * 1000
 			AND NOT EXISTS (SELECT 1 FROM devices INDEXED BY devices_by_version
 				WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name
 					AND devices.last_seen_at_ms > ${nowMs} - apps.retention * 1000))`;
 
 /**
- * Bundles that are outlived, of all apps: the oldest ones of each, so many of one app and so many in all. Their age is asked of them where
- * they are joined as well, for the index that has the others not read.
+ * Expired bundles of all apps: the oldest ones of each, bounded for one app and for all. The join repeats the condition on their age, so that
+ * an index skips the younger ones.
  */
 export function outlivedBundles(
 	nowMs: number,
@@ -216,7 +261,7 @@ export function outlivedBundles(
 	return sql<{ id: number; app_id: AppId }>`SELECT id, app_id FROM (
 			SELECT bundles.id, bundles.app_id, row_number() OVER (PARTITION BY bundles.app_id ORDER BY bundles.created_at_ms, bundles.id) AS place
 			FROM apps AS own CROSS JOIN bundles ON bundles.app_id = own.id AND bundles.deleted_at_ms IS NULL
-				AND bundles.created_at_ms <= ${nowMs} - own.retention * 1000
+				AND bundles.created_at_ms <= ${nowMs} - own.retention * 1000 AND own.retention > 0
 			WHERE bundles.status = 'ready' AND ${UNUSED} AND ${outlived(nowMs)})
 		WHERE place <= ${mostOfApp} ORDER BY place, app_id LIMIT ${most}`.compile(query);
 }

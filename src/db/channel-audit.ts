@@ -76,7 +76,7 @@ export function auditedChannel(
 export function auditChannelChange(
 	actor: Actor,
 	atMs: number,
-	action: "channel.update" | "channel.promote" | `channel.rollout_${string}`,
+	action: "channel.update" | "channel.promote" | "channel.rollback" | `channel.rollout_${string}`,
 	scope: {
 		readonly orgId: OrgId;
 		readonly appId: AppId;

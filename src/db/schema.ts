@@ -110,6 +110,7 @@ export interface AppsTable {
 	allow_preview: Generated<Flag>;
 	ios_store_url: string | null;
 	android_store_url: string | null;
+	keep_live_bundles: Generated<number>;
 }
 
 export interface ApiKeysTable {
@@ -403,6 +404,39 @@ export interface RolloutDevicesTable {
 	not_counted: "newer" | "network" | null;
 }
 
+export interface ChannelHistoryTable {
+	id: Generated<number>;
+	app_id: string;
+	channel_id: number;
+	at_ms: number;
+	action: ChannelHistoryAction;
+	version_id: number | null;
+	version_name: string | null;
+	previous_version_name: string | null;
+	rollout_percentage_bps: number | null;
+	reason: string | null;
+	actor_type: "api_key" | "user" | "system";
+	actor_id: string | null;
+	actor_name: string;
+	rollback_target: Generated<Flag>;
+	rolled_back: Generated<Flag>;
+}
+
+export type ChannelHistoryAction =
+	| "created"
+	| "promotion"
+	| "rollback"
+	| "rollout_prepared"
+	| "rollout_started"
+	| "rollout_stopped"
+	| "rollout_raised"
+	| "rollout_lowered"
+	| "rollout_paused"
+	| "rollout_resumed"
+	| "rollout_finished"
+	| "rollout_rolled_back"
+	| "rollout_replaced";
+
 export interface AuditLogTable {
 	id: Generated<number>;
 	org_id: string;
@@ -455,5 +489,6 @@ export interface Schema {
 	daily_storage: DailyStorageTable;
 	rollouts: RolloutsTable;
 	rollout_devices: RolloutDevicesTable;
+	channel_history: ChannelHistoryTable;
 	audit_log: AuditLogTable;
 }

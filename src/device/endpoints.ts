@@ -5,6 +5,7 @@ import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from 
 import { explainDevice } from "./explain";
 import { manifestSize } from "./manifest-size";
 import { createPreviewLink, previewBundle, previewChannel } from "./preview";
+import { rollBackChannel } from "./rollback";
 import { reportStats } from "./stats";
 import { checkUpdate, updatesHealth } from "./updates";
 import { whatIf } from "./what-if";
@@ -23,4 +24,5 @@ export const deviceEndpoints = [
 	previewChannel,
 	previewBundle,
 	createPreviewLink,
+	rollBackChannel,
 ] as const;

@@ -11,6 +11,7 @@ import { appNotFound, appScope } from "../api/scope";
 import { refuseSettings } from "../api/stock-settings";
 import type { AppId } from "../authz/decide";
 import type { ChannelValues, Platforms } from "../db/channels";
+import type { Database } from "../db/client";
 import { type FleetDevice, fleetPage } from "../db/devices";
 import { type SnapshotBundle, type SnapshotChannel, snapshotBundles, snapshotStatements } from "../db/snapshot";
 import { type AppSnapshot, assemble } from "../db/snapshot-cache";
@@ -36,6 +37,15 @@ const told = v.strictObject({
 	package: v.nullable(v.picklist(["all", "zip", "delta"])),
 });
 type Told = v.InferOutput<typeof told>;
+export const outcomesSchema = v.array(
+	v.strictObject({
+		before: told,
+		after: told,
+		changed: v.boolean(),
+		devices: v.number(),
+		examples: v.array(v.string()),
+	}),
+);
 
 export const whatIf = endpoint({
 	method: "POST",
@@ -77,15 +87,7 @@ export const whatIf = endpoint({
 		sampled: v.boolean(),
 		next: v.nullable(v.string()),
 		cohort_is_drawn_anew: v.boolean(),
-		outcomes: v.array(
-			v.strictObject({
-				before: told,
-				after: told,
-				changed: v.boolean(),
-				devices: v.number(),
-				examples: v.array(v.string()),
-			}),
-		),
+		outcomes: outcomesSchema,
 	}),
 	errors: [
 		"bundle_not_found",
@@ -137,45 +139,13 @@ export const whatIf = endpoint({
 		refuseSettings("POST /channel", body);
 		const [channel, stable, rollout] = [loaded[0].rows[0], loaded[1].rows[0], loaded[2].rows[0]];
 		const { values, taken } = plannedChange({ body, channel, stable, rollout }, deps.newId(), nowMs);
-		const newBundles = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
-		const [app, channels, bundles] = snapshotStatements(body.app_id);
-		const [apps, held, pointedTo, asked, fleet] = await db.batch([
-			app,
-			channels,
-			bundles,
-			snapshotBundles(scope.appId, newBundles),
-			fleetPage(scope.appId, body.after ?? "", PAGE_DEVICES + 1),
-		]);
-		const [found] = apps.rows;
-		if (found === undefined) throw appNotFound();
-		const allBundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundle[];
-		const snapshotOf = (rows: readonly SnapshotChannel[]) => assemble(body.app_id, found, rows, allBundles, []);
-		const before = snapshotOf(held.rows);
-		const after = snapshotOf(changedChannels(held.rows, scope.appId, body.channel, values, taken));
-		if (Object.keys(values).length > 0) refuseMissingForm(after, body.channel);
-
-		const page = fleet.rows.slice(0, PAGE_DEVICES);
-		const more = fleet.rows.length > PAGE_DEVICES;
-		const seen = page.filter(({ last_seen_at_ms }) => (last_seen_at_ms ?? 0) >= nowMs - body.days * DAY_MS);
-		const judged = seen.filter(canAsk);
-		const counted = countOutcomes(before, after, body.app_id, judged, nowMs - (nowMs % DAY_MS));
-		const ofChannel = counted.filter(({ after }) => after.channel === body.channel);
-		const sum = (of: readonly Outcome[], figure: "devices" | "first_seen_today") =>
-			of.reduce((total, outcome) => total + outcome[figure], 0);
-		const outcomes = counted.map(({ first_seen_today: _, ...outcome }) => outcome);
+		const app = { appId: scope.appId, publicAppId: body.app_id };
+		const check = (after: AppSnapshot) => {
+			if (Object.keys(values).length > 0) refuseMissingForm(after, body.channel);
+		};
 		return {
-			devices: seen.length,
-			changed: sum(
-				counted.filter(({ changed }) => changed),
-				"devices",
-			),
-			unjudged: seen.length - judged.length,
-			channel_devices: sum(ofChannel, "devices"),
-			first_seen_today: sum(ofChannel, "first_seen_today"),
-			sampled: more || body.after !== undefined,
-			next: more ? (page.at(-1)?.device_id ?? null) : null,
+			...(await whatWouldChange(db, app, body, { values, taken }, nowMs, check)),
 			cohort_is_drawn_anew: typeof values.rollout_id === "string",
-			outcomes,
 		};
 	},
 });
@@ -189,6 +159,55 @@ function refuseMissingForm({ channelsByName, bundles }: AppSnapshot, name: strin
 		if (form === undefined || bundle === undefined) continue;
 		if (!(form === "zip" ? hasZip(bundle) : hasManifest(bundle))) throw formRequired(form);
 	}
+}
+
+/** What a change of a channel would mean to the app's devices: one page of them, decided before and after. */
+export async function whatWouldChange(
+	db: Database,
+	{ appId, publicAppId }: { readonly appId: AppId; readonly publicAppId: string },
+	{ channel, days, after: afterDevice }: { channel: string; days: number; after?: string | undefined },
+	{ values, taken }: { readonly values: ChannelValues; readonly taken: Platforms },
+	nowMs: number,
+	check: (after: AppSnapshot) => void = () => undefined,
+) {
+	const newBundles = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
+	const [app, channels, bundles] = snapshotStatements(publicAppId);
+	const [apps, held, pointedTo, asked, fleet] = await db.batch([
+		app,
+		channels,
+		bundles,
+		snapshotBundles(appId, newBundles),
+		fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1),
+	]);
+	const [found] = apps.rows;
+	if (found === undefined) throw appNotFound();
+	const allBundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundle[];
+	const snapshotOf = (rows: readonly SnapshotChannel[]) => assemble(publicAppId, found, rows, allBundles, []);
+	const before = snapshotOf(held.rows);
+	const after = snapshotOf(changedChannels(held.rows, appId, channel, values, taken));
+	check(after);
+
+	const page = fleet.rows.slice(0, PAGE_DEVICES);
+	const more = fleet.rows.length > PAGE_DEVICES;
+	const seen = page.filter(({ last_seen_at_ms }) => (last_seen_at_ms ?? 0) >= nowMs - days * DAY_MS);
+	const judged = seen.filter(canAsk);
+	const counted = countOutcomes(before, after, publicAppId, judged, nowMs - (nowMs % DAY_MS));
+	const ofChannel = counted.filter((outcome) => outcome.after.channel === channel);
+	const sum = (of: readonly Outcome[], figure: "devices" | "first_seen_today") =>
+		of.reduce((total, outcome) => total + outcome[figure], 0);
+	return {
+		devices: seen.length,
+		changed: sum(
+			counted.filter(({ changed }) => changed),
+			"devices",
+		),
+		unjudged: seen.length - judged.length,
+		channel_devices: sum(ofChannel, "devices"),
+		first_seen_today: sum(ofChannel, "first_seen_today"),
+		sampled: more || afterDevice !== undefined,
+		next: more ? (page.at(-1)?.device_id ?? null) : null,
+		outcomes: counted.map(({ first_seen_today: _, ...outcome }) => outcome),
+	};
 }
 
 /** The app's channels as the change would leave them. */

@@ -16,6 +16,9 @@ import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
 import { causeText } from "../errors";
 
+/** The actor of the service's own deletions, as people read it in the audit log. */
+export const CLEAN_UP_NAME = "Automatic clean-up";
+
 /** What one run does at most. */
 const MOST_ORGANIZATIONS = 20;
 const MOST_STEPS = 20;
@@ -41,6 +44,7 @@ export const TABLES_OF_APP = [
 	{ name: "bundle_files", key: ["bundle_id", "file_name"] },
 	{ name: "rollout_devices", key: ["rollout_id", "device_id"], through: { column: "rollout_id", table: "rollouts" } },
 	{ name: "rollouts", key: ["id"] },
+	{ name: "channel_history", key: ["id"] },
 	{ name: "channels", key: ["id"] },
 	{ name: "uploads", key: ["id"] },
 	{ name: "bundles", key: ["id"] },
@@ -103,7 +107,7 @@ async function removePart(db: Database, deps: Deps, orgId: string, deletedBefore
 
 /** A step: as much of the organization as one batch may take. */
 export function purgeStatements(orgId: string, requestId: string, nowMs: number): CompiledQuery[] {
-	const actor: Actor = { type: "system", id: null, name: "sweep", requestId, ipAddress: null };
+	const actor: Actor = { type: "system", id: null, name: CLEAN_UP_NAME, requestId, ipAddress: null };
 	const reason = { reason: "organization_removed" };
 	const chunk = (table: string, most: number, order = sql`id`) =>
 		sql`(SELECT id FROM ${sql.table(table)} WHERE org_id = ${orgId} ORDER BY ${order} LIMIT ${most})`;

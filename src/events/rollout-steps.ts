@@ -7,6 +7,7 @@ import type { CompiledQuery } from "kysely";
 import { OWNING_ROLES } from "../authz/member-roles";
 import { type Actor, auditStatement } from "../db/audit";
 import { auditChannelChange } from "../db/channel-audit";
+import { recordChannelChange } from "../db/channel-history";
 import { type ChannelValues, updateChannel } from "../db/channels";
 import { type Database, GuardFailed, guard, openDb } from "../db/client";
 import {
@@ -144,6 +145,7 @@ async function move(deps: Deps, db: Database, row: StandingRow, judgement: Judge
 			guard("stands_as_judged", rolloutStandsAt(row)),
 			entry,
 			rolloutChecked(row, { ...notingOf(row), counted: true }, verdict !== "advance", nowMs),
+			...(isNotice ? [] : recordChannelChange(actor, nowMs, appId, channelId, values, { reason })),
 			updateChannel(appId, channelId, values, nowMs),
 			...(isNotice ? [] : [...followRollout(appId, channelId, nowMs), bumpRevision(appId)]),
 		]);

@@ -18,7 +18,7 @@ import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
 import { removeAll } from "../storage/objects";
 import { tendDeadMessages } from "./dead-letters";
-import { purgeOrganizations } from "./organization-purge";
+import { CLEAN_UP_NAME, purgeOrganizations } from "./organization-purge";
 import { deleteOutlivedBundles } from "./outlived-bundles";
 import { forgetDevices, forgetEvents, forgetInstallSteps, forgetStatistics, measureStorage } from "./retention";
 import { stepRollouts } from "./rollout-steps";
@@ -81,9 +81,9 @@ async function write(deps: Deps, statements: readonly (CompiledQuery | RawBuilde
 	);
 }
 
-/** Who the sweep's changes are attributed to in the audit log. */
+/** The actor of the sweep's changes in the audit log. */
 function sweepActor(deps: Deps): Actor {
-	return { type: "system", id: null, name: "sweep", requestId: deps.newId(), ipAddress: null };
+	return { type: "system", id: null, name: CLEAN_UP_NAME, requestId: deps.newId(), ipAddress: null };
 }
 
 /** Uploads that expired become garbage, and so do registrations that wait for none any more. */

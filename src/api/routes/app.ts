@@ -19,6 +19,7 @@ import {
 } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { auditBindingGiven, auditBindingsOfApp } from "../../db/binding-audit";
+import { MOST_KEPT_LIVE_BUNDLES } from "../../db/channel-history";
 import { batchOrFail } from "../../db/client";
 import { everythingOfAppToGarbage } from "../../db/uploads";
 import { ApiError } from "../../errors";
@@ -57,6 +58,7 @@ export const appSchema = v.strictObject({
 	default_channel: v.nullable(v.string()),
 	default_upload_channel: v.string(),
 	retention: v.number(),
+	keep_live_bundles: v.number(),
 	expose_metadata: v.boolean(),
 	allow_device_custom_id: v.boolean(),
 	block_provider_infra_requests: v.boolean(),
@@ -77,6 +79,7 @@ function appAnswer(row: AppRow): v.InferOutput<typeof appSchema> {
 		default_channel: row.default_channel,
 		default_upload_channel: row.default_upload_channel,
 		retention: row.retention,
+		keep_live_bundles: row.keep_live_bundles,
 		expose_metadata: row.expose_metadata === 1,
 		allow_device_custom_id: row.allow_device_custom_id === 1,
 		block_provider_infra_requests: row.block_provider_infra_requests === 1,
@@ -97,6 +100,7 @@ const EXAMPLE_APP = {
 	default_channel: "production",
 	default_upload_channel: "dev",
 	retention: 2_592_000,
+	keep_live_bundles: 5,
 	expose_metadata: false,
 	allow_device_custom_id: true,
 	block_provider_infra_requests: false,
@@ -163,6 +167,7 @@ export const createApp = endpoint({
 		ios_store_url: optional(storeUrl),
 		android_store_url: optional(storeUrl),
 		...refusedFields("POST /app"),
+		keep_live_bundles: optional(keptLiveBundles()),
 	}),
 	status: [201],
 	response: appSchema,
@@ -194,6 +199,7 @@ export const createApp = endpoint({
 					ios_store_url: body.ios_store_url ?? null,
 					android_store_url: body.android_store_url ?? null,
 					...(body.retention === undefined ? {} : { retention: body.retention }),
+					...(body.keep_live_bundles === undefined ? {} : { keep_live_bundles: body.keep_live_bundles }),
 					...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
 					created_at_ms: nowMs,
 					updated_at_ms: nowMs,
@@ -237,13 +243,14 @@ export const updateApp = endpoint({
 	tag: "Apps",
 	summary: "Change an app's settings",
 	description:
-		"`allow_device_custom_id: false` keeps no custom ids: what devices send is not stored, and stored ones are hidden until it is true again. `block_provider_infra_requests` gives devices in Google's and Apple's own networks, where apps are run for review, no update and counts nothing of them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to whoever has or guesses one; signed links (GET /preview/link) work without it. The store addresses are where GET /device/explain sends testers who need a newer store build; null takes one away. `retention` is how many seconds bundles are kept that nothing uses: that no channel or rollout serves, no device was given by an operator, and none was seen running in that time. The sweep deletes older ones, never the app's newest; 0 is at once.",
+		"`allow_device_custom_id: false` keeps no custom ids: what devices send is not stored, and stored ones are hidden until it is true again. `block_provider_infra_requests` gives devices in Google's and Apple's own networks, where apps are run for review, no update and counts nothing of them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to everybody who has or guesses one; signed links (GET /preview/link) work without it. The store addresses are where GET /device/explain sends testers who need a newer store build; null takes one away. `retention` is how many seconds an unused bundle is kept; 0 keeps everything. Automatic clean-up, every 15 minutes, deletes a bundle that is older than that, that no channel or rollout serves, that no operator set for a device and that no device was seen running in that time, but never the app's newest. `keep_live_bundles` (0 to 50, 5 unless set) is how many bundles that were live on a channel before its present one are in use as well, so that the channel can be rolled back to them: neither automatic clean-up nor the deletion of unused bundles takes them.",
 	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
 	body: v.object({
 		name: optional(label()),
 		icon_url: v.optional(v.nullable(imageUrl)),
 		default_upload_channel: optional(channelName),
 		retention: optional(retentionSeconds()),
+		keep_live_bundles: optional(keptLiveBundles()),
 		expose_metadata: optional(switchValue),
 		allow_device_custom_id: optional(v.boolean()),
 		block_provider_infra_requests: optional(v.boolean()),
@@ -321,6 +328,15 @@ export const deleteApp = endpoint({
 		return OK;
 	},
 });
+
+function keptLiveBundles() {
+	return v.pipe(
+		v.number(),
+		v.integer("must be a whole number of bundles"),
+		v.minValue(0, "must not be negative"),
+		v.maxValue(MOST_KEPT_LIVE_BUNDLES, `must be at most ${MOST_KEPT_LIVE_BUNDLES}`),
+	);
+}
 
 function retentionSeconds() {
 	return v.pipe(

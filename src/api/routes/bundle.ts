@@ -16,6 +16,7 @@ import {
 	bundleIsReady,
 	bundleRecord,
 	bundlesGoing,
+	bundlesKeptForRollback,
 	bundlesPage,
 	deleteUnusedBundles,
 	dropPendingBundle,
@@ -23,6 +24,7 @@ import {
 	markBundleDeleted,
 } from "../../db/bundles";
 import { auditChannelChange } from "../../db/channel-audit";
+import { recordChannelChange } from "../../db/channel-history";
 import { bundleUnusedExceptBy, channelDiffers, channelExists, updateChannel } from "../../db/channels";
 import { batchOrFail, type Database, guard, query } from "../../db/client";
 import { followRollout, NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
@@ -49,6 +51,8 @@ import {
 	bundleVersion,
 	httpsUrl,
 	integerId,
+	nullableRfc3339,
+	nullableTime,
 	OK,
 	optional,
 	pageNumber,
@@ -79,6 +83,7 @@ const bundleFields = {
 	created_by_key: v.nullable(v.string()),
 	created_at: time,
 	updated_at: time,
+	expires_at: nullableTime,
 	channels: v.array(v.string()),
 };
 export const bundleSchema = v.strictObject(bundleFields);
@@ -101,6 +106,7 @@ export function bundleAnswer(row: BundleListRow): v.InferOutput<typeof bundleSch
 		created_by_key: row.created_by_key,
 		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
+		expires_at: nullableRfc3339(row.kept_until_ms),
 		channels: JSON.parse(row.channels),
 	};
 }
@@ -121,6 +127,7 @@ const EXAMPLE_BUNDLE = {
 	created_by_key: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
 	created_at: "2026-11-21T08:00:00.000Z",
 	updated_at: "2026-11-21T08:00:00.000Z",
+	expires_at: null,
 	channels: ["pr-128"],
 };
 
@@ -129,6 +136,8 @@ export const listBundles = endpoint({
 	path: "/bundle",
 	tag: "Bundles",
 	summary: "List an app's bundles, newest first",
+	description:
+		"`expires_at` is when automatic clean-up may delete the bundle by the app's `retention`; a time in the past means with the next run, within 15 minutes. It moves on while devices that run the bundle are seen. It is null for a bundle that stays: the app's newest one, one that a channel or a rollout serves, one of the last that were live on a channel (`keep_live_bundles`), one that an operator set for a device, and every bundle of an app with retention 0.",
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, version: optional(bundleVersion), page: pageNumber }),
 	response: v.array(bundleSchema),
@@ -389,6 +398,7 @@ export const promoteBundle = endpoint({
 					values,
 					new Map([[bundle.id, bundle.name]]),
 				),
+				...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values),
 				bumpRevision(scope.appId, channelDiffers(scope.appId, scope.channelId, values)),
 				updateChannel(scope.appId, scope.channelId, values, nowMs),
 				...formGuards(values, scope.appId, scope.channelId),
@@ -414,7 +424,7 @@ const deleteBundleQuery = v.pipe(
 	}),
 	v.check(
 		({ version, all }) => (version !== undefined) !== (all === true),
-		"say either version=<one version> or all=true (every bundle that no channel uses)",
+		"say either version=<one version> or all=true (every unused bundle)",
 	),
 );
 
@@ -425,9 +435,9 @@ export const deleteBundle = endpoint({
 	method: "DELETE",
 	path: "/bundle",
 	tag: "Bundles",
-	summary: "Delete one bundle, or with all=true every bundle that no channel uses",
+	summary: "Delete one bundle, or with all=true every unused bundle",
 	description:
-		"`dry_run=true` tells what would go, `bundles` the newest 100 of it, refuses what would be refused, and does nothing.",
+		"Unused is what no channel and no rollout serves, and what is not one of the last bundles that were live on a channel (the app's `keep_live_bundles`): those stay, so that the channel can be rolled back. A bundle that is deleted by its version goes even then, and no channel can be rolled back to it any more. `dry_run=true` changes nothing: it answers what would go (`bundles` holds the newest 100), how many devices run each bundle, which channels could be rolled back to it, and `kept_for_rollback`, the unlinked bundles that `all=true` leaves; it refuses what would be refused.",
 	access: { permission: "bundle.delete", scope: appScope("query.app_id") },
 	query: deleteBundleQuery,
 	queryOrBody: true,
@@ -437,8 +447,14 @@ export const deleteBundle = endpoint({
 		v.strictObject({
 			status: v.literal("ok"),
 			dry_run: v.literal(true),
-			removes: v.strictObject({ bundles: v.number(), bundle_bytes: v.number(), device_overrides: v.number() }),
-			bundles: v.array(bundleGoingSchema),
+			removes: v.strictObject({
+				bundles: v.number(),
+				bundle_bytes: v.number(),
+				device_overrides: v.number(),
+				devices: v.number(),
+			}),
+			kept_for_rollback: v.number(),
+			bundles: v.array(v.strictObject({ ...bundleGoingSchema.entries, rollback_target_of: v.array(v.string()) })),
 		}),
 	]),
 	errors: ["bundle_not_found", "bundle_in_use"],
@@ -468,13 +484,25 @@ export const deleteBundle = endpoint({
 });
 
 async function wouldRemove(db: Database, appId: AppId, bundleId: number | undefined) {
-	const [{ rows: going }] = await db.batch([bundlesGoing(appId, bundleId, MOST_BUNDLES_NAMED)]);
-	const { bundles, bundle_bytes, device_overrides } = going[0] ?? { bundles: 0, bundle_bytes: 0, device_overrides: 0 };
+	const [{ rows: going }, { rows: kept }] = await db.batch([
+		bundlesGoing(appId, bundleId, MOST_BUNDLES_NAMED),
+		bundlesKeptForRollback(appId),
+	]);
+	const [first] = going;
 	return {
 		...OK,
 		dry_run: true as const,
-		removes: { bundles, bundle_bytes, device_overrides },
-		bundles: going.map(({ id, name, size_bytes }) => ({ id, version: name, size: size_bytes })),
+		removes: {
+			bundles: first?.bundles ?? 0,
+			bundle_bytes: first?.bundle_bytes ?? 0,
+			device_overrides: first?.device_overrides ?? 0,
+			devices: first?.devices_of_all ?? 0,
+		},
+		kept_for_rollback: kept[0]?.bundles ?? 0,
+		bundles: going.map(({ id, name, size_bytes, devices, rollback_target_of }) => ({
+			...{ id, version: name, size: size_bytes, devices },
+			rollback_target_of: JSON.parse(rollback_target_of) as string[],
+		})),
 	};
 }
 

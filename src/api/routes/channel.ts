@@ -8,7 +8,7 @@ import { holds } from "../../authz/decide";
 import { auditStatement } from "../../db/audit";
 import { auditBindingsOfChannel } from "../../db/binding-audit";
 import { auditBundlesGoing } from "../../db/bundle-audit";
-import { liveBundle, markBundleDeleted } from "../../db/bundles";
+import { devicesOfBundles, liveBundle, markBundleDeleted } from "../../db/bundles";
 import { wholeChannelNow } from "../../db/channel-audit";
 import {
 	bundleUnusedExceptBy,
@@ -248,7 +248,7 @@ export const deleteChannel = endpoint({
 	tag: "Channels",
 	summary: "Delete a channel, and with delete_bundle=true its bundle too",
 	description:
-		"With `delete_bundle=true` the channel, its bindings, its links and its bundle go in one atomic step, or nothing does. A preview key may clean up its own channel with its own bundle; others need channel.delete and bundle.delete. A bundle that another channel uses is refused. `dry_run=true` tells what would go, refuses what would be refused, and does nothing.",
+		"With `delete_bundle=true` the channel, its bindings, its links and its bundle go in one atomic step, or nothing does. A preview key may clean up its own channel with its own bundle; others need channel.delete and bundle.delete. A bundle that another channel uses is refused. The channel's history goes with it, and bundles that were live on it before are no longer kept for it. `dry_run=true` changes nothing: it answers what would go and how many devices run each bundle, and refuses what would be refused.",
 	access: {
 		permission: "channel.delete",
 		scope: channelScope("query.app_id", { name: "query.channel" }),
@@ -294,9 +294,13 @@ export const deleteChannel = endpoint({
 			: linked.filter((bundle) => bundle.marked === 1 && bundle.other_channels === null);
 		if (input.query.dry_run === true) {
 			const ids = doomed.map((bundle) => bundle.id);
-			const [{ rows }] = await db.batch([channelContents(scope.appId, scope.channelId, ids)]);
+			const [{ rows }, { rows: running }] = await db.batch([
+				channelContents(scope.appId, scope.channelId, ids),
+				devicesOfBundles(scope.appId, ids),
+			]);
 			const [contents] = rows;
 			if (contents === undefined) throw new Error("counts have no row");
+			const devicesOf = new Map(running.map(({ id, devices }) => [id, devices]));
 			const stored = doomed.filter((bundle) => bundle.object_key !== null);
 			return {
 				...OK,
@@ -308,7 +312,9 @@ export const deleteChannel = endpoint({
 					bundle_bytes: stored.reduce((sum, bundle) => sum + (bundle.size_bytes ?? 0), 0),
 					...contents,
 				},
-				bundles: doomed.map(({ id, name, size_bytes }) => ({ id, version: name, size: size_bytes })),
+				bundles: doomed.map(({ id, name, size_bytes }) => ({
+					...{ id, version: name, size: size_bytes, devices: devicesOf.get(id) ?? 0 },
+				})),
 			};
 		}
 		await batchOrFail(

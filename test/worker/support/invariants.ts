@@ -1,7 +1,8 @@
 /**
  * What must hold between D1 and R2 at every moment, whatever crashed: no channel without its bundle's bytes, no bundle without its
- * object, no object that D1 does not know. `settled` adds what must hold after everything unfinished has expired and been swept.
+ * object, no object that D1 does not know; and what every channel's history says must be what the channel serves. `settled` adds what must hold after everything unfinished has expired and been swept.
  */
+import { GOES_LIVE } from "../../../src/db/channel-history";
 import { query } from "../../../src/db/client";
 import { emptyObjectKey } from "../../../src/storage/objects";
 import { rows, storedBytes, storedKeys } from "./bytes";
@@ -64,6 +65,7 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 			if (id !== null && !ready.has(id)) found.push(`channel ${channel.name} points to a bundle that is not ready`);
 		}
 	}
+	found.push(...(await historyViolations(appUuid)));
 	for (const file of isGoing ? [] : deltaObjects) {
 		const bytes = await storedBytes(file.object_key);
 		if (bytes?.length !== file.size_bytes) found.push(`delta file ${file.path} lost its object`);
@@ -91,6 +93,46 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 		if (settled) found.push(`garbage ${object_prefix} remains`);
 	}
 	if (settled) for (const upload of uploads) found.push(`upload ${upload.id} remains`);
+	return found;
+}
+
+/** Where a channel's history does not end with what the channel serves, or offers what is gone, or one thing twice. */
+export async function historyViolations(appUuid: string): Promise<string[]> {
+	const channels = await rows(query.selectFrom("channels").selectAll().where("app_id", "=", appUuid));
+	const entries = await rows(
+		query.selectFrom("channel_history").selectAll().where("app_id", "=", appUuid).orderBy("id", "desc"),
+	);
+	const ready = await rows(
+		query.selectFrom("bundles").select("id").where("app_id", "=", appUuid).where("status", "=", "ready"),
+	);
+	const found: string[] = [];
+	for (const channel of channels) {
+		const own = entries.filter(({ channel_id }) => channel_id === channel.id);
+		const live = own.find(({ action }) => GOES_LIVE.includes(action));
+		if (live === undefined) found.push(`channel ${channel.name} has no history`);
+		else if (live.version_id !== channel.version_id)
+			found.push(`channel ${channel.name} serves what its history does not`);
+		const targets = own.filter(({ rollback_target }) => rollback_target === 1);
+		if (new Set(targets.map(({ version_id }) => version_id)).size < targets.length)
+			found.push(`channel ${channel.name} offers a rollback to one bundle twice`);
+		for (const { version_id } of targets) {
+			if (version_id !== null && !ready.some(({ id }) => id === version_id))
+				found.push(`channel ${channel.name} offers a rollback to a bundle that is gone`);
+		}
+		if (!targets.some(({ version_id }) => version_id === channel.version_id))
+			found.push(`channel ${channel.name} does not know its live bundle as a target`);
+		const of = (entry: (typeof own)[number]) => entry.action.startsWith("rollout_");
+		const moved = own.find(of);
+		const ended = ["rollout_finished", "rollout_rolled_back"];
+		if ((moved === undefined || ended.includes(moved.action)) !== (channel.rollout_id === null))
+			found.push(`channel ${channel.name} has another rollout than its history`);
+		else if (channel.rollout_id !== null) {
+			if (moved?.version_id !== channel.rollout_version_id)
+				found.push(`channel ${channel.name} rolls out another bundle`);
+			if (moved?.rollout_percentage_bps !== channel.rollout_percentage_bps)
+				found.push(`channel ${channel.name} has another share than its history`);
+		}
+	}
 	return found;
 }
 

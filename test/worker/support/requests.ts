@@ -193,6 +193,18 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		await madeChannel(world, app, channel, makers);
 		return { path: "/channel/rollout", query: { app_id: app.appId, channel } };
 	},
+	"GET /channel/history": async (world, app, makers) => {
+		const channel = fresh("chronicled");
+		await madeChannel(world, app, channel, makers);
+		return { path: "/channel/history", query: { app_id: app.appId, channel } };
+	},
+	"POST /channel/rollback": async (world, app, makers) => {
+		const channel = fresh("mistaken");
+		await madeChannel(world, app, channel, makers);
+		const { version } = await uploaded(world, app, makers);
+		const body = { app_id: app.appId, channel, version };
+		return { path: "/channel/rollback", body, thing: channelThing(app, channel) };
+	},
 	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("made") } }),
 	"POST /channel/what_if": async (_, app) => ({
 		path: "/channel/what_if",
