@@ -113,7 +113,7 @@ describe("a bundle that nothing uses", () => {
 		expect(await storedKeys(`${app.uuid}/`)).toHaveLength(1);
 		expect(await deletions()).toMatchObject([
 			{
-				...{ actor: { type: "system", name: "sweep" }, target: { type: "bundle", name: "1.0.0" } },
+				...{ actor: { type: "system", name: "Automatic clean-up" }, target: { type: "bundle", name: "1.0.0" } },
 				details: { reason: "retention" },
 			},
 		]);
@@ -162,22 +162,29 @@ describe("a bundle that nothing uses", () => {
 		expect(await rowsReadBySweep()).toBe(before);
 	});
 
-	test("stays for as long as each app says for itself; 0 keeps none but the newest", async () => {
-		const other = app;
+	test("stays for as long as each app says for itself; 1 keeps only the newest, 0 keeps everything", async () => {
+		const long = app;
 		await upload("1.0.0", "1.1.0");
 		await changeApp({ retention: 63_113_904 });
+		const forEver = await createTestApp(world);
+		app = forEver;
+		await upload("1.0.0", "1.1.0");
+		await changeApp({ retention: 0 });
 		app = await createTestApp(world);
 		await upload("1.0.0", "1.1.0", "1.2.0");
-		await changeApp({ retention: 0 });
+		await changeApp({ retention: 1 });
 		await sweep(world.deps);
-		expect([await readyOf(), await readyOf(other)]).toEqual([["1.2.0"], ["1.0.0", "1.1.0"]]);
+		expect([await readyOf(), await readyOf(long)]).toEqual([["1.2.0"], ["1.0.0", "1.1.0"]]);
 		world.clock.nowMs += 700 * DAY_MS;
 		await sweep(world.deps);
-		expect(await readyOf(other)).toEqual(["1.0.0", "1.1.0"]);
+		expect(await readyOf(long)).toEqual(["1.0.0", "1.1.0"]);
+		world.clock.nowMs += 700 * DAY_MS;
+		await sweep(world.deps);
+		expect([await readyOf(long), await readyOf(forEver)]).toEqual([["1.1.0"], ["1.0.0", "1.1.0"]]);
 	});
 
 	test("stays when it is the newest but for one that was deleted and one that is not uploaded yet", async () => {
-		await changeApp({ retention: 0 });
+		await changeApp({ retention: 1 });
 		await upload("1.0.0", "1.1.0", "1.2.0");
 		const { status } = await world.request("DELETE", "/bundle", {
 			key: world.adminKey,
@@ -274,6 +281,12 @@ describe("a bundle that is in use stays, whatever its age", () => {
 				}),
 		],
 		["by a device that was seen running it", (_, version) => runs(version)],
+		[
+			"by a channel on which it was live before",
+			async (_, version) => {
+				for (const live of [version, "2.0.0"]) await setTestChannel(world, app, "production", { version: live });
+			},
+		],
 	];
 
 	test.each(uses)("%s", async (_, use) => {
@@ -330,5 +343,137 @@ describe("a bundle that is in use stays, whatever its age", () => {
 		});
 		expect([status, body.error]).toEqual([404, "bundle_not_found"]);
 		expect(id).toBeGreaterThan(0);
+	});
+});
+
+describe("the last bundles that were live on a channel", () => {
+	const remove = (fields: Record<string, string>) =>
+		world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, ...fields } });
+	const live = async (channel: string, ...versions: readonly string[]) => {
+		for (const version of versions) await setTestChannel(world, app, channel, { version });
+	};
+	const versions = (count: number) => Array.from({ length: count }, (_, index) => `1.${index}.0`);
+
+	test("are the five before the present one, each counted once, and neither clean-up takes them", async () => {
+		await upload(...versions(9));
+		// 1.6.0 and 1.5.0 take turns, and 1.3.0 was live twice: only the last time counts.
+		await live("production", ...versions(7), "1.5.0", "1.6.0", "1.5.0", "1.3.0", "1.6.0", "1.7.0");
+		const dryRun = await remove({ all: "true", dry_run: "true" });
+		expect(dryRun.body).toMatchObject({ kept_for_rollback: 5, removes: { bundles: 3 } });
+		const kept = ["1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0", "1.7.0"];
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		await sweep(world.deps);
+		expect(await readyOf(), "the newest stays as well").toEqual([...kept, "1.8.0"]);
+		expect((await remove({ all: "true" })).status).toBe(200);
+		expect(await readyOf()).toEqual(kept);
+		expect(await violations(app.uuid)).toEqual([]);
+		// Each of them can be gone back to.
+		for (const version of kept) {
+			const { body } = await world.request("POST", "/channel/rollback", {
+				key: world.adminKey,
+				body: { app_id: app.appId, channel: "production", version },
+			});
+			expect(body).toMatchObject({ version, was_live: true });
+		}
+	});
+
+	test("are as many as the app says, each channel's own, and shared ones stay while one channel keeps them", async () => {
+		await upload(...versions(5));
+		await changeApp({ keep_live_bundles: 1 });
+		await live("production", "1.0.0", "1.1.0", "1.2.0", "1.3.0");
+		await live("beta", "1.1.0", "1.4.0");
+		await remove({ all: "true" });
+		expect(await readyOf()).toEqual(["1.1.0", "1.2.0", "1.3.0", "1.4.0"]);
+		await changeApp({ keep_live_bundles: 0 });
+		await remove({ all: "true" });
+		expect(await readyOf()).toEqual(["1.3.0", "1.4.0"]);
+		for (const keep_live_bundles of [-1, 51, 1.5, "5"]) {
+			const { status, body } = await world.request("PUT", `/app/${app.appId}`, {
+				key: world.adminKey,
+				body: { keep_live_bundles },
+			});
+			expect([status, body.moreInfo.issues[0].path]).toEqual([400, "keep_live_bundles"]);
+		}
+	});
+
+	test("go by name, with a word on what that means, and with their channel", async () => {
+		await upload(...versions(4));
+		await live("production", "1.0.0", "1.1.0", "1.2.0");
+		await runs("1.0.0");
+		const { body } = await remove({ version: "1.0.0", dry_run: "true" });
+		expect(body).toMatchObject({
+			removes: { bundles: 1, devices: 1 },
+			bundles: [{ version: "1.0.0", devices: 1, rollback_target_of: ["production"] }],
+		});
+		expect((await remove({ version: "1.0.0" })).status).toBe(200);
+		const channel = { app_id: app.appId, channel: "production" };
+		expect((await world.request("DELETE", "/channel", { key: world.adminKey, query: channel })).status).toBe(200);
+		await remove({ all: "true" });
+		expect(await readyOf()).toEqual([]);
+	});
+
+	test("are asked for by index: a fleet of bundles and a long history of others cost no row", async () => {
+		await upload("1.0.0", "1.1.0", "2.0.0");
+		await live("production", "1.0.0", "1.1.0", "2.0.0");
+		const other = await setTestChannel(world, app, "other");
+		world.clock.nowMs += KEPT_DAYS * DAY_MS;
+		await rowsReadBySweep();
+		const before = await rowsReadBySweep();
+		await testEnv.DB.prepare(
+			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+			INSERT INTO channel_history (app_id, channel_id, at_ms, action, version_id, actor_type, actor_name, rollback_target)
+			SELECT ?, ?, 0, 'promotion', -i, 'system', 'x', i % 2 FROM n`,
+		)
+			.bind(app.uuid, other)
+			.run();
+		expect(await rowsReadBySweep()).toBe(before);
+	});
+});
+
+describe("expires_at in GET /bundle", () => {
+	const expiries = async () => {
+		const { body } = await world.request("GET", "/bundle", { key: world.adminKey, query: { app_id: app.appId } });
+		return Object.fromEntries(
+			(body as { name: string; expires_at: string | null }[]).map(({ name, expires_at }) => [name, expires_at]),
+		);
+	};
+	const text = (ms: number) => new Date(ms).toISOString();
+
+	test("is when the clean-up takes the bundle, to the millisecond; null for what stays", async () => {
+		const startMs = world.clock.nowMs;
+		const [, , overridden] = await upload("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0");
+		await setTestChannel(world, app, "production", { version: "1.3.0" });
+		await setTestChannel(world, app, "production", { version: "1.4.0" });
+		await world.request("POST", "/device", {
+			key: world.adminKey,
+			body: { app_id: app.appId, device_id: DEVICE, version_id: overridden },
+		});
+		const keptMs = KEPT_DAYS * DAY_MS;
+		expect(await expiries()).toEqual({
+			...{ "1.0.0": text(startMs + HOUR_MS + keptMs), "1.1.0": text(startMs + 2 * HOUR_MS + keptMs) },
+			...{ "1.2.0": null, "1.3.0": null, "1.4.0": null, "1.5.0": null },
+		});
+		world.clock.nowMs = startMs + HOUR_MS + keptMs - 1;
+		await sweep(world.deps);
+		expect(await readyOf()).toContain("1.0.0");
+		world.clock.nowMs += 1;
+		await sweep(world.deps);
+		expect(await readyOf()).not.toContain("1.0.0");
+		await changeApp({ retention: 0 });
+		expect(Object.values(await expiries())).toEqual([null, null, null, null, null]);
+	});
+
+	test("moves on while a device that runs the bundle is seen", async () => {
+		await upload("1.0.0", "1.1.0");
+		world.clock.nowMs += 10 * DAY_MS;
+		await runs("1.0.0");
+		const seenMs = world.clock.nowMs;
+		expect((await expiries())["1.0.0"]).toBe(text(seenMs + KEPT_DAYS * DAY_MS));
+		world.clock.nowMs = seenMs + KEPT_DAYS * DAY_MS - 1;
+		await sweep(world.deps);
+		expect(await readyOf()).toContain("1.0.0");
+		world.clock.nowMs += 1;
+		await sweep(world.deps);
+		expect(await readyOf()).not.toContain("1.0.0");
 	});
 });
