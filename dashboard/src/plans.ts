@@ -49,6 +49,23 @@ export function useChannelDeletionPlan(
 	});
 }
 
+export type RollbackPlan = PlanOf<AnswerOf<"POST /channel/rollback">>;
+
+/** What a rollback would do; `version` null is the store build. */
+export function useRollbackPlan(
+	appId: string,
+	channel: string,
+	version: string | null,
+): UseQueryResult<RollbackPlan, Error> {
+	return usePlan(["rollback", appId, channel, version], async () =>
+		planIn(
+			await ask("POST /channel/rollback", {
+				body: { app_id: appId, channel, version: version ?? "builtin", dry_run: true },
+			}),
+		),
+	);
+}
+
 export function useBundleDeletionPlan(
 	appId: string,
 	which: { readonly version: string } | { readonly all: "true" },

@@ -59,12 +59,48 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		expect(await channelNamed("production")).toMatchObject({ version: { name: "1.0.0" } });
 		await expectSound(admin);
 		await button("Promote").click();
-		await admin.page.getByRole("link", { name: "1.1.0" }).waitFor();
+		await admin.page.getByText("released 1.1.0 to every device").waitFor();
 		expect(await channelNamed("production")).toMatchObject({ version: { name: "1.1.0" } });
-		await button("Go back to 1.0.0").click();
-		await button("Promote").click();
+		await button("Roll back to 1.0.0").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByText("of 6 devices will change version").waitFor();
+		await expectSound(admin);
+		await dialog.getByLabel("Reason (optional)").fill("Login loop");
+		await dialog.getByRole("button", { name: "Roll back to 1.0.0" }).click();
 		await expect.poll(() => channelNamed("production")).toMatchObject({ version: { name: "1.0.0" } });
-		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
+		await dialog.waitFor({ state: "detached" });
+		await admin.page.getByText("rolled back from 1.1.0 to 1.0.0").waitFor();
+		await admin.page.getByText("Login loop").waitFor();
+	});
+
+	test("offers no way back to a bundle that was deleted, and says so when it goes while the dialog is open", async () => {
+		const { product } = stage;
+		for (const version of ["1.4.0", "1.4.1", "1.4.2"]) await uploadProductBundle(product, APP, version);
+		const post = (fields: object) => product.api("POST", "/channel", { app_id: APP, channel: "history", ...fields });
+		for (const version of ["1.4.0", "1.4.1", "1.4.2"]) await post({ version });
+		await product.api("DELETE", `/bundle?app_id=${APP}&version=1.4.0`);
+		await admin.open(`/apps/${APP}/channels/history`, "history");
+		await admin.page.getByText("Bundle deleted").waitFor();
+		expect(await button("Roll back to 1.4.0").count()).toBe(0);
+		await product.api("DELETE", `/bundle?app_id=${APP}&version=1.4.1`);
+		await button("Roll back to 1.4.1").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByText("1.4.1 was deleted meanwhile").waitFor();
+		expect(await dialog.getByRole("button", { name: "Roll back to 1.4.1" }).isDisabled()).toBe(true);
+		await product.api("DELETE", `/channel?app_id=${APP}&channel=history&delete_bundle=true`);
+	});
+
+	test("sets how long unused bundles are kept", async () => {
+		await admin.open(`/apps/${APP}/settings`, "Settings");
+		await admin.page.getByLabel("For ever").check();
+		await admin.page.getByLabel("Former bundles kept per channel").fill("7");
+		await button("Save retention").click();
+		await expect.poll(() => get(`/app/${APP}`)).toMatchObject({ retention: 0, keep_live_bundles: 7 });
+		await admin.page.getByLabel("For a number of days").check();
+		await admin.page.getByLabel("Days").fill("30");
+		await admin.page.getByLabel("Former bundles kept per channel").fill("5");
+		await button("Save retention").click();
+		await expect.poll(() => get(`/app/${APP}`)).toMatchObject({ retention: 2_592_000, keep_live_bundles: 5 });
 	});
 
 	test("rolls a bundle out to a share, raises it, pauses it and rolls it back", async () => {

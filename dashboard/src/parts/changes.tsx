@@ -12,6 +12,7 @@ const VERBS: Readonly<Record<string, string>> = {
 	update: "changed",
 	delete: "deleted",
 	promote: "promoted a bundle on",
+	rollback: "rolled back",
 	reveal: "looked at the secret of",
 	restore: "restored",
 	add: "added",

@@ -15,6 +15,7 @@ import { organizationPath } from "../paths";
 import { useAppMay } from "../permissions";
 import { useAppDeletionPlan } from "../plans";
 import { DeviceSettings } from "./app-device-settings";
+import { AppRetention } from "./app-retention";
 
 type AppRecord = AnswerOf<"GET /app/:app_id">;
 
@@ -28,6 +29,7 @@ export default function AppSettings({ appId, orgId }: AppScreenProps) {
 					<>
 						{may("app.update_settings") === true ? <Fields app={record} /> : <ReadOnly app={record} />}
 						<DeviceSettings app={record} mayChange={may("app.update_settings") === true} />
+						<AppRetention app={record} mayChange={may("app.update_settings") === true} />
 						{may("app.delete") === true ? <End app={record} /> : null}
 					</>
 				)}

@@ -9,6 +9,7 @@ import type { Channel } from "../parts/channel-badges";
 import { Confirm } from "../parts/confirm";
 import { Dialog } from "../parts/dialog";
 import { Facts } from "../parts/facts";
+import { KeptUntil, runningText } from "../parts/kept-until";
 import { TextLink, WebLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen, Section } from "../parts/screen";
@@ -74,6 +75,7 @@ function Details({
 					["Live on", <Channels key="channels" appId={appId} channels={bundle.channels} />],
 					["Size", bundle.size === null ? "—" : sizeText(bundle.size)],
 					["Created", <Time key="created" value={bundle.created_at} />],
+					["Kept until", <KeptUntil key="kept" expiresAt={bundle.expires_at} />],
 					["Least store build", bundle.min_update_version ?? "Any"],
 					[
 						"Encrypted",
@@ -88,7 +90,9 @@ function Details({
 				]}
 			/>
 			<Compare appId={appId} bundle={bundle} />
-			{isReleasing ? <Release appId={appId} version={bundle.name} onClose={() => setReleasing(false)} /> : null}
+			{isReleasing ? (
+				<Release appId={appId} orgId={orgId} version={bundle.name} onClose={() => setReleasing(false)} />
+			) : null}
 			{isDeleting ? <DeleteBundle appId={appId} bundle={bundle} onClose={() => setDeleting(false)} /> : null}
 		</Screen>
 	);
@@ -110,16 +114,22 @@ function Channels({ appId, channels }: { readonly appId: string; readonly channe
 /** Asks for the channel; the dialog that promotes there takes over with the bundle filled in. */
 function Release({
 	appId,
+	orgId,
 	version,
 	onClose,
 }: {
 	readonly appId: string;
+	readonly orgId: string | undefined;
 	readonly version: string;
 	readonly onClose: () => void;
 }) {
 	const [channel, setChannel] = useState<Channel | undefined>();
 	const channels = usePage("GET /channel", { query: { app_id: appId } }, 0);
-	if (channel !== undefined) return <Promote appId={appId} channel={channel} version={version} onClose={onClose} />;
+	const may = useAppMay(appId, orgId);
+	if (channel !== undefined) {
+		const maySet = may("channel.update_settings") === true;
+		return <Promote appId={appId} channel={channel} version={version} maySet={maySet} onClose={onClose} />;
+	}
 	return (
 		<Dialog onClose={onClose} title={`Release ${version}`} size="lg">
 			<Answer query={channels} what="channels">
@@ -281,8 +291,14 @@ function DeleteBundle({
 			onConfirm={() => remove.mutate({ query: { app_id: appId, version: bundle.name } })}
 		>
 			<Answer query={plan} what="what would go">
-				{({ removes }) => (
+				{({ removes, bundles: [going] }) => (
 					<>
+						<Text size="sm">{runningText(removes.devices)}</Text>
+						{going === undefined || going.rollback_target_of.length === 0 ? null : (
+							<Text size="sm">
+								{going.rollback_target_of.join(", ")} can no longer be rolled back to {bundle.name}.
+							</Text>
+						)}
 						<Text size="sm">This cannot be undone. With it go:</Text>
 						<ul>
 							<li>

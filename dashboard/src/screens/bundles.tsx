@@ -5,6 +5,7 @@ import { useChange, usePage } from "../api";
 import type { AppScreenProps } from "../app";
 import { Answer, Loading } from "../parts/answer";
 import { Confirm } from "../parts/confirm";
+import { KeptUntil, runningText } from "../parts/kept-until";
 import { TextLink } from "../parts/link";
 import { say } from "../parts/say";
 import { Empty, Screen } from "../parts/screen";
@@ -88,6 +89,11 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 											),
 									},
 									{ title: "Created", cell: ({ created_at }) => <Time value={created_at} /> },
+									{
+										title: "Kept until",
+										wideOnly: true,
+										cell: ({ expires_at }) => <KeptUntil expiresAt={expires_at} />,
+									},
 								]}
 							/>
 							<Pager page={page} hasNext={hasNext} onPage={setPage} />
@@ -107,6 +113,15 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 
 const NAMES_SHOWN = 20;
 
+function KeptForRollback({ count }: { readonly count: number }) {
+	if (count === 0) return null;
+	return (
+		<Text size="sm">
+			{countOf(count, "more bundle")} {count === 1 ? "stays" : "stay"}, so that channels can be rolled back.
+		</Text>
+	);
+}
+
 /** Names what goes, as the API says it. */
 function DeleteUnused({ appId, onClose }: { readonly appId: string; readonly onClose: () => void }) {
 	const plan = useBundleDeletionPlan(appId, { all: "true" });
@@ -125,23 +140,31 @@ function DeleteUnused({ appId, onClose }: { readonly appId: string; readonly onC
 			onConfirm={() => remove.mutate({ query: { app_id: appId, all: "true" } })}
 		>
 			<Answer query={plan} what="the unused bundles">
-				{({ removes, bundles }) =>
+				{({ removes, bundles, kept_for_rollback }) =>
 					removes.bundles === 0 ? (
-						<Text size="sm">Every bundle is used by a channel; there is nothing to delete.</Text>
+						<>
+							<Text size="sm">Every bundle is in use; there is nothing to delete.</Text>
+							<KeptForRollback count={kept_for_rollback} />
+						</>
 					) : (
 						<>
 							<Text size="sm">
-								No channel uses {countOf(removes.bundles, "bundle")}. They and their {sizeText(removes.bundle_bytes)} of
-								files go for good; devices that run one keep it until their next check.
+								{countOf(removes.bundles, "unused bundle")} and {sizeText(removes.bundle_bytes)} of files will be
+								deleted. This cannot be undone.
 							</Text>
+							<Text size="sm">{runningText(removes.devices)}</Text>
 							<ul>
-								{bundles.slice(0, NAMES_SHOWN).map(({ id, version }) => (
-									<li key={id}>{version}</li>
+								{bundles.slice(0, NAMES_SHOWN).map(({ id, version, devices }) => (
+									<li key={id}>
+										{version}
+										{devices === 0 ? "" : `, on ${countOf(devices, "device")}`}
+									</li>
 								))}
 								{removes.bundles > NAMES_SHOWN ? (
 									<li>and {countOf(removes.bundles - NAMES_SHOWN, "more", "more")}</li>
 								) : null}
 							</ul>
+							<KeptForRollback count={kept_for_rollback} />
 							{removes.device_overrides === 0 ? null : (
 								<Text size="sm">
 									What was set by hand for {countOf(removes.device_overrides, "device")} goes too: they follow channels

@@ -1,11 +1,11 @@
-/** One channel: what is live on it, its rollout as it goes, its settings, and what was changed. */
-import { Alert, Button, Checkbox, Group, Stack, Text } from "@mantine/core";
+/** One channel: what is live on it, its rollout as it goes, its history with the way back, and what was changed. */
+import { Alert, Button, Checkbox, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange, usePage } from "../api";
 import type { AppItemProps } from "../app";
 import { Answer } from "../parts/answer";
-import { type Change, ChangeList, differences } from "../parts/changes";
+import { ChangeList } from "../parts/changes";
 import { ChannelBadges, type Channel as ChannelOf, ChannelProblems, platformsOf } from "../parts/channel-badges";
 import { Confirm } from "../parts/confirm";
 import { Facts } from "../parts/facts";
@@ -19,10 +19,11 @@ import { appPath, bundlePath } from "../paths";
 import { useAppMay } from "../permissions";
 import { useChannelDeletionPlan } from "../plans";
 import { ChannelForm, UPDATE_LIMITS, UPDATE_PACKAGES } from "./channel-form";
+import { ChannelHistory } from "./channel-history";
 import { Promote } from "./promote";
 import { Rollout } from "./rollout";
 
-type Dialog = "promote" | "edit" | "delete" | { readonly backTo: string };
+type Dialog = "promote" | "edit" | "delete";
 const CHANGES_SHOWN = 10;
 
 export default function Channel({ appId, orgId, item }: AppItemProps) {
@@ -34,15 +35,6 @@ export default function Channel({ appId, orgId, item }: AppItemProps) {
 			}
 		</Answer>
 	);
-}
-
-/** The bundle that was live before this one, if the log knows it. */
-function previousBundle(changes: readonly Change[] | undefined, live: string | undefined): string | undefined {
-	for (const change of changes ?? []) {
-		const replaced = differences(change).find(({ field }) => field === "version");
-		if (replaced !== undefined && replaced.after === live && replaced.before !== "—") return replaced.before;
-	}
-	return undefined;
 }
 
 function Details({
@@ -63,7 +55,6 @@ function Details({
 	});
 	const entries = Array.isArray(changes.data) ? changes.data : undefined;
 	const live = channel.version?.name;
-	const previous = previousBundle(entries, live);
 	const edit = useChange("POST /channel", () => {
 		say(`The channel ${channel.name} is changed.`);
 		close();
@@ -120,20 +111,13 @@ function Details({
 					["Changed", <Time key="changed" value={channel.updated_at} />],
 				]}
 			/>
-			{previous !== undefined && may("channel.promote_bundle") === true ? (
-				<Group>
-					<Text size="sm">Before that, {previous} was live.</Text>
-					<Button size="xs" variant="default" onClick={() => setDialog({ backTo: previous })}>
-						Go back to {previous}
-					</Button>
-				</Group>
-			) : null}
 			<Rollout
 				appId={appId}
 				channel={channel}
 				mayPromote={may("channel.promote_bundle") === true}
 				maySet={may("channel.update_settings") === true}
 			/>
+			<ChannelHistory appId={appId} channel={channel} mayPromote={may("channel.promote_bundle") === true} />
 			<Section title="Changes">
 				<Answer query={changes} what="changes">
 					{() =>
@@ -145,14 +129,8 @@ function Details({
 					}
 				</Answer>
 			</Section>
-			{dialog === "promote" || typeof dialog === "object" ? (
-				<Promote
-					appId={appId}
-					channel={channel}
-					version={typeof dialog === "object" ? dialog.backTo : undefined}
-					maySet={may("channel.update_settings") === true}
-					onClose={close}
-				/>
+			{dialog === "promote" ? (
+				<Promote appId={appId} channel={channel} maySet={may("channel.update_settings") === true} onClose={close} />
 			) : null}
 			{dialog === "edit" ? (
 				<ChannelForm
@@ -226,9 +204,11 @@ function DeleteChannel({
 						)}
 					</Answer>
 				</li>
-				{plan.data?.bundles.map(({ id, version, size }) => (
+				<li>its history: bundles that were live here before are no longer kept for it</li>
+				{plan.data?.bundles.map(({ id, version, size, devices: running }) => (
 					<li key={id}>
-						the bundle <strong>{version}</strong> with its {size === null ? "files" : `${sizeText(size)} of files`}
+						the bundle <strong>{version}</strong> with its {size === null ? "files" : `${sizeText(size)} of files`};{" "}
+						{countOf(running, "device")} {running === 1 ? "runs" : "run"} it
 					</li>
 				))}
 				{(plan.data?.removes.device_overrides ?? 0) > 0 ? (

@@ -80,6 +80,27 @@ export const SCREENS: readonly PicturedScreen[] = [
 		},
 	},
 	{
+		name: "channel-history",
+		path: ofApp("channels/production"),
+		async prepare(page) {
+			await page.evaluate(async () => {
+				const changes = [
+					["/channel", { version: "1.1.0" }],
+					["/channel/rollback", { reason: "Login loop on Android 9" }],
+					["/channel", { rolloutVersion: "1.1.0", rolloutEnabled: true, rolloutPercentage: 5 }],
+					["/channel", { rolloutPercentage: 25 }],
+				] as const;
+				for (const [path, fields] of changes) {
+					const body = JSON.stringify({ app_id: "com.example.shop", channel: "production", ...fields });
+					await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body });
+				}
+			});
+			await page.reload();
+			await page.getByRole("button", { name: "Roll back to 1.1.0" }).click();
+			await page.getByText("will change version").waitFor();
+		},
+	},
+	{
 		name: "channel-delete",
 		path: ofApp("channels/production"),
 		prepare: (page) => page.getByRole("button", { name: "Delete", exact: true }).click(),
