@@ -110,7 +110,7 @@ describe("a registration that comes to nothing is told of", () => {
 		await forgetEarlier();
 		world.clock.nowMs += DAY_MS;
 		await sweep(world.deps);
-		const bySystem = { actor_type: "system", actor_id: null, actor_name: "sweep", ip_address: null };
+		const bySystem = { actor_type: "system", actor_id: null, actor_name: "Automatic clean-up", ip_address: null };
 		const written = await entries();
 		expect(written).toMatchObject([
 			{

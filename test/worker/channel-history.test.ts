@@ -2,9 +2,11 @@
  * What every channel says of its past: each path that changes what a channel serves writes it in the same batch, and nothing else does.
  * `historyViolations` compares the end of a history with the channel itself, so a path that wrote nothing is caught whatever it is.
  */
+import { type CompiledQuery, sql } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
-import { MOST_ENTRIES } from "../../src/db/channel-history";
-import { query } from "../../src/db/client";
+import type { AppId, ChannelId } from "../../src/authz/decide";
+import { dropRollbackTargets, MOST_ENTRIES, recordChannelChange, recordNewChannel } from "../../src/db/channel-history";
+import { openDb, query } from "../../src/db/client";
 import { sweep } from "../../src/events/sweep";
 import { rows } from "./support/bytes";
 import { historyViolations } from "./support/invariants";
@@ -380,5 +382,26 @@ describe("the history of a channel", () => {
 		await sweep(world.deps);
 		const left = await rows(query.selectFrom("channel_history").select("id").where("app_id", "=", app.uuid));
 		expect(left).toEqual([]);
+	});
+
+	test("is written and changed by statements that hold their tenant themselves", async () => {
+		await upload("1.0.0", "1.1.0");
+		const mine = (await set({ version: "1.0.0" })) as ChannelId;
+		const [owner, stranger] = [app.uuid as AppId, (await createTestApp(world)).uuid as AppId];
+		const actor = { type: "system", id: null, name: "x", requestId: "r", ipAddress: null } as const;
+		const [bundle] = await rows(query.selectFrom("bundles").select("id").where("app_id", "=", app.uuid));
+		const entries = () => rows(query.selectFrom("channel_history").selectAll().where("app_id", "=", app.uuid));
+		const before = await entries();
+		const write = (...statements: CompiledQuery[]) => openDb(testEnv.DB, "first-primary").batch(statements);
+		const promotion = (of: AppId) =>
+			recordChannelChange(actor, 1, of, mine, { version_id: null }, { isRollback: true });
+		const removal = (of: AppId) => dropRollbackTargets(of, sql`= ${bundle?.id}`);
+		await write(...promotion(stranger), ...recordNewChannel(actor, 1, stranger, "production"), removal(stranger));
+		expect(await entries()).toEqual(before);
+		await write(...promotion(owner), removal(owner));
+		expect(await entries()).toMatchObject([
+			{ version_id: bundle?.id, rollback_target: 0, rolled_back: 1 },
+			{ action: "rollback", version_id: null, rollback_target: 1, rolled_back: 0 },
+		]);
 	});
 });

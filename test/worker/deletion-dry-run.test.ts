@@ -142,6 +142,28 @@ describe("a dry run of deleting a channel", () => {
 });
 
 describe("a dry run of deleting bundles", () => {
+	test("counts the devices that run each bundle, with a channel that takes its bundle too", async () => {
+		const id = await uploadTestBundle(world, app, "1.0.0");
+		await uploadTestBundle(world, app, "1.1.0");
+		const other = await createTestApp(world);
+		const device = (of: string) =>
+			testEnv.DB.prepare(
+				"INSERT INTO devices (app_id, device_id, version_name, created_at_ms, updated_at_ms) VALUES (?, ?, '1.0.0', 1, 1)",
+			).bind(of, crypto.randomUUID());
+		await testEnv.DB.batch([device(app.uuid), device(app.uuid), device(other.uuid)]);
+		expect((await announce("/bundle", { all: "true" })).body).toMatchObject({
+			removes: { bundles: 2, devices: 2 },
+			bundles: [
+				{ version: "1.1.0", devices: 0 },
+				{ version: "1.0.0", devices: 2 },
+			],
+		});
+		await setTestChannel(world, app, "pr-5", { version: "1.0.0" });
+		expect((await announce("/channel", { channel: "pr-5", delete_bundle: "true" })).body).toMatchObject({
+			bundles: [{ id, version: "1.0.0", devices: 2 }],
+		});
+	});
+
 	test("of one tells its bytes, and the devices that were given it", async () => {
 		const id = await uploadTestBundle(world, app, "1.0.0");
 		await uploadTestBundle(world, app, "1.1.0");
@@ -152,8 +174,9 @@ describe("a dry run of deleting bundles", () => {
 		expect(answer).toMatchObject({ status: 200, trips: 2 });
 		expect(answer.body).toEqual({
 			...{ status: "ok", dry_run: true },
-			removes: { bundles: 1, bundle_bytes: sizeOf("1.0.0"), device_overrides: 2 },
-			bundles: [{ id, version: "1.0.0", size: sizeOf("1.0.0") }],
+			removes: { bundles: 1, bundle_bytes: sizeOf("1.0.0"), device_overrides: 2, devices: 0 },
+			kept_for_rollback: 0,
+			bundles: [{ id, version: "1.0.0", size: sizeOf("1.0.0"), devices: 0, rollback_target_of: [] }],
 		});
 		expect((await remove("/bundle", { version: "1.0.0" })).body).toEqual({ status: "ok" });
 		expect(await countOf("device_overrides", "version_id IS NOT NULL")).toBe(0);
@@ -185,7 +208,7 @@ describe("a dry run of deleting bundles", () => {
 			.run();
 		await registerOnly("9.0.0");
 		const { body } = await announce("/bundle", { all: "true" });
-		expect(body.removes).toEqual({ bundles: 103, bundle_bytes: 1030, device_overrides: 0 });
+		expect(body.removes).toEqual({ bundles: 103, bundle_bytes: 1030, device_overrides: 0, devices: 0 });
 		expect(body.bundles).toHaveLength(100);
 		expect(body.bundles[0]).toMatchObject({ version: "2.0.103", size: 10 });
 		expect((await remove("/bundle", { all: "true" })).body).toEqual({ status: "ok" });

@@ -288,7 +288,7 @@ describe("other organizations", () => {
 		world.clock.nowMs += THIRTY_DAYS_MS;
 		await sweep(world.deps);
 		expect(await isThere()).toBe(false);
-		const bySweep = { actor_name: "sweep", ip_address: null };
+		const bySweep = { actor_name: "Automatic clean-up", ip_address: null };
 		const details = { reason: "organization_removed", other_organization: true };
 		expect(await entriesOf(away.body.id)).toMatchObject([
 			{
@@ -352,7 +352,7 @@ describe("other organizations", () => {
 		);
 		expect(told).toEqual([
 			{
-				...{ target_id: ids[0], actor_name: "sweep", ip_address: null },
+				...{ target_id: ids[0], actor_name: "Automatic clean-up", ip_address: null },
 				...{ before: '{"global_permissions":["org.create"]}', after: '{"global_permissions":[]}' },
 			},
 		]);
