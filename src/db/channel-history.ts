@@ -123,12 +123,14 @@ function entries(
 	];
 }
 
+// Below the index is named where a version may be NULL: by versions, every channel of every app that had the store build would be read.
+
 /** The channel that the condition names, by its id. */
 const idOf = (which: RawBuilder<unknown>) => sql`(SELECT id FROM channels WHERE ${which})`;
 
 /** What is live now is what the rollback leaves. */
 function markRolledBack(which: RawBuilder<unknown>): CompiledQuery {
-	return sql`UPDATE channel_history SET rolled_back = 1 WHERE channel_id = ${idOf(which)} AND rollback_target = 1
+	return sql`UPDATE channel_history INDEXED BY channel_history_targets SET rolled_back = 1 WHERE channel_id = ${idOf(which)} AND rollback_target = 1
 		AND version_id IS (SELECT version_id FROM channels WHERE ${which})`.compile(query);
 }
 
@@ -137,7 +139,7 @@ function keepInBounds(which: RawBuilder<unknown>): CompiledQuery[] {
 	const channel = idOf(which);
 	const newest = sql`SELECT id, version_id FROM channel_history WHERE channel_id = ${channel} AND rollback_target = 1 ORDER BY id DESC LIMIT 1`;
 	return [
-		sql`UPDATE channel_history SET rollback_target = 0 FROM (${newest}) AS newest
+		sql`UPDATE channel_history INDEXED BY channel_history_targets SET rollback_target = 0 FROM (${newest}) AS newest
 			WHERE channel_id = ${channel} AND rollback_target = 1 AND channel_history.id < newest.id
 				AND channel_history.version_id IS newest.version_id`.compile(query),
 		sql`DELETE FROM channel_history WHERE channel_id = ${channel} AND rollback_target = 0 AND id <= (
