@@ -12,8 +12,6 @@ if (chromium === undefined) console.log("skipped: rollouts in the dashboard, bec
 
 const FIRST_DAY = "com.example.firstday";
 const PHONE_WIDTH = 390;
-/** For people: `PICTURES=/tmp/pictures` keeps what the browser showed. */
-const { PICTURES } = process.env;
 
 describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 	let stage: Stage;
@@ -36,9 +34,6 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 	const channelNamed = (channel: string, app = APP) => api("GET", `/channel?app_id=${app}&channel=${channel}`);
 	const setChannel = (fields: object, channel = "production", app = APP) =>
 		api("POST", "/channel", { app_id: app, channel, ...fields });
-	const picture = async (visitor: Visitor, name: string) => {
-		if (PICTURES !== undefined) await visitor.page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage: true });
-	};
 
 	const inDialog = (visitor = admin) => visitor.page.getByRole("dialog");
 	const button = (name: string | RegExp, visitor = admin) => visitor.page.getByRole("button", { name, exact: true });
@@ -75,13 +70,11 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			await page.unroute(WHAT_IF);
 			expect(await button("Promote").isDisabled()).toBe(false);
 			await expectSound(admin);
-			await picture(admin, "promote-1280");
 			await choose("2.0.0");
 			expect(await button("Promote").isDisabled()).toBe(true);
 			await page.getByText("No device will change version").waitFor();
 			await page.getByText("6 devices on production do not get it:").waitFor();
 			await page.getByText("the channel allows no new major version.").waitFor();
-			await picture(admin, "promote-refused-1280");
 			expect((await channelNamed("production")).version.name).toBe("1.0.0");
 			await button("Cancel").click();
 		});
@@ -194,7 +187,6 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 				.getByText("The rollout of 1.1.0 keeps running: its 50 % of the devices get 1.1.0, the others get 1.3.0.")
 				.waitFor();
 			await expectSound(admin);
-			await picture(admin, "promote-during-rollout-1280");
 			await promote();
 			expect(await rolloutOf("production")).toMatchObject({
 				state: "running",
@@ -307,12 +299,10 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 				.getByText("8 devices run 2.4.0. 0 count towards health: 9 are newer than the rollout.")
 				.waitFor();
 			await expectSound(admin);
-			await picture(admin, "card-first-day-1280");
 			const phone = await stage.admin({ width: PHONE_WIDTH });
 			await openCard(phone);
 			await phone.page.getByText("8 devices run 2.4.0.").waitFor();
 			await expectSound(phone);
-			await picture(phone, "card-first-day-390");
 			phone.leave();
 		});
 
@@ -328,13 +318,11 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 				.getByText("0 of 3 devices failed (0 %). Allowing for chance, at most 57 % fail. The limit is 5 %.")
 				.waitFor();
 			expect(await button("Count new devices too").count()).toBe(0);
-			await picture(admin, "card-counting-1280");
 		});
 
 		test("has its settings beside it, to read and to change", async () => {
 			await button("Rollout settings").click();
 			await expectSound(admin);
-			await picture(admin, "rollout-settings-1280");
 			const field = (label: string) => inDialog().getByLabel(label);
 			expect(await field("Count new devices").isChecked()).toBe(true);
 			await field("Devices that count per network").fill("");
@@ -370,7 +358,6 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			await openCard(phone);
 			await button("Rollout settings", phone).click();
 			await expectSound(phone);
-			await picture(phone, "rollout-settings-390");
 			phone.leave();
 		});
 
@@ -396,7 +383,6 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 				.getByText(/will change version$/)
 				.waitFor();
 			await expectSound(admin);
-			await picture(admin, "promote-steps-1280");
 			await button("Start the rollout").click();
 			await closed();
 			expect(await channelNamed("production", FIRST_DAY)).toMatchObject({
@@ -414,7 +400,6 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 		await choose("1.3.0", phone);
 		await phone.page.getByText(/will change version$/).waitFor();
 		await expectSound(phone);
-		await picture(phone, "promote-390");
 		phone.leave();
 	});
 

@@ -150,8 +150,9 @@ function NotCounted({
 			<Stack gap="xs" align="flex-start">
 				<Text size="sm">{text}</Text>
 				<Text size="sm">
-					They get the bundle like all others. Device ids can be made up, so only devices that are older than the
-					rollout, and few of each network, decide whether it continues.
+					They get the bundle like all others. Device ids can be made up, so only{" "}
+					{channel.rolloutCountNewDevices ? "" : "devices that are older than the rollout, and "}a few devices of each
+					network decide whether it continues.
 				</Text>
 				{maySet && rollout.notCounted.newer > 0 && !channel.rolloutCountNewDevices ? (
 					<Button
