@@ -16,6 +16,8 @@ export interface Config {
 	readonly clientAddress: string | undefined;
 	/** Autonomous systems in which Google and Apple run apps for review; an app may refuse devices there. */
 	readonly reviewNetworks: ReadonlySet<number>;
+	/** How `npm start` serves; undefined on a deployment. */
+	readonly localRun: LocalRun | undefined;
 	/** Days that an event is remembered for, so that it is counted once; older ones are not counted at all. */
 	readonly eventMemoryDays: number;
 	/** Days that statistics go back. */
@@ -30,8 +32,15 @@ export interface Config {
 	readonly diagnostics: boolean;
 }
 
+export interface LocalRun {
+	/** Whether devices in the local network reach it. */
+	readonly servesNetwork: boolean;
+	/** This machine's addresses in its networks, the likeliest one first. */
+	readonly networkAddresses: readonly string[];
+}
+
 export type MailConfig =
-	/** Printed to the terminal of whoever runs the service; set by `npm start` alone. */
+	/** Printed to the terminal in which the service runs; set by `npm start` only. */
 	| { readonly provider: "terminal" }
 	| { readonly provider: MailProvider; readonly from: string; readonly apiKey: string };
 
@@ -71,6 +80,8 @@ export interface ConfigVariables {
 	readonly DEVICE_DAYS?: string;
 	readonly CAPSTAN_SECRET?: string;
 	readonly CAPSTAN_CLIENT_ADDRESS?: string;
+	readonly CAPSTAN_LOCAL_RUN?: string;
+	readonly CAPSTAN_NETWORK_ADDRESSES?: string;
 	readonly CAPSTAN_DIAGNOSTICS?: string;
 }
 
@@ -90,10 +101,7 @@ export function parseConfig(variables: ConfigVariables): Config {
 	const maxBundleBytes = parseMaxBundleBytes(variables.MAX_BUNDLE_BYTES ?? "");
 	return {
 		publicUrl: parsePublicUrl(variables.PUBLIC_URL ?? ""),
-		corsAllowedOrigins: (variables.CORS_ALLOWED_ORIGINS ?? "")
-			.split(",")
-			.map((origin) => origin.trim())
-			.filter((origin) => origin !== ""),
+		corsAllowedOrigins: listOf(variables.CORS_ALLOWED_ORIGINS),
 		maxBundleBytes,
 		maxUncompressedBundleBytes: parseMaxUncompressedBytes(
 			variables.MAX_UNCOMPRESSED_BUNDLE_BYTES ?? "",
@@ -114,11 +122,25 @@ export function parseConfig(variables: ConfigVariables): Config {
 		// Not earlier than events are forgotten, or an old event would make the row of a device again.
 		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
 		secret: parseSecret(variables.CAPSTAN_SECRET ?? ""),
+		localRun: parseLocalRun(variables),
 		clientAddress: variables.CAPSTAN_CLIENT_ADDRESS || undefined,
 		mail: parseMail(variables),
 		providers: [...parseGitHub(variables), ...parseOpenId(variables)],
 		diagnostics: variables.CAPSTAN_DIAGNOSTICS === "true",
 	};
+}
+
+function listOf(text = ""): string[] {
+	return text
+		.split(",")
+		.map((item) => item.trim())
+		.filter((item) => item !== "");
+}
+
+function parseLocalRun(variables: ConfigVariables): LocalRun | undefined {
+	const { CAPSTAN_LOCAL_RUN: run = "" } = variables;
+	if (run === "") return undefined;
+	return { servesNetwork: run === "network", networkAddresses: listOf(variables.CAPSTAN_NETWORK_ADDRESSES) };
 }
 
 function parsePublicUrl(text: string): string | undefined {

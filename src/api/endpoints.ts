@@ -38,7 +38,7 @@ import {
 } from "./routes/passkey";
 import { beginProvider, finishProvider } from "./routes/provider";
 import { showRollout } from "./routes/rollout";
-import { health } from "./routes/service";
+import { health, listAddresses, start } from "./routes/service";
 import { sendSignInCode, signInMethods, signInWithCode, signInWithLink, signOut } from "./routes/sign-in";
 import { appStatistics, organizationStatistics, userStatistics } from "./routes/statistics";
 import { bundleUsage, installStatistics } from "./routes/statistics-of-bundles";
@@ -117,5 +117,7 @@ export const endpoints = [
 	unlinkProvider,
 	accountLog,
 	deleteAccount,
+	start,
 	health,
+	listAddresses,
 ] as const;

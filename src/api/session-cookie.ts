@@ -5,7 +5,7 @@
  */
 import { ApiError } from "../errors";
 
-const LOOPBACK: readonly string[] = ["localhost", "127.0.0.1", "[::1]"];
+export const LOOPBACK_HOSTS: readonly string[] = ["localhost", "127.0.0.1", "[::1]"];
 
 interface CookieForm {
 	readonly prefix: string;
@@ -16,7 +16,7 @@ function formAt(origin: string): CookieForm | undefined {
 	const { protocol, hostname } = new URL(origin);
 	const attributes = "Path=/; HttpOnly; SameSite=Lax";
 	if (protocol === "https:") return { prefix: "__Host-", attributes: `${attributes}; Secure` };
-	return LOOPBACK.includes(hostname) ? { prefix: "", attributes } : undefined;
+	return LOOPBACK_HOSTS.includes(hostname) ? { prefix: "", attributes } : undefined;
 }
 
 const SESSION = "capstan-session";
@@ -81,9 +81,14 @@ export function clearProviderCookie(origin: string): string {
 	return write(origin, PROVIDER, "", 0);
 }
 
+/** Whether a session can be kept at this origin. */
+export function canKeepCookies(origin: string): boolean {
+	return formAt(origin) !== undefined;
+}
+
 /** @throws {ApiError} `https_required` where no session could be kept */
 export function requireCookies(origin: string): void {
-	if (formAt(origin) === undefined) throw httpsRequired();
+	if (!canKeepCookies(origin)) throw httpsRequired();
 }
 
 function httpsRequired(): ApiError {

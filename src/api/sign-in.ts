@@ -110,9 +110,12 @@ export function lastWayIn(): ApiError {
 	);
 }
 
-/** One answer for everything that proves nobody: wrong, used, run out, or of no account. */
+/** The same answer for a proof that is wrong, used, expired, or of no account. */
 export function signInFailed(): ApiError {
-	return new ApiError("sign_in_failed", "This does not sign in: it is wrong, was used, or has run out; begin anew.");
+	return new ApiError(
+		"sign_in_failed",
+		"This link, code or passkey is not valid: it is wrong, has expired or was already used. Request a new one.",
+	);
 }
 
 export const signedIn = ({ id, email }: AccountRow) => ({ status: "ok" as const, uid: id, email });

@@ -2,7 +2,6 @@
  * `npm run dead-messages`: the messages that the consumer of the Queue could not do, in the database of the deployment; shows them, has them
  * sent again, or gives them up. Every command may be repeated: what was counted before is not counted twice.
  */
-import "./node-version";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";

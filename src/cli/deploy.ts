@@ -5,7 +5,6 @@
  * Two things are never lost: the secret is made only when Cloudflare says that there is none, and the admin key is on this machine's
  * disk before the database knows its hash. The key's text never leaves this machine.
  */
-import "./node-version";
 import { randomBytes, randomUUID } from "node:crypto";
 import { rmSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";

@@ -5,7 +5,7 @@
  * The admin key is on the disk before the row that knows its hash exists: a crash between the two is finished by the next start.
  */
 import { randomUUID } from "node:crypto";
-import { createServer } from "node:net";
+import { rmSync } from "node:fs";
 import type { Readable } from "node:stream";
 import type { D1Database } from "@cloudflare/workers-types";
 import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
@@ -15,11 +15,19 @@ import { adminKeyOf, makeAdminKey, makeSignInToken, signInLink } from "./admin-k
 import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 import { migrate, UnknownMigration } from "./migrate";
+import {
+	EVERY_ADDRESS,
+	forwardLoopback,
+	isLoopback,
+	LOOPBACK,
+	networkAddresses,
+	refuseTakenPort,
+	servedAddresses,
+} from "./network";
 import { keepConnections } from "./queue-connections";
 import { guardRuntimes } from "./runtime-guard";
 import {
 	damaged,
-	isCode,
 	isInitialized,
 	lockState,
 	prepareState,
@@ -31,7 +39,6 @@ import {
 	writePrivately,
 } from "./state";
 
-const HOST = "127.0.0.1";
 /** A sound database of any size opens far sooner; workerd does not answer at all for some broken ones. */
 const DATABASE_TIME_LIMIT_MS = 30_000;
 const STOP_TIME_LIMIT_MS = 3_000;
@@ -42,6 +49,10 @@ export interface ServeOptions {
 	readonly stateDirectory: string;
 	/** 0: any free port. */
 	readonly port: number;
+	/** The address to bind. Default: loopback; every other one serves the local network. */
+	readonly host?: string;
+	/** Called with what is done next, for people who wait. */
+	readonly onProgress?: (step: string) => void;
 	/** Makes the Worker check its own answers and count its round trips. */
 	readonly diagnostics?: boolean;
 	/** Answers the Worker's requests to the outside instead of the network; for tests. */
@@ -56,6 +67,10 @@ export interface ServeOptions {
 
 export interface RunningCapstan {
 	readonly url: string;
+	/** What people open: by name, because authenticators know hosts by name alone, so a passkey made at an address of digits is none. */
+	readonly pageUrl: string;
+	/** Where devices in the local network reach it, the likeliest first; empty on loopback. */
+	readonly networkUrls: readonly string[];
 	/** Undefined when the key file was removed; the key itself still works. */
 	readonly adminKey: string | undefined;
 	readonly adminKeyPath: string;
@@ -75,21 +90,30 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	const paths = statePaths(options.stateDirectory);
 	await prepareState(paths);
 	const unlock = await lockState(paths);
+	// Of a run that was killed.
+	rmSync(paths.url, { force: true });
 	let miniflare: Miniflare | undefined;
 	const stopKeeping = keepConnections();
 	let endGuard = async (): Promise<void> => undefined;
+	let stopForwarding = async (): Promise<void> => undefined;
 	const phase = { started: false };
+	const { port, host = LOOPBACK, onProgress = () => undefined } = options;
 	try {
-		await refuseTakenPort(options.port);
+		await refuseTakenPort(host, port);
 		const secret = await readSecret(paths);
 		const keptKey = await readAdminKey(paths);
 		await refuseBrokenDatabase(paths);
+		onProgress("building the dashboard and the Worker");
 		await buildAssets();
 		const { script } = await buildWorker();
-		miniflare = new Miniflare(miniflareOptions(options, paths, secret, script, phase));
-		await awaitRuntime(miniflare, options.port);
+		onProgress("starting the Workers runtime");
+		miniflare = new Miniflare(miniflareOptions(options, host, paths, secret, script, phase));
+		await awaitRuntime(miniflare, host, port);
 		endGuard = await guardRuntimes();
-		const url = await miniflare.unsafeGetDirectURL();
+		const bound = await miniflare.unsafeGetDirectURL();
+		const at = (name: string) => `http://${name}:${bound.port || "80"}`;
+		if (host !== EVERY_ADDRESS && !isLoopback(host)) stopForwarding = await forwardLoopback(host, Number(bound.port));
+		onProgress("opening the database");
 		const db = (await miniflare.getD1Database("DB")) as unknown as D1Database;
 		const migrationsApplied = await within(DATABASE_TIME_LIMIT_MS, openDatabase(db, paths), () =>
 			damaged(paths, "the database does not answer"),
@@ -101,6 +125,8 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		const { created, adminKey } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
 		const token = makeSignInToken();
 		await run(db, signInLinkStatements(token, randomUUID, Date.now()));
+		const pageUrl = at("localhost");
+		await writePrivately(paths.url, `${pageUrl}\n`);
 		const running = miniflare;
 		phase.started = true;
 		const runScheduled = async () => {
@@ -110,11 +136,12 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		const timer = setInterval(() => void runScheduled().catch(() => undefined), SWEEP_INTERVAL_MS);
 		timer.unref();
 		return {
-			url: url.origin,
+			url: at(LOOPBACK),
+			pageUrl,
+			networkUrls: servedAddresses(host).map(at),
 			adminKey,
 			adminKeyPath: paths.adminKey,
-			// Authenticators know hosts by name: a passkey made at an address of digits is none.
-			signInLink: signInLink(url.origin.replace(HOST, "localhost"), token.text),
+			signInLink: signInLink(pageUrl, token.text),
 			stateDirectory: paths.directory,
 			created,
 			migrationsApplied,
@@ -122,6 +149,8 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 			runScheduled,
 			async stop() {
 				clearInterval(timer);
+				rmSync(paths.url, { force: true });
+				await stopForwarding();
 				await running.dispose();
 				await endGuard();
 				stopKeeping();
@@ -132,6 +161,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		// A runtime that is stuck is ended with this process.
 		if (miniflare !== undefined)
 			await within(STOP_TIME_LIMIT_MS, miniflare.dispose().then(endGuard), () => error).catch(() => undefined);
+		await stopForwarding();
 		stopKeeping();
 		unlock();
 		throw error;
@@ -153,6 +183,7 @@ async function within<Result>(limitMs: number, work: Promise<Result>, late: () =
 
 function miniflareOptions(
 	options: ServeOptions,
+	host: string,
 	paths: StatePaths,
 	secret: string,
 	script: string,
@@ -165,8 +196,13 @@ function miniflareOptions(
 		bindings: {
 			...bindings.bindings,
 			CAPSTAN_SECRET: secret,
-			CAPSTAN_CLIENT_ADDRESS: HOST,
+			// Links must use the address that was asked, not that of the deployment.
+			PUBLIC_URL: "",
+			// The runtime does not tell who asks. In a network that is nobody's address, so that no key's allow list matches.
+			CAPSTAN_CLIENT_ADDRESS: isLoopback(host) ? LOOPBACK : EVERY_ADDRESS,
 			CAPSTAN_MAIL_TO_TERMINAL: "true",
+			CAPSTAN_LOCAL_RUN: isLoopback(host) ? "loopback" : "network",
+			CAPSTAN_NETWORK_ADDRESSES: (isLoopback(host) ? networkAddresses() : servedAddresses(host)).join(","),
 			...(options.diagnostics === true ? { CAPSTAN_DIAGNOSTICS: "true" } : {}),
 		},
 		name: "capstan",
@@ -177,9 +213,9 @@ function miniflareOptions(
 		modulesRoot: "/",
 		// Straight to the Worker, as on Cloudflare: Miniflare's own entry adds headers, answers errors with their stack and lets
 		// through 1,550 requests a second for 2,180 (GET /ok). It stays on a port of its own, for the calls from this process.
-		host: HOST,
+		host: LOOPBACK,
 		port: 0,
-		unsafeDirectSockets: [{ host: HOST, port: options.port }],
+		unsafeDirectSockets: [{ host, port: options.port }],
 		cf: false,
 		// The names of bindings, not those of a deployment's resources: giving the deployment other ones must not hide the local data.
 		d1Databases: namedByBinding(bindings.d1Databases),
@@ -217,19 +253,6 @@ function namedByBinding(resources: object | undefined): Record<string, string> {
 	return Object.fromEntries(Object.keys(resources ?? {}).map((binding) => [binding, binding]));
 }
 
-/** workerd's own complaint about a taken port is not readable. */
-async function refuseTakenPort(port: number): Promise<void> {
-	if (port === 0) return;
-	await new Promise<void>((resolve, reject) => {
-		const probe = createServer();
-		probe.once("error", (error) => {
-			const reason = isCode(error, "EACCES") ? "may not be used by this account" : "is in use";
-			reject(new Failure(`Port ${port} ${reason}; set PORT to another one, for example PORT=${port + 1} npm start.`));
-		});
-		probe.listen(port, HOST, () => probe.close(() => resolve()));
-	});
-}
-
 async function openDatabase(db: D1Database, paths: StatePaths): Promise<string[]> {
 	try {
 		const check = await db.prepare("PRAGMA quick_check").all<{ quick_check: string }>();
@@ -247,13 +270,13 @@ async function openDatabase(db: D1Database, paths: StatePaths): Promise<string[]
 	}
 }
 
-async function awaitRuntime(miniflare: Miniflare, port: number): Promise<void> {
+async function awaitRuntime(miniflare: Miniflare, host: string, port: number): Promise<void> {
 	try {
 		await miniflare.ready;
 	} catch {
 		// Taken since we looked?
-		await refuseTakenPort(port);
-		throw new Failure("The Workers runtime (workerd) does not start on this machine; install it anew with npm ci.");
+		await refuseTakenPort(host, port);
+		throw new Failure("The Workers runtime (workerd) does not start on this machine; install it again with npm ci.");
 	}
 }
 

@@ -1,27 +1,34 @@
 /**
- * `npm start`: serves the product on loopback until it is stopped. What a person can mend is said in one sentence with exit code 1;
- * stopping takes down everything that was started.
+ * `npm start`: serves the product on this machine until it is stopped. Every failure that a person can fix is one sentence on standard
+ * error with exit code 1, and stopping takes down everything that was started.
  */
-import "./node-version";
-import { resolve } from "node:path";
+import { relative, resolve } from "node:path";
 import util from "node:util";
+import { renderUnicodeCompact } from "uqr";
 import { SIGN_IN_LINK_MINUTES } from "../db/bootstrap";
+import { type Announcement, reportToParent, startInBackground } from "./background";
 import { Failure } from "./failure";
+import { hostToServe } from "./network";
+import { showProgress } from "./progress";
 import { type RunningCapstan, serveCapstan } from "./serve";
+import { runningUrl, statePaths } from "./state";
 
 const HELP = `Serves Capstan on this machine, with its database, object store and queue embedded.
 
   npm start                        start, or start again
+  npm start -- --lan               serve the local network as well, so that phones reach it
+  npm start -- --background        return when it runs; npm stop stops it
   npm start -- --json              print one line of JSON instead of text
   npm start -- --new-admin-key     replace the first admin key
 
-  PORT            port on 127.0.0.1 (default 8787; 0 takes any that is free)
+  PORT            port (default 8787; 0 takes any that is free)
+  HOST            address to serve (default 127.0.0.1; 0.0.0.0 is the same as --lan)
   CAPSTAN_STATE   directory that keeps everything (default .capstan)
 `;
 
 const DEFAULT_PORT = 8787;
 const PARENT_CHECK_INTERVAL_MS = 250;
-const OPTIONS = new Set(["--help", "--json", "--new-admin-key"]);
+const OPTIONS = new Set(["--help", "--lan", "--background", "--json", "--new-admin-key"]);
 
 function readPort(): number {
 	const text = process.env.PORT ?? "";
@@ -34,29 +41,60 @@ function readPort(): number {
 }
 
 const bold = (text: string) => (process.stdout.isTTY ? util.styleText("bold", text) : text);
+const dim = (text: string) => (process.stdout.isTTY ? util.styleText("dim", text) : text);
 
-function announce(capstan: RunningCapstan): void {
-	const { url, adminKey, adminKeyPath, created } = capstan;
-	console.log(`${bold("Capstan")} is running at ${bold(url)}`);
-	if (created) console.log('Created the first account, the organization "My organization" and its admin key.');
-	if (adminKey === undefined) {
-		console.log(`The file ${adminKeyPath} is gone; \`npm start -- --new-admin-key\` makes a new admin key.`);
-	} else {
-		console.log(`Admin key: ${bold(adminKey)}`);
-		console.log(`(kept in ${adminKeyPath}, readable by you alone)`);
-	}
-	console.log(`Sign in: ${bold(capstan.signInLink)}`);
-	console.log(`(works once, for ${SIGN_IN_LINK_MINUTES} minutes; starting again makes a new one)`);
-	console.log(`Dashboard: ${bold(new URL("/dashboard/", capstan.signInLink).href)}`);
-	console.log("");
-	console.log(`1. Read the API at ${url}/docs`);
-	console.log(`2. See your organization: curl -H "authorization: $(cat ${quoted(adminKeyPath)})" ${url}/organization`);
-	console.log("3. Watch a preview come and go with the stock clients: npm run demo (in another terminal)");
+function announcementOf(capstan: RunningCapstan): Announcement {
+	const { url, pageUrl, networkUrls, adminKey, adminKeyPath, stateDirectory, created, migrationsApplied } = capstan;
+	const { signInLink } = capstan;
+	return {
+		...{ url, pageUrl, networkUrls: [...networkUrls], adminKey: adminKey ?? null, adminKeyPath, signInLink },
+		...{ stateDirectory, created, migrationsApplied: [...migrationsApplied] },
+	};
 }
 
-/** For a shell, when it needs it. */
-function quoted(path: string): string {
-	return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+/** The link comes last, because it is what people open next. */
+function announce(capstan: Announcement, isInBackground: boolean): void {
+	const { pageUrl, networkUrls, adminKey, adminKeyPath, created } = capstan;
+	const fact = (name: string, text: string, note?: string) => {
+		console.log(`${dim(name.padEnd(10))}  ${text}`);
+		if (note !== undefined) console.log(`${" ".repeat(12)}${dim(note)}`);
+	};
+	console.log(`${bold("Capstan is running")} at ${pageUrl}`);
+	if (created) console.log('Created the organization "My organization", its first account and its admin key.');
+	console.log("");
+	if (adminKey === null)
+		fact("Admin key", `${shown(adminKeyPath)} is gone; npm start -- --new-admin-key creates a new key.`);
+	else fact("Admin key", adminKey, `also in ${shown(adminKeyPath)}, readable by you alone`);
+	fact("Demo", "npm run demo", "plays a preview with the stock clients in this product; run it in another terminal");
+	if (isInBackground)
+		fact("Stop", "npm stop", `its log, with sign-in codes, is ${shown(statePaths(capstan.stateDirectory).log)}`);
+	else fact("Stop", "Ctrl-C");
+	const [networkUrl, ...others] = networkUrls;
+	if (networkUrl !== undefined) {
+		const elsewhere = others.length === 0 ? "" : ` (other networks: ${others.join(", ")})`;
+		fact("Phones", networkUrl, `scan to see whether a phone reaches it; use it as your app's server${elsewhere}`);
+		console.log(`\n${qrCode(networkUrl)}`);
+	} else if (process.env.HOST !== undefined || process.argv.includes("--lan")) {
+		fact("Phones", "this machine is in no network that a phone could share");
+	}
+	console.log(`\nOpen this link to sign in. It works once, within ${SIGN_IN_LINK_MINUTES} minutes.\n`);
+	console.log(`  ${bold(capstan.signInLink)}\n`);
+}
+
+/** White on black whatever the terminal's own colours are: many cameras read no inverted code. */
+function qrCode(text: string): string {
+	const code = renderUnicodeCompact(text, { border: 2 });
+	if (!process.stdout.isTTY) return code;
+	return code
+		.split("\n")
+		.map((line) => `\x1b[40;97m${line}\x1b[0m`)
+		.join("\n");
+}
+
+/** As one would type it from here. */
+function shown(path: string): string {
+	const near = relative(process.cwd(), path);
+	return near.startsWith("..") ? path : near;
 }
 
 /** npm that is told to stop ends its shell but not us; without this the product would go on with nobody to stop it. */
@@ -79,13 +117,33 @@ async function main(): Promise<void> {
 		console.log(HELP);
 		return;
 	}
+	const isJson = given.includes("--json");
+	const stateDirectory = resolve(process.env.CAPSTAN_STATE || ".capstan");
+	const progress = showProgress(isJson ? undefined : process.stdout);
+	if (given.includes("--background")) {
+		try {
+			const address = await runningUrl(statePaths(stateDirectory));
+			const capstan =
+				address === undefined ? await startInBackground(statePaths(stateDirectory), given, progress.step) : undefined;
+			progress.end();
+			if (capstan === undefined) console.log(`Capstan is already running at ${address}`);
+			else if (isJson) console.log(JSON.stringify(facts(capstan)));
+			else announce(capstan, true);
+		} finally {
+			progress.end();
+		}
+		return;
+	}
 	let stopping = false;
 	let running: RunningCapstan | undefined;
 	const stop = () => {
 		if (stopping) process.exit(130);
 		stopping = true;
 		void (async () => {
+			progress.end();
 			await running?.stop();
+			if (!isJson)
+				console.log(`\nCapstan has stopped. ${shown(stateDirectory)} keeps everything; npm start continues with it.`);
 			process.exit(0);
 		})();
 	};
@@ -93,20 +151,33 @@ async function main(): Promise<void> {
 	process.on("SIGTERM", stop);
 	stopWithNpm(stop);
 
-	const capstan = await serveCapstan({
-		stateDirectory: resolve(process.env.CAPSTAN_STATE || ".capstan"),
-		port: readPort(),
-		newAdminKey: given.includes("--new-admin-key"),
-	});
-	running = capstan;
-	if (stopping) return await capstan.stop();
-	if (given.includes("--json")) {
-		const { url, adminKeyPath, stateDirectory, created, migrationsApplied } = capstan;
-		console.log(JSON.stringify({ url, adminKeyPath, stateDirectory, created, migrationsApplied }));
-	} else {
-		announce(capstan);
+	const parent = reportToParent();
+	try {
+		const capstan = await serveCapstan({
+			stateDirectory,
+			port: readPort(),
+			host: hostToServe(process.env.HOST ?? "", given.includes("--lan")),
+			newAdminKey: given.includes("--new-admin-key"),
+			onProgress: parent?.step ?? progress.step,
+		});
+		running = capstan;
+		progress.end();
+		if (stopping) return await capstan.stop();
+		const announcement = announcementOf(capstan);
+		if (parent !== undefined) parent.running(announcement);
+		else if (isJson) console.log(JSON.stringify(facts(announcement)));
+		else announce(announcement, false);
+		await capstan.runScheduled();
+	} catch (error) {
+		progress.end();
+		if (parent === undefined) throw error;
+		parent.failed(sentenceOf(error));
 	}
-	await capstan.runScheduled();
+}
+
+/** What programs read; neither the key nor the link, because their output is kept. */
+function facts({ url, networkUrls, adminKeyPath, stateDirectory, created, migrationsApplied }: Announcement) {
+	return { url, networkUrls, adminKeyPath, stateDirectory, created, migrationsApplied };
 }
 
 /** E.g. a full disk, or a directory where a file should be. */
@@ -114,11 +185,15 @@ function isSystemError(error: unknown): error is NodeJS.ErrnoException {
 	return error instanceof Error && "syscall" in error;
 }
 
+function sentenceOf(error: unknown): string {
+	if (error instanceof Failure) return error.message;
+	if (isSystemError(error)) return `The system refused it (${error.message}); fix that and start again.`;
+	return util.inspect(error);
+}
+
 try {
 	await main();
 } catch (error) {
-	if (error instanceof Failure) console.error(error.message);
-	else if (isSystemError(error)) console.error(`The system refused it (${error.message}); mend that and start again.`);
-	else console.error(error);
+	console.error(sentenceOf(error));
 	process.exit(1);
 }

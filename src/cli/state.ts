@@ -29,6 +29,10 @@ export interface StatePaths {
 	/** There from the end of the first run on: from then on a database without an organization is a lost one. */
 	readonly initialized: string;
 	readonly lock: string;
+	/** The address of the run, while there is one. */
+	readonly url: string;
+	/** What a run in the background prints. */
+	readonly log: string;
 	readonly d1: string;
 	readonly r2: string;
 }
@@ -40,6 +44,8 @@ export function statePaths(directory: string): StatePaths {
 		secretKey: join(directory, "secret.key"),
 		initialized: join(directory, "initialized"),
 		lock: join(directory, "lock"),
+		url: join(directory, "url"),
+		log: join(directory, "capstan.log"),
 		d1: join(directory, "d1"),
 		r2: join(directory, "r2"),
 	};
@@ -94,7 +100,7 @@ export async function lockState(paths: StatePaths): Promise<() => void> {
 			const pid = Number.parseInt(theirs, 10);
 			if (held.has(paths.lock) || (pid !== process.pid && (await isRunning(theirs)))) {
 				throw new Failure(
-					`Another Capstan (process ${pid}) uses the state directory ${paths.directory}; stop it, or set CAPSTAN_STATE to another directory.`,
+					`Another Capstan (process ${pid}) uses the state directory ${paths.directory}; stop it with npm stop, or set CAPSTAN_STATE to another directory.`,
 				);
 			}
 			await removeLeftLock(paths, theirs);
@@ -103,6 +109,18 @@ export async function lockState(paths: StatePaths): Promise<() => void> {
 		}
 	}
 	throw new Failure(`The state directory ${paths.directory} is being started by another process; try again.`);
+}
+
+/** The process that holds the directory; undefined when none does. */
+export async function runningProcess(paths: StatePaths): Promise<number | undefined> {
+	const lock = (await readText(paths.lock)) ?? "";
+	return (await isRunning(lock)) ? Number.parseInt(lock, 10) : undefined;
+}
+
+/** Where the run that holds the directory is reached; undefined when there is none, or it has only begun to start. */
+export async function runningUrl(paths: StatePaths): Promise<string | undefined> {
+	if ((await runningProcess(paths)) === undefined) return undefined;
+	return (await readText(paths.url))?.trim();
 }
 
 /** Moved aside before it is removed: what another process has put in its place meanwhile is put back. */

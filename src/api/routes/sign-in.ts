@@ -58,19 +58,30 @@ export const signInMethods = endpoint({
 	method: "GET",
 	path: "/sign-in/methods",
 	tag: SIGN_IN_TAG,
-	summary: "Tell the ways in which people can sign in here",
+	summary: "List the ways in which people can sign in here",
+	description:
+		"`code_delivery` is where a code is to be found: in an e-mail or, of a run of `npm start`, in the terminal in which that runs.",
 	access: { public: "It tells how this deployment is set up, and nothing of any account." },
 	response: v.strictObject({
 		code: v.boolean(),
+		code_delivery: v.nullable(v.picklist(["email", "terminal"])),
 		passkey: v.boolean(),
 		providers: v.array(v.strictObject({ id: v.string(), name: v.string() })),
 	}),
 	errors: [],
-	example: { response: { code: true, passkey: true, providers: [{ id: "github", name: "GitHub" }] } },
+	example: {
+		response: { code: true, code_delivery: "email", passkey: true, providers: [{ id: "github", name: "GitHub" }] },
+	},
 	async handle(context) {
 		const { code, passkeys } = waysIn(context);
-		const providers = context.deps.config.providers.map(({ id, name }) => ({ id, name }));
-		return { code, passkey: passkeys, providers };
+		const { mail, providers } = context.deps.config;
+		const inTerminal = mail?.provider === "terminal";
+		return {
+			code,
+			code_delivery: mail === undefined ? null : inTerminal ? ("terminal" as const) : ("email" as const),
+			passkey: passkeys,
+			providers: providers.map(({ id, name }) => ({ id, name })),
+		};
 	},
 });
 

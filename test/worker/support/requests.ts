@@ -418,6 +418,7 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"PUT /files/upload/one/:id",
 	"OPTIONS /files/upload/attachments",
 	"GET /files/download/:app/:upload/:part",
+	"GET /",
 	"GET /ok",
 	"GET /updates",
 	"POST /updates",
@@ -484,7 +485,9 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 		const { body } = await world.request("POST", "/updates", { body: await deviceOf(world, app) });
 		return { path: body.url };
 	},
+	"GET /": async () => ({ path: "/" }),
 	"GET /ok": async () => ({ path: "/ok" }),
+	"GET /service/addresses": async () => ({ path: "/service/addresses" }),
 	"GET /updates": async () => ({ path: "/updates" }),
 	"POST /updates": async (world, app) => ({ path: "/updates", body: await deviceOf(world, app) }),
 	"POST /updates/manifest_size": async (_, app) => ({

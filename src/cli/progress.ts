@@ -1,0 +1,28 @@
+/**
+ * What is going on while a command works: one line that changes on a terminal, a line for each step anywhere else.
+ */
+import type { WriteStream } from "node:tty";
+
+export interface Progress {
+	readonly step: (text: string) => void;
+	/** Takes the changing line away. */
+	readonly end: () => void;
+}
+
+const CLEAR_LINE = "\r\x1b[K";
+
+/** `output` undefined: shows nothing. */
+export function showProgress(output: Pick<WriteStream, "isTTY" | "write"> | undefined): Progress {
+	if (output === undefined) return { step: () => undefined, end: () => undefined };
+	let isShown = output.isTTY;
+	return {
+		step(text) {
+			isShown = output.isTTY;
+			output.write(output.isTTY ? `${CLEAR_LINE}Starting Capstan: ${text}…` : `  ${text}…\n`);
+		},
+		end() {
+			if (isShown) output.write(CLEAR_LINE);
+			isShown = false;
+		},
+	};
+}
