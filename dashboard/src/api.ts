@@ -13,6 +13,7 @@ import {
 	useQueryClient,
 } from "@tanstack/react-query";
 import { type AnswerOf, CapstanError, createClient, type EndpointKey, type RequestOf } from "../../src/client/client";
+import { confirmIdentity } from "./identity";
 
 export { CapstanError } from "../../src/client/client";
 
@@ -36,11 +37,6 @@ export function leaveFor(address: string): void {
 /** Whoever is not signed in, or not any more, signs in and comes back to where they were. */
 export function goToSignIn(): void {
 	leaveFor(`/sign-in?next=${here()}`);
-}
-
-/** What outlives a session wants a sign-in of the last minutes. */
-export function goToSignInAgain(): void {
-	leaveFor(`/sign-in?again=1&next=${here()}`);
 }
 
 /** Without a session, or with one that is over; a wrong code is 401 as well, and the screen's to show. */
@@ -130,7 +126,18 @@ export async function askPage<const Key extends EndpointKey>(
 type Ask = (endpoint: EndpointKey, request: object) => Promise<unknown>;
 
 export function ask<const Key extends EndpointKey>(endpoint: Key, request: RequestOf<Key>): Promise<AnswerOf<Key>> {
-	return (api as Ask)(endpoint, request) as Promise<AnswerOf<Key>>;
+	return confirmed(() => (api as Ask)(endpoint, request)) as Promise<AnswerOf<Key>>;
+}
+
+/** Sends a request that needs a recent sign-in once more when the reader has confirmed who they are; the first one changed nothing. */
+async function confirmed(send: () => Promise<unknown>): Promise<unknown> {
+	try {
+		return await send();
+	} catch (error) {
+		const isTooOld = error instanceof CapstanError && error.code === "recent_sign_in_required";
+		if (!isTooOld || !(await confirmIdentity())) throw error;
+		return send();
+	}
 }
 
 const waitingApi = createClient({
@@ -156,7 +163,9 @@ export function useChange<const Key extends EndpointKey>(
 	const client = useQueryClient();
 	return useMutation<AnswerOf<Key>, Error, RequestOf<Key>>({
 		mutationFn: (request) =>
-			waitsUntilVisible ? ((waitingApi as Ask)(endpoint, request) as Promise<AnswerOf<Key>>) : ask(endpoint, request),
+			waitsUntilVisible
+				? (confirmed(() => (waitingApi as Ask)(endpoint, request)) as Promise<AnswerOf<Key>>)
+				: ask(endpoint, request),
 		onSuccess: async (answer, request) => {
 			onDone?.(answer, request);
 			await client.invalidateQueries();

@@ -5,6 +5,7 @@
 import { type ComponentType, lazy, Suspense } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
 import { useAsk } from "./api";
+import { useIdentityRequest } from "./identity";
 import { lastOrganization, useOrganizations } from "./organizations";
 import { Answer, Loading } from "./parts/answer";
 import { Empty, Screen } from "./parts/screen";
@@ -30,6 +31,7 @@ export interface AppItemProps extends AppScreenProps {
 	readonly item: string;
 }
 
+const ConfirmIdentity = lazy(() => import("./parts/confirm-identity"));
 const Organizations = lazy(() => import("./screens/organizations"));
 const Account = lazy(() => import("./screens/account"));
 
@@ -75,37 +77,45 @@ function decoded(text: string): string {
 
 export function App() {
 	const account = useAsk("GET /account", {});
+	const identityRequest = useIdentityRequest();
 	return (
-		<Answer query={account} what="your account">
-			{() => (
-				<Switch>
-					<Route path="/organizations/:orgId/:screen/:item?">
-						{({ orgId, screen, item }) => <OrganizationFrame key={orgId} orgId={orgId} screen={screen} item={item} />}
-					</Route>
-					<Route path="/apps/:appId/:screen/:item?">
-						{({ appId, screen, item }) => <AppFrame key={appId} appId={appId} screen={screen} item={item} />}
-					</Route>
-					<Route path="/organizations">
-						<Plain>
-							<Organizations />
-						</Plain>
-					</Route>
-					<Route path="/account">
-						<Plain>
-							<Account />
-						</Plain>
-					</Route>
-					<Route path="/">
-						<Start />
-					</Route>
-					<Route>
-						<Plain>
-							<NoScreen />
-						</Plain>
-					</Route>
-				</Switch>
+		<>
+			{identityRequest === undefined ? null : (
+				<Suspense>
+					<ConfirmIdentity request={identityRequest} />
+				</Suspense>
 			)}
-		</Answer>
+			<Answer query={account} what="your account">
+				{() => (
+					<Switch>
+						<Route path="/organizations/:orgId/:screen/:item?">
+							{({ orgId, screen, item }) => <OrganizationFrame key={orgId} orgId={orgId} screen={screen} item={item} />}
+						</Route>
+						<Route path="/apps/:appId/:screen/:item?">
+							{({ appId, screen, item }) => <AppFrame key={appId} appId={appId} screen={screen} item={item} />}
+						</Route>
+						<Route path="/organizations">
+							<Plain>
+								<Organizations />
+							</Plain>
+						</Route>
+						<Route path="/account">
+							<Plain>
+								<Account />
+							</Plain>
+						</Route>
+						<Route path="/">
+							<Start />
+						</Route>
+						<Route>
+							<Plain>
+								<NoScreen />
+							</Plain>
+						</Route>
+					</Switch>
+				)}
+			</Answer>
+		</>
 	);
 }
 

@@ -16,6 +16,8 @@ export function configuration({
 		appId,
 		appName,
 		webDir,
+		// Development over plain HTTP: npx cap sync lets the Android app use it.
+		...(origin.startsWith("http:") ? { server: { cleartext: true } } : {}),
 		plugins: {
 			CapacitorUpdater: {
 				autoUpdate: true,
@@ -29,6 +31,16 @@ export function configuration({
 	};
 	return JSON.stringify(config, null, 2);
 }
+
+/** For Info.plist: plain HTTP within the local network, and the sentence with which iOS asks the person for access to it. */
+export const IOS_LOCAL_NETWORK = `<key>NSAppTransportSecurity</key>
+<dict>
+	<key>NSAllowsLocalNetworking</key>
+	<true/>
+</dict>
+<key>NSLocalNetworkUsageDescription</key>
+<string>Loads development updates from your computer.</string>
+`;
 
 export const START = `import { CapacitorUpdater } from "@capgo/capacitor-updater";
 

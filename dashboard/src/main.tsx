@@ -25,8 +25,17 @@ const theme = createTheme({
 /** Long enough to be read by everybody; what must not be missed stands on the page. */
 const SHOWN_MS = 8_000;
 
+/** A local run's pages live at one host, because sessions and passkeys belong to it. */
+function leaveForCanonicalHost(): boolean {
+	if (!/^(127\.0\.0\.1|\[::1\])$/.test(location.hostname)) return false;
+	const url = new URL(location.href);
+	url.hostname = "localhost";
+	location.replace(url.href);
+	return true;
+}
+
 const root = document.getElementById("root");
-if (root !== null) {
+if (root !== null && !leaveForCanonicalHost()) {
 	createRoot(root).render(
 		<StrictMode>
 			<MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>

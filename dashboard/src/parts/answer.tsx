@@ -5,7 +5,8 @@
 import { Alert, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { CapstanError, goToSignInAgain } from "../api";
+import { CapstanError } from "../api";
+import { confirmIdentity } from "../identity";
 
 export function Loading({ what }: { readonly what: string }) {
 	return (
@@ -27,11 +28,19 @@ export function Problem({ error, onRetry }: { readonly error: Error; readonly on
 	const isRefused = error instanceof CapstanError && error.status === 403;
 	if (error instanceof CapstanError && error.code === "recent_sign_in_required") {
 		return (
-			<Alert color="orange" title="Sign in again to do this" role="alert">
+			<Alert color="orange" title="Confirm it's you to continue" role="alert">
 				<Stack gap="xs" align="flex-start">
-					<Text size="sm">It has been a while since you signed in. Afterwards you are back here; then repeat it.</Text>
-					<Button size="xs" variant="default" onClick={goToSignInAgain}>
-						Sign in again
+					<Text size="sm">
+						This needs a sign-in of the last 15 minutes. Nothing was changed, and your input is still here.
+					</Text>
+					<Button
+						size="xs"
+						variant="default"
+						onClick={async () => {
+							if (await confirmIdentity()) onRetry?.();
+						}}
+					>
+						Confirm it's you
 					</Button>
 				</Stack>
 			</Alert>

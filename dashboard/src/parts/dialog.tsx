@@ -5,8 +5,16 @@
 import { Modal, type ModalProps } from "@mantine/core";
 import { useEffect, useState } from "react";
 
-export function Dialog(props: Omit<ModalProps, "opened" | "returnFocus">) {
+/** The dialogs that are open, the top one last: Escape closes that one only. */
+const open: object[] = [];
+
+export function Dialog({ onClose, ...props }: Omit<ModalProps, "opened" | "returnFocus">) {
 	const [opener] = useState(() => document.activeElement);
+	const [self] = useState(() => ({}));
+	useEffect(() => {
+		open.push(self);
+		return () => void open.splice(open.indexOf(self), 1);
+	}, [self]);
 	useEffect(
 		() => () => {
 			requestAnimationFrame(() => {
@@ -17,5 +25,14 @@ export function Dialog(props: Omit<ModalProps, "opened" | "returnFocus">) {
 		},
 		[opener],
 	);
-	return <Modal opened returnFocus={false} {...props} />;
+	return (
+		<Modal
+			opened
+			returnFocus={false}
+			onClose={() => {
+				if (open.at(-1) === self) onClose();
+			}}
+			{...props}
+		/>
+	);
 }

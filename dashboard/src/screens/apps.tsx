@@ -1,8 +1,8 @@
 /** The apps of an organization, and a new one. */
-import { Button, Code, Group, Stack, TextInput } from "@mantine/core";
+import { Button, Code, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useChange, usePage } from "../api";
+import { useAsk, useChange, usePage } from "../api";
 import type { OrganizationScreenProps } from "../app";
 import { useOrganizations } from "../organizations";
 import { Answer, Problem } from "../parts/answer";
@@ -20,6 +20,9 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 	const organizations = useOrganizations();
 	const may = useOrganizationMay(orgId);
 	const [isOpen, setOpen] = useState(false);
+	const isEmpty = apps.data?.items.length === 0;
+	const addresses = useAsk("GET /service/addresses", {}, { enabled: isEmpty });
+	const isLocalRun = addresses.data?.some(({ kind }) => kind === "this_computer") === true;
 	const name = organizations.data?.find(({ id }) => id === orgId)?.name;
 	const create = may("org.create_app") === true ? <Button onClick={() => setOpen(true)}>New app</Button> : undefined;
 	if (organizations.data !== undefined && name === undefined) {
@@ -36,10 +39,23 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 			<Answer query={apps} what="apps">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
-						<Empty title="No apps yet">
-							{create === undefined
-								? "Ask an administrator to make one, or to give you a role at one."
-								: "Make one with the id of your Capacitor or Electron app, upload a bundle, and point a channel to it."}
+						<Empty title={create === undefined ? "No apps yet" : "Create your first app"}>
+							{create === undefined ? (
+								"Ask an administrator to create one, or to give you a role in one."
+							) : (
+								<Stack gap="md" align="center">
+									<Text>
+										You need its app id, such as com.example.app. The next page then has everything for the app's
+										project: its configuration, its first release and your CI.
+									</Text>
+									<Button onClick={() => setOpen(true)}>Create app</Button>
+									{isLocalRun ? (
+										<Text size="sm" c="dimmed">
+											Only looking? <Code>npm run demo</Code> in a second terminal plays a preview here.
+										</Text>
+									) : null}
+								</Stack>
+							)}
 						</Empty>
 					) : (
 						<Stack gap="sm">
@@ -90,7 +106,7 @@ function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClos
 					/>
 					<TextInput
 						label="App id"
-						description="The appId of your capacitor.config; it cannot be changed later."
+						description="The appId of your capacitor.config. It cannot be changed later."
 						placeholder="com.example.app"
 						required
 						autoCapitalize="off"

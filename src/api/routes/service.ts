@@ -2,7 +2,7 @@
  * The service about itself: that it runs, where people and programs go from its bare address, and at which addresses it is reached.
  */
 import * as v from "valibot";
-import { endpoint } from "../endpoint";
+import { endpoint, Reply } from "../endpoint";
 import { acknowledgement, OK } from "../schemas";
 import { canKeepCookies, LOOPBACK_HOSTS } from "../session-cookie";
 
@@ -44,7 +44,7 @@ export const start = endpoint({
 	errors: [],
 	example: { response: START },
 	async handle({ request, origin }) {
-		if (!(request.headers.get("accept") ?? "").includes("text/html")) return START;
+		if (!(request.headers.get("accept") ?? "").includes("text/html")) return new Reply(200, START, { Vary: "Accept" });
 		// Without a cookie nobody can sign in; the sign-in page says where they can.
 		const page = canKeepCookies(origin) ? START.dashboard : "/sign-in";
 		return new Response(null, {

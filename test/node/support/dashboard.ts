@@ -128,7 +128,7 @@ async function visit(
 async function signedInAdmin(product: Product, browser: Browser, origin: string) {
 	const { page, context, leave } = await visit(browser, origin);
 	await page.goto(product.running.signInLink);
-	await page.getByText("You are signed in as").waitFor();
+	await page.waitForURL((url) => url.pathname.startsWith("/dashboard/"));
 	const cookies = await context.cookies();
 	leave();
 	return cookies;

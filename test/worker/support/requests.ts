@@ -111,6 +111,7 @@ const registeredProcedure =
 
 /** Endpoints whose answer depends on the caller's own work: roles that may call them get 403 or 404 for another's. */
 export const REQUESTS: Readonly<Record<string, Prepare>> = {
+	"GET /service/addresses": async () => ({ path: "/service/addresses" }),
 	"GET /organization": async (world) => ({ path: "/organization", query: { orgId: world.orgId } }),
 	"PUT /organization": async () => ({ path: "/organization", body: { name: fresh("organization") } }),
 	"POST /organization": async (world) => ({
@@ -487,7 +488,6 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 	},
 	"GET /": async () => ({ path: "/" }),
 	"GET /ok": async () => ({ path: "/ok" }),
-	"GET /service/addresses": async () => ({ path: "/service/addresses" }),
 	"GET /updates": async () => ({ path: "/updates" }),
 	"POST /updates": async (world, app) => ({ path: "/updates", body: await deviceOf(world, app) }),
 	"POST /updates/manifest_size": async (_, app) => ({
