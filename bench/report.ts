@@ -1,4 +1,4 @@
-/** What a run found, as data and as Markdown for the README: facts of the machine that others can compare with, and no name of it. */
+/** What a run found, as data and as Markdown for bench/README.md: facts of the machine that others can compare with, and no name of it. */
 import { GOALS } from "./cases";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
 import { PRICES } from "./prices";

@@ -1,6 +1,6 @@
 /**
- * Runs the examples of a Markdown page as a reader would: all `sh` blocks in one shell, one after another, and what each prints is held
- * to the `json` block that follows it. A page shortens what it shows, so a shown object may lack fields, and `…` in a text stands for
+ * Runs the examples of a Markdown page as a reader would: all `sh` (or `bash`) blocks in one shell, one after another, and what each prints
+ * is held to the `json` block that follows it. A page shortens what it shows, so a shown object may lack fields, and `…` in a text stands for
  * anything; what is shown must be there.
  */
 import { spawn } from "node:child_process";
@@ -15,15 +15,15 @@ export interface Example {
 	readonly shown: string | undefined;
 }
 
-export function examplesOf(markdown: string): Example[] {
-	const blocks = [...markdown.matchAll(/^```(sh|json)\n([\s\S]*?)^```$/gm)].map((block) => ({
+export function examplesOf(markdown: string, language: "sh" | "bash" = "sh"): Example[] {
+	const blocks = [...markdown.matchAll(/^```(sh|bash|json)\n([\s\S]*?)^```$/gm)].map((block) => ({
 		language: block[1],
 		text: block[2] ?? "",
 		line: markdown.slice(0, block.index).split("\n").length,
 	}));
 	return blocks.flatMap((block, index) => {
 		const next = blocks[index + 1];
-		if (block.language !== "sh") return [];
+		if (block.language !== language) return [];
 		return [{ line: block.line, commands: block.text, shown: next?.language === "json" ? next.text : undefined }];
 	});
 }
@@ -33,14 +33,23 @@ const MARK = "=== end of example";
 /** What each example printed. The shell stops at the first command that fails. */
 export async function runExamples(
 	examples: readonly Example[],
-	options: { readonly directory: string; readonly path: string },
+	options: {
+		readonly directory: string;
+		/** Looked through before PATH. */
+		readonly path?: string;
+		readonly environment?: Readonly<Record<string, string>>;
+	},
 ): Promise<string[]> {
 	const script = examples.map(({ commands }) => `${commands}\nprintf '\\n${MARK}\\n'\n`).join("");
 	const file = join(options.directory, "examples.sh");
 	await writeFile(file, `set -euo pipefail\n${script}`);
 	const shell = spawn("bash", [file], {
 		cwd: options.directory,
-		env: { PATH: `${options.path}:${process.env.PATH}`, HOME: options.directory },
+		env: {
+			PATH: [...(options.path === undefined ? [] : [options.path]), process.env.PATH].join(":"),
+			HOME: options.directory,
+			...options.environment,
+		},
 	});
 	let output = "";
 	let errors = "";
