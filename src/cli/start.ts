@@ -97,6 +97,11 @@ function shown(path: string): string {
 	return near.startsWith("..") ? path : near;
 }
 
+/** Instead of the handlers that wrangler and Miniflare install: those end the process before anything is closed. */
+function handleSignals(stop: () => void): void {
+	for (const signal of ["SIGINT", "SIGTERM"] as const) process.removeAllListeners(signal).on(signal, stop);
+}
+
 /** npm that is told to stop ends its shell but not us; without this the product would go on with nobody to stop it. */
 function stopWithNpm(stop: () => void): void {
 	if (process.env.npm_lifecycle_event === undefined) return;
@@ -147,8 +152,7 @@ async function main(): Promise<void> {
 			process.exit(0);
 		})();
 	};
-	process.on("SIGINT", stop);
-	process.on("SIGTERM", stop);
+	handleSignals(stop);
 	stopWithNpm(stop);
 
 	const parent = reportToParent();
@@ -161,6 +165,7 @@ async function main(): Promise<void> {
 			onProgress: parent?.step ?? progress.step,
 		});
 		running = capstan;
+		handleSignals(stop);
 		progress.end();
 		if (stopping) return await capstan.stop();
 		const announcement = announcementOf(capstan);

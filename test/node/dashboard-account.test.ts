@@ -43,7 +43,7 @@ describe.skipIf(chromium === undefined)("one's own account in the dashboard", ()
 		const code = /Mail to eve\.adams@example\.com: (\d{6}) /.exec(printed.join(""))?.[1] ?? "";
 		await dialog.getByLabel("Code").fill(code === "000000" ? "000001" : "000000");
 		await dialog.getByRole("button", { name: "Change the address" }).click();
-		await dialog.getByRole("alert").getByText("This does not sign in").waitFor();
+		await dialog.getByRole("alert").getByText("is not valid").waitFor();
 		expect((await account()).email).toBe("eve@example.com");
 		await dialog.getByLabel("Code").fill(code);
 		await dialog.getByRole("button", { name: "Change the address" }).click();

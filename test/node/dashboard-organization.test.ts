@@ -2,7 +2,7 @@
  * An organization from the dashboard in a real browser: keys, members, policies, logs, figures, connecting an app and its CI, one's own
  * account; as an administrator, as a member, and as somebody whose rights went while the page was open.
  */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
 import { APP, deviceId, devtoolsOf, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
@@ -96,7 +96,9 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		}
 	});
 
-	test("has somebody sign in again before what outlives a session, and come back", async () => {
+	test("asks for a recent sign-in in a dialog, keeps the form, and sends it when the reader has confirmed", async () => {
+		const printed: string[] = [];
+		vi.spyOn(process.stdout, "write").mockImplementation((chunk) => printed.push(String(chunk)) > 0);
 		const member = await stage.member("org_admin", "late@example.com");
 		const db = await stage.product.running.miniflare.getD1Database("DB");
 		await db
@@ -110,12 +112,33 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await page.getByRole("button", { name: "Invite someone" }).click();
 		await page.getByLabel("E-mail address").fill("later@example.com");
 		await page.getByRole("button", { name: "Make the invitation" }).click();
-		await page.getByText("Sign in again to do this").waitFor();
+		const question = page.getByRole("dialog", { name: "Confirm it's you" });
+		await question.getByText("Your form stays as it is").waitFor();
 		await expectSound(member);
-		await page.getByRole("button", { name: "Sign in again" }).click();
-		await page.waitForURL((url) => url.pathname === "/sign-in");
-		const { searchParams } = new URL(page.url());
-		expect([searchParams.get("again"), searchParams.get("next")]).toEqual(["1", `/dashboard${at}/members`]);
+		// Escape closes the question only.
+		await page.keyboard.press("Escape");
+		await question.waitFor({ state: "detached" });
+		await page.getByText("your input is still here").waitFor();
+		expect(await page.getByLabel("E-mail address").inputValue()).toBe("later@example.com");
+		await page.getByRole("button", { name: "Make the invitation" }).click();
+		await question.getByRole("button", { name: "Print a code in the terminal" }).click();
+		await question.getByLabel("Code").waitFor();
+		const code = () => /Mail to late@example\.com: (\d{6}) /.exec(printed.join(""))?.[1] ?? "";
+		await expect.poll(code).not.toBe("");
+		await expectSound(member);
+		await question.getByLabel("Code").fill(code() === "000000" ? "000001" : "000000");
+		await question.getByRole("button", { name: "Confirm" }).click();
+		await question.getByRole("alert").getByText("is not valid").waitFor();
+		await question.getByLabel("Code").fill(code());
+		await question.getByRole("button", { name: "Confirm" }).click();
+		await question.waitFor({ state: "detached" });
+		await expect
+			.poll(async () =>
+				(await get(`/organization/members?orgId=${stage.product.orgId}`)).map(({ email }: { email: string }) => email),
+			)
+			.toContain("later@example.com");
+		expect(new URL(page.url()).pathname).toBe(`/dashboard${at}/members`);
+		vi.restoreAllMocks();
 		member.leave();
 	});
 

@@ -2,15 +2,17 @@
  * `npm start` as a person meets it: the first run, the second one, what is said when something is wrong, and that nothing is left
  * running afterwards.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import type { Server } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { transform } from "esbuild";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { networkAddresses } from "../../src/cli/network";
 import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
 import { PATIENCE_MS } from "../patience";
 import { makeZip, sha256 } from "./support/product";
@@ -27,11 +29,17 @@ afterAll(async () => {
 	await rm(parent, { recursive: true, force: true });
 });
 
+/** The last thing that a start prints. */
+const SIGN_IN = "/sign-in#token=";
+const URL_PATTERN = /http:\/\/localhost:\d+/;
+
 const newState = async () => join(await mkdtemp(join(parent, "state-")), "state");
 
 interface Started {
 	readonly child: ChildProcess;
 	readonly output: () => string;
+	/** Standard error alone. */
+	readonly errors: () => string;
 	/** Resolves with the exit code. */
 	readonly exited: Promise<number | null>;
 	/** Resolves when the text has appeared; rejects when the process ends first. */
@@ -39,13 +47,15 @@ interface Started {
 }
 
 function start(environment: Record<string, string>, ...options: string[]): Started {
-	const child = spawn(process.execPath, ["--import", "tsx", "src/cli/start.ts", ...options], {
+	const child = spawn(process.execPath, ["src/cli/launch.js", "src/cli/start.ts", ...options], {
 		cwd: PROJECT,
 		env: { ...process.env, PORT: "0", ...environment },
 		stdio: ["ignore", "pipe", "pipe"],
 	});
 	started.add(child);
 	let output = "";
+	let errors = "";
+	child.stderr?.on("data", (chunk) => (errors += chunk));
 	const waiting = new Set<() => void>();
 	for (const stream of [child.stdout, child.stderr]) {
 		stream?.on("data", (chunk) => {
@@ -57,6 +67,7 @@ function start(environment: Record<string, string>, ...options: string[]): Start
 	return {
 		child,
 		output: () => output,
+		errors: () => errors,
 		exited,
 		until: (text) =>
 			new Promise((resolve, reject) => {
@@ -72,17 +83,17 @@ function start(environment: Record<string, string>, ...options: string[]): Start
 
 async function startAndStop(state: string, ...options: string[]): Promise<string> {
 	const run = start({ CAPSTAN_STATE: state }, ...options);
-	await run.until(options.includes("--json") ? "}\n" : "npm run demo");
+	await run.until(options.includes("--json") ? "}\n" : SIGN_IN);
 	run.child.kill("SIGINT");
 	await run.exited;
 	return run.output();
 }
 
-/** The one sentence that a failed start says. */
+/** The one sentence on standard error with which a start fails. */
 async function failure(environment: Record<string, string>, ...options: string[]): Promise<string> {
 	const run = start(environment, ...options);
 	expect(await run.exited, run.output()).toBe(1);
-	const lines = run.output().trim().split("\n");
+	const lines = run.errors().trim().split("\n");
 	expect(lines, run.output()).toHaveLength(1);
 	return lines[0] ?? "";
 }
@@ -108,11 +119,11 @@ async function wholeDatabase(state: string): Promise<string> {
 }
 
 describe("npm start", () => {
-	test("first run: prints the URL and a key that works, keeps the key for the owner alone, and says in three lines what to do", async () => {
+	test("first run: says at once that it works, ends with one link, prints a key that works and keeps it readable by its owner only", async () => {
 		const state = await newState();
 		const run = start({ CAPSTAN_STATE: state });
-		await run.until("npm run demo");
-		const url = /http:\/\/127\.0\.0\.1:\d+/.exec(run.output())?.[0] ?? "";
+		await run.until(SIGN_IN);
+		const url = URL_PATTERN.exec(run.output())?.[0] ?? "";
 		const key = (await readFile(join(state, "admin.key"), "utf8")).trimEnd();
 		expect(run.output()).toContain(key);
 		expect(await (await fetch(`${url}/organization`, { headers: { authorization: key } })).json()).toMatchObject([
@@ -121,12 +132,18 @@ describe("npm start", () => {
 		for (const file of ["admin.key", "secret.key"]) {
 			expect((await stat(join(state, file))).mode & 0o777, file).toBe(0o600);
 		}
-		expect(run.output().match(/^\d\. /gm)).toEqual(["1. ", "2. ", "3. "]);
+		expect(run.output()).toMatch(
+			/^Starting Capstan:\n {2}building .*\n {2}starting .*\n {2}opening .*\nCapstan is running at http/,
+		);
+		expect(run.output().trimEnd()).toMatch(/\n {2}http:\/\/localhost:\d+\/sign-in#token=sil_\w+$/);
+		expect(new Set(run.output().match(/http:\/\/[^/\s]+/g))).toEqual(new Set([url]));
+		expect(await readFile(join(state, "url"), "utf8")).toBe(`${url}\n`);
 		expect((await fetch(`${url}/docs`)).headers.get("content-security-policy")).toContain("default-src 'none'");
 		expect((await (await fetch(`${url}/openapi.json`)).json()) as object).toMatchObject({ openapi: "3.1.0" });
 		run.child.kill("SIGINT");
 		await run.exited;
 		await expect(fetch(`${url}/ok`)).rejects.toThrow();
+		expect(run.output()).toContain("Capstan has stopped.");
 	});
 
 	test("second run: the same key, the same data, nothing created or migrated again", async () => {
@@ -148,9 +165,9 @@ describe("npm start", () => {
 		await rm(join(state, "d1"), { recursive: true });
 		await rm(join(state, "initialized"));
 		const run = start({ CAPSTAN_STATE: state });
-		await run.until("npm run demo");
+		await run.until(SIGN_IN);
 		expect(run.output()).toContain(key.trimEnd());
-		expect(run.output()).toContain("Created the first account");
+		expect(run.output()).toContain('Created the organization "My organization"');
 		run.child.kill("SIGINT");
 		await run.exited;
 	});
@@ -162,8 +179,8 @@ describe("npm start", () => {
 		await rm(join(state, "admin.key"));
 		expect(await startAndStop(state)).toContain("--new-admin-key");
 		const run = start({ CAPSTAN_STATE: state }, "--new-admin-key");
-		await run.until("npm run demo");
-		const url = /http:\/\/127\.0\.0\.1:\d+/.exec(run.output())?.[0] ?? "";
+		await run.until(SIGN_IN);
+		const url = URL_PATTERN.exec(run.output())?.[0] ?? "";
 		const key = (await readFile(join(state, "admin.key"), "utf8")).trim();
 		const status = async (text: string) =>
 			(await fetch(`${url}/organization`, { headers: { authorization: text } })).status;
@@ -209,7 +226,7 @@ describe("npm start", () => {
 		async (signal) => {
 			const state = await newState();
 			const run = start({ CAPSTAN_STATE: state });
-			await run.until("npm run demo");
+			await run.until(SIGN_IN);
 			const children = (await readFile(`/proc/${run.child.pid}/task/${run.child.pid}/children`, "utf8"))
 				.trim()
 				.split(" ");
@@ -220,6 +237,7 @@ describe("npm start", () => {
 				for (const pid of children) await expect(stat(`/proc/${pid}/fd/0`)).rejects.toThrow();
 			}, PATIENCE_MS);
 			expect(await readdir(state)).not.toContain("lock");
+			expect(await readdir(state)).not.toContain("url");
 		},
 	);
 
@@ -228,8 +246,8 @@ describe("npm start", () => {
 		async () => {
 			const state = await newState();
 			const run = start({ CAPSTAN_STATE: state });
-			await run.until("npm run demo");
-			const url = /http:\/\/127\.0\.0\.1:\d+/.exec(run.output())?.[0] ?? "";
+			await run.until(SIGN_IN);
+			const url = URL_PATTERN.exec(run.output())?.[0] ?? "";
 			run.child.kill("SIGKILL");
 			await run.exited;
 			await vi.waitFor(() => expect(fetch(`${url}/ok`)).rejects.toThrow(), PATIENCE_MS);
@@ -249,7 +267,153 @@ describe("npm start", () => {
 	);
 });
 
-describe("what a person can mend is one sentence and exit code 1", () => {
+/** An address of this machine that is not loopback, as phones see it. */
+const [networkAddress] = networkAddresses();
+
+describe("npm start in the network", () => {
+	test("serves loopback only, unless it is told otherwise", async () => {
+		const product = await serveCapstan({ stateDirectory: await newState(), port: 0 });
+		expect(product.networkUrls).toEqual([]);
+		if (networkAddress !== undefined) {
+			await expect(fetch(product.url.replace("127.0.0.1", networkAddress))).rejects.toThrow();
+		}
+		await product.stop();
+	});
+
+	test.runIf(networkAddress !== undefined).each([
+		["--lan", {}, ["--lan"]],
+		["HOST=0.0.0.0", { HOST: "0.0.0.0" }, []],
+		["HOST with an address of this machine", { HOST: networkAddress ?? "" }, []],
+	] as const)("%s: a phone downloads a bundle from the address that it asked", async (_, environment, options) => {
+		const state = await newState();
+		const run = start({ CAPSTAN_STATE: state, ...environment }, ...options);
+		await run.until(SIGN_IN);
+		const local = URL_PATTERN.exec(run.output())?.[0] ?? "";
+		const network = local.replace("localhost", networkAddress ?? "");
+		expect(run.output()).toContain(network);
+		expect(run.output(), "a QR code").toMatch(/[▄▀█]{5}/);
+		const key = (await readFile(join(state, "admin.key"), "utf8")).trim();
+		const send = async (origin: string, method: string, path: string, body?: object) => {
+			const headers = { authorization: key, "content-type": "application/json" };
+			const response = await fetch(`${origin}${path}`, { method, headers, body: JSON.stringify(body) ?? null });
+			return response.json() as Promise<{ id: string; upload_url: string; url: string }>;
+		};
+		const [{ id }] = (await send(local, "GET", "/organization")) as unknown as [{ id: string }];
+		await send(local, "POST", "/app", { app_id: "com.example.phone", name: "Phone", owner_org: id });
+		const { upload_url } = await send(local, "POST", "/bundle", { app_id: "com.example.phone", version: "1.0.1" });
+		const zip = makeZip("1.0.1");
+		await fetch(upload_url, { method: "PUT", body: zip });
+		await send(local, "POST", "/channel", {
+			app_id: "com.example.phone",
+			channel: "main",
+			version: "1.0.1",
+			public: true,
+		});
+		const check = {
+			...{ app_id: "com.example.phone", device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "android" },
+			...{ version_name: "builtin", version_build: "1.0.0", plugin_version: "8.51.23" },
+		};
+		// Alternately, because answers are cached.
+		for (const origin of [local, network, local, network]) {
+			const { url } = await send(origin, "POST", "/updates", check);
+			expect(new URL(url).origin).toBe(origin);
+			expect(new Uint8Array(await (await fetch(url)).arrayBuffer())).toEqual(zip);
+		}
+		expect(await send(local, "GET", "/service/addresses")).toContainEqual({
+			kind: "network",
+			url: network,
+			reachable: true,
+		});
+		// A key that loopback may use is not for everyone in the network.
+		const { key: limited } = (await send(local, "POST", "/apikey", {
+			name: "loopback",
+			ip_allow_list: ["127.0.0.1"],
+			bindings: [{ role_name: "org_member", scope_type: "org", org_id: id }],
+		})) as unknown as { key: string };
+		expect((await fetch(`${network}/app`, { headers: { authorization: limited } })).status).toBe(403);
+		// Nobody signs in over plain HTTP: the page says where they can.
+		const page = await fetch(`${network}/`, { headers: { accept: "text/html" }, redirect: "manual" });
+		expect(page.headers.get("location")).toBe(`${network}/sign-in`);
+		run.child.kill("SIGINT");
+		await run.exited;
+	});
+
+	test("the likeliest address of a phone's network comes first", () => {
+		const entry = (address: string, internal = false) => [
+			{ address, internal, family: "IPv4" as const, netmask: "", mac: "", cidr: null },
+		];
+		const interfaces = {
+			lo: entry("127.0.0.1", true),
+			docker0: entry("172.17.0.1"),
+			eth1: entry("169.254.3.4"),
+			wlan0: entry("192.168.1.20"),
+		};
+		expect(networkAddresses(interfaces)).toEqual(["192.168.1.20", "172.17.0.1"]);
+	});
+});
+
+describe("npm start -- --background", () => {
+	test("returns when it serves, says so the second time, and npm stop ends it", async () => {
+		const state = await newState();
+		const first = start({ CAPSTAN_STATE: state }, "--background");
+		expect(await first.exited, first.output()).toBe(0);
+		const url = URL_PATTERN.exec(first.output())?.[0] ?? "";
+		expect(first.output().trimEnd()).toMatch(/\/sign-in#token=sil_\w+$/);
+		expect((await fetch(`${url}/ok`)).status).toBe(200);
+		const second = start({ CAPSTAN_STATE: state }, "--background");
+		expect(await second.exited).toBe(0);
+		expect(second.output()).toContain(`already running at ${url}`);
+		for (const answer of ["Capstan has stopped", "Capstan is not running."]) {
+			const stopped = spawnSync(process.execPath, ["src/cli/launch.js", "src/cli/stop.ts"], {
+				cwd: PROJECT,
+				env: { ...process.env, CAPSTAN_STATE: state },
+				encoding: "utf8",
+			});
+			expect(stopped).toMatchObject({ status: 0, stdout: expect.stringContaining(answer) });
+		}
+		await expect(fetch(`${url}/ok`)).rejects.toThrow();
+	});
+
+	test("a start that fails says why where it was asked for", async () => {
+		expect(await failure({ CAPSTAN_STATE: await newState(), PORT: "80a" }, "--background")).toContain("PORT");
+	});
+});
+
+describe("the launcher", () => {
+	const launcher = join(PROJECT, "src/cli/launch.js");
+	const run = (directory: string, ...preload: string[]) =>
+		spawnSync(process.execPath, [...preload, join(directory, "src/cli/launch.js"), "src/cli/start.ts"], {
+			encoding: "utf8",
+			cwd: directory,
+		});
+
+	test("says in one sentence that npm ci was forgotten", async () => {
+		const clone = await mkdtemp(join(parent, "clone-"));
+		await mkdir(join(clone, "src/cli"), { recursive: true });
+		await copyFile(launcher, join(clone, "src/cli/launch.js"));
+		await writeFile(join(clone, "package.json"), '{"type":"module"}');
+		expect(run(clone)).toMatchObject({
+			...{ status: 1, stdout: "" },
+			stderr: "The dependencies are not installed; run npm ci first.\n",
+		});
+	});
+
+	test("says in one sentence that Node is too old, in words that such a Node can parse", async () => {
+		const old = join(parent, "old-node.cjs");
+		await writeFile(old, 'Object.defineProperty(process, "versions", { value: { node: "16.20.2" } });');
+		expect(run(PROJECT, "--require", old)).toMatchObject({
+			...{ status: 1, stdout: "" },
+			stderr: "Node 16.20.2 is too old; install Node 20.19 or newer.\n",
+		});
+		const source = await readFile(launcher, "utf8");
+		const [asNode14, asIs] = await Promise.all(
+			["node14", "esnext"].map(async (target) => (await transform(source, { target })).code),
+		);
+		expect(asNode14).toBe(asIs);
+	});
+});
+
+describe("what a person can fix is one sentence and exit code 1", () => {
 	test("a port in use", async () => {
 		const server = createServer();
 		await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -263,6 +427,8 @@ describe("what a person can mend is one sentence and exit code 1", () => {
 		expect(await failure({ CAPSTAN_STATE: state, PORT: "80a" })).toContain("PORT");
 		expect(await failure({ CAPSTAN_STATE: state, PORT: "70000" })).toContain("65535");
 		expect(await failure({ CAPSTAN_STATE: state }, "--fast")).toContain("--fast");
+		expect(await failure({ CAPSTAN_STATE: state, HOST: "example.com" })).toContain("HOST");
+		expect(await failure({ CAPSTAN_STATE: state, HOST: "203.0.113.9" })).toContain("no address of this machine");
 	});
 
 	test("a state directory that is a file, or below one", async () => {
@@ -282,7 +448,7 @@ describe("what a person can mend is one sentence and exit code 1", () => {
 	test("a state directory that another run uses", async () => {
 		const state = await newState();
 		const run = start({ CAPSTAN_STATE: state });
-		await run.until("npm run demo");
+		await run.until(SIGN_IN);
 		expect(await failure({ CAPSTAN_STATE: state })).toContain("Another Capstan");
 		run.child.kill("SIGINT");
 		await run.exited;
