@@ -174,7 +174,7 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		await founder.page.getByRole("button", { name: "New organization" }).click();
 		await founder.page.getByLabel("Name").fill("Founded");
 		await founder.page.getByRole("button", { name: "Create", exact: true }).click();
-		await founder.page.getByText("No apps yet").waitFor();
+		await founder.page.getByText("Create your first app").waitFor();
 		founder.leave();
 	});
 

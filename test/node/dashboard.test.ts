@@ -123,7 +123,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await page.getByRole("button", { name: "New organization" }).click();
 		await page.getByLabel("Name").fill("Lab");
 		await page.getByRole("button", { name: "Create", exact: true }).click();
-		await page.getByText("No apps yet").waitFor();
+		await page.getByText("Create your first app").waitFor();
 		await expectSound(visitor);
 		await page.getByRole("combobox", { name: "Organization" }).selectOption({ label: "My organization" });
 		await page.getByRole("link", { name: "Example shop" }).waitFor();

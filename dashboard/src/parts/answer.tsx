@@ -4,7 +4,7 @@
  */
 import { Alert, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { CapstanError } from "../api";
 import { confirmIdentity } from "../identity";
 
@@ -27,24 +27,7 @@ function remedyOf(error: Error): string {
 export function Problem({ error, onRetry }: { readonly error: Error; readonly onRetry?: (() => void) | undefined }) {
 	const isRefused = error instanceof CapstanError && error.status === 403;
 	if (error instanceof CapstanError && error.code === "recent_sign_in_required") {
-		return (
-			<Alert color="orange" title="Confirm it's you to continue" role="alert">
-				<Stack gap="xs" align="flex-start">
-					<Text size="sm">
-						This needs a sign-in of the last 15 minutes. Nothing was changed, and your input is still here.
-					</Text>
-					<Button
-						size="xs"
-						variant="default"
-						onClick={async () => {
-							if (await confirmIdentity()) onRetry?.();
-						}}
-					>
-						Confirm it's you
-					</Button>
-				</Stack>
-			</Alert>
-		);
+		return <ConfirmFirst onConfirmed={onRetry} />;
 	}
 	return (
 		<Alert color="red" title={isRefused ? "You may not do this" : "That did not work"} role="alert">
@@ -60,6 +43,38 @@ export function Problem({ error, onRetry }: { readonly error: Error; readonly on
 						Try again
 					</Button>
 				)}
+			</Stack>
+		</Alert>
+	);
+}
+
+/** Shown where the reader closed the dialog that asks who they are. */
+function ConfirmFirst({ onConfirmed }: { readonly onConfirmed: (() => void) | undefined }) {
+	const [isConfirmed, setConfirmed] = useState(false);
+	if (isConfirmed) {
+		return (
+			<Alert color="green" title="Confirmed" role="status">
+				<Text size="sm">Continue with your form.</Text>
+			</Alert>
+		);
+	}
+	return (
+		<Alert color="orange" title="Confirm it's you to continue" role="alert">
+			<Stack gap="xs" align="flex-start">
+				<Text size="sm">
+					This needs a sign-in of the last 15 minutes. Nothing was changed, and your input is still here.
+				</Text>
+				<Button
+					size="xs"
+					variant="default"
+					onClick={async () => {
+						if (!(await confirmIdentity())) return;
+						setConfirmed(true);
+						onConfirmed?.();
+					}}
+				>
+					Confirm it's you
+				</Button>
 			</Stack>
 		</Alert>
 	);

@@ -288,7 +288,7 @@ export const createPasskey = endpoint({
 const notRegistered = () =>
 	new ApiError(
 		"passkey_not_registered",
-		"The passkey could not be checked, or took longer than five minutes; begin anew.",
+		"The passkey could not be checked, or took longer than five minutes. Start again.",
 	);
 
 export const renamePasskey = endpoint({
