@@ -174,6 +174,8 @@ async function main(): Promise<void> {
 		else announce(announcement, false);
 		await capstan.runScheduled();
 	} catch (error) {
+		// What was under way fails when everything is closed.
+		if (stopping) return;
 		progress.end();
 		if (parent === undefined) throw error;
 		parent.failed(sentenceOf(error));
