@@ -3,6 +3,8 @@
  * variable; nothing else in the source reads `env` for a setting.
  */
 
+import { parseSecret, SECRET_NAMES, type Secrets } from "./authz/secrets";
+
 export interface Config {
 	/** Origin that clients reach the service at; undefined: the origin of each request. */
 	readonly publicUrl: string | undefined;
@@ -10,8 +12,8 @@ export interface Config {
 	readonly maxBundleBytes: number;
 	/** What the entries of a zip may have together when they are unpacked. */
 	readonly maxUncompressedBundleBytes: number;
-	/** 32 bytes; signs links and seals the text of keys made with `hashed: false`. */
-	readonly secret: Uint8Array;
+	/** They sign links and codes, and seal the text of keys made with `hashed: false`. */
+	readonly secrets: Secrets;
 	/** Where every request comes from, for runs behind no Cloudflare; undefined: what Cloudflare says. */
 	readonly clientAddress: string | undefined;
 	/** Autonomous systems in which Google and Apple run apps for review; an app may refuse devices there. */
@@ -79,6 +81,7 @@ export interface ConfigVariables {
 	readonly STATISTICS_DAYS?: string;
 	readonly DEVICE_DAYS?: string;
 	readonly CAPSTAN_SECRET?: string;
+	readonly CAPSTAN_SECRET_2?: string;
 	readonly CAPSTAN_CLIENT_ADDRESS?: string;
 	readonly CAPSTAN_LOCAL_RUN?: string;
 	readonly CAPSTAN_NETWORK_ADDRESSES?: string;
@@ -121,7 +124,7 @@ export function parseConfig(variables: ConfigVariables): Config {
 		}),
 		// Not earlier than events are forgotten, or an old event would make the row of a device again.
 		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
-		secret: parseSecret(variables.CAPSTAN_SECRET ?? ""),
+		secrets: parseSecrets(variables),
 		localRun: parseLocalRun(variables),
 		clientAddress: variables.CAPSTAN_CLIENT_ADDRESS || undefined,
 		mail: parseMail(variables),
@@ -195,13 +198,15 @@ function parseDays(
 	return days;
 }
 
-function parseSecret(text: string): Uint8Array {
-	if (!/^[0-9a-f]{64}$/.test(text)) {
-		throw new ConfigError(
-			"CAPSTAN_SECRET must be 64 lower-case hexadecimal digits; make one with `openssl rand -hex 32`.",
-		);
-	}
-	return Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+function parseSecrets(variables: ConfigVariables): Secrets {
+	const given = SECRET_NAMES.filter((name) => (variables[name] ?? "") !== "");
+	const [first, ...more] = (given.length === 0 ? [SECRET_NAMES[0]] : given).map((name) => {
+		const secret = parseSecret(variables[name] ?? "");
+		if (secret !== undefined) return secret;
+		throw new ConfigError(`${name} must be 64 lower-case hexadecimal digits; make one with \`openssl rand -hex 32\`.`);
+	});
+	if (first === undefined) throw new Error("no secret was read");
+	return [first, ...more];
 }
 
 function parseMail(variables: ConfigVariables): MailConfig | undefined {

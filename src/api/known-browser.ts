@@ -3,6 +3,7 @@
  * nobody who only knows an address can keep its owner from getting one. The cookie grants nothing else, and shows no address.
  */
 import { keyedHash } from "../authz/keys";
+import { type Secret, signingSecret } from "../authz/secrets";
 import { askedByBrowser, askedByNetwork } from "../db/sign-in";
 import { networkOf } from "../domain/ip-allow-list";
 import { isSameText } from "../domain/same-text";
@@ -16,16 +17,18 @@ const STRANGER_BITS = { ipv4: 24, ipv6: 48 };
 /** Who asks for a code to this address, for `beginAttempt`. */
 export function whoAsks({ deps, request, origin, actor }: SignInContext, email: string): string {
 	const [id = "", proof] = readKnownBrowser(request.headers, origin)?.split(".") ?? [];
-	if (proof !== undefined && isSameText(proof, proofOf(id, email, deps.config.secret))) return askedByBrowser(id);
+	const isProved = deps.config.secrets.some((secret) => isSameText(proof ?? "", proofOf(id, email, secret)));
+	if (isProved) return askedByBrowser(id);
 	return askedByNetwork(actor.ipAddress === null ? undefined : networkOf(actor.ipAddress, STRANGER_BITS));
 }
 
 /** @throws {ApiError} `https_required` */
-export function knownBrowserCookie({ deps, origin }: SignInContext, email: string): string {
+export function knownBrowserCookie({ deps, origin, nowMs }: SignInContext, email: string): string {
 	const id = deps.newId();
-	return knownBrowserSetCookie(origin, `${id}.${proofOf(id, email, deps.config.secret)}`, LIFETIME_MS);
+	const proof = proofOf(id, email, signingSecret(deps.config.secrets, nowMs));
+	return knownBrowserSetCookie(origin, `${id}.${proof}`, LIFETIME_MS);
 }
 
-function proofOf(id: string, email: string, secret: Uint8Array): string {
+function proofOf(id: string, email: string, secret: Secret): string {
 	return keyedHash("capstan known browser", `${id} ${email.toLowerCase()}`, secret);
 }

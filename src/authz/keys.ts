@@ -7,6 +7,7 @@ import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import crc32 from "crc-32";
+import { firstSecret, type Secret, type Secrets } from "./secrets";
 
 const PREFIX = "cap_";
 /** Tokens of other kinds are made as keys are, and none can be taken for another. NEVER CHANGE THEM EITHER. */
@@ -92,21 +93,26 @@ export function mintCode(randomBytes: (length: number) => Uint8Array): string {
 }
 
 /**
- * What is kept of a code. So few digits are found again from any plain hash, so it is keyed with the Worker's secret, and bound to the
- * attempt, so that it is good for no other.
+ * The stored form of a sign-in code. Six digits can be found again from a plain hash, so the hash is keyed with a secret, and it is bound to
+ * the attempt, so that it is good for no other.
  */
-export function hashCode(code: string, attemptHash: string, secret: Uint8Array): string {
+export function hashCode(code: string, attemptHash: string, secret: Secret): string {
 	return keyedHash("capstan sign-in code", `${attemptHash} ${code}`, secret);
 }
 
-/** Lower-case hexadecimal HMAC-SHA-256 of a text, which only who has the Worker's secret can make, and for this purpose alone. */
-export function keyedHash(purpose: string, text: string, secret: Uint8Array): string {
+/** The hashes that a code may be stored as: a rotation of the secret may lie between its creation and its use. */
+export function codeHashes(code: string, attemptHash: string, secrets: Secrets): readonly string[] {
+	return secrets.map((secret) => hashCode(code, attemptHash, secret));
+}
+
+/** Lower-case hexadecimal HMAC-SHA-256 of a text under a key that serves this purpose alone. */
+export function keyedHash(purpose: string, text: string, secret: Secret): string {
 	return bytesToHex(hmac(sha256, keyFor(purpose, secret), utf8ToBytes(text)));
 }
 
 /** A key of its own for each use of the one secret. */
-function keyFor(purpose: string, secret: Uint8Array) {
-	return sha256(new Uint8Array([...utf8ToBytes(`${purpose}\0`), ...secret]));
+function keyFor(purpose: string, secret: Secret) {
+	return sha256(new Uint8Array([...utf8ToBytes(`${purpose}\0`), ...secret.bytes]));
 }
 
 /** Lower-case hexadecimal SHA-256 of the key's text. */
@@ -126,11 +132,14 @@ function checksum(secret: string): string {
 
 const SEAL_NONCE_BYTES = 12;
 
-/** AES-GCM over the key's text, bound to the key's id, so that a sealed text copied to another row does not open. */
+/**
+ * AES-GCM over the key's text, bound to the key's id, so that a sealed text copied to another row does not open. The result names the
+ * secret: `<secret id>.<nonce and ciphertext, hexadecimal>`.
+ */
 export async function sealKey(
 	text: string,
 	keyId: string,
-	secret: Uint8Array,
+	secret: Secret,
 	randomBytes: (length: number) => Uint8Array,
 ): Promise<string> {
 	const nonce = new Uint8Array(randomBytes(SEAL_NONCE_BYTES));
@@ -139,12 +148,18 @@ export async function sealKey(
 		await sealingKey(secret),
 		utf8ToBytes(text),
 	);
-	return bytesToHex(nonce) + bytesToHex(new Uint8Array(sealed));
+	return `${secret.id}.${bytesToHex(nonce)}${bytesToHex(new Uint8Array(sealed))}`;
 }
 
-/** The text that `sealKey` sealed. Throws when the secret or the key id is not the one it was sealed with. */
-export async function openKey(sealed: string, keyId: string, secret: Uint8Array): Promise<string> {
-	const bytes = Uint8Array.from(sealed.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
+/**
+ * The text that `sealKey` sealed. A sealed text without a secret's id was made before secrets had one, by the first secret.
+ * @throws {Error} when the secret is not configured, or the key id is not the one it was sealed for
+ */
+export async function openKey(sealed: string, keyId: string, secrets: Secrets): Promise<string> {
+	const [, secretId, hex] = /^(?:([0-9a-f]{8})\.)?((?:[0-9a-f]{2})+)$/.exec(sealed) ?? [];
+	const secret = secretId === undefined ? firstSecret(secrets) : secrets.find(({ id }) => id === secretId);
+	if (secret === undefined) throw new Error(`no configured secret has the id ${secretId}`);
+	const bytes = Uint8Array.from(hex?.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
 	const text = await crypto.subtle.decrypt(
 		{ name: "AES-GCM", iv: bytes.slice(0, SEAL_NONCE_BYTES), additionalData: utf8ToBytes(keyId) },
 		await sealingKey(secret),
@@ -153,7 +168,7 @@ export async function openKey(sealed: string, keyId: string, secret: Uint8Array)
 	return new TextDecoder().decode(text);
 }
 
-async function sealingKey(secret: Uint8Array): Promise<CryptoKey> {
+async function sealingKey(secret: Secret): Promise<CryptoKey> {
 	return crypto.subtle.importKey("raw", keyFor("capstan api key seal", secret), "AES-GCM", false, [
 		"encrypt",
 		"decrypt",

@@ -14,6 +14,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
 import { hashKey, isWellFormedKey } from "../authz/keys";
+import { SECRET_NAMES } from "../authz/secrets";
 import {
 	bootstrapStatements,
 	replaceFirstKeyStatements,
@@ -53,8 +54,6 @@ const HELP = `Deploys Capstan to your own Cloudflare account: database, bucket, 
   CLOUDFLARE_ACCOUNT_ID   the account, where the login has more than one
   CAPSTAN_STATE           directory that keeps the key (default .capstan)
 `;
-
-const SECRET_NAME = "CAPSTAN_SECRET";
 
 export interface DeployOptions {
 	/** How wrangler is called, e.g. `["node", ".../wrangler.js"]`. Tests put another program here. */
@@ -207,7 +206,9 @@ async function hasSecret(wrangler: Wrangler): Promise<boolean> {
 	const command = ["secret", "list", "--format", "json"];
 	const finished = await wrangler(command);
 	if (finished.code === 0) {
-		return parse<{ name: string }[]>(command, finished).some((secret) => secret.name === SECRET_NAME);
+		return parse<{ name: string }[]>(command, finished).some(({ name }) =>
+			SECRET_NAMES.some((known) => known === name),
+		);
 	}
 	if (/Worker "[^"]*" not found/.test(`${finished.stdout}${finished.stderr}`)) return false;
 	throw failed(command, finished);
@@ -216,7 +217,7 @@ async function hasSecret(wrangler: Wrangler): Promise<boolean> {
 /** Deployed together with the Worker, so that no version ever runs without it. */
 async function makeSecret(scratch: string): Promise<string> {
 	const path = join(scratch, "secrets.json");
-	await writeFile(path, JSON.stringify({ [SECRET_NAME]: randomBytes(32).toString("hex") }), { mode: 0o600 });
+	await writeFile(path, JSON.stringify({ [SECRET_NAMES[0]]: randomBytes(32).toString("hex") }), { mode: 0o600 });
 	return path;
 }
 

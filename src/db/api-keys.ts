@@ -137,6 +137,24 @@ export function sealedKeyText(id: string): CompiledQuery<{ key_ciphertext: strin
 	return query.selectFrom("api_keys").select("key_ciphertext").where("id", "=", id).compile();
 }
 
+/** Keys whose text another secret sealed, of all organizations: for the rotation of a secret. */
+export function keysSealedByOthers(
+	secretId: string,
+	most: number,
+): CompiledQuery<{ readonly id: string; readonly key_ciphertext: string }> {
+	return sql<{ id: string; key_ciphertext: string }>`SELECT id, key_ciphertext FROM api_keys
+		WHERE key_ciphertext IS NOT NULL AND key_ciphertext NOT LIKE ${`${secretId}.%`} ORDER BY id LIMIT ${most}`.compile(
+		query,
+	);
+}
+
+/** Seals a key's text anew, unless the key was regenerated meanwhile. */
+export function replaceSealedText(id: string, before: string, after: string): CompiledQuery {
+	return sql`UPDATE api_keys SET key_ciphertext = ${after} WHERE id = ${id} AND key_ciphertext = ${before}`.compile(
+		query,
+	);
+}
+
 /** The hash of a key's secret, for it to be kept as the previous one; for loading beside the decision. */
 export function currentKeyHash(id: string): CompiledQuery<{ key_hash: string }> {
 	return query.selectFrom("api_keys").select("key_hash").where("id", "=", id).compile();

@@ -3,7 +3,7 @@
  * is known by the hash of its token alone. Whoever proves that an address is theirs throws out whoever used its account without proof.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import { query } from "./client";
+import { jsonList, query } from "./client";
 import type { AttemptKind } from "./schema";
 import { type AccountId, hasSession } from "./sessions";
 
@@ -91,13 +91,13 @@ export function countTry(tokenHash: string, kind: AttemptKind, nowMs: number): C
 export function isRightCode(
 	tokenHash: string,
 	kind: AttemptKind,
-	codeHash: string,
+	codeHashes: readonly string[],
 	nowMs: number,
 	about?: { readonly userId: string; readonly email: string },
 ) {
 	const isAboutIt = about === undefined ? sql`true` : sql`user_id = ${about.userId} AND email = ${about.email}`;
 	return sql<boolean>`EXISTS (SELECT 1 FROM sign_in_attempts WHERE token_hash = ${tokenHash} AND kind = ${kind}
-		AND secret = ${codeHash} AND failed_tries <= ${MOST_TRIES} AND expires_at_ms > ${nowMs} AND ${isAboutIt})`;
+		AND secret IN ${jsonList(JSON.stringify(codeHashes))} AND failed_tries <= ${MOST_TRIES} AND expires_at_ms > ${nowMs} AND ${isAboutIt})`;
 }
 
 /** Uses an attempt up, on the condition where one is given. */

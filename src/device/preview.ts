@@ -145,7 +145,7 @@ export const createPreviewLink = endpoint({
 		const path =
 			query.channel === undefined ? bundlePath(scopeRow.app_id, made.id) : channelPath(scopeRow.app_id, query.channel);
 		const expires = previewLinkExpiresAt(nowMs);
-		const link = `${path}&expires=${expires}&signature=${previewSignature(deps, path, expires)}`;
+		const link = `${path}&expires=${expires}&signature=${previewSignature(deps, path, expires, nowMs)}`;
 		return {
 			payload_url: `${origin}${link}`,
 			deep_link: `${SCHEME}/${link}`,

@@ -29,7 +29,7 @@ export function isRolloutEvent(event: DeviceEvent): event is RolloutEvent {
 /** One batch, after the devices themselves are known, and after a reading where anything was told. */
 export async function consumeRolloutEvidence(deps: Deps, events: readonly RolloutEvent[]): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
-	const pseudonymOf = networkPseudonyms(deps);
+	const pseudonymOf = networkPseudonyms();
 	const served = events.filter((event) => event.type === "rollout_served");
 	const told = events.filter((event) => event.type !== "rollout_served");
 	const underWay = told.length === 0 ? [] : (await db.batch([rolloutsUnderWay(told)]))[0].rows;

@@ -20,6 +20,7 @@ import { removeAll } from "../storage/objects";
 import { tendDeadMessages } from "./dead-letters";
 import { CLEAN_UP_NAME, purgeOrganizations } from "./organization-purge";
 import { deleteOutlivedBundles } from "./outlived-bundles";
+import { resealKeys } from "./reseal-keys";
 import { forgetDevices, forgetEvents, forgetInstallSteps, forgetStatistics, measureStorage } from "./retention";
 import { stepRollouts } from "./rollout-steps";
 import { runSteps } from "./steps";
@@ -65,6 +66,7 @@ export const SWEEP_STEPS: Readonly<Record<string, (deps: Deps) => Promise<unknow
 	"old statistics": forgetStatistics,
 	"old devices": forgetDevices,
 	"old install steps": forgetInstallSteps,
+	"keys sealed by an older secret": resealKeys,
 	"dead messages": tendDeadMessages,
 };
 

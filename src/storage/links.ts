@@ -1,10 +1,12 @@
 /**
  * Signed, expiring links: whoever holds one may do one thing to one object until it expires, without a key. The signature covers the
- * method, the path and the expiry, and is made from the Worker's secret; the links hold nothing secret themselves.
+ * method, the path and the expiry; the links hold nothing secret themselves. A link that any configured secret signed is good, so that links
+ * outlive the rotation of a secret.
  */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { type Secret, signingSecret } from "../authz/secrets";
 import type { Config } from "../config";
 import { isSameText } from "../domain/same-text";
 import { ApiError } from "../errors";
@@ -21,11 +23,11 @@ const DOWNLOAD_PATH = "/files/download/";
 const UPLOAD_PATH = "/files/upload/one/";
 
 interface Signer {
-	readonly config: Pick<Config, "secret">;
+	readonly config: Pick<Config, "secrets">;
 }
 
 export function signedDownloadUrl(signer: Signer, origin: string, objectKey: string, nowMs: number): string {
-	return signedUrl(signer, "GET", origin, DOWNLOAD_PATH + objectKey, downloadLinksExpireAt(nowMs));
+	return signedUrl(signer, "GET", origin, DOWNLOAD_PATH + objectKey, downloadLinksExpireAt(nowMs), nowMs);
 }
 
 /** Epoch seconds at which links for downloads end that are made now. */
@@ -35,7 +37,8 @@ export function downloadLinksExpireAt(nowMs: number): number {
 }
 
 export function signedUploadUrl(signer: Signer, origin: string, uploadId: string, nowMs: number): string {
-	return signedUrl(signer, "PUT", origin, UPLOAD_PATH + uploadId, Math.floor(nowMs / 1000) + UPLOAD_LIFETIME_SECONDS);
+	const expires = Math.floor(nowMs / 1000) + UPLOAD_LIFETIME_SECONDS;
+	return signedUrl(signer, "PUT", origin, UPLOAD_PATH + uploadId, expires, nowMs);
 }
 
 /** Epoch seconds at which preview links end that are created now. */
@@ -44,8 +47,8 @@ export function previewLinkExpiresAt(nowMs: number): number {
 }
 
 /** Signs a path with its query, so that a link opens one channel or one bundle. */
-export function previewSignature(signer: Signer, path: string, expires: number): string {
-	return signature(signer, "PREVIEW", path, expires);
+export function previewSignature(signer: Signer, path: string, expires: number, nowMs: number): string {
+	return signature(signingSecret(signer.config.secrets, nowMs), "PREVIEW", path, expires);
 }
 
 /** @throws {ApiError} `invalid_signature` or `link_expired` */
@@ -58,8 +61,16 @@ export function verifyPreview(
 	verifyLink(signer, "PREVIEW", path, link, nowMs);
 }
 
-function signedUrl(signer: Signer, method: string, origin: string, path: string, expires: number): string {
-	return `${origin}${path}?expires=${expires}&signature=${signature(signer, method, path, expires)}`;
+function signedUrl(
+	signer: Signer,
+	method: string,
+	origin: string,
+	path: string,
+	expires: number,
+	nowMs: number,
+): string {
+	const secret = signingSecret(signer.config.secrets, nowMs);
+	return `${origin}${path}?expires=${expires}&signature=${signature(secret, method, path, expires)}`;
 }
 
 /**
@@ -74,7 +85,10 @@ export function verifyLink(
 	nowMs: number,
 ): number {
 	const expires = Number(link.expires);
-	if (!isSameText(link.signature, signature(signer, method, path, expires))) {
+	const isSigned = signer.config.secrets.some((secret) =>
+		isSameText(link.signature, signature(secret, method, path, expires)),
+	);
+	if (!isSigned) {
 		throw new ApiError("invalid_signature", "The link was altered; use it exactly as it was given.");
 	}
 	const secondsLeft = Math.floor(expires - nowMs / 1000);
@@ -82,17 +96,17 @@ export function verifyLink(
 	return secondsLeft;
 }
 
-function signature(signer: Signer, method: string, path: string, expires: number): string {
-	return bytesToHex(hmac(sha256, linkKey(signer.config.secret), utf8ToBytes(`${method}\n${path}\n${expires}`)));
+function signature(secret: Secret, method: string, path: string, expires: number): string {
+	return bytesToHex(hmac(sha256, linkKey(secret), utf8ToBytes(`${method}\n${path}\n${expires}`)));
 }
 
 /** Derived once for each secret: a manifest asks for thousands of signatures. */
-const LINK_KEYS = new WeakMap<Uint8Array, Uint8Array>();
+const LINK_KEYS = new WeakMap<Secret, Uint8Array>();
 
-function linkKey(secret: Uint8Array): Uint8Array {
+function linkKey(secret: Secret): Uint8Array {
 	let key = LINK_KEYS.get(secret);
 	if (key === undefined) {
-		key = hmac(sha256, secret, utf8ToBytes("capstan signed link"));
+		key = hmac(sha256, secret.bytes, utf8ToBytes("capstan signed link"));
 		LINK_KEYS.set(secret, key);
 	}
 	return key;

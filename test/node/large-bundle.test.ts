@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { Upload } from "tus-js-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parseSecret, type Secrets } from "../../src/authz/secrets";
 import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
 import { readSecret, statePaths } from "../../src/cli/state";
 import { signedDownloadUrl } from "../../src/storage/links";
@@ -27,13 +28,15 @@ let state: string;
 let capstan: RunningCapstan;
 let key: string;
 let orgId: string;
-let secret: Uint8Array;
+let secrets: Secrets;
 
 beforeAll(async () => {
 	state = await mkdtemp(join(tmpdir(), "capstan-large-"));
 	capstan = await serveCapstan({ stateDirectory: state, port: 0, diagnostics: true });
 	key = capstan.adminKey ?? "";
-	secret = Uint8Array.from(Buffer.from(await readSecret(statePaths(state)), "hex"));
+	const secret = parseSecret(await readSecret(statePaths(state)));
+	if (secret === undefined) throw new Error("the state directory has no secret");
+	secrets = [secret];
 	[{ id: orgId }] = (await ask("GET", "/organization")) as [{ id: string }];
 	await ask("POST", "/app", { app_id: APP_ID, name: "Large", owner_org: orgId });
 });
@@ -87,7 +90,7 @@ async function stored(version: string): Promise<StoredBundle> {
 }
 
 const linkTo = async (version: string) =>
-	signedDownloadUrl({ config: { secret } }, capstan.url, (await stored(version)).object_key, Date.now());
+	signedDownloadUrl({ config: { secrets } }, capstan.url, (await stored(version)).object_key, Date.now());
 
 async function put(url: string, bytes: Buffer): Promise<void> {
 	const response = await fetch(url, {

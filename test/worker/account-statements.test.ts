@@ -220,9 +220,9 @@ const GUARDS: Readonly<Record<string, (of: Person, thing: Person) => Expression<
 	hasSession: (of, { mark }) => hasSession(of.user, mark, NOW_MS),
 	accountIs: (of, { email }) => accountIs({ id: of.user, email }),
 	isRightCode: (of, { mark, email }) =>
-		isRightCode(mark, "email", mark, NOW_MS, { userId: of.user, email }) as Expression<SqlBool>,
+		isRightCode(mark, "email", ["another", mark], NOW_MS, { userId: of.user, email }) as Expression<SqlBool>,
 	"isRightCode for another address": (of, { email }) =>
-		isRightCode(of.mark, "email", of.mark, NOW_MS, { userId: of.user, email }) as Expression<SqlBool>,
+		isRightCode(of.mark, "email", [of.mark], NOW_MS, { userId: of.user, email }) as Expression<SqlBool>,
 };
 
 describe("a condition", () => {
@@ -238,9 +238,9 @@ describe("a condition", () => {
 		expect(await held(attemptExists(ours.mark))).toBe(1);
 		expect(await held(attemptExists("another"))).toBe(0);
 		expect(await held(hasSession(ours.user, ours.mark, LATER_MS))).toBe(0);
-		expect(await held(isRightCode(ours.mark, "email", ours.mark, LATER_MS) as Expression<SqlBool>)).toBe(0);
-		expect(await held(isRightCode(ours.mark, "code", ours.mark, NOW_MS) as Expression<SqlBool>)).toBe(0);
-		expect(await held(isRightCode(ours.mark, "email", "another", NOW_MS) as Expression<SqlBool>)).toBe(0);
+		expect(await held(isRightCode(ours.mark, "email", [ours.mark], LATER_MS) as Expression<SqlBool>)).toBe(0);
+		expect(await held(isRightCode(ours.mark, "code", [ours.mark], NOW_MS) as Expression<SqlBool>)).toBe(0);
+		expect(await held(isRightCode(ours.mark, "email", ["another"], NOW_MS) as Expression<SqlBool>)).toBe(0);
 	});
 
 	test("of the provider or the way in that is left holds of its own account", async () => {

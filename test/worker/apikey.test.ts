@@ -53,12 +53,12 @@ describe("the text of a key", () => {
 	});
 
 	test("sealed, opens with the same secret and key id alone", async () => {
-		const secret = random(32);
+		const secret = { id: "0a0a0a0a", bytes: random(32), signsFromMs: 0 };
 		const sealed = await sealKey("cap_text", "id-1", secret, random);
 		expect(sealed).not.toContain("cap_");
-		expect(await openKey(sealed, "id-1", secret)).toBe("cap_text");
-		await expect(openKey(sealed, "id-2", secret)).rejects.toThrow();
-		await expect(openKey(sealed, "id-1", random(32))).rejects.toThrow();
+		expect(await openKey(sealed, "id-1", [secret])).toBe("cap_text");
+		await expect(openKey(sealed, "id-2", [secret])).rejects.toThrow();
+		await expect(openKey(sealed, "id-1", [{ ...secret, bytes: random(32) }])).rejects.toThrow();
 	});
 });
 

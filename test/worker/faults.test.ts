@@ -37,6 +37,7 @@ import {
 	type Answer,
 	createTestApp,
 	createWorld,
+	NOW_MS,
 	type TestApp,
 	testEnv,
 	uploadTestBundle,
@@ -359,6 +360,13 @@ describe("the background work", () => {
 				.values({ object_prefix: `${app.uuid}/gone/`, created_at_ms: nowMs, due_at_ms: nowMs }),
 		);
 
+	/** A secret that signs from forty days on, when `prepareWork` is done: what is sealed before that is sealed again. */
+	const ROTATING = { CAPSTAN_SECRET_2: `${"a7".repeat(32)}@${(NOW_MS + DAY_MS) / 1000}` };
+	beforeEach(async () => {
+		world = await createWorld({ config: ROTATING });
+		app = await createTestApp(world);
+	});
+
 	/** Something to do for every step that is named here; a step without is only held to leave the others alone. */
 	async function prepareWork(): Promise<void> {
 		const { adminKey } = world;
@@ -381,6 +389,11 @@ describe("the background work", () => {
 			const made = await world.request("PUT", "/organization", { key, body: { name: "doomed" } });
 			await world.request("DELETE", "/organization", { key, query: { orgId: made.body.id } });
 		}
+		await world.request("POST", "/apikey", {
+			key,
+			body: { name: "sealed", hashed: false, bindings: [] },
+			query: { org_id: world.orgId },
+		});
 		world.clock.nowMs += 40 * DAY_MS;
 		const old = { app_id: app.uuid, day: 1 };
 		const device = { app_id: app.uuid, device_id: "d", version_name: "1.0.0" };
@@ -412,6 +425,7 @@ describe("the background work", () => {
 		"old statistics",
 		"old devices",
 		"old install steps",
+		"keys sealed by an older secret",
 		"dead messages",
 	])("has something to do in these tests for the sweep's step: %s", async (step) => {
 		await prepareWork();
@@ -426,7 +440,7 @@ describe("the background work", () => {
 			const failedSteps = new Set<string>();
 			for (let failAt = 1; failAt < 60; failAt++) {
 				await emptyDatabase();
-				world = await createWorld();
+				world = await createWorld({ config: ROTATING });
 				app = await createTestApp(world);
 				await prepareWork();
 				const faulty = withFault(world, failAt, kind, failAt);

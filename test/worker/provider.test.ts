@@ -145,7 +145,7 @@ async function begin(provider: Provider, next?: string) {
 	const url = new URL(answer.headers.get("location") ?? "");
 	nonce = url.searchParams.get("nonce") ?? "";
 	challenge = url.searchParams.get("code_challenge") ?? "";
-	const cookie = /__Host-capstan-provider=[0-9a-f]+/.exec(answer.headers.get("set-cookie") ?? "")?.[0] ?? "";
+	const cookie = /__Host-capstan-provider=[0-9a-f.]+/.exec(answer.headers.get("set-cookie") ?? "")?.[0] ?? "";
 	return { answer, url, cookie, state: url.searchParams.get("state") ?? "" };
 }
 
@@ -168,7 +168,7 @@ describe.each(["github", "oidc"] as const)("%s", (provider) => {
 		const { answer, url } = await begin(provider);
 		expect(answer.status).toBe(302);
 		expect(answer.headers.get("set-cookie")).toMatch(
-			/^__Host-capstan-provider=[0-9a-f]+; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=600$/,
+			/^__Host-capstan-provider=[0-9a-f.]+; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=600$/,
 		);
 		expect(Object.fromEntries(url.searchParams)).toMatchObject({
 			response_type: "code",

@@ -3,9 +3,10 @@
  * asked for; what that changes in organizations is written down in theirs.
  */
 import * as v from "valibot";
-import { hashCode, hashKey, mintAttemptToken, mintCode, mintSessionToken } from "../../authz/keys";
+import { codeHashes, hashCode, hashKey, mintAttemptToken, mintCode, mintSessionToken } from "../../authz/keys";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
 import { invalidSession, type Principal, type SessionPrincipal } from "../../authz/principal";
+import { signingSecret } from "../../authz/secrets";
 import { RECENT_SIGN_IN_MS, SESSION_LIFETIME_MS } from "../../authz/session";
 import {
 	accountDetails,
@@ -290,7 +291,7 @@ export const sendEmailCode = endpoint({
 		const attempt = mintAttemptToken(deps.randomBytes);
 		const code = mintCode(deps.randomBytes);
 		const expiresAtMs = nowMs + CODE_LIFETIME_MS;
-		const secret = hashCode(code, attempt.hash, deps.config.secret);
+		const secret = hashCode(code, attempt.hash, signingSecret(deps.config.secrets, nowMs));
 		const [begun, taken] = await db.batch([
 			beginAttempt(
 				{
@@ -336,7 +337,8 @@ export const changeEmail = endpoint({
 		const { userId, sessionId, email: oldEmail } = sessionOf(principal);
 		const { email, code } = input.body;
 		const hash = hashKey(input.body.attempt);
-		const isProved = isRightCode(hash, "email", hashCode(code, hash, deps.config.secret), nowMs, { userId, email });
+		const codes = codeHashes(code, hash, deps.config.secrets);
+		const isProved = isRightCode(hash, "email", codes, nowMs, { userId, email });
 		const token = mintSessionToken(deps.randomBytes);
 		const results = await batchOrFail(
 			db,

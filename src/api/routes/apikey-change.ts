@@ -9,6 +9,7 @@ import type { OrgId } from "../../authz/decide";
 import { mintKey, sealKey } from "../../authz/keys";
 import { administersOrganization, GLOBAL_PERMISSIONS, isRoleName, ROLES } from "../../authz/permissions";
 import { policyOf } from "../../authz/principal";
+import { signingSecret } from "../../authz/secrets";
 import {
 	type ApiKeyRow,
 	apiKeyById,
@@ -195,7 +196,7 @@ export const changeApiKey = endpoint({
 								key_hint: minted.hint,
 								key_ciphertext: after.hashed
 									? null
-									: await sealKey(minted.text, row.id, deps.config.secret, deps.randomBytes),
+									: await sealKey(minted.text, row.id, signingSecret(deps.config.secrets, nowMs), deps.randomBytes),
 								...previousSecret(row, secret.key_hash, change.overlap_seconds ?? 0, nowMs),
 							}),
 				}),

@@ -9,6 +9,7 @@ import { mintKey, openKey, sealKey } from "../../authz/keys";
 import { ADMINISTERING_ROLES } from "../../authz/member-roles";
 import { GLOBAL_PERMISSIONS } from "../../authz/permissions";
 import { type PolicyColumns, policyOf } from "../../authz/principal";
+import { signingSecret } from "../../authz/secrets";
 import {
 	type ApiKeyRow,
 	apiKeyAsSeenBy,
@@ -216,7 +217,7 @@ export const getApiKey = endpoint({
 				target: { type: "api_key", id: row.id, name: row.name },
 			}),
 		]);
-		return { ...apiKeyAnswer(row, nowMs), key: await openKey(sealed, row.id, deps.config.secret) };
+		return { ...apiKeyAnswer(row, nowMs), key: await openKey(sealed, row.id, deps.config.secrets) };
 	},
 });
 
@@ -285,7 +286,8 @@ export const createApiKey = endpoint({
 
 		const id = deps.newId();
 		const minted = mintKey(deps.randomBytes);
-		const sealed = hashed ? null : await sealKey(minted.text, id, deps.config.secret, deps.randomBytes);
+		const secret = signingSecret(deps.config.secrets, nowMs);
+		const sealed = hashed ? null : await sealKey(minted.text, id, secret, deps.randomBytes);
 		const results = await batchOrFail(
 			db,
 			[

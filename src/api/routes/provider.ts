@@ -5,6 +5,7 @@
  */
 import * as v from "valibot";
 import { openKey, sealKey } from "../../authz/keys";
+import { type Secrets, signingSecret } from "../../authz/secrets";
 import type { ProviderConfig } from "../../config";
 import { batchOrFail, guard, UniqueViolation } from "../../db/client";
 import { accountByEmail, accountByIdentity, accountIs, insertIdentity, markEmailVerified } from "../../db/sign-in";
@@ -21,6 +22,8 @@ import { SIGN_IN_TAG } from "./sign-in";
 const FLOW_LIFETIME_MS = 10 * 60 * 1000;
 /** What the sealed cookie is sealed for. */
 const SEAL = "sign-in provider";
+/** Characters; a browser keeps 4096 bytes of a cookie. */
+const LONGEST_SEALED_FLOW = 8192;
 const SIGN_IN_PAGE = "/sign-in";
 
 const REDIRECT = { contentType: "text/plain", description: "The way on is in Location." } as const;
@@ -57,7 +60,8 @@ export const beginProvider = endpoint({
 		try {
 			const expiresAtMs = nowMs + FLOW_LIFETIME_MS;
 			const { url, flow } = await beginProviderFlow(provider, origin, localPath(input.query.next), deps, expiresAtMs);
-			const sealed = await sealKey(JSON.stringify(flow), SEAL, deps.config.secret, deps.randomBytes);
+			const secret = signingSecret(deps.config.secrets, nowMs);
+			const sealed = await sealKey(JSON.stringify(flow), SEAL, secret, deps.randomBytes);
 			return redirect(url, [providerCookie(origin, sealed, FLOW_LIFETIME_MS)]);
 		} catch (error) {
 			deps.log("error", "provider_failed", { provider: provider.id, cause: causeText(error) });
@@ -86,7 +90,7 @@ export const finishProvider = endpoint({
 		const provider = configured(deps.config.providers, input.params.provider);
 		const forget = clearProviderCookie(origin);
 		const refused = (why: string) => redirect(`${SIGN_IN_PAGE}?error=${why}`, [forget]);
-		const flow = await openFlow(readProviderToken(request.headers, origin), deps.config.secret);
+		const flow = await openFlow(readProviderToken(request.headers, origin), deps.config.secrets);
 		if (flow === undefined || flow.provider !== provider.id || flow.expiresAtMs <= nowMs) return refused("refused");
 		let found: ProviderAccount;
 		try {
@@ -128,10 +132,10 @@ export const finishProvider = endpoint({
 	},
 });
 
-async function openFlow(sealed: string | undefined, secret: Uint8Array): Promise<ProviderFlow | undefined> {
-	if (sealed === undefined || !/^([0-9a-f]{2}){28,4096}$/.test(sealed)) return undefined;
+async function openFlow(sealed: string | undefined, secrets: Secrets): Promise<ProviderFlow | undefined> {
+	if (sealed === undefined || sealed.length > LONGEST_SEALED_FLOW) return undefined;
 	try {
-		return JSON.parse(await openKey(sealed, SEAL, secret)) as ProviderFlow;
+		return JSON.parse(await openKey(sealed, SEAL, secrets)) as ProviderFlow;
 	} catch {
 		return undefined;
 	}

@@ -4,7 +4,8 @@
  */
 import { sql } from "kysely";
 import * as v from "valibot";
-import { hashCode, hashKey, mintAttemptToken, mintCode } from "../../authz/keys";
+import { codeHashes, hashCode, hashKey, mintAttemptToken, mintCode } from "../../authz/keys";
+import { signingSecret } from "../../authz/secrets";
 import { batchOrFail, guard } from "../../db/client";
 import { deleteSession, logAccount } from "../../db/sessions";
 import {
@@ -111,7 +112,7 @@ export const sendSignInCode = endpoint({
 		const attempt = mintAttemptToken(deps.randomBytes);
 		const code = mintCode(deps.randomBytes);
 		const expiresAtMs = nowMs + CODE_LIFETIME_MS;
-		const secret = hashCode(code, attempt.hash, deps.config.secret);
+		const secret = hashCode(code, attempt.hash, signingSecret(deps.config.secrets, nowMs));
 		const [begun, account] = await db.batch([
 			beginAttempt(
 				{
@@ -161,9 +162,9 @@ export const signInWithCode = endpoint({
 		const { db, deps, input, nowMs } = context;
 		requireOwnPage(context);
 		const hash = hashKey(input.body.attempt);
-		const codeHash = hashCode(input.body.code, hash, deps.config.secret);
+		const codes = codeHashes(input.body.code, hash, deps.config.secrets);
 		const account = accountOfAttempt(hash);
-		const isRight = sql<boolean>`${isRightCode(hash, "code", codeHash, nowMs)} AND ${account} IS NOT NULL`;
+		const isRight = sql<boolean>`${isRightCode(hash, "code", codes, nowMs)} AND ${account} IS NOT NULL`;
 		const session = newSession(context, account, "code", {}, isRight);
 		// One batch, so that the try is counted whatever happens, and a right code is used up with what it gives.
 		const [, found] = await db.batch([

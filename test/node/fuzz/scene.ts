@@ -7,6 +7,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { hashCode, hashKey, mintKey, mintSignInLinkToken } from "../../../src/authz/keys";
+import { parseSecret } from "../../../src/authz/secrets";
 import {
 	type Answer,
 	createTestApp,
@@ -128,10 +129,8 @@ function reached(product: Product, db: D1Database, userId: string): Omit<People,
 		cookieName: "capstan-session",
 		async codeSentTo(_email, attempt) {
 			const [code, hash] = ["271828", hashKey(attempt)];
-			const secret = Buffer.from(
-				(await readFile(join(product.running.stateDirectory, "secret.key"), "utf8")).trim(),
-				"hex",
-			);
+			const secret = parseSecret((await readFile(join(product.running.stateDirectory, "secret.key"), "utf8")).trim());
+			if (secret === undefined) throw new Error("the state directory has no secret");
 			await db
 				.prepare("UPDATE sign_in_attempts SET secret = ? WHERE token_hash = ?")
 				.bind(hashCode(code, hash, secret), hash)

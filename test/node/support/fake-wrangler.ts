@@ -61,6 +61,17 @@ if (first === "secret" && second === "list") {
 	if (account.secrets === undefined) end(1, '✘ [ERROR] Worker "capstan" not found.');
 	end(0, JSON.stringify(account.secrets));
 }
+if (first === "secret" && second === "bulk") {
+	copyFileSync(third, join(directory, "secrets.json"));
+	for (const name of Object.keys(JSON.parse(readFileSync(third, "utf8")))) {
+		account.secrets = [...(account.secrets ?? []), { name, type: "secret_text" }];
+	}
+	end(0, "Finished processing secrets file");
+}
+if (first === "secret" && second === "delete") {
+	account.secrets = account.secrets?.filter(({ name }) => name !== third);
+	end(0, `Success! Deleted secret ${third}`);
+}
 if (first === "deploy" && !command.includes("--dry-run")) {
 	account.secrets ??= [];
 	const secretsPath = optionValue("--secrets-file");
