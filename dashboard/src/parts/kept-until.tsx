@@ -13,3 +13,8 @@ export function runningText(devices: number): string {
 	if (devices === 0) return "No known device runs what is deleted.";
 	return `${countOf(devices, "device")} ${devices === 1 ? "runs" : "run"} what is deleted, and ${devices === 1 ? "keeps" : "keep"} it until a channel gives something else.`;
 }
+
+export function runsItText(devices: number): string {
+	if (devices === 0) return "no known device runs it";
+	return `${countOf(devices, "device")} ${devices === 1 ? "runs" : "run"} it`;
+}

@@ -9,6 +9,7 @@ import { ChangeList } from "../parts/changes";
 import { ChannelBadges, type Channel as ChannelOf, ChannelProblems, platformsOf } from "../parts/channel-badges";
 import { Confirm } from "../parts/confirm";
 import { Facts } from "../parts/facts";
+import { runsItText } from "../parts/kept-until";
 import { TextLink } from "../parts/link";
 import { RolloutNotice } from "../parts/rollout-notice";
 import { say } from "../parts/say";
@@ -208,7 +209,7 @@ function DeleteChannel({
 				{plan.data?.bundles.map(({ id, version, size, devices: running }) => (
 					<li key={id}>
 						the bundle <strong>{version}</strong> with its {size === null ? "files" : `${sizeText(size)} of files`};{" "}
-						{countOf(running, "device")} {running === 1 ? "runs" : "run"} it
+						{runsItText(running)}
 					</li>
 				))}
 				{(plan.data?.removes.device_overrides ?? 0) > 0 ? (
