@@ -105,12 +105,12 @@ export interface AppsTable {
 	created_at_ms: number;
 	updated_at_ms: number;
 	revision: Generated<number>;
+	keep_live_bundles: Generated<number>;
 	allow_device_custom_id: Generated<Flag>;
 	block_provider_infra_requests: Generated<Flag>;
 	allow_preview: Generated<Flag>;
 	ios_store_url: string | null;
 	android_store_url: string | null;
-	keep_live_bundles: Generated<number>;
 }
 
 export interface ApiKeysTable {

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -24,14 +25,27 @@ for (const [, name, index] of path.matchAll(/\\.(\\w+)|\\[(\\d+)\\]/g)) value = 
 console.log(given.includes("-r") && typeof value === "string" ? value : JSON.stringify(value));
 `;
 
+/** `zip` as the pages use it: `zip -q ARCHIVE FILE`. */
+const ZIP = `#!${process.execPath}
+const { zipSync } = require(${JSON.stringify(createRequire(import.meta.url).resolve("fflate"))});
+const { readFileSync, writeFileSync } = require("node:fs");
+const [archive, file] = process.argv.slice(3);
+writeFileSync(archive, zipSync({ [file]: readFileSync(file) }));
+`;
+
 let product: Product;
 let tools: string;
 beforeAll(async () => {
 	product = await startProduct();
 	tools = join(product.directory, "bin");
 	await mkdir(tools);
-	await writeFile(join(tools, "jq"), JQ);
-	await chmod(join(tools, "jq"), 0o755);
+	for (const [name, script] of [
+		["jq", JQ],
+		["zip", ZIP],
+	] as const) {
+		await writeFile(join(tools, name), script);
+		await chmod(join(tools, name), 0o755);
+	}
 	await mkdir(join(product.directory, ".capstan"));
 	await writeFile(join(product.directory, ".capstan/admin.key"), `${product.adminKey}\n`);
 });

@@ -15,6 +15,7 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { testBundle } from "./support/zip";
 
 let world: World;
 let app: TestApp;
@@ -23,7 +24,7 @@ beforeEach(async () => {
 	app = await createTestApp(world);
 });
 
-const sizeOf = (version: string) => `bundle ${version}`.length;
+const sizeOf = (version: string) => testBundle(version).length;
 
 async function remove(
 	path: "/channel" | "/bundle",

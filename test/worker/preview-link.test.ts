@@ -133,7 +133,7 @@ describe("a signed link", () => {
 		await allow(true);
 		const { payload_url } = (await link({ version: "1.1.0-pr.1" })).body;
 		for (const [name, value] of [
-			["versionId", "1"],
+			["versionId", String(Number(new URL(payload_url).searchParams.get("versionId")) + 1)],
 			["appId", "com.example.other"],
 			["expires", "99999999999"],
 			["signature", "00"],

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { AppId, OrgId } from "../../src/authz/decide";
 import { storedNow } from "../../src/db/statistics";
 import { consume } from "../../src/events/consumer";
-import { storedKeys } from "./support/bytes";
+import { bundleOf, storedKeys } from "./support/bytes";
 import { plansOf, scansIn } from "./support/plans";
 import {
 	createTestApp,
@@ -19,6 +19,7 @@ import {
 	uploadTestBundle,
 	type World,
 } from "./support/world";
+import { testBundle } from "./support/zip";
 
 const DAY_MS = 86_400_000;
 let world: World;
@@ -127,16 +128,18 @@ describe("today's storage", () => {
 					.map(({ app_id, storage }) => [app_id, storage]);
 				expect(Object.fromEntries(byApp)).toEqual({ [app.appId]: bytes, [other.appId]: ofOther });
 			};
-			const first = "bundle 1.0.1".length;
+			const first = testBundle("1.0.1").length;
 			await expectBytes(first, 0);
-			await uploadTestBundle(world, app, "1.0.2", undefined, new Uint8Array(12_345));
-			await expectBytes(first + 12_345, 0);
-			expect(first + 12_345).toBe(await storedBytes());
-			await uploadTestBundle(world, other, "1.0.1", undefined, new Uint8Array(10));
-			await expectBytes(first + 12_345, 10);
+			const large = bundleOf(12_345);
+			const second = large.length;
+			await uploadTestBundle(world, app, "1.0.2", undefined, large);
+			await expectBytes(first + second, 0);
+			expect(first + second).toBe(await storedBytes());
+			await uploadTestBundle(world, other, "1.0.1");
+			await expectBytes(first + second, first);
 			const query1 = { app_id: app.appId, version: "1.0.2" };
 			expect((await world.request("DELETE", "/bundle", { key: world.adminKey, query: query1 })).status).toBe(200);
-			await expectBytes(first, 10);
+			await expectBytes(first, first);
 			// Yesterday has what was measured: nothing.
 			expect((await storageOf(`/statistics/app/${app.appId}`))[0].storage).toBe(null);
 		},
@@ -150,7 +153,7 @@ describe("today's storage", () => {
 			key: world.adminKey,
 			body: { app_id: app.appId, version: "7.0.0", size: 1_000_000 },
 		});
-		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe("bundle 1.0.1".length + 75);
+		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe(testBundle("1.0.1").length + 75);
 	});
 
 	test("is what was measured last where more than 50,000 bundles and files would be added up", async () => {
@@ -166,7 +169,7 @@ describe("today's storage", () => {
 			.run();
 		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe(777);
 		await testEnv.DB.prepare("DELETE FROM delta_objects WHERE app_id = ? AND path = '1'").bind(app.uuid).run();
-		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe("bundle 1.0.1".length + 49_999);
+		expect(await ofToday(`/statistics/app/${app.appId}`)).toBe(testBundle("1.0.1").length + 49_999);
 	});
 
 	test("of somebody without apps is not known", async () => {

@@ -228,6 +228,8 @@ export const readChannels = endpoint({
 
 /** `channel` of a body that names none: `app set` says by filters alone which of the app's channels are to be public. */
 const NO_CHANNEL = "";
+/** In the place of its id. */
+const NO_CHANNEL_ID = 0;
 
 const namedInBody = channelScope("body.app_id", { name: "body.name" });
 
@@ -245,13 +247,15 @@ const filteredChannel: ScopeSource<ChannelScopeRow> = {
 				"apps.app_id",
 				"apps.owner_org",
 				"apps.default_upload_channel",
-				eb.lit(null).$castTo<number | null>().as("channel_id"),
+				eb.lit(NO_CHANNEL_ID).$castTo<number | null>().as("channel_id"),
 			]);
 		return appId === undefined
 			? apps.innerJoin("channels", "channels.app_id", "apps.id").where("channels.id", "=", id).compile()
 			: apps.where("apps.app_id", "=", appId).compile();
 	},
-	target: (row) => (row.channel_id === null ? { orgId: row.owner_org, appId: row.id } : namedInBody.target(row)),
+	// A channel that is named and absent has no id, and is hidden as ever.
+	target: (row) =>
+		row.channel_id === NO_CHANNEL_ID ? { orgId: row.owner_org, appId: row.id } : namedInBody.target(row),
 	hidden: channelNotFound,
 };
 
