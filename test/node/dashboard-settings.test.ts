@@ -80,8 +80,9 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 			.bind(reason, Date.now())
 			.run();
 		const phone = await stage.admin({ width: 390 });
+		const { name } = await get(`/app/${APP}`);
 		for (const visitor of [admin, phone]) {
-			await visitor.open(`/apps/${APP}`, "Example shop");
+			await visitor.open(`/apps/${APP}/overview`, name);
 			await visitor.page.getByText("The rollout of 1.1.0 on beta fails").waitFor();
 			await visitor.page.getByText(reason).waitFor();
 			await expectSound(visitor);

@@ -132,21 +132,17 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		);
 		await writeFile(path, zip({ "index.html": strToU8("<html>"), ...stored, ...packed } as Zippable));
 		await open("4.3.0");
+		// Turns of the page's event loop while it looks: one long piece of work would leave none.
 		await admin.page.evaluate(`
-			window.longestPauseMs = 0;
-			let last = performance.now();
+			window.turns = 0;
 			setInterval(() => {
-				const now = performance.now();
-				window.longestPauseMs = Math.max(window.longestPauseMs, now - last);
-				last = now;
-			}, 5);
+				if (document.body.innerText.includes("Checking the zip…")) window.turns += 1;
+			}, 1);
 		`);
 		await admin.page.locator("input[type=file]").setInputFiles(path);
 		await admin.page.getByRole("status").getByText("Checking the zip…").waitFor();
 		await admin.page.getByText(WARNING).waitFor();
-		const longestPauseMs = (await admin.page.evaluate("window.longestPauseMs")) as number;
-		console.log(`longest pause of the page: ${Math.round(longestPauseMs)} ms`);
-		expect(longestPauseMs).toBeLessThan(1000);
+		expect(await admin.page.evaluate("window.turns")).toBeGreaterThan(5);
 		expect(sent).toEqual([]);
 	});
 
