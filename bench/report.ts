@@ -1,4 +1,4 @@
-/** What a run found, as data and as Markdown for bench/README.md: facts of the machine that others can compare with, and no name of it. */
+/** Results of a run, as data and as Markdown for bench/README.md. They describe the machine for comparison, without its host name. */
 import { GOALS } from "./cases";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
 import { PRICES } from "./prices";

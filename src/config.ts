@@ -10,7 +10,7 @@ export interface Config {
 	readonly publicUrl: string | undefined;
 	readonly corsAllowedOrigins: readonly string[];
 	readonly maxBundleBytes: number;
-	/** What the entries of a zip may have together when they are unpacked. */
+	/** Upper limit for the total unpacked size of a zip's entries. */
 	readonly maxUncompressedBundleBytes: number;
 	/** They sign links and codes, and seal the text of keys made with `hashed: false`. */
 	readonly secrets: Secrets;

@@ -11,7 +11,7 @@ export const CI_FILES: Readonly<Record<CiSystem, Readonly<Record<"release" | "pr
 	gitlab: { release: ".gitlab-ci.yml", preview: ".gitlab-ci.yml" },
 };
 
-/** What a channel lets through, as GET /channel says it. */
+/** The update limit of a channel, as GET /channel returns it. */
 export type UpdateLimit = "major" | "minor" | "patch" | "version_number" | "none";
 
 export interface Release {

@@ -51,7 +51,7 @@ export function useChannelDeletionPlan(
 
 export type RollbackPlan = PlanOf<AnswerOf<"POST /channel/rollback">>;
 
-/** What a rollback would do; `version` null is the store build. */
+/** The outcome of a rollback; `version` null is the store build. */
 export function useRollbackPlan(
 	appId: string,
 	channel: string,

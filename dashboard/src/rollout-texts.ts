@@ -15,7 +15,7 @@ export interface PlannedPromotion {
 	readonly endsRollout: boolean;
 }
 
-/** What becomes of the rollout that the channel has; undefined where it has none. */
+/** The effect on the channel's current rollout; undefined if it has none. */
 export function fateOfRollout(
 	channel: Pick<
 		Channel,

@@ -6,7 +6,7 @@ export interface StoreVersion {
 	readonly patch: number;
 }
 
-/** What a new Capacitor app calls its first build. */
+/** Version of the first build of a new Capacitor app. */
 export const FIRST_STORE_VERSION = "1.0.0";
 
 /** Undefined where the text does not begin with a number. */

@@ -497,7 +497,7 @@ export function formGuards(values: ChannelValues, appId: AppId, channel: Channel
 	return (["zip", "delta"] as const).map((form) => guard(`has_${form}`, bundlesHaveForm(appId, channel, form)));
 }
 
-/** What `formGuards` refuse with; the stock CLI prints these two messages. */
+/** Errors of the guards in `formGuards`; the stock CLI prints these two messages. */
 export const FORM_REFUSALS = {
 	has_zip: () => formRequired("zip"),
 	has_delta: () => formRequired("delta"),

@@ -87,7 +87,7 @@ export const imageUrl = v.pipe(
 	v.check((value) => isShowable(value, ["https:"]), "must be an https address without a user name or password"),
 );
 
-/** Where a store shows an app. */
+/** Address of an app's page in a store. */
 export const storeUrl = imageUrl;
 
 /** A switch that the stock CLI sends as the word of its command line. */

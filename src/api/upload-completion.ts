@@ -253,7 +253,7 @@ export async function refuseRegistration(
 	return error;
 }
 
-/** What the audit log says of a refusal: the code, and what was wrong with the zip. */
+/** Details of a refusal in the audit log: the error code and the defect of the zip. */
 function refusalDetails({ code, moreInfo, message }: ApiError) {
 	if (code !== "bundle_invalid") return { reason: code };
 	return { reason: code, bundle_invalid: { reason: String(moreInfo.reason), message } };

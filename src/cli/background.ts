@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { Failure } from "./failure";
 import type { StatePaths } from "./state";
 
-/** What a run says of itself once it serves. */
+/** Reported by a run as soon as it serves requests. */
 export interface Announcement {
 	readonly url: string;
 	readonly pageUrl: string;

@@ -1,5 +1,5 @@
 /**
- * What is going on while a command works: one line that changes on a terminal, a line for each step anywhere else.
+ * Progress of a running command: a single updated line on a terminal, one line per step elsewhere.
  */
 import type { WriteStream } from "node:tty";
 

@@ -33,7 +33,7 @@ const SIGNS_AFTER_SECONDS = 10 * 60;
 /** Preview links live for seven days; nothing else that a secret signs and that people miss lives longer. */
 const OLD_SECRET_LIFETIME_SECONDS = 8 * 24 * 60 * 60;
 
-/** What the second run needs to know of the first; kept beside the admin key, without the secret itself. */
+/** State that the first run saves for the second, next to the admin key; it does not contain the secret itself. */
 interface Rotation {
 	readonly name: string;
 	readonly secretId: string;

@@ -67,9 +67,9 @@ export interface ServeOptions {
 
 export interface RunningCapstan {
 	readonly url: string;
-	/** What people open: by name, because authenticators know hosts by name alone, so a passkey made at an address of digits is none. */
+	/** Address for browsers. It uses a host name, because WebAuthn does not accept IP addresses. */
 	readonly pageUrl: string;
-	/** Where devices in the local network reach it, the likeliest first; empty on loopback. */
+	/** Addresses for devices in the local network, likeliest first; empty on loopback. */
 	readonly networkUrls: readonly string[];
 	/** Undefined when the key file was removed; the key itself still works. */
 	readonly adminKey: string | undefined;
@@ -90,7 +90,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	const paths = statePaths(options.stateDirectory);
 	await prepareState(paths);
 	const unlock = await lockState(paths);
-	// Of a run that was killed.
+	// Left over from a run that was killed.
 	rmSync(paths.url, { force: true });
 	let miniflare: Miniflare | undefined;
 	const stopKeeping = keepConnections();

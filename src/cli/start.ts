@@ -174,7 +174,7 @@ async function main(): Promise<void> {
 		else announce(announcement, false);
 		await capstan.runScheduled();
 	} catch (error) {
-		// What was under way fails when everything is closed.
+		// Pending operations fail when everything closes.
 		if (stopping) return;
 		progress.end();
 		if (parent === undefined) throw error;
@@ -182,7 +182,7 @@ async function main(): Promise<void> {
 	}
 }
 
-/** What programs read; neither the key nor the link, because their output is kept. */
+/** Machine-readable output. It omits the key and the sign-in link, because programs log their output. */
 function facts({ url, networkUrls, adminKeyPath, stateDirectory, created, migrationsApplied }: Announcement) {
 	return { url, networkUrls, adminKeyPath, stateDirectory, created, migrationsApplied };
 }

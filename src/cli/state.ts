@@ -31,7 +31,7 @@ export interface StatePaths {
 	readonly lock: string;
 	/** The address of the run, while there is one. */
 	readonly url: string;
-	/** What a run in the background prints. */
+	/** Output of a background run. */
 	readonly log: string;
 	readonly d1: string;
 	readonly r2: string;
@@ -117,7 +117,7 @@ export async function runningProcess(paths: StatePaths): Promise<number | undefi
 	return (await isRunning(lock)) ? Number.parseInt(lock, 10) : undefined;
 }
 
-/** Where the run that holds the directory is reached; undefined when there is none, or it has only begun to start. */
+/** Address of the run that holds the directory; undefined if there is none or it is still starting. */
 export async function runningUrl(paths: StatePaths): Promise<string | undefined> {
 	if ((await runningProcess(paths)) === undefined) return undefined;
 	return (await readText(paths.url))?.trim();

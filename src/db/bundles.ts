@@ -204,11 +204,11 @@ export interface BundleGoing {
 	readonly rollback_target_of: string;
 }
 
-/** Devices that run a bundle, by what they last reported. SQLite does not know how many an app has, so the index is named. */
+/** Number of devices whose last report names the bundle. It names its index, because SQLite cannot estimate the devices of an app. */
 const devicesOfBundle = sql<number>`(SELECT count(*) FROM devices INDEXED BY devices_by_version
 	WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name)`;
 
-/** What deleting this bundle would remove, or, without one, every unused ready bundle; newest first. */
+/** The effect of deleting this bundle, or every unused ready bundle if none is given; newest first. */
 export function bundlesGoing(appId: AppId, bundleId: number | undefined, limit: number): CompiledQuery<BundleGoing> {
 	const going = bundleId === undefined ? unusedBundles(appId) : liveBundle(appId, bundleId);
 	return sql<BundleGoing>`SELECT id, name, size_bytes, devices, count(*) OVER () AS bundles,

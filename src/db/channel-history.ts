@@ -128,7 +128,7 @@ function entries(
 /** The channel that the condition names, by its id. */
 const idOf = (which: RawBuilder<unknown>) => sql`(SELECT id FROM channels WHERE ${which})`;
 
-/** What is live now is what the rollback leaves. */
+/** Marks the live bundle as rolled back, because the rollback leaves it. */
 function markRolledBack(which: RawBuilder<unknown>): CompiledQuery {
 	return sql`UPDATE channel_history INDEXED BY channel_history_targets SET rolled_back = 1 WHERE channel_id = ${idOf(which)} AND rollback_target = 1
 		AND version_id IS (SELECT version_id FROM channels WHERE ${which})`.compile(query);
@@ -173,7 +173,7 @@ export const rollbackTargetOf = sql<string>`(SELECT json_group_array(name) FROM 
 export interface HistoryRow extends Omit<Selectable<ChannelHistoryTable>, "app_id" | "channel_id"> {
 	/** Null where the entry names no bundle, or its row is gone. */
 	readonly bundle_status: "pending" | "ready" | "deleted" | null;
-	/** What is live on the channel now. */
+	/** The bundle that is live on the channel now. */
 	readonly live_version_id: number | null;
 }
 
@@ -199,7 +199,7 @@ export function channelHistoryPage(
 		.compile();
 }
 
-/** What a rollback may go to: a bundle that is ready, or, with nulls, the store build. */
+/** Target of a rollback: a ready bundle, or the store build if the fields are null. */
 export interface RollbackTarget {
 	readonly id: number | null;
 	readonly name: string | null;
@@ -207,7 +207,7 @@ export interface RollbackTarget {
 	readonly created_by_key: string | null;
 }
 
-/** Where a rollback goes that names no version; for loading beside the decision. */
+/** Target of a rollback that names no version; for loading beside the decision. */
 export function previousLive(publicAppId: string, channel: string): CompiledQuery<RollbackTarget> {
 	return sql<RollbackTarget>`SELECT b.id, b.name, b.created_by, b.created_by_key FROM channels c
 		JOIN channel_history h INDEXED BY channel_history_targets ON h.channel_id = c.id AND h.rollback_target = 1

@@ -227,7 +227,7 @@ export function rolloutChecked(
 	);
 }
 
-/** Who reads notices of an organization's rollouts: its management address, or else the first people with one of the roles. */
+/** Recipients of an organization's rollout notices: its management address, or else the first members with one of the roles. */
 export function noticeRecipients(
 	orgId: OrgId,
 	roles: readonly string[],

@@ -90,8 +90,8 @@ export interface StoredNowRow {
 export const MOST_STORED_NOW = 50_000;
 
 /**
- * What apps store at this moment, as `measureStorage` (src/events/retention.ts) adds it up; an app without bytes has no row. More rows than
- * `MOST_STORED_NOW` are not read: then the numbers that were counted add up to one more than that, and the sums are too small.
+ * Current storage of apps, added up as in `measureStorage` (src/events/retention.ts); an app without bytes has no row. The query reads at
+ * most `MOST_STORED_NOW` + 1 rows. If `counted` adds up to that number, the sums are incomplete.
  */
 export function storedNow(of: StatisticsOf, most = MOST_STORED_NOW): CompiledQuery<StoredNowRow> {
 	return sql<StoredNowRow>`SELECT app, sum(size_bytes) AS size_bytes, count(*) AS counted FROM (

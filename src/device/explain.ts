@@ -53,7 +53,7 @@ const NEEDS_STORE_BUILD: ReadonlySet<string> = new Set([
 	"disable_auto_update_to_metadata",
 ]);
 
-/** Where the app's store build for the device's platform is found. */
+/** Store page of the app for the device's platform. */
 const storeUrlOf = (platform: Platform, app: AppRow | undefined) =>
 	platform === "ios" ? app?.ios_store_url : platform === "android" ? app?.android_store_url : undefined;
 

@@ -1,7 +1,7 @@
 /**
  * POST /channel/rollback: the channel goes back to the bundle that was live before, or to a named one, and a rollout that is under way
- * ends. One atomic batch, guarded by what the channel served when it was read; a dry run answers what that batch would do, and what it
- * would mean to devices by the decision of the live check.
+ * ends. It is one atomic batch with an optimistic lock on the bundle that the channel served when it was read. A dry run returns the
+ * outcome of that batch and its effect on devices, computed with the decision of the live check.
  *
  * A rollback never returns by itself to a bundle that a rollback left: called twice, it goes two steps back, not forward again.
  */

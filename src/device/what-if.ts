@@ -150,7 +150,7 @@ export const whatIf = endpoint({
 	},
 });
 
-/** What `formGuards` refuse of the change itself. */
+/** Same check as `formGuards`, for the change itself. */
 function refuseMissingForm({ channelsByName, bundles }: AppSnapshot, name: string): void {
 	const channel = channelsByName.get(name);
 	const form = requiredForm(channel?.update_package ?? "all");
@@ -161,7 +161,7 @@ function refuseMissingForm({ channelsByName, bundles }: AppSnapshot, name: strin
 	}
 }
 
-/** What a change of a channel would mean to the app's devices: one page of them, decided before and after. */
+/** Effect of a channel change on the app's devices: one page of devices, each decided before and after the change. */
 export async function whatWouldChange(
 	db: Database,
 	{ appId, publicAppId }: { readonly appId: AppId; readonly publicAppId: string },

@@ -22,7 +22,7 @@ const END_RECORD_BYTES = 22;
 const END_RECORD_64_BYTES = 56;
 const END_LOCATOR_64_BYTES = 20;
 const LONGEST_COMMENT = 0xffff;
-/** What the end of a zip takes at most, its ZIP64 records included. */
+/** Maximum size of the end of a zip, ZIP64 records included. */
 export const MOST_END_BYTES = END_RECORD_BYTES + LONGEST_COMMENT + END_LOCATOR_64_BYTES + END_RECORD_64_BYTES;
 
 const ZIP64_FIELD = 0x0001;
@@ -72,7 +72,7 @@ export class BundleArchiveError extends Error {
 	}
 }
 
-/** Where the bytes of an archive come from. */
+/** Source of an archive's bytes. */
 export interface ArchiveSource {
 	readonly sizeBytes: number;
 	/** The first byte that can be read; 0 by default. The last `MOST_DIRECTORY_BYTES + MOST_END_BYTES` always can. */
@@ -187,7 +187,7 @@ async function findDirectory(source: BufferedSource): Promise<Directory> {
 
 const MISPLACED = "its central directory is not where its end says";
 
-/** Where the end record begins; its comment reaches exactly to the last byte, so nothing follows the archive. */
+/** Offset of the end record. Its comment must end at the last byte, so that nothing follows the archive. */
 function endRecordIn(view: DataView): number | undefined {
 	for (let at = view.byteLength - END_RECORD_BYTES; at >= 0; at--) {
 		const isEnd = view.getUint32(at, true) === END_RECORD;
@@ -216,7 +216,7 @@ async function findDirectory64(source: BufferedSource, tail: DataView, locatorAt
 	return { entries, offset, lengthBytes };
 }
 
-/** What the records of the directory say; `lengthBytes` is the record's own. */
+/** A record of the central directory; `lengthBytes` is the size of the record itself. */
 interface DirectoryEntry extends ArchiveEntry {
 	readonly nameBytes: Uint8Array;
 	readonly isEncrypted: boolean;
@@ -377,7 +377,7 @@ class NameIndex {
 	}
 }
 
-/** Where the entries lie. They overlap in no archive that a tool writes, and in those that unpack to more than they say. */
+/** Byte ranges of the entries. Overlapping entries indicate a zip bomb, because no archiver writes them. */
 class Layout {
 	readonly #starts: number[] = [];
 	readonly #ends: number[] = [];

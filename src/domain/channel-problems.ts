@@ -1,6 +1,6 @@
 /**
- * What keeps every device from the bundle that a channel serves: its settings alone, and the store builds that were seen lately. A channel
- * without a bundle has no problem, and one that some store build takes has none either.
+ * Problems that keep every device from a channel's bundle, found from the channel's settings and the store builds seen recently. A channel
+ * has no problem if it has no bundle, or if at least one store build accepts its bundle.
  */
 import { explainDecision } from "./explanation";
 import { type Channel, type Device, decideUpdate, type Platform } from "./update-decision";
@@ -16,7 +16,7 @@ export const CHANNEL_PROBLEMS = [
 
 export interface ChannelProblem {
 	readonly code: (typeof CHANNEL_PROBLEMS)[number];
-	/** What is wrong and what to do, naming the channel and the values. */
+	/** The problem and its fix, naming the channel and the values. */
 	readonly message: string;
 }
 

@@ -32,7 +32,7 @@ export interface ChannelSettings {
 }
 
 export interface Remedy {
-	/** What to do, naming the channel and the values. */
+	/** The fix, naming the channel and the values. */
 	readonly message: string;
 	/** The change of one channel with which the device gets the bundle; null where no setting is in its way. */
 	readonly settings: (ChannelSettings & { readonly channel: string }) | null;
@@ -52,7 +52,7 @@ export const DECIDED_BY = [
 ] as const;
 
 export interface Explanation {
-	/** What decided: an override, the channel that serves, one of its rules, the bundle, or the device itself. */
+	/** The deciding factor: an override, the serving channel, one of its rules, the bundle, or the device itself. */
 	readonly decidedBy: (typeof DECIDED_BY)[number];
 	/** Goes on after "because". */
 	readonly because: string;
@@ -72,7 +72,7 @@ export function explainDecision(snapshot: Snapshot, device: Device): Explanation
 	return { decidedBy, because: whyServed(place, device), remedy: null };
 }
 
-/** What the decision looked at: the channel, the bundle, and where both come from. */
+/** Input of the decision: the channel, the bundle, and the origin of both. */
 interface Place {
 	readonly channel: Channel | null;
 	readonly target: Bundle | null;
@@ -131,7 +131,7 @@ function explainRefusal(snapshot: Snapshot, device: Device, decision: RefusedDec
 	return { decidedBy, because, remedy };
 }
 
-/** What is in the way, and the remedy where it is not the settings of a channel. */
+/** The obstacle, and its remedy unless channel settings fix it. */
 function refusalText(
 	snapshot: Snapshot,
 	device: Device,
@@ -374,7 +374,7 @@ function ruleRemedy(place: Place, device: Device, channel: Channel, codes: reado
 	return sentences.map(capital).join(" ");
 }
 
-/** Which bundles the channel gives to devices with this store build; undefined where there are none but the build itself. */
+/** The bundles that the channel offers to devices with this store build; undefined if it offers only the build itself. */
 export function acceptedBundles(
 	{
 		disableAutoUpdate,

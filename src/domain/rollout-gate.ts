@@ -54,7 +54,7 @@ export interface NextStep {
 	readonly atMs: number;
 	/** How many more devices must report, if none of them fails; null: no number of reports is enough. */
 	readonly devicesNeeded: number | null;
-	/** What is missing; empty: the step may be taken. */
+	/** Unmet conditions; if empty, the step may be taken. */
 	readonly waitingFor: readonly string[];
 }
 

@@ -81,7 +81,7 @@ export interface TraceStep {
 	readonly outcome: "passed" | "decided" | "skipped";
 	/** What was found, for a person to read. */
 	readonly finding: string;
-	/** What to change to get past this rule; for a rule that decided, src/domain/explanation.ts says it. */
+	/** The change that gets a device past this rule; src/domain/explanation.ts provides it for the rule that decided. */
 	readonly remedy?: string;
 }
 

@@ -162,7 +162,7 @@ describe("an administrator with the stock CLI", () => {
 		}
 	});
 
-	// Of the answer to a plain PUT the CLI shows the status alone.
+	// The CLI shows only the status of the response to a plain PUT.
 	test.each([
 		["--zip", "status 422"],
 		["--tus", "There is no index.html at the top of the zip"],
@@ -346,7 +346,7 @@ describe("an administrator with the stock CLI", () => {
 		expect(closed.output).toContain("app set");
 		await succeed(cli.run("app", "set", appId, "--preview", ...admin()));
 		const linkOf = (output: string) => /capgo:\/\/preview\/\S+/.exec(output)?.[0] ?? "";
-		/** What an app does with the link, and the plugin with the payload. */
+		/** Opens the link as an app does, and the payload as the plugin does. */
 		const session = async (output: string) => {
 			const response = await fetch(product.url + linkOf(output).replace("capgo:/", ""), {
 				headers: { accept: "application/json" },

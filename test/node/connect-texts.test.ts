@@ -1,6 +1,6 @@
 /**
- * What the page "Connect" prints, run as it stands up to the device that receives the bundle: its configuration in a project of its own,
- * and every command of its workflows with the published CLI and a key of the role that the page names.
+ * Runs the texts of the page "Connect" unchanged until a device receives the bundle: its configuration in a dedicated project, and every
+ * command of its workflows with the published CLI and a key of the role that the page names.
  */
 import { spawn } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";

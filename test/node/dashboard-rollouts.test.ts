@@ -89,7 +89,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			await expectSound(admin);
 			await page.getByLabel("Continue without knowing how many devices will change version").check();
 			expect(await button("Promote").isDisabled()).toBe(false);
-			// What was accepted for one bundle is not accepted for another.
+			// The confirmation for one bundle does not carry over to another.
 			await choose("1.3.0");
 			await page.getByText("The devices could not be counted").waitFor();
 			expect(await button("Promote").isDisabled()).toBe(true);

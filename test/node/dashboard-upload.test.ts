@@ -50,7 +50,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		await admin.page.getByLabel("Version").fill(version);
 		sent.length = 0;
 	}
-	/** What stands at the file field. */
+	/** Error shown at the file field. */
 	const fieldError = () => admin.page.locator(".mantine-FileInput-error").innerText();
 	const zip = (files: Zippable) => zipSync(files, { mtime: new Date("2026-11-21T08:00:00Z") });
 

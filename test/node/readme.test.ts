@@ -18,7 +18,7 @@ const readme = readFileSync(join(PROJECT, "README.md"), "utf8");
 let directory: string;
 beforeAll(async () => {
 	directory = await mkdtemp(join(tmpdir(), "capstan-readme-"));
-	// What a clone has after npm ci; a state directory of its own comes into being beside it.
+	// The content of a clone after npm ci; the product creates a separate state directory next to it.
 	for (const name of ["package.json", "tsconfig.json", "wrangler.toml", "src", "dashboard", "node_modules"]) {
 		await symlink(join(PROJECT, name), join(directory, name));
 	}

@@ -1,7 +1,7 @@
 /**
  * The sign-in page in a real browser against the running product: the first administrator's link, which leads into the dashboard, a passkey
  * on a virtual authenticator, a code from the terminal; that nobody frames the page, that `next` leads nowhere else, that the addresses of
- * loopback are one site, and that a phone in the network is told where people sign in.
+ * loopback are one site, and that a phone in the network gets the address for signing in.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -51,7 +51,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await page.goto(`${origin}/docs/access`);
 		expect(await page.evaluate("fetch('/sign-out', { method: 'POST' }).then(({ status }) => status)")).toBe(200);
 	};
-	/** A passkey of whoever is signed in. */
+	/** Adds a passkey to the signed-in account. */
 	const addPasskey = () =>
 		page.evaluate<number>(`(async () => {
 			const post = (path, body) => fetch(path, {

@@ -192,7 +192,7 @@ describe("checkBundleArchive refuses", () => {
 	])("%s", async (_name, reason, bytes, facts = {}) => {
 		const refused = await refusal(bytes());
 		expect(refused).toMatchObject({ reason, ...facts });
-		// What is wrong, and what to do about it.
+		// The message names the defect, then the fix.
 		expect((refused as { message: string }).message).toMatch(/^.+\. .+\.$/s);
 	});
 

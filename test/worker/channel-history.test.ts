@@ -1,6 +1,6 @@
 /**
- * What every channel says of its past: each path that changes what a channel serves writes it in the same batch, and nothing else does.
- * `historyViolations` compares the end of a history with the channel itself, so a path that wrote nothing is caught whatever it is.
+ * The history of channels: each path that changes the bundle of a channel writes an entry in the same batch, and no other path does.
+ * `historyViolations` compares the end of a history with the channel itself, so it detects every path that wrote no entry.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";

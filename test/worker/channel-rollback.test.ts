@@ -172,7 +172,7 @@ describe("POST /channel/rollback with a version", () => {
 		expect((await rollBack({ version: "1.1.0" })).body).toEqual(
 			answered("1.1.0", "1.1.0", { rollout_ended: { version: "1.2.0", percentage_bps: 500 } }),
 		);
-		// What stayed live was not rolled back from: it is what the next rollback returns to.
+		// The bundle that stayed live was not rolled back from, so the next rollback returns to it.
 		await upload("1.3.0");
 		await set({ version: "1.3.0" });
 		expect((await rollBack()).body).toMatchObject({ version: "1.1.0" });
@@ -226,7 +226,7 @@ describe("who may roll back", () => {
 });
 
 describe("a rollback in a race", () => {
-	/** What a rollback answers when `between` runs between its reading and its writing. */
+	/** The response to a rollback when `between` runs between its read and its write. */
 	async function refusedIn(fields: object, between: () => Promise<Answer>) {
 		const { status, body } = await readThenWrite(world, (racing) => rollBack(fields, world.adminKey, racing), between);
 		return { status, body: body as { readonly error: string; readonly message: string } };

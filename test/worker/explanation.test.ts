@@ -53,7 +53,7 @@ interface Row {
 	readonly override?: Override;
 	readonly because: string;
 	readonly message: string;
-	/** What the remedy says beside or instead of settings, done. */
+	/** The remedy's steps besides or instead of settings, applied. */
 	readonly done?: { readonly on?: Partial<Channel>; readonly by?: Partial<Device>; readonly override?: Override };
 	readonly settings?: ChannelSettings & { readonly channel: string };
 }

@@ -120,7 +120,7 @@ describe("a signed link", () => {
 			expect(status, JSON.stringify(body)).toBe(200);
 			expect(body.expires_at).toBe("2026-11-28T08:00:00.000Z");
 			expect((await open(body.payload_url)).body.version).toBe("1.1.0-pr.1");
-			// What an app makes of the link in a QR code: this server's origin before the link's path.
+			// An app resolves the link in a QR code by putting this server's origin before the link's path.
 			const path = body.deep_link.replace("capgo:/", "");
 			expect(new URL(path, body.payload_url).href).toBe(body.payload_url);
 			world.clock.nowMs += 7 * 24 * 60 * 60 * 1000;

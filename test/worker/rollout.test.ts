@@ -182,7 +182,7 @@ describe("a rollout by itself", () => {
 					query: { app_id: app.appId, channel: "production" },
 				})
 			).body.rolloutNotice;
-		/** Of a rollout that fails, on a gate that only notifies. */
+		/** Runs a rollout that fails, with a gate that only notifies. */
 		async function fail(): Promise<void> {
 			const ids = await known(60);
 			await begin({ rolloutSteps: [90, 100], autoPauseAction: "notify" });

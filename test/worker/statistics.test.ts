@@ -55,7 +55,7 @@ const deliver = (messages = world.deps.sent) =>
 	consume(world.deps, { messages: messages.filter((m) => m.kind === "device_events").map((body) => ({ body })) });
 const get = (path: string, query: Record<string, string> = {}, key = world.adminKey) =>
 	world.request("GET", path, { key, query });
-/** What the bucket holds of the app. */
+/** Size of the app's objects in the bucket. */
 async function storedBytes(of = app): Promise<number> {
 	const objects = await Promise.all(
 		(await storedKeys(`${of.uuid}/`)).map(async (key) => (await testEnv.BUNDLES.head(key))?.size ?? 0),

@@ -39,7 +39,7 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 		queryKey: ["POST /channel/what_if", "preview", counted],
 		queryFn: () => ask("POST /channel/what_if", { body: JSON.parse(counted) as ChangeBody }),
 		enabled: counted !== "",
-		// Who is in a new rollout is drawn anew with each count, so the numbers would move while they are read.
+		// Never stale, because each count draws a new rollout cohort and the numbers would move while the user reads them.
 		staleTime: Number.POSITIVE_INFINITY,
 		gcTime: 0,
 		retry: false,
@@ -160,7 +160,7 @@ function titleOf({ devices, sampled }: Plan, moving: number): string {
 
 const isSameVersion = (one: Decided, other: Decided) => one.outcome === other.outcome && one.version === other.version;
 
-/** What devices do differently at their next check, the largest groups first. */
+/** Devices that change version at their next check, largest groups first. */
 function movesOf({ outcomes }: Plan) {
 	const moves = new Map<string, { readonly key: string; readonly text: string; devices: number }>();
 	for (const { before, after, devices } of outcomes) {

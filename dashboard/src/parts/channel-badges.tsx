@@ -1,4 +1,4 @@
-/** What is to be known of a channel at a glance: who is on it, whether it reaches anybody, and whether its rollout runs. */
+/** Summary badges of a channel: its audience, whether it reaches any device, and whether its rollout is running. */
 import { Badge, Group, Text } from "@mantine/core";
 import type { AnswerOf } from "../api";
 import { percentText } from "./size";

@@ -8,14 +8,14 @@ import type { IdentityRequest } from "../identity";
 import { Answer, Problem } from "./answer";
 import { Dialog } from "./dialog";
 
-/** Where the sign-in page says that the reader confirmed in a window of its own. */
+/** BroadcastChannel on which the sign-in page reports a confirmation made in its separate window. */
 const CONFIRMED = "capstan-confirmed";
 const PROVIDER_WINDOW = "popup,width=520,height=680";
 
 type Account = AnswerOf<"GET /account">;
 type Methods = AnswerOf<"GET /sign-in/methods">;
 
-/** What the browser says when the reader closes its dialog. */
+/** The browser throws this error when the user closes its dialog. */
 const isGivenUp = (error: Error) => error.name === "NotAllowedError";
 
 export default function ConfirmIdentity({ request }: { readonly request: IdentityRequest }) {

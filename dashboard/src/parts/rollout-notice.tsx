@@ -1,4 +1,4 @@
-/** What the health gate reported of a rollout that it only watches (`autoPauseAction: notify`), until somebody dismisses it. */
+/** Notice of the health gate about a rollout that it only watches (`autoPauseAction: notify`), shown until somebody dismisses it. */
 import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useChange } from "../api";
 import { channelPath } from "../paths";

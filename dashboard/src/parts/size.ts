@@ -17,7 +17,7 @@ export function countOf(count: number, one: string, many = `${one}s`): string {
 	return `${countText(count)} ${count === 1 ? one : many}`;
 }
 
-/** What was set, exactly. */
+/** A configured percentage, exact. */
 export function percentText(basisPoints: number): string {
 	return `${Math.round(basisPoints) / 100} %`;
 }

@@ -1,4 +1,4 @@
-/** What the server takes from an app's devices, who may open previews, and where testers find the store build. */
+/** Settings for an app's devices: the reports that the server accepts, access to previews, and the links to the store build. */
 import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useChange } from "../api";

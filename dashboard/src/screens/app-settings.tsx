@@ -45,7 +45,7 @@ function ReadOnly({ app }: { readonly app: AppRecord }) {
 				["Name", app.name],
 				["App id", app.app_id],
 				["Created", <Time key="created" value={app.created_at} />],
-				["Channel of uploads that name none", app.default_upload_channel],
+				["Default upload channel", app.default_upload_channel],
 			]}
 		/>
 	);
@@ -79,13 +79,13 @@ function Fields({ app }: { readonly app: AppRecord }) {
 					onChange={(event) => setName(event.currentTarget.value)}
 				/>
 				<TextInput
-					label="Channel of uploads that name none"
+					label="Default upload channel"
 					required
 					value={upload}
 					onChange={(event) => setUpload(event.currentTarget.value)}
 				/>
 				<Switch
-					label="Tell devices a bundle's comment and link"
+					label="Send release notes and link to devices"
 					checked={isExposed}
 					onChange={(event) => setExposed(event.currentTarget.checked)}
 				/>

@@ -1,4 +1,4 @@
-/** What was live on a channel, as sentences about people, and the way back to each bundle that still exists. */
+/** History of a channel: who made which bundle live, with a rollback to each bundle that still exists. */
 import { Alert, Badge, Button, Group, Stack, Text, TextInput, Timeline } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { type AnswerOf, CapstanError, useChange, usePage } from "../api";

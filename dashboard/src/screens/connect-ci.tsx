@@ -1,6 +1,6 @@
 /**
- * How an app's CI is connected: the workflow, filled in for the app's newest store build and for what its channel lets through, so that
- * what CI uploads reaches devices.
+ * Connects an app's CI: shows the workflow, filled in for the app's newest store build and the channel's update limit, so that bundles
+ * uploaded by CI reach devices.
  */
 import { Alert, Code, Group, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useState } from "react";

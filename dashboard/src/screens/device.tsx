@@ -84,7 +84,7 @@ function Record({ device }: { readonly device: DeviceRecord }) {
 	);
 }
 
-/** What a rule looks at, for people; a refusal has its reason beside it. */
+/** Label of each rule; a refusal shows its reason beside it. */
 const RULES: Readonly<Record<string, string>> = {
 	device: "Device is known well enough",
 	override_channel: "Channel set for this device",

@@ -215,7 +215,7 @@ export default function Upload({
 	);
 }
 
-/** What is known of the chosen file; undefined while it is being checked. */
+/** Result of checking the chosen file; undefined while the check runs. */
 function useVerdict(file: File | null): FileVerdict | undefined {
 	const [checked, setChecked] = useState<{ readonly file: File; readonly verdict: FileVerdict } | undefined>();
 	useEffect(() => {

@@ -1,6 +1,6 @@
 /**
- * What was live on a channel when, by whom and why, rollouts included. The names of people and keys are for those who may read the app's
- * audit log: a preview key in somebody's CI lists the channels, and need not learn the team's addresses.
+ * History of a channel: each live bundle with its time, actor and reason, rollouts included. Only readers of the app's audit log see the
+ * names of people and keys, because a preview key in CI, which may list channels, must not learn the team's addresses.
  */
 import * as v from "valibot";
 import { holds } from "../../authz/decide";

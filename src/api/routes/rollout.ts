@@ -1,6 +1,6 @@
 /**
- * Where a channel's rollout stands and why: the devices that count, those that do not and the reason, what came of the bundle on them, and
- * what the health gate says of that now. It is the judgement that the service itself acts on (src/events/rollout-steps.ts).
+ * Status of a channel's rollout: the devices that count, the excluded devices with the reason, the results of the bundle on them, and the
+ * current verdict of the health gate. The service acts on the same verdict (src/events/rollout-steps.ts).
  */
 import * as v from "valibot";
 import { channelByName } from "../../db/channels";

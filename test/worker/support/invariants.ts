@@ -96,7 +96,7 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 	return found;
 }
 
-/** Where a channel's history does not end with what the channel serves, or offers what is gone, or one thing twice. */
+/** Mismatches between a channel's history and its live bundle or rollout, and rollback targets that are deleted or duplicate. */
 export async function historyViolations(appUuid: string): Promise<string[]> {
 	const channels = await rows(query.selectFrom("channels").selectAll().where("app_id", "=", appUuid));
 	const entries = await rows(

@@ -18,7 +18,7 @@ export interface RequestOptions {
 	readonly body?: unknown;
 	readonly rawBody?: BodyInit;
 	readonly headers?: Record<string, string>;
-	/** What Cloudflare knows of the request, such as the network that it comes from. */
+	/** Cloudflare's metadata of the request, such as its network. */
 	readonly cf?: Record<string, unknown>;
 }
 

@@ -6,7 +6,7 @@ export interface ZipEntry {
 	readonly content?: Uint8Array;
 	/** CRC-32 of the content, where somebody has it already. */
 	readonly checksum?: number;
-	/** What the records say instead of the truth. */
+	/** False values for the records of the zip. */
 	readonly method?: number;
 	readonly flags?: number;
 	/** The upper half of the external attributes, e.g. 0o100644. */
@@ -153,7 +153,7 @@ export function patterned(length: number, seed = 1): Uint8Array {
 	return bytes;
 }
 
-/** What a zip of one index.html takes besides its content. */
+/** Overhead of a zip with one index.html, besides its content. */
 const FRAME_BYTES = zipOf([{ name: "index.html" }]).length;
 
 /** A bundle of exactly that many bytes that differ from place to place; at least `FRAME_BYTES`, which are 118. */
