@@ -3,7 +3,7 @@
  * variable; nothing else in the source reads `env` for a setting.
  */
 
-import { parseSecret, SECRET_NAMES, type Secrets } from "./authz/secrets";
+import { parseSecret, SECRET_NAMES, type Secrets } from "./domain/secrets";
 
 export interface Config {
 	/** Origin that clients reach the service at; undefined: the origin of each request. */

@@ -8,7 +8,7 @@ import type { Permission } from "../authz/permissions";
 import { isOwnWork, type Made } from "../authz/principal";
 import { type Holder, insertChannelBinding } from "../db/api-keys";
 import { auditEach, auditStatement } from "../db/audit";
-import { auditBindingGiven } from "../db/binding-audit";
+import { auditBindingGiven, auditBindingsOfChannel } from "../db/binding-audit";
 import { type BundleRow, bundleById, bundleByName, bundleIsReady } from "../db/bundles";
 import { auditChannelChange, auditedChannel, yieldingChannels } from "../db/channel-audit";
 import { recordChannelChange, recordNewChannel } from "../db/channel-history";
@@ -171,6 +171,9 @@ function requestedSettings(body: ChannelBody, channel: ChannelRow | undefined): 
 	const settings: ChannelValues = { ...flags };
 	if (body.disableAutoUpdate !== undefined) settings.disable_auto_update = body.disableAutoUpdate;
 	const mode = body.updatePackage ?? body.update_package;
+	if (body.update_package !== undefined && body.update_package !== mode) {
+		throw invalidRequest([{ path: "update_package", message: "contradicts updatePackage; send one of the two" }]);
+	}
 	if (mode !== undefined) settings.update_package = mode;
 	return { ...settings, ...requestedRolloutSettings(body), ...platformsOfPublic(body, settings, channel) };
 }
@@ -258,7 +261,14 @@ function advanced({ body, channel, rollout }: ChannelRequest): ChannelValues {
 			"The channel has no rollout to advance; leave advanceRollout out to start one.",
 		);
 	}
-	return channel.rollout_version_id === rollout?.id ? {} : { version_id: channel.rollout_version_id };
+	if (channel.rollout_version_id === rollout?.id) return {};
+	const startsAtOnce = channel.rollout_percentage_bps === 10_000 && firstStepBps(body, channel) === undefined;
+	if (startsAtOnce && rolloutOf(body).bps === undefined) {
+		const message =
+			"must come with advanceRollout after a rollout to 100 %: the share that the next rollout begins with";
+		throw invalidRequest([{ path: "rolloutPercentage", message }]);
+	}
+	return { version_id: channel.rollout_version_id };
 }
 
 /** @throws {ApiError} for a bundle that is not there, or not ready */
@@ -450,6 +460,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			...(created
 				? [write, entry, ...recordNewChannel(actor, nowMs, scope.appId, body.channel)]
 				: [entry, ...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values), write]),
+			...(!created && values.public === 1 ? endPreviewBindings(context, channel) : []),
 			...formGuards(values, scope.appId, created ? { name: body.channel } : scope.channelId),
 			...(Object.keys(change.bundles).length === 0
 				? []
@@ -488,6 +499,15 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const row = (results.at(-1) as { rows: { id: number; public: Flag }[] } | undefined)?.rows[0];
 	if (row === undefined) throw new Error("the channel that was just written is missing");
 	return { id: row.id, public: row.public === 1, created };
+}
+
+/** The preview key that created a channel has no power over it from the batch on that makes it public. */
+function endPreviewBindings({ scope, actor, nowMs }: ChangeContext, { name }: Pick<ChannelRow, "name">) {
+	const { orgId, appId, channelId } = scope;
+	return [
+		auditBindingsOfChannel(actor, nowMs, orgId, { appId, id: channelId, name }),
+		query.deleteFrom("role_bindings").where("app_id", "=", appId).where("channel_id", "=", channelId).compile(),
+	];
 }
 
 /** After a write that changes the channel's bundles or its update package: they fit each other. */

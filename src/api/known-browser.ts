@@ -3,10 +3,10 @@
  * nobody who only knows an address can keep its owner from getting one. The cookie grants nothing else, and shows no address.
  */
 import { keyedHash } from "../authz/keys";
-import { type Secret, signingSecret } from "../authz/secrets";
 import { askedByBrowser, askedByNetwork } from "../db/sign-in";
 import { networkOf } from "../domain/ip-allow-list";
 import { isSameText } from "../domain/same-text";
+import { type Secret, signingSecret } from "../domain/secrets";
 import { knownBrowserSetCookie, readKnownBrowser } from "./session-cookie";
 import type { SignInContext } from "./sign-in";
 

@@ -7,7 +7,7 @@ import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import crc32 from "crc-32";
-import { firstSecret, type Secret, type Secrets } from "./secrets";
+import { firstSecret, type Secret, type Secrets } from "../domain/secrets";
 
 const PREFIX = "cap_";
 /** Tokens of other kinds are made as keys are, and none can be taken for another. NEVER CHANGE THEM EITHER. */

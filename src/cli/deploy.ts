@@ -14,13 +14,13 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
 import { hashKey, isWellFormedKey } from "../authz/keys";
-import { SECRET_NAMES } from "../authz/secrets";
 import {
 	bootstrapStatements,
 	replaceFirstKeyStatements,
 	SIGN_IN_LINK_MINUTES,
 	signInLinkStatements,
 } from "../db/bootstrap";
+import { SECRET_NAMES } from "../domain/secrets";
 import { adminKeyOf, makeAdminKey, makeSignInToken, signInLink } from "./admin-key";
 import { buildAssets, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";

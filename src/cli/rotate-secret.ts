@@ -13,7 +13,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
-import { parseSecret, SECRET_NAMES } from "../authz/secrets";
+import { parseSecret, SECRET_NAMES } from "../domain/secrets";
 import { PROJECT_DIRECTORY } from "./build";
 import { deployedDatabase, type Execute } from "./dead-messages";
 import { Failure } from "./failure";

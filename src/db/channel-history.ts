@@ -58,7 +58,7 @@ export function recordChannelChange(
 		WHEN version_id IS was_rollout_version_id AND rollout_id IS NOT was_rollout_id THEN 'rollout_finished' ELSE 'promotion' END`;
 	const liveEntry = sql`version_id IS NOT was_version_id`;
 	return [
-		...(isRollback ? [markRolledBack(which)] : []),
+		...(isRollback ? [markRolledBack(which, values.version_id ?? null)] : []),
 		...entries(
 			actor,
 			nowMs,
@@ -128,10 +128,15 @@ function entries(
 /** The channel that the condition names, by its id. */
 const idOf = (which: RawBuilder<unknown>) => sql`(SELECT id FROM channels WHERE ${which})`;
 
-/** Marks the live bundle as rolled back, because the rollback leaves it. */
-function markRolledBack(which: RawBuilder<unknown>): CompiledQuery {
+/**
+ * Marks the live bundle as rolled back, because the rollback leaves it. A rollback to a bundle that was never live, or back to one that a
+ * rollback left, condemns nothing: the live bundle stays a target.
+ */
+function markRolledBack(which: RawBuilder<unknown>, target: number | null): CompiledQuery {
 	return sql`UPDATE channel_history INDEXED BY channel_history_targets SET rolled_back = 1 WHERE channel_id = ${idOf(which)} AND rollback_target = 1
-		AND version_id IS (SELECT version_id FROM channels WHERE ${which})`.compile(query);
+		AND version_id IS (SELECT version_id FROM channels WHERE ${which})
+		AND EXISTS (SELECT 1 FROM channel_history AS target INDEXED BY channel_history_targets WHERE target.channel_id = ${idOf(which)}
+			AND target.rollback_target = 1 AND target.rolled_back = 0 AND target.version_id IS ${target})`.compile(query);
 }
 
 /** One target for each bundle, its newest; and no more entries than are kept. */

@@ -45,7 +45,7 @@ export const rollBackChannel = endpoint({
 	tag: "Channels",
 	summary: "Roll a channel back to the bundle that was live before, or to a named one",
 	description:
-		'Without `version` the channel goes to what was live before by its history: the newest bundle that still exists, is not live now and was not left by a rollback; the store build counts where it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build; naming what is live only ends a rollout, so a repeated request changes nothing. A rollout of the channel is ended (`rollout_ended`). `dry_run: true` changes nothing and answers the same, with what the change would mean to devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update and why (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is that of POST /channel/what_if. These are null for callers without app.read_devices.',
+		'Without `version` the channel goes to what was live before by its history: the newest bundle that still exists, is not live now and was not left by a rollback; the store build counts where it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as left out); naming what is live only ends a rollout, so a repeated request changes nothing. A rollout of the channel is ended (`rollout_ended`). `dry_run: true` changes nothing and answers the same, with what the change would mean to devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update and why (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is that of POST /channel/what_if. These are null for callers without app.read_devices.',
 	access: { permission: "channel.promote_bundle", scope: channelScope("body.app_id", { name: "body.channel" }) },
 	body: v.object({
 		app_id: publicAppId,
@@ -94,7 +94,11 @@ export const rollBackChannel = endpoint({
 		const [channel] = loaded[0].rows;
 		if (channel === undefined) throw channelNotFound();
 		const isNamed = body.version !== undefined;
-		const target = !isNamed ? loaded[2].rows[0] : body.version === "builtin" ? STORE_BUILD : found(loaded[1].rows[0]);
+		const target = !isNamed
+			? loaded[2].rows[0]
+			: body.version === "builtin" || body.version === "unknown"
+				? STORE_BUILD
+				: found(loaded[1].rows[0]);
 		if (target === undefined) throw nothingToRollBackTo(channel);
 		const { id, created_by, created_by_key } = target;
 		if (ownWorkOnly("channel.promote_bundle") !== undefined && created_by !== null) {

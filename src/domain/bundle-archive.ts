@@ -393,6 +393,8 @@ class Layout {
 	refuseOverlaps(): void {
 		const [starts, ends] = [this.#starts, this.#ends];
 		const order = starts.map((_, index) => index).sort((one, two) => (starts[one] ?? 0) - (starts[two] ?? 0));
+		// Devices unpack from the first byte on; bytes before the first entry hide every entry from them.
+		if ((starts[order[0] ?? 0] ?? 0) !== 0) throw damaged("its first entry does not begin at its first byte");
 		let reached = 0;
 		for (const index of order) {
 			if ((starts[index] ?? 0) < reached) throw damaged("its entries overlap");

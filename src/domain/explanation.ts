@@ -315,7 +315,7 @@ function settingAgainst(error: string, channel: Channel, { platform }: Device): 
 	if (error !== "no_channel") return SETTING_AGAINST[error];
 	if (channel.bundle?.ready === false) return undefined;
 	return {
-		...(channel.allowDeviceSelfSet ? {} : { allow_device_self_set: true as const }),
+		...(channel.public || channel.allowDeviceSelfSet ? {} : { allow_device_self_set: true as const }),
 		...(channel.platforms[platform] ? {} : { [platform]: true as const }),
 	};
 }

@@ -3,10 +3,10 @@
  * one can be removed. Does nothing, and reads nothing, while one secret alone is configured.
  */
 import { openKey, sealKey } from "../authz/keys";
-import { signingSecret } from "../authz/secrets";
 import { keysSealedByOthers, replaceSealedText } from "../db/api-keys";
 import { openDb } from "../db/client";
 import type { Deps } from "../deps";
+import { signingSecret } from "../domain/secrets";
 import { causeText } from "../errors";
 
 /** The rest waits for the next run. */

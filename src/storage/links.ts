@@ -6,9 +6,9 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
-import { type Secret, signingSecret } from "../authz/secrets";
 import type { Config } from "../config";
 import { isSameText } from "../domain/same-text";
+import { type Secret, signingSecret } from "../domain/secrets";
 import { ApiError } from "../errors";
 
 /** Long enough for a slow phone to fetch and resume a large bundle. */

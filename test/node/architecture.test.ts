@@ -34,7 +34,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 	// Queries take the branded ids that decisions give out, and the key's shape; those are types of authz.
 	db: ["authz", ...BOTTOM],
 	deps: ["events", ...BOTTOM],
-	config: ["errors"],
+	config: ["domain", "errors"],
 	domain: [],
 	// Drawings of numbers; knows neither the database nor HTTP.
 	statistics: [],

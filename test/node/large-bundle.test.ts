@@ -11,9 +11,9 @@ import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { Upload } from "tus-js-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseSecret, type Secrets } from "../../src/authz/secrets";
 import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
 import { readSecret, statePaths } from "../../src/cli/state";
+import { parseSecret, type Secrets } from "../../src/domain/secrets";
 import { signedDownloadUrl } from "../../src/storage/links";
 import { type ZipEntry, zipOf } from "../worker/support/zip";
 

@@ -7,9 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { parseSecret } from "../../src/authz/secrets";
 import { deploy } from "../../src/cli/deploy";
 import { rotateSecret } from "../../src/cli/rotate-secret";
+import { parseSecret } from "../../src/domain/secrets";
 import type { FakeAccount } from "./support/fake-wrangler";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url));

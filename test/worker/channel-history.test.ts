@@ -386,7 +386,8 @@ describe("the history of a channel", () => {
 
 	test("is written and changed by statements that hold their tenant themselves", async () => {
 		await upload("1.0.0", "1.1.0");
-		const mine = (await set({ version: "1.0.0" })) as ChannelId;
+		const mine = (await set({ version: null })) as ChannelId;
+		await set({ version: "1.0.0" });
 		const [owner, stranger] = [app.uuid as AppId, (await createTestApp(world)).uuid as AppId];
 		const actor = { type: "system", id: null, name: "x", requestId: "r", ipAddress: null } as const;
 		const [bundle] = await rows(query.selectFrom("bundles").select("id").where("app_id", "=", app.uuid));
@@ -400,6 +401,7 @@ describe("the history of a channel", () => {
 		expect(await entries()).toEqual(before);
 		await write(...promotion(owner), removal(owner));
 		expect(await entries()).toMatchObject([
+			{ action: "created", version_id: null, rollback_target: 0 },
 			{ version_id: bundle?.id, rollback_target: 0, rolled_back: 1 },
 			{ action: "rollback", version_id: null, rollback_target: 1, rolled_back: 0 },
 		]);

@@ -102,6 +102,20 @@ describe("POST /channel/rollback without a version", () => {
 		expect(await historyViolations(app.uuid)).toEqual([]);
 	});
 
+	test("goes to the bundle before again after a rollback was undone", async () => {
+		await live("1.0.0", "1.1.0");
+		expect((await rollBack()).body).toEqual(answered("1.0.0", "1.1.0"));
+		expect((await rollBack({ version: "1.1.0" })).body).toEqual(answered("1.1.0", "1.0.0"));
+		expect((await rollBack()).body).toEqual(answered("1.0.0", "1.1.0"));
+	});
+
+	test("returns to what a bundle that was never live replaced", async () => {
+		await live("1.0.0", "1.1.0");
+		await upload("1.2.0");
+		expect((await rollBack({ version: "1.2.0" })).body).toEqual(answered("1.2.0", "1.1.0", { was_live: false }));
+		expect((await rollBack()).body).toEqual(answered("1.1.0", "1.2.0"));
+	});
+
 	test("skips what is live already and what was deleted", async () => {
 		await live("1.0.0", "1.1.0", "1.2.0");
 		await set({ version: "1.1.0" });

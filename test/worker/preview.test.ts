@@ -305,6 +305,28 @@ describe("the seven rules", () => {
 		expect((await cleanUp(ci.text, "rule5-mine")).status).toBe(200);
 	});
 
+	test("rule 5: a channel that it created is out of its reach from the moment on at which somebody makes it public", async () => {
+		const own = await createTestApp(world, "published");
+		const key = (await createTestKey(world, "app_preview", own)).text;
+		const ask = (method: string, path: string, fields: object, by = key) =>
+			world.request(method, path, { key: by, body: { app_id: own.appId, ...fields } });
+		const first = await uploadTestBundle(world, own, "1.0.0-pr.1", key);
+		await uploadTestBundle(world, own, "1.0.0-pr.2", key);
+		const { id } = (await ask("POST", "/channel", { channel: "main", version: "1.0.0-pr.2" })).body;
+		expect((await ask("POST", "/channel", { channel: "main", public: true }, world.adminKey)).status).toBe(200);
+		const tries = [
+			await ask("POST", "/channel", { channel: "main", version: "1.0.0-pr.1" }),
+			await ask("PUT", "/bundle", { version_id: first, channel_id: id }),
+			await ask("POST", "/channel/rollback", { channel: "main", version: "builtin" }),
+			await ask("DELETE", "/channel", { channel: "main", delete_bundle: true }),
+		];
+		for (const { status } of tries) expect([403, 404]).toContain(status);
+		const device = await check(own, "1.0.0", "");
+		expect(device.body.version).toBe("1.0.0-pr.2");
+		const again = await ask("POST", "/channel", { channel: "main", version: "1.0.0-pr.1" }, world.adminKey);
+		expect(again.status).toBe(200);
+	});
+
 	test("rule 6: a channel that it makes is never public and never the default one", async () => {
 		const isPublic = await createChannel(ci.text, "rule6", { public: true });
 		expect(isPublic).toMatchObject({ status: 400, body: { error: "preview_channel_must_be_private" } });

@@ -3,9 +3,9 @@
  * during and after the rotation.
  */
 import { beforeEach, describe, expect, test } from "vitest";
-import { parseSecret, type Secret, type Secrets, signingSecret } from "../../src/authz/secrets";
 import { parseConfig } from "../../src/config";
 import { query } from "../../src/db/client";
+import { parseSecret, type Secret, type Secrets, signingSecret } from "../../src/domain/secrets";
 import { sweep } from "../../src/events/sweep";
 import { downloadUrl, putBytes, register, rows } from "./support/bytes";
 import { askForCode, codeFor, OWN_PAGE } from "./support/sessions";

@@ -20,7 +20,16 @@ const TYPING_MS = 350;
 const SLOW_MS = 8_000;
 const MOST_MOVES = 6;
 /** The change itself would be refused for the same reason. */
-const REFUSALS = ["bundle_not_found", "bundle_not_ready", "channel_has_no_platform", "invalid_request"];
+const REFUSALS = [
+	"bundle_not_found",
+	"bundle_not_ready",
+	"channel_delta_required",
+	"channel_has_no_platform",
+	"channel_zip_required",
+	"invalid_request",
+	"missing_rollout_version",
+	"setting_not_supported",
+];
 
 export interface ChangePreview {
 	/** Whether the change may be made now. */

@@ -6,7 +6,6 @@ import * as v from "valibot";
 import { codeHashes, hashCode, hashKey, mintAttemptToken, mintCode, mintSessionToken } from "../../authz/keys";
 import { ADMINISTERING_ROLES, OWNING_ROLES } from "../../authz/member-roles";
 import { invalidSession, type Principal, type SessionPrincipal } from "../../authz/principal";
-import { signingSecret } from "../../authz/secrets";
 import { RECENT_SIGN_IN_MS, SESSION_LIFETIME_MS } from "../../authz/session";
 import {
 	accountDetails,
@@ -36,6 +35,7 @@ import {
 	deleteAttempt,
 	isRightCode,
 } from "../../db/sign-in";
+import { signingSecret } from "../../domain/secrets";
 import { ApiError } from "../../errors";
 import { sendMail } from "../../events/mail";
 import { endpoint, Reply } from "../endpoint";

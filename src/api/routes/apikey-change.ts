@@ -9,7 +9,6 @@ import type { OrgId } from "../../authz/decide";
 import { mintKey, sealKey } from "../../authz/keys";
 import { administersOrganization, GLOBAL_PERMISSIONS, isRoleName, ROLES } from "../../authz/permissions";
 import { policyOf } from "../../authz/principal";
-import { signingSecret } from "../../authz/secrets";
 import {
 	type ApiKeyRow,
 	apiKeyById,
@@ -31,6 +30,7 @@ import { auditBindingsTaken } from "../../db/binding-audit";
 import { batchOrFail, guard, jsonList } from "../../db/client";
 import { policiesAre } from "../../db/organizations";
 import { firstRangeOutside, isInRanges } from "../../domain/ip-allow-list";
+import { signingSecret } from "../../domain/secrets";
 import { ApiError, invalidRequest } from "../../errors";
 import {
 	apiKeyAnswer,

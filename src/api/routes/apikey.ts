@@ -9,7 +9,6 @@ import { mintKey, openKey, sealKey } from "../../authz/keys";
 import { ADMINISTERING_ROLES } from "../../authz/member-roles";
 import { GLOBAL_PERMISSIONS } from "../../authz/permissions";
 import { type PolicyColumns, policyOf } from "../../authz/principal";
-import { signingSecret } from "../../authz/secrets";
 import {
 	type ApiKeyRow,
 	apiKeyAsSeenBy,
@@ -30,6 +29,7 @@ import { auditBindingsOfKeys } from "../../db/binding-audit";
 import { batchOrFail, guard, query } from "../../db/client";
 import { removeForeignBindings } from "../../db/foreign-bindings";
 import { policiesAre } from "../../db/organizations";
+import { signingSecret } from "../../domain/secrets";
 import { ApiError, invalidRequest } from "../../errors";
 import {
 	apiKeyAnswer,

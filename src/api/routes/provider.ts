@@ -5,10 +5,10 @@
  */
 import * as v from "valibot";
 import { openKey, sealKey } from "../../authz/keys";
-import { type Secrets, signingSecret } from "../../authz/secrets";
 import type { ProviderConfig } from "../../config";
 import { batchOrFail, guard, UniqueViolation } from "../../db/client";
 import { accountByEmail, accountByIdentity, accountIs, insertIdentity, markEmailVerified } from "../../db/sign-in";
+import { type Secrets, signingSecret } from "../../domain/secrets";
 import { ApiError, causeText } from "../../errors";
 import { endpoint } from "../endpoint";
 import { localPath } from "../local-path";

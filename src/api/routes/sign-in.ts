@@ -5,7 +5,6 @@
 import { sql } from "kysely";
 import * as v from "valibot";
 import { codeHashes, hashCode, hashKey, mintAttemptToken, mintCode } from "../../authz/keys";
-import { signingSecret } from "../../authz/secrets";
 import { batchOrFail, guard } from "../../db/client";
 import { deleteSession, logAccount } from "../../db/sessions";
 import {
@@ -24,6 +23,7 @@ import {
 	linkExists,
 	markEmailVerified,
 } from "../../db/sign-in";
+import { signingSecret } from "../../domain/secrets";
 import { ApiError } from "../../errors";
 import { sendMail } from "../../events/mail";
 import { endpoint, Reply } from "../endpoint";

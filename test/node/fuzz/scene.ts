@@ -7,7 +7,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { hashCode, hashKey, mintKey, mintSignInLinkToken } from "../../../src/authz/keys";
-import { parseSecret } from "../../../src/authz/secrets";
+import { parseSecret } from "../../../src/domain/secrets";
 import {
 	type Answer,
 	createTestApp,
