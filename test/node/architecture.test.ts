@@ -2,7 +2,7 @@
  * The rules of the source tree, read from its text: which layer may import which, where the clock and randomness are touched, where
  * roles are named, how files begin. Each rule is first shown a text that breaks it, so that a rule that cannot fail is caught.
  */
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -285,6 +285,15 @@ describe("the source tree", () => {
 			return remedy === undefined ? [] : [`src/${file.path}: ${remedy}`];
 		});
 		expect(broken).toEqual([]);
+	});
+
+	test.each(["ARCHITECTURE.md", "CONTRIBUTING.md", "test/README.md"])("%s names files that exist", (page) => {
+		const root = join(SOURCE, "..");
+		const named = (text: string) =>
+			[...text.matchAll(/\b(?:src|test|bench|dashboard)\/[\w./-]*\w/g)].map(([path]) => path);
+		const missing = (text: string) => named(text).filter((path) => !existsSync(join(root, path)));
+		expect(missing("see `src/nowhere.ts`.")).toEqual(["src/nowhere.ts"]);
+		expect(missing(readFileSync(join(root, page), "utf8"))).toEqual([]);
 	});
 
 	test("migrations hold no transaction statements, which work locally and fail in a deployment", () => {
