@@ -134,8 +134,6 @@ function previewCleanUp(indent: string, cliVersion: string, appId: string, numbe
 }
 
 const GITHUB_SET_UP = `    runs-on: ubuntu-latest
-    env:
-      CAPSTAN_KEY: \${{ secrets.CAPSTAN_KEY }}
     steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-node@v4
@@ -143,6 +141,11 @@ const GITHUB_SET_UP = `    runs-on: ubuntu-latest
           node-version: 22
           cache: npm
       - run: npm ci`;
+
+/** The step that needs the key. No other step has it: installing and building run code of the pull request's dependencies. */
+const GITHUB_KEY_STEP = `      - env:
+          CAPSTAN_KEY: \${{ secrets.CAPSTAN_KEY }}
+        run:`;
 
 /** One job at a time: the newest push must win, and a clean-up must not miss an upload. */
 export function releaseWorkflow(system: CiSystem, release: Release): string {
@@ -167,7 +170,7 @@ jobs:
   release:
 ${GITHUB_SET_UP}
       - run: npm run build
-      - run: >-${releaseUpload(system, "          ", release)}
+${GITHUB_KEY_STEP} >-${releaseUpload(system, "          ", release)}
 `;
 }
 
@@ -215,10 +218,10 @@ jobs:
     if: github.event.action != 'closed'
 ${GITHUB_SET_UP}
       - run: npm run build
-      - run: >-${previewUpload("          ", cliVersion, appId, number, build)}
+${GITHUB_KEY_STEP} >-${previewUpload("          ", cliVersion, appId, number, build)}
   clean-up:
     if: github.event.action == 'closed'
 ${GITHUB_SET_UP}
-      - run: |${previewCleanUp("          ", cliVersion, appId, number)}
+${GITHUB_KEY_STEP} |${previewCleanUp("          ", cliVersion, appId, number)}
 `;
 }

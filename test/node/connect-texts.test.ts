@@ -64,6 +64,11 @@ interface Run {
 	readonly request?: string;
 }
 
+interface GithubJob {
+	readonly env?: unknown;
+	readonly steps: readonly { readonly run?: string; readonly env?: Readonly<Record<string, string>> }[];
+}
+
 /** The commands of a job, with what the CI system puts into them. */
 function commandsOf(
 	system: CiSystem,
@@ -78,7 +83,7 @@ function commandsOf(
 			env: { CI_JOB_ID: `${run}0${attempt}`, CI_MERGE_REQUEST_IID: request },
 		};
 	}
-	const { jobs } = parse(text) as { jobs: Record<string, { readonly steps: readonly { readonly run?: string }[] }> };
+	const { jobs } = parse(text) as { jobs: Record<string, GithubJob> };
 	const facts: Readonly<Record<string, string>> = {
 		...{ run_number: run, run_attempt: attempt, "event.number": request },
 	};
@@ -86,6 +91,19 @@ function commandsOf(
 		command.replace(/\$\{\{ github\.([\w.]+) \}\}/g, (_, name: string) => facts[name] ?? `no ${name}`);
 	return { commands: (jobs[job]?.steps ?? []).flatMap(({ run }) => (run === undefined ? [] : [filled(run)])), env: {} };
 }
+
+test("the GitHub workflows give the key to the steps that run the CLI, and to no other", () => {
+	const release = releaseOf({ appId: "com.example.app" }, "1.0.0");
+	const texts = [releaseWorkflow("github", release), previewWorkflow("github", CLI_VERSION, release.appId)];
+	const jobs = texts.flatMap((text) => Object.values((parse(text) as { jobs: Record<string, GithubJob> }).jobs));
+	expect(jobs).toHaveLength(3);
+	for (const { env, steps } of jobs) {
+		expect(env).toBeUndefined();
+		for (const { run, env: own } of steps) {
+			expect(own !== undefined, run).toBe(run?.includes("@capgo/cli") === true);
+		}
+	}
+});
 
 /** Runs a job of a workflow as the CI's shell does; installing and building is the project's own business. */
 async function runJob(scene: Scene, system: CiSystem, text: string, job: string, key: string, run: Run): Promise<void> {
@@ -126,7 +144,7 @@ function shell(
 const live = async ({ appId }: Scene): Promise<string> =>
 	(await product.api("GET", `/channel?app_id=${appId}&channel=production`)).body.version.name;
 
-function releaseOf({ appId }: Scene, storeVersion: string, limit: Release["limit"] = "major"): Release {
+function releaseOf({ appId }: Pick<Scene, "appId">, storeVersion: string, limit: Release["limit"] = "major"): Release {
 	const store = parseStoreVersion(storeVersion);
 	if (store === undefined) throw new Error(`${storeVersion} is no version`);
 	return { cliVersion: CLI_VERSION, appId, channel: "production", store, limit };
