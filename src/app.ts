@@ -5,6 +5,7 @@
 import { Hono } from "hono";
 import { cors } from "hono/cors";
 import { KEY_HEADERS } from "./api/credentials";
+import type { AnyEndpoint } from "./api/endpoint";
 import { endpoints } from "./api/endpoints";
 import { createIsolate, mount, type RequestBindings } from "./api/pipeline";
 import { WAIT_HEADER } from "./api/visibility";
@@ -30,7 +31,7 @@ const TUS_HEADERS = [
 ];
 
 /** Builds the application; one for each isolate. */
-export function createApp(deps: Deps) {
+export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoints) {
 	const app = new Hono<{ Bindings: RequestBindings }>({ strict: false });
 
 	const crossOrigin = cors({
@@ -50,7 +51,7 @@ export function createApp(deps: Deps) {
 	}
 
 	const isolate = createIsolate(deps);
-	mount(app, allEndpoints, isolate);
+	mount(app, served, isolate);
 
 	app.notFound((c) => {
 		const error =

@@ -34,6 +34,7 @@ export const ERROR_STATUS = {
 	cross_site_request: 403,
 	session_required: 403,
 	recent_sign_in_required: 403,
+	passkey_required: 403,
 	link_expired: 403,
 	invalid_signature: 403,
 	not_found: 404,

@@ -129,13 +129,16 @@ export function ask<const Key extends EndpointKey>(endpoint: Key, request: Reque
 	return confirmed(() => (api as Ask)(endpoint, request)) as Promise<AnswerOf<Key>>;
 }
 
+/** True of `recent_sign_in_required` where only a passkey will do. */
+export const needsPasskey = ({ moreInfo }: CapstanError) => moreInfo.method === "passkey";
+
 /** Sends a request that needs a recent sign-in once more when the reader has confirmed who they are; the first one changed nothing. */
 async function confirmed(send: () => Promise<unknown>): Promise<unknown> {
 	try {
 		return await send();
 	} catch (error) {
 		const isTooOld = error instanceof CapstanError && error.code === "recent_sign_in_required";
-		if (!isTooOld || !(await confirmIdentity())) throw error;
+		if (!isTooOld || !(await confirmIdentity(needsPasskey(error)))) throw error;
 		return send();
 	}
 }

@@ -5,6 +5,8 @@
 import { useSyncExternalStore } from "react";
 
 export interface IdentityRequest {
+	/** Only a passkey will do. */
+	readonly byPasskey: boolean;
 	readonly confirmed: Promise<boolean>;
 	/** False: the reader closed the dialog. */
 	readonly settle: (isConfirmed: boolean) => void;
@@ -19,13 +21,14 @@ function change(request: IdentityRequest | undefined): void {
 }
 
 /** Resolves with whether the reader confirmed; requests that fail together share one dialog. */
-export function confirmIdentity(): Promise<boolean> {
+export function confirmIdentity(byPasskey = false): Promise<boolean> {
 	if (current !== undefined) return current.confirmed;
 	let resolve: (isConfirmed: boolean) => void = () => undefined;
 	const confirmed = new Promise<boolean>((done) => {
 		resolve = done;
 	});
 	change({
+		byPasskey,
 		confirmed,
 		settle(isConfirmed) {
 			change(undefined);

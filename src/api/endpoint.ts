@@ -8,6 +8,7 @@ import type * as v from "valibot";
 import type { OwnWorkOnly, Scope } from "../authz/decide";
 import type { GlobalPermission, Permission } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
+import type { RecentSignIn } from "../authz/session";
 import type { Actor } from "../db/audit";
 import type { Consistency, Database, StatementResult } from "../db/client";
 import type { SnapshotCache } from "../db/snapshot-cache";
@@ -146,10 +147,10 @@ export interface EndpointDefinition<
 	/** For programs that know keys alone: a session's cookie counts for nothing here. */
 	readonly keyOnly?: true;
 	/**
-	 * What outlives the session, such as another way in: whoever finds a signed-in browser must not make it. A session that signed in a
-	 * while ago is asked to do so again; where it is a function, for the requests that it says.
+	 * For actions that do harm beyond the session: a person must have signed in within the last 15 minutes, with a passkey where it is
+	 * `"passkey"`. A function decides by the request. Keys are not asked.
 	 */
-	readonly recentSignIn?: true | ((input: Input<Path, Query, Body>) => boolean);
+	readonly recentSignIn?: true | "passkey" | ((input: Input<Path, Query, Body>) => RecentSignIn);
 	/** Largest JSON body, bytes. Default 1 MiB. */
 	readonly bodyLimitBytes?: number;
 	/** True of a question too long for an address: it changes nothing, and what is remembered stays true. */
@@ -190,7 +191,7 @@ export interface AnyEndpoint {
 	readonly rawBody?: RawAnswer;
 	readonly headers?: Readonly<Record<string, HeaderDescription>>;
 	readonly keyOnly?: true;
-	readonly recentSignIn?: true | ((input: never) => boolean);
+	readonly recentSignIn?: true | "passkey" | ((input: never) => RecentSignIn);
 	readonly bodyLimitBytes?: number;
 	readonly onlyReads?: true;
 	readonly status?: readonly [number, ...number[]];

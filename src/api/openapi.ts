@@ -120,8 +120,9 @@ function bodyText(endpoint: AnyEndpoint): string | undefined {
 
 function recencyText({ recentSignIn }: AnyEndpoint): string | undefined {
 	if (recentSignIn === undefined) return undefined;
-	const which = recentSignIn === true ? "A session" : "For what outlives it, a session";
-	return `${which} must have signed in within the last ${RECENT_SIGN_IN_MS / 60_000} minutes.`;
+	const which = typeof recentSignIn === "function" ? "For changes that outlive it, a session" : "A session";
+	const how = recentSignIn === "passkey" ? " with a passkey" : "";
+	return `${which} must have signed in${how} within the last ${RECENT_SIGN_IN_MS / 60_000} minutes.`;
 }
 
 function accessText(access: AnyEndpoint["access"]): string {
@@ -249,6 +250,7 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 		if (ERROR_STATUS[code] === 404) return code === hidden;
 		if (code === "session_required") return "ownSession" in access;
 		if (code === "recent_sign_in_required") return endpoint.recentSignIn !== undefined;
+		if (code === "passkey_required") return endpoint.recentSignIn === "passkey";
 		if (code === "invalid_session" || code === "cross_site_request") {
 			return !("public" in access) && endpoint.keyOnly !== true;
 		}

@@ -16,7 +16,13 @@ import {
 	principalStatement,
 	violatesPolicy,
 } from "../authz/principal";
-import { requireRecentSignIn, type SessionRow, sessionPrincipalFrom, sessionStatement } from "../authz/session";
+import {
+	type RecentSignIn,
+	requireRecentSignIn,
+	type SessionRow,
+	sessionPrincipalFrom,
+	sessionStatement,
+} from "../authz/session";
 import type { Actor } from "../db/audit";
 import { type Database, openDb, type StatementResult } from "../db/client";
 import { createSnapshotCache, type SnapshotCache } from "../db/snapshot-cache";
@@ -46,6 +52,7 @@ export const PIPELINE_ERRORS: readonly ErrorCode[] = [
 	"invalid_session",
 	"session_required",
 	"recent_sign_in_required",
+	"passkey_required",
 	"cross_site_request",
 	"ip_address_not_allowed",
 	"permission_denied",
@@ -176,7 +183,7 @@ async function answer(
 			target = scopeRow === undefined ? null : source.target(scopeRow);
 			authorize(endpoint, principal, target, source, { input, scopeRow, loaded }, limits);
 		}
-		if (principal.kind === "session" && asksForRecentSignIn(endpoint, input)) requireRecentSignIn(principal, nowMs);
+		if (principal.kind === "session") requireRecentSignIn(principal, wantedSignIn(endpoint, input), nowMs);
 	}
 	if (failure !== undefined) throw failure;
 	if (input === undefined) throw issues.length > 0 ? invalidRequest(issues) : new Error("refused without an issue");
@@ -225,8 +232,8 @@ function actorOf(principal: Principal | undefined): Pick<Actor, "type" | "id" | 
 		: { type: "user", id: principal.userId, name: principal.email };
 }
 
-function asksForRecentSignIn({ recentSignIn }: AnyEndpoint, input: unknown): boolean {
-	if (recentSignIn === undefined || recentSignIn === true) return recentSignIn === true;
+function wantedSignIn({ recentSignIn }: AnyEndpoint, input: unknown): RecentSignIn {
+	if (typeof recentSignIn !== "function") return recentSignIn ?? false;
 	return input !== undefined && recentSignIn(input as never);
 }
 

@@ -59,6 +59,8 @@ export interface SessionPrincipal extends Caller {
 	readonly sessionId: string;
 	readonly email: string;
 	readonly signedInAtMs: number;
+	readonly signedInByPasskey: boolean;
+	readonly hasPasskey: boolean;
 	readonly lastSeenAtMs: number;
 }
 

@@ -2,10 +2,13 @@
  * Passkeys: what an authenticator signs is taken once, for the challenge it was asked with, from this origin, by somebody that it knows;
  * and its owner alone lists, renames and removes it.
  */
+import * as v from "valibot";
 import { beforeEach, describe, expect, test } from "vitest";
+import { endpoint } from "../../src/api/endpoint";
+import { createApp } from "../../src/app";
 import { type Bent, createAuthenticator } from "./support/authenticator";
-import { OWN_PAGE, sessionOf, sessionTokenOf, signIn, type TestSession } from "./support/sessions";
-import { createTestMember, createWorld, ORIGIN, testEnv, type World } from "./support/world";
+import { OWN_PAGE, sessionOf, sessionTokenOf, signIn, signInByPasskey, type TestSession } from "./support/sessions";
+import { createTestMember, createWorld, ORIGIN, requestThrough, testEnv, type World } from "./support/world";
 
 type Authenticator = Awaited<ReturnType<typeof createAuthenticator>>;
 const MINUTE_MS = 60_000;
@@ -184,5 +187,50 @@ describe("its owner", () => {
 		]);
 		const { results } = await testEnv.DB.prepare("SELECT * FROM passkeys WHERE user_id = ?").bind(world.userId).all();
 		expect(results).toEqual([]);
+	});
+});
+
+describe("an endpoint that wants a recent sign-in with a passkey", () => {
+	const approve = endpoint({
+		method: "POST",
+		path: "/approve",
+		tag: "Test",
+		summary: "Needs a passkey",
+		access: { anyKey: "for the test" },
+		recentSignIn: "passkey",
+		body: v.object({}),
+		response: v.strictObject({ status: v.literal("ok") }),
+		errors: [],
+		example: { body: {}, response: { status: "ok" } },
+		handle: async () => ({ status: "ok" as const }),
+	});
+	const ask = (by: { headers: Readonly<Record<string, string>> } | { key: string }) =>
+		requestThrough(createApp(world.deps, [approve]))("POST", "/approve", { ...by, body: {} });
+
+	test("asks an account without a passkey to add one", async () => {
+		expect(await ask(session)).toMatchObject({ status: 403, body: { error: "passkey_required" } });
+	});
+
+	test("asks a session that was signed in another way to sign in with the passkey", async () => {
+		expect((await register()).status).toBe(201);
+		expect(await ask(session)).toMatchObject({
+			status: 403,
+			body: { error: "recent_sign_in_required", moreInfo: { method: "passkey" } },
+		});
+	});
+
+	test("takes a sign-in with a passkey for fifteen minutes, while the account has one", async () => {
+		const fresh = await signInByPasskey(world, session);
+		world.clock.nowMs += 15 * MINUTE_MS - 1;
+		expect((await ask(fresh)).status).toBe(200);
+		world.clock.nowMs += 1;
+		expect(await ask(fresh)).toMatchObject({ status: 403, body: { error: "recent_sign_in_required" } });
+		world.clock.nowMs -= 1;
+		await testEnv.DB.prepare("DELETE FROM passkeys WHERE user_id = ?").bind(world.userId).run();
+		expect(await ask(fresh)).toMatchObject({ status: 403, body: { error: "passkey_required" } });
+	});
+
+	test("asks no key", async () => {
+		expect((await ask({ key: world.adminKey })).status).toBe(200);
 	});
 });

@@ -5,7 +5,7 @@
 import { Alert, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { CapstanError } from "../api";
+import { CapstanError, needsPasskey } from "../api";
 import { confirmIdentity } from "../identity";
 
 export function Loading({ what }: { readonly what: string }) {
@@ -27,7 +27,7 @@ function remedyOf(error: Error): string {
 export function Problem({ error, onRetry }: { readonly error: Error; readonly onRetry?: (() => void) | undefined }) {
 	const isRefused = error instanceof CapstanError && error.status === 403;
 	if (error instanceof CapstanError && error.code === "recent_sign_in_required") {
-		return <ConfirmFirst onConfirmed={onRetry} />;
+		return <ConfirmFirst byPasskey={needsPasskey(error)} onConfirmed={onRetry} />;
 	}
 	return (
 		<Alert color="red" title={isRefused ? "You may not do this" : "That did not work"} role="alert">
@@ -49,7 +49,13 @@ export function Problem({ error, onRetry }: { readonly error: Error; readonly on
 }
 
 /** Shown where the reader closed the dialog that asks who they are. */
-function ConfirmFirst({ onConfirmed }: { readonly onConfirmed: (() => void) | undefined }) {
+function ConfirmFirst({
+	byPasskey,
+	onConfirmed,
+}: {
+	readonly byPasskey: boolean;
+	readonly onConfirmed: (() => void) | undefined;
+}) {
 	const [isConfirmed, setConfirmed] = useState(false);
 	if (isConfirmed) {
 		return (
@@ -62,13 +68,14 @@ function ConfirmFirst({ onConfirmed }: { readonly onConfirmed: (() => void) | un
 		<Alert color="orange" title="Confirm it's you to continue" role="alert">
 			<Stack gap="xs" align="flex-start">
 				<Text size="sm">
-					This needs a sign-in of the last 15 minutes. Nothing was changed, and your input is still here.
+					This needs a sign-in {byPasskey ? "with a passkey " : ""}of the last 15 minutes. Nothing was changed, and your
+					input is still here.
 				</Text>
 				<Button
 					size="xs"
 					variant="default"
 					onClick={async () => {
-						if (!(await confirmIdentity())) return;
+						if (!(await confirmIdentity(byPasskey))) return;
 						setConfirmed(true);
 						onConfirmed?.();
 					}}

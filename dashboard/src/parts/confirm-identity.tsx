@@ -26,7 +26,13 @@ export default function ConfirmIdentity({ request }: { readonly request: Identit
 			<Answer query={account} what="your account">
 				{(known) => (
 					<Answer query={methods} what="the ways to sign in">
-						{(ways) => <Ways account={known} ways={ways} onConfirmed={() => request.settle(true)} />}
+						{(ways) => (
+							<Ways
+								account={known}
+								ways={request.byPasskey ? { ...ways, code: false, providers: [] } : ways}
+								onConfirmed={() => request.settle(true)}
+							/>
+						)}
 					</Answer>
 				)}
 			</Answer>

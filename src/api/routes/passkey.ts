@@ -5,6 +5,7 @@
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from "@simplewebauthn/server";
 import * as v from "valibot";
 import { hashKey, mintAttemptToken } from "../../authz/keys";
+import { PASSKEY_METHOD } from "../../authz/session";
 import { batchOrFail, guard } from "../../db/client";
 import {
 	deletePasskey as deletePasskeyStatement,
@@ -138,7 +139,7 @@ export const signInWithPasskey = endpoint({
 		}
 		const hash = hashKey(input.body.attempt);
 		const { id, user_id, email, name } = passkey;
-		const session = newSession(context, user_id, "passkey", { passkey: name });
+		const session = newSession(context, user_id, PASSKEY_METHOD, { passkey: name });
 		await batchOrFail(
 			db,
 			[

@@ -3,6 +3,7 @@
  * say that they come from the service's own pages, as a browser does.
  */
 import { mintSignInLinkToken } from "../../../src/authz/keys";
+import { createAuthenticator } from "./authenticator";
 import type { People } from "./session-requests";
 import { ORIGIN, testEnv, type World } from "./world";
 
@@ -43,6 +44,23 @@ export async function signIn(world: World, email = world.adminEmail, headers: Re
 	const token = sessionTokenOf(answer.headers);
 	if (answer.status !== 200 || token === undefined) throw new Error(`not signed in: ${JSON.stringify(answer.body)}`);
 	return sessionOf(token);
+}
+
+/** Adds a passkey to the session's account and signs in with it. */
+export async function signInByPasskey(world: World, by: TestSession): Promise<TestSession> {
+	const authenticator = await createAuthenticator(ORIGIN);
+	const send = async (path: string, body: object, headers: TestSession["headers"]) => {
+		const answer = await world.request("POST", path, { headers, body });
+		if (answer.status >= 300) throw new Error(`${path}: ${JSON.stringify(answer.body)}`);
+		return answer;
+	};
+	const wanted = (await send("/account/passkey-options", {}, by.headers)).body;
+	const credential = await authenticator.create(wanted.options);
+	await send("/account/passkeys", { attempt: wanted.attempt, name: "Test passkey", credential }, by.headers);
+	const begun = (await send("/sign-in/passkey/options", {}, OWN_PAGE)).body;
+	const assertion = await authenticator.get(begun.options);
+	const answer = await send("/sign-in/passkey", { attempt: begun.attempt, credential: assertion }, OWN_PAGE);
+	return sessionOf(sessionTokenOf(answer.headers) ?? "");
 }
 
 /** The token of a link that signs the administrator in once, as the operator's command line makes it. */
