@@ -61,7 +61,9 @@ CREATE TABLE sign_in_links (
   token_hash TEXT PRIMARY KEY,
   user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   created_at_ms INTEGER NOT NULL,
-  expires_at_ms INTEGER NOT NULL
+  expires_at_ms INTEGER NOT NULL,
+  -- Whether the operator vouches that the address is the account's owner's.
+  proves_email INTEGER NOT NULL DEFAULT 0 CHECK (proves_email IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sign_in_links_by_user ON sign_in_links (user_id);
 CREATE INDEX sign_in_links_by_expiry ON sign_in_links (expires_at_ms);
@@ -132,6 +134,14 @@ CREATE TABLE organizations (
 ) STRICT;
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
 
+-- The account and the organization of the first run, by their ids; one row. The rows themselves may be gone, so these are no foreign
+-- keys. NULL: nothing proves which they were (migration 0021).
+CREATE TABLE installation (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  first_user_id TEXT,
+  first_org_id TEXT
+) STRICT;
+
 -- One app of one organization. `app_id` is the public reverse-domain id, unique over all organizations because devices send
 -- nothing else; `id` is the UUID that bindings name.
 CREATE TABLE apps (
@@ -190,6 +200,15 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
 CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id);
+
+-- Who has seen the stored secret of a key; a new secret ends that.
+CREATE TABLE api_key_reveals (
+  api_key_id TEXT NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
+  user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+  at_ms INTEGER NOT NULL,
+  PRIMARY KEY (api_key_id, user_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX api_key_reveals_by_user ON api_key_reveals (user_id);
 
 -- A person asked to join an organization. Whoever has the link joins; only the hash of its token is kept. An invitation goes
 -- when it is accepted or withdrawn, and with the membership of the person who made it.
@@ -670,3 +689,5 @@ CREATE TABLE audit_log (
 ) STRICT;
 CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
 CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
+-- Denied attempts are counted, because their number in an hour is bounded.
+CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';

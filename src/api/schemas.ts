@@ -4,6 +4,7 @@
  */
 import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
+import { isReservedAddress } from "../domain/reserved-address";
 
 export const PAGE_SIZE = 50;
 const LONGEST_TEXT = 512;
@@ -108,6 +109,12 @@ export const emailAddress = v.pipe(
 	v.trim(),
 	v.email('must be an e-mail address such as "ada@example.com"'),
 	v.toLowerCase(),
+);
+
+/** The address of a person other than the operator: those of the service itself can be neither invited nor taken. */
+export const personsAddress = v.pipe(
+	emailAddress,
+	v.check((email) => !isReservedAddress(email), "is reserved for the service itself; use an address of the person"),
 );
 
 /** A point in time in the future or the past, RFC 3339; epoch milliseconds inside. */

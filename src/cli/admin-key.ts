@@ -21,6 +21,9 @@ export function makeSignInToken(): MintedKey {
 	return mintSignInLinkToken((length) => randomBytes(length));
 }
 
+/** Ends a command that was asked for the link of an account that is not there. */
+export const noAccount = (email: string) => `No account has the address ${email}; check it against the members list.`;
+
 /** What follows # is sent to no server and stands in no log. */
 export function signInLink(origin: string, token: string): string {
 	return `${origin}/sign-in#token=${token}`;

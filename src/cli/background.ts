@@ -16,7 +16,9 @@ export interface Announcement {
 	/** Null when the key file was removed. */
 	readonly adminKey: string | null;
 	readonly adminKeyPath: string;
-	readonly signInLink: string;
+	/** Null when no account is known to be the operator's. */
+	readonly signInLink: string | null;
+	readonly notice: string | null;
 	readonly stateDirectory: string;
 	readonly created: boolean;
 	readonly migrationsApplied: readonly string[];

@@ -16,12 +16,14 @@ import { experimental_readRawConfig } from "wrangler";
 import { hashKey, isWellFormedKey } from "../authz/keys";
 import {
 	bootstrapStatements,
+	FIRST_ORGANIZATION_REPLACED,
+	reclaimLinkStatements,
 	replaceFirstKeyStatements,
 	SIGN_IN_LINK_MINUTES,
 	signInLinkStatements,
 } from "../db/bootstrap";
 import { SECRET_NAMES } from "../domain/secrets";
-import { adminKeyOf, makeAdminKey, makeSignInToken, signInLink } from "./admin-key";
+import { adminKeyOf, makeAdminKey, makeSignInToken, noAccount, signInLink } from "./admin-key";
 import { buildAssets, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 import { literal, sqlText } from "./sql-text";
@@ -48,7 +50,9 @@ const HELP = `Deploys Capstan to your own Cloudflare account: database, bucket, 
   npm run deploy                      deploy, or deploy again
   npm run deploy -- --dry-run         show the steps and build the Worker; nothing is changed
   npm run deploy -- --new-admin-key   replace the first admin key
-  npm run deploy -- --sign-in-link    deploy, and print a link that signs the first administrator in once
+  npm run deploy -- --sign-in-link    deploy, and create a link that signs the operator in once
+  npm run deploy -- --sign-in-link-for=ADDRESS
+                                      deploy, and create a link for this account, which proves the address to be its owner's
 
   CLOUDFLARE_API_TOKEN    an API token, where no browser can be opened to log in
   CLOUDFLARE_ACCOUNT_ID   the account, where the login has more than one
@@ -63,6 +67,8 @@ export interface DeployOptions {
 	readonly newAdminKey?: boolean;
 	/** A first deployment makes a link in any case. */
 	readonly signInLink?: boolean;
+	/** The address of the account that the link signs in to, instead of the operator's. */
+	readonly signInLinkFor?: string;
 	readonly say?: (line: string) => void;
 	/** False: what wrangler prints is not passed on. */
 	readonly showWrangler?: boolean;
@@ -74,6 +80,8 @@ export interface Deployment {
 	readonly key: DeployedKey;
 	/** Token of a link that signs the first administrator in, once; undefined: none was made. */
 	readonly signInToken: string | undefined;
+	/** Something that the operator must know; undefined: nothing. */
+	readonly notice: string | undefined;
 }
 
 export type DeployedKey =
@@ -170,10 +178,10 @@ export async function deploy(options: DeployOptions): Promise<Deployment | undef
 			environment: { WRANGLER_OUTPUT_FILE_PATH: outputPath },
 		});
 		say(steps.key.title);
-		const { key, signInToken } = await settleKey(wrangler, options, scratch);
+		const settled = await settleKey(wrangler, options, scratch);
 		const publicUrl = rawConfig.vars?.PUBLIC_URL;
 		const url = typeof publicUrl === "string" && publicUrl !== "" ? publicUrl : await readAddress(outputPath);
-		return { url, key, signInToken };
+		return { url, ...settled };
 	} finally {
 		process.off("exit", clean);
 		clean();
@@ -228,11 +236,12 @@ async function settleKey(
 ): Promise<Omit<Deployment, "url">> {
 	const execute = ["d1", "execute", DATABASE_BINDING, "--remote", "--yes", "--json", "--config", RESOLVED_CONFIG];
 	const keptText = await readKey(options.keyPath);
-	const look = async (text: string | undefined) => {
+	const token = makeSignInToken();
+	const look = async (text: string | undefined, organizationId: string | null = null) => {
 		const hash = text === undefined ? null : hashKey(text);
-		const query = `SELECT (SELECT count(*) FROM organizations) AS organizations, (SELECT count(*) FROM api_keys WHERE key_hash = ${literal(hash)}) AS known`;
+		const query = `SELECT (SELECT count(*) FROM organizations) AS organizations, (SELECT count(*) FROM api_keys WHERE key_hash = ${literal(hash)}) AS known, (SELECT count(*) FROM organizations WHERE id = ${literal(organizationId)}) AS created, (SELECT count(*) FROM sign_in_links WHERE token_hash = ${literal(token.hash)}) AS links`;
 		const command = [...execute, "--command", query];
-		const [answer] = parse<{ results: { organizations: number; known: number }[] }[]>(
+		const [answer] = parse<{ results: { organizations: number; known: number; created: number; links: number }[] }[]>(
 			command,
 			await must(wrangler, command),
 		);
@@ -247,13 +256,21 @@ async function settleKey(
 		await must(wrangler, [...execute, "--file", path]);
 	};
 	const { organizations, known } = await look(keptText);
-	const token = makeSignInToken();
 	if (organizations > 0 && options.newAdminKey !== true) {
 		const key: DeployedKey =
 			keptText !== undefined && known > 0 ? { state: "kept", text: keptText } : { state: "elsewhere" };
-		if (options.signInLink !== true) return { key, signInToken: undefined };
-		await write(signInLinkStatements(token, randomUUID, Date.now()));
-		return { key, signInToken: token.text };
+		const { signInLinkFor } = options;
+		if (options.signInLink !== true && signInLinkFor === undefined) {
+			return { key, signInToken: undefined, notice: undefined };
+		}
+		await write(
+			signInLinkFor === undefined
+				? signInLinkStatements(token, randomUUID, Date.now())
+				: reclaimLinkStatements(token, signInLinkFor, randomUUID, Date.now()),
+		);
+		const isMade = (await look(keptText)).links > 0;
+		if (!isMade && signInLinkFor !== undefined) throw new Failure(noAccount(signInLinkFor));
+		return { key, signInToken: isMade ? token.text : undefined, notice: undefined };
 	}
 	const replace = organizations > 0;
 	// A key file beside an empty database is a deployment that was cut short: its key is the one that was meant.
@@ -261,18 +278,23 @@ async function settleKey(
 	await mkdir(dirname(options.keyPath), { recursive: true, mode: 0o700 });
 	await writePrivately(options.keyPath, `${key.text}\n`);
 	const now = Date.now();
-	await write([
-		...(replace
-			? replaceFirstKeyStatements(key, randomUUID, now)
-			: bootstrapStatements(key, randomUUID, now).statements),
-		...signInLinkStatements(token, randomUUID, now),
-	]);
-	if ((await look(key.text)).known === 0) {
+	const { statements, organizationId } = (replace ? replaceFirstKeyStatements : bootstrapStatements)(
+		key,
+		randomUUID,
+		now,
+	);
+	await write([...statements, ...signInLinkStatements(token, randomUUID, now)]);
+	const { known: isKnown, created } = await look(key.text, organizationId);
+	if (isKnown === 0) {
 		throw new Failure(
 			"The admin key was not stored, because another deployment was faster; run npm run deploy -- --new-admin-key.",
 		);
 	}
-	return { key: { state: "created", text: key.text }, signInToken: token.text };
+	return {
+		key: { state: "created", text: key.text },
+		signInToken: token.text,
+		notice: replace && created > 0 ? FIRST_ORGANIZATION_REPLACED : undefined,
+	};
 }
 
 async function readKey(path: string): Promise<string | undefined> {
@@ -298,15 +320,22 @@ async function readAddress(outputPath: string): Promise<string | undefined> {
 	return undefined;
 }
 
-function announce({ url, key, signInToken }: Deployment, keyPath: string): void {
+/** The key and the link are printed to a terminal only: the output of a pipeline is kept where many can read it. */
+async function announce({ url, key, signInToken, notice }: Deployment, keyPath: string): Promise<void> {
+	const isTerminal = process.stdout.isTTY === true;
 	console.log(`\nCapstan is deployed${url === undefined ? "" : ` at ${url}`}`);
+	if (notice !== undefined) console.log(notice);
 	if (key.state === "elsewhere") {
 		console.log(`Its admin key is not in ${keyPath}; \`npm run deploy -- --new-admin-key\` makes a new one.`);
 	} else {
-		console.log(`Admin key: ${key.text}\n(kept in ${keyPath}, readable by you alone)`);
+		console.log(`Admin key: ${isTerminal ? `${key.text}\n(kept in` : "(in"} ${keyPath}, readable by you alone)`);
 	}
 	if (signInToken !== undefined) {
-		console.log(`Sign in: ${signInLink(url ?? "https://<its address>", signInToken)}`);
+		const link = signInLink(url ?? "https://<its address>", signInToken);
+		const path = join(dirname(keyPath), "deployed-sign-in.link");
+		await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+		await writePrivately(path, `${link}\n`);
+		console.log(`Sign in: ${isTerminal ? `${link}\n(also in` : "(in"} ${path}, readable by you alone)`);
 		console.log(`(works once, for ${SIGN_IN_LINK_MINUTES} minutes; npm run deploy -- --sign-in-link makes a new one)`);
 	}
 	if (url !== undefined) console.log(`Read the API at ${url}/docs`);
@@ -326,8 +355,9 @@ async function main(): Promise<void> {
 		dryRun: values["dry-run"] === true,
 		newAdminKey: values["new-admin-key"] === true,
 		signInLink: values["sign-in-link"] === true,
+		...(values["sign-in-link-for"] === undefined ? {} : { signInLinkFor: values["sign-in-link-for"] }),
 	});
-	if (deployment !== undefined) announce(deployment, keyPath);
+	if (deployment !== undefined) await announce(deployment, keyPath);
 }
 
 function parseOptions() {
@@ -338,6 +368,7 @@ function parseOptions() {
 				"dry-run": { type: "boolean" },
 				"new-admin-key": { type: "boolean" },
 				"sign-in-link": { type: "boolean" },
+				"sign-in-link-for": { type: "string" },
 			},
 		});
 	} catch {

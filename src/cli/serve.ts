@@ -10,8 +10,14 @@ import type { Readable } from "node:stream";
 import type { D1Database } from "@cloudflare/workers-types";
 import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
-import { bootstrapStatements, replaceFirstKeyStatements, signInLinkStatements } from "../db/bootstrap";
-import { adminKeyOf, makeAdminKey, makeSignInToken, signInLink } from "./admin-key";
+import {
+	bootstrapStatements,
+	FIRST_ORGANIZATION_REPLACED,
+	reclaimLinkStatements,
+	replaceFirstKeyStatements,
+	signInLinkStatements,
+} from "../db/bootstrap";
+import { adminKeyOf, makeAdminKey, makeSignInToken, noAccount, signInLink } from "./admin-key";
 import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 import { migrate, UnknownMigration } from "./migrate";
@@ -63,6 +69,8 @@ export interface ServeOptions {
 	readonly entry?: string;
 	/** Replaces the admin key by a new one. */
 	readonly newAdminKey?: boolean;
+	/** The address of the account that the link signs in to, instead of the operator's; the link proves the address. */
+	readonly signInLinkFor?: string;
 }
 
 export interface RunningCapstan {
@@ -74,8 +82,10 @@ export interface RunningCapstan {
 	/** Undefined when the key file was removed; the key itself still works. */
 	readonly adminKey: string | undefined;
 	readonly adminKeyPath: string;
-	/** Signs the first administrator in, once. */
-	readonly signInLink: string;
+	/** Signs the operator in, once; undefined when no account is known to be the operator's. */
+	readonly signInLink: string | undefined;
+	/** Something that the operator must know; undefined: nothing. */
+	readonly notice: string | undefined;
 	readonly stateDirectory: string;
 	/** Whether this start made the first account, organization and key. */
 	readonly created: boolean;
@@ -122,10 +132,10 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		await within(DATABASE_TIME_LIMIT_MS, refuseLostBytes(db, bucket, paths), () =>
 			damaged(paths, "the bundles' bytes cannot be read"),
 		);
-		const { created, adminKey } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
-		const token = makeSignInToken();
-		await run(db, signInLinkStatements(token, randomUUID, Date.now()));
+		const { created, adminKey, notice } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
 		const pageUrl = at("localhost");
+		const link = await makeSignInLink(db, pageUrl, options.signInLinkFor);
+		if (link !== undefined) await writePrivately(paths.signInLink, `${link}\n`);
 		await writePrivately(paths.url, `${pageUrl}\n`);
 		const running = miniflare;
 		phase.started = true;
@@ -141,7 +151,8 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 			networkUrls: servedAddresses(host).map(at),
 			adminKey,
 			adminKeyPath: paths.adminKey,
-			signInLink: signInLink(pageUrl, token.text),
+			signInLink: link,
+			notice,
 			stateDirectory: paths.directory,
 			created,
 			migrationsApplied,
@@ -299,8 +310,8 @@ async function bootstrap(
 	paths: StatePaths,
 	keptKey: string | undefined,
 	replace: boolean,
-): Promise<{ created: boolean; adminKey: string | undefined }> {
-	const first = await db.prepare("SELECT id FROM organizations ORDER BY created_at_ms LIMIT 1").first<{ id: string }>();
+): Promise<{ created: boolean; adminKey: string | undefined; notice?: string }> {
+	const first = await db.prepare("SELECT id FROM organizations LIMIT 1").first<{ id: string }>();
 	if (first === null) {
 		if (await isInitialized(paths)) throw damaged(paths, "the database is empty");
 		// A key file without an organization is a first run that was cut short: its key is the one that was meant.
@@ -315,10 +326,29 @@ async function bootstrap(
 	if (replace) {
 		const key = makeAdminKey();
 		await writePrivately(paths.adminKey, `${key.text}\n`);
-		await run(db, replaceFirstKeyStatements(key, randomUUID, Date.now()));
-		return { created: false, adminKey: key.text };
+		const { statements, organizationId } = replaceFirstKeyStatements(key, randomUUID, Date.now());
+		await run(db, statements);
+		const replaced = await db.prepare("SELECT 1 FROM organizations WHERE id = ?").bind(organizationId).first();
+		return {
+			...{ created: false, adminKey: key.text },
+			...(replaced === null ? {} : { notice: FIRST_ORGANIZATION_REPLACED }),
+		};
 	}
 	return { created: false, adminKey: keptKey };
+}
+
+/** A link for the operator, or for the account with the address. Undefined when the operator's account is not known. */
+async function makeSignInLink(db: D1Database, origin: string, email: string | undefined): Promise<string | undefined> {
+	const token = makeSignInToken();
+	await run(
+		db,
+		email === undefined
+			? signInLinkStatements(token, randomUUID, Date.now())
+			: reclaimLinkStatements(token, email, randomUUID, Date.now()),
+	);
+	const made = await db.prepare("SELECT 1 FROM sign_in_links WHERE token_hash = ?").bind(token.hash).first();
+	if (made === null && email !== undefined) throw new Failure(noAccount(email));
+	return made === null ? undefined : signInLink(origin, token.text);
 }
 
 async function run(

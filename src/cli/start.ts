@@ -20,6 +20,8 @@ const HELP = `Serves Capstan on this machine, with its database, object store an
   npm start -- --background        return when it runs; npm stop stops it
   npm start -- --json              print one line of JSON instead of text
   npm start -- --new-admin-key     replace the first admin key
+  npm start -- --sign-in-link-for=ADDRESS
+                                   create the sign-in link for this account, and prove that the address is its owner's
 
   PORT            port (default 8787; 0 takes any that is free)
   HOST            address to serve (default 127.0.0.1; 0.0.0.0 is the same as --lan)
@@ -28,6 +30,7 @@ const HELP = `Serves Capstan on this machine, with its database, object store an
 
 const DEFAULT_PORT = 8787;
 const PARENT_CHECK_INTERVAL_MS = 250;
+const LINK_FOR = "--sign-in-link-for=";
 const OPTIONS = new Set(["--help", "--lan", "--background", "--json", "--new-admin-key"]);
 
 function readPort(): number {
@@ -45,26 +48,29 @@ const dim = (text: string) => (process.stdout.isTTY ? util.styleText("dim", text
 
 function announcementOf(capstan: RunningCapstan): Announcement {
 	const { url, pageUrl, networkUrls, adminKey, adminKeyPath, stateDirectory, created, migrationsApplied } = capstan;
-	const { signInLink } = capstan;
+	const { signInLink = null, notice = null } = capstan;
 	return {
-		...{ url, pageUrl, networkUrls: [...networkUrls], adminKey: adminKey ?? null, adminKeyPath, signInLink },
+		...{ url, pageUrl, networkUrls: [...networkUrls], adminKey: adminKey ?? null, adminKeyPath, signInLink, notice },
 		...{ stateDirectory, created, migrationsApplied: [...migrationsApplied] },
 	};
 }
 
-/** The link comes last, because it is what people open next. */
+/** The link comes last, because it is what people open next. The key and the link are printed to a terminal only. */
 function announce(capstan: Announcement, isInBackground: boolean): void {
-	const { pageUrl, networkUrls, adminKey, adminKeyPath, created } = capstan;
+	const { pageUrl, networkUrls, adminKey, adminKeyPath, created, signInLink, notice } = capstan;
+	const isTerminal = process.stdout.isTTY === true;
 	const fact = (name: string, text: string, note?: string) => {
 		console.log(`${dim(name.padEnd(10))}  ${text}`);
 		if (note !== undefined) console.log(`${" ".repeat(12)}${dim(note)}`);
 	};
 	console.log(`${bold("Capstan is running")} at ${pageUrl}`);
 	if (created) console.log('Created the organization "My organization", its first account and its admin key.');
+	if (notice !== null) console.log(notice);
 	console.log("");
 	if (adminKey === null)
 		fact("Admin key", `${shown(adminKeyPath)} is gone; npm start -- --new-admin-key creates a new key.`);
-	else fact("Admin key", adminKey, `also in ${shown(adminKeyPath)}, readable by you alone`);
+	else if (isTerminal) fact("Admin key", adminKey, `also in ${shown(adminKeyPath)}, readable by you alone`);
+	else fact("Admin key", `in ${shown(adminKeyPath)}, readable by you alone`);
 	fact("Demo", "npm run demo", "plays a preview with the stock clients in this product; run it in another terminal");
 	if (isInBackground)
 		fact("Stop", "npm stop", `its log, with sign-in codes, is ${shown(statePaths(capstan.stateDirectory).log)}`);
@@ -77,8 +83,13 @@ function announce(capstan: Announcement, isInBackground: boolean): void {
 	} else if (process.env.HOST !== undefined || process.argv.includes("--lan")) {
 		fact("Phones", "this machine is in no network that a phone could share");
 	}
+	if (signInLink === null) {
+		console.log("\nNo account is known to be yours; npm start -- --new-admin-key creates one.\n");
+		return;
+	}
 	console.log(`\nOpen this link to sign in. It works once, within ${SIGN_IN_LINK_MINUTES} minutes.\n`);
-	console.log(`  ${bold(capstan.signInLink)}\n`);
+	const path = shown(statePaths(capstan.stateDirectory).signInLink);
+	console.log(`  ${isTerminal ? bold(signInLink) : `(in ${path}, readable by you alone)`}\n`);
 }
 
 /** White on black whatever the terminal's own colours are: many cameras read no inverted code. */
@@ -116,7 +127,8 @@ function stopWithNpm(stop: () => void): void {
 
 async function main(): Promise<void> {
 	const given = process.argv.slice(2);
-	const unknown = given.find((option) => !OPTIONS.has(option));
+	const signInLinkFor = given.find((option) => option.startsWith(LINK_FOR))?.slice(LINK_FOR.length);
+	const unknown = given.find((option) => !OPTIONS.has(option) && !option.startsWith(LINK_FOR));
 	if (unknown !== undefined) throw new Failure(`There is no option ${unknown}; see npm start -- --help.`);
 	if (given.includes("--help")) {
 		console.log(HELP);
@@ -162,6 +174,7 @@ async function main(): Promise<void> {
 			port: readPort(),
 			host: hostToServe(process.env.HOST ?? "", given.includes("--lan")),
 			newAdminKey: given.includes("--new-admin-key"),
+			...(signInLinkFor === undefined ? {} : { signInLinkFor }),
 			onProgress: parent?.step ?? progress.step,
 		});
 		running = capstan;

@@ -26,6 +26,8 @@ export interface StatePaths {
 	readonly directory: string;
 	readonly adminKey: string;
 	readonly secretKey: string;
+	/** The link that signs the operator in. It is printed to terminals only, because output of programs ends up in logs. */
+	readonly signInLink: string;
 	/** There from the end of the first run on: from then on a database without an organization is a lost one. */
 	readonly initialized: string;
 	readonly lock: string;
@@ -42,6 +44,7 @@ export function statePaths(directory: string): StatePaths {
 		directory,
 		adminKey: join(directory, "admin.key"),
 		secretKey: join(directory, "secret.key"),
+		signInLink: join(directory, "sign-in.link"),
 		initialized: join(directory, "initialized"),
 		lock: join(directory, "lock"),
 		url: join(directory, "url"),

@@ -1,9 +1,11 @@
 /**
  * The rows of a first run: one account, one organization, one admin key. Local starts and deployments insert the same rows, and
- * inserting them into a database that already has an organization does nothing.
+ * inserting them into a database that already has an organization does nothing. The table `installation` names the account and the
+ * organization by their ids; nothing here may find either by an address or by age, because strangers choose both.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/keys";
+import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/reserved-address";
 import { type Actor, auditEach } from "./audit";
 import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./binding-audit";
 import { query } from "./client";
@@ -14,7 +16,6 @@ export interface Bootstrap {
 }
 
 export const FIRST_ORGANIZATION_NAME = "My organization";
-export const FIRST_ACCOUNT_EMAIL = "admin@capstan.local";
 const FIRST_KEY_NAME = "First admin key";
 const FIRST_ROLE = sql`json_object('role', 'org_super_admin')`;
 
@@ -25,9 +26,11 @@ export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: 
 	const created = sql`WHERE EXISTS (SELECT 1 FROM organizations WHERE id = ${organizationId})`;
 	const statements = [
 		sql`INSERT INTO users (id, email, created_at_ms, global_permissions)
-			SELECT ${userId}, ${FIRST_ACCOUNT_EMAIL}, ${nowMs}, '["org.create"]' ${untouched}`,
+			SELECT ${userId}, ${freeAddress(userId)}, ${nowMs}, '["org.create"]' ${untouched}`,
 		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms)
 			SELECT ${organizationId}, ${FIRST_ORGANIZATION_NAME}, ${userId}, ${nowMs}, ${nowMs} ${untouched}`,
+		sql`INSERT INTO installation (id, first_user_id, first_org_id) SELECT 1, ${userId}, ${organizationId} ${created}
+			ON CONFLICT (id) DO UPDATE SET first_user_id = excluded.first_user_id, first_org_id = excluded.first_org_id`,
 		sql`INSERT INTO api_keys (id, org_id, user_id, name, key_hash, key_hint, global_permissions, created_at_ms, updated_at_ms)
 			SELECT ${keyId}, ${organizationId}, ${userId}, ${FIRST_KEY_NAME}, ${key.hash}, ${key.hint}, '["org.create"]', ${nowMs}, ${nowMs} ${created}`,
 		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
@@ -41,6 +44,10 @@ export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: 
 	const firstRun: Actor = { type: "system", id: null, name: "first run", requestId: newId(), ipAddress: null };
 	return { organizationId, statements: [...statements, auditBindingGiven(firstRun, nowMs, organizationId, bindingId)] };
 }
+
+/** The reserved address, or one of the same domain where an earlier account has that. */
+const freeAddress = (userId: string) =>
+	sql<string>`iif(EXISTS (SELECT 1 FROM users WHERE email = ${FIRST_ACCOUNT_EMAIL}), ${operatorAddress(userId)}, ${FIRST_ACCOUNT_EMAIL})`;
 
 /** What the first run did, for the audit log: nobody had a key yet. */
 function firstEntry(
@@ -60,19 +67,24 @@ function firstEntry(
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Of a new admin key where the organization demands an expiry and says no more. */
+/** Lifetime of a new admin key where the organization demands an expiry and sets no maximum. */
 const REPLACEMENT_LIFE_DAYS = 90;
 const OWNER_ROLE = "org_super_admin";
+const FIRST_USER = sql<string>`(SELECT first_user_id FROM installation)`;
+const FIRST_ORG = sql<string>`(SELECT first_org_id FROM installation)`;
+const FIRST_ORG_IS_LIVE = sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${FIRST_ORG} AND deleted_at_ms IS NULL)`;
+/** The binding `b` owns its organization without an end. */
+const OWNS = sql`b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND b.expires_at_ms IS NULL`;
 
 /**
- * Takes the place of the admin keys that the first run and earlier calls of this made, whatever they are called now: a new key with
- * the same rights on the same organization, the old ones gone. It meets the policies of the organization, so it works even where they
- * stopped every other key, and belongs to the account of the first run, which is made a member again should it have left: whoever is at
- * the command line answers for the key, and nobody who left comes back under their own name. It also owns every other organization that
- * no key owns any more, such as one that the old key made.
+ * Replaces the admin keys that the first run and earlier calls of this created, whatever their names are now: a new key with the same
+ * rights on the first organization, which meets its policies. The key acts for the first account. Where that account is gone, or is a
+ * person who no longer owns the first organization, a new account of the operator takes its place, so that nobody who left comes back.
+ * Where the first organization was deleted, a new one (`organizationId`) takes its place; no other organization ever does. The key also
+ * owns the organizations that no working key and no other person owns.
  */
-export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): CompiledQuery[] {
-	const [keyId, bindingId, requestId] = [newId(), newId(), newId()];
+export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
+	const [userId, organizationId, keyId, bindingId, requestId] = [newId(), newId(), newId(), newId(), newId()];
 	const operator: Actor = {
 		type: "system",
 		id: null,
@@ -83,26 +95,60 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 	const first = sql`(SELECT id, CASE
 			WHEN max_apikey_expiration_days IS NOT NULL THEN ${nowMs} + max_apikey_expiration_days * ${DAY_MS}
 			WHEN require_apikey_expiration = 1 THEN ${nowMs + REPLACEMENT_LIFE_DAYS * DAY_MS} END AS expires_at_ms
-		FROM organizations ORDER BY deleted_at_ms IS NOT NULL, created_at_ms LIMIT 1) AS first`;
-	const firstId = sql`(SELECT id FROM organizations ORDER BY deleted_at_ms IS NOT NULL, created_at_ms LIMIT 1)`;
-	const owner = sql`(SELECT id FROM users WHERE email = ${FIRST_ACCOUNT_EMAIL})`;
+		FROM organizations WHERE id = ${FIRST_ORG}) AS first`;
+	const isUsable = sql`EXISTS (SELECT 1 FROM users u WHERE u.id = ${FIRST_USER} AND (u.email LIKE ${operatorAddress("%")}
+		OR u.email = ${FIRST_ACCOUNT_EMAIL}
+		OR EXISTS (SELECT 1 FROM role_bindings b WHERE b.user_id = u.id AND b.org_id = ${FIRST_ORG} AND ${OWNS})))`;
 	const roles = (
 		condition: RawBuilder<unknown>,
-	) => sql`FROM role_bindings WHERE user_id = ${owner} AND org_id = first.id
+	) => sql`FROM role_bindings WHERE user_id = ${FIRST_USER} AND org_id = first.id
 		AND scope_type = 'org' AND (expires_at_ms IS NULL OR expires_at_ms > ${nowMs}) AND ${condition}`;
-	// Nobody else makes a key as the system.
-	const old = sql`k.id IN (SELECT target_id FROM audit_log WHERE org_id = ${firstId} AND actor_type = 'system'
-		AND action IN ('api_key.create', 'api_key.replace_first'))`;
 	const expiry = (column: RawBuilder<unknown>) => sql`strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 	const reason = { reason: "admin_key_replaced" };
-	// Organizations that no working key owns any more: whoever lost the key that made one has it back by this one.
-	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${firstId} AND NOT EXISTS (
+	const dropOldKeys = (condition: RawBuilder<boolean>) => {
+		// Only the operator creates keys as the system.
+		const old = sql`k.id IN (SELECT target_id FROM audit_log WHERE org_id = ${FIRST_ORG} AND actor_type = 'system'
+			AND action IN ('api_key.create', 'api_key.replace_first')) AND ${condition}`;
+		return [
+			auditEach(
+				operator,
+				nowMs,
+				{ action: "api_key.delete", targetType: "api_key", details: reason },
+				sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name, json_object('name', k.name, 'user_id', k.user_id,
+						'expires_at', ${expiry(sql`k.expires_at_ms`)}, 'global_permissions', json(k.global_permissions)) AS before, NULL AS after
+					FROM api_keys k WHERE k.org_id = ${FIRST_ORG} AND ${old} ORDER BY k.created_at_ms, k.id`,
+			),
+			...auditBindingsOfKeys(operator, nowMs, FIRST_ORG, old, reason),
+			sql`DELETE FROM api_keys AS k WHERE k.org_id = ${FIRST_ORG} AND ${old}`.compile(query),
+		];
+	};
+	const isCreated = sql`EXISTS (SELECT 1 FROM organizations WHERE id = ${organizationId})`;
+	// Organizations that no working key owns any more, and no person but the first account: the lost key created them.
+	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${FIRST_ORG} AND NOT EXISTS (
 		SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
 		WHERE b.org_id = o.id AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE}
-			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND (k.expires_at_ms IS NULL OR k.expires_at_ms > ${nowMs}))`;
-	return [
-		sql`INSERT INTO users (id, email, created_at_ms) SELECT ${newId()}, ${FIRST_ACCOUNT_EMAIL}, ${nowMs}
-			WHERE NOT EXISTS (SELECT 1 FROM users WHERE email = ${FIRST_ACCOUNT_EMAIL})`.compile(query),
+			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}) AND (k.expires_at_ms IS NULL OR k.expires_at_ms > ${nowMs}))
+		AND NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = o.id AND b.user_id <> ${FIRST_USER}
+			AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs}))`;
+	const statements = [
+		sql`INSERT INTO installation (id) SELECT 1 WHERE true ON CONFLICT (id) DO NOTHING`.compile(query),
+		sql`INSERT INTO users (id, email, created_at_ms) SELECT ${userId}, ${freeAddress(userId)}, ${nowMs}
+			WHERE NOT ${isUsable}`.compile(query),
+		sql`UPDATE installation SET first_user_id = ${userId} WHERE EXISTS (SELECT 1 FROM users WHERE id = ${userId})`.compile(
+			query,
+		),
+		...dropOldKeys(sql<boolean>`NOT ${FIRST_ORG_IS_LIVE}`),
+		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms)
+			SELECT ${organizationId}, ${FIRST_ORGANIZATION_NAME}, ${FIRST_USER}, ${nowMs}, ${nowMs}
+			WHERE NOT ${FIRST_ORG_IS_LIVE}`.compile(query),
+		sql`UPDATE installation SET first_org_id = ${organizationId} WHERE ${isCreated}`.compile(query),
+		auditEach(
+			operator,
+			nowMs,
+			{ action: "organization.create", targetType: "organization", details: { reason: "first_organization_deleted" } },
+			sql`SELECT id AS org_id, id AS target_id, name AS target_name, NULL AS before, json_object('name', name) AS after
+				FROM organizations WHERE id = ${organizationId}`,
+		),
 		...[
 			{ action: "member.add", was: sql`NULL`, is: sql`NOT EXISTS (SELECT 1 ${roles(sql`1`)})` },
 			{
@@ -116,27 +162,18 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 				operator,
 				nowMs,
 				{ action, targetType: "user", details: reason },
-				sql`SELECT first.id AS org_id, ${owner} AS target_id, ${FIRST_ACCOUNT_EMAIL} AS target_name, ${was} AS before,
-					json_object('role', ${OWNER_ROLE}) AS after FROM ${first} WHERE ${is}`,
+				sql`SELECT first.id AS org_id, ${FIRST_USER} AS target_id, (SELECT email FROM users WHERE id = ${FIRST_USER}) AS target_name,
+					${was} AS before, json_object('role', ${OWNER_ROLE}) AS after FROM ${first} WHERE ${is}`,
 			),
 		),
 		sql`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
-			SELECT ${newId()}, ${owner}, ${OWNER_ROLE}, 'org', first.id, ${nowMs} FROM ${first} WHERE true
+			SELECT ${newId()}, ${FIRST_USER}, ${OWNER_ROLE}, 'org', first.id, ${nowMs} FROM ${first} WHERE true
 			ON CONFLICT (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0))
 			DO UPDATE SET expires_at_ms = NULL`.compile(query),
-		auditEach(
-			operator,
-			nowMs,
-			{ action: "api_key.delete", targetType: "api_key", details: reason },
-			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name, json_object('name', k.name, 'user_id', k.user_id,
-					'expires_at', ${expiry(sql`k.expires_at_ms`)}, 'global_permissions', json(k.global_permissions)) AS before, NULL AS after
-				FROM api_keys k WHERE k.org_id = ${firstId} AND ${old} ORDER BY k.created_at_ms, k.id`,
-		),
-		...auditBindingsOfKeys(operator, nowMs, firstId, old, reason),
-		sql`DELETE FROM api_keys AS k WHERE k.org_id = ${firstId} AND ${old}`.compile(query),
+		...dropOldKeys(sql<boolean>`true`),
 		sql`INSERT INTO api_keys
 			(id, org_id, user_id, name, key_hash, key_hint, global_permissions, expires_at_ms, created_at_ms, updated_at_ms)
-			SELECT ${keyId}, first.id, ${owner}, ${FIRST_KEY_NAME}, ${key.hash}, ${key.hint}, '["org.create"]', first.expires_at_ms,
+			SELECT ${keyId}, first.id, ${FIRST_USER}, ${FIRST_KEY_NAME}, ${key.hash}, ${key.hint}, '["org.create"]', first.expires_at_ms,
 				${nowMs}, ${nowMs} FROM ${first}`.compile(query),
 		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
 			SELECT ${bindingId}, ${keyId}, ${OWNER_ROLE}, 'org', first.id, ${nowMs} FROM ${first}`.compile(query),
@@ -149,7 +186,7 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 					'global_permissions', json(k.global_permissions)) AS after
 				FROM api_keys k WHERE k.id = ${keyId}`,
 		),
-		auditBindingGiven(operator, nowMs, firstId, bindingId),
+		auditBindingGiven(operator, nowMs, FIRST_ORG, bindingId),
 		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, created_at_ms)
 			SELECT ${RANDOM_UUID}, ${keyId}, ${OWNER_ROLE}, 'org', o.id, ${nowMs} ${orphans}`.compile(query),
 		auditEach(
@@ -157,10 +194,14 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 			nowMs,
 			{ action: "binding.create", targetType: "api_key", details: reason },
 			sql`SELECT b.org_id, ${keyId} AS target_id, ${FIRST_KEY_NAME} AS target_name, NULL AS before, ${auditedBinding} AS after
-				FROM role_bindings b WHERE b.api_key_id = ${keyId} AND b.org_id <> ${firstId} ORDER BY b.org_id`,
+				FROM role_bindings b WHERE b.api_key_id = ${keyId} AND b.org_id <> ${FIRST_ORG} ORDER BY b.org_id`,
 		),
 	];
+	return { organizationId, statements };
 }
+
+/** Printed when `replaceFirstKeyStatements` created an organization. */
+export const FIRST_ORGANIZATION_REPLACED = `The first organization was deleted, so a new one named "${FIRST_ORGANIZATION_NAME}" was created for the key. Within 30 days of the deletion, an owner of the old one can restore it: sign in, or POST /organization/restore.`;
 
 const RANDOM_UUID = sql`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2),
 	substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;
@@ -168,20 +209,44 @@ const RANDOM_UUID = sql`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex
 export const SIGN_IN_LINK_MINUTES = 60;
 
 /**
- * A link that signs in, once, whoever the operator is: the account that made the first organization while it may end it, or else whoever
- * may longest. A link that was made before is dead.
+ * A link that signs the operator in, once: to the first account while it owns the first organization, or else to the longest-standing
+ * owner. Earlier links of the account stop working.
  */
 export function signInLinkStatements(token: MintedKey, newId: () => string, nowMs: number): CompiledQuery[] {
-	const owner = sql`SELECT b.user_id FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id
-		WHERE b.user_id IS NOT NULL AND b.scope_type = 'org' AND b.role_name = 'org_super_admin' AND b.expires_at_ms IS NULL
-			AND o.id = (SELECT id FROM organizations ORDER BY deleted_at_ms IS NOT NULL, created_at_ms LIMIT 1)
-		ORDER BY b.user_id <> o.created_by, b.created_at_ms, b.id LIMIT 1`;
+	const owner = sql`SELECT user_id FROM (
+		SELECT b.user_id, b.user_id IS NOT i.first_user_id AS is_other, b.created_at_ms, b.id
+			FROM installation i INNER JOIN role_bindings b ON b.org_id = i.first_org_id WHERE b.user_id IS NOT NULL AND ${OWNS}
+		UNION ALL SELECT u.id, 2, 0, '' FROM installation i INNER JOIN users u ON u.id = i.first_user_id)
+		ORDER BY is_other, created_at_ms, id LIMIT 1`;
+	return linkStatements(token, owner, 0, newId, nowMs);
+}
+
+/**
+ * A link that signs in to the account with this address, once, and proves that the address is its owner's: everything that somebody else
+ * signed in with before stops working. For an address that was taken by an invitation where no mail is configured.
+ */
+export function reclaimLinkStatements(
+	token: MintedKey,
+	email: string,
+	newId: () => string,
+	nowMs: number,
+): CompiledQuery[] {
+	return linkStatements(token, sql`SELECT id AS user_id FROM users WHERE email = ${email}`, 1, newId, nowMs);
+}
+
+function linkStatements(
+	token: MintedKey,
+	account: RawBuilder<unknown>,
+	provesEmail: 0 | 1,
+	newId: () => string,
+	nowMs: number,
+): CompiledQuery[] {
 	const statements = [
-		sql`DELETE FROM sign_in_links WHERE user_id = (${owner})`,
-		sql`INSERT INTO sign_in_links (token_hash, user_id, created_at_ms, expires_at_ms)
-			SELECT ${token.hash}, user_id, ${nowMs}, ${nowMs + SIGN_IN_LINK_MINUTES * 60_000} FROM (${owner})`,
+		sql`DELETE FROM sign_in_links WHERE user_id = (${account})`,
+		sql`INSERT INTO sign_in_links (token_hash, user_id, created_at_ms, expires_at_ms, proves_email)
+			SELECT ${token.hash}, user_id, ${nowMs}, ${nowMs + SIGN_IN_LINK_MINUTES * 60_000}, ${provesEmail} FROM (${account})`,
 		sql`INSERT INTO account_log (user_id, at_ms, action, request_id)
-			SELECT user_id, ${nowMs}, 'sign_in_link.create', ${newId()} FROM (${owner})`,
+			SELECT user_id, ${nowMs}, 'sign_in_link.create', ${newId()} FROM (${account})`,
 	];
 	return statements.map((statement) => statement.compile(query));
 }

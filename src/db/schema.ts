@@ -46,6 +46,7 @@ export interface SignInLinksTable {
 	user_id: string;
 	created_at_ms: number;
 	expires_at_ms: number;
+	proves_email: Generated<Flag>;
 }
 
 export interface PasskeysTable {
@@ -93,6 +94,12 @@ export interface OrganizationsTable {
 	deleted_at_ms: number | null;
 }
 
+export interface InstallationTable {
+	id: number;
+	first_user_id: string | null;
+	first_org_id: string | null;
+}
+
 export interface AppsTable {
 	id: string;
 	app_id: string;
@@ -129,6 +136,12 @@ export interface ApiKeysTable {
 	previous_key_hash: string | null;
 	previous_valid_until_ms: number | null;
 	ip_allow_list: string | null;
+}
+
+export interface ApiKeyRevealsTable {
+	api_key_id: string;
+	user_id: string;
+	at_ms: number;
 }
 
 export interface InvitationsTable {
@@ -466,8 +479,10 @@ export interface Schema {
 	identities: IdentitiesTable;
 	account_log: AccountLogTable;
 	organizations: OrganizationsTable;
+	installation: InstallationTable;
 	apps: AppsTable;
 	api_keys: ApiKeysTable;
+	api_key_reveals: ApiKeyRevealsTable;
 	invitations: InvitationsTable;
 	channels: ChannelsTable;
 	bundles: BundlesTable;

@@ -4,7 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { jsonList, query } from "./client";
-import type { AttemptKind } from "./schema";
+import type { AttemptKind, Flag } from "./schema";
 import { type AccountId, hasSession } from "./sessions";
 
 const MINUTE_MS = 60_000;
@@ -147,12 +147,15 @@ export function accountByCode(tokenHash: string, isRight: RawBuilder<boolean>): 
 	);
 }
 
-/** The account that a link signs in. */
-export function accountByLink(tokenHash: string, nowMs: number): CompiledQuery<AccountRow> {
+/** The account that a link signs in, and whether the link proves its address. */
+export function accountByLink(
+	tokenHash: string,
+	nowMs: number,
+): CompiledQuery<AccountRow & { readonly proves_email: Flag }> {
 	return query
 		.selectFrom("sign_in_links")
 		.innerJoin("users", "users.id", "sign_in_links.user_id")
-		.select(["users.id", "users.email"])
+		.select(["users.id", "users.email", "sign_in_links.proves_email"])
 		.where("sign_in_links.token_hash", "=", tokenHash)
 		.where("sign_in_links.expires_at_ms", ">", nowMs)
 		.compile();

@@ -88,6 +88,7 @@ describe("npm run deploy", () => {
 			url: "https://capstan.example.workers.dev",
 			key: { state: "created", text: key },
 			signInToken: expect.stringMatching(/^sil_\w{38}$/),
+			notice: undefined,
 		});
 		expect((await stat(keyPath)).mode & 0o777).toBe(0o600);
 		const config = JSON.parse(await readFile(join(directory, "config.json"), "utf8"));
@@ -117,6 +118,9 @@ describe("npm run deploy", () => {
 		const linked = await runDeploy({ signInLink: true });
 		expect(linked?.signInToken).not.toBe(first?.signInToken);
 		expect(await readFile(join(directory, "rows.sql"), "utf8")).toContain(hashKey(linked?.signInToken ?? ""));
+
+		await expect(runDeploy({ signInLinkFor: "nobody@example.com" })).rejects.toThrow("No account has the address");
+		expect((await runDeploy({ signInLinkFor: "admin@capstan.local" }))?.signInToken).toMatch(/^sil_/);
 
 		await rm(keyPath);
 		expect(await runDeploy()).toMatchObject({ key: { state: "elsewhere" } });

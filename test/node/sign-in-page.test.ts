@@ -31,7 +31,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		directory = await mkdtemp(join(tmpdir(), "capstan-sign-in-"));
 		process.stdout.write = ((chunk: string | Uint8Array) => printed.push(String(chunk)) > 0) as typeof write;
 		capstan = await serveCapstan({ stateDirectory: directory, port: 0 });
-		origin = new URL(capstan.signInLink).origin;
+		origin = new URL(capstan.signInLink ?? "").origin;
 		page = await openPage(chromium ?? "");
 		authenticatorId = await addAuthenticator(page.send);
 	});
@@ -64,7 +64,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		})()`);
 
 	test("the link leads into the dashboard, and its token is gone from the address", async () => {
-		await page.goto(capstan.signInLink);
+		await page.goto(capstan.signInLink ?? "");
 		await page.until(IN_DASHBOARD);
 		expect(await page.evaluate("location.origin")).toBe(origin);
 		expect(await page.evaluate("location.hash")).toBe("");
@@ -73,10 +73,10 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 	});
 
 	test("the link opened twice leads into the dashboard for the reader, and signs in nobody else", async () => {
-		await page.goto(capstan.signInLink);
+		await page.goto(capstan.signInLink ?? "");
 		await page.until(IN_DASHBOARD);
 		await signOut();
-		await page.goto(capstan.signInLink);
+		await page.goto(capstan.signInLink ?? "");
 		await page.until(`${PROBLEM}.startsWith("This link has expired or was already used")`);
 		await page.until(`${TITLE} === "Sign in"`);
 	});

@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 /** The last thing that a start prints. */
-const SIGN_IN = "/sign-in#token=";
+const SIGN_IN = "sign-in.link, readable by you alone";
 const URL_PATTERN = /http:\/\/localhost:\d+/;
 
 const newState = async () => join(await mkdtemp(join(parent, "state-")), "state");
@@ -119,23 +119,26 @@ async function wholeDatabase(state: string): Promise<string> {
 }
 
 describe("npm start", () => {
-	test("first run: says at once that it works, ends with one link, prints a key that works and keeps it readable by its owner only", async () => {
+	test("first run: says at once that it works, and keeps the key and the sign-in link in files that its owner alone reads, not in output that a log may keep", async () => {
 		const state = await newState();
 		const run = start({ CAPSTAN_STATE: state });
 		await run.until(SIGN_IN);
 		const url = URL_PATTERN.exec(run.output())?.[0] ?? "";
 		const key = (await readFile(join(state, "admin.key"), "utf8")).trimEnd();
-		expect(run.output()).toContain(key);
+		expect(run.output()).not.toMatch(/cap_|sil_/);
 		expect(await (await fetch(`${url}/organization`, { headers: { authorization: key } })).json()).toMatchObject([
 			{ name: "My organization" },
 		]);
-		for (const file of ["admin.key", "secret.key"]) {
+		for (const file of ["admin.key", "secret.key", "sign-in.link"]) {
 			expect((await stat(join(state, file))).mode & 0o777, file).toBe(0o600);
 		}
 		expect(run.output()).toMatch(
 			/^Starting Capstan:\n {2}building .*\n {2}starting .*\n {2}opening .*\nCapstan is running at http/,
 		);
-		expect(run.output().trimEnd()).toMatch(/\n {2}http:\/\/localhost:\d+\/sign-in#token=sil_\w+$/);
+		expect(await readFile(join(state, "sign-in.link"), "utf8")).toMatch(
+			/^http:\/\/localhost:\d+\/sign-in#token=sil_\w+\n$/,
+		);
+		expect(run.output().trimEnd()).toMatch(/sign-in\.link, readable by you alone\)$/);
 		expect(new Set(run.output().match(/http:\/\/[^/\s]+/g))).toEqual(new Set([url]));
 		expect(await readFile(join(state, "url"), "utf8")).toBe(`${url}\n`);
 		expect((await fetch(`${url}/docs`)).headers.get("content-security-policy")).toContain("default-src 'none'");
@@ -166,7 +169,8 @@ describe("npm start", () => {
 		await rm(join(state, "initialized"));
 		const run = start({ CAPSTAN_STATE: state });
 		await run.until(SIGN_IN);
-		expect(run.output()).toContain(key.trimEnd());
+		expect(await readFile(join(state, "admin.key"), "utf8")).toBe(key);
+		expect(run.output()).not.toContain(key.trimEnd());
 		expect(run.output()).toContain('Created the organization "My organization"');
 		run.child.kill("SIGINT");
 		await run.exited;
@@ -358,7 +362,7 @@ describe("npm start -- --background", () => {
 		const first = start({ CAPSTAN_STATE: state }, "--background");
 		expect(await first.exited, first.output()).toBe(0);
 		const url = URL_PATTERN.exec(first.output())?.[0] ?? "";
-		expect(first.output().trimEnd()).toMatch(/\/sign-in#token=sil_\w+$/);
+		expect(first.output().trimEnd()).toMatch(/sign-in\.link, readable by you alone\)$/);
 		expect((await fetch(`${url}/ok`)).status).toBe(200);
 		const second = start({ CAPSTAN_STATE: state }, "--background");
 		expect(await second.exited).toBe(0);

@@ -4,8 +4,9 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { type MintedKey, mintKey } from "../../src/authz/keys";
-import { bootstrapStatements, FIRST_ACCOUNT_EMAIL, replaceFirstKeyStatements } from "../../src/db/bootstrap";
+import { bootstrapStatements, replaceFirstKeyStatements } from "../../src/db/bootstrap";
 import { openDb, query } from "../../src/db/client";
+import { FIRST_ACCOUNT_EMAIL } from "../../src/domain/reserved-address";
 import { rows, run } from "./support/bytes";
 import { createWorld, NOW_MS, testEnv, tokenOf, type World } from "./support/world";
 
@@ -37,7 +38,7 @@ const forget = async () => {
 };
 const replace = async (atMs = NOW_MS) => {
 	const key = newKey();
-	await openDb(testEnv.DB, "first-primary").batch(replaceFirstKeyStatements(key, newId, atMs));
+	await openDb(testEnv.DB, "first-primary").batch(replaceFirstKeyStatements(key, newId, atMs).statements as never);
 	return key;
 };
 const as = (

@@ -29,7 +29,7 @@ import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
 import { inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
-import { emailAddress, label, optional, rfc3339, text, time, uuid } from "../schemas";
+import { label, optional, personsAddress, rfc3339, text, time, uuid } from "../schemas";
 import { orgScope } from "../scope";
 import { currentTokenHash, newSession, requireOwnPage } from "../sign-in";
 
@@ -69,7 +69,7 @@ export const inviteMember = endpoint({
 	recentSignIn: true,
 	body: v.object({
 		orgId: uuid,
-		email: emailAddress,
+		email: personsAddress,
 		role: optional(memberRole),
 		invite_type: optional(v.picklist([...INVITE_TYPES.keys()], `must be one of ${MEMBER_ROLES.join(", ")}`)),
 	}),

@@ -8,6 +8,7 @@ import { openKey, sealKey } from "../../authz/keys";
 import type { ProviderConfig } from "../../config";
 import { batchOrFail, guard, UniqueViolation } from "../../db/client";
 import { accountByEmail, accountByIdentity, accountIs, insertIdentity, markEmailVerified } from "../../db/sign-in";
+import { isReservedAddress } from "../../domain/reserved-address";
 import { type Secrets, signingSecret } from "../../domain/secrets";
 import { ApiError, causeText } from "../../errors";
 import { endpoint } from "../endpoint";
@@ -102,7 +103,8 @@ export const finishProvider = endpoint({
 		const address = v.safeParse(emailAddress, found.verifiedEmail);
 		const [byIdentity, byEmail] = await db.batch([
 			accountByIdentity(provider.identity, found.subject),
-			accountByEmail(address.success ? address.output : ""),
+			// The service's own accounts are nobody's at a provider.
+			accountByEmail(address.success && !isReservedAddress(address.output) ? address.output : ""),
 		]);
 		const [known] = byIdentity.rows;
 		const account = known ?? byEmail.rows[0];

@@ -188,7 +188,7 @@ export const signInWithLink = endpoint({
 	tag: SIGN_IN_TAG,
 	summary: "Sign in with a link that works once",
 	description:
-		"`npm start` and `npm run deploy` print such a link for the first administrator. A POST, so that the token stands in no URL.",
+		"`npm start` and `npm run deploy` create such a link for the operator, and with `--sign-in-link-for=ADDRESS` for another account: then it also proves that the address is its owner's. A POST, so that the token stands in no URL.",
 	access: { public: WHY_PUBLIC_SIGN_IN },
 	consistency: "first-primary",
 	body: v.object({ token: tokenField }),
@@ -209,6 +209,7 @@ export const signInWithLink = endpoint({
 				guard("unused", linkExists(hash, nowMs)),
 				guard("account_there", accountIs(account)),
 				deleteLink(hash),
+				...(account.proves_email === 1 ? markEmailVerified(account.id, currentTokenHash(context), nowMs) : []),
 				...session.statements,
 			],
 			{ unused: signInFailed, account_there: signInFailed },

@@ -41,7 +41,7 @@ const HEIGHT = 900;
 
 export async function startStage(): Promise<Stage> {
 	const product = await startProduct({ unlimitedRequests: true });
-	const origin = new URL(product.running.signInLink).origin;
+	const origin = new URL(product.running.signInLink ?? "").origin;
 	const browser = await driver.launch({
 		executablePath: await programPath(),
 		args: ["--no-sandbox", "--disable-gpu"],
@@ -127,7 +127,7 @@ async function visit(
 
 async function signedInAdmin(product: Product, browser: Browser, origin: string) {
 	const { page, context, leave } = await visit(browser, origin);
-	await page.goto(product.running.signInLink);
+	await page.goto(product.running.signInLink ?? "");
 	await page.waitForURL((url) => url.pathname.startsWith("/dashboard/"));
 	const cookies = await context.cookies();
 	leave();
