@@ -132,6 +132,7 @@ CREATE TABLE organizations (
   -- members, whose deletion is that old already.
   deleted_at_ms INTEGER
 ) STRICT;
+CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
 
 -- The account and the organization of the first run, by their ids; one row. The rows themselves may be gone, so these are no foreign
@@ -143,7 +144,7 @@ CREATE TABLE installation (
 ) STRICT;
 
 -- One app of one organization. `app_id` is the public reverse-domain id, unique over all organizations because devices send
--- nothing else; `id` is the UUID that bindings name.
+-- nothing else; `id` is the UUID that bindings name. A deleted app's `app_id` is its UUID, and its organization is one of its own.
 CREATE TABLE apps (
   id TEXT PRIMARY KEY,
   app_id TEXT NOT NULL UNIQUE,
@@ -170,9 +171,47 @@ CREATE TABLE apps (
   allow_preview INTEGER NOT NULL DEFAULT 0 CHECK (allow_preview IN (0, 1)),
   -- Where testers find the store build.
   ios_store_url TEXT,
-  android_store_url TEXT
+  android_store_url TEXT,
+  -- Bytes that the app's bundles and files take, and those that uploads under way will take. Kept by the triggers at the end.
+  storage_bytes INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
+-- App ids are compared without regard to case. The index is not unique, because an installation may hold two such ids from before.
+CREATE INDEX apps_by_public_id ON apps (app_id COLLATE NOCASE);
+
+-- The id of an app that was deleted, or that went with its organization: it belongs to that organization until that one, or the operator,
+-- releases it. No foreign key: the reservation stays when the organization is removed.
+CREATE TABLE app_reservations (
+  app_id TEXT PRIMARY KEY,
+  org_id TEXT NOT NULL,
+  reserved_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX app_reservations_by_public_id ON app_reservations (app_id COLLATE NOCASE);
+CREATE INDEX app_reservations_by_org ON app_reservations (org_id);
+
+-- A deleted app, which can be restored for 30 days.
+CREATE TABLE deleted_apps (
+  app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,
+  public_app_id TEXT NOT NULL,
+  -- Where it was, and returns to. No foreign key: the app goes by itself when the organization is removed.
+  org_id TEXT NOT NULL,
+  deleted_at_ms INTEGER NOT NULL,
+  deleted_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deleted_apps_by_public_id ON deleted_apps (public_app_id COLLATE NOCASE);
+CREATE INDEX deleted_apps_by_org ON deleted_apps (org_id, deleted_at_ms);
+
+-- An app that its organization offers to another one.
+CREATE TABLE app_transfers (
+  app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,
+  from_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  to_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  offered_by TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  expires_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX app_transfers_by_giver ON app_transfers (from_org);
+CREATE INDEX app_transfers_by_receiver ON app_transfers (to_org);
 
 -- A secret that CI and scripts carry. Only `key_hash` identifies it; `key_ciphertext` exists for keys made with
 -- `hashed: false` alone, so that their managers can see them again, and is sealed with the Worker's secret.
@@ -290,6 +329,7 @@ CREATE TABLE channels (
 CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AND ios = 1;
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
+CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id);
 CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id);
 
@@ -335,6 +375,7 @@ CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_m
 CREATE INDEX bundles_by_app ON bundles (app_id, name);
 -- The sweep reads those that are older than their app keeps them, however many younger ones there are.
 CREATE INDEX bundles_by_age ON bundles (app_id, created_at_ms) WHERE deleted_at_ms IS NULL;
+CREATE INDEX bundles_by_creator ON bundles (app_id, created_by_key) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
 CREATE INDEX bundles_marked ON bundles (delete_marked_at_ms) WHERE delete_marked_at_ms IS NOT NULL;
 
@@ -380,8 +421,12 @@ CREATE TABLE uploads (
   completed_at_ms INTEGER,
   expires_at_ms INTEGER NOT NULL,
   created_at_ms INTEGER NOT NULL,
+  -- Bytes of a resumable upload that count towards storage until it is complete. 0: its bundle's row says the size.
+  reserved_bytes INTEGER NOT NULL DEFAULT 0,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
+CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
+CREATE INDEX uploads_open_by_creator ON uploads (created_by, created_by_key, expires_at_ms) WHERE completed_at_ms IS NULL;
 CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
 CREATE INDEX uploads_by_expiry ON uploads (expires_at_ms);
@@ -691,3 +736,46 @@ CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
 CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
 -- Denied attempts are counted, because their number in an hour is bounded.
 CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
+
+-- What an app stores is counted where it is written, so that a quota costs one row however much there is.
+CREATE TRIGGER bundles_storage_insert AFTER INSERT ON bundles
+WHEN NEW.storage_provider = 'r2' AND (NEW.status = 'pending' OR NEW.object_key IS NOT NULL) AND NEW.size_bytes > 0
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes + NEW.size_bytes WHERE id = NEW.app_id;
+END;
+CREATE TRIGGER bundles_storage_update AFTER UPDATE OF size_bytes, status, object_key ON bundles
+WHEN NEW.storage_provider = 'r2'
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes
+    + iif(NEW.status = 'pending' OR NEW.object_key IS NOT NULL, coalesce(NEW.size_bytes, 0), 0)
+    - iif(OLD.status = 'pending' OR OLD.object_key IS NOT NULL, coalesce(OLD.size_bytes, 0), 0)
+  WHERE id = NEW.app_id;
+END;
+CREATE TRIGGER bundles_storage_delete AFTER DELETE ON bundles
+WHEN OLD.storage_provider = 'r2' AND (OLD.status = 'pending' OR OLD.object_key IS NOT NULL) AND OLD.size_bytes > 0
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes - OLD.size_bytes WHERE id = OLD.app_id;
+END;
+CREATE TRIGGER delta_objects_storage_insert AFTER INSERT ON delta_objects
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes + NEW.size_bytes WHERE id = NEW.app_id;
+END;
+CREATE TRIGGER delta_objects_storage_delete AFTER DELETE ON delta_objects
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes - OLD.size_bytes WHERE id = OLD.app_id;
+END;
+CREATE TRIGGER uploads_storage_insert AFTER INSERT ON uploads
+WHEN NEW.reserved_bytes > 0 AND NEW.completed_at_ms IS NULL
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes + NEW.reserved_bytes WHERE id = NEW.app_id;
+END;
+CREATE TRIGGER uploads_storage_complete AFTER UPDATE OF completed_at_ms ON uploads
+WHEN OLD.reserved_bytes > 0 AND OLD.completed_at_ms IS NULL AND NEW.completed_at_ms IS NOT NULL
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes - OLD.reserved_bytes WHERE id = OLD.app_id;
+END;
+CREATE TRIGGER uploads_storage_delete AFTER DELETE ON uploads
+WHEN OLD.reserved_bytes > 0 AND OLD.completed_at_ms IS NULL
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes - OLD.reserved_bytes WHERE id = OLD.app_id;
+END;

@@ -15,7 +15,8 @@ import {
 import { listProviders, unlinkProvider } from "./routes/account-providers";
 import { createApiKey, deleteApiKey, getApiKey, listApiKeys } from "./routes/apikey";
 import { changeApiKey } from "./routes/apikey-change";
-import { createApp, deleteApp, getApp, listApps, updateApp } from "./routes/app";
+import { createApp, getApp, listApps, updateApp } from "./routes/app";
+import { deleteApp, listReservations, releaseReservation, restoreApp } from "./routes/app-deletion";
 import { appAudit, organizationAudit } from "./routes/audit";
 import { completeBundle, deleteBundle, listBundles, promoteBundle, registerBundle } from "./routes/bundle";
 import { deleteChannel, listChannels, setChannel } from "./routes/channel";
@@ -64,8 +65,12 @@ export const endpoints = [
 	changeApiKey,
 	deleteApiKey,
 	listApps,
-	getApp,
 	createApp,
+	// Before the paths with an app's id, which would take their names for one.
+	listReservations,
+	releaseReservation,
+	restoreApp,
+	getApp,
 	updateApp,
 	deleteApp,
 	appAudit,

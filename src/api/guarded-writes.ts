@@ -43,8 +43,9 @@ export function guardedWrites(
 function targetGuards(target: Target | null): CompiledQuery[] {
 	// Restoring an organization is for one that is deleted, and looks at it itself.
 	if (target === null || target.inDeletedOrganization === true) return [];
-	const { orgId, appId } = target;
-	return [guard("target_gone", appId === undefined ? organizationIsLive(orgId) : appIsLive(orgId, appId))];
+	const { orgId, appId, isDeletedApp } = target;
+	const isLive = appId === undefined || isDeletedApp === true ? organizationIsLive(orgId) : appIsLive(orgId, appId);
+	return [guard("target_gone", isLive)];
 }
 
 /**

@@ -2,10 +2,12 @@
  * Where the target of an authorization decision is read from: a statement that is sent together with the principal, and what its row
  * says. Sources read the raw request, because the decision is made before the request is validated.
  */
+
 import type { CompiledQuery } from "kysely";
 import type { Target } from "../authz/decide";
 import { query } from "../db/client";
 import { prepared } from "../db/prepared";
+import { appIdOf } from "../db/public-app-id";
 import { ApiError, type ErrorCode, type RequestIssue } from "../errors";
 
 /** A request before validation: nothing about its values may be trusted. */
@@ -99,7 +101,11 @@ export interface AppScopeRow {
 const APP_SCOPE_COLUMNS = ["apps.id", "apps.app_id", "apps.owner_org", "apps.default_upload_channel"] as const;
 
 const appStatement = prepared<{ appId: string }, AppScopeRow>((value) =>
-	query.selectFrom("apps").select(APP_SCOPE_COLUMNS).where("apps.app_id", "=", value("appId")).compile(),
+	query
+		.selectFrom("apps")
+		.select(APP_SCOPE_COLUMNS)
+		.where("apps.id", "=", appIdOf(value("appId")))
+		.compile(),
 );
 
 /** An app whose public id stands at `path`. */
@@ -164,7 +170,7 @@ const namedChannelStatement = prepared<{ appId: string; name: string }, ChannelS
 			join.onRef("channels.app_id", "=", "apps.id").on("channels.name", "=", value("name")),
 		)
 		.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
-		.where("apps.app_id", "=", value("appId"))
+		.where("apps.id", "=", appIdOf(value("appId")))
 		.compile(),
 );
 
@@ -173,6 +179,6 @@ const numberedChannelStatement = prepared<{ appId: string; id: number }, Channel
 		.selectFrom("apps")
 		.leftJoin("channels", (join) => join.onRef("channels.app_id", "=", "apps.id").on("channels.id", "=", value("id")))
 		.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
-		.where("apps.app_id", "=", value("appId"))
+		.where("apps.id", "=", appIdOf(value("appId")))
 		.compile(),
 );

@@ -19,6 +19,8 @@ export interface Target {
 	readonly channelId?: number;
 	/** Only what undoes a deletion has such a target; no binding covers both kinds. */
 	readonly inDeletedOrganization?: true;
+	/** Only what undoes the deletion of an app has such a target: its organization is the one that it was deleted from. */
+	readonly isDeletedApp?: true;
 }
 
 /** The same, after a decision allowed it. */

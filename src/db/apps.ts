@@ -1,10 +1,11 @@
 /**
  * Statements about apps. The public id is unique over all organizations, because devices know nothing else.
  */
+
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { jsonList, query } from "./client";
-import { RESTORABLE_MS } from "./organizations";
+import { appIdOf } from "./public-app-id";
 import type { AppsTable } from "./schema";
 
 export interface AppRow extends Selectable<AppsTable> {
@@ -30,7 +31,7 @@ const appRows = () =>
 
 /** One app by its public id; for loading beside the decision. */
 export function appByPublicId(publicAppId: string): CompiledQuery<AppRow> {
-	return appRows().where("apps.app_id", "=", publicAppId).compile();
+	return appRows().where("apps.id", "=", appIdOf(publicAppId)).compile();
 }
 
 export interface AppFilter {
@@ -45,19 +46,23 @@ export interface AppFilter {
 /** A page of the apps of whole organizations and of single apps, by name. */
 export function appsPage({ orgIds, appIds, orgId }: AppFilter, limit: number, offset: number): CompiledQuery<AppRow> {
 	// One JSON parameter each: a key may have more bindings than D1 takes parameters.
-	return appRows()
-		.where((eb) =>
-			eb.or([
-				eb("apps.owner_org", "in", jsonList(JSON.stringify(orgIds))),
-				eb("apps.id", "in", jsonList(JSON.stringify(appIds))),
-			]),
-		)
-		.$if(orgId !== undefined, (rows) => rows.where("apps.owner_org", "=", orgId ?? ""))
-		.orderBy("apps.name")
-		.orderBy("apps.app_id")
-		.limit(limit)
-		.offset(offset)
-		.compile();
+	return (
+		appRows()
+			.where((eb) =>
+				eb.or([
+					eb("apps.owner_org", "in", jsonList(JSON.stringify(orgIds))),
+					eb("apps.id", "in", jsonList(JSON.stringify(appIds))),
+				]),
+			)
+			// A deleted app keeps its bindings, and has its UUID for an id.
+			.whereRef("apps.app_id", "<>", "apps.id")
+			.$if(orgId !== undefined, (rows) => rows.where("apps.owner_org", "=", orgId ?? ""))
+			.orderBy("apps.name")
+			.orderBy("apps.app_id")
+			.limit(limit)
+			.offset(offset)
+			.compile()
+	);
 }
 
 export function insertApp(values: Insertable<AppsTable>): CompiledQuery {
@@ -113,28 +118,6 @@ export function appIsLive(orgId: string, appId: string) {
 		WHERE apps.id = ${appId} AND apps.owner_org = ${orgId} AND organizations.deleted_at_ms IS NULL)`;
 }
 
-/**
- * Deletes an app, whatever its size: it passes to an organization of its own that is past restoring, so that everything which keeps to
- * deleted organizations has no such app from then on, and the sweep removes its rows in steps like any other's. Its public id is free.
- * @param graveId the id of that organization, which nobody is a member of
- */
-export function deleteApp(orgId: OrgId, appId: AppId, graveId: string, nowMs: number): CompiledQuery[] {
-	return [
-		sql`INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms, deleted_at_ms)
-			SELECT ${graveId}, 'Deleted app', o.created_by, ${nowMs}, ${nowMs}, ${nowMs - RESTORABLE_MS}
-			FROM organizations o INNER JOIN apps ON apps.owner_org = o.id
-			WHERE o.id = ${orgId} AND apps.id = ${appId}`.compile(query),
-		query.deleteFrom("role_bindings").where("org_id", "=", orgId).where("app_id", "=", appId).compile(),
-		query
-			.updateTable("apps")
-			// No public id looks like a UUID.
-			.set({ owner_org: graveId, app_id: appId })
-			.where("id", "=", appId)
-			.where("owner_org", "=", orgId)
-			.compile(),
-	];
-}
-
 /** What a deletion removes. */
 export interface AppContents {
 	readonly channels: number;
@@ -152,7 +135,7 @@ export function appContents(publicAppId: string, wanted: boolean): CompiledQuery
 		(SELECT coalesce(sum(size_bytes), 0) ${bundles} AND object_key IS NOT NULL)
 			+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id) AS bundle_bytes,
 		(SELECT count(*) FROM role_bindings WHERE role_bindings.app_id = apps.id) AS api_key_bindings
-		FROM apps WHERE apps.app_id = ${publicAppId} AND ${wanted ? 1 : 0} = 1`.compile(query);
+		FROM apps WHERE apps.id = ${appIdOf(publicAppId)} AND ${wanted ? 1 : 0} = 1`.compile(query);
 }
 
 /** The record of an app, as the last statement of a batch that wrote it. */

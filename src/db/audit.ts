@@ -7,9 +7,10 @@
  * named (of keys, bindings, invitations), when a key was last used, what becomes of bytes, or that an organization was removed for good:
  * its log goes with it.
  */
+
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
-import { appUuid } from "./channels";
 import { query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { AuditLogTable } from "./schema";
 
 export interface Actor {
@@ -128,9 +129,7 @@ function entries(of: AuditOf, { actor, action, target, fromMs, toMs }: AuditFilt
 		.selectFrom("audit_log")
 		.selectAll()
 		.$if("orgId" in of, (rows) => rows.where("org_id", "=", "orgId" in of ? of.orgId : ""))
-		.$if("publicAppId" in of, (rows) =>
-			rows.where("app_uuid", "=", (eb) => appUuid(eb as never, "publicAppId" in of ? of.publicAppId : "")),
-		)
+		.$if("publicAppId" in of, (rows) => rows.where("app_uuid", "=", appIdOf("publicAppId" in of ? of.publicAppId : "")))
 		.$if("appUuid" in of, (rows) => rows.where("app_uuid", "=", "appUuid" in of ? of.appUuid : ""))
 		.$if(actor !== undefined, (rows) =>
 			rows.where((eb) => eb.or([eb("actor_id", "=", actor ?? ""), eb("actor_name", "=", actor ?? "")])),

@@ -125,6 +125,16 @@ export function auditBindingsTaken(
 	);
 }
 
+/** Before the statement that removes bindings, `b` in SQL, of an app that is removed for good. */
+export function auditBindingsOfDeletedApp(actor: Actor, atMs: number, going: RawBuilder<unknown>): CompiledQuery {
+	return auditEach(
+		actor,
+		atMs,
+		{ action: "binding.delete", targetType: "api_key", details: { reason: "app_removed" } },
+		bindings("before", going),
+	);
+}
+
 /** Before the statement that removes the app, and with it its bindings. */
 export function auditBindingsOfApp(
 	actor: Actor,

@@ -2,11 +2,12 @@
  * Statements about bundles. A bundle is `pending` from its registration until its bytes are stored and checked; a pending row that
  * comes to nothing is removed, a ready one that is deleted stays as history without its name and bytes.
  */
+
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId } from "../authz/decide";
 import { dropRollbackTargets, KEPT_FOR_ROLLBACK, rollbackTargetOf } from "./channel-history";
-import { appUuid } from "./channels";
 import { jsonList, query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { BundlesTable } from "./schema";
 
 export type BundleRow = Selectable<BundlesTable>;
@@ -61,7 +62,7 @@ export function bundlesPage(
 	offset: number,
 ): CompiledQuery<BundleListRow> {
 	return bundleListRows()
-		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.app_id", "=", appIdOf(publicAppId))
 		.where("bundles.status", "=", "ready")
 		.$if(version !== undefined, (rows) => rows.where("bundles.name", "=", version ?? ""))
 		.orderBy("bundles.created_at_ms", "desc")
@@ -73,26 +74,20 @@ export function bundlesPage(
 
 /** A live bundle (pending or ready) by its version; for loading beside the decision. */
 export function bundleByName(publicAppId: string, name: string): CompiledQuery<BundleListRow> {
-	return bundleListRows()
-		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
-		.where("bundles.name", "=", name)
-		.compile();
+	return bundleListRows().where("bundles.app_id", "=", appIdOf(publicAppId)).where("bundles.name", "=", name).compile();
 }
 
 /** Live bundles by their versions, at most a few; for loading beside the decision. */
 export function bundlesByNames(publicAppId: string, names: readonly string[]): CompiledQuery<BundleListRow> {
 	return bundleListRows()
-		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.app_id", "=", appIdOf(publicAppId))
 		.where("bundles.name", "in", jsonList(JSON.stringify(names)))
 		.compile();
 }
 
 /** A live bundle by its id; for loading beside the decision. */
 export function bundleById(publicAppId: string, id: number): CompiledQuery<BundleListRow> {
-	return bundleListRows()
-		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
-		.where("bundles.id", "=", id)
-		.compile();
+	return bundleListRows().where("bundles.app_id", "=", appIdOf(publicAppId)).where("bundles.id", "=", id).compile();
 }
 
 /** A live bundle by its id alone, for requests whose scope is read from the same id. */

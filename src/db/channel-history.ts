@@ -5,11 +5,13 @@
  * Each bundle that was live has `rollback_target` on its newest entry while it exists. A rollback chooses among these entries, and the
  * newest of them (`apps.keep_live_bundles`) hold their bundles against clean-up, so both look at an index and never at the whole history.
  */
+
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import type { Actor } from "./audit";
-import { appUuid, type ChannelValues } from "./channels";
+import type { ChannelValues } from "./channels";
 import { query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { ChannelHistoryAction, ChannelHistoryTable } from "./schema";
 
 /** Entries of one channel that are kept, those of rollback targets apart. */
@@ -195,7 +197,7 @@ export function channelHistoryPage(
 		.leftJoin("bundles", "bundles.id", "channel_history.version_id")
 		.selectAll("channel_history")
 		.select(["bundles.status as bundle_status", "channels.version_id as live_version_id"])
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("channels.app_id", "=", appIdOf(publicAppId))
 		.where("channels.name", "=", channel)
 		.orderBy("channel_history.id", "desc")
 		.limit(limit)
@@ -217,7 +219,7 @@ export function previousLive(publicAppId: string, channel: string): CompiledQuer
 	return sql<RollbackTarget>`SELECT b.id, b.name, b.created_by, b.created_by_key FROM channels c
 		JOIN channel_history h INDEXED BY channel_history_targets ON h.channel_id = c.id AND h.rollback_target = 1
 		LEFT JOIN bundles b ON b.id = h.version_id
-		WHERE c.app_id = (SELECT id FROM apps WHERE apps.app_id = ${publicAppId}) AND c.name = ${channel}
+		WHERE c.app_id = ${appIdOf(publicAppId)} AND c.name = ${channel}
 			AND h.rolled_back = 0 AND h.version_id IS NOT c.version_id AND (h.version_id IS NULL OR b.status = 'ready')
 		ORDER BY h.id DESC LIMIT 1`.compile(query);
 }
@@ -229,6 +231,6 @@ export function rollbackTargetIds(
 ): CompiledQuery<{ readonly version_id: number | null }> {
 	return sql<{ version_id: number | null }>`SELECT h.version_id FROM channels c
 		JOIN channel_history h INDEXED BY channel_history_targets ON h.channel_id = c.id AND h.rollback_target = 1
-		WHERE c.app_id = (SELECT id FROM apps WHERE apps.app_id = ${publicAppId}) AND c.name = ${channel}
+		WHERE c.app_id = ${appIdOf(publicAppId)} AND c.name = ${channel}
 		ORDER BY h.id DESC LIMIT ${sql.lit(MOST_ENTRIES)}`.compile(query);
 }

@@ -2,18 +2,13 @@
  * Statements about channels. Each takes ids that a decision gave out and carries the tenant in its own WHERE; a statement that loads
  * before the decision names the app by its public id instead, and its rows are dropped when the decision is no.
  */
-import {
-	type CompiledQuery,
-	type ExpressionBuilder,
-	type RawBuilder,
-	type Selectable,
-	sql,
-	type Updateable,
-} from "kysely";
+
+import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import { jsonList, query } from "./client";
 import { prepared } from "./prepared";
-import type { ChannelsTable, Flag, Schema } from "./schema";
+import { appIdOf } from "./public-app-id";
+import type { ChannelsTable, Flag } from "./schema";
 
 export interface ChannelRow extends Selectable<ChannelsTable> {
 	readonly version_name: string | null;
@@ -36,14 +31,9 @@ const channelRows = () =>
 			"rollout.created_by_key as rollout_version_created_by_key",
 		]);
 
-/** The app's UUID for use inside a WHERE, before it is known. */
-export function appUuid(eb: ExpressionBuilder<Schema, never>, publicAppId: string) {
-	return eb.selectFrom("apps").select("apps.id").where("apps.app_id", "=", publicAppId);
-}
-
 const namedChannel = prepared<{ publicAppId: string; name: string }, ChannelRow>((value) =>
 	channelRows()
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, value("publicAppId")))
+		.where("channels.app_id", "=", appIdOf(value("publicAppId")))
 		.where("channels.name", "=", value("name"))
 		.compile(),
 );
@@ -72,13 +62,13 @@ const listedRows = (publicAppId: string) =>
 		sql<string>`(SELECT json_group_array(json_array(version_build, seen_at_ms)) FROM (
 			SELECT version_build, max(last_seen_at_ms) AS seen_at_ms FROM (
 				SELECT version_build, last_seen_at_ms FROM devices
-				WHERE app_id = (SELECT id FROM apps WHERE app_id = ${publicAppId}) ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})
+				WHERE app_id = ${appIdOf(publicAppId)} ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})
 			WHERE version_build IS NOT NULL AND last_seen_at_ms IS NOT NULL GROUP BY version_build))`.as("store_builds"),
 	]);
 
 const listedChannel = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>
 	listedRows(value("publicAppId"))
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, value("publicAppId")))
+		.where("channels.app_id", "=", appIdOf(value("publicAppId")))
 		.where("channels.name", "=", value("name"))
 		.compile(),
 );
@@ -90,7 +80,7 @@ export function listedChannelByName(publicAppId: string, name: string): Compiled
 
 const pageOfChannels = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>((value) =>
 	listedRows(value("publicAppId"))
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, value("publicAppId")))
+		.where("channels.app_id", "=", appIdOf(value("publicAppId")))
 		.orderBy("channels.created_at_ms")
 		.orderBy("channels.id")
 		.limit(value("limit"))

@@ -2,10 +2,12 @@
  * Statements behind the stock CLI's own requests: channels with what it wants to know of their bundles, manifests, and the mark
  * between the two calls of its clean-up.
  */
+
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { appUuid, bundleUnusedExceptBy } from "./channels";
+import { bundleUnusedExceptBy } from "./channels";
 import { query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { DisableAutoUpdate, Flag } from "./schema";
 import { ownDeltaPath } from "./uploads";
 
@@ -77,7 +79,7 @@ export function cliChannels(publicAppId: string, filter: ChannelFilter): Compile
 			"channels.created_by",
 			"apps.owner_org",
 		])
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("channels.app_id", "=", appIdOf(publicAppId))
 		.$if(filter.name !== undefined, (rows) => rows.where("channels.name", "=", filter.name ?? ""))
 		.$if(filter.nameIsNot !== undefined, (rows) => rows.where("channels.name", "<>", filter.nameIsNot ?? ""))
 		.$if(filter.usesBundle !== undefined, (rows) =>
@@ -133,7 +135,7 @@ export function manifestParts(files: readonly ManifestFile[]): string[] {
 export function missingDeltaPaths(publicAppId: string, part: string, keyHash: string): CompiledQuery<{ path: string }> {
 	return sql<{ path: string }>`SELECT DISTINCT value ->> 's3_path' AS path FROM json_each(${part})
 		WHERE NOT EXISTS (SELECT 1 FROM delta_objects
-			WHERE app_id = (SELECT id FROM apps WHERE apps.app_id = ${publicAppId})
+			WHERE app_id = ${appIdOf(publicAppId)}
 				AND path IN (value ->> 's3_path', ${keyIdOf(keyHash)} || ':' || (value ->> 's3_path')))`.compile(query);
 }
 
@@ -196,7 +198,7 @@ export function deltaObject(
 	return query
 		.selectFrom("delta_objects")
 		.select(["size_bytes", "last_claimed_at_ms"])
-		.where("app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("app_id", "=", appIdOf(publicAppId))
 		.where(sql<boolean>`path IN (${path}, ${keyIdOf(keyHash)} || ':' || ${path})`)
 		.compile();
 }

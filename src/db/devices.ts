@@ -2,10 +2,11 @@
  * Statements about devices and what operators set for single ones. Each takes ids that a decision gave out and carries the tenant in
  * its own WHERE; a statement that loads beside the decision names the app by its public id, and its rows are dropped when it is no.
  */
+
 import { type AliasedRawBuilder, type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
-import { appUuid } from "./channels";
 import { query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { DeviceOverridesTable, DevicesTable, Flag } from "./schema";
 
 export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
@@ -28,8 +29,6 @@ interface PlacedDevices extends DevicesTable {
 	readonly place: string;
 }
 type Devices = AliasedRawBuilder<PlacedDevices, "devices">;
-
-const appIdOf = (publicAppId: string) => sql<AppId>`(SELECT id FROM apps WHERE app_id = ${publicAppId})`;
 
 /**
  * The devices of one app, or those of them that an index finds. It has to be named: SQLite does not know how many devices an app has, and
@@ -209,7 +208,7 @@ export function manifestSizes(
 				.onRef("delta_objects.path", "=", "bundle_files.path"),
 		)
 		.select(["bundle_files.file_name", "bundle_files.file_hash", "delta_objects.size_bytes"])
-		.where("bundles.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("bundles.app_id", "=", appIdOf(publicAppId))
 		.where("bundles.name", "=", version)
 		.where("bundles.status", "=", "ready")
 		.where("bundles.deleted_at_ms", "is", null)

@@ -2,10 +2,12 @@
  * Statements about staged rollouts. `channels` says what devices are told; `rollouts` says since when and how it ended, and every batch
  * that changes a channel's rollout ends with `followRollout`, which reads the channel as it then is: the two cannot disagree.
  */
+
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
-import { appUuid, type ChannelValues } from "./channels";
+import type { ChannelValues } from "./channels";
 import { jsonList, query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { ChannelsTable, RolloutsTable } from "./schema";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -150,7 +152,7 @@ export function dueRollouts(checkedBeforeMs: number, limit: number, nowMs: numbe
 
 /** The standing of one channel's rollout; for loading beside the decision. */
 export function standingOf(publicAppId: string, channel: string, nowMs: number): CompiledQuery<StandingRow> {
-	return standings(sql`a.app_id = ${publicAppId} AND c.name = ${channel}`, nowMs).compile(query);
+	return standings(sql`a.id = ${appIdOf(publicAppId)} AND c.name = ${channel}`, nowMs).compile(query);
 }
 
 export type EndedRollout = Pick<Selectable<RolloutsTable>, "version_name" | "ended_at_ms" | "ended_as">;
@@ -161,7 +163,7 @@ export function lastEndedRollout(publicAppId: string, channel: string): Compiled
 		.selectFrom("rollouts")
 		.innerJoin("channels", "channels.id", "rollouts.channel_id")
 		.select(["rollouts.version_name", "rollouts.ended_at_ms", "rollouts.ended_as"])
-		.where("channels.app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("channels.app_id", "=", appIdOf(publicAppId))
 		.where("channels.name", "=", channel)
 		.where("rollouts.ended_at_ms", "is not", null)
 		.orderBy("rollouts.ended_at_ms", "desc")

@@ -118,6 +118,30 @@ export interface AppsTable {
 	allow_preview: Generated<Flag>;
 	ios_store_url: string | null;
 	android_store_url: string | null;
+	storage_bytes: Generated<number>;
+}
+
+export interface AppReservationsTable {
+	app_id: string;
+	org_id: string;
+	reserved_at_ms: number;
+}
+
+export interface DeletedAppsTable {
+	app_id: string;
+	public_app_id: string;
+	org_id: string;
+	deleted_at_ms: number;
+	deleted_by: string;
+}
+
+export interface AppTransfersTable {
+	app_id: string;
+	from_org: string;
+	to_org: string;
+	offered_by: string;
+	created_at_ms: number;
+	expires_at_ms: number;
 }
 
 export interface ApiKeysTable {
@@ -260,6 +284,7 @@ export interface UploadsTable {
 	completed_at_ms: number | null;
 	expires_at_ms: number;
 	created_at_ms: number;
+	reserved_bytes: Generated<number>;
 }
 
 export interface GarbageObjectsTable {
@@ -481,6 +506,9 @@ export interface Schema {
 	organizations: OrganizationsTable;
 	installation: InstallationTable;
 	apps: AppsTable;
+	app_reservations: AppReservationsTable;
+	app_transfers: AppTransfersTable;
+	deleted_apps: DeletedAppsTable;
 	api_keys: ApiKeysTable;
 	api_key_reveals: ApiKeyRevealsTable;
 	invitations: InvitationsTable;

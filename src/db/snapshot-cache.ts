@@ -75,20 +75,33 @@ export function createSnapshotCache(now: () => number) {
 	/** What was read before something was forgotten may be what was forgotten. */
 	let forgotten = 0;
 
+	/** The key of an app in `held`: one for all spellings of its id, unless the app has a twin. */
+	function keyOf(publicAppId: string): string {
+		const exact = exactKey(publicAppId);
+		return held.has(exact) ? exact : publicAppId.toLowerCase();
+	}
+
 	function keep(publicAppId: string, entry: Held): void {
 		drop(publicAppId);
-		held.set(publicAppId, entry);
+		const key = entry.snapshot?.app.has_twin === 1 ? exactKey(publicAppId) : publicAppId.toLowerCase();
+		remove(key);
+		held.set(key, entry);
 		heldRows += entry.rows;
 		// The first of a Map is the one that was kept longest ago; every answer from memory moves its app to the end.
 		for (const oldest of held.keys()) {
-			if (heldRows <= MOST_HELD_ROWS || oldest === publicAppId) break;
-			drop(oldest);
+			if (heldRows <= MOST_HELD_ROWS || oldest === key) break;
+			remove(oldest);
 		}
 	}
 
 	function drop(publicAppId: string): void {
-		heldRows -= held.get(publicAppId)?.rows ?? 0;
-		held.delete(publicAppId);
+		remove(exactKey(publicAppId));
+		remove(publicAppId.toLowerCase());
+	}
+
+	function remove(key: string): void {
+		heldRows -= held.get(key)?.rows ?? 0;
+		held.delete(key);
 	}
 
 	/** @param version what the asking device runs, so that whether that is still there needs no question of its own */
@@ -100,7 +113,7 @@ export function createSnapshotCache(now: () => number) {
 			readyBundleOf(publicAppId, version),
 		]);
 		const [app] = apps.rows;
-		const before = held.get(publicAppId);
+		const before = held.get(keyOf(publicAppId));
 		const snapshot = app === undefined ? null : assemble(publicAppId, app, channels.rows, bundles.rows, overrides.rows);
 		snapshot?.readyVersions.set(version, ready.rows.length > 0);
 		const sameApp = app !== undefined && before?.snapshot?.app.id === app.id;
@@ -131,7 +144,7 @@ export function createSnapshotCache(now: () => number) {
 		// A replica that is behind says less than is known already.
 		const behind = pointer !== undefined && pointer.id === app?.id && pointer.revision < app.revision;
 		if (!unchanged && !behind) return load(db, publicAppId);
-		const entry = { ...(held.get(publicAppId) ?? current), checkedAtMs, refreshingSinceMs: 0, retryAtMs: 0 };
+		const entry = { ...(held.get(keyOf(publicAppId)) ?? current), checkedAtMs, refreshingSinceMs: 0, retryAtMs: 0 };
 		if (forgotten === forgottenBefore) keep(publicAppId, entry);
 		return entry;
 	}
@@ -140,12 +153,11 @@ export function createSnapshotCache(now: () => number) {
 		/** @throws {ApiError} `service_unavailable` when the database does not answer and nothing is held */
 		async read(db: Database, publicAppId: string, waitUntil: WaitUntil, version = ""): Promise<ReadSnapshot> {
 			const nowMs = now();
-			const current = held.get(publicAppId);
+			const current = held.get(keyOf(publicAppId));
 			if (current === undefined) return shown(await load(db, publicAppId, version));
 			const ageMs = nowMs - current.checkedAtMs;
 			if (ageMs < FRESH_MS || nowMs < current.retryAtMs) {
-				held.delete(publicAppId);
-				held.set(publicAppId, current);
+				moveToEnd(publicAppId, current);
 				return shown(current);
 			}
 			if (ageMs < STALE_MS) {
@@ -165,10 +177,9 @@ export function createSnapshotCache(now: () => number) {
 
 		/** One that is believed as it is; undefined where the database would be asked or there is no such app. */
 		fresh(publicAppId: string, nowMs: number): AppSnapshot | undefined {
-			const current = held.get(publicAppId);
+			const current = held.get(keyOf(publicAppId));
 			if (current === undefined || nowMs - current.checkedAtMs >= FRESH_MS) return undefined;
-			held.delete(publicAppId);
-			held.set(publicAppId, current);
+			moveToEnd(publicAppId, current);
 			return current.snapshot ?? undefined;
 		},
 
@@ -197,13 +208,13 @@ export function createSnapshotCache(now: () => number) {
 
 		/** The files of a bundle, as far as they were read already. */
 		knownManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
-			const known = held.get(snapshot.publicAppId);
+			const known = held.get(keyOf(snapshot.publicAppId));
 			return known?.snapshot === snapshot ? known.manifests.get(bundleId) : undefined;
 		},
 
 		/** The same; read once for as long as it is held. */
 		async manifest(db: Database, snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[]> {
-			const known = held.get(snapshot.publicAppId);
+			const known = held.get(keyOf(snapshot.publicAppId));
 			const remembered = this.knownManifest(snapshot, bundleId);
 			if (remembered !== undefined) return remembered;
 			const [files] = await db.batch([manifestOf(snapshot.app.id, bundleId)]);
@@ -227,8 +238,14 @@ export function createSnapshotCache(now: () => number) {
 		},
 	};
 
+	function moveToEnd(publicAppId: string, current: Held): void {
+		const key = keyOf(publicAppId);
+		held.delete(key);
+		held.set(key, current);
+	}
+
 	function postpone(publicAppId: string): void {
-		const current = held.get(publicAppId);
+		const current = held.get(keyOf(publicAppId));
 		if (current !== undefined) keep(publicAppId, { ...current, refreshingSinceMs: 0, retryAtMs: now() + RETRY_MS });
 	}
 
@@ -241,6 +258,11 @@ export type SnapshotCache = ReturnType<typeof createSnapshotCache>;
 
 /** Devices send what they like as their version; only so many different ones are remembered. */
 const MOST_REMEMBERED_VERSIONS = 1_000;
+
+/** The key of an app that has a twin (`SnapshotApp.has_twin`); no public id begins so. */
+function exactKey(publicAppId: string): string {
+	return `=${publicAppId}`;
+}
 
 function filesOf(manifests: ReadonlyMap<number, readonly SnapshotFile[]>): number {
 	let files = 0;

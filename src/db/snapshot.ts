@@ -3,11 +3,12 @@
  * devices. An app's `revision` goes up in the batch of every change of any of it (`bumpRevision`), so one row by a unique index says
  * whether what was read is still true. A deleted organization's apps are not there.
  */
+
 import { type CompiledQuery, type Expression, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import type { Bundle, Channel } from "../domain/update-decision";
-import { appUuid } from "./channels";
 import { jsonList, query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { BundleStatus, ChannelsTable, Flag } from "./schema";
 
 /** More overrides than this are looked up one by one instead of being held in memory. */
@@ -16,6 +17,10 @@ export const MOST_HELD_OVERRIDES = 5_000;
 export interface SnapshotApp {
 	/** UUID. */
 	readonly id: string;
+	/** Its public id as it is stored; devices may send another case. */
+	readonly app_id: string;
+	/** 1: another app's public id differs from this one in case alone. */
+	readonly has_twin: Flag;
 	readonly owner_org: string;
 	readonly revision: number;
 	readonly expose_metadata: Flag;
@@ -96,7 +101,7 @@ const liveApp = (publicAppId: string) =>
 	query
 		.selectFrom("apps")
 		.innerJoin("organizations", "organizations.id", "apps.owner_org")
-		.where("apps.app_id", "=", publicAppId)
+		.where("apps.id", "=", appIdOf(publicAppId))
 		.where("organizations.deleted_at_ms", "is", null);
 
 /** Whether what is held is still true: two rows by unique indexes. */
@@ -115,10 +120,14 @@ export function snapshotBundles(appId: AppId, ids: readonly number[]): CompiledQ
 
 /** Everything, for one batch. */
 export function snapshotStatements(publicAppId: string) {
-	const appId = sql`(SELECT id FROM apps WHERE app_id = ${publicAppId})`;
+	const appId = appIdOf(publicAppId);
 	const app: CompiledQuery<SnapshotApp> = liveApp(publicAppId)
 		.select([
 			"apps.id",
+			"apps.app_id",
+			sql<Flag>`EXISTS (SELECT 1 FROM apps AS twin WHERE twin.app_id = apps.app_id COLLATE NOCASE AND twin.id <> apps.id)`.as(
+				"has_twin",
+			),
 			"apps.owner_org",
 			"apps.revision",
 			"apps.expose_metadata",
@@ -167,7 +176,7 @@ export function readyBundleOf(publicAppId: string, version: string): CompiledQue
 	return query
 		.selectFrom("bundles")
 		.select("id")
-		.where("app_id", "=", (eb) => appUuid(eb as never, publicAppId))
+		.where("app_id", "=", appIdOf(publicAppId))
 		.where("name", "=", version)
 		.where("status", "=", "ready")
 		.where("deleted_at_ms", "is", null)

@@ -53,7 +53,7 @@ export const TOO_MANY_SKETCHES = "sketches_fit_into_memory";
 
 const appsOf = ({ orgIds, appIds }: StatisticsOf): RawBuilder<unknown> =>
 	sql`(SELECT id, app_id FROM apps WHERE owner_org IN ${jsonList(JSON.stringify(orgIds))}
-		UNION SELECT id, app_id FROM apps WHERE id IN ${jsonList(JSON.stringify(appIds))})`;
+		UNION SELECT id, app_id FROM apps WHERE id IN ${jsonList(JSON.stringify(appIds))} AND app_id <> id)`;
 
 const within = (table: string, { firstDay, lastDay }: DayRange) =>
 	sql`${sql.ref(`${table}.app_id`)} = app.id AND ${sql.ref(`${table}.day`)} BETWEEN ${firstDay} AND ${lastDay}`;

@@ -2,9 +2,11 @@
  * Statements about uploads, the delta store and garbage: what ties D1 to the objects in R2. The order in which they are used is
  * explained in src/storage/objects.ts.
  */
+
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { BundlesTable, UploadsTable } from "./schema";
 
 export type UploadRow = Selectable<UploadsTable>;
@@ -72,7 +74,7 @@ export function uploadById(id: string): CompiledQuery<UploadWithBundle> {
 /** The newest upload of a live bundle; for loading beside the decision. */
 export function latestUploadOf(publicAppId: string, bundleName: string): CompiledQuery<UploadWithBundle> {
 	return uploadRows()
-		.where("apps.app_id", "=", publicAppId)
+		.where("apps.id", "=", appIdOf(publicAppId))
 		.where("bundles.name", "=", bundleName)
 		.where("bundles.deleted_at_ms", "is", null)
 		.orderBy("uploads.created_at_ms", "desc")
@@ -155,11 +157,6 @@ export function deleteOpenUploadsOfBundle(appId: AppId, bundleId: number): Compi
 		.where("bundle_id", "=", bundleId)
 		.where("completed_at_ms", "is", null)
 		.compile();
-}
-
-/** Every object of an app, before the app's rows go: keys begin with the app's UUID. */
-export function everythingOfAppToGarbage(appId: AppId, nowMs: number): CompiledQuery {
-	return toGarbage(`${appId}/`, nowMs);
 }
 
 /**

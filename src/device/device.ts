@@ -86,12 +86,14 @@ export function deviceOf(body: DeviceBody): Device {
 	};
 }
 
-/** The report without a custom id where the app keeps none. */
-export function withAllowedCustomId<Report extends { readonly custom_id?: string | undefined }>(
+/** The report as it is recorded: under the app's id as stored, and without a custom id where the app keeps none. */
+export function recordedReport<Report extends { readonly app_id: string; readonly custom_id?: string | undefined }>(
 	report: Report,
 	{ app }: AppSnapshot,
 ): Report {
-	return app.allow_device_custom_id === 1 ? report : { ...report, custom_id: undefined };
+	const keepsCustomId = app.allow_device_custom_id === 1;
+	if (keepsCustomId && report.app_id === app.app_id) return report;
+	return { ...report, app_id: app.app_id, custom_id: keepsCustomId ? report.custom_id : undefined };
 }
 
 /** That the device was there, for the fleet's records. */

@@ -12,7 +12,7 @@ import type { AppSnapshot } from "../db/snapshot-cache";
 import { BUILTIN, type Device, decideUpdate } from "../domain/update-decision";
 import { dayOf } from "../events/days";
 import type { CountedMetric, DeviceEvent } from "../events/messages";
-import { decisionSnapshot, EXAMPLE_DEVICE, PLATFORMS, withAllowedCustomId } from "./device";
+import { decisionSnapshot, EXAMPLE_DEVICE, PLATFORMS, recordedReport } from "./device";
 import { BLOCKED, isBlocked } from "./review-networks";
 import { hasRollout, reportEvidence, withoutOvertaken } from "./rollout-evidence";
 
@@ -115,9 +115,9 @@ export const reportStats = endpoint({
 			const { snapshot } = await snapshots.read(db, event.app_id, waitUntil);
 			if (snapshot === null) return { error: "app_not_found", message: "There is no such app on this server." };
 			if (isBlocked(deps.config, snapshot, request)) return BLOCKED;
-			events.push(...eventsOf(withAllowedCustomId(event, snapshot), snapshot, nowMs, deps.newId));
+			events.push(...eventsOf(recordedReport(event, snapshot), snapshot, nowMs, deps.newId));
 			if (hasRollout(snapshot)) {
-				events.push(...reportEvidence(event.app_id, event, versionOf(event), actor.ipAddress, nowMs));
+				events.push(...reportEvidence(snapshot.app.app_id, event, versionOf(event), actor.ipAddress, nowMs));
 			}
 			return undefined;
 		};

@@ -18,10 +18,10 @@ import {
 	deviceFields,
 	deviceOf,
 	EXAMPLE_DEVICE,
+	recordedReport,
 	resolve,
 	resolveFromMemory,
 	seenOf,
-	withAllowedCustomId,
 } from "./device";
 import { BLOCKED, isBlocked } from "./review-networks";
 import { checkEvidence } from "./rollout-evidence";
@@ -102,7 +102,7 @@ export const checkUpdate = endpoint({
 		}
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, deviceOf(input.body));
 		gather(
-			eventsOfCheck(withAllowedCustomId(input.body, snapshot), nowMs, decision, () => actor.ipAddress),
+			eventsOfCheck(recordedReport(input.body, snapshot), nowMs, decision, () => actor.ipAddress),
 			waitUntil,
 		);
 		return new Reply(200, answer, headers);

@@ -8,7 +8,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { ADMINISTERING_ROLES } from "../authz/member-roles";
 import type { Actor } from "../db/audit";
-import { auditBindingsElsewhere, auditForeignBindings } from "../db/binding-audit";
+import { auditBindingsElsewhere, auditBindingsOfDeletedApp, auditForeignBindings } from "../db/binding-audit";
 import { type Database, GuardFailed, guard, openDb, query } from "../db/client";
 import { takeGlobalPermissionsWith } from "../db/foreign-bindings";
 import { RESTORABLE_MS } from "../db/organizations";
@@ -29,8 +29,8 @@ const MOST_KEYS = 100;
 
 /**
  * The tables of an app in the order in which they are emptied, each after the ones before it, with what tells the rows of one app apart.
- * Every table with a foreign key to apps must be here; role_bindings go with the organization's. Rows of a table that does not name the
- * app belong to it `through` another table of it.
+ * Every table with a foreign key to apps must be here; role_bindings go before all of them. Rows of a table that does not name the app
+ * belong to it `through` another table of it.
  */
 export const TABLES_OF_APP = [
 	{ name: "device_overrides", key: ["device_id"] },
@@ -49,6 +49,8 @@ export const TABLES_OF_APP = [
 	{ name: "uploads", key: ["id"] },
 	{ name: "bundles", key: ["id"] },
 	{ name: "delta_objects", key: ["path"] },
+	{ name: "app_transfers", key: ["app_id"] },
+	{ name: "deleted_apps", key: ["app_id"] },
 ] as const;
 type TableOfApp = (typeof TABLES_OF_APP)[number]["name"];
 
@@ -114,6 +116,8 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 	const keys = chunk("api_keys", MOST_KEYS);
 	// What came from others goes first, or it would go with them unseen.
 	const bindings = chunk("role_bindings", MOST_ROWS, sql`parent_binding_id IS NULL, id`);
+	const isOfTransferredApp = sql`EXISTS (SELECT 1 FROM apps
+		WHERE apps.id = audit_log.app_uuid AND apps.owner_org <> ${orgId} AND apps.app_id <> apps.id)`;
 	const none = (table: string) => sql`NOT EXISTS (SELECT 1 FROM ${sql.table(table)} WHERE org_id = ${orgId})`;
 	return [
 		// Its keys go from the other organizations that they act in, and the other organizations' keys from it.
@@ -123,8 +127,18 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 		...takeGlobalPermissionsWith(orgId, bindings, ADMINISTERING_ROLES, actor, nowMs),
 		sql`DELETE FROM role_bindings WHERE id IN ${bindings}`.compile(query),
 		sql`DELETE FROM invitations WHERE id IN ${chunk("invitations", MOST_ROWS)}`.compile(query),
-		sql`DELETE FROM audit_log WHERE id IN ${chunk("audit_log", MOST_ROWS)}`.compile(query),
-		...appStatements(orgId, none("role_bindings"), nowMs),
+		// What was written about an app goes along with the app where another organization has it now.
+		sql`UPDATE audit_log SET org_id = (SELECT owner_org FROM apps WHERE id = app_uuid)
+			WHERE id IN ${chunk("audit_log", MOST_ROWS)} AND ${isOfTransferredApp}`.compile(query),
+		sql`DELETE FROM audit_log WHERE id IN ${chunk("audit_log", MOST_ROWS)} AND NOT ${isOfTransferredApp}`.compile(
+			query,
+		),
+		...appBindingStatements(actor, orgId, nowMs),
+		...appStatements(
+			orgId,
+			sql`${none("role_bindings")} AND NOT EXISTS (SELECT 1 FROM role_bindings WHERE app_id = ${firstApp(orgId)})`,
+			nowMs,
+		),
 		sql`DELETE FROM organizations WHERE id = ${orgId} AND NOT EXISTS (SELECT 1 FROM apps WHERE owner_org = ${orgId})
 			AND ${none("api_keys")} AND ${none("role_bindings")} AND ${none("invitations")} AND ${none("audit_log")}`.compile(
 			query,
@@ -132,9 +146,22 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 	];
 }
 
+/** The app that is removed now. */
+const firstApp = (orgId: string) => sql`(SELECT id FROM apps WHERE owner_org = ${orgId} ORDER BY name, id LIMIT 1)`;
+
+/** The bindings of a deleted app, which are in the organization that it was deleted from. */
+function appBindingStatements(actor: Actor, orgId: string, nowMs: number): CompiledQuery[] {
+	const bindings = sql`(SELECT id FROM role_bindings WHERE app_id = ${firstApp(orgId)} AND org_id <> ${orgId}
+		ORDER BY parent_binding_id IS NULL, id LIMIT ${MOST_ROWS})`;
+	return [
+		auditBindingsOfDeletedApp(actor, nowMs, sql`b.id IN ${bindings}`),
+		sql`DELETE FROM role_bindings WHERE id IN ${bindings}`.compile(query),
+	];
+}
+
 /** The same of one of its apps. */
 function appStatements(orgId: string, begins: RawBuilder<unknown>, nowMs: number): CompiledQuery[] {
-	const app = sql`(SELECT id FROM apps WHERE owner_org = ${orgId} ORDER BY name, id LIMIT 1)`;
+	const app = firstApp(orgId);
 	const ofApp = ({ through }: PurgedTable) =>
 		through === undefined
 			? sql`app_id = ${app}`
@@ -163,6 +190,11 @@ function appStatements(orgId: string, begins: RawBuilder<unknown>, nowMs: number
 			nowMs,
 		),
 		...removals.slice(first),
+		// The id of an app that was not deleted by itself: devices still ask under it. A deleted app's is kept since then.
+		sql`INSERT OR IGNORE INTO app_reservations (app_id, org_id, reserved_at_ms)
+			SELECT app_id, owner_org, ${nowMs} FROM apps WHERE id = ${app} AND app_id <> id AND ${empty(TABLES_OF_APP)}`.compile(
+			query,
+		),
 		sql`DELETE FROM apps WHERE id = ${app} AND ${empty(TABLES_OF_APP)}`.compile(query),
 	];
 }

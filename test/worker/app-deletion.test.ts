@@ -1,12 +1,12 @@
 /**
- * Deleting an app: it is gone for everyone at once, however large it is, and its name is free; the sweep removes what it leaves behind in
- * bounded steps. A dry run of a deletion deletes nothing, and where there is none, asking for one is refused.
+ * Deleting an app: it is gone for everyone at once, however large it is, and can be restored for 30 days. Its id stays its organization's.
+ * After 30 days the sweep removes what is left in bounded steps. A dry run of a deletion deletes nothing, and where there is none, asking for one is refused.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { allEndpoints } from "../../src/app";
 import { query } from "../../src/db/client";
-import { collectGarbage, sweep } from "../../src/events/sweep";
-import { downloadUrl, putBytes, register, rows, run, storedKeys } from "./support/bytes";
+import { sweep } from "../../src/events/sweep";
+import { putBytes, register, rows, run, storedKeys } from "./support/bytes";
 import { databaseText } from "./support/database-text";
 import { readThenWrite } from "./support/interleave";
 import { violations } from "./support/invariants";
@@ -25,6 +25,8 @@ import {
 import { bundleOf, testBundle } from "./support/zip";
 
 const DEVICES = 2_500;
+const DAY_MS = 86_400_000;
+const RESTORABLE_DAYS = 30;
 
 let world: World;
 let app: TestApp;
@@ -37,6 +39,8 @@ beforeEach(async () => {
 
 const by = (method: string, path: string, options: object = {}): Promise<Answer<never>> =>
 	world.request(method, path, { key: world.adminKey, ...options });
+const restore = (key = world.adminKey) => by("POST", "/app/restore", { key, body: { app_id: app.appId } });
+const deletedApps = async () => (await by("GET", "/app", { query: { deleted: "true" } })).body as { id: string }[];
 const removeApp = (through: Pick<World, "request"> = world) =>
 	through.request("DELETE", `/app/${app.appId}`, { key: world.adminKey });
 const check = (appId: string) =>
@@ -52,9 +56,9 @@ async function fill(): Promise<void> {
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
 	await testEnv.DB.prepare(
 		`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, 0, 0 FROM n`,
+		INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, ?, ? FROM n`,
 	)
-		.bind(DEVICES, app.uuid)
+		.bind(DEVICES, app.uuid, world.clock.nowMs, world.clock.nowMs)
 		.run();
 }
 
@@ -90,7 +94,9 @@ describe("an app that is deleted", () => {
 			expect((await check(named)).body).not.toHaveProperty("version");
 		}
 		expect((await by("GET", "/app")).body).toEqual([]);
-		expect((await by("GET", `/apikey/${key.id}`)).body).toMatchObject({ bindings: [] });
+		// The binding stays, for a restoration, and shows what it was given on.
+		expect((await by("GET", `/apikey/${key.id}`)).body).toMatchObject({ bindings: [{ app_id: app.uuid }] });
+		expect((await by("GET", "/app", { key: key.text })).body).toEqual([]);
 		expect((await by("GET", `/organization`)).body).toHaveLength(1);
 		const announced = await by("DELETE", "/organization", { query: { orgId: world.orgId, dry_run: "true" } });
 		expect(announced.body).toMatchObject({ removes: { apps: 0, channels: 0, bundles: 0, bundle_bytes: 0 } });
@@ -99,8 +105,9 @@ describe("an app that is deleted", () => {
 		expect(await violations(app.uuid)).toEqual([]);
 	});
 
-	test("leaves its name free at once, and nothing of it to the app that takes the name", async () => {
+	test("leaves its id to its organization, and nothing of it to the app that takes the id", async () => {
 		await fill();
+		const bound = await createTestKey(world, "app_admin", app);
 		await removeApp();
 		const body = { app_id: app.appId, name: "again", owner_org: world.orgId };
 		const again = await by("POST", "/app", { body });
@@ -108,24 +115,155 @@ describe("an app that is deleted", () => {
 		expect((await check(app.appId)).body).toMatchObject({ error: "no_channel" });
 		for (const path of ["/channel", "/bundle", "/device"]) {
 			expect((await by("GET", path, { query: { app_id: app.appId } })).body).toEqual([]);
+			expect(await by("GET", path, { key: bound.text, query: { app_id: app.appId } })).toMatchObject({ status: 404 });
 		}
+		expect(await restore()).toMatchObject({ status: 409, body: { error: "app_id_already_exists" } });
 		expect(await removeApp()).toMatchObject({ status: 200 });
-		await sweep(world.deps);
-		expect(await rows(query.selectFrom("apps").select("id").where("owner_org", "=", world.orgId))).toEqual([]);
+		expect((await deletedApps()).map(({ id }: { id: string }) => id).sort()).toEqual(
+			[app.uuid, (again.body as { id: string }).id].sort(),
+		);
+		const first = { app_id: app.appId, id: app.uuid };
+		expect(await by("POST", "/app/restore", { body: first })).toMatchObject({ status: 200 });
+		expect((await check(app.appId)).body).toMatchObject({ version: "1.0.1" });
 	});
 
-	test("can be restored by nobody", async () => {
+	test("has an id that no other organization can take, in whatever case, before and after it is removed for good", async () => {
+		const stranger = await createWorld();
+		const take = (appId: string, owner = stranger) =>
+			owner.request("POST", "/app", {
+				key: owner.adminKey,
+				body: { app_id: appId, name: "take-over", owner_org: owner.orgId },
+			});
+		const isRefused = async () => {
+			for (const appId of [app.appId, app.appId.toUpperCase()]) {
+				expect(await take(appId)).toMatchObject({ status: 409, body: { error: "app_id_already_exists" } });
+			}
+		};
+		await isRefused();
+		await removeApp();
+		await isRefused();
+		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS;
+		await sweep(world.deps);
+		expect(await rows(query.selectFrom("apps").select("id").where("id", "=", app.uuid))).toEqual([]);
+		await isRefused();
+		expect(await take(app.appId, world)).toMatchObject({ status: 201 });
+	});
+
+	test("has an id that stays reserved when its organization is removed for good", async () => {
+		const stranger = await createWorld();
+		await by("DELETE", "/organization", { query: { orgId: world.orgId } });
+		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS;
+		await sweep(world.deps);
+		expect(await rows(query.selectFrom("organizations").select("id").where("id", "=", world.orgId))).toEqual([]);
+		const body = { app_id: app.appId, name: "take-over", owner_org: stranger.orgId };
+		expect(await stranger.request("POST", "/app", { key: stranger.adminKey, body })).toMatchObject({ status: 409 });
+	});
+
+	test("has an id that its organization can give up, which ends the restoration", async () => {
+		const stranger = await createWorld();
+		const of = { query: { app_id: app.appId } };
+		const release = (key: string, more: object = {}) =>
+			by("DELETE", "/app/reservation", { key, query: { ...of.query, ...more } });
+		expect(await release(world.adminKey), "while the app is there").toMatchObject({ status: 404 });
+		await removeApp();
+		const list = () => by("GET", "/app/reservation", { query: { orgId: world.orgId } });
+		expect((await list()).body).toMatchObject([{ app_id: app.appId, restorable_until: "2026-12-21T08:00:00.000Z" }]);
+		for (const key of [stranger.adminKey, (await createTestKey(world, "org_member")).text]) {
+			expect((await release(key)).status).toBeGreaterThanOrEqual(403);
+		}
+		expect(await release(world.adminKey, { dry_run: "true" })).toMatchObject({
+			status: 200,
+			body: { dry_run: true, removes: { deleted_apps: 1 } },
+		});
+		expect((await list()).body).toHaveLength(1);
+		expect(await release(world.adminKey)).toMatchObject({ status: 200, trips: 2 });
+		expect((await list()).body).toEqual([]);
+		expect(await restore()).toMatchObject({ status: 404 });
+		const body = { app_id: app.appId, name: "taken", owner_org: stranger.orgId };
+		expect(await stranger.request("POST", "/app", { key: stranger.adminKey, body })).toMatchObject({ status: 201 });
+		await sweep(world.deps);
+		expect(await rows(query.selectFrom("apps").select("id").where("id", "=", app.uuid))).toEqual([]);
+	});
+
+	test("comes back whole for 30 days: channels, bundles, devices, keys and history", async () => {
+		await fill();
+		const key = await createTestKey(world, "app_developer", app);
+		const before = await by("GET", "/bundle", { query: { app_id: app.appId } });
+		await removeApp();
+		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS - 1;
+		await sweep(world.deps);
+		expect(await by("GET", "/channel", { key: key.text, query: { app_id: app.appId } })).toMatchObject({ status: 404 });
+		expect(await deletedApps()).toMatchObject([
+			{ id: app.uuid, app_id: app.appId, owner_org: world.orgId, restorable_until: "2026-12-21T08:00:00.000Z" },
+		]);
+		expect(await restore()).toMatchObject({ status: 200, body: { status: "ok" }, trips: 2 });
+		expect((await check(app.appId)).body).toMatchObject({ version: "1.0.1" });
+		expect(await by("GET", "/channel", { key: key.text, query: { app_id: app.appId } })).toMatchObject({
+			body: [{ name: "production" }],
+		});
+		const after = await by("GET", "/bundle", { query: { app_id: app.appId } });
+		expect((after.body as unknown[]).length).toBe((before.body as unknown[]).length);
+		expect(await countOf("devices")).toBe(DEVICES);
+		expect((await by("GET", "/app")).body).toMatchObject([{ id: app.uuid, app_id: app.appId }]);
+		expect(await deletedApps()).toEqual([]);
+		expect((await by("GET", "/app/reservation", { query: { orgId: world.orgId } })).body).toEqual([]);
+		const log = await by("GET", `/app/${app.appId}/audit`);
+		expect((log.body as { action: string }[]).map(({ action }) => action)).toEqual(
+			expect.arrayContaining(["app.restore", "app.delete", "app.create"]),
+		);
+		await sweep(world.deps);
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("cannot be restored after 30 days, by a stranger, or by a role that may not delete it", async () => {
+		const stranger = await createWorld();
+		const developer = await createTestKey(world, "app_developer", app);
+		const admin = await createTestKey(world, "app_admin", app);
+		const expired = await createTestKey(world, "app_admin", app);
+		await run(query.updateTable("api_keys").set({ expires_at_ms: 1 }).where("id", "=", expired.id));
+		await removeApp();
+		for (const key of [stranger.adminKey, developer.text, expired.text]) {
+			expect((await restore(key)).status).toBeGreaterThanOrEqual(401);
+			expect(await by("GET", "/app", { key, query: { deleted: "true" } })).not.toMatchObject({
+				body: [{ app_id: app.appId }],
+			});
+		}
+		expect(await restore(admin.text), "the control").toMatchObject({ status: 200 });
+		await removeApp();
+		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS;
+		expect(await restore()).toMatchObject({ status: 404, body: { error: "app_not_found" } });
+	});
+
+	test("leaves no organization that somebody could restore", async () => {
 		await removeApp();
 		const [grave] = await rows(query.selectFrom("apps").select("owner_org").where("id", "=", app.uuid));
 		const orgId = grave?.owner_org ?? "";
 		expect(orgId).not.toBe(world.orgId);
 		expect(await by("POST", "/organization/restore", { body: { orgId } })).toMatchObject({ status: 404 });
 		expect(await by("GET", "/organization", { query: { orgId } })).toMatchObject({ status: 404 });
+		expect((await by("GET", "/organization", { query: { deleted: "true" } })).body).toEqual([]);
+	});
+
+	test("is restored once, and never beside an app that took its id in between", async () => {
+		await removeApp();
+		const body = { app_id: app.appId, name: "again", owner_org: world.orgId };
+		const late = await readThenWrite(
+			world,
+			(racing) => racing.request("POST", "/app/restore", { key: world.adminKey, body: { app_id: app.appId } }),
+			() => by("POST", "/app", { body }),
+		);
+		expect(late).toMatchObject({ status: 409, body: { error: "app_id_already_exists" } });
+		await removeApp();
+		const answers = await Promise.all(Array.from({ length: 5 }, () => restore()));
+		expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+		expect(await rows(query.selectFrom("apps").select("id").where("app_id", "=", app.appId))).toHaveLength(1);
 	});
 
 	test("is removed by the sweep in steps of a thousand rows, and so are its objects", async () => {
 		await fill();
+		await createTestKey(world, "app_admin", app);
 		await removeApp();
+		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS;
 		const batches: number[] = [];
 		const d1 = {
 			withSession(constraint: D1SessionConstraint) {
@@ -149,18 +287,6 @@ describe("an app that is deleted", () => {
 		expect(await violations(app.uuid)).toEqual([]);
 	});
 
-	test("stops its download links when its objects are let go of, without waiting for its rows", async () => {
-		await fill();
-		const [bundle] = await rows(query.selectFrom("bundles").select("object_key").where("app_id", "=", app.uuid));
-		const url = downloadUrl(world, bundle?.object_key ?? "");
-		expect(await world.request("GET", url)).toMatchObject({ status: 200, trips: 0 });
-		await removeApp();
-		expect(world.deps.sent).toContainEqual({ kind: "collect_garbage" });
-		await collectGarbage(world.deps);
-		expect(await world.request("GET", url)).toMatchObject({ status: 404, body: { error: "not_found" } });
-		expect(await countOf("devices")).toBe(DEVICES);
-	});
-
 	test("takes no upload that came in while it was deleted", async () => {
 		const registered = await register(world, app, "2.0.0", world.adminKey);
 		const answer = await readThenWrite(
@@ -173,8 +299,9 @@ describe("an app that is deleted", () => {
 			{ status: "pending" },
 		]);
 		expect(await putBytes(world, registered.body.upload_url, new Uint8Array(1))).toMatchObject({ status: 404 });
+		world.clock.nowMs += RESTORABLE_DAYS * DAY_MS;
 		await sweep(world.deps);
-		world.clock.nowMs += 2 * 86_400_000;
+		world.clock.nowMs += 2 * DAY_MS;
 		await sweep(world.deps);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 	});
@@ -243,6 +370,7 @@ describe("a dry run", () => {
 			"/account",
 			"/apikey/:id",
 			"/app/:app_id",
+			"/app/reservation",
 			"/bundle",
 			"/channel",
 			"/organization",

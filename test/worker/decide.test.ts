@@ -44,7 +44,7 @@ const CONTRACT: Readonly<Record<RoleName, readonly string[]>> = {
 const OWN_WORK_ONLY: readonly RoleName[] = ["app_preview", "channel_preview"];
 
 /** Two organizations; the first has two apps, and every app has two channels. */
-const CHANNELS: readonly Required<Omit<Target, "inDeletedOrganization">>[] = [
+const CHANNELS: readonly Required<Omit<Target, "inDeletedOrganization" | "isDeletedApp">>[] = [
 	{ orgId: "org-1", appId: "app-1", channelId: 1 },
 	{ orgId: "org-1", appId: "app-1", channelId: 2 },
 	{ orgId: "org-1", appId: "app-2", channelId: 3 },

@@ -415,7 +415,7 @@ describe("the sweep", () => {
 
 		world.clock.nowMs = NOW_MS + THIRTY_DAYS_MS;
 		await sweep(world.deps);
-		expect(await rowsNaming(world.orgId)).toEqual([]);
+		expect(await rowsNaming(world.orgId), "only its app's id is kept").toEqual(["app_reservations"]);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
 		// What is left of it is the second look at where its objects were.
 		expect(await rowsNaming(app.uuid)).toEqual(["garbage_objects"]);
@@ -427,7 +427,7 @@ describe("the sweep", () => {
 		expect(await tableNames()).toContain("invitations");
 	});
 
-	test("frees the ids of its apps, and its keys are unknown", async () => {
+	test("keeps the ids of its apps from every other organization, and its keys are unknown", async () => {
 		await remove();
 		world.clock.nowMs += THIRTY_DAYS_MS;
 		await sweep(world.deps);
@@ -436,11 +436,11 @@ describe("the sweep", () => {
 			body: { error: "invalid_api_key" },
 		});
 		const elsewhere = await createWorld();
-		const free = await elsewhere.request("POST", "/app", {
+		const taken = await elsewhere.request("POST", "/app", {
 			key: elsewhere.adminKey,
-			body: { app_id: app.appId, name: "free", owner_org: elsewhere.orgId },
+			body: { app_id: app.appId, name: "taken", owner_org: elsewhere.orgId },
 		});
-		expect(free.status).toBe(201);
+		expect(taken).toMatchObject({ status: 409, body: { error: "app_id_already_exists" } });
 	});
 
 	test("leaves one alone that was restored, and one that is restored and deleted anew its full thirty days", async () => {
@@ -471,7 +471,7 @@ describe("the sweep", () => {
 		expect(await rowsNaming(world.orgId)).not.toEqual([]);
 		await sweep(world.deps);
 		expect(await left()).toBe(0);
-		expect(await rowsNaming(world.orgId)).toEqual([]);
+		expect(await rowsNaming(world.orgId)).toEqual(apps.map(() => "app_reservations"));
 		world.clock.nowMs += DAY_MS;
 		await sweep(world.deps);
 		for (const each of [app, last]) expect(await violations(each.uuid, { settled: true })).toEqual([]);

@@ -4,10 +4,9 @@
  */
 import type { CompiledQuery } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
-import { deleteApp } from "../../src/db/apps";
 import { auditBindingsOfApp } from "../../src/db/binding-audit";
 import { openDb, query } from "../../src/db/client";
-import { everythingOfAppToGarbage } from "../../src/db/uploads";
+import { deleteApp } from "../../src/db/deleted-apps";
 import { purgeOrganizations, purgeStatements, TABLES_OF_APP } from "../../src/events/organization-purge";
 import { sweep } from "../../src/events/sweep";
 import { rows, run, storedKeys } from "./support/bytes";
@@ -246,8 +245,7 @@ describe("what is deleted with an app", () => {
 		const actor = { type: "system", id: null, name: "test", requestId: "r", ipAddress: null } as const;
 		const deletion = [
 			auditBindingsOfApp(actor, NOW_MS, world.orgId as never, { uuid: appId, id: app.appId }),
-			everythingOfAppToGarbage(appId, NOW_MS),
-			...deleteApp(world.orgId as never, appId, crypto.randomUUID(), NOW_MS),
+			...deleteApp(world.orgId as never, appId, crypto.randomUUID(), "test", NOW_MS),
 		];
 		const details = await plansOf([...deletion, ...purgeStatements(world.orgId, "r", NOW_MS)]);
 		expect(scansIn(details)).toEqual([]);

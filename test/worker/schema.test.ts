@@ -36,7 +36,8 @@ function normalised(sql: string): string {
 async function applySchema(db: D1Database): Promise<void> {
 	const statements = schemaSql
 		.replace(/--.*$/gm, "")
-		.split(";")
+		// The statements of a trigger are indented.
+		.split(/;\n(?! |END)/)
 		.map((statement) => statement.trim());
 	await db.batch(statements.filter((statement) => statement !== "").map((statement) => db.prepare(statement)));
 }

@@ -20,7 +20,7 @@ import {
 	isBoundIn,
 	updateApiKey,
 } from "../../src/db/api-keys";
-import { appIsLive, appRecord, appUuidsInOrg, appUuidsInOrgOfKey, deleteApp, updateApp } from "../../src/db/apps";
+import { appIsLive, appRecord, appUuidsInOrg, appUuidsInOrgOfKey, updateApp } from "../../src/db/apps";
 import {
 	bundleIsLive,
 	bundleIsPending,
@@ -51,6 +51,7 @@ import {
 	manifestIsStored,
 	setDeleteMark,
 } from "../../src/db/compat";
+import { deleteApp } from "../../src/db/deleted-apps";
 import { deleteInvitation, invitationIs, setInvitationRole } from "../../src/db/invitations";
 import {
 	markOrganizationDeleted,
@@ -236,7 +237,7 @@ const CHANGES: Readonly<Record<string, (of: Tenant, thing: Thing) => CompiledQue
 /** What changes the tenant itself, or all that it has. */
 const CHANGES_OF_ALL: Readonly<Record<string, (of: Tenant) => CompiledQuery | CompiledQuery[]>> = {
 	updateApp: (of) => updateApp(of.app, { name: "changed" }),
-	deleteApp: (of) => deleteApp(of.org, of.app, crypto.randomUUID(), LATER_MS),
+	deleteApp: (of) => deleteApp(of.org, of.app, crypto.randomUUID(), "Test", LATER_MS),
 	yieldPublicPlatforms: (of) => yieldPublicPlatforms(of.app, "other", { ios: 1, android: 1, electron: 1 }, LATER_MS),
 	deleteUnusedBundles: (of) =>
 		deleteUnusedBundles(of.app, LATER_MS, (doomed) => sql`SELECT id FROM bundles WHERE ${doomed}`.compile(query)),

@@ -9,7 +9,6 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { OrgId } from "../../src/authz/decide";
 import { auditEmailChange, changeEmail, deleteAccountStatements } from "../../src/db/accounts";
 import { deleteApiKey, deleteBindings, insertChannelBinding, updateApiKey } from "../../src/db/api-keys";
-import { deleteApp } from "../../src/db/apps";
 import { auditEach } from "../../src/db/audit";
 import {
 	auditBindingGiven,
@@ -34,6 +33,7 @@ import { auditChannelChange, yieldingChannels } from "../../src/db/channel-audit
 import { deleteChannel, updateChannel, yieldPublicPlatforms } from "../../src/db/channels";
 import { query } from "../../src/db/client";
 import { claimDeltaObject, insertManifest, setDeleteMark } from "../../src/db/compat";
+import { deleteApp } from "../../src/db/deleted-apps";
 import { deleteOverride } from "../../src/db/devices";
 import { removeForeignBindings, takeGlobalPermissionsWith } from "../../src/db/foreign-bindings";
 import { setInvitationRole } from "../../src/db/invitations";
@@ -83,6 +83,7 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 	markBundleDeleted: [
 		() => markBundleDeleted(B.app, B.next, 2),
 		[
+			"~ apps app-b storage_bytes=1060",
 			"~ bundles 212 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 			"~ device_overrides app-b device-1 version_id=",
 		],
@@ -92,18 +93,20 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		[
 			"- bundle_files 211 a.js",
 			"- device_overrides app-b device-2",
+			"~ apps app-b storage_bytes=1061",
 			"~ bundles 211 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 		],
 	],
 	"markBundleDeleted, files of another app": [
 		() => markBundleDeleted(B.app, B.unused, 2),
-		["~ bundles 213 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2"],
+		["~ apps app-b storage_bytes=1059", "~ bundles 213 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2"],
 	],
 	deleteUnusedBundles: [
 		() => deleteUnusedBundles(B.app, 2, (doomed) => auditBundlesGoing(ACTOR, 2, doomed)),
 		[
 			"+ audit_log org-b bundle.delete 213 {version:1.2.0,checksum:null,size:213,status:ready} app-b com.example.b",
 			"+ garbage_objects app-b/213",
+			"~ apps app-b storage_bytes=1059",
 			"~ bundles 213 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 		],
 	],
@@ -121,6 +124,7 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		[
 			"+ garbage_objects app-b/212",
 			"+ garbage_objects app-b/213",
+			"~ apps app-b storage_bytes=847",
 			"~ bundles 212 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 			"~ bundles 213 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 			"~ device_overrides app-b device-1 version_id=",
@@ -189,15 +193,15 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		["- uploads upload-b", "- uploads upload-b-expired"],
 	],
 	deleteApp: [
-		() => deleteApp(B.org, B.app, "grave", 2),
+		() => deleteApp(B.org, B.app, "grave", "Test", 2),
 		[
+			"+ app_reservations com.example.b org-b",
+			"+ deleted_apps app-b org-b",
 			"+ organizations ",
-			"- role_bindings b-key-app",
-			"- role_bindings b-key-channel",
 			"~ apps app-b app_id=app-b owner_org=grave",
 		],
 	],
-	"deleteApp, of another's": [() => deleteApp(A.org, B.app, "grave", 2), []],
+	"deleteApp, of another's": [() => deleteApp(A.org, B.app, "grave", "Test", 2), []],
 	bumpRevision: [() => bumpRevision(B.app), ["~ apps app-b revision=1"]],
 };
 const MANIFEST = JSON.stringify([

@@ -6,34 +6,22 @@ import * as v from "valibot";
 import { type AppId, appsWhere, holds, orgsWhere } from "../../authz/decide";
 import { ROLES } from "../../authz/permissions";
 import { insertBinding } from "../../db/api-keys";
-import {
-	type AppRow,
-	appByPublicId,
-	appContents,
-	appRecord,
-	appsPage,
-	auditedAppNow,
-	deleteApp as deleteAppStatement,
-	EVERYTHING_AUDITED,
-	insertApp,
-} from "../../db/apps";
+import { type AppRow, appByPublicId, appRecord, appsPage, insertApp } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
-import { auditBindingGiven, auditBindingsOfApp } from "../../db/binding-audit";
+import { auditBindingGiven } from "../../db/binding-audit";
 import { MOST_KEPT_LIVE_BUNDLES } from "../../db/channel-history";
-import { batchOrFail } from "../../db/client";
-import { everythingOfAppToGarbage } from "../../db/uploads";
+import { batchOrFail, guard } from "../../db/client";
+import { appIdIsFree, deletedAppsPage } from "../../db/deleted-apps";
+import { RESTORABLE_MS } from "../../db/organizations";
 import { ApiError } from "../../errors";
-import { collectGarbageSoon } from "../../events/producer";
 import { changeAppStatements, changedSettings } from "../app-change";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import {
-	acknowledgement,
 	booleanText,
 	channelName,
 	imageUrl,
 	label,
-	OK,
 	optional,
 	pageNumber,
 	publicAppId,
@@ -69,7 +57,7 @@ export const appSchema = v.strictObject({
 	updated_at: time,
 });
 
-function appAnswer(row: AppRow): v.InferOutput<typeof appSchema> {
+export function appAnswer(row: AppRow): v.InferOutput<typeof appSchema> {
 	return {
 		id: row.id,
 		app_id: row.app_id,
@@ -91,7 +79,14 @@ function appAnswer(row: AppRow): v.InferOutput<typeof appSchema> {
 	};
 }
 
-const EXAMPLE_APP = {
+const deletedAppSchema = v.strictObject({
+	...appSchema.entries,
+	deleted_at: time,
+	deleted_by: v.string(),
+	restorable_until: time,
+});
+
+export const EXAMPLE_APP = {
 	id: "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10",
 	app_id: "com.example.app",
 	name: "Example",
@@ -117,18 +112,29 @@ export const listApps = endpoint({
 	tag: "Apps",
 	summary: "List the apps that the caller can read, by name",
 	access: { anyKey: "Lists the apps on which a binding of the caller holds app.read." },
-	description: "`org_id` lists those of one organization; one that is not there, or not the caller's, has none.",
-	query: v.object({ page: pageNumber, org_id: optional(uuid) }),
-	response: v.array(appSchema),
+	description:
+		"`org_id` lists those of one organization; one that is not there, or not the caller's, has none. `deleted=true` lists the deleted apps that the caller may bring back with POST /app/restore, the last deleted first; they are gone for good at `restorable_until`.",
+	query: v.object({ page: pageNumber, org_id: optional(uuid), deleted: optional(booleanText) }),
+	response: v.union([v.array(appSchema), v.array(deletedAppSchema)]),
 	errors: [],
 	example: { query: { page: "0" }, response: [EXAMPLE_APP] },
-	async handle({ db, principal, input, request, origin }) {
+	async handle({ db, principal, input, request, origin, nowMs }) {
 		const { limit, offset } = pageBounds(input.query.page);
+		const permission = input.query.deleted === true ? "app.delete" : "app.read";
 		const filter = {
-			orgIds: orgsWhere(principal, "app.read"),
-			appIds: appsWhere(principal, "app.read"),
+			orgIds: orgsWhere(principal, permission),
+			appIds: appsWhere(principal, permission),
 			orgId: input.query.org_id,
 		};
+		if (input.query.deleted === true) {
+			const [deleted] = await db.batch([deletedAppsPage(filter, nowMs - RESTORABLE_MS, limit, offset)]);
+			return pageReply({ request, origin }, input.query.page, deleted.rows, (row) => ({
+				...appAnswer({ ...row, app_id: row.public_app_id, owner_org: row.deleted_from }),
+				deleted_at: rfc3339(row.deleted_at_ms),
+				deleted_by: row.deleted_by,
+				restorable_until: rfc3339(row.deleted_at_ms + RESTORABLE_MS),
+			}));
+		}
 		const [apps] = await db.batch([appsPage(filter, limit, offset)]);
 		return pageReply({ request, origin }, input.query.page, apps.rows, appAnswer);
 	},
@@ -156,6 +162,8 @@ export const createApp = endpoint({
 	path: "/app",
 	tag: "Apps",
 	summary: "Create an app",
+	description:
+		"Ids that differ in upper and lower case alone are the same id. The id of an app that was deleted belongs to its organization, which may give it to a new app; every other organization gets 409. The deleted app can be restored when the new one is deleted in its turn.",
 	access: { permission: "org.create_app", scope: orgScope("body.owner_org") },
 	body: v.object({
 		app_id: publicAppId,
@@ -190,6 +198,7 @@ export const createApp = endpoint({
 		const results = await batchOrFail(
 			db,
 			[
+				guard("app_id_free", appIdIsFree(body.app_id, scope.orgId)),
 				insertApp({
 					id,
 					app_id: body.app_id,
@@ -227,15 +236,19 @@ export const createApp = endpoint({
 				auditBindingGiven(actor, nowMs, scope.orgId, bindingId, principal),
 			],
 			{
-				"apps.app_id": () =>
-					new ApiError("app_id_already_exists", "An app with this app_id exists already; choose another app_id."),
+				app_id_free: appIdTaken,
+				"apps.app_id": appIdTaken,
 			},
 		);
-		const app = (results[1] as { rows: AppRow[] }).rows[0];
+		const app = (results[2] as { rows: AppRow[] }).rows[0];
 		if (app === undefined) throw new Error("the app that was just inserted is missing");
 		return new Reply(201, appAnswer(app));
 	},
 });
+
+/** One answer for an id that an app has and one that another organization keeps. */
+export const appIdTaken = () =>
+	new ApiError("app_id_already_exists", "An app with this app_id exists already; choose another app_id.");
 
 export const updateApp = endpoint({
 	method: "PUT",
@@ -276,56 +289,6 @@ export const updateApp = endpoint({
 		const [row] = (results.at(-1) as { rows: AppRow[] } | undefined)?.rows ?? [];
 		if (row === undefined) throw appNotFound();
 		return appAnswer(row);
-	},
-});
-
-export const deleteApp = endpoint({
-	method: "DELETE",
-	path: "/app/:app_id",
-	tag: "Apps",
-	summary: "Delete an app with its channels, bundles and stored files; cannot be undone",
-	description:
-		"The app is gone for everyone at once, its stored files some seconds later, and its id can be taken again; what it leaves behind is removed in the background. `dry_run=true` tells what would go and does nothing.",
-	access: { permission: "app.delete", scope: appScope("params.app_id") },
-	query: v.object({ dry_run: optional(booleanText) }),
-	response: v.union([
-		acknowledgement,
-		v.strictObject({
-			status: v.literal("ok"),
-			dry_run: v.literal(true),
-			id: v.string(),
-			app_id: v.string(),
-			removes: v.strictObject({
-				channels: v.number(),
-				bundles: v.number(),
-				bundle_bytes: v.number(),
-				api_key_bindings: v.number(),
-			}),
-		}),
-	]),
-	errors: [],
-	example: { response: OK },
-	load: ({ params, query }) => [appContents(params.app_id, query.dry_run === true)] as const,
-	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs, actor, waitUntil }) {
-		if (input.query.dry_run === true) {
-			const [removes] = loaded[0].rows;
-			if (removes === undefined) throw appNotFound();
-			return { ...OK, dry_run: true as const, id: scope.appId, app_id: scopeRow.app_id, removes };
-		}
-		await db.batch([
-			auditStatement(actor, nowMs, {
-				orgId: scope.orgId,
-				action: "app.delete",
-				target: { type: "app", id: scope.appId, name: scopeRow.app_id },
-				app: { uuid: scope.appId, id: scopeRow.app_id },
-				before: auditedAppNow(scope.appId, EVERYTHING_AUDITED),
-			}),
-			auditBindingsOfApp(actor, nowMs, scope.orgId, { uuid: scope.appId, id: scopeRow.app_id }),
-			everythingOfAppToGarbage(scope.appId, nowMs),
-			...deleteAppStatement(scope.orgId, scope.appId, deps.newId(), nowMs),
-		]);
-		waitUntil(collectGarbageSoon(deps));
-		return OK;
 	},
 });
 

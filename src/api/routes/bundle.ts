@@ -2,6 +2,7 @@
  * Bundles: uploaded web builds. A registration reserves the version; the last byte, checked, makes it ready; from then on it never
  * changes. A bundle that a channel uses is never deleted.
  */
+
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
 import { auditStatement } from "../../db/audit";
@@ -27,6 +28,7 @@ import { auditChannelChange } from "../../db/channel-audit";
 import { recordChannelChange } from "../../db/channel-history";
 import { bundleUnusedExceptBy, channelDiffers, channelExists, updateChannel } from "../../db/channels";
 import { batchOrFail, type Database, guard, query } from "../../db/client";
+import { appIdOf } from "../../db/public-app-id";
 import { followRollout, NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
 import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
@@ -364,7 +366,7 @@ export const promoteBundle = endpoint({
 				.selectFrom("channels")
 				.innerJoin("apps", "apps.id", "channels.app_id")
 				.select(["channels.name", "channels.version_id", "channels.rollout_version_id", "channels.rollout_id"])
-				.where("apps.app_id", "=", body.app_id)
+				.where("apps.id", "=", appIdOf(body.app_id))
 				.where("channels.id", "=", body.channel_id)
 				.compile(),
 		] as const,

@@ -2,6 +2,7 @@
  * Channels: named targets that bundles are promoted to. Creating one with a preview key binds that key to it in the same batch;
  * deleting one with its bundle is one batch as well, in which everything goes or nothing does.
  */
+
 import * as v from "valibot";
 import type { AppId, ChannelId } from "../../authz/decide";
 import { holds } from "../../authz/decide";
@@ -22,6 +23,7 @@ import {
 	listedChannelByName,
 } from "../../db/channels";
 import { batchOrFail, guard, query } from "../../db/client";
+import { appIdOf } from "../../db/public-app-id";
 import type { Flag } from "../../db/schema";
 import { bumpRevision, channelOf } from "../../db/snapshot";
 import { bytesOfBundleToGarbage } from "../../db/uploads";
@@ -407,7 +409,7 @@ function bundlesOfChannel(publicId: string, channel: string) {
 				.having((inner) => inner.fn.countAll(), ">", 0)
 				.as("other_channels"),
 		])
-		.where("apps.app_id", "=", publicId)
+		.where("apps.id", "=", appIdOf(publicId))
 		.where("channels.name", "=", channel)
 		.$castTo<LinkedBundle>()
 		.compile();

@@ -29,8 +29,9 @@ export const deleteOrganization = endpoint({
 	tag: "Organizations",
 	summary: "Delete an organization with everything in it; can be undone for 30 days",
 	description:
-		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`, which is in 30 days; after that it is removed for good, and its keys are gone from the other organizations that they act in, too (`other_organizations`: those the caller may see, and how many others). Its apps' ids stay taken until then.",
+		"`dry_run=true` tells what would go and does nothing. Nobody can reach a deleted organization, and its devices get no updates. POST /organization/restore brings all of it back until `restorable_until`, which is in 30 days; after that it is removed for good, and its keys are gone from the other organizations that they act in, too (`other_organizations`: those the caller may see, and how many others). Its apps' ids stay reserved even then.",
 	access: { permission: "org.delete", scope: orgScope("query.orgId") },
+	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ orgId: uuid, dry_run: optional(booleanText) }),
 	queryOrBody: true,
 	response: v.strictObject({

@@ -3,10 +3,12 @@
  * stream through a buffer of one segment, so memory stays flat; a TUS upload keeps every segment that arrived, so a lost connection
  * costs at most that much.
  */
+
 import * as v from "valibot";
 import { isOwnWork, type Principal } from "../../authz/principal";
 import { bundleByName } from "../../db/bundles";
 import { batchOrFail, query } from "../../db/client";
+import { appIdOf } from "../../db/public-app-id";
 import {
 	insertUpload,
 	ownDeltaPath,
@@ -230,7 +232,7 @@ const appOfNewUpload: ScopeSource<TusScopeRow> = {
 		return query
 			.selectFrom("apps")
 			.select(["id", "app_id", "owner_org"])
-			.where("app_id", "=", target?.appId ?? "")
+			.where("id", "=", appIdOf(target?.appId ?? ""))
 			.where("owner_org", "=", target?.orgId ?? "")
 			.compile();
 	},

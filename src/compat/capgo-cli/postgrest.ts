@@ -2,11 +2,13 @@
  * What little of PostgREST's manner the stock CLI relies on: filters written `eq.<value>`, and answers that are one object when the
  * Accept header asks for one. There is no query language here: every shape is known beforehand and anything else is refused.
  */
+
 import * as v from "valibot";
 import { Reply } from "../../api/endpoint";
 import { publicAppId } from "../../api/schemas";
 import { type AppScopeRow, appNotFound, type RawInput, type ScopeSource, textAt } from "../../api/scope";
 import { query } from "../../db/client";
+import { appIdOf } from "../../db/public-app-id";
 import { invalidRequest } from "../../errors";
 
 export const PREFIX = "/compat/capgo-cli";
@@ -60,7 +62,7 @@ export function appOfFilter(path: string): ScopeSource<AppScopeRow> {
 			return query
 				.selectFrom("apps")
 				.select(["id", "app_id", "owner_org", "default_upload_channel"])
-				.where("app_id", "=", text.replace(/^eq\./, ""))
+				.where("id", "=", appIdOf(text.replace(/^eq\./, "")))
 				.compile();
 		},
 		target: (row) => ({ orgId: row.owner_org, appId: row.id }),

@@ -11,9 +11,9 @@ import { holds, orgsWhere, type Target } from "../../authz/decide";
 import type { Principal } from "../../authz/principal";
 import { appCounts } from "../../db/apps";
 import { bundleByName } from "../../db/bundles";
-import { appUuid } from "../../db/channels";
 import { query } from "../../db/client";
 import { organizationsPage } from "../../db/organizations";
+import { appIdOf } from "../../db/public-app-id";
 import { PERMISSION_NAMES } from "./permission-names";
 import { PREFIX, rowsReply, singleRefusal } from "./postgrest";
 
@@ -116,12 +116,12 @@ export const checkPermission = endpoint({
 			query
 				.selectFrom("apps")
 				.select(["id", "owner_org"])
-				.where("app_id", "=", body.app_id ?? "")
+				.where("id", "=", appIdOf(body.app_id ?? ""))
 				.compile(),
 			query
 				.selectFrom("channels")
 				.select(["id", "allow_device_self_set"])
-				.where("app_id", "=", (eb) => appUuid(eb as never, body.app_id ?? ""))
+				.where("app_id", "=", appIdOf(body.app_id ?? ""))
 				.where("id", "=", body.channel_id ?? 0)
 				.compile(),
 		] as const,
@@ -206,7 +206,7 @@ export const currentBundle = endpoint({
 				.selectFrom("channels")
 				.leftJoin("bundles", "bundles.id", "channels.version_id")
 				.select("bundles.name")
-				.where("channels.app_id", "=", (eb) => appUuid(eb as never, body.p_app_id))
+				.where("channels.app_id", "=", appIdOf(body.p_app_id))
 				.where("channels.id", "=", body.p_channel_id)
 				.compile(),
 		] as const,

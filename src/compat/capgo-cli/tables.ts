@@ -2,6 +2,7 @@
  * The table-shaped requests of the stock CLI, each known by its exact `select` list or its exact change. Reads need app.read, writes
  * what the same act needs in the public API.
  */
+
 import * as v from "valibot";
 import { changeAppStatements, changedSettings } from "../../api/app-change";
 import {
@@ -65,6 +66,7 @@ import {
 import { batchOrFail, query } from "../../db/client";
 import { type CliChannelRow, cliChannels, setDeleteMark } from "../../db/compat";
 import type { OrganizationRow } from "../../db/organizations";
+import { appIdOf } from "../../db/public-app-id";
 import { latestUploadOf } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
 import {
@@ -251,7 +253,7 @@ const filteredChannel: ScopeSource<ChannelScopeRow> = {
 			]);
 		return appId === undefined
 			? apps.innerJoin("channels", "channels.app_id", "apps.id").where("channels.id", "=", id).compile()
-			: apps.where("apps.app_id", "=", appId).compile();
+			: apps.where("apps.id", "=", appIdOf(appId)).compile();
 	},
 	// A channel that is named and absent has no id, and is hidden as ever.
 	target: (row) =>
@@ -464,7 +466,7 @@ export const upsertVersion = endpoint({
 	example: { body: { app_id: "com.example.app", name: "1.4.0", storage_provider: "r2-direct" }, response: null },
 	load: ({ body }) => [bundleByName(body.app_id, body.name), latestUploadOf(body.app_id, body.name)] as const,
 	async handle(context) {
-		const { db, deps, principal, scope, input, loaded, nowMs, actor } = context;
+		const { db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor } = context;
 		const { body } = input;
 		const filtered = input.query;
 		if ((filtered.app_id ?? body.app_id) !== body.app_id || (filtered.name ?? body.name) !== body.name) {
@@ -504,7 +506,7 @@ export const upsertVersion = endpoint({
 					orgId: scope.orgId,
 					action: "bundle.register",
 					target: { type: "bundle", id: bundleIdNamed(scope.appId, body.name), name: body.name },
-					app: { uuid: scope.appId, id: body.app_id },
+					app: { uuid: scope.appId, id: scopeRow.app_id },
 					after: auditedRegistration(body.name, values),
 				}),
 			],
@@ -525,7 +527,7 @@ const appOfVersion: ScopeSource<AppScopeRow> = {
 			.select(["apps.id", "apps.app_id", "apps.owner_org", "apps.default_upload_channel"]);
 		return appId === undefined
 			? apps.innerJoin("bundles", "bundles.app_id", "apps.id").where("bundles.id", "=", id).compile()
-			: apps.where("apps.app_id", "=", appId).compile();
+			: apps.where("apps.id", "=", appIdOf(appId)).compile();
 	},
 	target: (row) => ({ orgId: row.owner_org, appId: row.id }),
 	hidden: appNotFound,

@@ -2,6 +2,7 @@
  * The stock CLI's way of uploading: a link for the zip, files of the delta store that are asked for before they are sent, the
  * manifest, and the end of it. A bundle without a zip is ready when it has a manifest and the CLI says that it is done.
  */
+
 import * as v from "valibot";
 import { replaceUploadStatements } from "../../api/bundle-registration";
 import { refuseForeignBundle } from "../../api/channel-change";
@@ -27,6 +28,7 @@ import {
 	manifestParts,
 	missingDeltaPaths,
 } from "../../db/compat";
+import { appIdOf } from "../../db/public-app-id";
 import { bumpRevision } from "../../db/snapshot";
 import {
 	deleteOpenUploadsOfBundle,
@@ -80,7 +82,7 @@ const appOfFile: ScopeSource<AppScopeRow> = {
 		return query
 			.selectFrom("apps")
 			.select(["id", "app_id", "owner_org", "default_upload_channel"])
-			.where("app_id", "=", match?.[2] ?? "")
+			.where("id", "=", appIdOf(match?.[2] ?? ""))
 			.where("owner_org", "=", match?.[1] ?? "")
 			.compile();
 	},

@@ -6,6 +6,7 @@
  * app names it in `thing`, so that the tests can delete it first.
  */
 import {
+	createTestApp,
 	createTestKey,
 	createTestMember,
 	type RequestOptions,
@@ -54,6 +55,13 @@ const tusHeaders = (world: Scene, app: TestApp, version: string, length: number)
 	"upload-length": String(length),
 	"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/${version}.zip`)}`,
 });
+
+async function deletedApp(world: Scene): Promise<TestApp> {
+	const app = await createTestApp(world, "deleted");
+	const { status } = await world.request("DELETE", `/app/${app.appId}`, { key: world.adminKey });
+	if (status !== 200) throw new Error("app not deleted");
+	return app;
+}
 
 async function registered(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<string> {
 	const version = freshVersion();
@@ -177,6 +185,12 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		return { path: `/apikey/${id}`, thing: keyThing(id) };
 	},
 	"GET /app": async () => ({ path: "/app" }),
+	"GET /app/reservation": async (world) => ({ path: "/app/reservation", query: { orgId: world.orgId } }),
+	"DELETE /app/reservation": async (world) => ({
+		path: "/app/reservation",
+		query: { app_id: (await deletedApp(world)).appId },
+	}),
+	"POST /app/restore": async (world) => ({ path: "/app/restore", body: { app_id: (await deletedApp(world)).appId } }),
 	"GET /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
 	"POST /app": async (world) => ({
 		path: "/app",

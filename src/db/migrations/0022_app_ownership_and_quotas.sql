@@ -1,0 +1,94 @@
+-- App ids are compared without regard to case. The index is not unique, because an installation may hold two such ids from before.
+CREATE INDEX apps_by_public_id ON apps (app_id COLLATE NOCASE);
+
+-- The id of an app that was deleted, or that went with its organization: it belongs to that organization until that one, or the operator,
+-- releases it. No foreign key: the reservation stays when the organization is removed.
+CREATE TABLE app_reservations (
+  app_id TEXT PRIMARY KEY,
+  org_id TEXT NOT NULL,
+  reserved_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX app_reservations_by_public_id ON app_reservations (app_id COLLATE NOCASE);
+CREATE INDEX app_reservations_by_org ON app_reservations (org_id);
+
+-- A deleted app, which can be restored for 30 days.
+CREATE TABLE deleted_apps (
+  app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,
+  public_app_id TEXT NOT NULL,
+  -- Where it was, and returns to. No foreign key: the app goes by itself when the organization is removed.
+  org_id TEXT NOT NULL,
+  deleted_at_ms INTEGER NOT NULL,
+  deleted_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deleted_apps_by_public_id ON deleted_apps (public_app_id COLLATE NOCASE);
+CREATE INDEX deleted_apps_by_org ON deleted_apps (org_id, deleted_at_ms);
+
+-- An app that its organization offers to another one.
+CREATE TABLE app_transfers (
+  app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,
+  from_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  to_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  offered_by TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  expires_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX app_transfers_by_giver ON app_transfers (from_org);
+CREATE INDEX app_transfers_by_receiver ON app_transfers (to_org);
+
+-- Quotas are checked in the batch that writes, so what they count must be cheap to count.
+CREATE INDEX organizations_by_creator ON organizations (created_by);
+CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
+CREATE INDEX bundles_by_creator ON bundles (app_id, created_by_key) WHERE deleted_at_ms IS NULL;
+CREATE INDEX uploads_open_by_app ON uploads (app_id, expires_at_ms) WHERE completed_at_ms IS NULL;
+CREATE INDEX uploads_open_by_creator ON uploads (created_by, created_by_key, expires_at_ms) WHERE completed_at_ms IS NULL;
+
+-- Bytes of a resumable upload that count towards storage until it is complete. 0: its bundle's row says the size.
+ALTER TABLE uploads ADD COLUMN reserved_bytes INTEGER NOT NULL DEFAULT 0;
+-- Bytes that the app's bundles and files take, and those that uploads under way will take. Kept by the triggers below.
+ALTER TABLE apps ADD COLUMN storage_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE apps SET storage_bytes =
+  (SELECT coalesce(sum(size_bytes), 0) FROM bundles
+    WHERE bundles.app_id = apps.id AND storage_provider = 'r2' AND (status = 'pending' OR object_key IS NOT NULL))
+  + (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id);
+
+CREATE TRIGGER bundles_storage_insert AFTER INSERT ON bundles
+WHEN NEW.storage_provider = 'r2' AND (NEW.status = 'pending' OR NEW.object_key IS NOT NULL) AND NEW.size_bytes > 0
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes + NEW.size_bytes WHERE id = NEW.app_id;
+END;
+CREATE TRIGGER bundles_storage_update AFTER UPDATE OF size_bytes, status, object_key ON bundles
+WHEN NEW.storage_provider = 'r2'
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes
+    + iif(NEW.status = 'pending' OR NEW.object_key IS NOT NULL, coalesce(NEW.size_bytes, 0), 0)
+    - iif(OLD.status = 'pending' OR OLD.object_key IS NOT NULL, coalesce(OLD.size_bytes, 0), 0)
+  WHERE id = NEW.app_id;
+END;
+CREATE TRIGGER bundles_storage_delete AFTER DELETE ON bundles
+WHEN OLD.storage_provider = 'r2' AND (OLD.status = 'pending' OR OLD.object_key IS NOT NULL) AND OLD.size_bytes > 0
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes - OLD.size_bytes WHERE id = OLD.app_id;
+END;
+CREATE TRIGGER delta_objects_storage_insert AFTER INSERT ON delta_objects
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes + NEW.size_bytes WHERE id = NEW.app_id;
+END;
+CREATE TRIGGER delta_objects_storage_delete AFTER DELETE ON delta_objects
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes - OLD.size_bytes WHERE id = OLD.app_id;
+END;
+CREATE TRIGGER uploads_storage_insert AFTER INSERT ON uploads
+WHEN NEW.reserved_bytes > 0 AND NEW.completed_at_ms IS NULL
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes + NEW.reserved_bytes WHERE id = NEW.app_id;
+END;
+CREATE TRIGGER uploads_storage_complete AFTER UPDATE OF completed_at_ms ON uploads
+WHEN OLD.reserved_bytes > 0 AND OLD.completed_at_ms IS NULL AND NEW.completed_at_ms IS NOT NULL
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes - OLD.reserved_bytes WHERE id = OLD.app_id;
+END;
+CREATE TRIGGER uploads_storage_delete AFTER DELETE ON uploads
+WHEN OLD.reserved_bytes > 0 AND OLD.completed_at_ms IS NULL
+BEGIN
+  UPDATE apps SET storage_bytes = storage_bytes - OLD.reserved_bytes WHERE id = OLD.app_id;
+END;
