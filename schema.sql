@@ -173,7 +173,11 @@ CREATE TABLE apps (
   ios_store_url TEXT,
   android_store_url TEXT,
   -- Bytes that the app's bundles and files take, and those that uploads under way will take. Kept by the triggers at the end.
-  storage_bytes INTEGER NOT NULL DEFAULT 0
+  storage_bytes INTEGER NOT NULL DEFAULT 0,
+  -- Names of channels that preview keys create begin with it. NULL: any name that is not reserved.
+  preview_channel_prefix TEXT,
+  -- 1: preview keys register pre-releases only, so that they cannot take the version of a release.
+  preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1))
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
 -- App ids are compared without regard to case. The index is not unique, because an installation may hold two such ids from before.
@@ -321,6 +325,13 @@ CREATE TABLE channels (
   -- What the health gate last reported of this rollout with the action 'notify'; NULL once dismissed or when the rollout changes.
   rollout_notice TEXT,
   rollout_notice_at_ms INTEGER,
+  -- 1: a preview key created it, and it never was public, the default upload channel or protected.
+  is_preview INTEGER NOT NULL DEFAULT 0 CHECK (is_preview IN (0, 1)),
+  -- 1: only `promoters` (JSON array of roles, ids of API keys and ids of accounts) change what it serves.
+  protected INTEGER NOT NULL DEFAULT 0 CHECK (protected IN (0, 1)),
+  promoters TEXT NOT NULL DEFAULT '[]',
+  -- 1: a promotion to the protected channel is a proposal until a promoter approves it.
+  requires_approval INTEGER NOT NULL DEFAULT 0 CHECK (requires_approval IN (0, 1)),
   UNIQUE (app_id, name),
   -- A channel left with no platform stops being public.
   CHECK (public = 0 OR ios + android + electron > 0)
@@ -505,6 +516,7 @@ CREATE TABLE devices (
 CREATE INDEX devices_by_version ON devices (app_id, version_name);
 CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
 CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
+CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
 
 -- What an operator set for one device: a channel, a bundle, or both.
 CREATE TABLE device_overrides (
@@ -707,6 +719,47 @@ CREATE INDEX channel_history_by_app ON channel_history (app_id);
 -- What a rollback may return to, and whether a bundle is one of the last that were live on a channel.
 CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE rollback_target = 1;
 CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;
+
+-- Names that channels of an app have or had. Devices keep a channel's name after the channel is gone, so a reserved name is closed to preview
+-- keys for good; that of a deleted preview channel is free for previews.
+CREATE TABLE channel_names (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  reserved INTEGER NOT NULL CHECK (reserved IN (0, 1)),
+  used_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (app_id, name)
+) STRICT;
+CREATE INDEX channel_names_of_previews ON channel_names (used_at_ms) WHERE reserved = 0;
+
+-- Promotions to protected channels that wait for approval, and how they ended. An expired one, or one whose bundle was deleted, stays
+-- `pending` here and is neither shown as such nor approved.
+CREATE TABLE proposals (
+  id TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  channel_id INTEGER NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
+  state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'approved', 'rejected', 'superseded', 'withdrawn')),
+  -- The bundle that it is about; NULL: the store build.
+  version_id INTEGER,
+  version_name TEXT,
+  -- JSON objects of columns of the channel: what the approval writes, and what must still be there then.
+  changes TEXT NOT NULL,
+  base TEXT NOT NULL,
+  proposer_type TEXT NOT NULL CHECK (proposer_type IN ('api_key', 'user')),
+  -- The account, and the key if a key of the account proposed it.
+  proposed_by TEXT NOT NULL,
+  proposed_by_key TEXT,
+  proposer_name TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  expires_at_ms INTEGER NOT NULL,
+  decided_by TEXT,
+  decider_name TEXT,
+  decided_at_ms INTEGER,
+  comment TEXT
+) STRICT;
+CREATE UNIQUE INDEX proposals_pending ON proposals (channel_id) WHERE state = 'pending';
+CREATE INDEX proposals_by_channel ON proposals (channel_id);
+CREATE INDEX proposals_by_app ON proposals (app_id, created_at_ms);
+CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
 
 -- What was changed, by whom, in the same batch as the change. Names are copied: an entry stays readable when its actor is gone.
 CREATE TABLE audit_log (

@@ -6,6 +6,8 @@ import type { CompiledQuery } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { type AppRow, type AuditedSetting, auditedAppNow, updateApp } from "../db/apps";
 import { type Actor, auditStatement } from "../db/audit";
+import { auditPreviewAccessEnded } from "../db/binding-audit";
+import { endPreviewAccess } from "../db/channel-names";
 import { bumpRevision } from "../db/snapshot";
 
 /** Settings by their names in requests and answers, which are those of the columns. */
@@ -36,6 +38,7 @@ export function changeAppStatements(
 	const columns = Object.fromEntries(
 		Object.entries(changes).map(([name, value]) => [name, value === undefined ? undefined : columnOf(value)]),
 	);
+	const uploadChannel = changes.default_upload_channel;
 	return [
 		auditStatement(actor, nowMs, {
 			orgId: app.orgId,
@@ -46,6 +49,12 @@ export function changeAppStatements(
 			after: changes,
 		}),
 		updateApp(app.appId, { ...columns, updated_at_ms: nowMs }),
+		...(typeof uploadChannel === "string"
+			? [
+					auditPreviewAccessEnded(actor, nowMs, app.orgId, { appId: app.appId, name: uploadChannel }),
+					...endPreviewAccess(app.appId, uploadChannel, nowMs),
+				]
+			: []),
 		bumpRevision(app.appId),
 	];
 }

@@ -4,7 +4,8 @@
  * left pending starts over, one that another key is uploading is left alone.
  */
 import type { CompiledQuery } from "kysely";
-import type { AppId } from "../authz/decide";
+import parseVersion from "semver/functions/parse";
+import type { AppId, OwnWorkOnly } from "../authz/decide";
 import { isOwnWork, type Principal } from "../authz/principal";
 import type { Actor } from "../db/audit";
 import { auditBundlesGoing } from "../db/bundle-audit";
@@ -26,6 +27,7 @@ import {
 } from "../db/uploads";
 import { ApiError } from "../errors";
 import { uploadPrefix } from "../storage/objects";
+import type { AppScopeRow } from "./scope";
 
 /** How long the bytes of a registered bundle may take to arrive. */
 export const PENDING_LIFETIME_MS = 24 * 60 * 60 * 1000;
@@ -60,6 +62,20 @@ export function refuseTakenVersion(existing: BundleRow | undefined, uploader: Up
 	throw existing?.status === "pending"
 		? alreadyExists("is being uploaded by somebody else; wait for it, or choose another version")
 		: alreadyExists("exists already; choose another version, or delete that bundle first");
+}
+
+/** An app may keep release versions for releases. @throws {ApiError} `preview_version_must_be_prerelease` */
+export function refuseReleaseOfPreview(
+	limit: OwnWorkOnly | undefined,
+	app: Pick<AppScopeRow, "preview_prereleases_only">,
+	version: string,
+): void {
+	if (limit === undefined || app.preview_prereleases_only === 0 || (parseVersion(version)?.prerelease.length ?? 0) > 0)
+		return;
+	throw new ApiError(
+		"preview_version_must_be_prerelease",
+		`version: a preview role registers pre-releases of this app only, such as ${version.split("+")[0]}-pr.1; choose one.`,
+	);
 }
 
 function alreadyExists(what: string): ApiError {

@@ -8,10 +8,22 @@ import type { Permission } from "../authz/permissions";
 import { isOwnWork, type Made } from "../authz/principal";
 import { type Holder, insertChannelBinding } from "../db/api-keys";
 import { auditEach, auditStatement } from "../db/audit";
-import { auditBindingGiven, auditBindingsOfChannel } from "../db/binding-audit";
+import { auditBindingGiven, auditPreviewAccessEnded } from "../db/binding-audit";
 import { type BundleRow, bundleById, bundleByName, bundleIsReady } from "../db/bundles";
 import { auditChannelChange, auditedChannel, yieldingChannels } from "../db/channel-audit";
 import { recordChannelChange, recordNewChannel } from "../db/channel-history";
+import {
+	type EndedPreviewAccess,
+	endPreviewAccess,
+	MOST_DEVICES_NAMING,
+	type NameRefusal,
+	type PreviewNameRow,
+	previewAccessOf,
+	previewName,
+	previewNameIsFree,
+	refusalOfName,
+	reserveName,
+} from "../db/channel-names";
 import {
 	bundlesHaveForm,
 	type ChannelRow,
@@ -40,7 +52,7 @@ import {
 	rolloutSettingsFields,
 } from "./rollout-settings";
 import { channelName, integerId, optional, publicAppId, text } from "./schemas";
-import { bundleNotFound, type ChannelScopeRow, channelNotFound } from "./scope";
+import { appNotFound, bundleNotFound, type ChannelScopeRow, channelNotFound } from "./scope";
 import { refusedFields, refuseSettings } from "./stock-settings";
 
 /** A bundle by its version or its id; null, "builtin" and "unknown" are the store build. */
@@ -353,6 +365,7 @@ export function channelChangeReads(body: ChannelBody) {
 		channelByName(body.app_id, body.channel),
 		bundleOfChoice(body.app_id, body.version),
 		bundleOfChoice(body.app_id, rolloutOf(body).version),
+		previewName(body.app_id, body.channel),
 	] as const;
 }
 
@@ -369,6 +382,7 @@ export const CHANNEL_CHANGE_ERRORS = [
 	"channel_changed",
 	"channel_delta_required",
 	"channel_has_no_platform",
+	"channel_name_reserved",
 	"channel_zip_required",
 	"missing_rollout_version",
 	"preview_channel_must_be_private",
@@ -390,6 +404,8 @@ export interface ChangedChannel {
 	readonly id: number;
 	readonly public: boolean;
 	readonly created: boolean;
+	/** Keys and people that created the channel as a preview, and lost their power over it by this change. */
+	readonly previewAccessEnded: readonly EndedPreviewAccess[];
 }
 
 /** Creates or changes the channel; writes nothing when nothing differs. */
@@ -402,21 +418,29 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const change = changeOf(request, deps.newId(), nowMs);
 	const { values: requested, movesPlatforms, isPublic, platforms } = plannedWrite(change, channel);
 	const created = channel === undefined;
+	const [name] = loaded[3].rows;
+	if (name === undefined) throw appNotFound();
 	const limit = context.ownWorkOnly(created ? "app.create_channel" : "channel.promote_bundle");
 	if (limit !== undefined) {
-		if (created) refusePublicPreview(body, scopeRow.default_upload_channel);
+		if (created) refusePreviewName(body, name, nowMs);
 		for (const bundle of change.promoted) refuseForeignBundle(bundle, principal);
 	}
-	const values = created && limit !== undefined ? { ...PREVIEW_CHANNEL_SETTINGS, ...requested } : requested;
+	const isPreview = created && limit !== undefined;
+	const values = isPreview ? { ...PREVIEW_CHANNEL_SETTINGS, ...requested } : requested;
 	if (channel !== undefined && Object.keys(values).length === 0) {
-		return { id: channel.id, public: channel.public === 1, created };
+		return { id: channel.id, public: channel.public === 1, created, previewAccessEnded: [] };
 	}
+	const endsPreview = channel !== undefined && (values.public === 1 || values.protected === 1);
 
 	const write =
 		channel === undefined
 			? insertChannel(
 					scope.appId,
-					{ ...values, name: body.channel, created_by: principal.userId, created_by_key: principal.keyId },
+					{
+						...values,
+						...(isPreview ? { is_preview: 1 } : {}),
+						...{ name: body.channel, created_by: principal.userId, created_by_key: principal.keyId },
+					},
 					nowMs,
 				)
 			: updateChannel(scope.appId, scope.channelId, values, nowMs);
@@ -437,6 +461,8 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const results = await batchOrFail(
 		db,
 		[
+			previewAccessOf(scope.appId, endsPreview ? body.channel : ""),
+			...(isPreview ? [guard("name_is_free", previewNameIsFree(scope.appId, body.channel, name))] : []),
 			...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
 			...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),
 			// The service may have ended it, and what was asked of one rollout is no wish for another.
@@ -460,7 +486,13 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			...(created
 				? [write, entry, ...recordNewChannel(actor, nowMs, scope.appId, body.channel)]
 				: [entry, ...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values), write]),
-			...(!created && values.public === 1 ? endPreviewBindings(context, channel) : []),
+			...(isPreview || !created ? [] : [reserveName(scope.appId, body.channel, nowMs)]),
+			...(endsPreview
+				? [
+						auditPreviewAccessEnded(actor, nowMs, scope.orgId, { appId: scope.appId, name: channel.name }),
+						...endPreviewAccess(scope.appId, channel.name, nowMs),
+					]
+				: []),
 			...formGuards(values, scope.appId, created ? { name: body.channel } : scope.channelId),
 			...(Object.keys(change.bundles).length === 0
 				? []
@@ -489,6 +521,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 		{
 			bundle_ready: bundleNotFound,
 			channel_exists: channelNotFound,
+			name_is_free: () => channelChanged("name was taken, or the app's rules for it changed, by another request"),
 			platforms_as_read: () => channelChanged("was changed by another request"),
 			rollout_as_read: rolloutChanged,
 			...FORM_REFUSALS,
@@ -498,16 +531,8 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	);
 	const row = (results.at(-1) as { rows: { id: number; public: Flag }[] } | undefined)?.rows[0];
 	if (row === undefined) throw new Error("the channel that was just written is missing");
-	return { id: row.id, public: row.public === 1, created };
-}
-
-/** The preview key that created a channel has no power over it from the batch on that makes it public. */
-function endPreviewBindings({ scope, actor, nowMs }: ChangeContext, { name }: Pick<ChannelRow, "name">) {
-	const { orgId, appId, channelId } = scope;
-	return [
-		auditBindingsOfChannel(actor, nowMs, orgId, { appId, id: channelId, name }),
-		query.deleteFrom("role_bindings").where("app_id", "=", appId).where("channel_id", "=", channelId).compile(),
-	];
+	const previewAccessEnded = (results[0] as { rows: EndedPreviewAccess[] } | undefined)?.rows ?? [];
+	return { id: row.id, public: row.public === 1, created, previewAccessEnded };
 }
 
 /** After a write that changes the channel's bundles or its update package: they fit each other. */
@@ -552,14 +577,30 @@ function previewBinding(
 	return [insertChannelBinding({ ...binding, role }, binding.channelName, limit.bindingId)];
 }
 
-function refusePublicPreview(body: ChannelBody, defaultUploadChannel: string): void {
-	if (body.public === true || body.channel === defaultUploadChannel) {
+function refusePreviewName(body: ChannelBody, row: PreviewNameRow, nowMs: number): void {
+	if (body.public === true) {
 		throw new ApiError(
 			"preview_channel_must_be_private",
-			"A preview role creates private channels only, under names that are not the app's default; leave public out and choose another name.",
+			"public: a preview role creates private channels only; leave it out.",
 		);
 	}
+	const reason = refusalOfName(row, body.channel, nowMs);
+	if (reason === undefined) return;
+	const prefix = row.preview_channel_prefix;
+	throw new ApiError("channel_name_reserved", `channel: ${NAME_REFUSALS[reason](prefix)}`, {
+		moreInfo: { reason, ...(prefix === null ? {} : { preview_channel_prefix: prefix }) },
+	});
 }
+
+const NAME_REFUSALS: Readonly<Record<NameRefusal, (prefix: string | null) => string>> = {
+	default_upload_channel: () => "this is the app's default upload channel, which is no preview; choose another name.",
+	preview_channel_prefix: (prefix) =>
+		`preview channels of this app begin with "${prefix}"; choose such a name, or have preview_channel_prefix changed.`,
+	used_by_a_channel: () =>
+		"another channel has or had this name, and devices may still name it; choose another name for the preview.",
+	named_by_devices: () =>
+		`more than ${MOST_DEVICES_NAMING} devices name this channel as their default; choose another name for the preview.`,
+};
 
 /** Preview rule 5: a preview key acts on the bundles that it uploaded itself, and on no other. */
 export function refuseForeignBundle(

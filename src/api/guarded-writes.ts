@@ -5,12 +5,14 @@
  */
 import type { CompiledQuery } from "kysely";
 import { isCovering, type Target } from "../authz/decide";
+import { ROLES } from "../authz/permissions";
 import { callerGone, type Principal } from "../authz/principal";
 import { callerUnchanged } from "../db/api-keys";
 import { appIsLive } from "../db/apps";
+import { isStillPreview } from "../db/channel-names";
 import { batchOrFail, type Database, guard } from "../db/client";
 import { organizationIsLive } from "../db/organizations";
-import type { ApiError } from "../errors";
+import { ApiError } from "../errors";
 
 /**
  * @param target what the decision was about; null when it was about no one thing
@@ -25,8 +27,9 @@ export function guardedWrites(
 	const guardsOfWrite = () => [
 		...targetGuards(target),
 		guard("caller_changed", callerUnchanged({ ...principal, bindings: decidingBindings(principal, target) })),
+		...previewGuards(principal, target),
 	];
-	const failures = { target_gone: gone, caller_changed: callerGone(principal) };
+	const failures = { target_gone: gone, caller_changed: callerGone(principal), still_preview: noPreviewAnyMore };
 	return {
 		get trips() {
 			return db.trips;
@@ -46,6 +49,22 @@ function targetGuards(target: Target | null): CompiledQuery[] {
 	const { orgId, appId, isDeletedApp } = target;
 	const isLive = appId === undefined || isDeletedApp === true ? organizationIsLive(orgId) : appIsLive(orgId, appId);
 	return [guard("target_gone", isLive)];
+}
+
+/** A preview key loses its power over a channel in the moment in which others depend on the channel. */
+function previewGuards({ bindings }: Principal, target: Target | null): CompiledQuery[] {
+	if (target?.appId === undefined || target.channelId === undefined) return [];
+	const covering = bindings.filter((binding) => isCovering(binding, target));
+	if (!covering.every(({ role }) => ROLES[role].ownWorkOnly === true)) return [];
+	return [guard("still_preview", isStillPreview(target.appId, target.channelId))];
+}
+
+function noPreviewAnyMore(): ApiError {
+	return new ApiError(
+		"permission_denied",
+		"The channel became public, protected or the app's default upload channel, where preview keys have no power; use a wider role.",
+		{ moreInfo: { permission: "channel.promote_bundle", scope: "channel" } },
+	);
 }
 
 /**

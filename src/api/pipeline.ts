@@ -354,9 +354,7 @@ function validate(
 	const query = parse(endpoint.query, raw.query);
 	const body = parse(endpoint.body, raw.body === undefined ? {} : raw.body);
 	if (isNoObject(endpoint.body, raw.body)) issues.push({ path: "", message: "The body must be a JSON object." });
-	if (asksForMissingDryRun(endpoint, raw)) {
-		issues.push({ path: "dry_run", message: "is not offered here; leave it out to have the request done" });
-	}
+	issues.push(...misplacedDryRun(endpoint, raw));
 	return { input: issues.length > 0 ? undefined : { params: raw.params, query, body, headers: raw.headers }, issues };
 }
 
@@ -366,15 +364,20 @@ function isNoObject(schema: v.GenericSchema | undefined, body: unknown): boolean
 }
 
 /**
- * Fields that are not known are ignored, but whoever sends this one wants nothing done. Devices and links are left alone: theirs are
- * requests that nobody writes by hand.
+ * Unknown fields are ignored, but a request with this one wants nothing done. Public endpoints are left alone: devices send them, and
+ * nobody writes them by hand.
  */
-function asksForMissingDryRun({ access, method, query, body }: AnyEndpoint, raw: RawInput): boolean {
-	if (method === "GET" || "public" in access) return false;
-	if (fieldsOf(query).has(DRY_RUN) || fieldsOf(body).has(DRY_RUN)) return false;
-	return [raw.query, raw.body].some(
-		(sent) => typeof sent === "object" && sent !== null && Object.hasOwn(sent, DRY_RUN),
-	);
+function misplacedDryRun(endpoint: AnyEndpoint, raw: RawInput): RequestIssue[] {
+	const { access, method, query, body, queryOrBody } = endpoint;
+	if (method === "GET" || "public" in access) return [];
+	const isKnown = { query: fieldsOf(query).has(DRY_RUN), body: fieldsOf(body).has(DRY_RUN) };
+	const isSent = (sent: unknown) => typeof sent === "object" && sent !== null && Object.hasOwn(sent, DRY_RUN);
+	const isUnread = isSent(raw.body) && !isKnown.body && !(isKnown.query && queryOrBody === true);
+	const isMisplaced = isUnread || (isSent(raw.query) && !isKnown.query);
+	if (!isMisplaced) return [];
+	const place = isKnown.body ? "body" : isKnown.query ? "query" : undefined;
+	const remedy = place === undefined ? "leave it out to have the request done" : `send it in the ${place}`;
+	return [{ path: DRY_RUN, message: `is not offered here; ${remedy}` }];
 }
 
 /** Longest excerpt of a refused value that is shown. */

@@ -198,3 +198,6 @@ export function rfc3339(epochMs: number): string {
 export function nullableRfc3339(epochMs: number | null): string | null {
 	return epochMs === null ? null : rfc3339(epochMs);
 }
+
+/** Keys and people that lost their power over a preview channel, because it is more than a preview now. */
+export const previewAccessEnded = v.array(v.strictObject({ id: v.string(), name: v.string() }));

@@ -8,6 +8,7 @@ import type { Target } from "../authz/decide";
 import { query } from "../db/client";
 import { prepared } from "../db/prepared";
 import { appIdOf } from "../db/public-app-id";
+import type { Flag } from "../db/schema";
 import { ApiError, type ErrorCode, type RequestIssue } from "../errors";
 
 /** A request before validation: nothing about its values may be trusted. */
@@ -96,9 +97,16 @@ export interface AppScopeRow {
 	readonly app_id: string;
 	readonly owner_org: string;
 	readonly default_upload_channel: string;
+	readonly preview_prereleases_only: Flag;
 }
 
-const APP_SCOPE_COLUMNS = ["apps.id", "apps.app_id", "apps.owner_org", "apps.default_upload_channel"] as const;
+const APP_SCOPE_COLUMNS = [
+	"apps.id",
+	"apps.app_id",
+	"apps.owner_org",
+	"apps.default_upload_channel",
+	"apps.preview_prereleases_only",
+] as const;
 
 const appStatement = prepared<{ appId: string }, AppScopeRow>((value) =>
 	query
@@ -122,7 +130,17 @@ export function appScope(path: string): ScopeSource<AppScopeRow> {
 
 export interface ChannelScopeRow extends AppScopeRow {
 	readonly channel_id: number | null;
+	readonly channel_name: string | null;
+	readonly channel_public: Flag | null;
+	readonly channel_protected: Flag | null;
 }
+
+export const CHANNEL_SCOPE_COLUMNS = [
+	"channels.id as channel_id",
+	"channels.name as channel_name",
+	"channels.public as channel_public",
+	"channels.protected as channel_protected",
+] as const;
 
 /** A channel of an app, by its name (`{ name: path }`) or its id (`{ id: path }`). One that is not there is no target at all. */
 export function channelScope(
@@ -145,9 +163,12 @@ export function channelOrAppScope(appPath: string, channel: { name: string }): S
 	};
 }
 
-function channelTarget(row: ChannelScopeRow): Target {
+export function channelTarget(row: Omit<ChannelScopeRow, "app_id" | "preview_prereleases_only">): Target {
 	const app = { orgId: row.owner_org, appId: row.id };
-	return row.channel_id === null ? app : { ...app, channelId: row.channel_id };
+	if (row.channel_id === null) return app;
+	const isDefault = row.channel_name === row.default_upload_channel;
+	const isMoreThanPreview = row.channel_public === 1 || row.channel_protected === 1 || isDefault;
+	return { ...app, channelId: row.channel_id, isMoreThanPreview };
 }
 
 function channelScopeStatement(
@@ -169,7 +190,7 @@ const namedChannelStatement = prepared<{ appId: string; name: string }, ChannelS
 		.leftJoin("channels", (join) =>
 			join.onRef("channels.app_id", "=", "apps.id").on("channels.name", "=", value("name")),
 		)
-		.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
+		.select([...APP_SCOPE_COLUMNS, ...CHANNEL_SCOPE_COLUMNS])
 		.where("apps.id", "=", appIdOf(value("appId")))
 		.compile(),
 );
@@ -178,7 +199,7 @@ const numberedChannelStatement = prepared<{ appId: string; id: number }, Channel
 	query
 		.selectFrom("apps")
 		.leftJoin("channels", (join) => join.onRef("channels.app_id", "=", "apps.id").on("channels.id", "=", value("id")))
-		.select([...APP_SCOPE_COLUMNS, "channels.id as channel_id"])
+		.select([...APP_SCOPE_COLUMNS, ...CHANNEL_SCOPE_COLUMNS])
 		.where("apps.id", "=", appIdOf(value("appId")))
 		.compile(),
 );

@@ -17,6 +17,8 @@ export interface Target {
 	readonly orgId: string;
 	readonly appId?: string;
 	readonly channelId?: number;
+	/** The channel is public, the app's default upload channel or protected: more than a preview. */
+	readonly isMoreThanPreview?: boolean;
 	/** Only what undoes a deletion has such a target; no binding covers both kinds. */
 	readonly inDeletedOrganization?: true;
 	/** Only what undoes the deletion of an app has such a target: its organization is the one that it was deleted from. */
@@ -153,6 +155,7 @@ export function isLive(binding: Binding): boolean {
 
 /** Whether the binding grants what its role holds on the target. */
 function works(binding: Binding, target: Target): boolean {
+	if (target.isMoreThanPreview === true && ROLES[binding.role].previewChannelsOnly === true) return false;
 	return binding.stoppedBy === undefined && isCovering(binding, target);
 }
 

@@ -61,6 +61,8 @@ export interface Role {
 	readonly assignable: boolean;
 	/** Holders act on bundles they uploaded and on channels they created alone, and their channels are private. */
 	readonly ownWorkOnly?: true;
+	/** Grants nothing on a channel that ordinary devices depend on: a public one, the default upload channel, a protected one. */
+	readonly previewChannelsOnly?: true;
 	/** What the service gives to the holder on each channel it creates; it dies with this binding. */
 	readonly roleOnCreatedChannel?: RoleName;
 	/** What the service gives to the holder on each app it creates. */
@@ -124,6 +126,7 @@ export const ROLES: Readonly<Record<RoleName, Role>> = {
 		assignable: false,
 		permissions: ["channel.read", "channel.promote_bundle", "channel.delete"],
 		ownWorkOnly: true,
+		previewChannelsOnly: true,
 	},
 };
 

@@ -87,6 +87,8 @@ const AUDITED_SETTINGS = {
 	allow_device_custom_id: switchText("allow_device_custom_id"),
 	block_provider_infra_requests: switchText("block_provider_infra_requests"),
 	allow_preview: switchText("allow_preview"),
+	preview_channel_prefix: sql`preview_channel_prefix`,
+	preview_prereleases_only: switchText("preview_prereleases_only"),
 	ios_store_url: sql`ios_store_url`,
 	android_store_url: sql`android_store_url`,
 };

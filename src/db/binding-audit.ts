@@ -164,3 +164,22 @@ export function auditBindingsOfChannel(
 		bindings("before", sql`b.org_id = ${orgId} AND b.app_id = ${channel.appId} AND b.channel_id = ${channel.id}`),
 	);
 }
+
+/** Before the statement that ends the power of preview keys over the channel, which stays. */
+export function auditPreviewAccessEnded(
+	actor: Actor,
+	atMs: number,
+	orgId: OrgId,
+	channel: { readonly appId: AppId; readonly name: string },
+): CompiledQuery {
+	return auditEach(
+		actor,
+		atMs,
+		{ action: "binding.delete", targetType: "api_key", details: { with_channel: channel.name } },
+		bindings(
+			"before",
+			sql`b.org_id = ${orgId} AND b.app_id = ${channel.appId}
+				AND b.channel_id = (SELECT id FROM channels WHERE app_id = ${channel.appId} AND name = ${channel.name})`,
+		),
+	);
+}

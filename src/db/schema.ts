@@ -119,6 +119,8 @@ export interface AppsTable {
 	ios_store_url: string | null;
 	android_store_url: string | null;
 	storage_bytes: Generated<number>;
+	preview_channel_prefix: string | null;
+	preview_prereleases_only: Generated<Flag>;
 }
 
 export interface AppReservationsTable {
@@ -224,6 +226,11 @@ export interface ChannelsTable {
 	update_package: Generated<UpdatePackage>;
 	rollout_notice: string | null;
 	rollout_notice_at_ms: number | null;
+	is_preview: Generated<Flag>;
+	protected: Generated<Flag>;
+	/** JSON array. */
+	promoters: Generated<string>;
+	requires_approval: Generated<Flag>;
 }
 
 export type BundleStatus = "pending" | "ready" | "deleted";
@@ -475,6 +482,36 @@ export type ChannelHistoryAction =
 	| "rollout_rolled_back"
 	| "rollout_replaced";
 
+export interface ChannelNamesTable {
+	app_id: string;
+	name: string;
+	reserved: Flag;
+	used_at_ms: number;
+}
+
+export type StoredProposalState = "pending" | "approved" | "rejected" | "superseded" | "withdrawn";
+
+export interface ProposalsTable {
+	id: string;
+	app_id: string;
+	channel_id: number;
+	state: Generated<StoredProposalState>;
+	version_id: number | null;
+	version_name: string | null;
+	changes: string;
+	base: string;
+	proposer_type: "api_key" | "user";
+	proposed_by: string;
+	proposed_by_key: string | null;
+	proposer_name: string;
+	created_at_ms: number;
+	expires_at_ms: number;
+	decided_by: string | null;
+	decider_name: string | null;
+	decided_at_ms: number | null;
+	comment: string | null;
+}
+
 export interface AuditLogTable {
 	id: Generated<number>;
 	org_id: string;
@@ -533,5 +570,7 @@ export interface Schema {
 	rollouts: RolloutsTable;
 	rollout_devices: RolloutDevicesTable;
 	channel_history: ChannelHistoryTable;
+	channel_names: ChannelNamesTable;
+	proposals: ProposalsTable;
 	audit_log: AuditLogTable;
 }

@@ -29,7 +29,7 @@ export interface SnapshotApp {
 	readonly allow_preview: Flag;
 }
 
-/** By what a rollout is judged and stepped is no business of devices. */
+/** How a rollout is judged and stepped, and who promotes, is not what devices are answered from. */
 type GateColumn = Extract<
 	keyof ChannelsTable,
 	| `auto_pause_${string}`
@@ -37,6 +37,9 @@ type GateColumn = Extract<
 	| `rollout_notice${string}`
 	| "rollout_count_new_devices"
 	| "rollout_devices_per_network"
+	| "protected"
+	| "promoters"
+	| "requires_approval"
 >;
 export type SnapshotChannel = Omit<Selectable<ChannelsTable>, GateColumn>;
 

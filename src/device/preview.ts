@@ -63,7 +63,8 @@ export const previewChannel = endpoint({
 	example: { query: { appId: "com.example.app", channel: "pr-128", channelId: "7" }, response: EXAMPLE_PAYLOAD },
 	async handle({ deps, db, input, snapshots, origin, nowMs, waitUntil }) {
 		const { appId, channel: name, channelId, ...link } = input.query;
-		const isSigned = checkSignature(deps, channelPath(appId, name), link, nowMs);
+		// A link without the id is signed for no channel: another one may have the name by now.
+		const isSigned = checkSignature(deps, channelPath(appId, name, channelId ?? 0), link, nowMs);
 		const { snapshot } = await snapshots.read(db, appId, waitUntil);
 		const app = openApp(snapshot, isSigned);
 		const channel = app.channelsByName.get(name);
@@ -114,7 +115,7 @@ export const createPreviewLink = endpoint({
 	tag: "Previews",
 	summary: "A signed preview link to a channel or a bundle",
 	description:
-		"Opens for seven days on any phone that gets it, whether or not the app has `allow_preview`. `payload_url` goes into `startPreviewSession` of the plugin, `deep_link` into a QR code. A preview key gets links to its own channels and bundles.",
+		"Opens for seven days on any phone that gets it, whether or not the app has `allow_preview`. `payload_url` goes into `startPreviewSession` of the plugin, `deep_link` into a QR code. A preview key gets links to its own channels and bundles. A link to a channel ends with the channel: another one that gets the name later is not behind it.",
 	access: { permission: "app.upload_bundle", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), version: optional(bundleVersion) }),
 	response: v.strictObject({ payload_url: v.string(), deep_link: v.string(), expires_at: time }),
@@ -123,8 +124,8 @@ export const createPreviewLink = endpoint({
 		query: { app_id: "com.example.app", channel: "pr-128" },
 		response: {
 			payload_url:
-				"https://updates.example.com/preview/channel?appId=com.example.app&channel=pr-128&expires=…&signature=…",
-			deep_link: "capgo://preview/channel?appId=com.example.app&channel=pr-128&expires=…&signature=…",
+				"https://updates.example.com/preview/channel?appId=com.example.app&channel=pr-128&channelId=7&expires=…&signature=…",
+			deep_link: "capgo://preview/channel?appId=com.example.app&channel=pr-128&channelId=7&expires=…&signature=…",
 			expires_at: "2026-11-28T08:00:00.000Z",
 		},
 	},
@@ -143,7 +144,9 @@ export const createPreviewLink = endpoint({
 		if (made === undefined) throw bundleNotFound();
 		if (ownWorkOnly("app.upload_bundle") !== undefined) refuseForeignBundle(made, principal, "app.upload_bundle");
 		const path =
-			query.channel === undefined ? bundlePath(scopeRow.app_id, made.id) : channelPath(scopeRow.app_id, query.channel);
+			query.channel === undefined
+				? bundlePath(scopeRow.app_id, made.id)
+				: channelPath(scopeRow.app_id, query.channel, made.id);
 		const expires = previewLinkExpiresAt(nowMs);
 		const link = `${path}&expires=${expires}&signature=${previewSignature(deps, path, expires, nowMs)}`;
 		return {
@@ -154,8 +157,8 @@ export const createPreviewLink = endpoint({
 	},
 });
 
-const channelPath = (appId: string, channel: string) =>
-	`/preview/channel?${new URLSearchParams({ appId, channel }).toString()}`;
+const channelPath = (appId: string, channel: string, channelId: number) =>
+	`/preview/channel?${new URLSearchParams({ appId, channel, channelId: String(channelId) }).toString()}`;
 const bundlePath = (appId: string, versionId: number) =>
 	`/preview/bundle?${new URLSearchParams({ appId, versionId: String(versionId) }).toString()}`;
 

@@ -250,6 +250,7 @@ function newChannel(appId: string, name: string): SnapshotChannel {
 		allow_device: 1,
 		allow_dev: 1,
 		allow_prod: 1,
+		is_preview: 0,
 		disable_auto_update: "major",
 		disable_auto_update_under_native: 1,
 		update_package: "all",

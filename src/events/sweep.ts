@@ -12,6 +12,7 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { SESSION_IDLE_MS } from "../authz/session";
 import type { Actor } from "../db/audit";
 import { auditBundlesGoing, auditDeleteMarks } from "../db/bundle-audit";
+import { forgetPreviewNames } from "../db/channel-names";
 import { jsonList, openDb, query } from "../db/client";
 import { forgetEarlyOutcomes, forgetEndedRollouts } from "../db/rollouts";
 import { selectedToGarbage } from "../db/uploads";
@@ -56,6 +57,7 @@ export const SWEEP_STEPS: Readonly<Record<string, (deps: Deps) => Promise<unknow
 	"unused delta files": letGoOfDeltaFiles,
 	"expired invitations": forgetInvitations,
 	"old sign-ins": forgetSignIns,
+	"names of old previews": forgetClosedPreviews,
 	"deleted organizations": purgeOrganizations,
 	rollouts: stepRollouts,
 	"ended rollouts": forgetRollouts,
@@ -145,6 +147,10 @@ async function forgetSignIns(deps: Deps): Promise<void> {
 		oldest("sign_in_links", "token_hash", sql`expires_at_ms <= ${nowMs}`),
 		oldest("account_log", "id", sql`at_ms <= ${nowMs - ACCOUNT_LOG_MS}`),
 	]);
+}
+
+async function forgetClosedPreviews(deps: Deps): Promise<void> {
+	await write(deps, [forgetPreviewNames(deps.now(), MOST_ROWS)]);
 }
 
 async function letGoOfDeltaFiles(deps: Deps): Promise<void> {

@@ -44,7 +44,7 @@ const CONTRACT: Readonly<Record<RoleName, readonly string[]>> = {
 const OWN_WORK_ONLY: readonly RoleName[] = ["app_preview", "channel_preview"];
 
 /** Two organizations; the first has two apps, and every app has two channels. */
-const CHANNELS: readonly Required<Omit<Target, "inDeletedOrganization" | "isDeletedApp">>[] = [
+const CHANNELS: readonly Required<Omit<Target, "inDeletedOrganization" | "isDeletedApp" | "isMoreThanPreview">>[] = [
 	{ orgId: "org-1", appId: "app-1", channelId: 1 },
 	{ orgId: "org-1", appId: "app-1", channelId: 2 },
 	{ orgId: "org-1", appId: "app-2", channelId: 3 },
@@ -286,6 +286,17 @@ describe("a decision", () => {
 				}
 			}),
 			RUNS,
+		);
+	});
+
+	test("of a channel that is more than a preview ignores the binding of the preview key, and no other binding", () => {
+		fc.assert(
+			fc.property(anyBindings, anyPermission, fc.constantFrom(...CHANNELS), (bindings, permission, channel) => {
+				const others = bindings.filter(({ role }) => role !== "channel_preview");
+				expect(decide(principalWith(bindings), permission, { ...channel, isMoreThanPreview: true })).toEqual(
+					decide(principalWith(others), permission, channel),
+				);
+			}),
 		);
 	});
 

@@ -183,3 +183,21 @@ test("an address that guesses ids is stopped", async () => {
 	}
 	expect(statuses).toEqual([404, 404, 404, 429, 429]);
 });
+
+describe("a signed link to a channel that is gone", () => {
+	test("does not open another channel that has the name now", async () => {
+		await allow(false);
+		await setTestChannel(world, app, "reused", { version: "1.1.0-pr.1" });
+		const { body } = await link({ channel: "reused" });
+		expect((await open(body.payload_url)).status).toBe(200);
+		const key = world.adminKey;
+		await world.request("DELETE", "/channel", { key, query: { app_id: app.appId, channel: "reused" } });
+		const next = await setTestChannel(world, app, "reused", { version: "1.1.0-pr.1" });
+		expect(await open(body.payload_url)).toMatchObject(CLOSED);
+		const forged = new URL(body.payload_url);
+		forged.searchParams.set("channelId", String(next));
+		expect((await open(forged.href)).body.error).toBe("invalid_signature");
+		forged.searchParams.delete("channelId");
+		expect((await open(forged.href)).body.error).toBe("invalid_signature");
+	});
+});

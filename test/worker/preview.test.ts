@@ -331,7 +331,7 @@ describe("the seven rules", () => {
 		const isPublic = await createChannel(ci.text, "rule6", { public: true });
 		expect(isPublic).toMatchObject({ status: 400, body: { error: "preview_channel_must_be_private" } });
 		const isDefault = await createChannel(ci.text, "dev");
-		expect(isDefault).toMatchObject({ status: 400, body: { error: "preview_channel_must_be_private" } });
+		expect(isDefault).toMatchObject({ status: 409, body: { error: "channel_name_reserved" } });
 		expect((await createChannel(ci.text, "rule6")).body.public).toBe(false);
 		const later = await createChannel(ci.text, "rule6", { public: true });
 		expect(later).toMatchObject({ status: 403, body: { error: "permission_denied" } });

@@ -10,6 +10,7 @@ import { type AppRow, appByPublicId, appRecord, appsPage, insertApp } from "../.
 import { auditStatement } from "../../db/audit";
 import { auditBindingGiven } from "../../db/binding-audit";
 import { MOST_KEPT_LIVE_BUNDLES } from "../../db/channel-history";
+import { type EndedPreviewAccess, previewAccessOf } from "../../db/channel-names";
 import { batchOrFail, guard } from "../../db/client";
 import { appIdIsFree, deletedAppsPage } from "../../db/deleted-apps";
 import { RESTORABLE_MS } from "../../db/organizations";
@@ -24,6 +25,7 @@ import {
 	label,
 	optional,
 	pageNumber,
+	previewAccessEnded,
 	publicAppId,
 	rfc3339,
 	storeUrl,
@@ -51,6 +53,8 @@ export const appSchema = v.strictObject({
 	allow_device_custom_id: v.boolean(),
 	block_provider_infra_requests: v.boolean(),
 	allow_preview: v.boolean(),
+	preview_channel_prefix: v.nullable(v.string()),
+	preview_prereleases_only: v.boolean(),
 	ios_store_url: v.nullable(v.string()),
 	android_store_url: v.nullable(v.string()),
 	created_at: time,
@@ -72,6 +76,8 @@ export function appAnswer(row: AppRow): v.InferOutput<typeof appSchema> {
 		allow_device_custom_id: row.allow_device_custom_id === 1,
 		block_provider_infra_requests: row.block_provider_infra_requests === 1,
 		allow_preview: row.allow_preview === 1,
+		preview_channel_prefix: row.preview_channel_prefix,
+		preview_prereleases_only: row.preview_prereleases_only === 1,
 		ios_store_url: row.ios_store_url,
 		android_store_url: row.android_store_url,
 		created_at: rfc3339(row.created_at_ms),
@@ -100,6 +106,8 @@ export const EXAMPLE_APP = {
 	allow_device_custom_id: true,
 	block_provider_infra_requests: false,
 	allow_preview: false,
+	preview_channel_prefix: null,
+	preview_prereleases_only: false,
 	ios_store_url: null,
 	android_store_url: null,
 	created_at: "2026-11-21T08:00:00.000Z",
@@ -256,7 +264,7 @@ export const updateApp = endpoint({
 	tag: "Apps",
 	summary: "Change an app's settings",
 	description:
-		"`allow_device_custom_id: false` keeps no custom ids: what devices send is not stored, and stored ones are hidden until it is true again. `block_provider_infra_requests` gives devices in Google's and Apple's own networks, where apps are run for review, no update and counts nothing of them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to everybody who has or guesses one; signed links (GET /preview/link) work without it. The store addresses are where GET /device/explain sends testers who need a newer store build; null takes one away. `retention` is how many seconds an unused bundle is kept; 0 keeps everything. Automatic clean-up, every 15 minutes, deletes a bundle that is older than that, that no channel or rollout serves, that no operator set for a device and that no device was seen running in that time, but never the app's newest. `keep_live_bundles` (0 to 50, 5 unless set) is how many bundles that were live on a channel before its present one are in use as well, so that the channel can be rolled back to them: neither automatic clean-up nor the deletion of unused bundles takes them.",
+		"`allow_device_custom_id: false` keeps no custom ids: what devices send is not stored, and stored ones are hidden until it is true again. `block_provider_infra_requests` gives devices in Google's and Apple's own networks, where apps are run for review, no update and counts nothing of them. `allow_preview` opens GET /preview/channel and GET /preview/bundle, the links that `get-qr` of the stock CLI prints, to everybody who has or guesses one; signed links (GET /preview/link) work without it. With `preview_channel_prefix` (for example `pr-`) preview keys create only channels whose names begin with it; null takes the rule away. With `preview_prereleases_only` preview keys register only pre-releases (`1.4.0-pr.128`), so that none takes the version of a release. `preview_access_ended` names the preview keys that created the channel which `default_upload_channel` makes the default one: they have no power over it any more. The store addresses are where GET /device/explain sends testers who need a newer store build; null takes one away. `retention` is how many seconds an unused bundle is kept; 0 keeps everything. Automatic clean-up, every 15 minutes, deletes a bundle that is older than that, that no channel or rollout serves, that no operator set for a device and that no device was seen running in that time, but never the app's newest. `keep_live_bundles` (0 to 50, 5 unless set) is how many bundles that were live on a channel before its present one are in use as well, so that the channel can be rolled back to them: neither automatic clean-up nor the deletion of unused bundles takes them.",
 	access: { permission: "app.update_settings", scope: appScope("params.app_id") },
 	body: v.object({
 		name: optional(label()),
@@ -268,11 +276,13 @@ export const updateApp = endpoint({
 		allow_device_custom_id: optional(v.boolean()),
 		block_provider_infra_requests: optional(v.boolean()),
 		allow_preview: optional(v.boolean()),
+		preview_channel_prefix: v.optional(v.nullable(channelName)),
+		preview_prereleases_only: optional(v.boolean()),
 		ios_store_url: v.optional(v.nullable(storeUrl)),
 		android_store_url: v.optional(v.nullable(storeUrl)),
 		...refusedFields("PUT /app/:app_id"),
 	}),
-	response: appSchema,
+	response: v.strictObject({ ...appSchema.entries, preview_access_ended: v.optional(previewAccessEnded) }),
 	errors: ["setting_not_supported"],
 	example: { body: { name: "Example 2" }, response: { ...EXAMPLE_APP, name: "Example 2" } },
 	load: ({ params }) => [appByPublicId(params.app_id)] as const,
@@ -283,12 +293,14 @@ export const updateApp = endpoint({
 		const changes = changedSettings(current, input.body);
 		if (Object.keys(changes).length === 0) return appAnswer(current);
 		const results = await db.batch([
+			previewAccessOf(scope.appId, changes.default_upload_channel?.toString() ?? ""),
 			...changeAppStatements(actor, nowMs, { ...scope, publicAppId: scopeRow.app_id }, changes),
 			appRecord(scope.appId),
 		]);
 		const [row] = (results.at(-1) as { rows: AppRow[] } | undefined)?.rows ?? [];
 		if (row === undefined) throw appNotFound();
-		return appAnswer(row);
+		const ended = (results[0] as { rows: EndedPreviewAccess[] } | undefined)?.rows ?? [];
+		return { ...appAnswer(row), ...(ended.length === 0 ? {} : { preview_access_ended: ended }) };
 	},
 });
 

@@ -37,6 +37,7 @@ import { collectGarbageSoon, removeBytes } from "../../events/producer";
 import { signedUploadUrl } from "../../storage/links";
 import {
 	openUploadStatement,
+	refuseReleaseOfPreview,
 	refuseTakenVersion,
 	registeredValues,
 	registrationStatements,
@@ -200,6 +201,7 @@ export const registerBundle = endpoint({
 	response: registeredBundleSchema,
 	errors: [
 		"bundle_already_exists",
+		"preview_version_must_be_prerelease",
 		"external_url_rejected",
 		"payload_too_large",
 		"checksum_mismatch",
@@ -215,9 +217,10 @@ export const registerBundle = endpoint({
 		},
 	},
 	load: ({ body }) => [bundleByName(body.app_id, body.version)] as const,
-	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor, origin }) {
+	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor, origin, ownWorkOnly }) {
 		const { body } = input;
 		const [existing] = loaded[0].rows;
+		refuseReleaseOfPreview(ownWorkOnly("app.upload_bundle"), scopeRow, body.version);
 		refuseTakenVersion(existing, principal, nowMs);
 		if (body.size !== undefined && body.size > deps.config.maxBundleBytes) {
 			throw invalidRequest([{ path: "size", message: `must be at most ${deps.config.maxBundleBytes} bytes` }]);

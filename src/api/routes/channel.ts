@@ -11,6 +11,7 @@ import { auditBindingsOfChannel } from "../../db/binding-audit";
 import { auditBundlesGoing } from "../../db/bundle-audit";
 import { devicesOfBundles, liveBundle, markBundleDeleted } from "../../db/bundles";
 import { wholeChannelNow } from "../../db/channel-audit";
+import { keepNameOf } from "../../db/channel-names";
 import {
 	bundleUnusedExceptBy,
 	channelByName,
@@ -55,6 +56,7 @@ import {
 	OK,
 	optional,
 	pageNumber,
+	previewAccessEnded,
 	publicAppId,
 	rfc3339,
 	time,
@@ -232,15 +234,23 @@ export const setChannel = endpoint({
 	},
 	status: [200, 201],
 	headers: MAY_WAIT,
-	response: v.strictObject({ status: v.literal("ok"), id: v.number(), public: v.boolean() }),
+	response: v.strictObject({
+		status: v.literal("ok"),
+		id: v.number(),
+		public: v.boolean(),
+		preview_access_ended: v.optional(previewAccessEnded),
+	}),
 	errors: CHANNEL_CHANGE_ERRORS,
 	example: {
 		body: { app_id: "com.example.app", channel: "pr-128", version: "1.4.0-pr.128", allow_device_self_set: true },
 		response: { status: "ok", id: 7, public: false },
 	},
 	async handle(context) {
-		const { id, public: isPublic, created } = await changeChannel(context);
-		return new Reply(created ? 201 : 200, { status: "ok" as const, id, public: isPublic });
+		const { id, public: isPublic, created, previewAccessEnded: ended } = await changeChannel(context);
+		return new Reply(created ? 201 : 200, {
+			...{ status: "ok" as const, id, public: isPublic },
+			...(ended.length === 0 ? {} : { preview_access_ended: [...ended] }),
+		});
 	},
 });
 
@@ -341,6 +351,7 @@ export const deleteChannel = endpoint({
 					id: scope.channelId,
 					name: channel.name,
 				}),
+				keepNameOf(scope.appId, scope.channelId, nowMs),
 				deleteChannelStatement(scope.appId, scope.channelId),
 				...doomed.map((bundle) =>
 					auditBundlesGoing(actor, nowMs, liveBundle(scope.appId, bundle.id), { with_channel: channel.name }),

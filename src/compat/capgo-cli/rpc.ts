@@ -6,7 +6,15 @@ import * as v from "valibot";
 import { isVersionTaken } from "../../api/bundle-registration";
 import { endpoint } from "../../api/endpoint";
 import { integerId, optional, publicAppId, text } from "../../api/schemas";
-import { appScope, bundleNotFound, channelNotFound } from "../../api/scope";
+import {
+	type AppScopeRow,
+	appScope,
+	bundleNotFound,
+	CHANNEL_SCOPE_COLUMNS,
+	type ChannelScopeRow,
+	channelNotFound,
+	channelTarget,
+} from "../../api/scope";
 import { holds, orgsWhere, type Target } from "../../authz/decide";
 import type { Principal } from "../../authz/principal";
 import { appCounts } from "../../db/apps";
@@ -115,12 +123,12 @@ export const checkPermission = endpoint({
 		[
 			query
 				.selectFrom("apps")
-				.select(["id", "owner_org"])
+				.select(["id", "owner_org", "default_upload_channel"])
 				.where("id", "=", appIdOf(body.app_id ?? ""))
 				.compile(),
 			query
 				.selectFrom("channels")
-				.select(["id", "allow_device_self_set"])
+				.select([...CHANNEL_SCOPE_COLUMNS, "allow_device_self_set"])
 				.where("app_id", "=", appIdOf(body.app_id ?? ""))
 				.where("id", "=", body.channel_id ?? 0)
 				.compile(),
@@ -146,13 +154,13 @@ function targetOf(
 		readonly app_id?: string | undefined;
 		readonly channel_id?: number | undefined;
 	},
-	app: { readonly id: string; readonly owner_org: string } | undefined,
-	channel: { readonly id: number } | undefined,
+	app: Pick<AppScopeRow, "id" | "owner_org" | "default_upload_channel"> | undefined,
+	channel: Omit<ChannelScopeRow, keyof AppScopeRow> | undefined,
 ): Target | undefined {
 	if (body.app_id === undefined) return body.org_id === undefined ? undefined : { orgId: body.org_id };
 	if (app === undefined) return undefined;
 	if (body.channel_id === undefined) return { orgId: app.owner_org, appId: app.id };
-	return channel === undefined ? undefined : { orgId: app.owner_org, appId: app.id, channelId: channel.id };
+	return channel === undefined ? undefined : channelTarget({ ...app, ...channel });
 }
 
 export const existsVersion = endpoint({

@@ -7,6 +7,7 @@ import * as v from "valibot";
 import { changeAppStatements, changedSettings } from "../../api/app-change";
 import {
 	type BundleFacts,
+	refuseReleaseOfPreview,
 	refuseTakenVersion,
 	registeredValues,
 	registrationStatements,
@@ -258,6 +259,7 @@ const filteredChannel: ScopeSource<ChannelScopeRow> = {
 	// A channel that is named and absent has no id, and is hidden as ever.
 	target: (row) =>
 		row.channel_id === NO_CHANNEL_ID ? { orgId: row.owner_org, appId: row.id } : namedInBody.target(row),
+	missing: { path: "app_id", message: "is required as a filter, app_id=eq.<app id>, beside name=eq.<channel>" },
 	hidden: channelNotFound,
 };
 
@@ -459,6 +461,7 @@ export const upsertVersion = endpoint({
 		"bundle_not_found",
 		"checksum_mismatch",
 		"conflicting_parameters",
+		"preview_version_must_be_prerelease",
 		"external_url_rejected",
 		"size_mismatch",
 		"upload_not_found",
@@ -479,6 +482,7 @@ export const upsertVersion = endpoint({
 			await finalize(context, existing, loaded[1].rows[0]);
 			return null;
 		}
+		refuseReleaseOfPreview(context.ownWorkOnly("app.upload_bundle"), context.scopeRow, body.name);
 		refuseTakenVersion(existing, principal, nowMs);
 		const facts: BundleFacts = {
 			checksum: body.checksum ?? null,
