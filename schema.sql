@@ -130,7 +130,9 @@ CREATE TABLE organizations (
   -- Set by a deletion that can still be undone: every binding in the organization grants nothing, its devices are told nothing.
   -- The sweep removes the rows and the bytes thirty days later. An app that is deleted passes to an organization of its own, without
   -- members, whose deletion is that old already.
-  deleted_at_ms INTEGER
+  deleted_at_ms INTEGER,
+  -- Policy: new bundles become ready and are promoted only when a registered signing key verifies them.
+  require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1))
 ) STRICT;
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
@@ -142,6 +144,17 @@ CREATE TABLE installation (
   first_user_id TEXT,
   first_org_id TEXT
 ) STRICT;
+
+-- RSA public keys that an organization's bundles are verified with. `public_key` is base64 of its PKCS#1 bytes, `fingerprint` their SHA-256.
+CREATE TABLE signing_keys (
+  id TEXT PRIMARY KEY,
+  org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  public_key TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX signing_keys_by_fingerprint ON signing_keys (org_id, fingerprint);
 
 -- One app of one organization. `app_id` is the public reverse-domain id, unique over all organizations because devices send
 -- nothing else; `id` is the UUID that bindings name. A deleted app's `app_id` is its UUID, and its organization is one of its own.
@@ -378,6 +391,10 @@ CREATE TABLE bundles (
   deleted_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
+  -- Fingerprint of the signing key that verified the bundle, and of the one that verified every hash of its manifest. No foreign key: a key
+  -- that was removed and is registered again counts again, and whether it is registered now is asked when the bundle is promoted.
+  signed_by TEXT,
+  manifest_signed_by TEXT,
   CHECK ((status = 'deleted') = (deleted_at_ms IS NOT NULL))
 ) STRICT;
 -- The name of a deleted bundle is free again.
@@ -517,6 +534,7 @@ CREATE INDEX devices_by_version ON devices (app_id, version_name);
 CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
 CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
 CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
+CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;
 
 -- What an operator set for one device: a channel, a bundle, or both.
 CREATE TABLE device_overrides (

@@ -84,15 +84,16 @@ function alreadyExists(what: string): ApiError {
 
 export const versionWasTaken = () => alreadyExists("was registered by another request at the same time; read it again");
 
-type RegisteredValues = Pick<NewBundle, "status" | "storage_provider" | "sha256" | "external_url" | "expires_at_ms"> &
+type RegisteredValues = Pick<
+	NewBundle,
+	"signed_by" | "status" | "storage_provider" | "sha256" | "external_url" | "expires_at_ms"
+> &
 	BundleFacts;
 
 /** What a registration writes: of a bundle whose bytes are still to come, or of one that was found elsewhere. */
-export function registeredValues<External extends Partial<BundleFacts> & Pick<NewBundle, "sha256" | "external_url">>(
-	facts: BundleFacts,
-	external: External | undefined,
-	nowMs: number,
-): RegisteredValues {
+export function registeredValues<
+	External extends Partial<BundleFacts> & Pick<NewBundle, "sha256" | "external_url" | "signed_by">,
+>(facts: BundleFacts, external: External | undefined, nowMs: number): RegisteredValues {
 	if (external !== undefined) {
 		return { ...facts, ...external, status: "ready", storage_provider: "external", expires_at_ms: null };
 	}

@@ -40,9 +40,11 @@ import {
 import { batchOrFail, guard, query } from "../db/client";
 import { countByNewRules, followRollout, NO_NOTICE, NO_ROLLOUT, rolloutIs } from "../db/rollouts";
 import type { Flag } from "../db/schema";
+import { bundlesAreSigned } from "../db/signing-keys";
 import { bumpRevision } from "../db/snapshot";
 import { UPDATE_PACKAGES } from "../domain/update-package";
 import { ApiError, invalidRequest } from "../errors";
+import { bundleNotSigned, promoting } from "./bundle-signing";
 import type { Context } from "./endpoint";
 import {
 	basisPoints,
@@ -379,6 +381,7 @@ export const CHANNEL_CHANGE_PERMISSIONS = [
 export const CHANNEL_CHANGE_ERRORS = [
 	"bundle_not_found",
 	"bundle_not_ready",
+	"bundle_not_signed",
 	"channel_changed",
 	"channel_delta_required",
 	"channel_has_no_platform",
@@ -458,81 +461,107 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			})
 		: auditChannelChange(actor, nowMs, "channel.update", { ...scope, publicAppId: scopeRow.app_id }, values, versions);
 	const bindingId = deps.newId();
-	const results = await batchOrFail(
-		db,
-		[
-			previewAccessOf(scope.appId, endsPreview ? body.channel : ""),
-			...(isPreview ? [guard("name_is_free", previewNameIsFree(scope.appId, body.channel, name))] : []),
-			...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
-			...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),
-			// The service may have ended it, and what was asked of one rollout is no wish for another.
-			...(channel !== undefined && Object.keys(change.bundles).some((column) => column.startsWith("rollout_"))
-				? [guard("rollout_as_read", rolloutIs(scope.appId, scope.channelId, channel.rollout_id))]
-				: []),
-			...(channel !== undefined && movesPlatforms
-				? [guard("platforms_as_read", channelPlatformsAre(scope.appId, scope.channelId, channel))]
-				: []),
-			...(isPublic && movesPlatforms
-				? [
-						auditEach(
-							actor,
-							nowMs,
-							{ action: "channel.yield_platforms", targetType: "channel", ofApps: true, details: { to: body.channel } },
-							yieldingChannels(scope.orgId, { uuid: scope.appId, id: scopeRow.app_id }, body.channel, platforms),
-						),
-						yieldPublicPlatforms(scope.appId, body.channel, platforms, nowMs),
-					]
-				: []),
-			...(created
-				? [write, entry, ...recordNewChannel(actor, nowMs, scope.appId, body.channel)]
-				: [entry, ...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values), write]),
-			...(isPreview || !created ? [] : [reserveName(scope.appId, body.channel, nowMs)]),
-			...(endsPreview
-				? [
-						auditPreviewAccessEnded(actor, nowMs, scope.orgId, { appId: scope.appId, name: channel.name }),
-						...endPreviewAccess(scope.appId, channel.name, nowMs),
-					]
-				: []),
-			...formGuards(values, scope.appId, created ? { name: body.channel } : scope.channelId),
-			...(Object.keys(change.bundles).length === 0
-				? []
-				: followRollout(scope.appId, created ? { name: body.channel } : scope.channelId, nowMs)),
-			...(!created &&
-			(values.rollout_count_new_devices !== undefined || values.rollout_devices_per_network !== undefined)
-				? [countByNewRules(scope.appId, scope.channelId)]
-				: []),
-			bumpRevision(scope.appId),
-			...previewBinding(limit, created, {
-				id: bindingId,
-				holder: principal,
-				orgId: scope.orgId,
-				appId: scope.appId,
-				channelName: body.channel,
-				createdAtMs: nowMs,
-			}),
-			...(created ? [auditBindingGiven(actor, nowMs, scope.orgId, bindingId, principal)] : []),
-			query
-				.selectFrom("channels")
-				.select(["id", "public"])
-				.where("app_id", "=", scope.appId)
-				.where("name", "=", body.channel)
-				.compile(),
-		],
-		{
-			bundle_ready: bundleNotFound,
-			channel_exists: channelNotFound,
-			name_is_free: () => channelChanged("name was taken, or the app's rules for it changed, by another request"),
-			platforms_as_read: () => channelChanged("was changed by another request"),
-			rollout_as_read: rolloutChanged,
-			...FORM_REFUSALS,
-			"channels.app_id, channels.name": () => channelChanged("was created by another request"),
-			"channels.app_id": () => channelChanged("changed at the same time as another one became public"),
-		},
+	const promoted = promotedBundles(values, channel);
+	const results = await promoting(context, scope.appId, promoted, () =>
+		batchOrFail(
+			db,
+			[
+				previewAccessOf(scope.appId, endsPreview ? body.channel : ""),
+				...(isPreview ? [guard("name_is_free", previewNameIsFree(scope.appId, body.channel, name))] : []),
+				...signatureGuards(scope.appId, promoted),
+				...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
+				...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),
+				// The service may have ended it, and what was asked of one rollout is no wish for another.
+				...(channel !== undefined && Object.keys(change.bundles).some((column) => column.startsWith("rollout_"))
+					? [guard("rollout_as_read", rolloutIs(scope.appId, scope.channelId, channel.rollout_id))]
+					: []),
+				...(channel !== undefined && movesPlatforms
+					? [guard("platforms_as_read", channelPlatformsAre(scope.appId, scope.channelId, channel))]
+					: []),
+				...(isPublic && movesPlatforms
+					? [
+							auditEach(
+								actor,
+								nowMs,
+								{
+									action: "channel.yield_platforms",
+									targetType: "channel",
+									ofApps: true,
+									details: { to: body.channel },
+								},
+								yieldingChannels(scope.orgId, { uuid: scope.appId, id: scopeRow.app_id }, body.channel, platforms),
+							),
+							yieldPublicPlatforms(scope.appId, body.channel, platforms, nowMs),
+						]
+					: []),
+				...(created
+					? [write, entry, ...recordNewChannel(actor, nowMs, scope.appId, body.channel)]
+					: [entry, ...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values), write]),
+				...(isPreview || !created ? [] : [reserveName(scope.appId, body.channel, nowMs)]),
+				...(endsPreview
+					? [
+							auditPreviewAccessEnded(actor, nowMs, scope.orgId, { appId: scope.appId, name: channel.name }),
+							...endPreviewAccess(scope.appId, channel.name, nowMs),
+						]
+					: []),
+				...formGuards(values, scope.appId, created ? { name: body.channel } : scope.channelId),
+				...(Object.keys(change.bundles).length === 0
+					? []
+					: followRollout(scope.appId, created ? { name: body.channel } : scope.channelId, nowMs)),
+				...(!created &&
+				(values.rollout_count_new_devices !== undefined || values.rollout_devices_per_network !== undefined)
+					? [countByNewRules(scope.appId, scope.channelId)]
+					: []),
+				bumpRevision(scope.appId),
+				...previewBinding(limit, created, {
+					id: bindingId,
+					holder: principal,
+					orgId: scope.orgId,
+					appId: scope.appId,
+					channelName: body.channel,
+					createdAtMs: nowMs,
+				}),
+				...(created ? [auditBindingGiven(actor, nowMs, scope.orgId, bindingId, principal)] : []),
+				query
+					.selectFrom("channels")
+					.select(["id", "public"])
+					.where("app_id", "=", scope.appId)
+					.where("name", "=", body.channel)
+					.compile(),
+			],
+			{
+				bundle_ready: bundleNotFound,
+				channel_exists: channelNotFound,
+				name_is_free: () => channelChanged("name was taken, or the app's rules for it changed, by another request"),
+				platforms_as_read: () => channelChanged("was changed by another request"),
+				rollout_as_read: rolloutChanged,
+				...FORM_REFUSALS,
+				"channels.app_id, channels.name": () => channelChanged("was created by another request"),
+				"channels.app_id": () => channelChanged("changed at the same time as another one became public"),
+			},
+		),
 	);
 	const row = (results.at(-1) as { rows: { id: number; public: Flag }[] } | undefined)?.rows[0];
 	if (row === undefined) throw new Error("the channel that was just written is missing");
 	const previewAccessEnded = (results[0] as { rows: EndedPreviewAccess[] } | undefined)?.rows ?? [];
 	return { id: row.id, public: row.public === 1, created, previewAccessEnded };
+}
+
+/** Bundles that a change brings to more devices: those that it puts on the channel, and the rollout's if its share grows. */
+export function promotedBundles(values: ChannelValues, channel: ChannelRow | undefined): number[] {
+	const brought = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
+	if (channel === undefined || channel.rollout_version_id === null || values.rollout_version_id !== undefined)
+		return brought;
+	const grows =
+		values.rollout_enabled === 1 ||
+		values.rollout_paused_at_ms === null ||
+		(values.rollout_percentage_bps ?? 0) > channel.rollout_percentage_bps;
+	return grows ? [...brought, channel.rollout_version_id] : brought;
+}
+
+/** For every batch that promotes: the organization's signing policy lets the bundles through. */
+export function signatureGuards(appId: AppId, bundleIds: readonly number[]) {
+	return bundleIds.length === 0 ? [] : [guard("bundle_signed", bundlesAreSigned(appId, bundleIds))];
 }
 
 /** After a write that changes the channel's bundles or its update package: they fit each other. */
@@ -542,8 +571,9 @@ export function formGuards(values: ChannelValues, appId: AppId, channel: Channel
 	return (["zip", "delta"] as const).map((form) => guard(`has_${form}`, bundlesHaveForm(appId, channel, form)));
 }
 
-/** Errors of the guards in `formGuards`; the stock CLI prints these two messages. */
+/** Errors of the guards in `formGuards` and `signatureGuards`; the stock CLI prints these messages. */
 export const FORM_REFUSALS = {
+	bundle_signed: bundleNotSigned,
 	has_zip: () => formRequired("zip"),
 	has_delta: () => formRequired("delta"),
 };

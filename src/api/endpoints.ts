@@ -41,6 +41,7 @@ import { beginProvider, finishProvider } from "./routes/provider";
 import { showRollout } from "./routes/rollout";
 import { health, listAddresses, start } from "./routes/service";
 import { sendSignInCode, signInMethods, signInWithCode, signInWithLink, signOut } from "./routes/sign-in";
+import { createSigningKey, deleteSigningKey, listDeviceKeys, listSigningKeys } from "./routes/signing-key";
 import { appStatistics, organizationStatistics, userStatistics } from "./routes/statistics";
 import { bundleUsage, installStatistics } from "./routes/statistics-of-bundles";
 import { tusAppend, tusCapabilities, tusCreate, tusStatus, uploadOnce } from "./routes/upload";
@@ -59,6 +60,9 @@ export const endpoints = [
 	showInvitation,
 	acceptInvitation,
 	organizationAudit,
+	listSigningKeys,
+	createSigningKey,
+	deleteSigningKey,
 	listApiKeys,
 	getApiKey,
 	createApiKey,
@@ -87,6 +91,7 @@ export const endpoints = [
 	listDevices,
 	setDevice,
 	unsetDevice,
+	listDeviceKeys,
 	uploadOnce,
 	tusCapabilities,
 	tusCreate,

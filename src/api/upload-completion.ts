@@ -9,6 +9,7 @@ import { type Actor, auditStatement } from "../db/audit";
 import { auditBundlesGoing } from "../db/bundle-audit";
 import { bundleIsPending, dropPendingBundle, pendingBundle, updateBundle } from "../db/bundles";
 import { batchOrFail, type Database, GuardFailed, guard } from "../db/client";
+import { bundlesAreSigned } from "../db/signing-keys";
 import { bumpRevision } from "../db/snapshot";
 import {
 	completeUpload,
@@ -33,6 +34,15 @@ import {
 	wholeObjectKey,
 } from "../storage/objects";
 import { storedArchiveProblem } from "./bundle-check";
+import {
+	type Signature,
+	type SigningRules,
+	signatureRefusal,
+	signingRulesOf,
+	storedBytes,
+	unverified,
+	verifySignature,
+} from "./bundle-signing";
 
 export interface CompletionContext {
 	readonly deps: Deps;
@@ -108,8 +118,28 @@ export async function finishUpload(
 		const problem = await storedArchiveProblem(deps, stored, uploadIsGone);
 		if (problem !== undefined) throw await refuse(context, upload, problem);
 	}
-	await makeReady(context, upload, upload.bundle_id, stored);
+	const signed = await signatureOfStored(deps, upload, objectKey);
+	const refusal = signatureRefusal(signed.rules, signed.signature);
+	if (refusal !== undefined) throw await refuse(context, upload, refusal);
+	try {
+		await makeReady(context, upload, upload.bundle_id, { ...stored, signedBy: signed.signature.signedBy });
+	} catch (error) {
+		// The policy was switched on, or the key removed, while the bytes were read.
+		if (!(error instanceof GuardFailed && error.guard === "bundle_signed")) throw error;
+		throw await refuse(context, upload, unverified(signed.signature.reason));
+	}
 	return { checksum: upload.bundle_checksum ?? sha256, size_bytes: received.receivedBytes };
+}
+
+/** Which registered key verifies the stored bytes. They are read again only where the organization has a key and the bundle is encrypted. */
+async function signatureOfStored(
+	deps: Pick<Deps, "bundles">,
+	upload: UploadWithBundle,
+	objectKey: string,
+): Promise<{ readonly rules: SigningRules; readonly signature: Signature }> {
+	const rules = signingRulesOf(upload.signing_rules);
+	const facts = { checksum: upload.bundle_checksum, session_key: upload.bundle_session_key };
+	return { rules, signature: await verifySignature(rules, facts, storedBytes(deps, objectKey)) };
 }
 
 /** The SHA-256 that the bytes must have; an encrypted bundle's checksum is an opaque value about other bytes. */
@@ -140,7 +170,12 @@ async function makeReady(
 	{ deps, db, nowMs, actor, waitUntil }: CompletionContext,
 	upload: UploadWithBundle,
 	bundleId: number,
-	stored: { readonly objectKey: string; readonly sha256: string; readonly sizeBytes: number },
+	stored: {
+		readonly objectKey: string;
+		readonly sha256: string;
+		readonly sizeBytes: number;
+		readonly signedBy: string | null;
+	},
 ): Promise<void> {
 	const appId = upload.app_id as AppId;
 	const joined = wasJoined(upload, stored.objectKey);
@@ -155,10 +190,12 @@ async function makeReady(
 				object_key: stored.objectKey,
 				sha256: stored.sha256,
 				size_bytes: stored.sizeBytes,
+				signed_by: stored.signedBy,
 				...(upload.bundle_checksum === null ? { checksum: stored.sha256 } : {}),
 				expires_at_ms: null,
 				updated_at_ms: nowMs,
 			}),
+			guard("bundle_signed", bundlesAreSigned(appId, [bundleId])),
 			completeUpload(appId, upload.id, nowMs),
 			bumpRevision(appId),
 			...(joined ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),

@@ -9,6 +9,7 @@ import { dropRollbackTargets, KEPT_FOR_ROLLBACK, rollbackTargetOf } from "./chan
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { BundlesTable } from "./schema";
+import { signerOfBundle } from "./signing-keys";
 
 export type BundleRow = Selectable<BundlesTable>;
 
@@ -17,6 +18,8 @@ export interface BundleListRow extends BundleRow {
 	readonly channels: string;
 	/** Public id of the app. */
 	readonly public_app_id: string;
+	/** `key_id` of the registered signing key that verified the bundle. */
+	readonly signer: string | null;
 	/** When retention ends, as far as is known now. Null: the bundle is in use, or its app keeps everything. */
 	readonly kept_until_ms: number | null;
 }
@@ -51,7 +54,12 @@ const bundleListRows = () =>
 		.selectFrom("bundles")
 		.innerJoin("apps", "apps.id", "bundles.app_id")
 		.selectAll("bundles")
-		.select(["apps.app_id as public_app_id", channelsOfBundle.as("channels"), keptUntil.as("kept_until_ms")])
+		.select([
+			"apps.app_id as public_app_id",
+			channelsOfBundle.as("channels"),
+			keptUntil.as("kept_until_ms"),
+			signerOfBundle.as("signer"),
+		])
 		.where("bundles.deleted_at_ms", "is", null);
 
 /** A page of the app's ready bundles, newest first; `version` narrows to one. For loading beside the decision. */

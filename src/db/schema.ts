@@ -92,6 +92,16 @@ export interface OrganizationsTable {
 	require_apikey_expiration: Generated<Flag>;
 	max_apikey_expiration_days: number | null;
 	deleted_at_ms: number | null;
+	require_signed_bundles: Generated<Flag>;
+}
+
+export interface SigningKeysTable {
+	id: string;
+	org_id: string;
+	name: string;
+	public_key: string;
+	fingerprint: string;
+	created_at_ms: number;
 }
 
 export interface InstallationTable {
@@ -261,6 +271,8 @@ export interface BundlesTable {
 	deleted_at_ms: number | null;
 	created_at_ms: number;
 	updated_at_ms: number;
+	signed_by: string | null;
+	manifest_signed_by: string | null;
 }
 
 export interface DeltaObjectsTable {
@@ -542,6 +554,7 @@ export interface Schema {
 	account_log: AccountLogTable;
 	organizations: OrganizationsTable;
 	installation: InstallationTable;
+	signing_keys: SigningKeysTable;
 	apps: AppsTable;
 	app_reservations: AppReservationsTable;
 	app_transfers: AppTransfersTable;

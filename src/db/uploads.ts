@@ -8,6 +8,7 @@ import type { AppId } from "../authz/decide";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { BundlesTable, UploadsTable } from "./schema";
+import { signingRules } from "./signing-keys";
 
 export type UploadRow = Selectable<UploadsTable>;
 
@@ -21,6 +22,8 @@ export interface UploadWithBundle extends UploadRow {
 	readonly bundle_session_key: string | null;
 	readonly bundle_size_bytes: number | null;
 	readonly bundle_sha256: string | null;
+	/** JSON of `SigningRules` (src/api/bundle-signing.ts) of the organization. */
+	readonly signing_rules: string;
 }
 
 const uploadRows = () =>
@@ -38,6 +41,7 @@ const uploadRows = () =>
 			"bundles.session_key as bundle_session_key",
 			"bundles.size_bytes as bundle_size_bytes",
 			"bundles.sha256 as bundle_sha256",
+			signingRules(sql.ref("apps.owner_org")).as("signing_rules"),
 		]);
 
 /**

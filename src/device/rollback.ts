@@ -6,7 +6,8 @@
  * A rollback never returns by itself to a bundle that a rollback left: called twice, it goes two steps back, not forward again.
  */
 import * as v from "valibot";
-import { bundleOfChoice, channelChanged, found, refuseForeignBundle } from "../api/channel-change";
+import { bundleNotSigned, promoting } from "../api/bundle-signing";
+import { bundleOfChoice, channelChanged, found, refuseForeignBundle, signatureGuards } from "../api/channel-change";
 import { endpoint } from "../api/endpoint";
 import { channelName, integerId, label, optional, publicAppId, text } from "../api/schemas";
 import { bundleNotFound, channelNotFound, channelScope } from "../api/scope";
@@ -68,7 +69,14 @@ export const rollBackChannel = endpoint({
 			outcomes: v.nullable(outcomesSchema),
 		}),
 	]),
-	errors: ["bundle_not_found", "bundle_not_ready", "channel_changed", "channel_not_found", "nothing_to_roll_back_to"],
+	errors: [
+		"bundle_not_found",
+		"bundle_not_ready",
+		"bundle_not_signed",
+		"channel_changed",
+		"channel_not_found",
+		"nothing_to_roll_back_to",
+	],
 	example: {
 		body: { app_id: "com.example.app", channel: "production" },
 		response: {
@@ -89,7 +97,8 @@ export const rollBackChannel = endpoint({
 			previousLive(body.app_id, body.channel),
 			rollbackTargetIds(body.app_id, body.channel),
 		] as const,
-	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor, principal, ownWorkOnly }) {
+	async handle(context) {
+		const { db, scope, scopeRow, input, loaded, nowMs, actor, principal, ownWorkOnly } = context;
 		const { body } = input;
 		const [channel] = loaded[0].rows;
 		if (channel === undefined) throw channelNotFound();
@@ -119,45 +128,53 @@ export const rollBackChannel = endpoint({
 				? { version: channel.rollout_version_name, percentage_bps: channel.rollout_percentage_bps }
 				: null,
 		};
+		const promoted = id === null || !isOther ? [] : [id];
 		if (body.dry_run === true) {
 			const mayCount = holds(principal, "app.read_devices", { orgId: scope.orgId, appId: scope.appId });
 			const app = { appId: scope.appId, publicAppId: scopeRow.app_id };
 			const asked = { channel: channel.name, days: DAYS };
-			const plan = mayCount ? await whatWouldChange(db, app, asked, { values, taken: NO_PLATFORM }, nowMs) : undefined;
+			const change = { values, taken: NO_PLATFORM, promoted };
+			const plan = mayCount
+				? await promoting(context, scope.appId, promoted, () => whatWouldChange(db, app, asked, change, nowMs))
+				: undefined;
 			return { ...answer, dry_run: true as const, ...meaningToDevices(plan, channel.name) };
 		}
 		if (!answer.changed) return answer;
 		const reason = body.reason ?? null;
-		await batchOrFail(
-			db,
-			[
-				guard("channel_exists", channelExists(scope.appId, scope.channelId)),
-				guard(
-					"unchanged",
-					channelStillPointsTo(scope.appId, scope.channelId, channel.version_id, channel.rollout_version_id),
-				),
-				guard("unchanged", rolloutIs(scope.appId, scope.channelId, channel.rollout_id)),
-				...(id === null ? [] : [guard("bundle_ready", bundleIsReady(scope.appId, id))]),
-				auditChannelChange(
-					actor,
-					nowMs,
-					"channel.rollback",
-					{ ...scope, publicAppId: scopeRow.app_id },
-					values,
-					new Map(id === null || target.name === null ? [] : [[id, target.name]]),
-					{ ...(reason === null ? {} : { reason }), ...(endsRollout ? { rollout_ended: answer.rollout_ended } : {}) },
-				),
-				...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values, { isRollback: isOther, reason }),
-				updateChannel(scope.appId, scope.channelId, values, nowMs),
-				...followRollout(scope.appId, scope.channelId, nowMs),
-				bumpRevision(scope.appId),
-			],
-			{
-				channel_exists: channelNotFound,
-				unchanged: () => channelChanged("was changed by another request"),
-				bundle_ready: () =>
-					isNamed ? bundleNotFound() : channelChanged(`lost bundle ${target.name}, which was deleted`),
-			},
+		await promoting(context, scope.appId, promoted, () =>
+			batchOrFail(
+				db,
+				[
+					...signatureGuards(scope.appId, promoted),
+					guard("channel_exists", channelExists(scope.appId, scope.channelId)),
+					guard(
+						"unchanged",
+						channelStillPointsTo(scope.appId, scope.channelId, channel.version_id, channel.rollout_version_id),
+					),
+					guard("unchanged", rolloutIs(scope.appId, scope.channelId, channel.rollout_id)),
+					...(id === null ? [] : [guard("bundle_ready", bundleIsReady(scope.appId, id))]),
+					auditChannelChange(
+						actor,
+						nowMs,
+						"channel.rollback",
+						{ ...scope, publicAppId: scopeRow.app_id },
+						values,
+						new Map(id === null || target.name === null ? [] : [[id, target.name]]),
+						{ ...(reason === null ? {} : { reason }), ...(endsRollout ? { rollout_ended: answer.rollout_ended } : {}) },
+					),
+					...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values, { isRollback: isOther, reason }),
+					updateChannel(scope.appId, scope.channelId, values, nowMs),
+					...followRollout(scope.appId, scope.channelId, nowMs),
+					bumpRevision(scope.appId),
+				],
+				{
+					channel_exists: channelNotFound,
+					unchanged: () => channelChanged("was changed by another request"),
+					bundle_ready: () =>
+						isNamed ? bundleNotFound() : channelChanged(`lost bundle ${target.name}, which was deleted`),
+					bundle_signed: bundleNotSigned,
+				},
+			),
 		);
 		return answer;
 	},

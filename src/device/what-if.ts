@@ -4,15 +4,24 @@
  * written. One request looks at so many devices and no more; the answer says where the next one goes on.
  */
 import * as v from "valibot";
-import { channelBody, channelChangeReads, formRequired, plannedChange } from "../api/channel-change";
+import { promoting } from "../api/bundle-signing";
+import {
+	channelBody,
+	channelChangeReads,
+	FORM_REFUSALS,
+	formRequired,
+	plannedChange,
+	promotedBundles,
+} from "../api/channel-change";
 import { endpoint } from "../api/endpoint";
 import { optional, uuid } from "../api/schemas";
 import { appNotFound, appScope } from "../api/scope";
 import { refuseSettings } from "../api/stock-settings";
 import type { AppId } from "../authz/decide";
 import type { ChannelValues, Platforms } from "../db/channels";
-import type { Database } from "../db/client";
+import { batchOrFail, type Database, guard } from "../db/client";
 import { type FleetDevice, fleetPage } from "../db/devices";
+import { bundlesAreSigned } from "../db/signing-keys";
 import { type SnapshotBundle, type SnapshotChannel, snapshotBundles, snapshotStatements } from "../db/snapshot";
 import { type AppSnapshot, assemble } from "../db/snapshot-cache";
 import { BUILTIN, type Decision, decideUpdate } from "../domain/update-decision";
@@ -92,6 +101,7 @@ export const whatIf = endpoint({
 	errors: [
 		"bundle_not_found",
 		"bundle_not_ready",
+		"bundle_not_signed",
 		"channel_delta_required",
 		"channel_has_no_platform",
 		"channel_zip_required",
@@ -143,8 +153,12 @@ export const whatIf = endpoint({
 		const check = (after: AppSnapshot) => {
 			if (Object.keys(values).length > 0) refuseMissingForm(after, body.channel);
 		};
+		const promoted = promotedBundles(values, channel);
+		const change = { values, taken, promoted };
 		return {
-			...(await whatWouldChange(db, app, body, { values, taken }, nowMs, check)),
+			...(await promoting({ deps, db }, scope.appId, promoted, () =>
+				whatWouldChange(db, app, body, change, nowMs, check),
+			)),
 			cohort_is_drawn_anew: typeof values.rollout_id === "string",
 		};
 	},
@@ -166,19 +180,28 @@ export async function whatWouldChange(
 	db: Database,
 	{ appId, publicAppId }: { readonly appId: AppId; readonly publicAppId: string },
 	{ channel, days, after: afterDevice }: { channel: string; days: number; after?: string | undefined },
-	{ values, taken }: { readonly values: ChannelValues; readonly taken: Platforms },
+	{
+		values,
+		taken,
+		promoted,
+	}: { readonly values: ChannelValues; readonly taken: Platforms; readonly promoted: readonly number[] },
 	nowMs: number,
 	check: (after: AppSnapshot) => void = () => undefined,
 ) {
 	const newBundles = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
 	const [app, channels, bundles] = snapshotStatements(publicAppId);
-	const [apps, held, pointedTo, asked, fleet] = await db.batch([
-		app,
-		channels,
-		bundles,
-		snapshotBundles(appId, newBundles),
-		fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1),
-	]);
+	const [apps, held, pointedTo, asked, fleet] = await batchOrFail(
+		db,
+		[
+			app,
+			channels,
+			bundles,
+			snapshotBundles(appId, newBundles),
+			fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1),
+			guard("bundle_signed", bundlesAreSigned(appId, promoted)),
+		],
+		FORM_REFUSALS,
+	);
 	const [found] = apps.rows;
 	if (found === undefined) throw appNotFound();
 	const allBundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundle[];

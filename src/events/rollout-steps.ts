@@ -20,6 +20,7 @@ import {
 	rolloutStandsAt,
 	type StandingRow,
 } from "../db/rollouts";
+import { bundlesAreSigned } from "../db/signing-keys";
 import { bumpRevision } from "../db/snapshot";
 import type { Deps } from "../deps";
 import { type Judgement, judge } from "../domain/rollout-gate";
@@ -143,6 +144,10 @@ async function move(deps: Deps, db: Database, row: StandingRow, judgement: Judge
 	try {
 		await db.batch([
 			guard("stands_as_judged", rolloutStandsAt(row)),
+			// A policy that demands signatures stops an unsigned rollout from growing; it still pauses and goes back.
+			...(verdict === "advance"
+				? [guard("bundle_signed", bundlesAreSigned(appId, [row.rollout_version_id ?? 0]))]
+				: []),
 			entry,
 			rolloutChecked(row, { ...notingOf(row), counted: true }, verdict !== "advance", nowMs),
 			...(isNotice ? [] : recordChannelChange(actor, nowMs, appId, channelId, values, { reason })),

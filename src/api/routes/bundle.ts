@@ -30,8 +30,10 @@ import { bundleUnusedExceptBy, channelDiffers, channelExists, updateChannel } fr
 import { batchOrFail, type Database, guard, query } from "../../db/client";
 import { appIdOf } from "../../db/public-app-id";
 import { followRollout, NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
+import { signingRulesOfApp } from "../../db/signing-keys";
 import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
+import { parseSessionKey } from "../../domain/signing-key";
 import { ApiError, invalidRequest } from "../../errors";
 import { collectGarbageSoon, removeBytes } from "../../events/producer";
 import { signedUploadUrl } from "../../storage/links";
@@ -43,7 +45,8 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
-import { FORM_REFUSALS, formGuards, refuseForeignBundle, rolloutChanged } from "../channel-change";
+import { promoting, refuseUnsigned, SIGNATURE_ERRORS } from "../bundle-signing";
+import { FORM_REFUSALS, formGuards, refuseForeignBundle, rolloutChanged, signatureGuards } from "../channel-change";
 import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
@@ -80,6 +83,7 @@ const bundleFields = {
 	external_url: v.nullable(v.string()),
 	session_key: v.nullable(v.string()),
 	key_id: v.nullable(v.string()),
+	signed_by: v.nullable(v.string()),
 	min_update_version: v.nullable(v.string()),
 	comment: v.nullable(v.string()),
 	link: v.nullable(v.string()),
@@ -103,6 +107,7 @@ export function bundleAnswer(row: BundleListRow): v.InferOutput<typeof bundleSch
 		external_url: row.external_url,
 		session_key: row.session_key,
 		key_id: row.key_id,
+		signed_by: row.signer,
 		min_update_version: row.min_update_version,
 		comment: row.comment,
 		link: row.link,
@@ -124,6 +129,7 @@ const EXAMPLE_BUNDLE = {
 	external_url: null,
 	session_key: null,
 	key_id: null,
+	signed_by: null,
 	min_update_version: null,
 	comment: null,
 	link: null,
@@ -162,6 +168,15 @@ export const checksumText = v.pipe(
 	v.transform((value) => (/^[0-9a-f]{64}$/i.test(value) ? value.toLowerCase() : value)),
 );
 
+/** What devices demand of an encrypted bundle. */
+export const sessionKeyText = v.pipe(
+	text(LONGEST_OPAQUE),
+	v.check(
+		(value) => parseSessionKey(value) !== undefined,
+		"must be <iv>:<key>, base64 of 16 bytes and of 256 encrypted bytes, as `bundle encrypt` prints it",
+	),
+);
+
 const newBundleBody = v.pipe(
 	v.object({
 		app_id: publicAppId,
@@ -171,7 +186,7 @@ const newBundleBody = v.pipe(
 			v.pipe(v.number(), v.safeInteger("must be a whole number of bytes"), v.minValue(1, "must be positive")),
 		),
 		external_url: optional(httpsUrl),
-		session_key: optional(text(LONGEST_OPAQUE)),
+		session_key: optional(sessionKeyText),
 		key_id: optional(text(64)),
 		min_update_version: optional(bundleVersion),
 		comment: optional(text(2048)),
@@ -207,6 +222,7 @@ export const registerBundle = endpoint({
 		"checksum_mismatch",
 		"size_mismatch",
 		"bundle_invalid",
+		...SIGNATURE_ERRORS,
 	],
 	example: {
 		body: { app_id: "com.example.app", version: "1.4.0-pr.128", checksum: EXAMPLE_BUNDLE.checksum, size: 1_048_576 },
@@ -216,7 +232,7 @@ export const registerBundle = endpoint({
 			upload_url: "https://updates.example.com/files/upload/one/…?expires=…&signature=…",
 		},
 	},
-	load: ({ body }) => [bundleByName(body.app_id, body.version)] as const,
+	load: ({ body }) => [bundleByName(body.app_id, body.version), signingRulesOfApp(body.app_id)] as const,
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor, origin, ownWorkOnly }) {
 		const { body } = input;
 		const [existing] = loaded[0].rows;
@@ -236,7 +252,11 @@ export const registerBundle = endpoint({
 			link: body.link ?? null,
 			cli_version: null,
 		};
-		const external = body.external_url === undefined ? undefined : await verifyExternal(deps, body.external_url, facts);
+		const signedBy = await refuseUnsigned(loaded[1].rows[0]?.signing_rules, facts);
+		const external =
+			body.external_url === undefined
+				? undefined
+				: { ...(await verifyExternal(deps, body.external_url, facts)), signed_by: signedBy };
 		const values = registeredValues(facts, external, nowMs);
 		const uploadId = deps.newId();
 		const results = await batchOrFail(
@@ -308,6 +328,7 @@ export const completeBundle = endpoint({
 		"size_mismatch",
 		"checksum_mismatch",
 		"bundle_invalid",
+		...SIGNATURE_ERRORS,
 	],
 	example: { body: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: EXAMPLE_BUNDLE },
 	load: ({ body }) => [bundleByName(body.app_id, body.version), latestUploadOf(body.app_id, body.version)] as const,
@@ -353,6 +374,7 @@ export const promoteBundle = endpoint({
 	errors: [
 		"bundle_not_found",
 		"bundle_not_ready",
+		"bundle_not_signed",
 		"channel_changed",
 		"channel_delta_required",
 		"channel_not_found",
@@ -373,7 +395,8 @@ export const promoteBundle = endpoint({
 				.where("channels.id", "=", body.channel_id)
 				.compile(),
 		] as const,
-	async handle({ db, scope, scopeRow, loaded, nowMs, actor, principal, ownWorkOnly }) {
+	async handle(context) {
+		const { db, scope, scopeRow, loaded, nowMs, actor, principal, ownWorkOnly } = context;
 		const [bundle] = loaded[0].rows;
 		const [channel] = loaded[1].rows;
 		if (channel === undefined) throw channelNotFound();
@@ -387,34 +410,37 @@ export const promoteBundle = endpoint({
 		}
 		const finishesRollout = channel.rollout_version_id === bundle.id;
 		const values = { version_id: bundle.id, ...(finishesRollout ? NO_ROLLOUT : {}) };
-		await batchOrFail(
-			db,
-			[
-				guard("channel_exists", channelExists(scope.appId, scope.channelId)),
-				guard("bundle_ready", bundleIsReady(scope.appId, bundle.id)),
-				...(finishesRollout
-					? [guard("rollout_as_read", rolloutIs(scope.appId, scope.channelId, channel.rollout_id))]
-					: []),
-				auditChannelChange(
-					actor,
-					nowMs,
-					"channel.promote",
-					{ ...scope, publicAppId: scopeRow.app_id },
-					values,
-					new Map([[bundle.id, bundle.name]]),
-				),
-				...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values),
-				bumpRevision(scope.appId, channelDiffers(scope.appId, scope.channelId, values)),
-				updateChannel(scope.appId, scope.channelId, values, nowMs),
-				...formGuards(values, scope.appId, scope.channelId),
-				...followRollout(scope.appId, scope.channelId, nowMs),
-			],
-			{
-				channel_exists: channelNotFound,
-				bundle_ready: bundleNotFound,
-				rollout_as_read: rolloutChanged,
-				...FORM_REFUSALS,
-			},
+		await promoting(context, scope.appId, [bundle.id], () =>
+			batchOrFail(
+				db,
+				[
+					...signatureGuards(scope.appId, [bundle.id]),
+					guard("channel_exists", channelExists(scope.appId, scope.channelId)),
+					guard("bundle_ready", bundleIsReady(scope.appId, bundle.id)),
+					...(finishesRollout
+						? [guard("rollout_as_read", rolloutIs(scope.appId, scope.channelId, channel.rollout_id))]
+						: []),
+					auditChannelChange(
+						actor,
+						nowMs,
+						"channel.promote",
+						{ ...scope, publicAppId: scopeRow.app_id },
+						values,
+						new Map([[bundle.id, bundle.name]]),
+					),
+					...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values),
+					bumpRevision(scope.appId, channelDiffers(scope.appId, scope.channelId, values)),
+					updateChannel(scope.appId, scope.channelId, values, nowMs),
+					...formGuards(values, scope.appId, scope.channelId),
+					...followRollout(scope.appId, scope.channelId, nowMs),
+				],
+				{
+					channel_exists: channelNotFound,
+					bundle_ready: bundleNotFound,
+					rollout_as_read: rolloutChanged,
+					...FORM_REFUSALS,
+				},
+			),
 		);
 		return { status: "success" as const, message: `Bundle ${bundle.name} set to channel ${channel.name}` };
 	},

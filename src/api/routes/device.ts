@@ -20,6 +20,8 @@ import {
 } from "../../db/devices";
 import { bumpRevision } from "../../db/snapshot";
 import { ApiError } from "../../errors";
+import { bundleNotSigned, promoting } from "../bundle-signing";
+import { signatureGuards } from "../channel-change";
 import { endpoint } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import {
@@ -166,7 +168,7 @@ export const setDevice = endpoint({
 	),
 	headers: MAY_WAIT,
 	response: acknowledgement,
-	errors: ["channel_not_found", "bundle_not_found", "bundle_not_ready"],
+	errors: ["channel_not_found", "bundle_not_found", "bundle_not_ready", "bundle_not_signed"],
 	example: {
 		body: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id, channel: "beta" },
 		response: OK,
@@ -177,7 +179,8 @@ export const setDevice = endpoint({
 			bundleById(body.app_id, body.version_id ?? 0),
 			deviceById(body.app_id, body.device_id),
 		] as const,
-	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor, principal }) {
+	async handle(context) {
+		const { db, scope, scopeRow, input, loaded, nowMs, actor, principal } = context;
 		const { body } = input;
 		const [channel] = loaded[0].rows;
 		const [bundle] = loaded[1].rows;
@@ -192,38 +195,42 @@ export const setDevice = endpoint({
 				);
 			}
 		}
-		await batchOrFail(
-			db,
-			[
-				...(channel === undefined
-					? []
-					: [guard("channel_exists", channelExists(scope.appId, channel.id as ChannelId))]),
-				...(bundle === undefined ? [] : [guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))]),
-				insertNamedDevice(scope.appId, body.device_id, nowMs),
-				setOverride(
-					scope.appId,
-					{
-						device_id: body.device_id,
-						channel_id: channel?.id ?? null,
-						version_id: bundle?.id ?? null,
-						created_by: principal.userId,
-					},
-					nowMs,
-				),
-				bumpRevision(scope.appId),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "device.override",
-					target: { type: "device", id: body.device_id, name: body.device_id },
-					app: { uuid: scope.appId, id: scopeRow.app_id },
-					before: shownOverride(device),
-					after: {
-						...(channel === undefined ? {} : { channel: channel.name }),
-						...(bundle === undefined ? {} : { version: bundle.name }),
-					},
-				}),
-			],
-			{ channel_exists: channelNotFound, bundle_ready: bundleNotFound },
+		const promoted = bundle === undefined ? [] : [bundle.id];
+		await promoting(context, scope.appId, promoted, () =>
+			batchOrFail(
+				db,
+				[
+					...signatureGuards(scope.appId, promoted),
+					...(channel === undefined
+						? []
+						: [guard("channel_exists", channelExists(scope.appId, channel.id as ChannelId))]),
+					...(bundle === undefined ? [] : [guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))]),
+					insertNamedDevice(scope.appId, body.device_id, nowMs),
+					setOverride(
+						scope.appId,
+						{
+							device_id: body.device_id,
+							channel_id: channel?.id ?? null,
+							version_id: bundle?.id ?? null,
+							created_by: principal.userId,
+						},
+						nowMs,
+					),
+					bumpRevision(scope.appId),
+					auditStatement(actor, nowMs, {
+						orgId: scope.orgId,
+						action: "device.override",
+						target: { type: "device", id: body.device_id, name: body.device_id },
+						app: { uuid: scope.appId, id: scopeRow.app_id },
+						before: shownOverride(device),
+						after: {
+							...(channel === undefined ? {} : { channel: channel.name }),
+							...(bundle === undefined ? {} : { version: bundle.name }),
+						},
+					}),
+				],
+				{ channel_exists: channelNotFound, bundle_ready: bundleNotFound, bundle_signed: bundleNotSigned },
+			),
 		);
 		return OK;
 	},

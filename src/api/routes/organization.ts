@@ -19,6 +19,7 @@ import {
 	someKeyStillAdministers,
 	updateOrganization as updateOrganizationStatement,
 } from "../../db/organizations";
+import { policyHasSigningKey, unsignedChannels } from "../../db/signing-keys";
 import { KEY_POLICY_NAMES, MOST_EXPIRATION_DAYS } from "../../domain/key-policy";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
@@ -41,6 +42,12 @@ import {
 } from "../schemas";
 import { organizationNotFound, orgScope } from "../scope";
 import { refusedFields, refuseSettings } from "../stock-settings";
+import {
+	MOST_UNSIGNED_CHANNELS,
+	signingKeyRequired,
+	unsignedChannelFields,
+	unsignedChannelsAnswer,
+} from "./signing-key";
 
 const organizationSchema = v.strictObject({
 	id: v.string(),
@@ -54,6 +61,7 @@ const organizationSchema = v.strictObject({
 	enforce_hashed_api_keys: v.boolean(),
 	require_apikey_expiration: v.boolean(),
 	max_apikey_expiration_days: v.nullable(v.number()),
+	require_signed_bundles: v.boolean(),
 });
 
 const deletedOrganizationSchema = v.strictObject({
@@ -75,6 +83,7 @@ function organizationAnswer(row: OrganizationRow): v.InferOutput<typeof organiza
 		enforce_hashed_api_keys: row.enforce_hashed_api_keys === 1,
 		require_apikey_expiration: row.require_apikey_expiration === 1,
 		max_apikey_expiration_days: row.max_apikey_expiration_days,
+		require_signed_bundles: row.require_signed_bundles === 1,
 	};
 }
 
@@ -90,6 +99,7 @@ const EXAMPLE_ORGANIZATION = {
 	enforce_hashed_api_keys: false,
 	require_apikey_expiration: false,
 	max_apikey_expiration_days: null,
+	require_signed_bundles: false,
 };
 
 export const listOrganizations = endpoint({
@@ -213,8 +223,10 @@ export const updateOrganization = endpoint({
 	tag: "Organizations",
 	summary: "Change an organization, its policies included",
 	description:
-		'Fields that are left out stay as they are; "" clears an address, 0 switches `max_apikey_expiration_days` off. `stopped_api_keys` are the keys that work now and that the changed policies stop, the first 100 of `stopped_api_key_count`. `dry_run` (here or as `?dry_run=true`) tells all that and changes nothing. A change that would leave no working key which administers the organization, or none of those that own it, is refused.',
+		'Fields that are left out stay as they are; "" clears an address, 0 switches `max_apikey_expiration_days` off. `stopped_api_keys` are the keys that work now and that the changed policies stop, the first 100 of `stopped_api_key_count`. `dry_run` (here or as `?dry_run=true`) tells all that and changes nothing. A change that would leave no working key which administers the organization, or none of those that own it, is refused. `require_signed_bundles` demands that new bundles are encrypted with the private key of a registered signing key, and lets only such be promoted; the answer to switching it on names the first 100 channels that serve others (`unsigned_channels`), which stay served until they are replaced.',
 	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
+	recentSignIn: ({ query, body }) =>
+		body.require_signed_bundles === false && query.dry_run !== true && body.dry_run !== true,
 	query: v.object({ dry_run: optional(booleanText) }),
 	body: v.object({
 		orgId: uuid,
@@ -232,6 +244,7 @@ export const updateOrganization = endpoint({
 				v.maxValue(MOST_EXPIRATION_DAYS, `must be at most ${MOST_EXPIRATION_DAYS} days`),
 			),
 		),
+		require_signed_bundles: optional(v.boolean()),
 		dry_run: optional(v.boolean()),
 		...refusedFields("POST /organization"),
 	}),
@@ -241,8 +254,9 @@ export const updateOrganization = endpoint({
 		data: organizationSchema,
 		stopped_api_keys: v.array(stoppedKeySchema),
 		stopped_api_key_count: v.number(),
+		...unsignedChannelFields,
 	}),
-	errors: ["policy_stops_every_admin_key", "organization_changed", "setting_not_supported"],
+	errors: ["signing_key_required", "policy_stops_every_admin_key", "organization_changed", "setting_not_supported"],
 	example: {
 		query: { dry_run: "true" },
 		body: { orgId: EXAMPLE_ORGANIZATION.id, require_apikey_expiration: true },
@@ -260,12 +274,15 @@ export const updateOrganization = endpoint({
 				},
 			],
 			stopped_api_key_count: 1,
+			unsigned_channels: [],
+			unsigned_channel_count: 0,
 		},
 	},
 	load: ({ body }, nowMs) =>
 		[
 			organizationById(body.orgId),
 			keysUnderPolicy(body.orgId, ADMINISTERING_ROLES, OWNING_ROLES, nowMs, changesPolicy(policiesOf(body))),
+			unsignedChannels(body.orgId, "", MOST_UNSIGNED_CHANNELS, body.require_signed_bundles === true),
 		] as const,
 	async handle({ db, scope, input, loaded, nowMs, actor }) {
 		refuseSettings("POST /organization", input.body);
@@ -302,6 +319,7 @@ export const updateOrganization = endpoint({
 						? [guard("admin_key_left", someKeyStillAdministers(scope.orgId, witnesses, roles, nowMs))]
 						: []),
 					updateOrganizationStatement(scope.orgId, { ...changes, updated_at_ms: after.updated_at_ms }),
+					guard("has_signing_key", policyHasSigningKey(scope.orgId)),
 					auditStatement(actor, nowMs, {
 						orgId: scope.orgId,
 						action: "organization.update",
@@ -313,6 +331,7 @@ export const updateOrganization = endpoint({
 				],
 				{
 					as_read: organizationChanged,
+					has_signing_key: signingKeyRequired,
 					admin_key_left: () => stopsEveryAdminKey(stoppedKeys),
 				},
 			);
@@ -323,11 +342,19 @@ export const updateOrganization = endpoint({
 			data: organizationAnswer(after),
 			stopped_api_keys: stoppedKeys,
 			stopped_api_key_count: stopped.length,
+			...unsignedChannelsAnswer(loaded[2].rows),
 		};
 	},
 });
 
-const ORGANIZATION_FIELDS = ["name", "management_email", "website", "logo", ...KEY_POLICY_NAMES] as const;
+const ORGANIZATION_FIELDS = [
+	"name",
+	"management_email",
+	"website",
+	"logo",
+	"require_signed_bundles",
+	...KEY_POLICY_NAMES,
+] as const;
 type OrganizationFields = { -readonly [Field in (typeof ORGANIZATION_FIELDS)[number]]?: OrganizationRow[Field] };
 
 interface UpdateBody {
@@ -338,6 +365,7 @@ interface UpdateBody {
 	readonly enforce_hashed_api_keys?: boolean | undefined;
 	readonly require_apikey_expiration?: boolean | undefined;
 	readonly max_apikey_expiration_days?: number | undefined;
+	readonly require_signed_bundles?: boolean | undefined;
 }
 
 const flag = (value: boolean) => (value ? 1 : 0);
@@ -357,6 +385,7 @@ function fieldsOf(body: UpdateBody): OrganizationFields {
 		...(body.management_email === undefined ? {} : { management_email: body.management_email || null }),
 		...(body.website === undefined ? {} : { website: body.website || null }),
 		...(body.logo === undefined ? {} : { logo: body.logo || null }),
+		...(body.require_signed_bundles === undefined ? {} : { require_signed_bundles: flag(body.require_signed_bundles) }),
 		...policiesOf(body),
 	};
 }

@@ -30,6 +30,7 @@ import {
 	wholeObjectKey,
 } from "../../storage/objects";
 import { PENDING_LIFETIME_MS, replaceUploadStatements } from "../bundle-registration";
+import { SIGNATURE_ERRORS } from "../bundle-signing";
 import { type Context, endpoint } from "../endpoint";
 import { acknowledgement, OK } from "../schemas";
 import { appNotFound, bundleNotFound, hiddenAs, type RawInput, type ScopeSource } from "../scope";
@@ -81,6 +82,7 @@ export const uploadOnce = endpoint({
 		"checksum_mismatch",
 		"bundle_invalid",
 		"bundle_already_ready",
+		...SIGNATURE_ERRORS,
 		"upload_in_progress",
 	],
 	consistency: "first-primary",
@@ -430,6 +432,7 @@ export const tusStatus = endpoint({
 		"checksum_mismatch",
 		"bundle_invalid",
 		"bundle_already_ready",
+		...SIGNATURE_ERRORS,
 	],
 	example: {},
 	load: (input) => [uploadById(input.params.id)] as const,
@@ -481,6 +484,7 @@ export const tusAppend = endpoint({
 		"checksum_mismatch",
 		"bundle_invalid",
 		"bundle_already_ready",
+		...SIGNATURE_ERRORS,
 	],
 	example: {},
 	load: (input) => [uploadById(input.params.id)] as const,

@@ -13,6 +13,7 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../../api/bundle-registration";
+import { refuseUnsigned, SIGNATURE_ERRORS } from "../../api/bundle-signing";
 import {
 	CHANNEL_CHANGE_ERRORS,
 	CHANNEL_CHANGE_PERMISSIONS,
@@ -24,7 +25,7 @@ import {
 } from "../../api/channel-change";
 import { endpoint, Reply } from "../../api/endpoint";
 import { addOrganization } from "../../api/organization-creation";
-import { checksumText, deleteOneBundle, verifyExternal } from "../../api/routes/bundle";
+import { checksumText, deleteOneBundle, sessionKeyText, verifyExternal } from "../../api/routes/bundle";
 import {
 	bundleVersion,
 	channelName,
@@ -68,6 +69,7 @@ import { batchOrFail, query } from "../../db/client";
 import { type CliChannelRow, cliChannels, setDeleteMark } from "../../db/compat";
 import type { OrganizationRow } from "../../db/organizations";
 import { appIdOf } from "../../db/public-app-id";
+import { signingRulesOfApp } from "../../db/signing-keys";
 import { latestUploadOf } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
 import {
@@ -427,7 +429,7 @@ const uploadedVersion = v.object({
 	name: bundleVersion,
 	storage_provider: v.picklist(["r2-direct", "r2", "external"], "must be r2-direct, r2 or external"),
 	checksum: optional(checksumText),
-	session_key: optional(text(2048)),
+	session_key: optional(sessionKeyText),
 	key_id: optional(text(64)),
 	external_url: optional(httpsUrl),
 	min_update_version: optional(bundleVersion),
@@ -465,9 +467,15 @@ export const upsertVersion = endpoint({
 		"external_url_rejected",
 		"size_mismatch",
 		"upload_not_found",
+		...SIGNATURE_ERRORS,
 	],
 	example: { body: { app_id: "com.example.app", name: "1.4.0", storage_provider: "r2-direct" }, response: null },
-	load: ({ body }) => [bundleByName(body.app_id, body.name), latestUploadOf(body.app_id, body.name)] as const,
+	load: ({ body }) =>
+		[
+			bundleByName(body.app_id, body.name),
+			latestUploadOf(body.app_id, body.name),
+			signingRulesOfApp(body.app_id),
+		] as const,
 	async handle(context) {
 		const { db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor } = context;
 		const { body } = input;
@@ -499,8 +507,11 @@ export const upsertVersion = endpoint({
 		if (isExternal && body.external_url === undefined) {
 			throw invalidRequest([{ path: "external_url", message: "is required with storage_provider external" }]);
 		}
+		const signedBy = await refuseUnsigned(loaded[2].rows[0]?.signing_rules, facts);
 		const external =
-			isExternal && body.external_url !== undefined ? await verifyExternal(deps, body.external_url, facts) : undefined;
+			isExternal && body.external_url !== undefined
+				? { ...(await verifyExternal(deps, body.external_url, facts)), signed_by: signedBy }
+				: undefined;
 		const values = registeredValues(facts, external, nowMs);
 		await batchOrFail(
 			db,

@@ -2,9 +2,15 @@
  * The stock CLI's way of uploading: a link for the zip, files of the delta store that are asked for before they are sent, the
  * manifest, and the end of it. A bundle without a zip is ready when it has a manifest and the CLI says that it is done.
  */
-
 import * as v from "valibot";
 import { replaceUploadStatements } from "../../api/bundle-registration";
+import {
+	SIGNATURE_ERRORS,
+	signatureRefusal,
+	signingRulesOf,
+	unverified,
+	verifyManifest,
+} from "../../api/bundle-signing";
 import { refuseForeignBundle } from "../../api/channel-change";
 import { type Context, endpoint } from "../../api/endpoint";
 import { deleteOneBundle } from "../../api/routes/bundle";
@@ -29,6 +35,7 @@ import {
 	missingDeltaPaths,
 } from "../../db/compat";
 import { appIdOf } from "../../db/public-app-id";
+import { bundlesAreSigned, signingRulesOfApp } from "../../db/signing-keys";
 import { bumpRevision } from "../../db/snapshot";
 import {
 	deleteOpenUploadsOfBundle,
@@ -150,7 +157,7 @@ export const setManifest = endpoint({
 	}),
 	bodyLimitBytes: MANIFEST_LIMIT_BYTES,
 	response: acknowledgement,
-	errors: ["bundle_not_found", "missing_delta_files", "bundle_already_ready"],
+	errors: ["bundle_not_found", "missing_delta_files", "bundle_already_ready", "bundle_invalid", ...SIGNATURE_ERRORS],
 	example: {
 		body: {
 			app_id: "com.example.app",
@@ -164,6 +171,7 @@ export const setManifest = endpoint({
 	load: ({ body }, _nowMs, keyHash) =>
 		[
 			bundleByName(body.app_id, body.name),
+			signingRulesOfApp(body.app_id),
 			...manifestParts(body.manifest).map((part) => missingDeltaPaths(body.app_id, part, keyHash)),
 		] as const,
 	async handle({ db, scope, principal, loaded, input, actor, nowMs }) {
@@ -171,7 +179,13 @@ export const setManifest = endpoint({
 		if (bundle === undefined) throw bundleNotFound();
 		refuseForeignBundle(bundle, principal, "app.upload_bundle");
 		refuseRepeatedFiles(input.body.manifest);
-		const [, ...missingOfParts] = loaded;
+		if (!input.body.manifest.some(({ file_name }) => START_PAGES.includes(file_name))) throw noStartPage();
+		const [, rulesRows, ...missingOfParts] = loaded;
+		const rules = signingRulesOf(rulesRows.rows[0]?.signing_rules);
+		const hashes = input.body.manifest.map(({ file_hash }) => file_hash);
+		const signature = await verifyManifest(rules, bundle.session_key, hashes);
+		const refusal = signatureRefusal(rules, signature);
+		if (refusal !== undefined) throw refusal;
 		const missing = missingOfParts.flatMap(({ rows }) => rows.map((row) => row.path));
 		if (missing.length > 0) throw missingFiles(missing);
 		const parts = manifestParts(input.body.manifest);
@@ -188,12 +202,24 @@ export const setManifest = endpoint({
 				]),
 				auditManifest(actor, nowMs, scope.appId, bundle.id, input.body.manifest.length),
 				...parts.map((part) => insertManifest(scope.appId, bundle.id, part, callingKey(principal))),
+				updateBundle(scope.appId, bundle.id, { manifest_signed_by: signature.signedBy }),
 			],
 			{ live: bundleNotFound, stored: () => missingFiles([]), new_or_same: manifestAlreadySet },
 		);
 		return OK;
 	},
 });
+
+/** The CLI names files that it compressed with Brotli so. */
+const START_PAGES: readonly string[] = ["index.html", "index.html.br"];
+
+function noStartPage(): ApiError {
+	return new ApiError(
+		"bundle_invalid",
+		"The manifest has no index.html at its top, which devices start. Upload the folder that your web build writes.",
+		{ moreInfo: { reason: "missing_index_html" } },
+	);
+}
 
 function manifestAlreadySet(): ApiError {
 	return new ApiError("bundle_already_ready", "The bundle has another manifest already; upload another version.");
@@ -237,6 +263,7 @@ export const finalizeUpload = endpoint({
 		"size_mismatch",
 		"upload_not_found",
 		"bundle_already_ready",
+		...SIGNATURE_ERRORS,
 	],
 	example: { body: { app_id: "com.example.app", name: "1.4.0" }, response: OK },
 	load: ({ body }) => [bundleByName(body.app_id, body.name), latestUploadOf(body.app_id, body.name)] as const,
@@ -276,7 +303,13 @@ export async function finalize(
 			guard("has_manifest", hasManifest(bundle.id)),
 			uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
 			deleteOpenUploadsOfBundle(scope.appId, bundle.id),
-			updateBundle(scope.appId, bundle.id, { status: "ready", expires_at_ms: null, updated_at_ms: nowMs }),
+			updateBundle(scope.appId, bundle.id, {
+				status: "ready",
+				signed_by: bundle.manifest_signed_by,
+				expires_at_ms: null,
+				updated_at_ms: nowMs,
+			}),
+			guard("bundle_signed", bundlesAreSigned(scope.appId, [bundle.id])),
 			bumpRevision(scope.appId),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
@@ -290,6 +323,7 @@ export async function finalize(
 		],
 		{
 			pending: bundleAlreadyReady,
+			bundle_signed: () => unverified(bundle.session_key === null ? "not_encrypted" : undefined),
 			has_manifest: () =>
 				new ApiError("bundle_incomplete", "Neither a zip nor a manifest has arrived; go on with the upload.", {
 					moreInfo: { received_bytes: 0, expected_bytes: bundle.size_bytes },

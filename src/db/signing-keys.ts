@@ -1,0 +1,158 @@
+/**
+ * Statements about signing keys: the public keys of an organization that its bundles are verified with, and the policy that demands it.
+ * Whether a bundle counts as signed is decided here alone, by the keys that are registered at that moment.
+ */
+import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
+import type { AppId, OrgId } from "../authz/decide";
+import { jsonList, query } from "./client";
+import { appIdOf } from "./public-app-id";
+import type { SigningKeysTable } from "./schema";
+
+export type SigningKeyRow = Selectable<SigningKeysTable>;
+
+/** Each is tried on every encrypted bundle. */
+export const MOST_SIGNING_KEYS = 20;
+
+/** JSON of `SigningRules` (src/api/bundle-signing.ts) of the organization. */
+export function signingRules(orgId: RawBuilder<unknown>) {
+	return sql<string>`(SELECT json_object('required', o.require_signed_bundles, 'keys', json((
+		SELECT json_group_array(k.public_key) FROM signing_keys k WHERE k.org_id = o.id)))
+		FROM organizations o WHERE o.id = ${orgId})`;
+}
+
+/** For loading beside the decision. */
+export function signingRulesOfApp(publicAppId: string): CompiledQuery<{ signing_rules: string }> {
+	return query
+		.selectFrom("apps")
+		.select(signingRules(sql.ref("apps.owner_org")).as("signing_rules"))
+		.where("apps.id", "=", appIdOf(publicAppId))
+		.compile();
+}
+
+/** Of bundle `b` of app `a`. A bundle with a manifest is signed if every hash of the manifest is, because devices prefer it to the zip. */
+const IS_SIGNED = sql<boolean>`(EXISTS (SELECT 1 FROM signing_keys k WHERE k.org_id = a.owner_org AND k.fingerprint = b.signed_by)
+	AND (b.manifest_signed_by IS b.signed_by OR NOT EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id)))`;
+
+/** For guards: the organization demands no signatures, or a registered key verified each of the bundles. */
+export function bundlesAreSigned(appId: AppId, bundleIds: readonly number[]) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles b JOIN apps a ON a.id = b.app_id JOIN organizations o ON o.id = a.owner_org
+		WHERE b.app_id = ${appId} AND b.id IN ${jsonList(JSON.stringify(bundleIds))}
+			AND o.require_signed_bundles = 1 AND NOT ${IS_SIGNED})`;
+}
+
+/** `key_id` of the registered key that verified the row's bundle; null if none did. For rows of `bundles` joined with `apps`. */
+export const signerOfBundle = sql<
+	string | null
+>`(SELECT substr(k.public_key, 1, 20) FROM bundles b JOIN apps a ON a.id = b.app_id
+	JOIN signing_keys k ON k.org_id = a.owner_org AND k.fingerprint = b.signed_by WHERE b.id = bundles.id AND ${IS_SIGNED})`;
+
+export interface SignatureRow {
+	readonly id: number;
+	readonly checksum: string | null;
+	readonly session_key: string | null;
+	readonly object_key: string | null;
+	readonly external_url: string | null;
+	readonly signing_rules: string;
+	/** JSON array of the hashes in the manifest. */
+	readonly file_hashes: string;
+}
+
+/** Everything that a ready bundle is verified by. A manifest of the most files takes 5 MB. */
+export function signatureOfBundle(appId: AppId, bundleId: number): CompiledQuery<SignatureRow> {
+	return sql<SignatureRow>`SELECT b.id, b.checksum, b.session_key, b.object_key, b.external_url,
+			${signingRules(sql`a.owner_org`)} AS signing_rules,
+			(SELECT json_group_array(f.file_hash) FROM bundle_files f WHERE f.bundle_id = b.id) AS file_hashes
+		FROM bundles b JOIN apps a ON a.id = b.app_id
+		WHERE b.app_id = ${appId} AND b.id = ${bundleId} AND b.status = 'ready'`.compile(query);
+}
+
+/** A channel that serves a bundle which no registered key verified. */
+export interface UnsignedChannel {
+	readonly app_id: string;
+	readonly channel: string;
+	readonly version: string;
+	/** How many there are in all. */
+	readonly total: number;
+}
+
+/** @param withoutKeyId as if this key were not registered */
+export function unsignedChannels(
+	orgId: string,
+	withoutKeyId: string,
+	limit: number,
+	wanted = true,
+): CompiledQuery<UnsignedChannel> {
+	return sql<UnsignedChannel>`SELECT a.app_id, c.name AS channel, b.name AS version, count(*) OVER () AS total
+		FROM apps a JOIN channels c ON c.app_id = a.id JOIN bundles b ON b.id IN (c.version_id, c.rollout_version_id)
+		WHERE ${wanted ? 1 : 0} = 1 AND a.owner_org = ${orgId} AND (NOT ${IS_SIGNED} OR b.signed_by IS (
+			SELECT fingerprint FROM signing_keys WHERE id = ${withoutKeyId} AND org_id = ${orgId}))
+		ORDER BY a.app_id, c.name, b.id LIMIT ${limit}`.compile(query);
+}
+
+/** The organization's keys, oldest first; for loading beside the decision. */
+export function signingKeysOf(orgId: string): CompiledQuery<SigningKeyRow> {
+	return query
+		.selectFrom("signing_keys")
+		.selectAll()
+		.where("org_id", "=", orgId)
+		.orderBy("created_at_ms")
+		.orderBy("id")
+		.limit(MOST_SIGNING_KEYS)
+		.compile();
+}
+
+export function insertSigningKey(orgId: OrgId, values: Omit<Insertable<SigningKeysTable>, "org_id">): CompiledQuery {
+	return query
+		.insertInto("signing_keys")
+		.values({ ...values, org_id: orgId })
+		.compile();
+}
+
+export function deleteSigningKey(orgId: OrgId, id: string): CompiledQuery {
+	return query.deleteFrom("signing_keys").where("org_id", "=", orgId).where("id", "=", id).compile();
+}
+
+/** For guards: the organization can take one more key. */
+export function hasRoomForSigningKey(orgId: OrgId) {
+	return sql<boolean>`(SELECT count(*) FROM signing_keys WHERE org_id = ${orgId}) < ${MOST_SIGNING_KEYS}`;
+}
+
+/** For guards: nobody has removed the key. */
+export function signingKeyExists(orgId: OrgId, id: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM signing_keys WHERE org_id = ${orgId} AND id = ${id})`;
+}
+
+/** For guards, after the write: an organization that demands signatures has a key. */
+export function policyHasSigningKey(orgId: OrgId) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM organizations o WHERE o.id = ${orgId} AND (o.require_signed_bundles = 0
+		OR EXISTS (SELECT 1 FROM signing_keys k WHERE k.org_id = o.id)))`;
+}
+
+/** Keys that one answer counts devices for, and devices that it counts for one key: strangers choose what devices report. */
+const MOST_COUNTED_KEYS = 50;
+export const MOST_COUNTED_DEVICES = 10_000;
+
+export interface DevicesOfKey {
+	readonly key_id: string;
+	/** At most `MOST_COUNTED_DEVICES`. */
+	readonly devices: number;
+	/** The registered key with this id. */
+	readonly signing_key_name: string | null;
+}
+
+/** Key ids that devices of the app report, in their order, with the number of devices; for loading beside the decision. */
+export function devicesByKey(publicAppId: string): CompiledQuery<DevicesOfKey> {
+	const next = (after: RawBuilder<unknown>) => sql`(SELECT min(key_id) FROM devices INDEXED BY devices_by_key
+		WHERE app_id = ${appIdOf(publicAppId)} AND key_id > ${after})`;
+	return sql<DevicesOfKey>`WITH RECURSIVE reported (key_id) AS (
+			SELECT ${next(sql`''`)}
+			UNION ALL SELECT ${next(sql`reported.key_id`)} FROM reported WHERE reported.key_id IS NOT NULL
+			LIMIT ${sql.lit(MOST_COUNTED_KEYS)})
+		SELECT reported.key_id, (SELECT count(*) FROM (SELECT 1 FROM devices INDEXED BY devices_by_key
+				WHERE devices.app_id = a.id AND devices.key_id = reported.key_id LIMIT ${sql.lit(MOST_COUNTED_DEVICES)})) AS devices,
+			k.name AS signing_key_name
+		FROM reported JOIN apps a ON a.id = ${appIdOf(publicAppId)}
+			LEFT JOIN signing_keys k ON k.id = (SELECT min(id) FROM signing_keys
+				WHERE org_id = a.owner_org AND substr(public_key, 1, 20) = reported.key_id)
+		WHERE reported.key_id IS NOT NULL ORDER BY devices DESC, reported.key_id`.compile(query);
+}
