@@ -6,11 +6,12 @@
  *
  * Not covered by the format: the version's name, the names of single files and their combination.
  */
+import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import type { AppId } from "../authz/decide";
 import { updateBundle } from "../db/bundles";
 import type { Database } from "../db/client";
-import { signatureOfBundle } from "../db/signing-keys";
+import { type SignatureRow, signaturesOfBundles } from "../db/signing-keys";
 import type { Deps } from "../deps";
 import { sha256OfDecrypted } from "../domain/encrypted-bytes";
 import { bytesOfSigned, openValue, parseSessionKey, type SigningKey, signingKeyOf } from "../domain/signing-key";
@@ -158,43 +159,40 @@ export function bundleNotSigned(): ApiError {
 
 /**
  * Runs a promotion. A bundle that was uploaded before its key was registered is verified once it is refused, and the promotion runs
- * again: the usual promotion pays nothing for this.
+ * again with the statements that record it: the usual promotion pays nothing for this.
+ *
+ * @param run puts the given statements before the guard of the signatures
  */
 export async function promoting<Result>(
 	{ deps, db }: { readonly deps: Pick<Deps, "bundles">; readonly db: Database },
 	appId: AppId,
 	bundleIds: readonly number[],
-	run: () => Promise<Result>,
+	run: (verified: readonly CompiledQuery[]) => Promise<Result>,
 ): Promise<Result> {
 	try {
-		return await run();
+		return await run([]);
 	} catch (error) {
 		if (!(error instanceof ApiError && error.code === "bundle_not_signed")) throw error;
-		for (const id of bundleIds) {
-			if (!(await verifyNow(deps, db, appId, id))) throw error;
+		const [{ rows }] = await db.batch([signaturesOfBundles(appId, bundleIds)]);
+		const verified: CompiledQuery[] = [];
+		for (const bundle of rows) {
+			const signature = await signatureOf(deps, bundle);
+			if (signature === undefined) throw error;
+			verified.push(updateBundle(appId, bundle.id, signature));
 		}
+		return run(verified);
 	}
-	return run();
 }
 
-async function verifyNow(deps: Pick<Deps, "bundles">, db: Database, appId: AppId, id: number): Promise<boolean> {
-	const [{ rows }] = await db.batch([signatureOfBundle(appId, id)]);
-	const [bundle] = rows;
-	if (bundle === undefined) return false;
+/** What is recorded of a stored bundle that a registered key verifies. */
+async function signatureOf(deps: Pick<Deps, "bundles">, bundle: SignatureRow) {
 	const rules = signingRulesOf(bundle.signing_rules);
 	const hashes: string[] = JSON.parse(bundle.file_hashes);
 	const manifest = hashes.length === 0 ? undefined : await verifyManifest(rules, bundle.session_key, hashes);
-	const hasBytes = bundle.object_key !== null || bundle.external_url !== null;
-	const whole = !hasBytes
-		? manifest
-		: await verifySignature(
-				rules,
-				bundle,
-				bundle.object_key === null ? undefined : storedBytes(deps, bundle.object_key),
-			);
-	if (whole === undefined || whole.signedBy === null || (manifest ?? whole).signedBy === null) return false;
-	await db.batch([
-		updateBundle(appId, id, { signed_by: whole.signedBy, manifest_signed_by: manifest?.signedBy ?? null }),
-	]);
-	return true;
+	const { object_key: objectKey } = bundle;
+	const hasZip = objectKey !== null || bundle.external_url !== null;
+	const read = objectKey === null ? undefined : storedBytes(deps, objectKey);
+	const whole = hasZip ? await verifySignature(rules, bundle, read) : manifest;
+	if (whole === undefined || whole.signedBy === null || (manifest ?? whole).signedBy === null) return undefined;
+	return { signed_by: whole.signedBy, manifest_signed_by: manifest?.signedBy ?? null };
 }

@@ -462,12 +462,13 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 		: auditChannelChange(actor, nowMs, "channel.update", { ...scope, publicAppId: scopeRow.app_id }, values, versions);
 	const bindingId = deps.newId();
 	const promoted = promotedBundles(values, channel);
-	const results = await promoting(context, scope.appId, promoted, () =>
+	const results = await promoting(context, scope.appId, promoted, (verified) =>
 		batchOrFail(
 			db,
 			[
 				previewAccessOf(scope.appId, endsPreview ? body.channel : ""),
 				...(isPreview ? [guard("name_is_free", previewNameIsFree(scope.appId, body.channel, name))] : []),
+				...verified,
 				...signatureGuards(scope.appId, promoted),
 				...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
 				...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),

@@ -57,13 +57,13 @@ export interface SignatureRow {
 	readonly file_hashes: string;
 }
 
-/** Everything that a ready bundle is verified by. A manifest of the most files takes 5 MB. */
-export function signatureOfBundle(appId: AppId, bundleId: number): CompiledQuery<SignatureRow> {
+/** Everything that ready bundles, at most two, are verified by. A manifest of the most files takes 5 MB. */
+export function signaturesOfBundles(appId: AppId, bundleIds: readonly number[]): CompiledQuery<SignatureRow> {
 	return sql<SignatureRow>`SELECT b.id, b.checksum, b.session_key, b.object_key, b.external_url,
 			${signingRules(sql`a.owner_org`)} AS signing_rules,
 			(SELECT json_group_array(f.file_hash) FROM bundle_files f WHERE f.bundle_id = b.id) AS file_hashes
 		FROM bundles b JOIN apps a ON a.id = b.app_id
-		WHERE b.app_id = ${appId} AND b.id = ${bundleId} AND b.status = 'ready'`.compile(query);
+		WHERE b.app_id = ${appId} AND b.id IN ${jsonList(JSON.stringify(bundleIds))} AND b.status = 'ready'`.compile(query);
 }
 
 /** A channel that serves a bundle which no registered key verified. */

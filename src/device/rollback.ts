@@ -135,16 +135,19 @@ export const rollBackChannel = endpoint({
 			const asked = { channel: channel.name, days: DAYS };
 			const change = { values, taken: NO_PLATFORM, promoted };
 			const plan = mayCount
-				? await promoting(context, scope.appId, promoted, () => whatWouldChange(db, app, asked, change, nowMs))
+				? await promoting(context, scope.appId, promoted, (verified) =>
+						whatWouldChange(db, app, asked, { ...change, verified }, nowMs),
+					)
 				: undefined;
 			return { ...answer, dry_run: true as const, ...meaningToDevices(plan, channel.name) };
 		}
 		if (!answer.changed) return answer;
 		const reason = body.reason ?? null;
-		await promoting(context, scope.appId, promoted, () =>
+		await promoting(context, scope.appId, promoted, (verified) =>
 			batchOrFail(
 				db,
 				[
+					...verified,
 					...signatureGuards(scope.appId, promoted),
 					guard("channel_exists", channelExists(scope.appId, scope.channelId)),
 					guard(

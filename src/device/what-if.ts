@@ -3,6 +3,7 @@
  * those that were seen, and each is decided twice by the decision of the live check: as things are and as they would be. Nothing is
  * written. One request looks at so many devices and no more; the answer says where the next one goes on.
  */
+import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import { promoting } from "../api/bundle-signing";
 import {
@@ -156,8 +157,8 @@ export const whatIf = endpoint({
 		const promoted = promotedBundles(values, channel);
 		const change = { values, taken, promoted };
 		return {
-			...(await promoting({ deps, db }, scope.appId, promoted, () =>
-				whatWouldChange(db, app, body, change, nowMs, check),
+			...(await promoting({ deps, db }, scope.appId, promoted, (verified) =>
+				whatWouldChange(db, app, body, { ...change, verified }, nowMs, check),
 			)),
 			cohort_is_drawn_anew: typeof values.rollout_id === "string",
 		};
@@ -184,7 +185,13 @@ export async function whatWouldChange(
 		values,
 		taken,
 		promoted,
-	}: { readonly values: ChannelValues; readonly taken: Platforms; readonly promoted: readonly number[] },
+		verified,
+	}: {
+		readonly values: ChannelValues;
+		readonly taken: Platforms;
+		readonly promoted: readonly number[];
+		readonly verified: readonly CompiledQuery[];
+	},
 	nowMs: number,
 	check: (after: AppSnapshot) => void = () => undefined,
 ) {
@@ -198,6 +205,7 @@ export async function whatWouldChange(
 			bundles,
 			snapshotBundles(appId, newBundles),
 			fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1),
+			...verified,
 			guard("bundle_signed", bundlesAreSigned(appId, promoted)),
 		],
 		FORM_REFUSALS,

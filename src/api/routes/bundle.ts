@@ -410,10 +410,11 @@ export const promoteBundle = endpoint({
 		}
 		const finishesRollout = channel.rollout_version_id === bundle.id;
 		const values = { version_id: bundle.id, ...(finishesRollout ? NO_ROLLOUT : {}) };
-		await promoting(context, scope.appId, [bundle.id], () =>
+		await promoting(context, scope.appId, [bundle.id], (verified) =>
 			batchOrFail(
 				db,
 				[
+					...verified,
 					...signatureGuards(scope.appId, [bundle.id]),
 					guard("channel_exists", channelExists(scope.appId, scope.channelId)),
 					guard("bundle_ready", bundleIsReady(scope.appId, bundle.id)),

@@ -196,10 +196,11 @@ export const setDevice = endpoint({
 			}
 		}
 		const promoted = bundle === undefined ? [] : [bundle.id];
-		await promoting(context, scope.appId, promoted, () =>
+		await promoting(context, scope.appId, promoted, (verified) =>
 			batchOrFail(
 				db,
 				[
+					...verified,
 					...signatureGuards(scope.appId, promoted),
 					...(channel === undefined
 						? []
