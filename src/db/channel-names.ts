@@ -5,6 +5,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import { query } from "./client";
+import { appIdOf } from "./public-app-id";
 
 /** More devices than these that name an absent channel are a fleet, not testers. */
 export const MOST_DEVICES_NAMING = 20;
@@ -29,7 +30,7 @@ const devicesNaming = (appId: RawBuilder<unknown>, name: string) =>
 export function previewName(publicAppId: string, name: string): CompiledQuery<PreviewNameRow> {
 	return sql<PreviewNameRow>`SELECT a.default_upload_channel, a.preview_channel_prefix, coalesce(n.reserved, 0) AS is_reserved,
 			CASE WHEN n.reserved = 0 THEN n.used_at_ms END AS preview_used_at_ms, ${devicesNaming(sql`a.id`, name)} AS devices
-		FROM apps a LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name} WHERE a.app_id = ${publicAppId}`.compile(
+		FROM apps a LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name} WHERE a.id = ${appIdOf(publicAppId)}`.compile(
 		query,
 	);
 }
