@@ -6,8 +6,8 @@
 import type { CompiledQuery } from "kysely";
 import { isCovering, type Target } from "../authz/decide";
 import { ROLES } from "../authz/permissions";
-import { callerGone, type Principal } from "../authz/principal";
-import { callerUnchanged } from "../db/api-keys";
+import { callerGone, type KeyPrincipal, type Principal } from "../authz/principal";
+import { accountRolesAre, callerUnchanged } from "../db/api-keys";
 import { appIsLive } from "../db/apps";
 import { isStillPreview } from "../db/channel-names";
 import { batchOrFail, type Database, guard } from "../db/client";
@@ -26,6 +26,9 @@ export function guardedWrites(
 ): Database {
 	const guardsOfWrite = () => [
 		...targetGuards(target),
+		...(principal.kind === "key" && target !== null && target.appId === undefined
+			? [guard("caller_changed", accountRolesAre(principal.userId, target.orgId, rolesIn(principal, target.orgId)))]
+			: []),
 		guard("caller_changed", callerUnchanged({ ...principal, bindings: decidingBindings(principal, target) })),
 		...previewGuards(principal, target),
 	];
@@ -42,6 +45,9 @@ export function guardedWrites(
 		},
 	};
 }
+
+const rolesIn = ({ accountRoles }: KeyPrincipal, orgId: string) =>
+	accountRoles.filter((held) => held.orgId === orgId).map(({ role }) => role);
 
 function targetGuards(target: Target | null): CompiledQuery[] {
 	// Restoring an organization is for one that is deleted, and looks at it itself.

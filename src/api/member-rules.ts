@@ -11,6 +11,9 @@ import { ApiError } from "../errors";
 
 export const memberRole = v.picklist(MEMBER_ROLES, `must be one of ${MEMBER_ROLES.join(", ")}`);
 
+/** Servers and logs never receive the part after #. */
+export const invitationLink = (origin: string, token: string) => `${origin}/invitation#token=${token}`;
+
 /** Roles whose holder may invite people with this role. */
 export function rolesThatMayInvite(role: RoleName): RoleName[] {
 	return memberRolesHolding([...ROLES[role].permissions, "org.invite_user"]);

@@ -277,6 +277,13 @@ function authorize(
 				{ moreInfo: { permission, scope: "org" } },
 			);
 		}
+		if (decision.outcome === "account") {
+			throw new ApiError(
+				"permission_denied",
+				`The API key holds ${permission}, but the account that it acts for does not, so the key cannot use it; have another member raise the account's role, or use a key of a member who holds it.`,
+				{ moreInfo: { permission, scope: "org" } },
+			);
+		}
 		if (decision.outcome === "stopped") throw violatesPolicy(decision.policy, target?.orgId ?? "");
 		const appVisible =
 			"neverHidden" in access &&

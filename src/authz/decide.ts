@@ -45,9 +45,11 @@ export type Decision =
 	| { readonly outcome: "stopped"; readonly policy: KeyPolicyName }
 	/** The secret has been replaced: what gives rights to keys and people is for the new one. */
 	| { readonly outcome: "replaced"; readonly permission: Permission }
+	/** The key holds the permission and its account does not: a key gives no rights that its account cannot give. */
+	| { readonly outcome: "account"; readonly permission: Permission }
 	| { readonly outcome: "hidden" };
 
-/** With one of these a secret could outlive its own end. */
+/** With one of these a secret could outlive its own end, and raise its own account. */
 const GIVES_RIGHTS: readonly Permission[] = ["org.manage_apikeys", "org.invite_user", "org.update_user_roles"];
 
 /** Holding this at a target of that level means knowing that the target exists. */
@@ -67,6 +69,8 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 	const granting = principal.bindings.filter(
 		(binding) => works(binding, target) && ROLES[binding.role].permissions.includes(permission),
 	);
+	if (granting.length > 0 && !accountMayGive(principal, permission, target.orgId))
+		return { outcome: "account", permission };
 	if (granting.length > 0) {
 		const limited = granting.every((binding) => ROLES[binding.role].ownWorkOnly === true) ? granting[0] : undefined;
 		return {
@@ -87,6 +91,14 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 		holds(principal, VISIBILITY[scope], target) ||
 		(scope === "org" && principal.bindings.some((binding) => isOfOrganization(binding, target)));
 	return visible ? { outcome: "forbidden", permission, scope } : { outcome: "hidden" };
+}
+
+/** True unless the permission gives rights, and the caller is a key whose account does not hold it in the organization. */
+function accountMayGive(principal: Principal, permission: Permission, orgId: string): boolean {
+	if (principal.kind === "session" || !GIVES_RIGHTS.includes(permission)) return true;
+	return principal.accountRoles.some(
+		(held) => held.orgId === orgId && ROLES[held.role].permissions.includes(permission),
+	);
 }
 
 /** Whether the principal has the permission on the target. */
@@ -144,7 +156,8 @@ function bindingsGranting(
 			binding.stoppedBy === undefined &&
 			(binding.inDeletedOrganization === true) === inDeletedOrganization &&
 			binding.scopeType === scopeType &&
-			ROLES[binding.role].permissions.includes(permission),
+			ROLES[binding.role].permissions.includes(permission) &&
+			accountMayGive(principal, permission, binding.orgId),
 	);
 }
 

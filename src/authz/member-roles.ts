@@ -22,6 +22,44 @@ export function memberRolesHolding(permissions: readonly Permission[]): RoleName
 	return MEMBER_ROLES.filter((role) => permissions.every((permission) => ROLES[role].permissions.includes(permission)));
 }
 
+/** The roles that hold more than a role of a whole organization: what its holder's keys may not keep. */
+export interface RolesBeyond {
+	readonly role: RoleName;
+	/** Roles of whole organizations. */
+	readonly ofOrganization: readonly RoleName[];
+	/** Roles of apps. */
+	readonly ofApp: readonly RoleName[];
+	/** Of these, with each role of an app that holds, together with the role, all that they do. */
+	readonly covered: readonly (readonly [RoleName, RoleName])[];
+}
+
+export function rolesBeyond(role: RoleName): RolesBeyond {
+	const isWithin = (name: RoleName, own?: RoleName) =>
+		ROLES[name].permissions.every(
+			(permission) =>
+				ROLES[role].permissions.includes(permission) ||
+				(own !== undefined && ROLES[own].ownWorkOnly !== true && ROLES[own].permissions.includes(permission)),
+		);
+	const beyond = (scopeType: "org" | "app") =>
+		ROLE_NAMES.filter((name) => ROLES[name].scopeType === scopeType && !isWithin(name));
+	const ofApp = beyond("app");
+	const ownRoles = ROLE_NAMES.filter((name) => ROLES[name].scopeType === "app");
+	return {
+		role,
+		ofOrganization: beyond("org"),
+		ofApp,
+		covered: ofApp.flatMap((name) =>
+			ownRoles.filter((own) => isWithin(name, own)).map((own): [RoleName, RoleName] => [name, own]),
+		),
+	};
+}
+
+/** Whether a member with these roles loses a permission by getting the role instead. */
+export function isLowered(before: readonly string[], role: RoleName): boolean {
+	const { ofOrganization } = rolesBeyond(role);
+	return before.some((name) => ofOrganization.some((beyond) => beyond === name));
+}
+
 /** Roles that may end the organization. It always keeps a member who has one. */
 export const OWNING_ROLES: readonly RoleName[] = memberRolesHolding(["org.delete"]);
 

@@ -50,6 +50,13 @@ export interface KeyPrincipal extends Caller {
 	readonly lastUsedAtMs: number | null;
 	/** The secret has been replaced by a new one and is good for the rest of the overlap alone. */
 	readonly secretIsReplaced: boolean;
+	/** Roles of the key's account on whole organizations: a key gives no rights that its account could not give itself. */
+	readonly accountRoles: readonly AccountRole[];
+}
+
+export interface AccountRole {
+	readonly orgId: string;
+	readonly role: RoleName;
 }
 
 export interface SessionPrincipal extends Caller {
@@ -94,6 +101,7 @@ export interface PrincipalRow extends PolicyColumns {
 	readonly last_used_at_ms: number | null;
 	readonly secret_hash: string;
 	readonly secret_is_replaced: Flag;
+	readonly account_roles: string;
 	readonly bindings: string;
 }
 
@@ -123,6 +131,9 @@ const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>(
 			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
 			k.key_hash <> ${keyHash} AS secret_is_replaced, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
+			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name)) FROM role_bindings b
+				WHERE b.user_id = k.user_id AND b.scope_type = 'org'
+					AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}) AS account_roles,
 			${liveBindings(sql`ON o.id = b.org_id AND b.api_key_id = k.id`, nowMs)} AS bindings
 		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
 		WHERE k.key_hash = ${keyHash} OR (k.previous_key_hash = ${keyHash} AND k.previous_valid_until_ms > ${nowMs})`.compile(
@@ -182,6 +193,7 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 		lastUsedAtMs: row.last_used_at_ms,
 		secretHash: row.secret_hash,
 		secretIsReplaced: row.secret_is_replaced === 1,
+		accountRoles: (JSON.parse(row.account_roles) as AccountRole[]).filter(({ role }) => isRoleName(role)),
 	};
 }
 

@@ -268,6 +268,12 @@ export function callerUnchanged(
 		AND ${bindingsUnchanged(caller.keyId, ids)}`;
 }
 
+/** For guards: the account of a calling key still has these roles on the whole organization. */
+export function accountRolesAre(userId: string, orgId: string, roles: readonly RoleName[]) {
+	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE user_id = ${userId} AND org_id = ${orgId} AND scope_type = 'org'
+		AND role_name IN ${jsonList(JSON.stringify(roles))}) = ${roles.length}`;
+}
+
 function bindingsUnchanged(keyId: string, ids: readonly string[]) {
 	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE api_key_id = ${keyId}
 		AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;

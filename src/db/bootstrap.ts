@@ -8,7 +8,7 @@ import type { MintedKey } from "../authz/keys";
 import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/reserved-address";
 import { type Actor, auditEach } from "./audit";
 import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./binding-audit";
-import { query } from "./client";
+import { query, RANDOM_UUID } from "./client";
 
 export interface Bootstrap {
 	readonly organizationId: string;
@@ -203,8 +203,6 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 /** Printed when `replaceFirstKeyStatements` created an organization. */
 export const FIRST_ORGANIZATION_REPLACED = `The first organization was deleted, so a new one named "${FIRST_ORGANIZATION_NAME}" was created for the key. Within 30 days of the deletion, an owner of the old one can restore it: sign in, or POST /organization/restore.`;
 
-const RANDOM_UUID = sql`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2),
-	substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;
 /** How long the operator's link signs in. */
 export const SIGN_IN_LINK_MINUTES = 60;
 

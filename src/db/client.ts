@@ -114,6 +114,10 @@ export function guard(name: string, condition: Expression<SqlBool>): CompiledQue
 	);
 }
 
+/** A new id for each row, where a statement inserts as many as it finds. */
+export const RANDOM_UUID = sql<string>`lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)),
+	substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6))))`;
+
 /** The texts of a JSON array as a list for IN: one parameter, where D1 takes at most a hundred. */
 export function jsonList(json: string) {
 	return sql<string>`(SELECT value FROM json_each(${json}))`;

@@ -101,10 +101,11 @@ export function replaceInvitation(orgId: OrgId, values: Omit<Insertable<Invitati
 	];
 }
 
-export function setInvitationRole(
+/** Changes what an invitation offers, with a new token: the old link was somebody else's to send. */
+export function changeInvitation(
 	orgId: OrgId,
 	id: string,
-	values: { readonly role_name: RoleName; readonly invited_by: string },
+	values: { readonly role_name: RoleName; readonly invited_by: string; readonly token_hash: string },
 ): CompiledQuery {
 	return query.updateTable("invitations").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
 }

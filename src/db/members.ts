@@ -4,10 +4,11 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
+import type { RolesBeyond } from "../authz/member-roles";
 import type { RoleName } from "../authz/permissions";
 import { type Actor, auditEach } from "./audit";
-import { auditBindingsOfKeys, auditedBinding } from "./binding-audit";
-import { jsonList, query } from "./client";
+import { auditBindingsOfKeys, auditBindingsTaken, auditedBinding } from "./binding-audit";
+import { jsonList, query, RANDOM_UUID } from "./client";
 import { removeForeignBindings } from "./foreign-bindings";
 
 const live = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
@@ -226,6 +227,89 @@ export function removeMember(
 		...auditBindingsOfKeys(actor, nowMs, orgId, sql`k.user_id = ${user}`, because),
 		sql`DELETE FROM role_bindings WHERE org_id = ${org} AND user_id = ${user}`.compile(query),
 		sql`DELETE FROM invitations WHERE ${invitations}`.compile(query),
+	];
+}
+
+export interface LoweredKey {
+	readonly id: string;
+	readonly name: string;
+	/** JSON array of `{ role_name, app_id }`: what it loses. */
+	readonly lost: string;
+}
+
+const ofOrganization = ({ ofOrganization: names }: RolesBeyond) =>
+	sql`b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(names))}`;
+
+/** Bindings `b` of the account's keys in the organization that hold more than the role and the account's own roles on apps. */
+function exceeds(orgId: OrgId, userId: string, beyond: RolesBeyond, nowMs: number) {
+	return sql`b.org_id = ${orgId} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}) AND (
+		(${ofOrganization(beyond)}) OR (b.scope_type = 'app' AND b.role_name IN ${jsonList(JSON.stringify(beyond.ofApp))}
+			AND NOT EXISTS (SELECT 1 FROM role_bindings own
+				INNER JOIN json_each(${JSON.stringify(beyond.covered)}) AS pair ON pair.value ->> 1 = own.role_name
+				WHERE own.user_id = ${userId} AND own.org_id = ${orgId} AND own.scope_type = 'app' AND own.app_id = b.app_id
+					AND pair.value ->> 0 = b.role_name AND (own.expires_at_ms IS NULL OR own.expires_at_ms > ${nowMs}))))`;
+}
+
+/** The account's keys that hold more than the role in the organization, oldest first; before `lowerKeysOfMember`. */
+export function keysBeyond(
+	orgId: OrgId,
+	userId: string,
+	beyond: RolesBeyond,
+	nowMs: number,
+): CompiledQuery<LoweredKey> {
+	return sql<LoweredKey>`SELECT k.id, k.name, json_group_array(json_object('role_name', b.role_name, 'app_id', a.app_id)) AS lost
+		FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN apps a ON a.id = b.app_id
+		WHERE ${exceeds(orgId, userId, beyond, nowMs)} GROUP BY k.id ORDER BY k.created_at_ms, k.id`.compile(query);
+}
+
+/**
+ * Lowers what the account's keys may do in the organization to the role: a stronger role on the organization becomes this one, a
+ * stronger role on an app goes, unless the account has it itself. A key that administers no organization any more loses its global
+ * permissions. With the audit entries.
+ */
+export function lowerKeysOfMember(
+	orgId: OrgId,
+	userId: string,
+	beyond: RolesBeyond,
+	administering: readonly RoleName[],
+	actor: Actor,
+	nowMs: number,
+): CompiledQuery[] {
+	const going = exceeds(orgId, userId, beyond, nowMs);
+	const because = { lowered_member: userId };
+	const capped = sql`SELECT b.api_key_id FROM role_bindings b WHERE ${going} AND ${ofOrganization(beyond)}`;
+	const losesGlobals = sql`k.org_id = ${orgId} AND k.user_id = ${userId} AND k.global_permissions <> '[]' AND NOT EXISTS (
+		SELECT 1 FROM role_bindings b INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL
+		WHERE b.api_key_id = k.id AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(administering))})`;
+	return [
+		auditBindingsTaken(actor, nowMs, orgId, going, because),
+		sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, expires_at_ms, created_at_ms)
+			SELECT ${RANDOM_UUID}, b.api_key_id, ${beyond.role}, 'org', ${orgId},
+				iif(count(*) > count(b.expires_at_ms), NULL, max(b.expires_at_ms)), ${nowMs}
+			FROM role_bindings b WHERE ${going} AND ${ofOrganization(beyond)} GROUP BY b.api_key_id
+			ON CONFLICT (coalesce(api_key_id, user_id), role_name, org_id, coalesce(app_id, ''), coalesce(channel_id, 0))
+			DO NOTHING`.compile(query),
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "binding.create", targetType: "api_key", details: because },
+			sql`SELECT b.org_id, k.id AS target_id, k.name AS target_name, NULL AS before, ${auditedBinding} AS after
+				FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
+				WHERE b.org_id = ${orgId} AND b.scope_type = 'org' AND b.role_name = ${beyond.role} AND b.created_at_ms = ${nowMs}
+					AND b.api_key_id IN (${capped}) ORDER BY k.created_at_ms, k.id`,
+		),
+		sql`DELETE FROM role_bindings WHERE id IN (SELECT b.id FROM role_bindings b WHERE ${going})`.compile(query),
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "api_key.update", targetType: "api_key", details: because },
+			sql`SELECT k.org_id, k.id AS target_id, k.name AS target_name,
+				json_object('global_permissions', json(k.global_permissions)) AS before,
+				json_object('global_permissions', json('[]')) AS after FROM api_keys k WHERE ${losesGlobals} ORDER BY k.id`,
+		),
+		sql`UPDATE api_keys AS k SET global_permissions = '[]', updated_at_ms = ${nowMs} WHERE ${losesGlobals}`.compile(
+			query,
+		),
 	];
 }
 

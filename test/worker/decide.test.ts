@@ -96,6 +96,7 @@ const principalWith = (bindings: readonly Binding[]): KeyPrincipal => ({
 	lastUsedAtMs: null,
 	secretHash: "",
 	secretIsReplaced: false,
+	accountRoles: ORGS.map(({ orgId }) => ({ orgId, role: "org_super_admin" })),
 });
 
 const PLACES = { org: ORGS, app: APPS, channel: CHANNELS } as const;
@@ -115,6 +116,7 @@ const RANK: Readonly<Record<Decision["outcome"], number>> = {
 	forbidden: 1,
 	stopped: 1,
 	replaced: 1,
+	account: 1,
 	allow: 2,
 };
 const amount = (decision: Decision) =>
@@ -222,6 +224,24 @@ describe("a decision", () => {
 			RUNS,
 		);
 		expect(seen).toEqual({ replaced: expect.any(Number), hidden: expect.any(Number) });
+	});
+
+	test("gives a key no right to keys and people that its account does not hold", () => {
+		const givesRights: readonly Permission[] = ["org.manage_apikeys", "org.invite_user", "org.update_user_roles"];
+		const seen = new Set<string>();
+		fc.assert(
+			fc.property(anyBindings, anyPermission, anyTarget, anyRole, (bindings, permission, target, role) => {
+				const whole = principalWith(bindings);
+				const lowered = { ...whole, accountRoles: [{ orgId: target.orgId, role }] };
+				const wanted = decide(whole, permission, target);
+				const isHeld = !givesRights.includes(permission) || CONTRACT[role].includes(permission);
+				const decision = decide(lowered, permission, target);
+				seen.add(decision.outcome);
+				expect(decision).toEqual(isHeld || wanted.outcome !== "allow" ? wanted : { outcome: "account", permission });
+			}),
+			RUNS,
+		);
+		expect([...seen]).toEqual(expect.arrayContaining(["account", "allow"]));
 	});
 
 	test("a binding grants nothing on what holds its target, nor beside it", () => {

@@ -20,6 +20,7 @@ const principalWith = (
 	keyName: "caller",
 	secretHash: "00",
 	secretIsReplaced: false,
+	accountRoles: [{ orgId: ORG, role: "org_super_admin" }],
 	userId: "user",
 	orgId: ORG,
 	bindings: bindings.map((binding, index) => ({ id: `${index}`, orgId: ORG, channelId: null, ...binding })),

@@ -264,7 +264,7 @@ describe("PUT /organization/members", () => {
 		expect((await raise(free.text)).status, "the control").toBe(200);
 	});
 
-	test("changes the role, leaves the member's keys alone and names them for review", async () => {
+	test("changes the role, lowers the member's keys and names all of them", async () => {
 		const member = await createTestMember(world, "org_admin");
 		await keyOf(member, "second", "org_admin");
 		const { status, body } = await setRole(member.email.toUpperCase(), "org_member");
@@ -278,9 +278,16 @@ describe("PUT /organization/members", () => {
 				{ id: member.key.id, name: "Personal key" },
 				{ id: expect.any(String), name: "second" },
 			],
+			lowered_api_keys: [
+				{ id: member.key.id, name: "Personal key", lost: [{ role_name: "org_admin", app_id: null }] },
+				{ id: expect.any(String), name: "second", lost: [{ role_name: "org_admin", app_id: null }] },
+			],
+			dry_run: false,
+			link: null,
 		});
 		expect(await roleOf(member.email)).toBe("org_member");
-		expect((await setRole(member.email, "org_member", member.key.text)).status, "its key is what it was").toBe(200);
+		expect((await setRole(member.email, "org_member", member.key.text)).status, "its key follows").toBe(403);
+		expect((await setRole(member.email, "org_member")).body.lowered_api_keys).toEqual([]);
 		const [entry, ...more] = (await auditOf("member.update")).filter(({ org_id }) => org_id === world.orgId);
 		expect(more, "an unchanged role is no change").toEqual([]);
 		expect(entry).toMatchObject({ target_id: member.uid, target_name: member.email });
@@ -301,10 +308,14 @@ describe("PUT /organization/members", () => {
 			email: "pending@example.com",
 			role: "org_super_admin",
 			api_keys: [],
+			lowered_api_keys: [],
+			dry_run: false,
+			link: expect.stringContaining("/invitation#token=inv_"),
 		});
 		expect(await roleOf("another@example.com")).toBe("org_member");
 		await remove(admin.email);
-		const accepted = await world.request("POST", "/invitation/accept", { body: { token } });
+		expect((await world.request("POST", "/invitation/accept", { body: { token } })).status).toBe(404);
+		const accepted = await world.request("POST", "/invitation/accept", { body: { token: tokenOf(body.link) } });
 		expect(accepted).toMatchObject({ status: 201, body: { role: "org_super_admin" } });
 	});
 
@@ -379,15 +390,17 @@ describe("PUT /organization/members", () => {
 
 	test("demotes the last super admin never, the last but one once", async () => {
 		const second = await createTestMember(world, "org_super_admin");
+		const third = await createTestMember(world, "org_admin");
+		await strengthen(third, "org_super_admin");
 		expect((await setRole(owner, "org_super_admin")).status).toBe(200);
 		const answer = await readThenWrite(
 			world,
-			(racing) => setRole(second.email, "org_member", world.adminKey, racing),
-			() => setRole(owner, "org_admin"),
+			(racing) => setRole(second.email, "org_member", third.key.text, racing),
+			() => setRole(owner, "org_admin", third.key.text),
 		);
 		expect(answer).toMatchObject({ status: 409, body: { error: "cannot_remove_last_super_admin" } });
 		expect(await roleOf(second.email)).toBe("org_super_admin");
-		expect((await setRole(second.email, "org_admin")).status).toBe(409);
+		expect((await setRole(second.email, "org_admin", third.key.text)).status).toBe(409);
 	});
 
 	test("does not undo what happens to the member at the same moment", async () => {
@@ -677,8 +690,9 @@ describe("DELETE /organization/members", () => {
 
 	test("goes on where nobody may delete the organization any more", async () => {
 		const member = await createTestMember(world, "org_member");
+		const admin = await createTestMember(world, "org_admin");
 		await run(query.deleteFrom("role_bindings").where("user_id", "=", world.userId));
-		expect((await remove(member.email)).status).toBe(200);
+		expect((await remove(member.email, admin.key.text)).status).toBe(200);
 	});
 
 	test("leaves the last super admin, whoever else there is", async () => {
@@ -702,7 +716,7 @@ describe("DELETE /organization/members", () => {
 
 	test("of the last two super admins at once leaves one", async () => {
 		const second = await createTestMember(world, "org_super_admin");
-		const third = await createTestMember(world, "org_member");
+		const third = await createTestMember(world, "org_admin");
 		await strengthen(third, "org_super_admin");
 		const answer = await readThenWrite(
 			world,

@@ -52,7 +52,7 @@ import {
 	setDeleteMark,
 } from "../../src/db/compat";
 import { deleteApp } from "../../src/db/deleted-apps";
-import { deleteInvitation, invitationIs, setInvitationRole } from "../../src/db/invitations";
+import { changeInvitation, deleteInvitation, invitationIs } from "../../src/db/invitations";
 import {
 	markOrganizationDeleted,
 	organizationIsLive,
@@ -229,8 +229,8 @@ const CHANGES: Readonly<Record<string, (of: Tenant, thing: Thing) => CompiledQue
 	updateApiKey: (of, { key }) => updateApiKey(of.org, key, { name: "changed" }),
 	deleteApiKey: (of, { key }) => deleteApiKey(of.org, key),
 	"deleteBindings, by key": (of, { key, binding }) => deleteBindings(of.org, key, [binding]),
-	setInvitationRole: (of, { invitation }) =>
-		setInvitationRole(of.org, invitation, { role_name: "org_admin", invited_by: of.user }),
+	changeInvitation: (of, { invitation }) =>
+		changeInvitation(of.org, invitation, { role_name: "org_admin", invited_by: of.user, token_hash: "new" }),
 	deleteInvitation: (of, { email }) => deleteInvitation(of.org, email),
 };
 

@@ -36,7 +36,7 @@ import { claimDeltaObject, insertManifest, setDeleteMark } from "../../src/db/co
 import { deleteApp } from "../../src/db/deleted-apps";
 import { deleteOverride } from "../../src/db/devices";
 import { removeForeignBindings, takeGlobalPermissionsWith } from "../../src/db/foreign-bindings";
-import { setInvitationRole } from "../../src/db/invitations";
+import { changeInvitation } from "../../src/db/invitations";
 import { deleteKeysOfMember, deleteMemberRoles, removeMember, setMemberPermissions } from "../../src/db/members";
 import { markOrganizationDeleted, updateOrganization } from "../../src/db/organizations";
 import {
@@ -59,7 +59,7 @@ const NOTING = { counted: true, uncounted: true };
 const STANDING = { rollout_id: B.rollout, app_id: B.app, step_at_ms: 1 } as StandingRow;
 const yes = sql<boolean>`true`;
 const ROLES = { owning: ADMINISTERING, administering: ADMINISTERING } as const;
-const INVITED = { role_name: "org_admin", invited_by: "user-shared" } as const;
+const INVITED = { role_name: "org_admin", invited_by: "user-shared", token_hash: "new" } as const;
 /** A binding on the channel, from one that its holder has; `userId` where it is no key. */
 const onChannel = (keyId: string | null, parent: string, userId = "") =>
 	insertChannelBinding(
@@ -507,11 +507,11 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 		[],
 		[sql`UPDATE role_bindings SET scope_type = 'app', app_id = ${B.app} WHERE id = 'b-shared'`],
 	],
-	setInvitationRole: [
-		() => setInvitationRole(B.org, B.invitation, INVITED),
-		["~ invitations invitation-b role_name=org_admin invited_by=user-shared"],
+	changeInvitation: [
+		() => changeInvitation(B.org, B.invitation, INVITED),
+		["~ invitations invitation-b role_name=org_admin token_hash=new invited_by=user-shared"],
 	],
-	"setInvitationRole, of another's": [() => setInvitationRole(B.org, A.invitation, INVITED), []],
+	"changeInvitation, of another's": [() => changeInvitation(B.org, A.invitation, INVITED), []],
 	auditBindingGiven: [
 		() => auditBindingGiven(ACTOR, 2, B.org, "b-key"),
 		["+ audit_log org-b binding.create key-b b-key"],

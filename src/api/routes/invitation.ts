@@ -28,7 +28,7 @@ import { isUnprovenAccount } from "../../db/sign-in";
 import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
-import { inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
+import { invitationLink, inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
 import { label, optional, personsAddress, rfc3339, text, time, uuid } from "../schemas";
 import { orgScope } from "../scope";
 import { currentTokenHash, newSession, requireOwnPage } from "../sign-in";
@@ -152,8 +152,7 @@ export const inviteMember = endpoint({
 			email,
 			role,
 			expires_at: rfc3339(expiresAtMs),
-			// What follows # is sent to no server and stands in no log.
-			link: `${origin}/invitation#token=${token.text}`,
+			link: invitationLink(origin, token.text),
 		});
 	},
 });

@@ -1,17 +1,26 @@
 /**
- * The members of an organization. Who is removed loses everything they hold in it at once, their API keys included; a change of role
- * leaves their keys alone, because a key has its own bindings, and names them for review. Some member always may end the organization.
+ * The members of an organization. A removed member loses everything they hold in it at once, their API keys included. A lower role
+ * lowers their keys as well, because a demotion that a key can undo is none. Some member always may end the organization.
  */
 import * as v from "valibot";
-import { ADMINISTERING_ROLES, OWNING_ROLES, strongestMemberRole, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
+import { mintInvitationToken } from "../../authz/keys";
+import {
+	ADMINISTERING_ROLES,
+	isLowered,
+	OWNING_ROLES,
+	rolesBeyond,
+	strongestMemberRole,
+	WEAKEST_MEMBER_ROLE,
+} from "../../authz/member-roles";
+import type { Principal } from "../../authz/principal";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
+	changeInvitation,
 	deleteInvitation,
 	type InvitationRow,
 	invitationByEmail,
 	invitationIs,
-	setInvitationRole,
 } from "../../db/invitations";
 import {
 	deleteKeysOfMember,
@@ -19,7 +28,11 @@ import {
 	insertMemberBinding,
 	isNotTheLast,
 	type KeyOfMember,
+	keysBeyond,
+	type LoweredKey,
+	lowerKeysOfMember,
 	type MemberRow,
+	type Membership,
 	memberHolds,
 	membershipByEmail,
 	membershipExists,
@@ -32,7 +45,7 @@ import { organizationsOfKeys } from "../../db/organizations";
 import { ApiError } from "../../errors";
 import { endpoint } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
-import { inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
+import { invitationLink, inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
 import { otherOrganizations, otherOrganizationsSchema } from "../other-organizations";
 import { pageBounds, pageReply } from "../page";
 import { booleanText, emailAddress, optional, PAGE_SIZE, pageLimit, pageNumberIfAny, uuid } from "../schemas";
@@ -132,26 +145,43 @@ export const updateMember = endpoint({
 	tag: "Members",
 	summary: "Change the role of a member, or the one that a pending invitation offers",
 	description:
-		"Neither the old nor the new role may be stronger than the caller. The member's API keys keep what they hold; `api_keys` names those that belong to the organization, for review.",
+		"Neither the old nor the new role may be stronger than the caller. A lower role lowers, at once, what the member's API keys may do in the organization: a stronger role of a key becomes the new role, a stronger role on an app is removed unless the member holds it there. `lowered_api_keys` lists these keys with what they lose, and `dry_run: true` lists them and changes nothing. `keep_keys: true` leaves the keys as they are; they still cannot manage keys, members and invitations when the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link with the new role (`link`), and the old link stops working.",
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
 	recentSignIn: true,
-	body: v.object({ orgId: uuid, email: emailAddress, role: memberRole }),
+	body: v.object({
+		orgId: uuid,
+		email: emailAddress,
+		role: memberRole,
+		keep_keys: optional(v.boolean()),
+		dry_run: optional(v.boolean()),
+	}),
 	response: v.strictObject({
 		status: v.literal("ok"),
 		uid: v.string(),
 		email: v.string(),
 		role: v.string(),
+		dry_run: v.boolean(),
 		api_keys: v.array(keySchema),
+		lowered_api_keys: v.array(
+			v.strictObject({
+				...keySchema.entries,
+				lost: v.array(v.strictObject({ role_name: v.string(), app_id: v.nullable(v.string()) })),
+			}),
+		),
+		link: v.nullable(v.string()),
 	}),
 	errors: ["member_not_found", "member_changed", "cannot_remove_higher_role", "cannot_remove_last_super_admin"],
 	example: {
 		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
-		response: { status: "ok", uid: EXAMPLE_UID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE, api_keys: [] },
+		response: {
+			...{ status: "ok", uid: EXAMPLE_UID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE, dry_run: false },
+			...{ api_keys: [], lowered_api_keys: [], link: null },
+		},
 	},
 	load: ({ body }, nowMs) =>
 		[membershipByEmail(body.orgId, body.email, nowMs), invitationByEmail(body.orgId, body.email)] as const,
-	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor }) {
-		const { role } = input.body;
+	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
+		const { role, keep_keys: keepKeys = false, dry_run: dryRun = false } = input.body;
 		const { orgId } = scope;
 		const [member] = loaded[0].rows;
 		const roles = namesOf(member?.roles ?? "[]");
@@ -161,14 +191,18 @@ export const updateMember = endpoint({
 			refuseStronger(principal, role, { orgId });
 			// Whoever accepts gets a key that works from everywhere.
 			refuseMoreAddresses(principal, []);
-			if (invitation.role_name !== role) {
+			const token = mintInvitationToken(deps.randomBytes);
+			const isChanged = invitation.role_name !== role && !dryRun;
+			if (isChanged) {
 				await batchOrFail(
 					db,
 					[
 						guard("invitation_as_read", invitationIs(orgId, invitation)),
 						guard("inviter_may", memberHolds(orgId, principal.userId, rolesThatMayInvite(role), nowMs)),
-						// Whoever changes the offer answers for it from now on.
-						setInvitationRole(orgId, invitation.id, { role_name: role, invited_by: principal.userId }),
+						// The member who changes the offer answers for it, so nobody who has the old link may accept it.
+						changeInvitation(orgId, invitation.id, {
+							...{ role_name: role, invited_by: principal.userId, token_hash: token.hash },
+						}),
 						auditStatement(actor, nowMs, {
 							orgId,
 							action: "invitation.update",
@@ -183,38 +217,53 @@ export const updateMember = endpoint({
 					},
 				);
 			}
-			return { status: "ok" as const, uid: invitation.id, email: invitation.email, role, api_keys: [] };
+			return {
+				...{ status: "ok" as const, uid: invitation.id, email: invitation.email, role, dry_run: dryRun },
+				...{ api_keys: [], lowered_api_keys: [], link: isChanged ? invitationLink(origin, token.text) : null },
+			};
 		}
 
 		refuseToTake(principal, roles, orgId, member.email);
 		refuseStronger(principal, role, { orgId });
 		const uid = member.user_id;
+		const beyond = rolesBeyond(role);
+		const lowers = !keepKeys && isLowered(roles, role);
+		if (lowers) refuseToTakeFromKeys(principal, member, orgId);
+		let lowered: readonly LoweredKey[] = [];
 		if (roles.length > 1 || roles[0] !== role) {
 			const staysOwner = OWNING_ROLES.includes(role);
-			await batchOrFail(
+			const conditions = [
+				guard("member_there", membershipExists(orgId, uid)),
+				guard("member_as_read", membershipIs(orgId, member)),
+				...(staysOwner ? [] : [guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES))]),
+			];
+			const changes = dryRun
+				? []
+				: [
+						deleteMemberRoles(orgId, uid),
+						insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role }, nowMs),
+						auditStatement(actor, nowMs, {
+							orgId,
+							action: "member.update",
+							target: { type: "user", id: uid, name: member.email },
+							before: { role: strongestMemberRole(roles) ?? roles[0] },
+							after: { role },
+							...(keepKeys ? { details: { kept_keys: true } } : {}),
+						}),
+						...(lowers ? lowerKeysOfMember(orgId, uid, beyond, ADMINISTERING_ROLES, actor, nowMs) : []),
+					];
+			const results = await batchOrFail(
 				db,
-				[
-					guard("member_there", membershipExists(orgId, uid)),
-					guard("member_as_read", membershipIs(orgId, member)),
-					...(staysOwner ? [] : [guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES))]),
-					deleteMemberRoles(orgId, uid),
-					insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role }, nowMs),
-					auditStatement(actor, nowMs, {
-						orgId,
-						action: "member.update",
-						target: { type: "user", id: uid, name: member.email },
-						before: { role: strongestMemberRole(roles) ?? roles[0] },
-						after: { role },
-					}),
-				],
-				{
-					member_there: memberNotFound,
-					member_as_read: memberChanged,
-					owner_left: lastSuperAdmin,
-				},
+				[...conditions, ...(lowers ? [keysBeyond(orgId, uid, beyond, nowMs)] : []), ...changes],
+				{ member_there: memberNotFound, member_as_read: memberChanged, owner_left: lastSuperAdmin },
 			);
+			if (lowers) lowered = (results[conditions.length]?.rows ?? []) as unknown as LoweredKey[];
 		}
-		return { status: "ok" as const, uid, email: member.email, role, api_keys: keysOf(member.keys).map(named) };
+		return {
+			...{ status: "ok" as const, uid, email: member.email, role, dry_run: dryRun, link: null },
+			api_keys: keysOf(member.keys).map(named),
+			lowered_api_keys: lowered.map(({ lost, ...key }) => ({ ...key, lost: JSON.parse(lost) })),
+		};
 	},
 });
 
@@ -280,9 +329,7 @@ export const removeMember = endpoint({
 		const roles = namesOf(member.roles);
 		const keys = keysOf(member.keys);
 		refuseToTake(principal, roles, orgId, member.email);
-		for (const key of [...keys, ...keysOf(member.foreign_keys)]) {
-			refuseToTake(principal, key.roles, orgId, `The API key "${key.name}" of ${member.email}`);
-		}
+		refuseToTakeFromKeys(principal, member, orgId);
 		const own = loaded[1].rows[0];
 		if (own !== undefined) refuseToTake(principal, [own.role_name], orgId, `The invitation of ${own.email}`);
 		const uid = member.user_id;
@@ -320,6 +367,13 @@ export const removeMember = endpoint({
 		return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named), other_organizations };
 	},
 });
+
+/** @throws {ApiError} `cannot_remove_higher_role` when a key of the member holds what the caller does not */
+function refuseToTakeFromKeys(principal: Principal, member: Membership, orgId: string): void {
+	for (const key of [...keysOf(member.keys), ...keysOf(member.foreign_keys)]) {
+		refuseToTake(principal, key.roles, orgId, `The API key "${key.name}" of ${member.email}`);
+	}
+}
 
 function goodInvitation(invitation: InvitationRow | undefined, nowMs: number): InvitationRow {
 	if (invitation === undefined || invitation.expires_at_ms <= nowMs) throw memberNotFound();
