@@ -3,6 +3,7 @@
  * variable; nothing else in the source reads `env` for a setting.
  */
 
+import { DEFAULT_QUOTAS, QUOTA_NAMES, type QuotaLimits, type QuotaName } from "./domain/quotas";
 import { parseSecret, SECRET_NAMES, type Secrets } from "./domain/secrets";
 
 export interface Config {
@@ -26,6 +27,8 @@ export interface Config {
 	readonly statisticsDays: number;
 	/** Days after which a device that was not seen is forgotten, unless an operator set something for it. */
 	readonly deviceDays: number;
+	/** How much organizations, apps, keys and accounts may hold. */
+	readonly quotas: QuotaLimits;
 	/** How codes are sent; undefined: nobody can be sent one. */
 	readonly mail: MailConfig | undefined;
 	/** Where people can sign in besides, by the name that stands in paths. */
@@ -80,6 +83,7 @@ export interface ConfigVariables {
 	readonly EVENT_MEMORY_DAYS?: string;
 	readonly STATISTICS_DAYS?: string;
 	readonly DEVICE_DAYS?: string;
+	readonly QUOTAS?: string;
 	readonly CAPSTAN_SECRET?: string;
 	readonly CAPSTAN_SECRET_2?: string;
 	readonly CAPSTAN_CLIENT_ADDRESS?: string;
@@ -124,6 +128,7 @@ export function parseConfig(variables: ConfigVariables): Config {
 		}),
 		// Not earlier than events are forgotten, or an old event would make the row of a device again.
 		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
+		quotas: parseQuotas(variables.QUOTAS ?? ""),
 		secrets: parseSecrets(variables),
 		localRun: parseLocalRun(variables),
 		clientAddress: variables.CAPSTAN_CLIENT_ADDRESS || undefined,
@@ -196,6 +201,20 @@ function parseDays(
 		throw new ConfigError(`${name} must be a whole number of days from ${least} to ${most}.`);
 	}
 	return days;
+}
+
+function parseQuotas(text: string): QuotaLimits {
+	const given = listOf(text).map((part): [QuotaName, number] => {
+		const [name = "", limit = ""] = part.split("=").map((side) => side.trim());
+		const known = QUOTA_NAMES.find((quota) => quota === name);
+		if (known === undefined || !/^\d{1,15}$/.test(limit)) {
+			throw new ConfigError(
+				`QUOTAS must be empty or limits with commas between them, such as "channels_per_app=10000"; the names are ${QUOTA_NAMES.join(", ")}.`,
+			);
+		}
+		return [known, Number(limit)];
+	});
+	return { ...DEFAULT_QUOTAS, ...Object.fromEntries(given) };
 }
 
 function parseSecrets(variables: ConfigVariables): Secrets {

@@ -55,6 +55,7 @@ export const ERROR_STATUS = {
 	preview_not_found: 404,
 	method_not_allowed: 405,
 	app_id_already_exists: 409,
+	quota_exceeded: 409,
 	bundle_already_exists: 409,
 	bundle_already_ready: 409,
 	bundle_in_use: 409,

@@ -5,7 +5,8 @@
  */
 import type { CompiledQuery } from "kysely";
 import parseVersion from "semver/functions/parse";
-import type { AppId, OwnWorkOnly } from "../authz/decide";
+import type { AppId, OwnWorkOnly, Scope } from "../authz/decide";
+import type { Permission } from "../authz/permissions";
 import { isOwnWork, type Principal } from "../authz/principal";
 import type { Actor } from "../db/audit";
 import { auditBundlesGoing } from "../db/bundle-audit";
@@ -19,6 +20,7 @@ import {
 	updateBundle,
 } from "../db/bundles";
 import { guard } from "../db/client";
+import { bundlesOfApp, bundlesOfPreviewKey, type Quota, uploadQuotas } from "../db/quotas";
 import {
 	deleteOpenUploadsOfBundle,
 	insertUpload,
@@ -107,6 +109,28 @@ export function registeredValues<
 	};
 }
 
+/** What a registration adds to. */
+export function registrationQuotas(
+	{
+		scope,
+		principal,
+		nowMs,
+		ownWorkOnly,
+	}: {
+		readonly scope: Pick<Scope, "orgId" | "appId">;
+		readonly principal: Principal;
+		readonly nowMs: number;
+		readonly ownWorkOnly: (permission: Permission) => OwnWorkOnly | undefined;
+	},
+	opensUpload: boolean,
+): Quota[] {
+	return [
+		bundlesOfApp(scope.appId),
+		...(ownWorkOnly("app.upload_bundle") === undefined ? [] : [bundlesOfPreviewKey(scope.appId, principal)]),
+		...(opensUpload ? uploadQuotas(scope, principal, nowMs) : []),
+	];
+}
+
 /** The statements of a fresh registration without its upload; an earlier pending one is dropped with all it stored. */
 export function registrationStatements(
 	appId: AppId,
@@ -170,6 +194,8 @@ export function replaceUploadStatements(
 	lengthBytes: number | null,
 	uploader: Uploader,
 	nowMs: number,
+	/** Of them, those that the bundle's row does not say. */
+	reservedBytes = 0,
 ): CompiledQuery[] {
 	const expiresAtMs = nowMs + PENDING_LIFETIME_MS;
 	return [
@@ -189,6 +215,7 @@ export function replaceUploadStatements(
 			completed_at_ms: null,
 			expires_at_ms: expiresAtMs,
 			created_at_ms: nowMs,
+			reserved_bytes: reservedBytes,
 		}),
 	];
 }

@@ -2,6 +2,7 @@
  * Changing a channel: what a request asks for, how that differs from what is there, which permissions the difference needs, and the
  * one batch that makes it so. POST /channel and the stock CLI's own way of saying the same come through here.
  */
+
 import * as v from "valibot";
 import type { AppId, ChannelId, OwnWorkOnly } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
@@ -37,7 +38,8 @@ import {
 	updateChannel,
 	yieldPublicPlatforms,
 } from "../db/channels";
-import { batchOrFail, guard, query } from "../db/client";
+import { guard, query } from "../db/client";
+import { channelsOfApp, channelsOfPreviewKey } from "../db/quotas";
 import { countByNewRules, followRollout, NO_NOTICE, NO_ROLLOUT, rolloutIs } from "../db/rollouts";
 import type { Flag } from "../db/schema";
 import { bundlesAreSigned } from "../db/signing-keys";
@@ -46,6 +48,7 @@ import { UPDATE_PACKAGES } from "../domain/update-package";
 import { ApiError, invalidRequest } from "../errors";
 import { bundleNotSigned, promoting } from "./bundle-signing";
 import type { Context } from "./endpoint";
+import { batchInQuotas } from "./quotas";
 import {
 	basisPoints,
 	firstStepBps,
@@ -389,6 +392,7 @@ export const CHANNEL_CHANGE_ERRORS = [
 	"channel_zip_required",
 	"missing_rollout_version",
 	"preview_channel_must_be_private",
+	"quota_exceeded",
 	"setting_not_supported",
 ] as const;
 
@@ -461,10 +465,15 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			})
 		: auditChannelChange(actor, nowMs, "channel.update", { ...scope, publicAppId: scopeRow.app_id }, values, versions);
 	const bindingId = deps.newId();
+	const quotas = created
+		? [channelsOfApp(scope.appId), ...(limit === undefined ? [] : [channelsOfPreviewKey(scope.appId, principal)])]
+		: [];
 	const promoted = promotedBundles(values, channel);
 	const results = await promoting(context, scope.appId, promoted, (verified) =>
-		batchOrFail(
+		batchInQuotas(
 			db,
+			deps.config.quotas,
+			quotas,
 			[
 				previewAccessOf(scope.appId, endsPreview ? body.channel : ""),
 				...(isPreview ? [guard("name_is_free", previewNameIsFree(scope.appId, body.channel, name))] : []),

@@ -45,6 +45,7 @@ import { createSigningKey, deleteSigningKey, listDeviceKeys, listSigningKeys } f
 import { appStatistics, organizationStatistics, userStatistics } from "./routes/statistics";
 import { bundleUsage, installStatistics } from "./routes/statistics-of-bundles";
 import { tusAppend, tusCapabilities, tusCreate, tusStatus, uploadOnce } from "./routes/upload";
+import { organizationUsage } from "./routes/usage";
 
 export const endpoints = [
 	listOrganizations,
@@ -52,6 +53,7 @@ export const endpoints = [
 	updateOrganization,
 	deleteOrganization,
 	restoreOrganization,
+	organizationUsage,
 	listMembers,
 	inviteMember,
 	updateMember,

@@ -2,20 +2,23 @@
  * Creates an organization, for the public API and for the stock CLI. In one batch: the organization, the creator's role on it for the
  * calling key and for the account that the key acts for, and the audit entries, while the key may still create organizations.
  */
+
 import { ADMINISTERING_ROLES } from "../authz/member-roles";
 import { ORGANIZATION_CREATOR_ROLE } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import { insertBinding } from "../db/api-keys";
 import { type Actor, auditStatement } from "../db/audit";
-import { batchOrFail, type Database, guard } from "../db/client";
+import { type Database, guard } from "../db/client";
 import { emailOf, insertMemberBinding } from "../db/members";
 import { insertOrganization, stillHoldsGlobally } from "../db/organizations";
+import { organizationsOfAccount } from "../db/quotas";
 import type { Deps } from "../deps";
 import { ApiError } from "../errors";
+import { batchInQuotas } from "./quotas";
 
 interface Creation {
 	readonly db: Database;
-	readonly deps: Pick<Deps, "newId">;
+	readonly deps: Pick<Deps, "newId" | "config">;
 	readonly principal: Principal;
 	readonly actor: Actor;
 	readonly nowMs: number;
@@ -44,8 +47,10 @@ export async function addOrganization(
 		website: given.website ?? null,
 		logo: given.logo ?? null,
 	};
-	await batchOrFail(
+	await batchInQuotas(
 		db,
+		deps.config.quotas,
+		[organizationsOfAccount(principal.userId)],
 		[
 			guard("may_create", stillHoldsGlobally(principal, "org.create", ADMINISTERING_ROLES, nowMs)),
 			insertOrganization({

@@ -9,6 +9,7 @@ import { type Actor, auditStatement } from "../db/audit";
 import { auditBundlesGoing } from "../db/bundle-audit";
 import { bundleIsPending, dropPendingBundle, pendingBundle, updateBundle } from "../db/bundles";
 import { batchOrFail, type Database, GuardFailed, guard } from "../db/client";
+import { type Quota, storageOfOrganization } from "../db/quotas";
 import { bundlesAreSigned } from "../db/signing-keys";
 import { bumpRevision } from "../db/snapshot";
 import {
@@ -22,6 +23,7 @@ import {
 	upsertDeltaObject,
 } from "../db/uploads";
 import type { Deps } from "../deps";
+import type { QuotaLimits } from "../domain/quotas";
 import { ApiError } from "../errors";
 import { collectGarbageSoon } from "../events/producer";
 import {
@@ -43,6 +45,7 @@ import {
 	unverified,
 	verifySignature,
 } from "./bundle-signing";
+import { batchInQuotas } from "./quotas";
 
 export interface CompletionContext {
 	readonly deps: Deps;
@@ -179,8 +182,12 @@ async function makeReady(
 ): Promise<void> {
 	const appId = upload.app_id as AppId;
 	const joined = wasJoined(upload, stored.objectKey);
+	// A size that was known before counts since then.
+	const isNewSize = upload.bundle_size_bytes === null && upload.reserved_bytes === 0;
 	await onceOnly(
 		db,
+		deps.config.quotas,
+		isNewSize ? [storageOfOrganization(upload.owner_org)] : [],
 		[
 			guard("upload_exists", uploadExists(appId, upload.id)),
 			guard("upload_open", uploadIsOpen(appId, upload.id)),
@@ -223,11 +230,13 @@ function wasJoined(upload: UploadWithBundle, objectKey: string): boolean {
 /** Runs a completing batch. One that another request completed with these same bytes is as good as ours. */
 async function onceOnly(
 	db: Database,
+	limits: QuotaLimits,
+	quotas: readonly Quota[],
 	statements: readonly CompiledQuery[],
 	failures: Record<string, () => Error>,
 ): Promise<void> {
 	try {
-		await batchOrFail(db, statements, failures);
+		await batchInQuotas(db, limits, quotas, statements, failures);
 	} catch (error) {
 		if (!(error instanceof GuardFailed && error.guard === "upload_open")) throw error;
 	}
@@ -244,6 +253,8 @@ async function storeFile(
 	const joined = wasJoined(upload, objectKey);
 	await onceOnly(
 		db,
+		deps.config.quotas,
+		[],
 		[
 			guard("upload_exists", uploadExists(appId, upload.id)),
 			guard("upload_open", uploadIsOpen(appId, upload.id)),

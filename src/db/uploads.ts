@@ -7,6 +7,7 @@ import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, 
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
+import { storedBytes } from "./quotas";
 import type { BundlesTable, UploadsTable } from "./schema";
 import { signingRules } from "./signing-keys";
 
@@ -51,13 +52,14 @@ const uploadRows = () =>
 export function uploadByLink(
 	id: string,
 	nowMs: number,
-): CompiledQuery<UploadWithBundle & { readonly uploader_name: string }> {
+): CompiledQuery<UploadWithBundle & { readonly uploader_name: string; readonly stored_bytes: number }> {
 	return uploadRows()
 		.leftJoin("api_keys", "api_keys.id", "uploads.created_by_key")
 		.leftJoin("users", "users.id", "uploads.created_by")
 		.select((eb) =>
 			eb.fn.coalesce("api_keys.name", "users.email", sql<string>`'signed upload link'`).as("uploader_name"),
 		)
+		.select(storedBytes(sql`apps.owner_org`).as("stored_bytes"))
 		.innerJoin("organizations", "organizations.id", "apps.owner_org")
 		.where("uploads.id", "=", id)
 		.where("organizations.deleted_at_ms", "is", null)

@@ -2,6 +2,7 @@
  * API keys: list, show, create, revoke. A key can give away no more than it holds, and it can take away only keys that are no stronger
  * than itself (key-rules.ts). The secret is answered once, at creation; apikey-change.ts does the rest of a key's life.
  */
+
 import { sql } from "kysely";
 import * as v from "valibot";
 import { orgsWhere } from "../../authz/decide";
@@ -29,6 +30,7 @@ import { auditBindingsOfKeys } from "../../db/binding-audit";
 import { batchOrFail, guard, query } from "../../db/client";
 import { removeForeignBindings } from "../../db/foreign-bindings";
 import { policiesAre } from "../../db/organizations";
+import { keysOfOrganization } from "../../db/quotas";
 import { signingSecret } from "../../domain/secrets";
 import { ApiError, invalidRequest } from "../../errors";
 import {
@@ -55,6 +57,7 @@ import {
 } from "../key-rules";
 import { pageBounds, pageReply } from "../page";
 import { organizationChanged } from "../policy-change";
+import { batchInQuotas } from "../quotas";
 import {
 	acknowledgement,
 	booleanText,
@@ -244,6 +247,7 @@ export const createApiKey = endpoint({
 	status: [201],
 	response: apiKeyWithSecretSchema,
 	errors: [
+		"quota_exceeded",
 		"invalid_global_permissions",
 		"hashed_api_key_required",
 		"expiration_required",
@@ -288,8 +292,10 @@ export const createApiKey = endpoint({
 		const minted = mintKey(deps.randomBytes);
 		const secret = signingSecret(deps.config.secrets, nowMs);
 		const sealed = hashed ? null : await sealKey(minted.text, id, secret, deps.randomBytes);
-		const results = await batchOrFail(
+		const results = await batchInQuotas(
 			db,
+			deps.config.quotas,
+			[keysOfOrganization(scope.orgId)],
 			[
 				guard("policies_as_read", policiesAre(scope.orgId, scopeRow)),
 				guard("apps_gone", appsAreOf(scope.orgId, appsOf(bindings))),

@@ -3,6 +3,7 @@
  * and its keys grant nothing. Its public id stays its organization's until that one gives it up, because whoever has the id has the
  * installed devices. The sweep removes the app's rows and objects (src/events/organization-purge.ts).
  */
+
 import { sql } from "kysely";
 import * as v from "valibot";
 import { appContents, auditedAppNow, EVERYTHING_AUDITED } from "../../db/apps";
@@ -19,8 +20,10 @@ import {
 } from "../../db/deleted-apps";
 import { RESTORABLE_MS } from "../../db/organizations";
 import { prepared } from "../../db/prepared";
+import { appsOfOrganization } from "../../db/quotas";
 import { endpoint } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
+import { batchInQuotas } from "../quotas";
 import {
 	acknowledgement,
 	booleanText,
@@ -130,11 +133,13 @@ export const restoreApp = endpoint({
 	access: { permission: "app.delete", scope: deletedAppScope },
 	body: v.object({ app_id: publicAppId, id: optional(uuid) }),
 	response: acknowledgement,
-	errors: ["app_id_already_exists"],
+	errors: ["quota_exceeded", "app_id_already_exists"],
 	example: { body: { app_id: "com.example.app" }, response: OK },
-	async handle({ db, scope, scopeRow, nowMs, actor }) {
-		await batchOrFail(
+	async handle({ db, deps, scope, scopeRow, nowMs, actor }) {
+		await batchInQuotas(
 			db,
+			deps.config.quotas,
+			[appsOfOrganization(scope.orgId)],
 			[
 				guard("restorable", appIsRestorable(scope.orgId, scope.appId, nowMs - RESTORABLE_MS)),
 				guard("app_id_free", appIdIsFree(scopeRow.app_id, scope.orgId)),

@@ -2,6 +2,7 @@
  * Apps: what channels and bundles belong to. Not in the specification, but nothing works without them. The public id is taken once
  * over all organizations.
  */
+
 import * as v from "valibot";
 import { type AppId, appsWhere, holds, orgsWhere } from "../../authz/decide";
 import { ROLES } from "../../authz/permissions";
@@ -11,13 +12,15 @@ import { auditStatement } from "../../db/audit";
 import { auditBindingGiven } from "../../db/binding-audit";
 import { MOST_KEPT_LIVE_BUNDLES } from "../../db/channel-history";
 import { type EndedPreviewAccess, previewAccessOf } from "../../db/channel-names";
-import { batchOrFail, guard } from "../../db/client";
+import { guard } from "../../db/client";
 import { appIdIsFree, deletedAppsPage } from "../../db/deleted-apps";
 import { RESTORABLE_MS } from "../../db/organizations";
+import { appsOfOrganization } from "../../db/quotas";
 import { ApiError } from "../../errors";
 import { changeAppStatements, changedSettings } from "../app-change";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
+import { batchInQuotas } from "../quotas";
 import {
 	booleanText,
 	channelName,
@@ -187,7 +190,7 @@ export const createApp = endpoint({
 	}),
 	status: [201],
 	response: appSchema,
-	errors: ["app_id_already_exists", "setting_not_supported"],
+	errors: ["quota_exceeded", "app_id_already_exists", "setting_not_supported"],
 	example: {
 		body: { app_id: "com.example.app", name: "Example", owner_org: EXAMPLE_APP.owner_org },
 		response: EXAMPLE_APP,
@@ -203,8 +206,10 @@ export const createApp = endpoint({
 		// Whoever may already do everything with the organization's apps needs no binding of their own.
 		const needsBinding = role !== undefined && !holds(principal, "app.delete", { orgId: scope.orgId, appId: id });
 		const bindingId = deps.newId();
-		const results = await batchOrFail(
+		const results = await batchInQuotas(
 			db,
+			deps.config.quotas,
+			[appsOfOrganization(scope.orgId)],
 			[
 				guard("app_id_free", appIdIsFree(body.app_id, scope.orgId)),
 				insertApp({

@@ -42,6 +42,7 @@ import {
 	refuseReleaseOfPreview,
 	refuseTakenVersion,
 	registeredValues,
+	registrationQuotas,
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
@@ -50,6 +51,7 @@ import { FORM_REFUSALS, formGuards, refuseForeignBundle, rolloutChanged, signatu
 import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
+import { batchInQuotas } from "../quotas";
 import {
 	acknowledgement,
 	booleanText,
@@ -215,6 +217,7 @@ export const registerBundle = endpoint({
 	status: [201],
 	response: registeredBundleSchema,
 	errors: [
+		"quota_exceeded",
 		"bundle_already_exists",
 		"preview_version_must_be_prerelease",
 		"external_url_rejected",
@@ -259,8 +262,10 @@ export const registerBundle = endpoint({
 				: { ...(await verifyExternal(deps, body.external_url, facts)), signed_by: signedBy };
 		const values = registeredValues(facts, external, nowMs);
 		const uploadId = deps.newId();
-		const results = await batchOrFail(
+		const results = await batchInQuotas(
 			db,
+			deps.config.quotas,
+			registrationQuotas({ scope, principal, nowMs, ownWorkOnly }, external === undefined),
 			[
 				...registrationStatements(scope.appId, body.version, existing, values, principal, actor, nowMs),
 				...(external === undefined ? [openUploadStatement(scope.appId, body.version, uploadId, principal, nowMs)] : []),
@@ -321,6 +326,7 @@ export const completeBundle = endpoint({
 	body: v.object({ app_id: publicAppId, version: bundleVersion }),
 	response: bundleSchema,
 	errors: [
+		"quota_exceeded",
 		"bundle_not_found",
 		"bundle_incomplete",
 		"bundle_already_ready",

@@ -3,6 +3,7 @@
  * Accepting happens once and whole: account, membership, a first API key, and the end of the invitation are one batch. Every invitation
  * that is no good, for whatever reason, is answered alike.
  */
+
 import { sql } from "kysely";
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
@@ -11,7 +12,7 @@ import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
 import type { RoleName } from "../../authz/permissions";
 import { insertApiKey, insertBinding } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
-import { batchOrFail, guard, query } from "../../db/client";
+import { guard, query } from "../../db/client";
 import {
 	deleteInvitation,
 	type InvitationWithOrganization,
@@ -23,12 +24,14 @@ import {
 	replaceInvitation,
 } from "../../db/invitations";
 import { insertMemberBinding, isNoMember, memberHolds } from "../../db/members";
+import { invitationsOfOrganization, keysOfOrganization } from "../../db/quotas";
 import { hasSession } from "../../db/sessions";
 import { isUnprovenAccount } from "../../db/sign-in";
 import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
 import { invitationLink, inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
+import { batchInQuotas } from "../quotas";
 import { label, optional, personsAddress, rfc3339, text, time, uuid } from "../schemas";
 import { orgScope } from "../scope";
 import { currentTokenHash, newSession, requireOwnPage } from "../sign-in";
@@ -82,7 +85,7 @@ export const inviteMember = endpoint({
 		expires_at: time,
 		link: v.string(),
 	}),
-	errors: ["already_member", "invitation_changed", "cannot_remove_higher_role"],
+	errors: ["quota_exceeded", "already_member", "invitation_changed", "cannot_remove_higher_role"],
 	example: {
 		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
 		response: {
@@ -109,8 +112,10 @@ export const inviteMember = endpoint({
 		const id = deps.newId();
 		const token = mintInvitationToken(deps.randomBytes);
 		const expiresAtMs = nowMs + INVITATION_LIFETIME_MS;
-		await batchOrFail(
+		await batchInQuotas(
 			db,
+			deps.config.quotas,
+			[invitationsOfOrganization(scope.orgId, nowMs)],
 			[
 				guard("no_member", isNoMember(scope.orgId, email, nowMs)),
 				guard("as_read", invitationIsAsRead(scope.orgId, email, replaced)),
@@ -225,7 +230,14 @@ export const acceptInvitation = endpoint({
 		signed_in: v.boolean(),
 		api_key: v.strictObject({ id: v.string(), key: v.string(), expires_at: time }),
 	}),
-	errors: ["invitation_not_found", "sign_in_required", "cross_site_request", "https_required", "too_many_requests"],
+	errors: [
+		"quota_exceeded",
+		"invitation_not_found",
+		"sign_in_required",
+		"cross_site_request",
+		"https_required",
+		"too_many_requests",
+	],
 	example: {
 		body: { token: EXAMPLE_TOKEN, name: "Ada's laptop" },
 		response: {
@@ -263,8 +275,10 @@ export const acceptInvitation = endpoint({
 		const session = signsIn
 			? newSession(context, uid, "invitation", {}, invitation.user_id === null ? undefined : isSignedIn)
 			: undefined;
-		const results = await batchOrFail(
+		const results = await batchInQuotas(
 			db,
+			deps.config.quotas,
+			[keysOfOrganization(orgId)],
 			[
 				// Whoever has the link may be somebody else than whoever uses an account that nobody proved to be theirs: what comes to the
 				// account from now on must not be both's.

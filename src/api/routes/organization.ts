@@ -188,7 +188,7 @@ export const createOrganization = endpoint({
 	}),
 	status: [201],
 	response: v.strictObject({ status: v.literal("Organization created"), id: v.string() }),
-	errors: ["setting_not_supported"],
+	errors: ["quota_exceeded", "setting_not_supported"],
 	example: {
 		body: { name: "Example Ltd", management_email: "ada@example.com", website: "https://example.com" },
 		response: { status: "Organization created", id: EXAMPLE_ORGANIZATION.id },

@@ -7,8 +7,9 @@
 import * as v from "valibot";
 import { isOwnWork, type Principal } from "../../authz/principal";
 import { bundleByName } from "../../db/bundles";
-import { batchOrFail, query } from "../../db/client";
+import { query } from "../../db/client";
 import { appIdOf } from "../../db/public-app-id";
+import { storageOfOrganization, uploadQuotas } from "../../db/quotas";
 import {
 	insertUpload,
 	ownDeltaPath,
@@ -32,6 +33,7 @@ import {
 import { PENDING_LIFETIME_MS, replaceUploadStatements } from "../bundle-registration";
 import { SIGNATURE_ERRORS } from "../bundle-signing";
 import { type Context, endpoint } from "../endpoint";
+import { batchInQuotas, quotaExceeded } from "../quotas";
 import { acknowledgement, OK } from "../schemas";
 import { appNotFound, bundleNotFound, hiddenAs, type RawInput, type ScopeSource } from "../scope";
 import {
@@ -84,6 +86,7 @@ export const uploadOnce = endpoint({
 		"bundle_already_ready",
 		...SIGNATURE_ERRORS,
 		"upload_in_progress",
+		"quota_exceeded",
 	],
 	consistency: "first-primary",
 	example: { query: { expires: "1795248000", signature: "…" }, response: OK },
@@ -101,6 +104,12 @@ export const uploadOnce = endpoint({
 			return OK;
 		}
 		const completion = { ...context, actor: { ...context.actor, ...uploaderOf(upload) } };
+		const { quotas } = deps.config;
+		const addsBytes = upload.bundle_size_bytes === null ? sizeBytes : 0;
+		if (addsBytes > 0 && upload.stored_bytes + addsBytes > quotas.storage_bytes_per_organization) {
+			const quota = storageOfOrganization(upload.owner_org);
+			throw await refuse(completion, upload, quotaExceeded(quota, quotas, upload.stored_bytes));
+		}
 		if (sizeBytes > deps.config.maxBundleBytes) {
 			throw await refuse(completion, upload, tooLarge(deps.config.maxBundleBytes));
 		}
@@ -331,6 +340,7 @@ export const tusCreate = endpoint({
 		"bundle_already_exists",
 		"size_mismatch",
 		"payload_too_large",
+		"quota_exceeded",
 	],
 	example: {},
 	load: ({ headers }) => {
@@ -364,9 +374,14 @@ export const tusCreate = endpoint({
 			if (bundle.size_bytes !== null && bundle.size_bytes !== lengthBytes) {
 				throw await refuseRegistration(context, scope.appId, bundle.id, sizeMismatch(bundle.size_bytes, lengthBytes));
 			}
-			await batchOrFail(db, replaceUploadStatements(scope.appId, bundle.id, id, lengthBytes, principal, nowMs), {
-				bundle_pending: bundleNotFound,
-			});
+			const reservedBytes = bundle.size_bytes === null ? lengthBytes : 0;
+			await batchInQuotas(
+				db,
+				deps.config.quotas,
+				uploadQuotas(scope, principal, nowMs),
+				replaceUploadStatements(scope.appId, bundle.id, id, lengthBytes, principal, nowMs, reservedBytes),
+				{ bundle_pending: bundleNotFound },
+			);
 		}
 		return tusResponse(201, {
 			Location: `${origin}/files/upload/attachments/${id}`,
@@ -396,9 +411,10 @@ async function beginFile(context: TusContext, id: string, path: string, lengthBy
 		completed_at_ms: lengthBytes === 0 ? nowMs : null,
 		expires_at_ms: nowMs + PENDING_LIFETIME_MS,
 		created_at_ms: nowMs,
+		reserved_bytes: lengthBytes,
 	});
 	if (lengthBytes > 0) {
-		await db.batch([begin]);
+		await batchInQuotas(db, deps.config.quotas, uploadQuotas(scope, principal, nowMs), [begin]);
 		return;
 	}
 	// The client sends nothing more for a file of no bytes, so it is complete now.
@@ -426,6 +442,7 @@ export const tusStatus = endpoint({
 	headers: TUS_HEADER,
 	response: TUS_ANSWER,
 	errors: [
+		"quota_exceeded",
 		"upload_not_found",
 		"unsupported_tus_version",
 		"size_mismatch",
@@ -475,6 +492,7 @@ export const tusAppend = endpoint({
 	status: [204],
 	response: TUS_ANSWER,
 	errors: [
+		"quota_exceeded",
 		"upload_not_found",
 		"unsupported_tus_version",
 		"upload_offset_conflict",

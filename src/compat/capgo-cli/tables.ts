@@ -10,6 +10,7 @@ import {
 	refuseReleaseOfPreview,
 	refuseTakenVersion,
 	registeredValues,
+	registrationQuotas,
 	registrationStatements,
 	versionWasTaken,
 } from "../../api/bundle-registration";
@@ -25,6 +26,7 @@ import {
 } from "../../api/channel-change";
 import { endpoint, Reply } from "../../api/endpoint";
 import { addOrganization } from "../../api/organization-creation";
+import { batchInQuotas } from "../../api/quotas";
 import { checksumText, deleteOneBundle, sessionKeyText, verifyExternal } from "../../api/routes/bundle";
 import {
 	bundleVersion,
@@ -65,7 +67,7 @@ import {
 	bundlesPage,
 	bundlesWithIds,
 } from "../../db/bundles";
-import { batchOrFail, query } from "../../db/client";
+import { query } from "../../db/client";
 import { type CliChannelRow, cliChannels, setDeleteMark } from "../../db/compat";
 import type { OrganizationRow } from "../../db/organizations";
 import { appIdOf } from "../../db/public-app-id";
@@ -465,6 +467,7 @@ export const upsertVersion = endpoint({
 		"conflicting_parameters",
 		"preview_version_must_be_prerelease",
 		"external_url_rejected",
+		"quota_exceeded",
 		"size_mismatch",
 		"upload_not_found",
 		...SIGNATURE_ERRORS,
@@ -513,8 +516,10 @@ export const upsertVersion = endpoint({
 				? { ...(await verifyExternal(deps, body.external_url, facts)), signed_by: signedBy }
 				: undefined;
 		const values = registeredValues(facts, external, nowMs);
-		await batchOrFail(
+		await batchInQuotas(
 			db,
+			deps.config.quotas,
+			registrationQuotas(context, false),
 			[
 				...registrationStatements(scope.appId, body.name, existing, values, principal, actor, nowMs),
 				auditStatement(actor, nowMs, {
@@ -709,7 +714,7 @@ export const insertOrganization = endpoint({
 		singleRefusal,
 		v.strictObject({ id: v.string(), name: v.string() }),
 	]),
-	errors: [],
+	errors: ["quota_exceeded"],
 	example: {
 		query: { select: "*" },
 		body: { name: "Example Ltd", management_email: "ada@example.com" },

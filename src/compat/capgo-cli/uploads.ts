@@ -13,6 +13,7 @@ import {
 } from "../../api/bundle-signing";
 import { refuseForeignBundle } from "../../api/channel-change";
 import { type Context, endpoint } from "../../api/endpoint";
+import { batchInQuotas } from "../../api/quotas";
 import { deleteOneBundle } from "../../api/routes/bundle";
 import { acknowledgement, OK, optional, publicAppId, text } from "../../api/schemas";
 import { type AppScopeRow, appNotFound, appScope, bundleNotFound, type ScopeSource } from "../../api/scope";
@@ -35,6 +36,7 @@ import {
 	missingDeltaPaths,
 } from "../../db/compat";
 import { appIdOf } from "../../db/public-app-id";
+import { uploadQuotas } from "../../db/quotas";
 import { bundlesAreSigned, signingRulesOfApp } from "../../db/signing-keys";
 import { bumpRevision } from "../../db/snapshot";
 import {
@@ -60,7 +62,7 @@ function uploadLink<const Path extends string>(path: Path) {
 		access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 		body: v.object(namedBundle),
 		response: v.strictObject({ url: v.string() }),
-		errors: ["bundle_not_found", "bundle_already_ready"],
+		errors: ["bundle_not_found", "bundle_already_ready", "quota_exceeded"],
 		example: {
 			body: { app_id: "com.example.app", name: "1.4.0" },
 			response: { url: "https://updates.example.com/files/upload/one/…" },
@@ -72,9 +74,13 @@ function uploadLink<const Path extends string>(path: Path) {
 			refuseForeignBundle(bundle, principal, "app.upload_bundle");
 			if (bundle.status !== "pending") throw bundleAlreadyReady();
 			const id = deps.newId();
-			await batchOrFail(db, replaceUploadStatements(scope.appId, bundle.id, id, null, principal, nowMs), {
-				bundle_pending: bundleAlreadyReady,
-			});
+			await batchInQuotas(
+				db,
+				deps.config.quotas,
+				uploadQuotas(scope, principal, nowMs),
+				replaceUploadStatements(scope.appId, bundle.id, id, null, principal, nowMs),
+				{ bundle_pending: bundleAlreadyReady },
+			);
 			return { url: signedUploadUrl(deps, origin, id, nowMs) };
 		},
 	});

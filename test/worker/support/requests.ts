@@ -140,6 +140,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		if (deleted.status !== 200) throw new Error("organization not deleted");
 		return { path: "/organization/restore", body: { orgId } };
 	},
+	"GET /organization/usage": async (world) => ({ path: "/organization/usage", query: { orgId: world.orgId } }),
 	"GET /organization/members": async (world) => ({ path: "/organization/members", query: { orgId: world.orgId } }),
 	"POST /organization/members": async (world) => ({
 		path: "/organization/members",

@@ -1,0 +1,114 @@
+/**
+ * What counts towards each quota, as SQL for a guard of the batch that adds to it. A guard stands after the write and looks at its
+ * result, so requests that race never exceed a quota together. Counts are bounded by the quota; stored bytes are kept in the app's row.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { AppId, OrgId } from "../authz/decide";
+import type { QuotaName } from "../domain/quotas";
+import { query } from "./client";
+
+/** A quota of one thing. */
+export interface Quota {
+	readonly name: QuotaName;
+	readonly used: RawBuilder<number>;
+}
+
+const quota = (name: QuotaName, used: RawBuilder<number>): Quota => ({ name, used });
+/** A key, or an account without one. */
+interface Holder {
+	readonly userId: string;
+	readonly keyId: string | null;
+}
+
+export const organizationsOfAccount = (userId: string): Quota =>
+	quota(
+		"organizations_per_account",
+		// The organization that a deleted app is in has no bindings.
+		sql`(SELECT count(*) FROM organizations o WHERE o.created_by = ${userId}
+			AND (o.deleted_at_ms IS NULL OR EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = o.id)))`,
+	);
+
+export const appsOfOrganization = (orgId: string): Quota =>
+	quota("apps_per_organization", sql`(SELECT count(*) FROM apps WHERE owner_org = ${orgId})`);
+
+export const keysOfOrganization = (orgId: string): Quota =>
+	quota("api_keys_per_organization", sql`(SELECT count(*) FROM api_keys WHERE org_id = ${orgId})`);
+
+export const invitationsOfOrganization = (orgId: string, nowMs: number): Quota =>
+	quota(
+		"invitations_per_organization",
+		sql`(SELECT count(*) FROM invitations WHERE org_id = ${orgId} AND expires_at_ms > ${nowMs})`,
+	);
+
+export const storageOfOrganization = (orgId: string): Quota =>
+	quota("storage_bytes_per_organization", storedBytes(sql`${orgId}`));
+
+/** Bytes of the organization's apps, and of those that it deleted and can restore. */
+export function storedBytes(orgId: RawBuilder<unknown>): RawBuilder<number> {
+	// Aliases, because the id may be a column of an outer `apps`.
+	return sql<number>`((SELECT coalesce(sum(stored.storage_bytes), 0) FROM apps AS stored WHERE stored.owner_org = ${orgId})
+		+ (SELECT coalesce(sum(stored.storage_bytes), 0) FROM deleted_apps AS deleted
+			INNER JOIN apps AS stored ON stored.id = deleted.app_id WHERE deleted.org_id = ${orgId}))`;
+}
+
+export const channelsOfApp = (appId: string): Quota =>
+	quota("channels_per_app", sql`(SELECT count(*) FROM channels WHERE app_id = ${appId})`);
+
+export const bundlesOfApp = (appId: string): Quota =>
+	quota("bundles_per_app", sql`(SELECT count(*) FROM bundles WHERE app_id = ${appId} AND deleted_at_ms IS NULL)`);
+
+export const openUploadsOfApp = (appId: string, nowMs: number): Quota =>
+	quota(
+		"open_uploads_per_app",
+		sql`(SELECT count(*) FROM uploads WHERE app_id = ${appId} AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs})`,
+	);
+
+export const openUploadsOfCaller = ({ userId, keyId }: Holder, nowMs: number): Quota =>
+	quota(
+		"open_uploads_per_key",
+		sql`(SELECT count(*) FROM uploads WHERE created_by = ${userId} AND created_by_key IS ${keyId}
+			AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs})`,
+	);
+
+const madeBy = (appId: AppId, { userId, keyId }: Holder) =>
+	sql`app_id = ${appId} AND created_by_key IS ${keyId} AND created_by = ${userId}`;
+
+export const channelsOfPreviewKey = (appId: AppId, holder: Holder): Quota =>
+	quota("channels_per_preview_key", sql`(SELECT count(*) FROM channels WHERE ${madeBy(appId, holder)})`);
+
+export const bundlesOfPreviewKey = (appId: AppId, holder: Holder): Quota =>
+	quota(
+		"bundles_per_preview_key",
+		sql`(SELECT count(*) FROM bundles WHERE ${madeBy(appId, holder)} AND deleted_at_ms IS NULL)`,
+	);
+
+/** What an upload of a caller adds to: uploads under way, and stored bytes. */
+export const uploadQuotas = (
+	scope: { readonly orgId: OrgId; readonly appId: AppId },
+	holder: Holder,
+	nowMs: number,
+) => [openUploadsOfApp(scope.appId, nowMs), openUploadsOfCaller(holder, nowMs), storageOfOrganization(scope.orgId)];
+
+export function quotaUse({ used }: Quota): CompiledQuery<{ used: number }> {
+	return sql<{ used: number }>`SELECT ${used} AS used`.compile(query);
+}
+
+export interface AppUsageRow {
+	readonly id: string;
+	readonly app_id: string;
+	readonly name: string;
+	readonly storage_bytes: number;
+	readonly channels: number;
+	readonly bundles: number;
+	readonly open_uploads: number;
+}
+
+/** A page of an organization's apps with what each holds, the largest first; for loading beside the decision. */
+export function appUsagePage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<AppUsageRow> {
+	return sql<AppUsageRow>`SELECT a.id, a.app_id, a.name, a.storage_bytes,
+			(SELECT count(*) FROM channels WHERE app_id = a.id) AS channels,
+			(SELECT count(*) FROM bundles WHERE app_id = a.id AND deleted_at_ms IS NULL) AS bundles,
+			(SELECT count(*) FROM uploads WHERE app_id = a.id AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs}) AS open_uploads
+		FROM apps a WHERE a.owner_org = ${orgId}
+		ORDER BY a.storage_bytes DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+}
