@@ -53,6 +53,7 @@ export const ERROR_STATUS = {
 	upload_not_found: 404,
 	signing_key_not_found: 404,
 	preview_not_found: 404,
+	transfer_not_found: 404,
 	method_not_allowed: 405,
 	app_id_already_exists: 409,
 	quota_exceeded: 409,

@@ -17,6 +17,7 @@ import { createApiKey, deleteApiKey, getApiKey, listApiKeys } from "./routes/api
 import { changeApiKey } from "./routes/apikey-change";
 import { createApp, getApp, listApps, updateApp } from "./routes/app";
 import { deleteApp, listReservations, releaseReservation, restoreApp } from "./routes/app-deletion";
+import { acceptTransfer, declineTransfer, listTransfers, offerTransfer, withdrawTransfer } from "./routes/app-transfer";
 import { appAudit, organizationAudit } from "./routes/audit";
 import { completeBundle, deleteBundle, listBundles, promoteBundle, registerBundle } from "./routes/bundle";
 import { deleteChannel, listChannels, setChannel } from "./routes/channel";
@@ -76,6 +77,11 @@ export const endpoints = [
 	listReservations,
 	releaseReservation,
 	restoreApp,
+	listTransfers,
+	offerTransfer,
+	withdrawTransfer,
+	acceptTransfer,
+	declineTransfer,
 	getApp,
 	updateApp,
 	deleteApp,

@@ -177,7 +177,7 @@ describe("a quota", () => {
 		const insert = (name: string) =>
 			world.request("POST", `${compat}/rest/v1/app_versions`, {
 				key: world.adminKey,
-				body: { app_id: app.appId, name, storage_provider: "r2-direct", checksum: "" },
+				body: { app_id: app.appId, name, storage_provider: "r2-direct" },
 			});
 		expect((await insert("1.0.0")).status).toBe(201);
 		const bundle = await insert("1.0.1");

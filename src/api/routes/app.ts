@@ -5,7 +5,8 @@
 
 import * as v from "valibot";
 import { type AppId, appsWhere, holds, orgsWhere } from "../../authz/decide";
-import { ROLES } from "../../authz/permissions";
+import { ROLES, type RoleName } from "../../authz/permissions";
+import type { Principal } from "../../authz/principal";
 import { insertBinding } from "../../db/api-keys";
 import { type AppRow, appByPublicId, appRecord, appsPage, insertApp } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
@@ -199,10 +200,7 @@ export const createApp = endpoint({
 		const { body } = input;
 		refuseSettings("POST /app", body);
 		const id = deps.newId() as AppId;
-		const granted = principal.bindings.find(
-			(binding) => binding.orgId === scope.orgId && ROLES[binding.role].roleOnCreatedApp !== undefined,
-		);
-		const role = granted === undefined ? undefined : ROLES[granted.role].roleOnCreatedApp;
+		const role = roleOnNewApp(principal, scope.orgId);
 		// Whoever may already do everything with the organization's apps needs no binding of their own.
 		const needsBinding = role !== undefined && !holds(principal, "app.delete", { orgId: scope.orgId, appId: id });
 		const bindingId = deps.newId();
@@ -258,6 +256,14 @@ export const createApp = endpoint({
 		return new Reply(201, appAnswer(app));
 	},
 });
+
+/** What the service gives to the caller on an app that they bring into the organization. */
+export function roleOnNewApp({ bindings }: Principal, orgId: string): RoleName | undefined {
+	const granted = bindings.find(
+		(binding) => binding.orgId === orgId && ROLES[binding.role].roleOnCreatedApp !== undefined,
+	);
+	return granted === undefined ? undefined : ROLES[granted.role].roleOnCreatedApp;
+}
 
 /** One answer for an id that an app has and one that another organization keeps. */
 export const appIdTaken = () =>

@@ -56,6 +56,24 @@ const tusHeaders = (world: Scene, app: TestApp, version: string, length: number)
 	"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/${version}.zip`)}`,
 });
 
+async function otherOrganization(world: Scene): Promise<string> {
+	const made = await world.request("PUT", "/organization", { key: world.adminKey, body: { name: fresh("other") } });
+	return made.body.id;
+}
+
+async function offerTo(world: Scene, app: TestApp, to_org: string): Promise<void> {
+	const body = { app_id: app.appId, to_org };
+	const { status } = await world.request("POST", "/app/transfer", { key: world.adminKey, body });
+	if (status !== 201) throw new Error("app not offered");
+}
+
+/** The id of an app that another organization offers to this one. */
+async function offeredApp(world: Scene): Promise<string> {
+	const app = await createTestApp({ ...world, orgId: await otherOrganization(world) }, "offered");
+	await offerTo(world, app, world.orgId);
+	return app.appId;
+}
+
 async function deletedApp(world: Scene): Promise<TestApp> {
 	const app = await createTestApp(world, "deleted");
 	const { status } = await world.request("DELETE", `/app/${app.appId}`, { key: world.adminKey });
@@ -186,6 +204,23 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		return { path: `/apikey/${id}`, thing: keyThing(id) };
 	},
 	"GET /app": async () => ({ path: "/app" }),
+	"GET /app/transfer": async (world) => ({ path: "/app/transfer", query: { orgId: world.orgId } }),
+	"POST /app/transfer": async (world, app) => ({
+		path: "/app/transfer",
+		body: { app_id: app.appId, to_org: await otherOrganization(world) },
+	}),
+	"DELETE /app/transfer": async (world, app) => {
+		await offerTo(world, app, await otherOrganization(world));
+		return { path: "/app/transfer", query: { app_id: app.appId } };
+	},
+	"POST /app/transfer/accept": async (world) => ({
+		path: "/app/transfer/accept",
+		body: { app_id: await offeredApp(world) },
+	}),
+	"POST /app/transfer/decline": async (world) => ({
+		path: "/app/transfer/decline",
+		body: { app_id: await offeredApp(world) },
+	}),
 	"GET /app/reservation": async (world) => ({ path: "/app/reservation", query: { orgId: world.orgId } }),
 	"DELETE /app/reservation": async (world) => ({
 		path: "/app/reservation",

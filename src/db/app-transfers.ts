@@ -1,0 +1,110 @@
+/**
+ * Statements about offers of an app to another organization. An offer gives the receiver nothing but the right to accept it: the app
+ * moves in the batch of the acceptance, and what keys and people of the giving organization held on it ends there.
+ */
+import { type CompiledQuery, sql } from "kysely";
+import type { AppId, OrgId } from "../authz/decide";
+import type { RoleName } from "../authz/permissions";
+import { query } from "./client";
+import { appIdOf } from "./public-app-id";
+import { selectedToGarbage } from "./uploads";
+
+/** How long an offer can be accepted. */
+export const TRANSFER_LIFETIME_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** Offers the app; an earlier offer of it is replaced. */
+export function offerApp(
+	orgId: OrgId,
+	appId: AppId,
+	offer: { readonly toOrg: string; readonly offeredBy: string },
+	nowMs: number,
+): CompiledQuery {
+	return sql`INSERT INTO app_transfers (app_id, from_org, to_org, offered_by, created_at_ms, expires_at_ms)
+		SELECT id, owner_org, ${offer.toOrg}, ${offer.offeredBy}, ${nowMs}, ${nowMs + TRANSFER_LIFETIME_MS}
+		FROM apps WHERE id = ${appId} AND owner_org = ${orgId}
+		ON CONFLICT (app_id) DO UPDATE SET from_org = excluded.from_org, to_org = excluded.to_org, offered_by = excluded.offered_by,
+			created_at_ms = excluded.created_at_ms, expires_at_ms = excluded.expires_at_ms`.compile(query);
+}
+
+export interface TransferRow {
+	readonly id: string;
+	readonly app_id: string;
+	readonly name: string;
+	readonly from_org: string;
+	readonly from_name: string;
+	readonly to_org: string;
+	readonly offered_by: string;
+	readonly created_at_ms: number;
+	readonly expires_at_ms: number;
+}
+
+const TRANSFERS = sql`SELECT a.id, a.app_id, a.name, t.from_org, o.name AS from_name, t.to_org, t.offered_by, t.created_at_ms, t.expires_at_ms
+	FROM app_transfers t INNER JOIN apps a ON a.id = t.app_id AND a.owner_org = t.from_org
+	INNER JOIN organizations o ON o.id = t.from_org AND o.deleted_at_ms IS NULL`;
+
+/** Open offers to and from the organization, the newest first; for loading beside the decision. */
+export function transfersPage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<TransferRow> {
+	return sql<TransferRow>`${TRANSFERS} WHERE (t.from_org = ${orgId} OR t.to_org = ${orgId}) AND t.expires_at_ms > ${nowMs}
+		ORDER BY t.created_at_ms DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+}
+
+/** The offer of an app by its public id, run out or not; for the scope of a request. */
+export function transferOf(publicAppId: string): CompiledQuery<TransferRow> {
+	return sql<TransferRow>`${TRANSFERS} WHERE a.id = ${appIdOf(publicAppId)}`.compile(query);
+}
+
+/** For guards: the offer is as it was read and has not run out, and the app is still the giving organization's. */
+export function transferIsOpen(offer: TransferRow, nowMs: number) {
+	return sql<boolean>`EXISTS (${TRANSFERS} WHERE a.id = ${offer.id} AND t.from_org = ${offer.from_org} AND t.to_org = ${offer.to_org}
+		AND t.created_at_ms = ${offer.created_at_ms} AND t.expires_at_ms > ${nowMs})`;
+}
+
+/** For guards: there is an offer of the app by the organization. */
+export function transferIsOffered(orgId: OrgId, appId: AppId) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM app_transfers WHERE app_id = ${appId} AND from_org = ${orgId})`;
+}
+
+export function deleteTransfer(appId: string): CompiledQuery {
+	return sql`DELETE FROM app_transfers WHERE app_id = ${appId}`.compile(query);
+}
+
+/** Moves the app; everything in it names the app alone and goes along. */
+export function moveApp(offer: TransferRow, nowMs: number): CompiledQuery[] {
+	return [
+		// Links of the giving organization's keys would still take bytes in.
+		selectedToGarbage(
+			sql`SELECT object_prefix FROM uploads WHERE app_id = ${offer.id} AND completed_at_ms IS NULL`,
+			nowMs,
+		),
+		...[
+			sql`DELETE FROM uploads WHERE app_id = ${offer.id} AND completed_at_ms IS NULL`,
+			sql`DELETE FROM bundles WHERE app_id = ${offer.id} AND status = 'pending'`,
+			sql`DELETE FROM role_bindings WHERE app_id = ${offer.id}`,
+			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id} COLLATE NOCASE`,
+			sql`UPDATE apps SET owner_org = ${offer.to_org}, updated_at_ms = ${nowMs}, revision = revision + 1
+				WHERE id = ${offer.id} AND owner_org = ${offer.from_org}`,
+		].map((statement) => statement.compile(query)),
+		deleteTransfer(offer.id),
+	];
+}
+
+export interface EndingBinding {
+	readonly id: string;
+	readonly role_name: RoleName;
+	readonly scope_type: "app" | "channel";
+	readonly channel_id: number | null;
+	readonly holder_type: "api_key" | "user";
+	readonly holder_id: string;
+	readonly holder_name: string;
+	/** Of all of them. */
+	readonly bindings: number;
+}
+
+/** Role bindings on the app, which a transfer ends; for loading beside the decision. */
+export function bindingsEnding(publicAppId: string, limit: number): CompiledQuery<EndingBinding> {
+	return sql<EndingBinding>`SELECT b.id, b.role_name, b.scope_type, b.channel_id,
+			CASE WHEN k.id IS NULL THEN 'user' ELSE 'api_key' END AS holder_type,
+			coalesce(k.id, u.id) AS holder_id, coalesce(k.name, u.email) AS holder_name, count(*) OVER () AS bindings
+		FROM role_bindings b LEFT JOIN api_keys k ON k.id = b.api_key_id LEFT JOIN users u ON u.id = b.user_id
+		WHERE b.app_id = ${appIdOf(publicAppId)} ORDER BY b.created_at_ms, b.id LIMIT ${limit}`.compile(query);
+}

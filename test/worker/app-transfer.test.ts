@@ -1,0 +1,296 @@
+/**
+ * Giving an app to another organization: nobody is given one unasked, nobody takes one, and what the giving organization's keys and
+ * people held on it ends in the batch in which it moves. Devices notice nothing, and history goes along.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { query } from "../../src/db/client";
+import { purgeOrganizations } from "../../src/events/organization-purge";
+import { putBytes, register, rows, run, tusCreate, zipName } from "./support/bytes";
+import { databaseText } from "./support/database-text";
+import { readThenWrite } from "./support/interleave";
+import { violations } from "./support/invariants";
+import { signIn } from "./support/sessions";
+import {
+	createTestApp,
+	createTestKey,
+	createWorld,
+	setTestChannel,
+	type TestApp,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+import { testBundle } from "./support/zip";
+
+const DAY_MS = 86_400_000;
+
+let giver: World;
+let receiver: World;
+let app: TestApp;
+beforeEach(async () => {
+	giver = await createWorld();
+	receiver = await createWorld();
+	app = await createTestApp(giver);
+	await uploadTestBundle(giver, app, "1.0.1");
+	await setTestChannel(giver, app, "production", { version: "1.0.1", public: true });
+});
+
+const offer = (options: { key?: string; to?: string; dry_run?: boolean; through?: Pick<World, "request"> } = {}) =>
+	(options.through ?? giver).request("POST", "/app/transfer", {
+		key: options.key ?? giver.adminKey,
+		body: {
+			...{ app_id: app.appId, to_org: options.to ?? receiver.orgId },
+			...(options.dry_run === undefined ? {} : { dry_run: options.dry_run }),
+		},
+	});
+const accept = (world = receiver, key = world.adminKey, more: object = {}, through: Pick<World, "request"> = world) =>
+	through.request("POST", "/app/transfer/accept", { key, body: { app_id: app.appId, ...more } });
+const decline = (world = receiver) =>
+	world.request("POST", "/app/transfer/decline", { key: world.adminKey, body: { app_id: app.appId } });
+const withdraw = (world = giver, key = world.adminKey) =>
+	world.request("DELETE", "/app/transfer", { key, query: { app_id: app.appId } });
+const offers = (world: World, key = world.adminKey) =>
+	world.request("GET", "/app/transfer", { key, query: { orgId: world.orgId } });
+const show = (world: World, key = world.adminKey) => world.request("GET", `/app/${app.appId}`, { key });
+const ownerOf = async () =>
+	(await rows(query.selectFrom("apps").select("owner_org").where("id", "=", app.uuid)))[0]?.owner_org;
+const check = () =>
+	receiver.request("POST", "/updates", {
+		body: {
+			...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
+			...{ version_build: "1.0.0", plugin_version: "8.51.23", is_emulator: false, is_prod: true },
+		},
+	});
+const NOT_FOUND = { status: 404, body: { error: "transfer_not_found" } };
+
+describe("an app that is offered", () => {
+	test("moves when the other organization accepts, with all that is in it, and its devices notice nothing", async () => {
+		expect((await check()).body).toMatchObject({ version: "1.0.1" });
+		expect(await offer()).toMatchObject({ status: 201, body: { dry_run: false, to_org: receiver.orgId }, trips: 2 });
+		expect((await show(receiver)).status, "before it is accepted").toBe(404);
+		expect((await offers(receiver)).body).toMatchObject([
+			{ id: app.uuid, app_id: app.appId, direction: "incoming", from_org: giver.orgId, offered_by: null },
+		]);
+		expect((await offers(giver)).body).toMatchObject([
+			{ direction: "outgoing", to_org: receiver.orgId, offered_by: "admin" },
+		]);
+		expect(await accept()).toMatchObject({
+			status: 200,
+			body: { id: app.uuid, receives: { channels: 1, bundles: 1, bundle_bytes: testBundle("1.0.1").length } },
+			trips: 2,
+		});
+		expect((await show(giver)).status).toBe(404);
+		expect(await show(receiver)).toMatchObject({ status: 200, body: { id: app.uuid, owner_org: receiver.orgId } });
+		for (const path of ["/channel", "/bundle"]) {
+			const list = await receiver.request("GET", path, { key: receiver.adminKey, query: { app_id: app.appId } });
+			expect(list.body, path).toHaveLength(1);
+		}
+		expect((await check()).body).toMatchObject({ version: "1.0.1" });
+		expect([(await offers(giver)).body, (await offers(receiver)).body]).toEqual([[], []]);
+		const usage = await receiver.request("GET", "/organization/usage", {
+			key: receiver.adminKey,
+			query: { orgId: receiver.orgId },
+		});
+		expect(usage.body.apps).toMatchObject([{ id: app.uuid, storage_bytes: testBundle("1.0.1").length }]);
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("takes its history along, and both organizations' logs say that it moved", async () => {
+		await offer();
+		await accept();
+		const actions = async (world: World, path: string, parameters = {}) =>
+			(
+				(await world.request("GET", path, { key: world.adminKey, query: parameters })).body as {
+					action: string;
+					ip_address: string | null;
+				}[]
+			).map(({ action }) => action);
+		expect(await actions(receiver, `/app/${app.appId}/audit`)).toEqual(
+			expect.arrayContaining(["app.transfer", "channel.create", "bundle.upload", "app.create"]),
+		);
+		expect(await actions(giver, "/organization/audit", { orgId: giver.orgId })).toEqual(
+			expect.arrayContaining(["app.transfer", "app.transfer_offer", "channel.create"]),
+		);
+		expect(await actions(receiver, "/organization/audit", { orgId: receiver.orgId })).toContain("app.transfer");
+		// The history stays when the giving organization is removed for good.
+		await giver.request("DELETE", "/organization", { key: giver.adminKey, query: { orgId: giver.orgId } });
+		giver.clock.nowMs += 31 * DAY_MS;
+		await purgeOrganizations(giver.deps);
+		expect(await rows(query.selectFrom("organizations").select("id").where("id", "=", giver.orgId))).toEqual([]);
+		expect(await actions(receiver, `/app/${app.appId}/audit`)).toEqual(expect.arrayContaining(["app.create"]));
+		expect(await ownerOf()).toBe(receiver.orgId);
+	});
+
+	test("leaves no right on it to keys and people of the giving organization, nor to a link of theirs", async () => {
+		const key = await createTestKey(giver, "app_admin", app);
+		const preview = await createTestKey(giver, "app_preview", app);
+		await giver.request("POST", "/channel", { key: preview.text, body: { app_id: app.appId, channel: "pr-1" } });
+		const pending = await register(giver, app, "2.0.0", key.text);
+		const dry = await offer({ dry_run: true });
+		expect(dry).toMatchObject({ status: 200, body: { dry_run: true, ends: { binding_count: 3 } } });
+		expect((dry.body.ends.bindings as { holder_id: string }[]).map(({ holder_id }) => holder_id)).toEqual(
+			expect.arrayContaining([key.id, preview.id]),
+		);
+		await offer();
+		await accept();
+		for (const text of [key.text, preview.text, giver.adminKey]) {
+			expect((await show(giver, text)).status).toBe(404);
+			expect((await register(giver, app, "3.0.0", text)).status).toBe(404);
+			expect((await tusCreate(giver, text, zipName(giver, app, "2.0.0"), 10)).status).toBe(404);
+		}
+		expect(await putBytes(giver, pending.body.upload_url, testBundle("2.0.0"))).toMatchObject({ status: 404 });
+		expect(await rows(query.selectFrom("role_bindings").select("id").where("app_id", "=", app.uuid))).toEqual([]);
+		expect((await show(receiver)).status, "the control").toBe(200);
+		const log = await giver.request("GET", "/organization/audit", {
+			key: giver.adminKey,
+			query: { orgId: giver.orgId, action: "binding.delete" },
+		});
+		expect(log.body).toHaveLength(3);
+	});
+
+	test("gives a member who accepts what creating an app gives", async () => {
+		const member = await createTestKey(receiver, "org_member");
+		await offer();
+		expect((await accept(receiver, member.text)).status).toBe(200);
+		expect((await register(receiver, app, "2.0.0", member.text)).status).toBe(201);
+	});
+
+	test("can be accepted, declined or seen by nobody but the organization that it is offered to", async () => {
+		const stranger = await createWorld();
+		const reader = await createTestKey(receiver, "app_reader", await createTestApp(receiver));
+		const expired = await createTestKey(receiver, "org_admin");
+		await run(query.updateTable("api_keys").set({ expires_at_ms: 1 }).where("id", "=", expired.id));
+		await offer();
+		for (const world of [stranger, giver]) {
+			if (world !== giver) expect(await accept(world)).toMatchObject(NOT_FOUND);
+			if (world !== giver) expect(await decline(world)).toMatchObject(NOT_FOUND);
+		}
+		expect((await accept(giver)).status).toBe(404);
+		expect((await accept(receiver, reader.text)).status).toBeGreaterThanOrEqual(403);
+		expect(await accept(receiver, expired.text)).toMatchObject({ status: 401 });
+		expect((await offers(stranger)).body).toEqual([]);
+		expect(await ownerOf()).toBe(giver.orgId);
+		expect(await accept(), "the control").toMatchObject({ status: 200 });
+	});
+
+	test("is offered by those alone who administer the organization and may delete the app", async () => {
+		const stranger = await createWorld();
+		for (const key of [
+			(await createTestKey(giver, "app_admin", app)).text,
+			(await createTestKey(giver, "org_member")).text,
+			stranger.adminKey,
+			receiver.adminKey,
+		]) {
+			expect((await offer({ key })).status).toBeGreaterThanOrEqual(403);
+			expect((await withdraw(giver, key)).status).toBeGreaterThanOrEqual(403);
+		}
+		expect((await offers(receiver)).body).toEqual([]);
+		expect((await offer({ key: (await createTestKey(giver, "org_admin")).text })).status, "the control").toBe(201);
+	});
+
+	test("needs a sign-in of the last minutes from a person, and a dry run needs none", async () => {
+		const session = await signIn(giver);
+		giver.clock.nowMs += 20 * 60_000;
+		const ask = (dry_run: boolean) =>
+			giver.request("POST", "/app/transfer", {
+				headers: session.headers,
+				body: { app_id: app.appId, to_org: receiver.orgId, dry_run },
+			});
+		expect(await ask(false)).toMatchObject({ status: 403, body: { error: "recent_sign_in_required" } });
+		expect(await ask(true)).toMatchObject({ status: 200 });
+		expect((await offers(receiver)).body).toEqual([]);
+	});
+
+	test("runs out after seven days, and can be withdrawn and declined", async () => {
+		await offer();
+		receiver.clock.nowMs += 7 * DAY_MS;
+		expect(await accept()).toMatchObject(NOT_FOUND);
+		expect((await offers(receiver)).body).toEqual([]);
+		receiver.clock.nowMs -= 7 * DAY_MS;
+		expect(await withdraw()).toMatchObject({ status: 200 });
+		expect(await withdraw()).toMatchObject(NOT_FOUND);
+		expect(await accept()).toMatchObject(NOT_FOUND);
+		await offer();
+		expect(await decline()).toMatchObject({ status: 200 });
+		expect(await accept()).toMatchObject(NOT_FOUND);
+		expect(await ownerOf()).toBe(giver.orgId);
+	});
+
+	test("goes to no organization that is unknown, deleted or its own, and a dry run changes nothing", async () => {
+		expect(await offer({ to: crypto.randomUUID() })).toMatchObject({
+			status: 404,
+			body: { error: "organization_not_found" },
+		});
+		expect(await offer({ to: giver.orgId })).toMatchObject({ status: 400, body: { error: "invalid_request" } });
+		await offer();
+		const before = await databaseText();
+		expect(await offer({ dry_run: true })).toMatchObject({ status: 200 });
+		expect(await accept(receiver, receiver.adminKey, { dry_run: true })).toMatchObject({
+			status: 200,
+			body: { dry_run: true, receives: { channels: 1 } },
+		});
+		expect(await databaseText()).toBe(before);
+	});
+
+	test("is accepted within the quotas of the receiver alone", async () => {
+		const small = await createWorld({ config: { QUOTAS: "storage_bytes_per_organization=10" } });
+		await offer({ to: small.orgId });
+		expect(await accept(small)).toMatchObject({
+			status: 409,
+			body: { error: "quota_exceeded", moreInfo: { quota: "storage_bytes_per_organization", used: 0 } },
+		});
+		const full = await createWorld({ config: { QUOTAS: "apps_per_organization=1" } });
+		await createTestApp(full);
+		await offer({ to: full.orgId });
+		expect(await accept(full)).toMatchObject({ body: { moreInfo: { quota: "apps_per_organization" } } });
+		expect(await ownerOf()).toBe(giver.orgId);
+	});
+});
+
+describe("races", () => {
+	test("one of 20 acceptances moves it", async () => {
+		await offer();
+		const answers = await Promise.all(Array.from({ length: 20 }, () => accept()));
+		expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+		expect(await ownerOf()).toBe(receiver.orgId);
+	});
+
+	test.each<[string, () => ReturnType<typeof offer>]>([
+		["is withdrawn", () => withdraw()],
+		["is made to somebody else", async () => offer({ to: (await createWorld()).orgId })],
+		["ends with the app's deletion", () => giver.request("DELETE", `/app/${app.appId}`, { key: giver.adminKey })],
+		[
+			"ends with its organization's deletion",
+			() => giver.request("DELETE", "/organization", { key: giver.adminKey, query: { orgId: giver.orgId } }),
+		],
+	])("an offer that %s while it is accepted moves nothing", async (_, between) => {
+		await offer();
+		const answer = await readThenWrite(receiver, (racing) => accept(receiver, receiver.adminKey, {}, racing), between);
+		expect(answer).toMatchObject(NOT_FOUND);
+		expect(await ownerOf()).not.toBe(receiver.orgId);
+	});
+
+	test("an upload of the giving organization that comes in while the app moves is not taken", async () => {
+		const pending = await register(giver, app, "2.0.0", giver.adminKey);
+		await offer();
+		const answer = await readThenWrite(
+			giver,
+			(racing) => putBytes(racing, pending.body.upload_url, testBundle("2.0.0")),
+			() => accept(),
+		);
+		expect(answer).toMatchObject({ status: 404 });
+		expect(await rows(query.selectFrom("bundles").select("name").where("app_id", "=", app.uuid))).toEqual([
+			{ name: "1.0.1" },
+		]);
+	});
+
+	test("a deletion by the giving organization that began before the app moved deletes nothing", async () => {
+		await offer();
+		const answer = await readThenWrite(
+			giver,
+			(racing) => racing.request("DELETE", `/app/${app.appId}`, { key: giver.adminKey }),
+			() => accept(),
+		);
+		expect(answer).toMatchObject({ status: 404 });
+		expect((await show(receiver)).status).toBe(200);
+	});
+});
