@@ -730,7 +730,9 @@ CREATE TABLE channel_history (
   -- 1 on the newest entry by which this bundle (or the store build) went live on the channel, while the bundle exists.
   rollback_target INTEGER NOT NULL DEFAULT 0 CHECK (rollback_target IN (0, 1)),
   -- 1: a rollback left this bundle, so the next one does not return to it by itself.
-  rolled_back INTEGER NOT NULL DEFAULT 0 CHECK (rolled_back IN (0, 1))
+  rolled_back INTEGER NOT NULL DEFAULT 0 CHECK (rolled_back IN (0, 1)),
+  -- Who proposed what the actor approved.
+  proposer_name TEXT
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
 CREATE INDEX channel_history_by_app ON channel_history (app_id);

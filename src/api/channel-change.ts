@@ -2,11 +2,12 @@
  * Changing a channel: what a request asks for, how that differs from what is there, which permissions the difference needs, and the
  * one batch that makes it so. POST /channel and the stock CLI's own way of saying the same come through here.
  */
-
+import { sql } from "kysely";
 import * as v from "valibot";
 import type { AppId, ChannelId, OwnWorkOnly } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
 import { isOwnWork, type Made } from "../authz/principal";
+import { requireRecentSignIn } from "../authz/session";
 import { type Holder, insertChannelBinding } from "../db/api-keys";
 import { auditEach, auditStatement } from "../db/audit";
 import { auditBindingGiven, auditPreviewAccessEnded } from "../db/binding-audit";
@@ -29,6 +30,7 @@ import {
 	bundlesHaveForm,
 	type ChannelRow,
 	type ChannelValues,
+	channelById,
 	channelByName,
 	channelExists,
 	channelIdNamed,
@@ -38,7 +40,18 @@ import {
 	updateChannel,
 	yieldPublicPlatforms,
 } from "../db/channels";
-import { guard, query } from "../db/client";
+import { batchOrFail, guard, query } from "../db/client";
+import {
+	BASE_COLUMNS,
+	channelHas,
+	insertProposal,
+	PROPOSAL_LIFETIME_MS,
+	type ProposalRow,
+	proposalsPage,
+	supersedeProposals,
+	waitingFor,
+	withdrawProposals,
+} from "../db/proposals";
 import { channelsOfApp, channelsOfPreviewKey } from "../db/quotas";
 import { countByNewRules, followRollout, NO_NOTICE, NO_ROLLOUT, rolloutIs } from "../db/rollouts";
 import type { Flag } from "../db/schema";
@@ -47,6 +60,20 @@ import { bumpRevision } from "../db/snapshot";
 import { UPDATE_PACKAGES } from "../domain/update-package";
 import { ApiError, invalidRequest } from "../errors";
 import { bundleNotSigned, promoting } from "./bundle-signing";
+import {
+	noProtectedYields,
+	onlySlowsDown,
+	type ProtectedPublicRow,
+	promoterNotFound,
+	promotersExist,
+	protectedPublicChannels,
+	protectedThatYield,
+	protectionChanged,
+	protectionFields,
+	protectionGuards,
+	refuseNonPromoter,
+	requestedProtection,
+} from "./channel-protection";
 import type { Context } from "./endpoint";
 import { batchInQuotas } from "./quotas";
 import {
@@ -56,7 +83,7 @@ import {
 	requestedRolloutSettings,
 	rolloutSettingsFields,
 } from "./rollout-settings";
-import { channelName, integerId, optional, publicAppId, text } from "./schemas";
+import { channelName, integerId, optional, publicAppId, rfc3339, text, time } from "./schemas";
 import { appNotFound, bundleNotFound, type ChannelScopeRow, channelNotFound } from "./scope";
 import { refusedFields, refuseSettings } from "./stock-settings";
 
@@ -117,6 +144,7 @@ export const channelBody = v.object({
 	/** Null dismisses what the health gate reported with the action `notify`. */
 	rolloutNotice: v.optional(v.null("can only be dismissed, with null")),
 	...rolloutSettingsFields,
+	...protectionFields,
 	...refusedFields("POST /channel"),
 });
 export type ChannelBody = v.InferOutput<typeof channelBody>;
@@ -148,6 +176,8 @@ interface ChannelRequest {
 	readonly channel: ChannelRow | undefined;
 	readonly stable: LoadedBundle | undefined;
 	readonly rollout: LoadedBundle | undefined;
+	/** The app's protected public channels. */
+	readonly protectedPublic: readonly ProtectedPublicRow[];
 }
 
 /**
@@ -192,7 +222,12 @@ function requestedSettings(body: ChannelBody, channel: ChannelRow | undefined): 
 		throw invalidRequest([{ path: "update_package", message: "contradicts updatePackage; send one of the two" }]);
 	}
 	if (mode !== undefined) settings.update_package = mode;
-	return { ...settings, ...requestedRolloutSettings(body), ...platformsOfPublic(body, settings, channel) };
+	return {
+		...settings,
+		...requestedRolloutSettings(body),
+		...platformsOfPublic(body, settings, channel),
+		...requestedProtection(body, channel),
+	};
 }
 
 /** What being public says about platforms, where the body does not say it itself. */
@@ -335,50 +370,92 @@ function plannedWrite({ settings, bundles }: ChannelChange, channel: ChannelRow 
 
 /** What a request would write and whose platforms it would take, without writing anything. Throws what the request itself would. */
 export function plannedChange(request: ChannelRequest, newRolloutId: string, nowMs: number) {
-	const { values, movesPlatforms, isPublic, platforms } = plannedWrite(
-		changeOf(request, newRolloutId, nowMs),
-		request.channel,
-	);
-	const nothing: Platforms = { ios: 0, android: 0, electron: 0 };
-	return { values, taken: movesPlatforms && isPublic ? platforms : nothing };
+	const planned = plannedWrite(changeOf(request, newRolloutId, nowMs), request.channel);
+	return { values: planned.values, taken: takenPlatforms(planned) };
 }
 
-/** What a POST on an existing channel needs: nothing but sight of it when it changes nothing. */
+function takenPlatforms({ movesPlatforms, isPublic, platforms }: ReturnType<typeof plannedWrite>): Platforms {
+	return movesPlatforms && isPublic ? platforms : { ios: 0, android: 0, electron: 0 };
+}
+
+/**
+ * What a POST needs: nothing but sight of an existing channel when it changes nothing. Rules and settings of a protected channel are for
+ * administrators, and so is what takes a platform from one.
+ */
 function permissionsToChange(request: ChannelRequest, nowMs: number): readonly [Permission, ...Permission[]] {
-	if (request.channel === undefined) return ["app.create_channel"];
+	const { channel } = request;
+	const unchanged = channel === undefined ? "app.create_channel" : "channel.read";
 	let change: ChannelChange;
 	try {
 		change = changeOf(request, "undrawn", nowMs);
 	} catch (error) {
-		// What is wrong with the request is for those to hear who may promote; the handler says it.
-		if (error instanceof ApiError) return ["channel.promote_bundle"];
+		// An error in the request is for callers who may promote; the handler throws it.
+		if (error instanceof ApiError) return [channel === undefined ? "app.create_channel" : "channel.promote_bundle"];
 		throw error;
 	}
 	const needed: Permission[] = [];
-	if (Object.keys(change.bundles).length > 0) needed.push("channel.promote_bundle");
-	if (Object.keys(change.settings).length > 0) needed.push("channel.update_settings");
+	if (channel === undefined) needed.push("app.create_channel");
+	else {
+		if (Object.keys(change.bundles).length > 0) needed.push("channel.promote_bundle");
+		if (Object.keys(change.settings).length > 0) needed.push("channel.update_settings");
+	}
+	if (isForAdministrators(request, change)) needed.push("app.update_user_roles");
 	const [first, ...rest] = needed;
-	return first === undefined ? ["channel.read"] : [first, ...rest];
+	return first === undefined ? [unchanged] : [first, ...rest];
+}
+
+function isForAdministrators({ body, channel, protectedPublic }: ChannelRequest, change: ChannelChange): boolean {
+	const { settings } = change;
+	if (channel?.protected === 1 && Object.keys(settings).length > 0) return true;
+	if (PROTECTION_COLUMNS.some((column) => settings[column] !== undefined)) return true;
+	return protectedThatYield(protectedPublic, body.channel, takenPlatforms(plannedWrite(change, channel))).length > 0;
 }
 
 export const bundleOfChoice = (appId: string, choice: string | number | null | undefined) =>
 	typeof choice === "number" ? bundleById(appId, choice) : bundleByName(appId, choice ?? "");
 
 /** What a change reads beside the decision: the channel, and the bundles that the body names. */
-export function channelChangeReads(body: ChannelBody) {
+export function channelChangeReads(body: ChannelBody, nowMs: number) {
 	return [
 		channelByName(body.app_id, body.channel),
 		bundleOfChoice(body.app_id, body.version),
 		bundleOfChoice(body.app_id, rolloutOf(body).version),
 		previewName(body.app_id, body.channel),
+		protectedPublicChannels(body.app_id),
+		proposalsPage(body.app_id, { channel: body.channel }, nowMs, 1, 0),
 	] as const;
 }
+
+/** The same for the promotion of a bundle to a channel, both by their ids. */
+export function promotionReads(publicAppId: string, channelId: number, versionId: number, nowMs: number) {
+	return [
+		channelById(publicAppId, channelId),
+		bundleById(publicAppId, versionId),
+		bundleById(publicAppId, NO_BUNDLE),
+		previewName(publicAppId, ""),
+		protectedPublicChannels(publicAppId),
+		proposalsPage(publicAppId, { channelId }, nowMs, 1, 0),
+	] as const;
+}
+/** Ids begin with 1. */
+const NO_BUNDLE = 0;
+
+export const PROMOTION_ERRORS = [
+	"approval_required",
+	"bundle_not_ready",
+	"bundle_not_signed",
+	"channel_changed",
+	"channel_delta_required",
+	"channel_protected",
+	"channel_zip_required",
+] as const;
 
 export const CHANNEL_CHANGE_PERMISSIONS = [
 	"app.create_channel",
 	"channel.update_settings",
 	"channel.promote_bundle",
 	"channel.read",
+	"app.update_user_roles",
 ] as const;
 
 export const CHANNEL_CHANGE_ERRORS = [
@@ -389,8 +466,10 @@ export const CHANNEL_CHANGE_ERRORS = [
 	"channel_delta_required",
 	"channel_has_no_platform",
 	"channel_name_reserved",
+	"channel_protected",
 	"channel_zip_required",
 	"missing_rollout_version",
+	"approval_required",
 	"preview_channel_must_be_private",
 	"quota_exceeded",
 	"setting_not_supported",
@@ -403,8 +482,12 @@ type ChangeContext = Omit<
 
 /** Which permissions the request needs, given what is there. */
 export function channelChangePermissions({ input, loaded }: Pick<ChangeContext, "input" | "loaded">) {
+	return permissionsToChange(requestOf(input.body, loaded), 0);
+}
+
+function requestOf(body: ChannelBody, loaded: ChangeContext["loaded"]): ChannelRequest {
 	const [channel, stable, rollout] = [loaded[0].rows[0], loaded[1].rows[0], loaded[2].rows[0]];
-	return permissionsToChange({ body: input.body, channel, stable, rollout }, 0);
+	return { body, channel, stable, rollout, protectedPublic: loaded[4].rows };
 }
 
 export interface ChangedChannel {
@@ -413,17 +496,28 @@ export interface ChangedChannel {
 	readonly created: boolean;
 	/** Keys and people that created the channel as a preview, and lost their power over it by this change. */
 	readonly previewAccessEnded: readonly EndedPreviewAccess[];
+	/** Set where nothing was changed yet, because the change waits for approval. */
+	readonly proposal?: Proposed;
 }
 
-/** Creates or changes the channel; writes nothing when nothing differs. */
-export async function changeChannel(context: ChangeContext): Promise<ChangedChannel> {
+/**
+ * Creates or changes the channel, or proposes the change where the channel requires approval; writes nothing when nothing differs.
+ * @param action what the audit log calls the change of an existing channel
+ */
+export async function changeChannel(
+	context: ChangeContext,
+	action: "channel.update" | "channel.promote" = "channel.update",
+): Promise<ChangedChannel> {
 	const { db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor } = context;
 	const { body } = input;
 	refuseSettings("POST /channel", body);
-	const channel = loaded[0].rows[0];
-	const request = { body, channel, stable: loaded[1].rows[0], rollout: loaded[2].rows[0] };
+	const request = requestOf(body, loaded);
+	const { channel } = request;
 	const change = changeOf(request, deps.newId(), nowMs);
-	const { values: requested, movesPlatforms, isPublic, platforms } = plannedWrite(change, channel);
+	const planned = plannedWrite(change, channel);
+	const { values: requested, movesPlatforms, isPublic, platforms } = planned;
+	const isAdministration = isForAdministrators(request, change);
+	if (isAdministration && principal.kind === "session") requireRecentSignIn(principal, true, nowMs);
 	const created = channel === undefined;
 	const [name] = loaded[3].rows;
 	if (name === undefined) throw appNotFound();
@@ -436,6 +530,13 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 	const values = isPreview ? { ...PREVIEW_CHANNEL_SETTINGS, ...requested } : requested;
 	if (channel !== undefined && Object.keys(values).length === 0) {
 		return { id: channel.id, public: channel.public === 1, created, previewAccessEnded: [] };
+	}
+	if (channel !== undefined && Object.keys(change.bundles).length > 0) {
+		if (needsApproval(change, channel)) {
+			const proposal = await propose(context, channel, change, loaded[5].rows[0]);
+			return { id: channel.id, public: channel.public === 1, created, previewAccessEnded: [], proposal };
+		}
+		refuseNonPromoter(principal, channel, scope);
 	}
 	const endsPreview = channel !== undefined && (values.public === 1 || values.protected === 1);
 
@@ -463,7 +564,7 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 				app: { uuid: scope.appId, id: scopeRow.app_id },
 				after: auditedChannel(values, versions),
 			})
-		: auditChannelChange(actor, nowMs, "channel.update", { ...scope, publicAppId: scopeRow.app_id }, values, versions);
+		: auditChannelChange(actor, nowMs, action, { ...scope, publicAppId: scopeRow.app_id }, values, versions);
 	const bindingId = deps.newId();
 	const quotas = created
 		? [channelsOfApp(scope.appId), ...(limit === undefined ? [] : [channelsOfPreviewKey(scope.appId, principal)])]
@@ -480,7 +581,18 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 				...verified,
 				...signatureGuards(scope.appId, promoted),
 				...change.promoted.map((bundle) => guard("bundle_ready", bundleIsReady(scope.appId, bundle.id))),
-				...(channel === undefined ? [] : [guard("channel_exists", channelExists(scope.appId, scope.channelId))]),
+				...(channel === undefined
+					? []
+					: [
+							guard("channel_exists", channelExists(scope.appId, scope.channelId)),
+							...protectionGuards(scope.appId, scope.channelId, channel),
+						]),
+				...(isAdministration
+					? []
+					: [guard("none_yields", noProtectedYields(scope.appId, body.channel, takenPlatforms(planned)))]),
+				...(values.promoters === undefined
+					? []
+					: [guard("promoters_exist", promotersExist(scope.orgId, values.promoters))]),
 				// The service may have ended it, and what was asked of one rollout is no wish for another.
 				...(channel !== undefined && Object.keys(change.bundles).some((column) => column.startsWith("rollout_"))
 					? [guard("rollout_as_read", rolloutIs(scope.appId, scope.channelId, channel.rollout_id))]
@@ -507,6 +619,9 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 				...(created
 					? [write, entry, ...recordNewChannel(actor, nowMs, scope.appId, body.channel)]
 					: [entry, ...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values), write]),
+				...(!created && (values.protected === 0 || values.requires_approval === 0)
+					? [withdrawProposals(scope.appId, scope.channelId, nowMs)]
+					: []),
 				...(isPreview || !created ? [] : [reserveName(scope.appId, body.channel, nowMs)]),
 				...(endsPreview
 					? [
@@ -542,6 +657,9 @@ export async function changeChannel(context: ChangeContext): Promise<ChangedChan
 			{
 				bundle_ready: bundleNotFound,
 				channel_exists: channelNotFound,
+				protection_as_read: protectionChanged,
+				none_yields: protectionChanged,
+				promoters_exist: promoterNotFound,
 				name_is_free: () => channelChanged("name was taken, or the app's rules for it changed, by another request"),
 				platforms_as_read: () => channelChanged("was changed by another request"),
 				rollout_as_read: rolloutChanged,
@@ -572,6 +690,122 @@ export function promotedBundles(values: ChannelValues, channel: ChannelRow | und
 /** For every batch that promotes: the organization's signing policy lets the bundles through. */
 export function signatureGuards(appId: AppId, bundleIds: readonly number[]) {
 	return bundleIds.length === 0 ? [] : [guard("bundle_signed", bundlesAreSigned(appId, bundleIds))];
+}
+
+const PROTECTION_COLUMNS = ["protected", "promoters", "requires_approval"] as const;
+
+/** @throws {ApiError} `approval_required` for settings in the same request, because nobody would approve those */
+function needsApproval({ settings, bundles }: ChannelChange, channel: ChannelRow): boolean {
+	if (channel.protected === 0 || channel.requires_approval === 0 || onlySlowsDown(bundles, channel)) return false;
+	if (Object.keys(settings).length === 0) return true;
+	throw new ApiError(
+		"approval_required",
+		`A promotion to channel ${channel.name} waits for approval and its settings do not; send the bundle and the settings in two requests.`,
+		{ moreInfo: { settings: Object.keys(settings) } },
+	);
+}
+
+/** A promotion that waits for approval. */
+export interface Proposed {
+	readonly id: string;
+	readonly message: string;
+	readonly expiresAtMs: number;
+}
+
+/** The answer to a promotion that became a proposal. */
+export const pendingApproval = {
+	status: v.literal("pending_approval"),
+	message: v.string(),
+	proposal_id: v.string(),
+	expires_at: time,
+};
+
+export const pendingApprovalAnswer = ({ id, message, expiresAtMs }: Proposed) => ({
+	...{ status: "pending_approval" as const, message, proposal_id: id, expires_at: rfc3339(expiresAtMs) },
+});
+
+async function propose(
+	{ db, deps, principal, scope, scopeRow, nowMs, actor }: ChangeContext,
+	channel: ChannelRow,
+	change: ChannelChange,
+	waiting: ProposalRow | undefined,
+): Promise<Proposed> {
+	const { bundles } = change;
+	const bundle = change.promoted.at(-1) ?? { id: null, name: null };
+	const shown = bundle.name ?? "the store build";
+	const message = `${shown} is waiting for approval: channel ${channel.name} is protected. Devices keep what they have until a promoter approves it.`;
+	const base = Object.fromEntries(
+		BASE_COLUMNS.filter(
+			(column) => ["version_id", "rollout_id", "public"].includes(column) || bundles[column] !== undefined,
+		).map((column) => [column, channel[column]]),
+	);
+	const isRepeated =
+		waiting?.state === "pending" &&
+		waiting.is_outdated === 0 &&
+		waiting.proposed_by === principal.userId &&
+		waiting.proposed_by_key === principal.keyId &&
+		isSameChange(JSON.parse(waiting.changes), bundles);
+	if (isRepeated) return { id: waiting.id, message, expiresAtMs: waiting.expires_at_ms };
+	const id = deps.newId();
+	const expiresAtMs = nowMs + PROPOSAL_LIFETIME_MS;
+	const versions = new Map(change.promoted.map((promoted) => [promoted.id, promoted.name]));
+	const app = { uuid: scope.appId, id: scopeRow.app_id };
+	const bundleIds = promotedBundles(bundles, channel);
+	await promoting({ deps, db }, scope.appId, bundleIds, (verified) =>
+		batchOrFail(
+			db,
+			[
+				...verified,
+				...signatureGuards(scope.appId, bundleIds),
+				...change.promoted.map((promoted) => guard("bundle_ready", bundleIsReady(scope.appId, promoted.id))),
+				guard("channel_exists", channelExists(scope.appId, scope.channelId)),
+				...protectionGuards(scope.appId, scope.channelId, channel),
+				guard("channel_as_read", channelHas(scope.appId, scope.channelId, base)),
+				auditEach(
+					actor,
+					nowMs,
+					{ action: "proposal.supersede", targetType: "proposal", ofApps: true, details: { by: id } },
+					sql`SELECT ${scope.orgId} AS org_id, p.id AS target_id, ${channel.name} AS target_name, ${app.uuid} AS app_uuid,
+					${app.id} AS app_id, NULL AS before, NULL AS after FROM proposals p WHERE ${waitingFor(scope.appId, scope.channelId)}`,
+				),
+				supersedeProposals(scope.appId, scope.channelId, nowMs),
+				insertProposal(scope.appId, {
+					id,
+					channel_id: scope.channelId,
+					version_id: bundle.id,
+					version_name: bundle.name,
+					changes: JSON.stringify(bundles),
+					base: JSON.stringify(base),
+					proposer_type: principal.kind === "key" ? "api_key" : "user",
+					proposed_by: principal.userId,
+					proposed_by_key: principal.keyId,
+					proposer_name: actor.name,
+					created_at_ms: nowMs,
+					expires_at_ms: expiresAtMs,
+				}),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "proposal.create",
+					target: { type: "proposal", id, name: channel.name },
+					app,
+					after: auditedChannel(bundles, versions),
+				}),
+			],
+			{
+				bundle_ready: bundleNotFound,
+				bundle_signed: bundleNotSigned,
+				channel_exists: channelNotFound,
+				protection_as_read: protectionChanged,
+				channel_as_read: () => channelChanged("was changed by another request"),
+			},
+		),
+	);
+	return { id, message, expiresAtMs };
+}
+
+/** Each request would draw another id for its rollout. */
+function isSameChange({ rollout_id: _one, ...one }: ChannelValues, { rollout_id: _other, ...other }: ChannelValues) {
+	return JSON.stringify(Object.entries(one).sort()) === JSON.stringify(Object.entries(other).sort());
 }
 
 /** After a write that changes the channel's bundles or its update package: they fit each other. */

@@ -108,6 +108,11 @@ export function holds(principal: Principal, permission: Permission, target: Targ
 	);
 }
 
+/** Whether one of the roles is given to the principal on the target or above it, and nothing stops it. */
+export function holdsRole(principal: Principal, roles: readonly string[], target: Target): boolean {
+	return principal.bindings.some((binding) => works(binding, target) && roles.includes(binding.role));
+}
+
 /** Whether the principal has the global permission now: it holds only beside a live binding that administers an organization. */
 export function holdsGlobally(principal: Principal, permission: GlobalPermission): boolean {
 	return (

@@ -21,6 +21,8 @@ const FLAGS = {
 	rollout_enabled: "rolloutEnabled",
 	rollout_count_new_devices: "rolloutCountNewDevices",
 	auto_pause_enabled: "autoPauseEnabled",
+	protected: "protected",
+	requires_approval: "requiresApproval",
 } as const;
 const BUNDLES = { version_id: "version", rollout_version_id: "rolloutVersion" } as const;
 const VALUES = {
@@ -41,6 +43,7 @@ const VALUES = {
 	auto_pause_min_failures: "autoPauseMinFailures",
 	auto_pause_action: "autoPauseAction",
 	auto_pause_cooldown_minutes: "autoPauseCooldownMinutes",
+	promoters: "promoters",
 } as const;
 
 const isIn = <Names extends object>(names: Names, column: string): column is Extract<keyof Names, string> =>

@@ -26,6 +26,8 @@ export interface HistoryReason {
 	/** The change is a rollback: what it leaves is not offered as the next target. */
 	readonly isRollback?: boolean;
 	readonly reason?: string | null;
+	/** Who proposed a change that the actor approved. */
+	readonly proposer?: string | null;
 }
 
 /** Columns of a channel that say what it serves. */
@@ -46,7 +48,7 @@ export function recordChannelChange(
 	appId: AppId,
 	channelId: ChannelId,
 	values: ChannelValues,
-	{ isRollback = false, reason = null }: HistoryReason = {},
+	{ isRollback = false, reason = null, proposer = null }: HistoryReason = {},
 ): CompiledQuery[] {
 	if (!SERVED.some((column) => values[column] !== undefined)) return [];
 	const change = sql.join(
@@ -65,7 +67,7 @@ export function recordChannelChange(
 			actor,
 			nowMs,
 			sql`SELECT id, app_id, ${change} FROM channels WHERE ${which}`,
-			reason,
+			{ reason, proposer },
 			goesLive,
 			liveEntry,
 		),
@@ -79,7 +81,7 @@ export function recordNewChannel(actor: Actor, nowMs: number, appId: AppId, name
 		SERVED.map((column) => sql`NULL AS ${sql.ref(`was_${column}`)}, ${sql.ref(column)} AS ${sql.ref(column)}`),
 	);
 	const created = sql`SELECT id, app_id, ${change} FROM channels WHERE app_id = ${appId} AND name = ${name}`;
-	return entries(actor, nowMs, created, null, sql`'created'`, sql`true`);
+	return entries(actor, nowMs, created, { reason: null, proposer: null }, sql`'created'`, sql`true`);
 }
 
 /** Up to three entries, in the order of what happens: a rollout ends, a bundle goes live, a rollout begins or moves. */
@@ -87,7 +89,7 @@ function entries(
 	actor: Actor,
 	nowMs: number,
 	change: RawBuilder<unknown>,
-	reason: string | null,
+	{ reason, proposer }: { readonly reason: string | null; readonly proposer: string | null },
 	goesLive: RawBuilder<unknown>,
 	liveEntry: RawBuilder<unknown>,
 ): CompiledQuery[] {
@@ -103,7 +105,7 @@ function entries(
 		WHEN rollout_percentage_bps > was_rollout_percentage_bps THEN 'rollout_raised' ELSE 'rollout_lowered' END`;
 	return [
 		sql`INSERT INTO channel_history (app_id, channel_id, at_ms, action, version_id, version_name, previous_version_name,
-				rollout_percentage_bps, reason, actor_type, actor_id, actor_name, rollback_target)
+				rollout_percentage_bps, reason, actor_type, actor_id, actor_name, rollback_target, proposer_name)
 			WITH change AS (${change}),
 			entry AS (
 				SELECT 1 AS place, app_id, id, ${ends} AS action, was_rollout_version_id AS version_id, was_version_id AS previous_id,
@@ -119,7 +121,7 @@ function entries(
 					OR rollout_enabled <> was_rollout_enabled OR rollout_percentage_bps <> was_rollout_percentage_bps
 					OR (rollout_paused_at_ms IS NULL) <> (was_rollout_paused_at_ms IS NULL)))
 			SELECT entry.app_id, entry.id, ${nowMs}, action, entry.version_id, b.name, previous.name, bps, reason,
-				${actor.type}, ${actor.id}, ${actor.name}, target
+				${actor.type}, ${actor.id}, ${actor.name}, target, ${proposer}
 			FROM entry LEFT JOIN bundles b ON b.id = entry.version_id LEFT JOIN bundles previous ON previous.id = entry.previous_id
 			ORDER BY place`.compile(query),
 	];

@@ -43,6 +43,27 @@ export function channelByName(publicAppId: string, name: string): CompiledQuery<
 	return namedChannel({ publicAppId, name });
 }
 
+const numberedChannel = prepared<{ publicAppId: string; id: number }, ChannelRow>((value) =>
+	channelRows()
+		.where("channels.app_id", "=", appIdOf(value("publicAppId")))
+		.where("channels.id", "=", value("id"))
+		.compile(),
+);
+
+/** One channel by its id; for loading beside the decision. */
+export function channelById(publicAppId: string, id: number): CompiledQuery<ChannelRow> {
+	return numberedChannel({ publicAppId, id });
+}
+
+/** The channel of a proposal; for loading beside the decision. */
+export function channelOfProposal(publicAppId: string, proposalId: string): CompiledQuery<ChannelRow> {
+	return channelRows()
+		.innerJoin("proposals", "proposals.channel_id", "channels.id")
+		.where("channels.app_id", "=", appIdOf(publicAppId))
+		.where("proposals.id", "=", proposalId)
+		.compile();
+}
+
 /** A channel as lists show it: with what tells whether any device can get its bundle. */
 export interface ListedChannelRow extends ChannelRow {
 	readonly version_min_update_version: string | null;

@@ -30,6 +30,7 @@ export interface CliChannelRow {
 	readonly ios: Flag;
 	readonly android: Flag;
 	readonly electron: Flag;
+	readonly requires_approval: Flag;
 	readonly created_by: string;
 	readonly owner_org: string;
 }
@@ -76,6 +77,7 @@ export function cliChannels(publicAppId: string, filter: ChannelFilter): Compile
 			"channels.ios",
 			"channels.android",
 			"channels.electron",
+			"channels.requires_approval",
 			"channels.created_by",
 			"apps.owner_org",
 		])
@@ -92,6 +94,20 @@ export function cliChannels(publicAppId: string, filter: ChannelFilter): Compile
 		)
 		.orderBy("channels.id")
 		.limit(MOST_CHANNELS)
+		.compile();
+}
+
+/** Channels of an organization's apps whose promotions wait for approval; for loading beside the decision. */
+export function channelsThatRequireApproval(orgId: string, limit: number) {
+	return query
+		.selectFrom("apps")
+		.innerJoin("channels", "channels.app_id", "apps.id")
+		.select(["apps.id as app_uuid", "apps.app_id", "apps.owner_org", "channels.name"])
+		.where("apps.owner_org", "=", orgId)
+		.where("channels.requires_approval", "=", 1)
+		.orderBy("apps.app_id")
+		.orderBy("channels.name")
+		.limit(limit)
 		.compile();
 }
 
@@ -161,10 +177,11 @@ export function manifestIsNewOrHolds(bundleId: number, part: string, keyId: stri
 		FROM bundle_files WHERE bundle_id = ${bundleId}))`;
 }
 
-/** For guards: a bundle that devices may run already gets no manifest it did not have. */
+/** For guards: a bundle that devices may run already, or whose promotion is about to be approved, gets no manifest it did not have. */
 export function manifestIsSetOrBundleUnused(appId: AppId, bundleId: number) {
 	return sql<boolean>`(EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId})
-		OR ${bundleUnusedExceptBy(appId, bundleId, 0)})`;
+		OR (${bundleUnusedExceptBy(appId, bundleId, 0)}
+			AND NOT EXISTS (SELECT 1 FROM proposals WHERE version_id = ${bundleId} AND state = 'pending')))`;
 }
 
 /** The key's own file where it has one, else the one that all may use. */

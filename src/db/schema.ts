@@ -477,6 +477,7 @@ export interface ChannelHistoryTable {
 	actor_name: string;
 	rollback_target: Generated<Flag>;
 	rolled_back: Generated<Flag>;
+	proposer_name: string | null;
 }
 
 export type ChannelHistoryAction =

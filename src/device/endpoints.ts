@@ -5,6 +5,7 @@ import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from 
 import { explainDevice } from "./explain";
 import { manifestSize } from "./manifest-size";
 import { createPreviewLink, previewBundle, previewChannel } from "./preview";
+import { approveProposal, listProposals, rejectProposal } from "./proposals";
 import { rollBackChannel } from "./rollback";
 import { reportStats } from "./stats";
 import { checkUpdate, updatesHealth } from "./updates";
@@ -25,4 +26,7 @@ export const deviceEndpoints = [
 	previewBundle,
 	createPreviewLink,
 	rollBackChannel,
+	listProposals,
+	approveProposal,
+	rejectProposal,
 ] as const;

@@ -8,6 +8,7 @@
 import * as v from "valibot";
 import { bundleNotSigned, promoting } from "../api/bundle-signing";
 import { bundleOfChoice, channelChanged, found, refuseForeignBundle, signatureGuards } from "../api/channel-change";
+import { protectionChanged, protectionGuards, refuseNonPromoter } from "../api/channel-protection";
 import { endpoint } from "../api/endpoint";
 import { channelName, integerId, label, optional, publicAppId, text } from "../api/schemas";
 import { bundleNotFound, channelNotFound, channelScope } from "../api/scope";
@@ -46,7 +47,7 @@ export const rollBackChannel = endpoint({
 	tag: "Channels",
 	summary: "Roll a channel back to the bundle that was live before, or to a named one",
 	description:
-		'Without `version` the channel goes to what was live before by its history: the newest bundle that still exists, is not live now and was not left by a rollback; the store build counts where it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as left out); naming what is live only ends a rollout, so a repeated request changes nothing. A rollout of the channel is ended (`rollout_ended`). `dry_run: true` changes nothing and answers the same, with what the change would mean to devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update and why (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is that of POST /channel/what_if. These are null for callers without app.read_devices.',
+		'Without `version` the channel goes to what was live before by its history: the newest bundle that still exists, is not live now and was not left by a rollback; the store build counts where it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as left out); naming what is live only ends a rollout, so a repeated request changes nothing. A rollout of the channel is ended (`rollout_ended`). `dry_run: true` changes nothing and answers the same, with what the change would mean to devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update and why (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is that of POST /channel/what_if. These are null for callers without app.read_devices. On a protected channel a rollback is for its promoters; where the channel requires approval, a rollback to a bundle that was live there needs none, and one to any other bundle is refused.',
 	access: { permission: "channel.promote_bundle", scope: channelScope("body.app_id", { name: "body.channel" }) },
 	body: v.object({
 		app_id: publicAppId,
@@ -70,11 +71,13 @@ export const rollBackChannel = endpoint({
 		}),
 	]),
 	errors: [
+		"approval_required",
 		"bundle_not_found",
 		"bundle_not_ready",
 		"bundle_not_signed",
 		"channel_changed",
 		"channel_not_found",
+		"channel_protected",
 		"nothing_to_roll_back_to",
 	],
 	example: {
@@ -113,7 +116,10 @@ export const rollBackChannel = endpoint({
 		if (ownWorkOnly("channel.promote_bundle") !== undefined && created_by !== null) {
 			refuseForeignBundle({ created_by, created_by_key }, principal);
 		}
+		const wasLive = loaded[3].rows.some(({ version_id }) => version_id === id);
+		refuseNonPromoter(principal, channel, scope);
 		const isOther = id !== channel.version_id;
+		if (channel.requires_approval === 1 && isOther && !wasLive) throw neverLive(channel, target);
 		const endsRollout = channel.rollout_id !== null;
 		const values = { version_id: id, ...(endsRollout ? NO_ROLLOUT : {}) };
 		const answer = {
@@ -123,7 +129,7 @@ export const rollBackChannel = endpoint({
 			version: target.name,
 			previous_version: channel.version_name,
 			changed: isOther || endsRollout,
-			was_live: loaded[3].rows.some(({ version_id }) => version_id === id),
+			was_live: wasLive,
 			rollout_ended: endsRollout
 				? { version: channel.rollout_version_name, percentage_bps: channel.rollout_percentage_bps }
 				: null,
@@ -150,6 +156,7 @@ export const rollBackChannel = endpoint({
 					...verified,
 					...signatureGuards(scope.appId, promoted),
 					guard("channel_exists", channelExists(scope.appId, scope.channelId)),
+					...protectionGuards(scope.appId, scope.channelId, channel),
 					guard(
 						"unchanged",
 						channelStillPointsTo(scope.appId, scope.channelId, channel.version_id, channel.rollout_version_id),
@@ -172,6 +179,7 @@ export const rollBackChannel = endpoint({
 				],
 				{
 					channel_exists: channelNotFound,
+					protection_as_read: protectionChanged,
 					unchanged: () => channelChanged("was changed by another request"),
 					bundle_ready: () =>
 						isNamed ? bundleNotFound() : channelChanged(`lost bundle ${target.name}, which was deleted`),
@@ -182,6 +190,13 @@ export const rollBackChannel = endpoint({
 		return answer;
 	},
 });
+
+function neverLive(channel: ChannelRow, target: RollbackTarget): ApiError {
+	return new ApiError(
+		"approval_required",
+		`Bundle ${target.name ?? "builtin"} was never live on channel ${channel.name}, which requires approval; propose it with POST /channel, or roll back to a bundle of GET /channel/history.`,
+	);
+}
 
 function nothingToRollBackTo(channel: ChannelRow): ApiError {
 	return new ApiError(

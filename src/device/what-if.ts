@@ -81,7 +81,7 @@ export const whatIf = endpoint({
 		after: optional(uuid),
 	}),
 	onlyReads: true,
-	load: ({ body }) => channelChangeReads(body),
+	load: ({ body }, nowMs) => channelChangeReads(body, nowMs),
 	access: {
 		permissions: ["app.read_devices", "channel.read"],
 		// What is told is of all of the app's channels, whichever is changed.
@@ -149,7 +149,8 @@ export const whatIf = endpoint({
 		const { body } = input;
 		refuseSettings("POST /channel", body);
 		const [channel, stable, rollout] = [loaded[0].rows[0], loaded[1].rows[0], loaded[2].rows[0]];
-		const { values, taken } = plannedChange({ body, channel, stable, rollout }, deps.newId(), nowMs);
+		const protectedPublic = loaded[4].rows;
+		const { values, taken } = plannedChange({ body, channel, stable, rollout, protectedPublic }, deps.newId(), nowMs);
 		const app = { appId: scope.appId, publicAppId: body.app_id };
 		const check = (after: AppSnapshot) => {
 			if (Object.keys(values).length > 0) refuseMissingForm(after, body.channel);

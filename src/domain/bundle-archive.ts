@@ -91,6 +91,7 @@ export interface ArchiveEntry {
 	readonly compressedBytes: number;
 	readonly uncompressedBytes: number;
 	readonly headerOffset: number;
+	readonly crc32: number;
 }
 
 export interface ArchiveRules {
@@ -128,6 +129,21 @@ export async function checkBundleArchive(source: ArchiveSource, rules: ArchiveRu
 	if (index === undefined || index.isDirectory) throw missingIndexHtml(names);
 	await refuseFalseHeader(end, index);
 	return { entries: directory.entries, uncompressedBytes };
+}
+
+/**
+ * The files of an archive that was checked before, by their paths, each with what tells its contents apart. Undefined where the directory is
+ * larger than `mostBytes`.
+ */
+export async function archiveFiles(source: ArchiveSource, mostBytes: number): Promise<Map<string, string> | undefined> {
+	const end = await readEnd(source);
+	const directory = await findDirectory(end);
+	if (directory.lengthBytes > mostBytes) return undefined;
+	const files = new Map<string, string>();
+	for await (const entry of readDirectory(end, directory)) {
+		if (!entry.isDirectory) files.set(pathOf(entry.name), `${entry.crc32} ${entry.uncompressedBytes}`);
+	}
+	return files;
 }
 
 /** Offset of an entry's content in the archive, behind its local header. */
@@ -272,6 +288,7 @@ function directoryEntry(piece: Uint8Array, view: DataView, at: number): Director
 		uncompressedBytes,
 		compressedBytes,
 		headerOffset,
+		crc32: view.getUint32(at + 16, true),
 		lengthBytes: recordEnd - at,
 	};
 }

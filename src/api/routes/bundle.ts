@@ -9,12 +9,10 @@ import { auditStatement } from "../../db/audit";
 import { auditBundlesGoing, auditedRegistration } from "../../db/bundle-audit";
 import {
 	type BundleListRow,
-	bundleById,
 	bundleByName,
 	bundleIdNamed,
 	bundleIsLive,
 	bundleIsPending,
-	bundleIsReady,
 	bundleRecord,
 	bundlesGoing,
 	bundlesKeptForRollback,
@@ -24,12 +22,8 @@ import {
 	liveBundle,
 	markBundleDeleted,
 } from "../../db/bundles";
-import { auditChannelChange } from "../../db/channel-audit";
-import { recordChannelChange } from "../../db/channel-history";
-import { bundleUnusedExceptBy, channelDiffers, channelExists, updateChannel } from "../../db/channels";
-import { batchOrFail, type Database, guard, query } from "../../db/client";
-import { appIdOf } from "../../db/public-app-id";
-import { followRollout, NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
+import { bundleUnusedExceptBy } from "../../db/channels";
+import { batchOrFail, type Database, guard } from "../../db/client";
 import { signingRulesOfApp } from "../../db/signing-keys";
 import { bumpRevision } from "../../db/snapshot";
 import { bytesOfBundleToGarbage, latestUploadOf, uploadsOfBundleToGarbage } from "../../db/uploads";
@@ -46,8 +40,15 @@ import {
 	registrationStatements,
 	versionWasTaken,
 } from "../bundle-registration";
-import { promoting, refuseUnsigned, SIGNATURE_ERRORS } from "../bundle-signing";
-import { FORM_REFUSALS, formGuards, refuseForeignBundle, rolloutChanged, signatureGuards } from "../channel-change";
+import { refuseUnsigned, SIGNATURE_ERRORS } from "../bundle-signing";
+import {
+	changeChannel,
+	PROMOTION_ERRORS,
+	pendingApproval,
+	pendingApprovalAnswer,
+	promotionReads,
+	refuseForeignBundle,
+} from "../channel-change";
 import { type Context, endpoint, Reply } from "../endpoint";
 import { verifyExternalBundle } from "../external-bundle";
 import { pageBounds, pageReply } from "../page";
@@ -369,86 +370,33 @@ export const promoteBundle = endpoint({
 	tag: "Bundles",
 	summary: "Promote a bundle to a channel",
 	description:
-		"A rollout of the same bundle on the channel is finished; a rollout of another bundle keeps running. Devices in its share keep getting that bundle.",
+		"A rollout of the same bundle on the channel is finished; a rollout of another bundle keeps running. Devices in its share keep getting that bundle. On a protected channel that requires approval the answer is 202, and the promotion waits (POST /proposal/approve).",
 	access: {
 		permission: "channel.promote_bundle",
 		scope: channelScope("body.app_id", { id: "body.channel_id" }),
 	},
 	body: v.object({ app_id: publicAppId, version_id: integerId, channel_id: integerId }),
+	status: [200, 202],
 	headers: MAY_WAIT,
-	response: v.strictObject({ status: v.literal("success"), message: v.string() }),
-	errors: [
-		"bundle_not_found",
-		"bundle_not_ready",
-		"bundle_not_signed",
-		"channel_changed",
-		"channel_delta_required",
-		"channel_not_found",
-		"channel_zip_required",
-	],
+	response: v.union([
+		v.strictObject({ status: v.literal("success"), message: v.string() }),
+		v.strictObject(pendingApproval),
+	]),
+	errors: ["bundle_not_found", "channel_not_found", ...PROMOTION_ERRORS],
 	example: {
 		body: { app_id: "com.example.app", version_id: 41, channel_id: 7 },
 		response: { status: "success", message: "Bundle 1.4.0-pr.128 set to channel pr-128" },
 	},
-	load: ({ body }) =>
-		[
-			bundleById(body.app_id, body.version_id),
-			query
-				.selectFrom("channels")
-				.innerJoin("apps", "apps.id", "channels.app_id")
-				.select(["channels.name", "channels.version_id", "channels.rollout_version_id", "channels.rollout_id"])
-				.where("apps.id", "=", appIdOf(body.app_id))
-				.where("channels.id", "=", body.channel_id)
-				.compile(),
-		] as const,
+	load: ({ body }, nowMs) => promotionReads(body.app_id, body.channel_id, body.version_id, nowMs),
 	async handle(context) {
-		const { db, scope, scopeRow, loaded, nowMs, actor, principal, ownWorkOnly } = context;
-		const [bundle] = loaded[0].rows;
-		const [channel] = loaded[1].rows;
+		const { loaded, input } = context;
+		const [channel] = loaded[0].rows;
+		const [bundle] = loaded[1].rows;
 		if (channel === undefined) throw channelNotFound();
 		if (bundle === undefined) throw bundleNotFound();
-		if (ownWorkOnly("channel.promote_bundle") !== undefined) refuseForeignBundle(bundle, principal);
-		if (bundle.status !== "ready") {
-			throw new ApiError(
-				"bundle_not_ready",
-				"The bundle's upload is not complete; finish it with POST /bundle/complete.",
-			);
-		}
-		const finishesRollout = channel.rollout_version_id === bundle.id;
-		const values = { version_id: bundle.id, ...(finishesRollout ? NO_ROLLOUT : {}) };
-		await promoting(context, scope.appId, [bundle.id], (verified) =>
-			batchOrFail(
-				db,
-				[
-					...verified,
-					...signatureGuards(scope.appId, [bundle.id]),
-					guard("channel_exists", channelExists(scope.appId, scope.channelId)),
-					guard("bundle_ready", bundleIsReady(scope.appId, bundle.id)),
-					...(finishesRollout
-						? [guard("rollout_as_read", rolloutIs(scope.appId, scope.channelId, channel.rollout_id))]
-						: []),
-					auditChannelChange(
-						actor,
-						nowMs,
-						"channel.promote",
-						{ ...scope, publicAppId: scopeRow.app_id },
-						values,
-						new Map([[bundle.id, bundle.name]]),
-					),
-					...recordChannelChange(actor, nowMs, scope.appId, scope.channelId, values),
-					bumpRevision(scope.appId, channelDiffers(scope.appId, scope.channelId, values)),
-					updateChannel(scope.appId, scope.channelId, values, nowMs),
-					...formGuards(values, scope.appId, scope.channelId),
-					...followRollout(scope.appId, scope.channelId, nowMs),
-				],
-				{
-					channel_exists: channelNotFound,
-					bundle_ready: bundleNotFound,
-					rollout_as_read: rolloutChanged,
-					...FORM_REFUSALS,
-				},
-			),
-		);
+		const body = { app_id: input.body.app_id, channel: channel.name, version: bundle.id };
+		const { proposal } = await changeChannel({ ...context, input: { body } }, "channel.promote");
+		if (proposal !== undefined) return new Reply(202, pendingApprovalAnswer(proposal));
 		return { status: "success" as const, message: `Bundle ${bundle.name} set to channel ${channel.name}` };
 	},
 });

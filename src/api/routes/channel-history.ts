@@ -39,6 +39,8 @@ const historyItem = v.strictObject({
 		id: v.nullable(v.string()),
 		name: v.nullable(v.string()),
 	}),
+	/** Null unless the actor approved what somebody else proposed. */
+	proposed_by: v.nullable(v.strictObject({ name: v.nullable(v.string()) })),
 	reason: v.nullable(v.string()),
 });
 
@@ -48,7 +50,7 @@ export const showChannelHistory = endpoint({
 	tag: "Channels",
 	summary: "List what was live on a channel, newest first",
 	description:
-		"`version` is the bundle that went live, or that the rollout was about; null is the store build. `previous_version` is what was live before, and for an entry about a rollout what the other devices get. `rollout_percentage_bps` is the rollout's share after the change. `can_roll_back` says that POST /channel/rollback can go to this `version` now: it was live, exists and is not live; `bundle_deleted` says that it was deleted. An `actor` of the type `system` is the service itself: a rollout's own step, or its health check. Its `name` is null for callers without app.read_audit. A channel keeps its newest 1,000 entries.",
+		"`version` is the bundle that went live, or that the rollout was about; null is the store build. `previous_version` is what was live before, and for an entry about a rollout what the other devices get. `rollout_percentage_bps` is the rollout's share after the change. `can_roll_back` says that POST /channel/rollback can go to this `version` now: it was live, exists and is not live; `bundle_deleted` says that it was deleted. An `actor` of the type `system` is the service itself: a rollout's own step, or its health check. Its `name` is null for callers without app.read_audit. `proposed_by` names who proposed what the actor approved. A channel keeps its newest 1,000 entries.",
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: channelName, page: pageNumber }),
 	response: v.array(historyItem),
@@ -66,6 +68,7 @@ export const showChannelHistory = endpoint({
 				can_roll_back: false,
 				rollout_percentage_bps: null,
 				actor: { type: "user" as const, id: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11", name: "ada@example.com" },
+				proposed_by: null,
 				reason: null,
 			},
 		],
@@ -94,6 +97,7 @@ function historyAnswer(row: HistoryRow, showsNames: boolean): v.InferOutput<type
 		can_roll_back: GOES_LIVE.includes(row.action) && isThere && row.version_id !== row.live_version_id,
 		rollout_percentage_bps: row.rollout_percentage_bps,
 		actor: { type: row.actor_type, id: row.actor_id, name: showsNames ? row.actor_name : null },
+		proposed_by: row.proposer_name === null ? null : { name: showsNames ? row.proposer_name : null },
 		reason: row.reason,
 	};
 }

@@ -41,8 +41,11 @@ import {
 	channelChanged,
 	channelChangePermissions,
 	channelChangeReads,
+	pendingApproval,
+	pendingApprovalAnswer,
 	refuseForeignBundle,
 } from "../channel-change";
+import { loosensProtection, protectionChanged, protectionGuards, refuseProtected } from "../channel-protection";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import { EXAMPLE_ROLLOUT_SETTINGS, rolloutSettingsAnswer, shownRolloutSettings } from "../rollout-settings";
@@ -96,6 +99,9 @@ const channelSchema = v.strictObject({
 	rolloutPauseReason: v.nullable(v.string()),
 	rolloutNotice: v.nullable(v.strictObject({ at: time, reason: v.string() })),
 	...rolloutSettingsAnswer,
+	protected: v.boolean(),
+	promoters: v.array(v.string()),
+	requires_approval: v.boolean(),
 	/** Settings that keep every device from the bundle that the channel serves. */
 	misconfigured: v.array(v.strictObject({ code: v.picklist(CHANNEL_PROBLEMS), message: v.string() })),
 });
@@ -151,6 +157,9 @@ function channelAnswer(row: ListedChannelRow, publicId: string, nowMs: number): 
 				? null
 				: { at: rfc3339(row.rollout_notice_at_ms), reason: row.rollout_notice },
 		...shownRolloutSettings(row),
+		protected: row.protected === 1,
+		promoters: JSON.parse(row.promoters),
+		requires_approval: row.requires_approval === 1,
 		misconfigured: problemsOf(row, nowMs),
 	};
 }
@@ -184,6 +193,9 @@ const EXAMPLE_CHANNEL = {
 	rolloutPauseReason: null,
 	rolloutNotice: null,
 	...EXAMPLE_ROLLOUT_SETTINGS,
+	protected: false,
+	promoters: [],
+	requires_approval: false,
 	misconfigured: [],
 };
 
@@ -223,30 +235,35 @@ export const setChannel = endpoint({
 	tag: "Channels",
 	summary: "Create a channel, or change one",
 	description:
-		"A name that is not there yet creates a channel (201), one that is there changes only the fields that are sent (200). Making a channel public takes its platforms away from the public channel that held them. A preview key is bound to the channel it creates, which is private and begins with `disableAutoUpdate` `none` and `disableAutoUpdateUnderNative` `false`, so that its bundles reach every store build; a value in the request wins. `updatePackage` chooses the form in which devices are offered bundles: the `zip`, the single files of the manifest (`delta`) or both (`all`); `zip_from_builtin` and `delta_from_builtin` hold while a device runs its store build. A bundle that lacks the form is refused (`channel_zip_required`, `channel_delta_required`); a client that cannot read single files gets the zip in any mode. `advanceRollout` makes the bundle of the rollout the stable one and rolls out `rolloutVersion` next; `rolloutNotice: null` dismisses what the health gate reported.",
+		"A name that is not there yet creates a channel (201), one that is there changes only the fields that are sent (200). Making a channel public takes its platforms away from the public channel that held them. A preview key is bound to the channel it creates, which is private and begins with `disableAutoUpdate` `none` and `disableAutoUpdateUnderNative` `false`, so that its bundles reach every store build; a value in the request wins. `updatePackage` chooses the form in which devices are offered bundles: the `zip`, the single files of the manifest (`delta`) or both (`all`); `zip_from_builtin` and `delta_from_builtin` hold while a device runs its store build. A bundle that lacks the form is refused (`channel_zip_required`, `channel_delta_required`); a client that cannot read single files gets the zip in any mode. `advanceRollout` makes the bundle of the rollout the stable one and rolls out `rolloutVersion` next; `rolloutNotice: null` dismisses what the health gate reported. `protected: true` protects the channel: then only `promoters` (roles, ids of API keys, ids of accounts; administrators by default) change what it serves, its settings and its platforms are for administrators (`app.update_user_roles`), and it cannot be deleted. With `requires_approval` everybody who holds `channel.promote_bundle` may propose: a promotion answers 202 with `proposal_id`, and devices get nothing new until somebody else among the promoters approves it (POST /proposal/approve). A change that only pauses, lowers or takes back a rollout applies at once. A person who loosens the protection needs a recent sign-in.",
 	body: channelBody,
-	load: ({ body }) => channelChangeReads(body),
+	load: ({ body }, nowMs) => channelChangeReads(body, nowMs),
 	access: {
 		permissions: CHANNEL_CHANGE_PERMISSIONS,
 		scope: channelOrAppScope("body.app_id", { name: "body.channel" }),
 		neverHidden: true,
 		choose: (request) => channelChangePermissions(request),
 	},
-	status: [200, 201],
+	status: [200, 201, 202],
+	recentSignIn: ({ body }) => loosensProtection(body),
 	headers: MAY_WAIT,
-	response: v.strictObject({
-		status: v.literal("ok"),
-		id: v.number(),
-		public: v.boolean(),
-		preview_access_ended: v.optional(previewAccessEnded),
-	}),
+	response: v.union([
+		v.strictObject({
+			status: v.literal("ok"),
+			id: v.number(),
+			public: v.boolean(),
+			preview_access_ended: v.optional(previewAccessEnded),
+		}),
+		v.strictObject({ ...pendingApproval, id: v.number(), public: v.boolean() }),
+	]),
 	errors: CHANNEL_CHANGE_ERRORS,
 	example: {
 		body: { app_id: "com.example.app", channel: "pr-128", version: "1.4.0-pr.128", allow_device_self_set: true },
 		response: { status: "ok", id: 7, public: false },
 	},
 	async handle(context) {
-		const { id, public: isPublic, created, previewAccessEnded: ended } = await changeChannel(context);
+		const { id, public: isPublic, created, previewAccessEnded: ended, proposal } = await changeChannel(context);
+		if (proposal !== undefined) return new Reply(202, { ...pendingApprovalAnswer(proposal), id, public: isPublic });
 		return new Reply(created ? 201 : 200, {
 			...{ status: "ok" as const, id, public: isPublic },
 			...(ended.length === 0 ? {} : { preview_access_ended: [...ended] }),
@@ -290,13 +307,14 @@ export const deleteChannel = endpoint({
 			bundles: v.array(bundleGoingSchema),
 		}),
 	]),
-	errors: ["channel_not_found", "bundle_in_use", "channel_changed"],
+	errors: ["channel_not_found", "bundle_in_use", "channel_changed", "channel_protected"],
 	example: { query: { app_id: "com.example.app", channel: "pr-128", delete_bundle: "true" }, response: OK },
 	load: ({ query: { app_id, channel } }) =>
 		[channelByName(app_id, channel), bundlesOfChannel(app_id, channel)] as const,
 	async handle({ db, deps, principal, scope, scopeRow, input, loaded, nowMs, actor, waitUntil }) {
 		const [channel] = loaded[0].rows;
 		if (channel === undefined) throw channelNotFound();
+		refuseProtected(channel);
 		const linked = loaded[1].rows;
 		const withBundle = input.query.delete_bundle === true;
 		if (withBundle) refuseBundleDeletion(principal, scope, linked);
@@ -333,6 +351,7 @@ export const deleteChannel = endpoint({
 			db,
 			[
 				guard("channel_exists", channelExists(scope.appId, scope.channelId)),
+				...protectionGuards(scope.appId, scope.channelId, channel),
 				guard(
 					"unchanged",
 					channelStillPointsTo(scope.appId, scope.channelId, channel.version_id, channel.rollout_version_id),
@@ -364,6 +383,7 @@ export const deleteChannel = endpoint({
 			],
 			{
 				channel_exists: channelNotFound,
+				protection_as_read: protectionChanged,
 				unchanged: () => channelChanged("was changed by another request"),
 				bundle_unused: () => bundleInUse([], "a channel that was changed at the same time"),
 			},

@@ -13,6 +13,7 @@ import {
 	existsVersion,
 	organizations,
 	versionId,
+	warnings,
 } from "./rpc";
 import { config, events, filesConfig } from "./service";
 import {
@@ -42,6 +43,7 @@ const all = [
 	appExists,
 	...constants,
 	actorUserId,
+	warnings,
 	actorEmail,
 	checkPermission,
 	existsVersion,

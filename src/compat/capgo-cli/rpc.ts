@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { isVersionTaken } from "../../api/bundle-registration";
 import { endpoint } from "../../api/endpoint";
-import { integerId, optional, publicAppId, text } from "../../api/schemas";
+import { integerId, optional, publicAppId, text, uuid } from "../../api/schemas";
 import {
 	type AppScopeRow,
 	appScope,
@@ -20,6 +20,7 @@ import type { Principal } from "../../authz/principal";
 import { appCounts } from "../../db/apps";
 import { bundleByName } from "../../db/bundles";
 import { query } from "../../db/client";
+import { channelsThatRequireApproval } from "../../db/compat";
 import { organizationsPage } from "../../db/organizations";
 import { appIdOf } from "../../db/public-app-id";
 import { PERMISSION_NAMES } from "./permission-names";
@@ -28,6 +29,7 @@ import { PREFIX, rowsReply, singleRefusal } from "./postgrest";
 const TAG = "Stock CLI";
 const RPC = `${PREFIX}/rest/v1/rpc` as const;
 const MOST_ORGANIZATIONS = 200;
+const MOST_WARNINGS = 20;
 
 /** A procedure whose answer never depends on the caller. */
 function constant<const Name extends string, const Value extends number | boolean>(
@@ -66,12 +68,33 @@ export const constants = [
 	constant("reject_access_due_to_2fa_for_app", false, "There is no two-factor rule to fail."),
 	constant("reject_access_due_to_2fa_for_org", false, "There is no two-factor rule to fail."),
 	constantAnswer("check_org_members_2fa_enabled", noRows, [], "There is no two-factor rule to fail."),
-	constantAnswer("get_organization_cli_warnings", noRows, [], "There are no plans to warn about."),
 	constant("is_allowed_action_org_action", true, "There are no plans; permissions are checked by the action itself."),
 	constant("is_trial_org", 0, "There are no trials."),
 	constant("is_paying_org", true, "There are no plans."),
 	constant("has_usage_credits_org", true, "There are no credits."),
 ] as const;
+
+/** The CLI shows these before an upload. It shows no answer of a promotion, so nothing else would say that the promotion waits. */
+export const warnings = endpoint({
+	method: "POST",
+	path: `${RPC}/get_organization_cli_warnings`,
+	tag: TAG,
+	summary: "Channels whose promotions wait for approval, as warnings",
+	access: { anyKey: "It names the channels that the key may promote to." },
+	body: v.object({ orgid: optional(uuid) }),
+	response: v.array(v.strictObject({ message: v.string(), fatal: v.boolean() })),
+	errors: [],
+	example: { body: { orgid: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21" }, response: [] },
+	load: ({ body }) => [channelsThatRequireApproval(body.orgid ?? "", MOST_WARNINGS)] as const,
+	async handle({ loaded, principal }) {
+		return loaded[0].rows
+			.filter((row) => holds(principal, "channel.promote_bundle", { orgId: row.owner_org, appId: row.app_uuid }))
+			.map(({ name, app_id }) => ({
+				message: `Channel ${name} of ${app_id} is protected: a bundle that is set to it is waiting for approval, and devices get it once a promoter approves it.`,
+				fatal: false,
+			}));
+	},
+});
 
 export const actorUserId = endpoint({
 	method: "POST",

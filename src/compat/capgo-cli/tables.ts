@@ -151,9 +151,10 @@ const CHANNEL_SHAPES: Readonly<Record<string, (row: CliChannelRow) => ChannelRow
 			native_packages: nativePackages(row),
 		})),
 	}),
+	// By `public` the CLI says after an upload that the update is available, which it is not while it waits for approval.
 	"id,public,version,rollout_version,rollout_enabled,rollout_percentage_bps": (row) => ({
 		id: row.id,
-		public: row.public === 1,
+		public: row.public === 1 && row.requires_approval === 0,
 		version: row.version_id,
 		rollout_version: row.rollout_version_id,
 		rollout_enabled: row.rollout_enabled === 1,
@@ -293,13 +294,14 @@ export const patchChannel = endpoint({
 		select: optional(v.literal("*", "must be *")),
 	}),
 	body: patchedChannel,
-	load: ({ body }) => channelChangeReads(body),
+	load: ({ body }, nowMs) => channelChangeReads(body, nowMs),
 	access: {
 		permissions: CHANNEL_CHANGE_PERMISSIONS,
 		scope: filteredChannel,
 		choose: (request) =>
 			request.input.body.channel === NO_CHANNEL ? ["channel.update_settings"] : channelChangePermissions(request),
 	},
+	status: [200, 202],
 	response: v.union([v.array(patchedRow), patchedRow]),
 	errors: ["conflicting_parameters", "channel_not_found", ...CHANNEL_CHANGE_ERRORS],
 	example: {
@@ -314,8 +316,11 @@ export const patchChannel = endpoint({
 			throw new ApiError("conflicting_parameters", "The filter and the body name different channels; name the same.");
 		}
 		const changed = await changeChannel(context);
-		const row = { id: changed.id, name: body.channel, public: changed.public };
-		return rowsReply(context.request.headers, [row]) as Reply<typeof row>;
+		// The CLI says of a public channel that the update is available, which it is not while it waits for approval.
+		const isPending = changed.proposal !== undefined;
+		const row = { id: changed.id, name: body.channel, public: changed.public && !isPending };
+		const reply = rowsReply(context.request.headers, [row]) as Reply<typeof row>;
+		return isPending ? new Reply(202, reply.body, reply.headers) : reply;
 	},
 });
 

@@ -60,3 +60,6 @@ CREATE UNIQUE INDEX proposals_pending ON proposals (channel_id) WHERE state = 'p
 CREATE INDEX proposals_by_channel ON proposals (channel_id);
 CREATE INDEX proposals_by_app ON proposals (app_id, created_at_ms);
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
+
+-- Who proposed what the actor of an entry approved.
+ALTER TABLE channel_history ADD COLUMN proposer_name TEXT;

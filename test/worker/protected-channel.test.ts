@@ -1,0 +1,437 @@
+/**
+ * Protected channels: who may change what they serve, and promotions that wait for approval. Proven by what a device is offered, with the
+ * same request by somebody who may beside every refusal.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { addTestFiles } from "./support/delta-files";
+import { readThenWrite } from "./support/interleave";
+import { signIn, signInByPasskey, type TestSession } from "./support/sessions";
+import {
+	type Answer,
+	createTestApp,
+	createTestKey,
+	createTestMember,
+	createWorld,
+	type RequestOptions,
+	setTestChannel,
+	type TestApp,
+	type TestKey,
+	type TestMember,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./support/world";
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+let world: World;
+let app: TestApp;
+/** Its account is the administrator's. */
+let uploader: TestKey;
+let other: TestMember;
+let approver: TestSession;
+let channelId: number;
+let nextId: number;
+
+beforeEach(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+	uploader = await createTestKey(world, "app_uploader", app);
+	other = await createTestMember(world, "org_admin");
+	approver = await signInByPasskey(world, await signIn(world, other.email));
+	await uploadTestBundle(world, app, "1.0.0");
+	await uploadTestBundle(world, app, "1.1.0");
+	channelId = await setTestChannel(world, app, "production", { version: "1.0.0" });
+	await setTestChannel(world, app, "production", { version: "1.1.0", public: true });
+	nextId = await uploadTestBundle(world, app, "1.2.0", uploader.text);
+});
+
+type Caller = Pick<RequestOptions, "key" | "headers">;
+const keyed = (key: string): Caller => ({ key });
+const send = (
+	method: string,
+	path: string,
+	by: Caller,
+	body: Record<string, unknown>,
+	via: Pick<World, "request"> = world,
+) => via.request(method, path, { ...by, body: { app_id: app.appId, ...body } });
+const set = (by: Caller, body: Record<string, unknown>, via?: Pick<World, "request">) =>
+	send("POST", "/channel", by, { channel: "production", ...body }, via);
+const admin = () => keyed(world.adminKey);
+const protect = async (rules: Record<string, unknown> = {}) => {
+	const { status, body } = await set(admin(), { protected: true, ...rules });
+	if (status !== 200) throw new Error(`not protected: ${JSON.stringify(body)}`);
+};
+const decide = (verb: "approve" | "reject", by: Caller, id: string, via?: Pick<World, "request">) =>
+	send("POST", `/proposal/${verb}`, by, { id }, via);
+const proposals = async (query: Record<string, string> = {}, by = admin()) =>
+	(await world.request("GET", "/proposal", { ...by, query: { app_id: app.appId, ...query } })).body;
+const served = async () => {
+	const { body } = await world.request("POST", "/updates", {
+		body: {
+			...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "android", version_name: "builtin" },
+			...{ version_build: "1.0.0", plugin_version: "8.51.23", defaultChannel: "" },
+		},
+	});
+	return body.version;
+};
+const shown = async (channel = "production") =>
+	(await world.request("GET", "/channel", { ...admin(), query: { app_id: app.appId, channel } })).body;
+const propose = async (by = keyed(uploader.text), body: Record<string, unknown> = { version: "1.2.0" }) => {
+	const answer = await set(by, body);
+	expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 202, body: { status: "pending_approval" } });
+	return answer.body.proposal_id as string;
+};
+const PROTECTED = { status: 403, body: { error: "channel_protected" } };
+const needs = (permission: string) => ({ status: 403, body: { error: "permission_denied", moreInfo: { permission } } });
+
+describe("a protected channel", () => {
+	test("is changed by its promoters alone, in each of the ways to promote", async () => {
+		await protect({ promoters: ["app_admin", uploader.id] });
+		expect(await shown()).toMatchObject({ protected: true, promoters: [uploader.id, "app_admin"].sort() });
+		const stranger = keyed((await createTestKey(world, "app_developer", app)).text);
+		const ways = (by: Caller): readonly (() => Promise<Answer>)[] => [
+			() => set(by, { version: "1.2.0" }),
+			() => send("PUT", "/bundle", by, { version_id: nextId, channel_id: channelId }),
+			() => send("POST", "/channel/rollback", by, { channel: "production" }),
+			() => set(by, { rolloutVersion: "1.2.0", rolloutPercentage: 50 }),
+			() =>
+				world.request("PATCH", "/compat/capgo-cli/rest/v1/channels", {
+					...by,
+					query: { app_id: `eq.${app.appId}`, name: "eq.production" },
+					body: { app_id: app.appId, name: "production", version: nextId },
+				}),
+		];
+		for (const way of ways(stranger)) expect(await way()).toMatchObject(PROTECTED);
+		expect(await served()).toBe("1.1.0");
+		for (const way of ways(keyed(uploader.text))) expect((await way()).status).toBe(200);
+		expect(await served()).toBe("1.2.0");
+	});
+
+	test("is protected, unprotected and set by administrators alone", async () => {
+		const developer = keyed((await createTestKey(world, "app_developer", app)).text);
+		expect(await set(developer, { protected: true })).toMatchObject(needs("app.update_user_roles"));
+		expect((await set(developer, { ios: false })).status, "before").toBe(200);
+		await protect({ promoters: ["app_developer"] });
+		for (const body of [{ protected: false }, { promoters: ["app_uploader"] }, { public: false }, { android: false }]) {
+			expect(await set(developer, body), JSON.stringify(body)).toMatchObject(needs("app.update_user_roles"));
+		}
+		expect((await set(developer, { version: "1.2.0" })).status, "a promoter promotes").toBe(200);
+		expect((await set(admin(), { protected: false })).status).toBe(200);
+		expect(await shown()).toMatchObject({ protected: false, promoters: [], requires_approval: false });
+		expect((await set(developer, { ios: true })).status, "after").toBe(200);
+	});
+
+	test("asks people for a recent sign-in before its protection is loosened", async () => {
+		await protect();
+		world.clock.nowMs += 20 * 60_000;
+		const old = { headers: approver.headers };
+		for (const body of [{ protected: false }, { promoters: ["app_uploader"] }, { public: false }]) {
+			expect(await set(old, body)).toMatchObject({ status: 403, body: { error: "recent_sign_in_required" } });
+		}
+		expect((await set({ headers: (await signIn(world, other.email)).headers }, { protected: false })).status).toBe(200);
+	});
+
+	test("is not deleted, and its platforms are not taken, without an administrator", async () => {
+		await protect();
+		const developer = keyed((await createTestKey(world, "app_developer", app)).text);
+		const remove = () =>
+			world.request("DELETE", "/channel", { ...admin(), query: { app_id: app.appId, channel: "production" } });
+		expect(await remove()).toMatchObject(PROTECTED);
+		await setTestChannel(world, app, "other", { version: "1.2.0" });
+		for (const channel of ["other", "brand-new"]) {
+			const taken = await send("POST", "/channel", developer, { channel, public: true });
+			expect(taken, channel).toMatchObject(needs("app.update_user_roles"));
+		}
+		expect(await served()).toBe("1.1.0");
+		expect((await send("POST", "/channel", admin(), { channel: "other", public: true })).status).toBe(200);
+		expect(await served()).toBe("1.2.0");
+		expect((await set(admin(), { protected: false })).status).toBe(200);
+		expect((await remove()).status).toBe(200);
+	});
+
+	test("holds against requests that were decided before it was protected", async () => {
+		const developer = keyed((await createTestKey(world, "app_developer", app)).text);
+		await setTestChannel(world, app, "other", { version: "1.2.0" });
+		const requests: readonly ((via: Pick<World, "request">) => Promise<Answer>)[] = [
+			(via) => set(developer, { version: "1.2.0" }, via),
+			(via) => send("PUT", "/bundle", developer, { version_id: nextId, channel_id: channelId }, via),
+			(via) => send("POST", "/channel/rollback", developer, { channel: "production" }, via),
+			(via) => send("POST", "/channel", developer, { channel: "other", public: true }, via),
+			(via) => via.request("DELETE", "/channel", { ...admin(), query: { app_id: app.appId, channel: "production" } }),
+		];
+		for (const request of requests) {
+			const answer = await readThenWrite(world, request, () => set(admin(), { protected: true }));
+			expect(answer).toMatchObject({ status: 409, body: { error: "channel_changed" } });
+			expect(await served()).toBe("1.1.0");
+			await set(admin(), { protected: false });
+		}
+	});
+
+	test("ends the power of the preview key that created it", async () => {
+		const ci = await createTestKey(world, "app_preview", app);
+		await send("POST", "/channel", keyed(ci.text), { channel: "pr-1" });
+		await uploadTestBundle(world, app, "1.3.0-pr.1", ci.text);
+		const answer = await send("POST", "/channel", admin(), {
+			channel: "pr-1",
+			protected: true,
+			requires_approval: true,
+		});
+		expect(answer.body.preview_access_ended).toEqual([{ id: ci.id, name: "app_preview" }]);
+		expect((await send("POST", "/channel", keyed(ci.text), { channel: "pr-1", version: "1.3.0-pr.1" })).status).toBe(
+			403,
+		);
+		expect(await proposals()).toEqual([]);
+	});
+
+	test("refuses promoters that are nobody, and rules without protection", async () => {
+		const nobody = await set(admin(), { protected: true, promoters: [crypto.randomUUID()] });
+		expect(nobody).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "promoters" }] } } });
+		const elsewhere = await createWorld();
+		const foreign = await createTestKey(elsewhere, "org_admin");
+		expect((await set(admin(), { protected: true, promoters: [foreign.id] })).status).toBe(400);
+		expect((await set(admin(), { promoters: ["app_admin"] })).status).toBe(400);
+		expect((await set(admin(), { protected: true, promoters: ["app_preview"] })).status).toBe(400);
+		expect((await set(admin(), { protected: true, promoters: [other.uid] })).status, "a person").toBe(200);
+	});
+});
+
+describe("a promotion to a channel that requires approval", () => {
+	beforeEach(() => protect({ requires_approval: true }));
+
+	test("reaches devices when somebody else approved it, and not before", async () => {
+		const id = await propose();
+		expect(await served()).toBe("1.1.0");
+		expect((await shown()).version.name).toBe("1.1.0");
+		const [listed] = await proposals();
+		expect(listed).toMatchObject({
+			...{ id, channel: "production", state: "pending", outdated: false, version: "1.2.0", live_version: "1.1.0" },
+			...{ proposed_by: { type: "api_key", id: uploader.id }, can_approve: false },
+			difference: { by: "zip", added: 0, changed: 1, removed: 0, files: [{ file: "index.html", change: "changed" }] },
+		});
+		expect(await decide("approve", { headers: approver.headers }, id)).toMatchObject({
+			status: 200,
+			body: { status: "ok", channel: "production", version: "1.2.0" },
+		});
+		expect(await served()).toBe("1.2.0");
+		const history = await world.request("GET", "/channel/history", {
+			...admin(),
+			query: { app_id: app.appId, channel: "production" },
+		});
+		expect(history.body[0]).toMatchObject({
+			...{ action: "promotion", version: "1.2.0", actor: { type: "user", name: other.email } },
+			proposed_by: { name: "app_uploader" },
+		});
+		const audit = await world.request("GET", `/app/${app.appId}/audit`, admin());
+		expect(audit.body.map(({ action }: { action: string }) => action).slice(0, 3)).toEqual([
+			"channel.promote",
+			"proposal.approve",
+			"proposal.create",
+		]);
+	});
+
+	test("becomes a proposal by every way to promote, and repeating it makes no second one", async () => {
+		const id = await propose();
+		expect(await propose()).toBe(id);
+		const put = await send("PUT", "/bundle", keyed(uploader.text), { version_id: nextId, channel_id: channelId });
+		expect(put).toMatchObject({ status: 202, body: { status: "pending_approval", proposal_id: id } });
+		expect(put.body.message).toContain("waiting for approval");
+		const patched = await world.request("PATCH", "/compat/capgo-cli/rest/v1/channels", {
+			key: uploader.text,
+			query: { app_id: `eq.${app.appId}`, name: "eq.production" },
+			body: { app_id: app.appId, name: "production", version: nextId },
+		});
+		expect(patched).toMatchObject({ status: 202, body: [{ id: channelId, public: false }] });
+		expect(await proposals()).toHaveLength(1);
+		const rollout = await propose(keyed(uploader.text), { rolloutVersion: "1.2.0", rolloutPercentageBps: 2500 });
+		expect(await proposals()).toMatchObject([
+			{ id: rollout, state: "pending", rollout: { version: "1.2.0", percentage_bps: 2500 } },
+			{ id, state: "superseded" },
+		]);
+		expect(await decide("approve", { headers: approver.headers }, rollout)).toMatchObject({ status: 200 });
+		expect(await shown()).toMatchObject({ version: { name: "1.1.0" }, rollout_version_info: { name: "1.2.0" } });
+		expect((await shown()).rolloutPercentageBps).toBe(2500);
+	});
+
+	test("is approved by nobody of the proposer's account, by no key that is not named, and by no session without a passkey", async () => {
+		const id = await propose();
+		const own = await signInByPasskey(world, await signIn(world));
+		for (const by of [admin(), { headers: own.headers }]) {
+			expect(await decide("approve", by, id)).toMatchObject({
+				status: 403,
+				body: { error: "proposal_needs_another_person" },
+			});
+		}
+		expect(await decide("approve", keyed(other.key.text), id)).toMatchObject(PROTECTED);
+		const withoutPasskey = await signIn(world, other.email);
+		expect(await decide("approve", { headers: withoutPasskey.headers }, id)).toMatchObject({
+			status: 403,
+			body: { error: "recent_sign_in_required" },
+		});
+		expect(await served()).toBe("1.1.0");
+		await set(admin(), { promoters: ["org_admin", other.key.id] });
+		expect((await decide("approve", keyed(other.key.text), id)).status, "a key that is named").toBe(200);
+		expect(await served()).toBe("1.2.0");
+	});
+
+	test("is not approved by who is no promoter, in another tenant, or with an expired key", async () => {
+		const id = await propose();
+		const member = await createTestMember(world, "org_member");
+		const reader = await signInByPasskey(world, await signIn(world, member.email));
+		expect((await decide("approve", { headers: reader.headers }, id)).status).toBe(403);
+		const elsewhere = await createWorld();
+		const foreign = { key: elsewhere.adminKey, body: { app_id: app.appId, id } };
+		for (const verb of ["approve", "reject"]) {
+			const answer = await elsewhere.request("POST", `/proposal/${verb}`, foreign);
+			expect(answer).toMatchObject({ status: 404, body: { error: "proposal_not_found" } });
+		}
+		const foreignApp = await createTestApp(elsewhere);
+		const crossed = { key: elsewhere.adminKey, body: { app_id: foreignApp.appId, id } };
+		expect((await elsewhere.request("POST", "/proposal/approve", crossed)).status).toBe(404);
+		expect((await decide("approve", { headers: approver.headers }, id)).status).toBe(200);
+	});
+
+	test("is refused where the channel changed, the bundle went, or the proposer may not promote any more", async () => {
+		const first = await propose();
+		await send("POST", "/channel/rollback", admin(), { channel: "production" });
+		expect(await proposals()).toMatchObject([{ id: first, outdated: true }]);
+		expect(await decide("approve", { headers: approver.headers }, first)).toMatchObject({
+			status: 409,
+			body: { error: "proposal_outdated" },
+		});
+		const second = await propose();
+		expect(second).not.toBe(first);
+		await world.request("DELETE", "/bundle", { ...admin(), query: { app_id: app.appId, version: "1.2.0" } });
+		expect(await decide("approve", { headers: approver.headers }, second)).toMatchObject({
+			status: 409,
+			body: { error: "proposal_not_pending", moreInfo: { state: "withdrawn" } },
+		});
+		await uploadTestBundle(world, app, "1.2.0", uploader.text);
+		const third = await propose();
+		await world.request("DELETE", `/apikey/${uploader.id}`, admin());
+		expect(await decide("approve", { headers: approver.headers }, third)).toMatchObject({
+			status: 409,
+			body: { error: "proposal_outdated" },
+		});
+		expect(await served()).toBe("1.0.0");
+	});
+
+	test("is approved once, and as it was proposed, whatever happens at the same time", async () => {
+		const id = await propose();
+		const approve = (via: Pick<World, "request">) => decide("approve", { headers: approver.headers }, id, via);
+		const rolledBack = await readThenWrite(world, approve, () =>
+			send("POST", "/channel/rollback", admin(), { channel: "production" }),
+		);
+		expect(rolledBack).toMatchObject({ status: 409, body: { error: "proposal_outdated" } });
+		expect(await served()).toBe("1.0.0");
+		const next = await propose();
+		const again = (via: Pick<World, "request">) => decide("approve", { headers: approver.headers }, next, via);
+		const rejected = await readThenWrite(world, again, () => decide("reject", { headers: approver.headers }, next));
+		expect(rejected).toMatchObject({ status: 409, body: { error: "proposal_not_pending" } });
+		const last = await propose();
+		const twice = (via: Pick<World, "request">) => decide("approve", { headers: approver.headers }, last, via);
+		expect(await readThenWrite(world, twice, () => twice(world))).toMatchObject({ status: 409 });
+		expect(await served()).toBe("1.2.0");
+	});
+
+	test("waits for seven days, and can be withdrawn by its proposer and rejected by a promoter", async () => {
+		const withdrawn = await propose();
+		expect((await decide("reject", keyed(uploader.text), withdrawn)).status).toBe(200);
+		const rejected = await propose();
+		expect((await decide("reject", keyed(other.key.text), rejected)).status).toBe(200);
+		const expired = await propose();
+		world.clock.nowMs += 7 * DAY_MS;
+		const states = new Map((await proposals()).map(({ id, state }: { id: string; state: string }) => [id, state]));
+		expect([withdrawn, rejected, expired].map((id) => states.get(id))).toEqual(["withdrawn", "rejected", "expired"]);
+		const late = await signInByPasskey(world, await signIn(world, other.email));
+		expect(await decide("approve", { headers: late.headers }, expired)).toMatchObject({
+			status: 409,
+			body: { error: "proposal_not_pending", moreInfo: { state: "expired" } },
+		});
+		const anew = await propose();
+		expect((await decide("approve", { headers: late.headers }, anew)).status).toBe(200);
+	});
+
+	test("is not needed for a rollback to a bundle that was live, nor for slowing a rollout down", async () => {
+		const never = await send("POST", "/channel/rollback", admin(), { channel: "production", version: "1.2.0" });
+		expect(never).toMatchObject({ status: 409, body: { error: "approval_required" } });
+		const id = await propose(keyed(uploader.text), {
+			rolloutVersion: "1.2.0",
+			rolloutPercentageBps: 5000,
+			rolloutEnabled: true,
+		});
+		await decide("approve", { headers: approver.headers }, id);
+		expect((await set(admin(), { rolloutPercentageBps: 1000 })).status, "lower").toBe(200);
+		expect((await set(admin(), { rolloutPercentageBps: 6000 })).status, "raise").toBe(202);
+		expect((await set(admin(), { rolloutPaused: true })).status, "pause").toBe(200);
+		expect((await set(admin(), { rolloutPaused: false })).status, "resume").toBe(202);
+		expect(await set(keyed(uploader.text), { rollback: true }), "by no promoter").toMatchObject(PROTECTED);
+		expect((await set(admin(), { rollback: true })).status, "take back").toBe(200);
+		expect((await set(admin(), { promoteToStable: true })).status).toBe(400);
+		expect((await send("POST", "/channel/rollback", admin(), { channel: "production" })).status).toBe(200);
+		expect(await served()).toBe("1.0.0");
+	});
+
+	test("comes without settings in the same request, and ends when approval is required no longer", async () => {
+		const mixed = await set(admin(), { version: "1.2.0", protected: false });
+		expect(mixed).toMatchObject({ status: 409, body: { error: "approval_required" } });
+		const id = await propose();
+		expect((await set(admin(), { requires_approval: false })).status).toBe(200);
+		expect(await proposals({ id })).toMatchObject([{ state: "withdrawn" }]);
+		expect((await set(admin(), { version: "1.2.0" })).status).toBe(200);
+		expect(await served()).toBe("1.2.0");
+	});
+
+	test("cannot be changed behind the approver's back: its bundle gets no files", async () => {
+		const path = `orgs/${world.orgId}/apps/${app.appId}/delta/late.js`;
+		const stored = await world.request("POST", "/files/upload/attachments", {
+			key: uploader.text,
+			headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(path)}` },
+		});
+		expect(stored.status).toBe(201);
+		const setManifest = (version: string) =>
+			world.request("POST", "/compat/capgo-cli/private/set_manifest", {
+				key: uploader.text,
+				body: {
+					...{ app_id: app.appId, name: version, version_id: nextId },
+					manifest: [{ file_name: "index.html", s3_path: path, file_hash: "0".repeat(64) }],
+				},
+			});
+		const id = await propose();
+		expect((await setManifest("1.2.0")).status).toBeGreaterThanOrEqual(400);
+		expect((await decide("approve", { headers: approver.headers }, id)).status).toBe(200);
+	});
+
+	test("shows the files that differ by manifest where both bundles have one", async () => {
+		const live = (await shown()).version.id as number;
+		await addTestFiles(app, live, ["index.html", "old.js"]);
+		await addTestFiles(app, nextId, ["index.html", "new.js"]);
+		await testEnv.DB.prepare(
+			"UPDATE bundle_files SET file_hash = 'other' WHERE bundle_id = ? AND file_name = 'index.html'",
+		)
+			.bind(nextId)
+			.run();
+		await propose();
+		expect((await proposals())[0].difference).toEqual({
+			...{ by: "manifest", added: 1, changed: 1, removed: 1 },
+			files: [
+				{ file: "new.js", change: "added" },
+				{ file: "index.html", change: "changed" },
+				{ file: "old.js", change: "removed" },
+			],
+		});
+	});
+
+	test("names nobody to callers without the audit log, and is announced to the stock CLI", async () => {
+		await propose();
+		const ci = await createTestKey(world, "app_preview", app);
+		expect((await proposals({}, keyed(ci.text)))[0]).toMatchObject({ proposed_by: { name: null }, what_if: null });
+		const warn = (key: string) =>
+			world.request("POST", "/compat/capgo-cli/rest/v1/rpc/get_organization_cli_warnings", {
+				key,
+				body: { orgid: world.orgId, cli_version: "8.68.1" },
+			});
+		expect((await warn(uploader.text)).body).toMatchObject([{ fatal: false }]);
+		expect((await warn(uploader.text)).body[0].message).toContain("waiting for approval");
+		expect((await warn(ci.text)).body).toEqual([]);
+	});
+});
