@@ -4,8 +4,7 @@
  */
 import * as v from "valibot";
 import type { AppId } from "../authz/decide";
-import type { Database } from "../db/client";
-import { type ComparableBundle, comparableBundles, manifestDifference } from "../db/proposals";
+import { type ComparableBundle, comparableBundles, type ManifestDifference, manifestDifference } from "../db/proposals";
 import type { Deps } from "../deps";
 import { archiveFiles, BundleArchiveError } from "../domain/bundle-archive";
 import { readRange } from "../storage/objects";
@@ -24,26 +23,30 @@ export const differenceSchema = v.strictObject({
 });
 type Difference = v.InferOutput<typeof differenceSchema>;
 
+/** What `bundleDifference` compares; for one batch. */
+export function differenceReads(appId: AppId, before: number, after: number) {
+	return [comparableBundles(appId, [before, after]), manifestDifference(appId, before, after, MOST_NAMED)] as const;
+}
+
 /** Null where the two cannot be compared: one is encrypted, external, gone, or has too many files. */
 export async function bundleDifference(
 	deps: Pick<Deps, "bundles">,
-	db: Database,
-	appId: AppId,
+	bundles: readonly ComparableBundle[],
+	differing: readonly ManifestDifference[],
 	before: number,
 	after: number,
 ): Promise<Difference | null> {
-	const [bundles, differing] = await db.batch([
-		comparableBundles(appId, [before, after]),
-		manifestDifference(appId, before, after, MOST_NAMED),
-	]);
-	const old = bundles.rows.find(({ id }) => id === before);
-	const next = bundles.rows.find(({ id }) => id === after);
+	const old = bundles.find(({ id }) => id === before);
+	const next = bundles.find(({ id }) => id === after);
 	if (old === undefined || next === undefined) return null;
 	if (old.has_manifest === 1 && next.has_manifest === 1) {
-		const [first] = differing.rows;
+		const [first] = differing;
 		const counts = { added: first?.added ?? 0, changed: first?.changed ?? 0, removed: first?.removed ?? 0 };
-		const files = differing.rows.map(({ file_name, change }) => ({ file: file_name, change }));
-		return { by: "manifest", ...counts, files };
+		return {
+			by: "manifest",
+			...counts,
+			files: differing.map(({ file_name, change }) => ({ file: file_name, change })),
+		};
 	}
 	const [oldFiles, newFiles] = [await filesOf(deps, old), await filesOf(deps, next)];
 	return oldFiles === undefined || newFiles === undefined ? null : compare(oldFiles, newFiles);

@@ -29,6 +29,7 @@ import {
 	uuid,
 } from "../api/schemas";
 import {
+	type AppScopeRow,
 	appScope,
 	bundleNotFound,
 	CHANNEL_SCOPE_COLUMNS,
@@ -47,8 +48,10 @@ import { recordChannelChange } from "../db/channel-history";
 import { type ChannelValues, channelOfProposal, updateChannel } from "../db/channels";
 import { batchOrFail, guard, query } from "../db/client";
 import {
+	type ComparableBundle,
 	channelHas,
 	decideProposal,
+	type ManifestDifference,
 	type ProposalRow,
 	proposalIsPending,
 	proposalsPage,
@@ -57,8 +60,8 @@ import {
 import { followRollout } from "../db/rollouts";
 import { bumpRevision } from "../db/snapshot";
 import { ApiError } from "../errors";
-import { bundleDifference, differenceSchema } from "./bundle-difference";
-import { whatWouldChange } from "./what-if";
+import { bundleDifference, differenceReads, differenceSchema } from "./bundle-difference";
+import { bundlesOf, effectOf, effectReads } from "./what-if";
 
 /** Waiting proposals whose effect one answer computes; the others have it when they are asked for by `id`. */
 const MOST_JUDGED = 3;
@@ -137,6 +140,8 @@ function rolloutOf(changes: ChannelValues, row: ProposalRow): Proposal["rollout"
 	};
 }
 
+type ListContext = Context<string, undefined, undefined, AppScopeRow, readonly []>;
+
 export const listProposals = endpoint({
 	method: "GET",
 	path: "/proposal",
@@ -158,36 +163,7 @@ export const listProposals = endpoint({
 		const showsNames = holds(principal, "app.read_audit", app);
 		const mayCount = holds(principal, "app.read_devices", app);
 		const mayCompare = holds(principal, "app.read_bundles", app);
-		const judged = new Map<string, Pick<Proposal, "what_if" | "difference">>();
-		for (const row of loaded[0].rows.filter(({ state }) => state === "pending").slice(0, MOST_JUDGED)) {
-			const values: ChannelValues = JSON.parse(row.changes);
-			const scopeOfApp = { appId: scope.appId, publicAppId: scopeRow.app_id };
-			const asked = { channel: row.channel_name, days: DAYS };
-			const plan = mayCount
-				? await whatWouldChange(
-						db,
-						scopeOfApp,
-						asked,
-						{ values, taken: NO_PLATFORM, promoted: [], verified: [] },
-						nowMs,
-					)
-				: undefined;
-			const isComparable = mayCompare && row.live_version_id !== null && row.version_id !== null;
-			judged.set(row.id, {
-				what_if:
-					plan === undefined
-						? null
-						: {
-								devices: plan.devices,
-								devices_changed: plan.changed,
-								unjudged: plan.unjudged,
-								sampled: plan.sampled,
-							},
-				difference: isComparable
-					? await bundleDifference(deps, db, scope.appId, row.live_version_id ?? 0, row.version_id ?? 0)
-					: null,
-			});
-		}
+		const judged = await effectsOf({ db, deps, scope, scopeRow, nowMs }, loaded[0].rows, { mayCount, mayCompare });
 		return pageReply({ request, origin }, input.query.page, loaded[0].rows, (row) => ({
 			id: row.id,
 			channel: row.channel_name,
@@ -218,6 +194,52 @@ export const listProposals = endpoint({
 		}));
 	},
 });
+
+type Effect = Pick<Proposal, "what_if" | "difference">;
+
+/** What the first waiting proposals would do, in one round trip. */
+async function effectsOf(
+	{ db, deps, scope, scopeRow, nowMs }: Pick<ListContext, "db" | "deps" | "scope" | "scopeRow" | "nowMs">,
+	rows: readonly ProposalRow[],
+	{ mayCount, mayCompare }: { readonly mayCount: boolean; readonly mayCompare: boolean },
+): Promise<ReadonlyMap<string, Effect>> {
+	const waiting = rows.filter(({ state }) => state === "pending").slice(0, MOST_JUDGED);
+	if (waiting.length === 0 || !(mayCount || mayCompare)) return new Map();
+	const app = { appId: scope.appId, publicAppId: scopeRow.app_id };
+	const proposed = waiting.map((row) => ({ row, values: JSON.parse(row.changes) as ChannelValues }));
+	const reads = effectReads(
+		app,
+		proposed.flatMap(({ values }) => bundlesOf(values)),
+	);
+	const [apps, channels, bundles, asked, fleet, ...differences] = await db.batch([
+		...reads,
+		...waiting.flatMap(({ live_version_id, version_id }) =>
+			differenceReads(scope.appId, live_version_id ?? 0, version_id ?? 0),
+		),
+	]);
+	const effects = new Map<string, Effect>();
+	for (const [index, { row, values }] of proposed.entries()) {
+		const compared = differences[2 * index]?.rows as ComparableBundle[] | undefined;
+		const differing = differences[2 * index + 1]?.rows as ManifestDifference[] | undefined;
+		const change = { values, taken: NO_PLATFORM };
+		const read = [apps, channels, bundles, asked, fleet] as const;
+		const plan = mayCount ? effectOf(read, app, { channel: row.channel_name, days: DAYS }, change, nowMs) : undefined;
+		const ids = [row.live_version_id ?? 0, row.version_id ?? 0] as const;
+		effects.set(row.id, {
+			what_if:
+				plan === undefined
+					? null
+					: {
+							devices: plan.devices,
+							devices_changed: plan.changed,
+							unjudged: plan.unjudged,
+							sampled: plan.sampled,
+						},
+			difference: mayCompare ? await bundleDifference(deps, compared ?? [], differing ?? [], ...ids) : null,
+		});
+	}
+	return effects;
+}
 
 const proposalNotFound = hiddenAs(
 	"proposal_not_found",

@@ -196,21 +196,54 @@ export async function whatWouldChange(
 	nowMs: number,
 	check: (after: AppSnapshot) => void = () => undefined,
 ) {
-	const newBundles = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
-	const [app, channels, bundles] = snapshotStatements(publicAppId);
-	const [apps, held, pointedTo, asked, fleet] = await batchOrFail(
+	const app = { appId, publicAppId };
+	const [apps, channels, bundles, asked, fleet] = await batchOrFail(
 		db,
 		[
-			app,
-			channels,
-			bundles,
-			snapshotBundles(appId, newBundles),
-			fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1),
+			...effectReads(app, bundlesOf(values), afterDevice),
 			...verified,
 			guard("bundle_signed", bundlesAreSigned(appId, promoted)),
 		],
 		FORM_REFUSALS,
 	);
+	return effectOf(
+		[apps, channels, bundles, asked, fleet],
+		app,
+		{ channel, days, after: afterDevice },
+		{ values, taken },
+		nowMs,
+		check,
+	);
+}
+
+/** Bundles that a change newly points to. */
+export const bundlesOf = ({ version_id, rollout_version_id }: ChannelValues): number[] =>
+	[version_id, rollout_version_id].filter((id) => typeof id === "number");
+
+/** What `effectOf` is computed from: the app as it is, bundles that it would serve, and a page of its devices. */
+export function effectReads(
+	{ appId, publicAppId }: { readonly appId: AppId; readonly publicAppId: string },
+	newBundles: readonly number[],
+	afterDevice?: string,
+) {
+	const [app, channels, bundles] = snapshotStatements(publicAppId);
+	const fleet = fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1);
+	return [app, channels, bundles, snapshotBundles(appId, newBundles), fleet] as const;
+}
+
+type RowsOf<Reads> = {
+	readonly [Index in keyof Reads]: Reads[Index] extends CompiledQuery<infer Row> ? { readonly rows: Row[] } : never;
+};
+
+/** Each device of the page, decided before and after the change. */
+export function effectOf(
+	[apps, held, pointedTo, asked, fleet]: RowsOf<ReturnType<typeof effectReads>>,
+	{ appId, publicAppId }: { readonly appId: AppId; readonly publicAppId: string },
+	{ channel, days, after: afterDevice }: { channel: string; days: number; after?: string | undefined },
+	{ values, taken }: { readonly values: ChannelValues; readonly taken: Platforms },
+	nowMs: number,
+	check: (after: AppSnapshot) => void = () => undefined,
+) {
 	const [found] = apps.rows;
 	if (found === undefined) throw appNotFound();
 	const allBundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundle[];

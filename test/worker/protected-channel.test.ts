@@ -38,9 +38,9 @@ beforeEach(async () => {
 	uploader = await createTestKey(world, "app_uploader", app);
 	other = await createTestMember(world, "org_admin");
 	approver = await signInByPasskey(world, await signIn(world, other.email));
-	await uploadTestBundle(world, app, "1.0.0");
+	await uploadTestBundle(world, app, "1.0.1");
 	await uploadTestBundle(world, app, "1.1.0");
-	channelId = await setTestChannel(world, app, "production", { version: "1.0.0" });
+	channelId = await setTestChannel(world, app, "production", { version: "1.0.1" });
 	await setTestChannel(world, app, "production", { version: "1.1.0", public: true });
 	nextId = await uploadTestBundle(world, app, "1.2.0", uploader.text);
 });
@@ -312,7 +312,7 @@ describe("a promotion to a channel that requires approval", () => {
 			status: 409,
 			body: { error: "proposal_outdated" },
 		});
-		expect(await served()).toBe("1.0.0");
+		expect(await served()).toBe("1.0.1");
 	});
 
 	test("is approved once, and as it was proposed, whatever happens at the same time", async () => {
@@ -322,7 +322,7 @@ describe("a promotion to a channel that requires approval", () => {
 			send("POST", "/channel/rollback", admin(), { channel: "production" }),
 		);
 		expect(rolledBack).toMatchObject({ status: 409, body: { error: "proposal_outdated" } });
-		expect(await served()).toBe("1.0.0");
+		expect(await served()).toBe("1.0.1");
 		const next = await propose();
 		const again = (via: Pick<World, "request">) => decide("approve", { headers: approver.headers }, next, via);
 		const rejected = await readThenWrite(world, again, () => decide("reject", { headers: approver.headers }, next));
@@ -368,7 +368,7 @@ describe("a promotion to a channel that requires approval", () => {
 		expect((await set(admin(), { rollback: true })).status, "take back").toBe(200);
 		expect((await set(admin(), { promoteToStable: true })).status).toBe(400);
 		expect((await send("POST", "/channel/rollback", admin(), { channel: "production" })).status).toBe(200);
-		expect(await served()).toBe("1.0.0");
+		expect(await served()).toBe("1.0.1");
 	});
 
 	test("comes without settings in the same request, and ends when approval is required no longer", async () => {

@@ -32,6 +32,11 @@ export function ChannelBadges({ channel }: { readonly channel: Channel }) {
 					Private
 				</Badge>
 			)}
+			{channel.protected ? (
+				<Badge variant="light" color="violet" tt="none">
+					Protected
+				</Badge>
+			) : null}
 			{channel.allow_device_self_set ? (
 				<Badge variant="light" color="gray" tt="none">
 					Devices may choose it

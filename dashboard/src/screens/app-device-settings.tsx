@@ -25,6 +25,11 @@ const SWITCHES = [
 		"Open preview links by their ids",
 		"For QR codes of the Capgo CLI (get-qr). Anybody who has or guesses a link can download a bundle of this app.",
 	],
+	[
+		"preview_prereleases_only",
+		"Preview keys upload pre-releases only",
+		"Such as 1.4.0-pr.128, so that no preview takes the version of a release.",
+	],
 ] as const;
 
 const ADDRESSES = [
@@ -45,6 +50,7 @@ export function DeviceSettings({ app, mayChange }: { readonly app: AppRecord; re
 				<Facts
 					facts={[
 						...SWITCHES.map(([field, label]) => [label, app[field] ? "On" : "Off"] as const),
+						["Names of preview channels begin with", app.preview_channel_prefix ?? "Anything"] as const,
 						...ADDRESSES.map(([field, label]) => [label, app[field] ?? "Not set"] as const),
 					]}
 				/>
@@ -60,12 +66,14 @@ function DeviceFields({ app }: { readonly app: AppRecord }) {
 		android_store_url: app.android_store_url ?? "",
 		icon_url: app.icon_url ?? "",
 	}));
+	const [prefix, setPrefix] = useState(app.preview_channel_prefix ?? "");
 	const save = useChange("PUT /app/:app_id", () => say("The app is changed."));
 	const submit = () =>
 		save.mutate({
 			params: { app_id: app.app_id },
 			body: {
 				...Object.fromEntries(SWITCHES.map(([field]) => [field, switches[field]])),
+				preview_channel_prefix: prefix.trim() || null,
 				...Object.fromEntries(ADDRESSES.map(([field]) => [field, addresses[field].trim() || null])),
 			},
 		});
@@ -86,6 +94,13 @@ function DeviceFields({ app }: { readonly app: AppRecord }) {
 						onChange={(event) => setSwitches({ ...switches, [field]: event.currentTarget.checked })}
 					/>
 				))}
+				<TextInput
+					label="Names of preview channels begin with"
+					description="Preview keys create no other channels. Empty: any name that no other channel has or had."
+					placeholder="pr-"
+					value={prefix}
+					onChange={(event) => setPrefix(event.currentTarget.value)}
+				/>
 				<Text size="sm" c="dimmed">
 					The explanation of a device links to the store when it needs a newer store build.
 				</Text>

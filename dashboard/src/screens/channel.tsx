@@ -21,6 +21,7 @@ import { useAppMay } from "../permissions";
 import { useChannelDeletionPlan } from "../plans";
 import { ChannelForm, UPDATE_LIMITS, UPDATE_PACKAGES } from "./channel-form";
 import { ChannelHistory } from "./channel-history";
+import { ChannelProtection, WaitingProposals } from "./channel-protection";
 import { Promote } from "./promote";
 import { Rollout } from "./rollout";
 
@@ -69,12 +70,12 @@ function Details({
 					{may("channel.promote_bundle") === true ? (
 						<Button onClick={() => setDialog("promote")}>Promote a bundle</Button>
 					) : null}
-					{may("channel.update_settings") === true ? (
+					{may("channel.update_settings") === true && (!channel.protected || may("app.update_user_roles") === true) ? (
 						<Button variant="default" onClick={() => setDialog("edit")}>
 							Edit
 						</Button>
 					) : null}
-					{may("channel.delete") === true ? (
+					{may("channel.delete") === true && !channel.protected ? (
 						<Button variant="default" onClick={() => setDialog("delete")}>
 							Delete
 						</Button>
@@ -88,6 +89,7 @@ function Details({
 				</Alert>
 			)}
 			<RolloutNotice appId={appId} orgId={orgId} channel={channel} />
+			{channel.requires_approval ? <WaitingProposals appId={appId} channel={channel} /> : null}
 			<Facts
 				facts={[
 					[
@@ -118,6 +120,7 @@ function Details({
 				mayPromote={may("channel.promote_bundle") === true}
 				maySet={may("channel.update_settings") === true}
 			/>
+			<ChannelProtection appId={appId} channel={channel} maySet={may("app.update_user_roles") === true} />
 			<ChannelHistory appId={appId} channel={channel} mayPromote={may("channel.promote_bundle") === true} />
 			<Section title="Changes">
 				<Answer query={changes} what="changes">

@@ -6,9 +6,9 @@ import { Alert, Checkbox, NativeSelect, NumberInput, Radio, Stack, Text } from "
 import { useState } from "react";
 import { useAsk, useChange } from "../api";
 import { useChangePreview } from "../parts/change-preview";
+import { sayChanged } from "../parts/channel-answer";
 import type { Channel } from "../parts/channel-badges";
 import { FormDialog } from "../parts/form";
-import { say } from "../parts/say";
 import { countOf, countText } from "../parts/size";
 import { VersionInput } from "../parts/version-input";
 import { fateOfRollout, type Way } from "../rollout-texts";
@@ -40,8 +40,11 @@ export function Promote({
 	const [limit, setLimit] = useState(String(given.autoPauseFailureRateBps));
 	const [alsoEnds, setAlsoEnds] = useState(false);
 	const [countsNew, setCountsNew] = useState(given.rolloutCountNewDevices);
-	const change = useChange("POST /channel", () => {
-		say(way === "everybody" ? `${version} is live on ${channel.name}.` : `The rollout of ${version} has started.`);
+	const change = useChange("POST /channel", (answer) => {
+		sayChanged(
+			answer,
+			way === "everybody" ? `${version} is live on ${channel.name}.` : `The rollout of ${version} has started.`,
+		);
 		onClose();
 	});
 
@@ -68,7 +71,7 @@ export function Promote({
 	return (
 		<FormDialog
 			title={`Promote a bundle to ${channel.name}`}
-			action={way === "everybody" ? "Promote" : "Start the rollout"}
+			action={channel.requires_approval ? "Propose" : way === "everybody" ? "Promote" : "Start the rollout"}
 			isPending={change.isPending}
 			isReady={isComplete && preview.isReady}
 			error={change.error}

@@ -7,6 +7,7 @@ import { useState } from "react";
 import { useAsk, useChange } from "../api";
 import { Answer, Problem } from "../parts/answer";
 import { useChangePreview } from "../parts/change-preview";
+import { sayChanged } from "../parts/channel-answer";
 import type { Channel } from "../parts/channel-badges";
 import { Confirm } from "../parts/confirm";
 import { FormDialog } from "../parts/form";
@@ -188,7 +189,9 @@ function Steering({
 	readonly percentage: number;
 }) {
 	const [asking, setAsking] = useState<Steered | undefined>();
-	const change = useChange("POST /channel", () => say(isPaused ? "The rollout continues." : "The rollout is paused."));
+	const change = useChange("POST /channel", (answer) =>
+		sayChanged(answer, isPaused ? "The rollout continues." : "The rollout is paused."),
+	);
 	const close = () => setAsking(undefined);
 	const stable = channel.version?.name ?? "the store build";
 	const of = { appId, channel, version, onClose: close };
@@ -233,8 +236,8 @@ function ChangeShare({ appId, channel, version, percentage, onClose }: OfRollout
 	const isOther = share !== "" && Number(share) !== percentage;
 	const body = { app_id: appId, channel: channel.name, rolloutPercentage: Number(share) };
 	const preview = useChangePreview(isOther ? body : null, channel.public);
-	const change = useChange("POST /channel", () => {
-		say(`${version} is rolled out to ${share} % of the devices.`);
+	const change = useChange("POST /channel", (answer) => {
+		sayChanged(answer, `${version} is rolled out to ${share} % of the devices.`);
 		onClose();
 	});
 	return (
@@ -265,8 +268,8 @@ function ChangeShare({ appId, channel, version, percentage, onClose }: OfRollout
 function EndRollout({ appId, channel, version, stable, onClose }: OfRollout & { readonly stable: string }) {
 	const body = { app_id: appId, channel: channel.name, rollback: true };
 	const preview = useChangePreview(body, channel.public);
-	const change = useChange("POST /channel", () => {
-		say(`The rollout of ${version} is rolled back.`);
+	const change = useChange("POST /channel", (answer) => {
+		sayChanged(answer, `The rollout of ${version} is rolled back.`);
 		onClose();
 	});
 	return (
@@ -291,8 +294,8 @@ function EndRollout({ appId, channel, version, stable, onClose }: OfRollout & { 
 function FinishRollout({ appId, channel, version, onClose }: OfRollout) {
 	const body = { app_id: appId, channel: channel.name, promoteToStable: true };
 	const preview = useChangePreview(body, channel.public);
-	const change = useChange("POST /channel", () => {
-		say(`${version} is live on ${channel.name}.`);
+	const change = useChange("POST /channel", (answer) => {
+		sayChanged(answer, `${version} is live on ${channel.name}.`);
 		onClose();
 	});
 	const stable = channel.version?.name;

@@ -111,6 +111,30 @@ async function storedFile(world: Scene, app: TestApp, makers = byAdmin(world)): 
 	return path;
 }
 
+/** Keys named as promoters; the others promote by their roles. */
+const MOST_NAMED_KEYS = 40;
+
+/** Proposed by another account, to a channel whose promoters are the keys that there are. */
+async function waitingProposal(world: Scene, app: TestApp, path: string): Promise<PreparedRequest> {
+	const channel = fresh("guarded");
+	const version = freshVersion();
+	await uploadTestBundle(world, app, version);
+	const keys = await world.request("GET", "/apikey", { key: world.adminKey, query: { org_id: world.orgId } });
+	const ids: string[] = keys.body.map(({ id }: { id: string }) => id);
+	const promoters = ["org_super_admin", "org_admin", "app_admin", "app_developer", "app_uploader"];
+	const rules = {
+		protected: true,
+		requires_approval: true,
+		promoters: [...promoters, ...ids.slice(0, MOST_NAMED_KEYS)],
+	};
+	await setTestChannel(world, app, channel, rules);
+	const proposer = (await createTestMember(world, "org_admin")).key.text;
+	const body = { app_id: app.appId, channel, version };
+	const proposed = await world.request("POST", "/channel", { key: proposer, body });
+	if (proposed.status !== 202) throw new Error(`not proposed: ${JSON.stringify(proposed.body)}`);
+	return { path, body: { app_id: app.appId, id: proposed.body.proposal_id } };
+}
+
 const channelThing = (app: TestApp, name: string | number, channel = String(name)): Thing => ({
 	name,
 	removal: { method: "DELETE", path: "/channel", query: { app_id: app.appId, channel } },
@@ -256,6 +280,9 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		const body = { app_id: app.appId, channel, version };
 		return { path: "/channel/rollback", body, thing: channelThing(app, channel) };
 	},
+	"GET /proposal": async (_, app) => ({ path: "/proposal", query: { app_id: app.appId } }),
+	"POST /proposal/approve": async (world, app) => waitingProposal(world, app, "/proposal/approve"),
+	"POST /proposal/reject": async (world, app) => waitingProposal(world, app, "/proposal/reject"),
 	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("made") } }),
 	"POST /channel/what_if": async (_, app) => ({
 		path: "/channel/what_if",
@@ -331,7 +358,6 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			"reject_access_due_to_2fa_for_app",
 			"reject_access_due_to_2fa_for_org",
 			"check_org_members_2fa_enabled",
-			"get_organization_cli_warnings",
 			"is_allowed_action_org_action",
 			"is_trial_org",
 			"is_paying_org",
@@ -341,6 +367,10 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			"get_orgs_v7",
 		].map((name) => [`POST ${RPC}/${name}`, constantProcedure(name)]),
 	),
+	[`POST ${RPC}/get_organization_cli_warnings`]: async (world) => ({
+		path: `${RPC}/get_organization_cli_warnings`,
+		body: { orgid: world.orgId },
+	}),
 	[`POST ${RPC}/cli_check_permission`]: async (_, app) => ({
 		path: `${RPC}/cli_check_permission`,
 		body: { permission_key: "app.read", app_id: app.appId },
