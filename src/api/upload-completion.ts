@@ -3,6 +3,8 @@
  * repeat, and whoever comes by again (a retried request, POST /bundle/complete, a TUS HEAD) finishes what a crash interrupted.
  * A bundle that fails its checks is dropped whole: nothing stays half registered and its name is free.
  */
+import { sha256 as sha256OfBytes } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
 import { type Actor, auditStatement } from "../db/audit";
@@ -14,6 +16,7 @@ import { bundlesAreSigned } from "../db/signing-keys";
 import { bumpRevision } from "../db/snapshot";
 import {
 	completeUpload,
+	deleteUpload,
 	redundantDeltaObjectToGarbage,
 	toGarbage,
 	type UploadWithBundle,
@@ -23,6 +26,7 @@ import {
 	upsertDeltaObject,
 } from "../db/uploads";
 import type { Deps } from "../deps";
+import { promisedContent } from "../domain/delta-path";
 import type { QuotaLimits } from "../domain/quotas";
 import { ApiError } from "../errors";
 import { collectGarbageSoon } from "../events/producer";
@@ -33,6 +37,7 @@ import {
 	putOnce,
 	segmentPrefix,
 	sha256OfObject,
+	sha256OfUnpacked,
 	wholeObjectKey,
 } from "../storage/objects";
 import { storedArchiveProblem } from "./bundle-check";
@@ -94,8 +99,8 @@ export interface Finished {
 
 /**
  * Checks the received bytes and makes the bundle ready, or the file part of the delta store.
- * @throws {ApiError} `size_mismatch`, `checksum_mismatch` or `bundle_invalid` (the registration is dropped), `bundle_already_ready`,
- * `upload_not_found`
+ * @throws {ApiError} `size_mismatch`, `checksum_mismatch`, `bundle_invalid` or a refused signature (the registration is dropped),
+ * `delta_hash_mismatch` (the upload is dropped), `bundle_already_ready`, `upload_not_found`
  */
 export async function finishUpload(
 	context: CompletionContext,
@@ -109,6 +114,7 @@ export async function finishUpload(
 	}
 	const objectKey = received.objectKey ?? (await assemble(context, upload));
 	if (upload.bundle_id === null) {
+		if (!(await keepsPromise(deps, upload.delta_path ?? "", objectKey))) throw await refuseFile(context, upload);
 		await storeFile(context, upload, objectKey, received.receivedBytes);
 		return { checksum: null, size_bytes: received.receivedBytes };
 	}
@@ -240,6 +246,36 @@ async function onceOnly(
 	} catch (error) {
 		if (!(error instanceof GuardFailed && error.guard === "upload_open")) throw error;
 	}
+}
+
+/** Whether a file of the delta store has the content that its path promises. */
+export async function keepsPromise(deps: Pick<Deps, "bundles">, path: string, objectKey: string): Promise<boolean> {
+	const promised = promisedContent(path);
+	if (promised === undefined) return true;
+	const sha256 = promised.isBrotli
+		? await sha256OfUnpacked(deps.bundles, objectKey)
+		: await sha256OfObject(deps.bundles, objectKey);
+	if (sha256 === null) throw uploadIsGone();
+	if (sha256 === undefined) return false;
+	return sha256 === promised.hash || bytesToHex(sha256OfBytes(utf8ToBytes(sha256))) === promised.hash;
+}
+
+/** Drops the upload of a file with all that it stored, so that its path stays free. */
+async function refuseFile(
+	{ deps, db, nowMs, waitUntil }: CompletionContext,
+	upload: UploadWithBundle,
+): Promise<ApiError> {
+	const appId = upload.app_id as AppId;
+	await db.batch([toGarbage(upload.object_prefix, nowMs), deleteUpload(appId, upload.id)]);
+	waitUntil(collectGarbageSoon(deps));
+	return deltaHashMismatch();
+}
+
+export function deltaHashMismatch(): ApiError {
+	return new ApiError(
+		"delta_hash_mismatch",
+		"The file is not what its path says: the path holds the SHA-256 of another content. Nothing was stored; upload the file under the path of its own hash.",
+	);
 }
 
 async function storeFile(

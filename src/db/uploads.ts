@@ -156,6 +156,16 @@ export function uploadsOfBundleToGarbage(appId: AppId, bundleId: number, nowMs: 
 	);
 }
 
+/** An upload that nobody has completed. */
+export function deleteUpload(appId: AppId, uploadId: string): CompiledQuery {
+	return query
+		.deleteFrom("uploads")
+		.where("app_id", "=", appId)
+		.where("id", "=", uploadId)
+		.where("completed_at_ms", "is", null)
+		.compile();
+}
+
 export function deleteOpenUploadsOfBundle(appId: AppId, bundleId: number): CompiledQuery {
 	return query
 		.deleteFrom("uploads")
@@ -166,8 +176,9 @@ export function deleteOpenUploadsOfBundle(appId: AppId, bundleId: number): Compi
 }
 
 /**
- * Where a key that acts on its own work alone keeps a file of the delta store: paths of the shared store begin with `orgs/`, so the two
- * never meet, and nobody else's update is made of a preview's files.
+ * Where a key keeps a file of the delta store for itself: what a key that acts on its own work alone uploads, and what nobody can check
+ * against its path (src/domain/delta-path.ts). Paths of the shared store begin with `orgs/`, so the two never meet, and nobody else's
+ * update consists of such files.
  */
 export function ownDeltaPath(path: string, keyId: string): string {
 	return `${keyId}:${path}`;

@@ -10,6 +10,7 @@
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
+import { unpackBrotli } from "./brotli";
 
 export type Bucket = R2Bucket;
 
@@ -171,6 +172,17 @@ export async function sha256OfObject(bucket: Bucket, key: string): Promise<strin
 	if (known !== undefined) return bytesToHex(new Uint8Array(known));
 	const object = await getObject(bucket, key);
 	return object === null ? null : guarded(() => sha256OfStream(object.body));
+}
+
+/** The same of what a Brotli object unpacks to; undefined if it is not Brotli, or unpacks to more than `MOST_UNPACKED_BYTES`. */
+export async function sha256OfUnpacked(bucket: Bucket, key: string): Promise<string | null | undefined> {
+	const object = await getObject(bucket, key);
+	if (object === null) return null;
+	try {
+		return await sha256OfStream(unpackBrotli(object.body));
+	} catch {
+		return undefined;
+	}
 }
 
 export async function sha256OfStream(stream: ReadableStream): Promise<string> {

@@ -48,6 +48,7 @@ describe("GET /organization", () => {
 			enforce_hashed_api_keys: false,
 			require_apikey_expiration: false,
 			max_apikey_expiration_days: null,
+			require_signed_bundles: false,
 		});
 	});
 
@@ -221,6 +222,8 @@ describe("POST /organization", () => {
 			data: await show(),
 			stopped_api_keys: [],
 			stopped_api_key_count: 0,
+			unsigned_channels: [],
+			unsigned_channel_count: 0,
 		});
 		expect(body.data).toMatchObject({
 			name: "New",

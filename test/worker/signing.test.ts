@@ -72,8 +72,13 @@ async function sendSigned(version: string, by = signer, zip = testBundle(version
 	const { bytes, fields } = await by.encrypt(zip);
 	return send(version, bytes, fields);
 }
-const promote = (version: string, channel = "production", fields: object = {}) =>
-	world.request("POST", "/channel", { key: ci.text, body: { app_id: app.appId, channel, version, ...fields } });
+/** A promotion that is refused at first may read the bundles and repeat itself. */
+const promote = (version: string, channel = "production", fields: object = {}, mostTrips = 4) =>
+	world.request("POST", "/channel", {
+		mostTrips,
+		key: ci.text,
+		body: { app_id: app.appId, channel, version, ...fields },
+	});
 const bundle = async (version: string) =>
 	(await admin("GET", "/bundle", { query: { app_id: app.appId, version } })).body[0];
 const refused = (status: number, error: string, reason?: string) => ({
@@ -403,7 +408,7 @@ describe("a promotion while signatures are required", () => {
 		expect(first.status).toBeLessThan(300);
 		expect(first.trips).toBe(4);
 		expect((await bundle("1.0.0")).signed_by).toBe(late.keyId);
-		expect((await promote("1.0.0", "second")).trips).toBe(2);
+		expect((await promote("1.0.0", "second", {}, 2)).trips).toBe(2);
 	});
 
 	test("of a bundle that was copied onto another signature is refused also when its key comes later", async () => {

@@ -18,6 +18,7 @@ import {
 	uploadByLink,
 	upsertDeltaObject,
 } from "../../db/uploads";
+import { promisedContent } from "../../domain/delta-path";
 import { ApiError, invalidRequest } from "../../errors";
 import { verifyLink } from "../../storage/links";
 import {
@@ -41,9 +42,11 @@ import {
 	bundleAlreadyReady,
 	type CompletionContext,
 	checksumMismatch,
+	deltaHashMismatch,
 	expectedSha256,
 	FILE_CONTENT_TYPE,
 	finishUpload,
+	keepsPromise,
 	type Received,
 	receivedSoFar,
 	refuse,
@@ -341,6 +344,7 @@ export const tusCreate = endpoint({
 		"size_mismatch",
 		"payload_too_large",
 		"quota_exceeded",
+		"delta_hash_mismatch",
 	],
 	example: {},
 	load: ({ headers }) => {
@@ -358,7 +362,7 @@ export const tusCreate = endpoint({
 		if (target.version === undefined) {
 			if (lengthBytes > limitBytes) throw tooLarge(limitBytes);
 			const path = target.deltaPath ?? "";
-			const apart = context.ownWorkOnly("app.upload_bundle") !== undefined;
+			const apart = context.ownWorkOnly("app.upload_bundle") !== undefined || promisedContent(path) === undefined;
 			await beginFile(context, id, apart ? ownDeltaPath(path, principal.keyId ?? principal.userId) : path, lengthBytes);
 		} else {
 			const [bundle] = loaded[0].rows;
@@ -420,6 +424,7 @@ async function beginFile(context: TusContext, id: string, path: string, lengthBy
 	// The client sends nothing more for a file of no bytes, so it is complete now.
 	const objectKey = emptyObjectKey(scope.appId);
 	await putOnce(deps.bundles, objectKey, new Uint8Array(), { contentType: FILE_CONTENT_TYPE });
+	if (!(await keepsPromise(deps, path, objectKey))) throw deltaHashMismatch();
 	await db.batch([begin, upsertDeltaObject(scope.appId, { path, objectKey, sizeBytes: 0 }, nowMs)]);
 }
 
@@ -449,6 +454,7 @@ export const tusStatus = endpoint({
 		"checksum_mismatch",
 		"bundle_invalid",
 		"bundle_already_ready",
+		"delta_hash_mismatch",
 		...SIGNATURE_ERRORS,
 	],
 	example: {},
@@ -502,6 +508,7 @@ export const tusAppend = endpoint({
 		"checksum_mismatch",
 		"bundle_invalid",
 		"bundle_already_ready",
+		"delta_hash_mismatch",
 		...SIGNATURE_ERRORS,
 	],
 	example: {},

@@ -185,7 +185,6 @@ export const setManifest = endpoint({
 		if (bundle === undefined) throw bundleNotFound();
 		refuseForeignBundle(bundle, principal, "app.upload_bundle");
 		refuseRepeatedFiles(input.body.manifest);
-		if (!input.body.manifest.some(({ file_name }) => START_PAGES.includes(file_name))) throw noStartPage();
 		const [, rulesRows, ...missingOfParts] = loaded;
 		const rules = signingRulesOf(rulesRows.rows[0]?.signing_rules);
 		const hashes = input.body.manifest.map(({ file_hash }) => file_hash);
@@ -194,6 +193,7 @@ export const setManifest = endpoint({
 		if (refusal !== undefined) throw refusal;
 		const missing = missingOfParts.flatMap(({ rows }) => rows.map((row) => row.path));
 		if (missing.length > 0) throw missingFiles(missing);
+		if (!input.body.manifest.some(({ file_name }) => START_PAGES.includes(file_name))) throw noStartPage();
 		const parts = manifestParts(input.body.manifest);
 		await batchOrFail(
 			db,

@@ -20,6 +20,8 @@ export interface RequestOptions {
 	readonly headers?: Record<string, string>;
 	/** Cloudflare's metadata of the request, such as its network. */
 	readonly cf?: Record<string, unknown>;
+	/** Round trips to D1 that the request may take; two unless given. */
+	readonly mostTrips?: number;
 }
 
 export interface Scene {
