@@ -8,6 +8,7 @@ import { KEY_HEADERS } from "./api/credentials";
 import type { AnyEndpoint } from "./api/endpoint";
 import { endpoints } from "./api/endpoints";
 import { createIsolate, mount, type RequestBindings } from "./api/pipeline";
+import { transportSecurity } from "./api/transport-security";
 import { WAIT_HEADER } from "./api/visibility";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
 import { refusedRequest } from "./compat/capgo-cli/refusals";
@@ -82,7 +83,7 @@ export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoi
 		const requestId = deps.newId();
 		const response = await app.fetch(request, { requestId }, ctx);
 		await drain(request);
-		return withCommonHeaders(response, requestId);
+		return withCommonHeaders(response, requestId, deps.config.publicUrl ?? request.url);
 	}
 
 	const quickCheck = createQuickCheck(isolate, route);
@@ -94,16 +95,17 @@ export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoi
 }
 
 /** On the answer itself: the router's way to set them would make each answer twice. */
-function withCommonHeaders(response: Response, requestId: string): Response {
+function withCommonHeaders(response: Response, requestId: string, url: string): Response {
 	try {
 		response.headers.set("x-request-id", requestId);
 	} catch {
 		// What another service answered cannot be written to.
-		return withCommonHeaders(new Response(response.body, response), requestId);
+		return withCommonHeaders(new Response(response.body, response), requestId, url);
 	}
 	// Nothing that is answered here is a page: no browser may make one of it, whoever uploaded or named what is in it.
 	response.headers.set("x-content-type-options", "nosniff");
 	response.headers.set("content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox");
+	for (const [name, value] of Object.entries(transportSecurity(url))) response.headers.set(name, value);
 	if (!response.headers.has("cache-control")) response.headers.set("cache-control", "private, no-store");
 	return response;
 }

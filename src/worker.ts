@@ -2,6 +2,7 @@
  * The Worker's entry: HTTP requests, queue batches and the scheduled sweep. The application is built once per isolate; a deployment
  * whose settings are wrong answers every request with what is wrong.
  */
+import { transportSecurity } from "./api/transport-security";
 import { createApp } from "./app";
 import { ConfigError } from "./config";
 import { createDeps, type Deps, type Env } from "./deps";
@@ -28,7 +29,7 @@ function start(env: Env): Isolate {
 	return isolate;
 }
 
-function notConfigured(error: ConfigError): Response {
+function notConfigured(error: ConfigError, url: string): Response {
 	console.error(JSON.stringify({ level: "error", event: "bad_configuration", message: error.message }));
 	const body = {
 		error: "service_unavailable",
@@ -39,7 +40,11 @@ function notConfigured(error: ConfigError): Response {
 	};
 	return Response.json(body, {
 		status: 503,
-		headers: { "Retry-After": String(CONFIGURATION_RETRY_SECONDS), "Cache-Control": "private, no-store" },
+		headers: {
+			"Retry-After": String(CONFIGURATION_RETRY_SECONDS),
+			"Cache-Control": "private, no-store",
+			...transportSecurity(url),
+		},
 	});
 }
 
@@ -51,7 +56,7 @@ export default {
 			started = start(env);
 		} catch (error) {
 			if (!(error instanceof ConfigError)) throw error;
-			return notConfigured(error);
+			return notConfigured(error, request.url);
 		}
 		return started.app.fetch(request, env, ctx);
 	},

@@ -1,6 +1,6 @@
 /** What the API says would go, asked before it is done. Asked as queries, because nothing is changed by them. */
 import { keepPreviousData, type UseQueryResult, useQuery } from "@tanstack/react-query";
-import { type AnswerOf, ask } from "./api";
+import { type AnswerOf, ask, type RequestOf } from "./api";
 
 const NEVER_KEPT = { staleTime: 0, gcTime: 0, retry: false } as const;
 
@@ -14,6 +14,17 @@ export function useRemovalPlan(
 ): UseQueryResult<AnswerOf<"DELETE /organization/members">, Error> {
 	return usePlan(["member", orgId, email], () =>
 		ask("DELETE /organization/members", { query: { orgId, email, dry_run: "true" } }),
+	);
+}
+
+/** What a change of the role would do to the member's keys; `role` undefined asks nothing. */
+export function useRolePlan(
+	orgId: string,
+	email: string,
+	role: RequestOf<"PUT /organization/members">["body"]["role"] | undefined,
+): UseQueryResult<AnswerOf<"PUT /organization/members"> | null, Error> {
+	return usePlan(["role", orgId, email, role], async () =>
+		role === undefined ? null : ask("PUT /organization/members", { body: { orgId, email, role, dry_run: true } }),
 	);
 }
 

@@ -38,6 +38,9 @@ const apiKeyFields = {
 	bindings: v.array(bindingSchema),
 	global_permissions: v.array(v.string()),
 	ip_allow_list: v.array(v.string()),
+	/** When the stored secret was last shown to somebody, and to which account; null: to nobody. */
+	revealed_at: nullableTime,
+	revealed_by: v.nullable(v.string()),
 	/** Until when the secret before the last regeneration works too; null: it does not. */
 	previous_key_valid_until: nullableTime,
 };
@@ -65,6 +68,8 @@ export function apiKeyAnswer(row: ApiKeyRow, nowMs: number): v.InferOutput<typeo
 		})),
 		global_permissions: JSON.parse(row.global_permissions),
 		ip_allow_list: JSON.parse(row.ip_allow_list ?? "[]"),
+		revealed_at: nullableRfc3339(row.revealed_at_ms),
+		revealed_by: row.revealed_by,
 		previous_key_valid_until: previousValidUntilMs > nowMs ? rfc3339(previousValidUntilMs) : null,
 	};
 }
@@ -94,6 +99,8 @@ export const EXAMPLE_KEY = {
 	],
 	global_permissions: [],
 	ip_allow_list: ["192.0.2.0/24"],
+	revealed_at: null,
+	revealed_by: null,
 	previous_key_valid_until: null,
 };
 

@@ -92,6 +92,24 @@ export function orgScope(path: string, deleted = false): ScopeSource<{ id: strin
 	};
 }
 
+/** The first organization: its owners are the operator. Strangers and members of other organizations get one answer. */
+export const operatorScope: ScopeSource<{ id: string }> = {
+	statement: () =>
+		query
+			.selectFrom("organizations")
+			.innerJoin("installation", "installation.first_org_id", "organizations.id")
+			.select("organizations.id")
+			.where("deleted_at_ms", "is", null)
+			.compile(),
+	target: (row) => ({ orgId: row.id }),
+	hidden: () =>
+		new ApiError(
+			"permission_denied",
+			"Only the operator, an owner of the first organization, changes what an account may do beyond organizations; ask the operator of this server.",
+			{ moreInfo: { permission: "org.delete", scope: "org" } },
+		),
+};
+
 export interface AppScopeRow {
 	readonly id: string;
 	readonly app_id: string;

@@ -8,6 +8,7 @@ import type { RoleName } from "../authz/permissions";
 import { type Actor, auditEach, auditStatement } from "./audit";
 import { jsonList, query } from "./client";
 import { deleteKeysOfMember, removeMember } from "./members";
+import type { Flag } from "./schema";
 
 /** For loading beside the decision: the account of a session. */
 const accountOf = (tokenHash: string) => sql<string>`(SELECT user_id FROM sessions WHERE token_hash = ${tokenHash})`;
@@ -18,11 +19,20 @@ export interface AccountDetails {
 	readonly created_at_ms: number;
 	readonly email_verified_at_ms: number | null;
 	readonly passkeys: number;
+	/** 1: owns the first organization. */
+	readonly is_operator: Flag;
 }
 
-export function accountDetails(tokenHash: string): CompiledQuery<AccountDetails> {
+export function accountDetails(
+	tokenHash: string,
+	owning: readonly RoleName[],
+	nowMs: number,
+): CompiledQuery<AccountDetails> {
 	return sql<AccountDetails>`SELECT id, email, created_at_ms, email_verified_at_ms,
-		(SELECT count(*) FROM passkeys WHERE user_id = users.id) AS passkeys
+		(SELECT count(*) FROM passkeys WHERE user_id = users.id) AS passkeys,
+		EXISTS (SELECT 1 FROM installation i INNER JOIN role_bindings b ON b.org_id = i.first_org_id WHERE b.user_id = users.id
+			AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(owning))}
+			AND (b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})) AS is_operator
 		FROM users WHERE id = ${accountOf(tokenHash)}`.compile(query);
 }
 

@@ -24,6 +24,9 @@ export interface ApiKeyRow {
 	readonly previous_valid_until_ms: number | null;
 	/** JSON array of CIDR ranges; null: none. */
 	readonly ip_allow_list: string | null;
+	/** When the stored secret was last revealed, and to which account. */
+	readonly revealed_at_ms: number | null;
+	readonly revealed_by: string | null;
 	/** JSON array of BindingRecord. */
 	readonly bindings: string;
 }
@@ -56,6 +59,9 @@ const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 		"api_keys.updated_at_ms",
 		"api_keys.previous_valid_until_ms",
 		"api_keys.ip_allow_list",
+		sql<number | null>`(SELECT max(at_ms) FROM api_key_reveals WHERE api_key_id = api_keys.id)`.as("revealed_at_ms"),
+		sql<string | null>`(SELECT user_id FROM api_key_reveals WHERE api_key_id = api_keys.id
+			ORDER BY at_ms DESC, user_id LIMIT 1)`.as("revealed_by"),
 		sql<0 | 1>`api_keys.key_ciphertext IS NULL`.as("is_hashed_key"),
 		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
 				'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
@@ -135,6 +141,27 @@ export function apiKeyRecord(orgId: OrgId, id: string): CompiledQuery<ApiKeyRow>
 /** The sealed text of a key made with `hashed: false`, for its managers to see again; for loading beside the decision. */
 export function sealedKeyText(id: string): CompiledQuery<{ key_ciphertext: string | null }> {
 	return query.selectFrom("api_keys").select("key_ciphertext").where("id", "=", id).compile();
+}
+
+/** Notes that the account has seen the stored secret of a key of the organization. */
+export function markRevealed(orgId: OrgId, id: string, userId: string, nowMs: number): CompiledQuery {
+	return sql`INSERT INTO api_key_reveals (api_key_id, user_id, at_ms)
+		SELECT id, ${userId}, ${nowMs} FROM api_keys WHERE id = ${id} AND org_id = ${orgId}
+		ON CONFLICT (api_key_id, user_id) DO UPDATE SET at_ms = excluded.at_ms`.compile(query);
+}
+
+/** Nobody has seen the new secret of a key that was regenerated. */
+export function clearReveals(orgId: OrgId, id: string): CompiledQuery {
+	return sql`DELETE FROM api_key_reveals WHERE api_key_id = (
+		SELECT id FROM api_keys WHERE id = ${id} AND org_id = ${orgId})`.compile(query);
+}
+
+/** Keys of the organization, other people's, whose stored secret the account has seen; oldest first. */
+export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id: string; name: string }> {
+	return sql<{ id: string; name: string }>`SELECT k.id, k.name FROM api_key_reveals r
+		INNER JOIN api_keys k ON k.id = r.api_key_id
+		WHERE r.user_id = ${userId} AND k.org_id = ${orgId} AND k.user_id <> ${userId}
+		ORDER BY k.created_at_ms, k.id`.compile(query);
 }
 
 /** Keys whose text another secret sealed, of all organizations: for the rotation of a secret. */

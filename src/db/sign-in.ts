@@ -209,13 +209,3 @@ export function markEmailVerified(
 		sql`UPDATE users SET email_verified_at_ms = ${nowMs} WHERE id = ${userId} AND ${condition}`.compile(query),
 	];
 }
-
-/**
- * For SQL: the account can be signed in to by somebody who never proved the address. What comes to it by a link from now on must not be
- * theirs as well.
- */
-export function isUnprovenAccount(user: RawBuilder<unknown>) {
-	return sql<boolean>`EXISTS (SELECT 1 FROM users u WHERE u.id = ${user} AND u.email_verified_at_ms IS NULL AND (
-		EXISTS (SELECT 1 FROM sessions WHERE user_id = u.id) OR EXISTS (SELECT 1 FROM passkeys WHERE user_id = u.id)
-		OR EXISTS (SELECT 1 FROM identities WHERE user_id = u.id) OR EXISTS (SELECT 1 FROM sign_in_links WHERE user_id = u.id)))`;
-}

@@ -149,7 +149,10 @@ on("passkey", "click", async () => {
 });
 
 const hostText = () => `to Capstan on ${location.host}`;
-const token = new URLSearchParams(location.hash.slice(1)).get("token");
+const fragment = new URLSearchParams(location.hash.slice(1));
+const token = fragment.get("token");
+/** The address to sign in as, from the page of an invitation. */
+const wanted = fragment.get("as");
 
 async function signInWithLink() {
 	history.replaceState(null, "", location.pathname + location.search);
@@ -178,10 +181,15 @@ async function begin() {
 	}
 	const refusal = REFUSALS[query.get("error") ?? ""];
 	const again = query.has("again") && account !== undefined;
-	if (account !== undefined && !again && refusal === undefined) return enter();
+	const isAnother = wanted !== null && account?.email !== wanted;
+	if (account !== undefined && !again && !isAnother && refusal === undefined) return enter();
 	if (again) {
 		await showWays("Confirm it's you", `to continue as ${account.email}`);
 		element("email").value = account.email;
+		show("foot", false);
+	} else if (isAnother) {
+		await showWays("Sign in", `as ${wanted}, to join`);
+		element("email").value = wanted;
 		show("foot", false);
 	} else await showWays("Sign in", hostText());
 	if (refusal !== undefined) complain(refusal);

@@ -42,7 +42,6 @@ import {
 	deleteAttempt,
 	deleteLink,
 	isRightCode,
-	isUnprovenAccount,
 	linkExists,
 	markEmailVerified,
 } from "../../src/db/sign-in";
@@ -273,27 +272,14 @@ describe("a condition", () => {
 		expect(await held(memberPermissionsAre({ ...member, user_id: "another" }))).toBe(0);
 		expect(await held(memberPermissionsAre({ ...member, global_permissions: '["org.create"]' }))).toBe(0);
 	});
-
-	test.each(["sessions", "passkeys", "identities", "sign_in_links"])(
-		"isUnprovenAccount: an account that has %s alone and no proof",
-		async (kept) => {
-			for (const table of ["sessions", "passkeys", "identities", "sign_in_links"].filter((one) => one !== kept)) {
-				await testEnv.DB.prepare(`DELETE FROM ${table} WHERE user_id = ?`).bind(ours.user).run();
-			}
-			const condition = () => held(isUnprovenAccount(sql`${ours.user}`));
-			expect(await condition()).toBe(1);
-			await testEnv.DB.prepare(`DELETE FROM ${kept} WHERE user_id = ?`).bind(ours.user).run();
-			expect(await condition()).toBe(0);
-			expect(await held(isUnprovenAccount(sql`${theirs.user}`))).toBe(1);
-			await run(markEmailVerified(theirs.user, theirs.mark, NOW_MS));
-			expect(await held(isUnprovenAccount(sql`${theirs.user}`))).toBe(0);
-		},
-	);
 });
 
 /** Reads, and what of an account's rows they give back. */
 const READS: Readonly<Record<string, readonly [read: (of: Person) => CompiledQuery, shown: (of: Person) => object]>> = {
-	accountDetails: [({ mark }) => accountDetails(mark), ({ user, email }) => ({ id: user, email, passkeys: 1 })],
+	accountDetails: [
+		({ mark }) => accountDetails(mark, ["org_super_admin"], NOW_MS),
+		({ user, email }) => ({ id: user, email, passkeys: 1 }),
+	],
 	sessionStatement: [
 		({ mark }) => sessionStatement(mark, NOW_MS),
 		({ user, session }) => ({ id: session, user_id: user }),

@@ -79,8 +79,8 @@ describe("POST /apikey", () => {
 		expect(stored + audit).not.toContain(made.body.key.slice(8));
 	});
 
-	test("without hashed the text is kept sealed, shown to its managers again, and that is audited", async () => {
-		const made = await create({ name: "readable", bindings: [appBinding("app_reader")] });
+	test("with hashed: false the text is kept sealed, shown to its managers again, and that is audited", async () => {
+		const made = await create({ name: "readable", hashed: false, bindings: [appBinding("app_reader")] });
 		expect(made.body.is_hashed_key).toBe(false);
 		const shown = await world.request("GET", `/apikey/${made.body.id}`, {
 			key: world.adminKey,
@@ -243,6 +243,7 @@ describe("DELETE and GET /apikey/:id", () => {
 	test("a key without org.create does not show one that has it, and may revoke it: that gives nobody anything", async () => {
 		const holder = await create({
 			name: "holder",
+			hashed: false,
 			global_permissions: ["org.create"],
 			bindings: [orgBinding("org_admin")],
 		});

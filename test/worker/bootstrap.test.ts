@@ -58,7 +58,7 @@ beforeAll(async () => {
 	const bootstrap = bootstrapStatements(firstKey, newId, NOW_MS - DAY_MS);
 	orgId = bootstrap.organizationId;
 	await openDb(testEnv.DB, "first-primary").batch(bootstrap.statements as never);
-	world = await createWorld();
+	world = await createWorld({ isOperator: false });
 });
 
 test("the first run tells of the organization, the key, its binding and the member", async () => {

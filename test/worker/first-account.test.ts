@@ -42,7 +42,7 @@ beforeEach(async () => {
 	const bootstrap = bootstrapStatements(firstKey, newId, NOW_MS + 1);
 	await run(bootstrap.statements);
 	orgId = bootstrap.organizationId;
-	world = await createWorld();
+	world = await createWorld({ isOperator: false });
 });
 
 const as = (

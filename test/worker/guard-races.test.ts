@@ -162,7 +162,7 @@ const REFUSED: Readonly<Record<string, readonly [refusal: Refusal, prepare: () =
 		},
 	],
 	"PUT /organization/members, of an invitation: its next sender is no member": [
-		[403, "permission_denied"],
+		[401, "invalid_api_key"],
 		async () => {
 			const body = { orgId: world.orgId, email: "invited@example.com" };
 			const invited = { ...body, role: "org_member" };

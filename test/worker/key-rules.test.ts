@@ -57,6 +57,8 @@ const keyWith = (...bindings: ReturnType<typeof record>[]): ApiKeyRow => ({
 	updated_at_ms: 0,
 	previous_valid_until_ms: null,
 	ip_allow_list: null,
+	revealed_at_ms: null,
+	revealed_by: null,
 	bindings: JSON.stringify(bindings),
 });
 

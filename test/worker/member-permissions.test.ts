@@ -1,11 +1,11 @@
 /**
- * Who lets a member create organizations: those alone who may do so themselves, for members whom they could manage anyway; and the
- * member may from then on, signed in, for as long as they administer something.
+ * Only the operator lets an account create organizations, because that is the account's in every organization; the account may from
+ * then on, signed in, for as long as it administers something.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { readThenWrite } from "./support/interleave";
 import { signIn } from "./support/sessions";
-import { createTestKey, createTestMember, createWorld, testEnv, type World } from "./support/world";
+import { createTestKey, createTestMember, createWorld, makeOperator, testEnv, type World } from "./support/world";
 
 let world: World;
 let member: Awaited<ReturnType<typeof createTestMember>>;
@@ -88,7 +88,7 @@ describe("refused is", () => {
 			key: world.adminKey,
 			body: { orgId: world.orgId, email: "invited@example.com", role: "org_admin" },
 		});
-		const elsewhere = await createWorld();
+		const elsewhere = await createWorld({ isOperator: false });
 		for (const email of ["invited@example.com", elsewhere.adminEmail]) {
 			expect(await set(ALLOWED, undefined, email)).toMatchObject({ status: 404, body: { error: "member_not_found" } });
 		}
@@ -98,12 +98,25 @@ describe("refused is", () => {
 	});
 
 	test("somebody of another organization, whatever they may there", async () => {
-		const elsewhere = await createWorld();
+		const elsewhere = await createWorld({ isOperator: false });
 		expect(await set(ALLOWED, { key: elsewhere.adminKey })).toMatchObject({
-			status: 404,
-			body: { error: "organization_not_found" },
+			status: 403,
+			body: { error: "permission_denied" },
 		});
 		expect(await listed()).toEqual([]);
+	});
+
+	test("an owner of the account's own organization: only the operator changes what an account holds everywhere", async () => {
+		const operator = await createWorld();
+		const refused = { status: 403, body: { error: "permission_denied" } };
+		expect(await set(ALLOWED)).toMatchObject(refused);
+		expect(await set(ALLOWED, await signIn(world))).toMatchObject(refused);
+		// The operator names the organization in which the account is a member.
+		expect((await set(ALLOWED, { key: operator.adminKey })).status).toBe(200);
+		expect(await set([])).toMatchObject(refused);
+		expect(await listed()).toEqual(ALLOWED);
+		await makeOperator(world);
+		expect((await set([])).status).toBe(200);
 	});
 });
 

@@ -12,6 +12,7 @@ import { readThenWrite } from "./support/interleave";
 import { plansOf, scansIn } from "./support/plans";
 import {
 	type Answer,
+	acceptInvitation,
 	createTestApp,
 	createTestKey,
 	createTestMember,
@@ -446,6 +447,7 @@ describe("DELETE /organization/members", () => {
 				{ id: member.key.id, name: "Personal key" },
 				{ id: expect.any(String), name: "second" },
 			],
+			revealed_api_keys: [],
 		});
 		expect(announced.body.revoked_api_keys).toEqual(body.revoked_api_keys);
 
@@ -504,7 +506,7 @@ describe("DELETE /organization/members", () => {
 		const person = await createTestMember(elsewhere, "org_admin");
 		const bystander = await createTestMember(world, "org_admin");
 		const token = await invite(person.email, "org_super_admin");
-		const here = await world.request("POST", "/invitation/accept", { body: { token } });
+		const here = await acceptInvitation(world, person.email, token);
 		await bind({ api_key_id: person.key.id }, "org_admin", world.orgId);
 		const other = await createTestMember(elsewhere, "org_admin");
 		await bind({ api_key_id: other.key.id }, "org_admin", world.orgId);
@@ -563,7 +565,7 @@ describe("DELETE /organization/members", () => {
 			key: person.key.text,
 			body: { orgId, email: owner, role: "org_super_admin" },
 		});
-		const heir = await world.request("POST", "/invitation/accept", { body: { token: tokenOf(invited.body.link) } });
+		const heir = await acceptInvitation(world, owner, tokenOf(invited.body.link));
 		const globals = async (id: string) =>
 			(await rows(query.selectFrom("api_keys").select("global_permissions").where("id", "=", id)))[0]
 				?.global_permissions;
@@ -619,6 +621,7 @@ describe("DELETE /organization/members", () => {
 			status: "ok",
 			dry_run: false,
 			revoked_api_keys: [],
+			revealed_api_keys: [],
 			other_organizations: { known: [], others: 0 },
 		});
 		expect(await list()).toHaveLength(1);
@@ -632,9 +635,7 @@ describe("DELETE /organization/members", () => {
 			(racing: Pick<World, "request">) => setRole("raced@example.com", "org_admin", world.adminKey, racing),
 		]) {
 			const token = await invite("raced@example.com", "org_member");
-			const answer = await readThenWrite(world, request, () =>
-				world.request("POST", "/invitation/accept", { body: { token } }),
-			);
+			const answer = await readThenWrite(world, request, () => acceptInvitation(world, "raced@example.com", token));
 			expect(answer).toMatchObject({ status: 409, body: { error: "member_changed" } });
 			expect(await roleOf("raced@example.com")).toBe("org_member");
 			await remove("raced@example.com");

@@ -10,6 +10,7 @@ import {
 	createTestApp,
 	createTestMember,
 	createWorld,
+	makeOperator,
 	ORIGIN,
 	type TestApp,
 	testEnv,
@@ -388,6 +389,7 @@ describe("what outlives a session", () => {
 	];
 
 	test("is made within fifteen minutes of a sign-in; afterwards nothing is, until there is another", async () => {
+		await makeOperator(world);
 		const { email } = await createTestMember(world, "org_admin");
 		const { headers } = await signIn(world);
 		expect((await world.request("GET", "/account", { headers })).body.recent_sign_in_until).toBe(

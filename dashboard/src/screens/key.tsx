@@ -118,7 +118,18 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 					["Created", <Time key="created" value={record.created_at} />],
 					["Creates organizations", record.global_permissions.includes("org.create") ? "Yes" : "No"],
 					["Addresses", record.ip_allow_list.length === 0 ? "Everywhere" : record.ip_allow_list.join(", ")],
-					["Secret", record.is_hashed_key ? "Kept as a hash alone" : "Can be looked at again"],
+					[
+						"Secret",
+						record.is_hashed_key ? (
+							"Stored as a hash only"
+						) : record.revealed_at === null ? (
+							"Can be revealed"
+						) : (
+							<Text key="seen" inherit>
+								Last revealed <Time value={record.revealed_at} />
+							</Text>
+						),
+					],
 					[
 						"Old secret",
 						record.previous_key_valid_until === null ? (

@@ -70,6 +70,11 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 											<Stack gap={2}>
 												<TextLink to={keyPath(orgId, key.id)}>{key.name}</TextLink>
 												<Code w="fit-content">{key.key_hint}</Code>
+												{key.revealed_at === null ? null : (
+													<Text size="xs" c="dimmed">
+														Secret seen <Time value={key.revealed_at} />
+													</Text>
+												)}
 											</Stack>
 										),
 									},

@@ -11,7 +11,6 @@ import { Screen } from "../parts/screen";
 import { SecretDialog } from "../parts/secret";
 import { countOf } from "../parts/size";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
-import { timeText } from "../parts/time";
 import {
 	administers,
 	covers,
@@ -21,7 +20,7 @@ import {
 	useOrganizationMay,
 	useOwnRole,
 } from "../permissions";
-import { useRemovalPlan } from "../plans";
+import { useRemovalPlan, useRolePlan } from "../plans";
 
 type Member = AnswerOf<"GET /organization/members">[number];
 type MemberRole = RequestOf<"PUT /organization/members">["body"]["role"];
@@ -34,7 +33,7 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 	const may = useOrganizationMay(orgId);
 	const own = useOwnRole(orgId);
 	const [dialog, setDialog] = useState<Dialog | undefined>();
-	const [invitation, setInvitation] = useState<AnswerOf<"POST /organization/members"> | undefined>();
+	const [invitation, setInvitation] = useState<{ readonly email: string; readonly link: string } | undefined>();
 	const close = () => setDialog(undefined);
 	const mayChange = may("org.update_user_roles") === true;
 	return (
@@ -123,7 +122,7 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 				/>
 			) : null}
 			{typeof dialog === "object" && dialog.kind === "role" ? (
-				<ChangeRole orgId={orgId} member={dialog.member} onClose={close} />
+				<ChangeRole orgId={orgId} member={dialog.member} onClose={close} onLink={setInvitation} />
 			) : null}
 			{typeof dialog === "object" && dialog.kind === "remove" ? (
 				<Remove orgId={orgId} member={dialog.member} onClose={close} />
@@ -135,8 +134,8 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 					value={invitation.link}
 					onClose={() => setInvitation(undefined)}
 				>
-					Send this link to {invitation.email} alone: whoever has it can join in their place. It works once, until{" "}
-					{timeText(invitation.expires_at)}, and is not shown again.
+					Send this link to {invitation.email} only. It works once, within 7 days of the invitation, and is not shown
+					again. Earlier links no longer work.
 				</SecretDialog>
 			)}
 		</Screen>
@@ -204,24 +203,31 @@ function ChangeRole({
 	orgId,
 	member,
 	onClose,
+	onLink,
 }: {
 	readonly orgId: string;
 	readonly member: Member;
 	readonly onClose: () => void;
+	/** A pending invitation has a new link with its new role. */
+	readonly onLink: (invitation: { readonly email: string; readonly link: string }) => void;
 }) {
 	const [role, setRole] = useState<MemberRole>(member.role as MemberRole);
 	const createdBefore = member.global_permissions.includes("org.create");
 	const [mayCreate, setMayCreate] = useState(createdBefore);
-	const mayGive = useMayCreateOrganizations() && !member.is_tmp;
+	const isOperator = useAsk("GET /account", {}).data?.is_operator === true;
+	const mayGive = useMayCreateOrganizations() && isOperator && !member.is_tmp;
+	const [keepsKeys, setKeepsKeys] = useState(false);
+	const lowered =
+		useRolePlan(orgId, member.email, role === member.role ? undefined : role).data?.lowered_api_keys ?? [];
 	const permissions = useChange("PUT /organization/members/permissions");
-	const roles = useChange("PUT /organization/members", ({ api_keys }) => {
-		if (api_keys.length > 0) say(`Their ${countOf(api_keys.length, "API key")} keep what they hold; look at them.`);
+	const roles = useChange("PUT /organization/members", ({ link }) => {
+		if (link !== null) onLink({ email: member.email, link });
 	});
 	const { email } = member;
 	const wantsCreate = mayCreate && administers(role);
 	const submit = async () => {
 		try {
-			if (role !== member.role) await roles.mutateAsync({ body: { orgId, email, role } });
+			if (role !== member.role) await roles.mutateAsync({ body: { orgId, email, role, keep_keys: keepsKeys } });
 			if (mayGive && wantsCreate !== createdBefore) {
 				await permissions.mutateAsync({
 					body: { orgId, email, global_permissions: wantsCreate ? ["org.create"] : [] },
@@ -252,7 +258,17 @@ function ChangeRole({
 					onChange={(event) => setMayCreate(event.currentTarget.checked)}
 				/>
 			) : null}
-			{member.is_tmp ? null : <Text size="sm">API keys that they made keep what they hold.</Text>}
+			{lowered.length === 0 ? null : (
+				<>
+					<Text size="sm">Lowers these API keys of theirs as well: {lowered.map(({ name }) => name).join(", ")}.</Text>
+					<Checkbox
+						label="Keep what these keys hold"
+						description="They can still manage no keys and no members."
+						checked={keepsKeys}
+						onChange={(event) => setKeepsKeys(event.currentTarget.checked)}
+					/>
+				</>
+			)}
 		</FormDialog>
 	);
 }
@@ -283,7 +299,7 @@ function Remove({
 			onConfirm={() => remove.mutate({ query: { orgId, email: member.email } })}
 		>
 			<Answer query={plan} what="what would go">
-				{({ revoked_api_keys, other_organizations: { known, others } }) => (
+				{({ revoked_api_keys, revealed_api_keys, other_organizations: { known, others } }) => (
 					<>
 						<Text size="sm">
 							{member.is_tmp
@@ -299,6 +315,12 @@ function Remove({
 									))}
 								</ul>
 							</>
+						)}
+						{revealed_api_keys.length === 0 ? null : (
+							<Text size="sm">
+								They have seen the secrets of {revealed_api_keys.map(({ name }) => name).join(", ")}. Regenerate these
+								keys.
+							</Text>
 						)}
 						{known.length + others === 0 ? null : (
 							<Text size="sm">

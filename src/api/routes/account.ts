@@ -78,6 +78,8 @@ export const getAccount = endpoint({
 		email: v.string(),
 		email_verified: v.boolean(),
 		passkeys: v.number(),
+		/** Owns the first organization. */
+		is_operator: v.boolean(),
 		created_at: time,
 		session_id: v.string(),
 		recent_sign_in_until: time,
@@ -89,12 +91,13 @@ export const getAccount = endpoint({
 			email: SIGNED_IN_EXAMPLE.email,
 			email_verified: true,
 			passkeys: 1,
+			is_operator: false,
 			created_at: "2026-11-21T08:00:00.000Z",
 			session_id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
 			recent_sign_in_until: "2026-11-21T08:15:00.000Z",
 		},
 	},
-	load: (_input, _nowMs, tokenHash) => [accountDetails(tokenHash)] as const,
+	load: (_input, nowMs, tokenHash) => [accountDetails(tokenHash, OWNING_ROLES, nowMs)] as const,
 	async handle({ loaded, principal }) {
 		const [account] = loaded[0].rows;
 		if (account === undefined) throw invalidSession();
@@ -104,6 +107,7 @@ export const getAccount = endpoint({
 			email: account.email,
 			email_verified: account.email_verified_at_ms !== null,
 			passkeys: account.passkeys,
+			is_operator: account.is_operator === 1,
 			created_at: rfc3339(account.created_at_ms),
 			session_id: sessionId,
 			recent_sign_in_until: rfc3339(signedInAtMs + RECENT_SIGN_IN_MS),

@@ -16,6 +16,7 @@ import {
 	apiKeyUnchanged,
 	appsAreOf,
 	type BindingRecord,
+	clearReveals,
 	currentKeyHash,
 	deleteBindings,
 	type Holder,
@@ -200,6 +201,7 @@ export const changeApiKey = endpoint({
 								...previousSecret(row, secret.key_hash, change.overlap_seconds ?? 0, nowMs),
 							}),
 				}),
+				...(minted === undefined ? [] : [clearReveals(scope.orgId, row.id)]),
 				// What came from them; the entry of the change names the bindings that it is about.
 				auditBindingsTaken(
 					actor,

@@ -22,6 +22,7 @@ import {
 	insertApiKey,
 	insertBinding,
 	isBoundIn,
+	markRevealed,
 	sealedKeyText,
 } from "../../db/api-keys";
 import { appUuidsInOrg } from "../../db/apps";
@@ -191,7 +192,7 @@ export const getApiKey = endpoint({
 	tag: "API keys",
 	summary: "Show one API key",
 	description:
-		"`org_id` asks as another organization that the key has a binding in; it is told of the bindings in it. `reveal=true` adds the secret of a key made with `hashed: false`, for a caller that is no weaker than the key; it is audited.",
+		"`org_id` asks as another organization that the key has a binding in; it is told of the bindings in it. `reveal=true` adds the secret of a key made with `hashed: false`, for a caller that is no weaker than the key. A reveal is audited, and `revealed_at` and `revealed_by` (an account) mark the key until it is regenerated.",
 	access: { permission: "org.manage_apikeys", scope: boundApiKeyScope },
 	recentSignIn: ({ query }) => query.reveal === true,
 	query: v.object({ reveal: optional(booleanText), org_id: optional(uuid) }),
@@ -214,13 +215,15 @@ export const getApiKey = endpoint({
 		if (sealed === null) return apiKeyAnswer(row, nowMs);
 		refuseStrongerSecret(principal, row);
 		await db.batch([
+			markRevealed(scope.orgId, row.id, principal.userId, nowMs),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "api_key.reveal",
 				target: { type: "api_key", id: row.id, name: row.name },
 			}),
 		]);
-		return { ...apiKeyAnswer(row, nowMs), key: await openKey(sealed, row.id, deps.config.secrets) };
+		const revealed = { ...row, revealed_at_ms: nowMs, revealed_by: principal.userId };
+		return { ...apiKeyAnswer(revealed, nowMs), key: await openKey(sealed, row.id, deps.config.secrets) };
 	},
 });
 
@@ -230,7 +233,7 @@ export const createApiKey = endpoint({
 	tag: "API keys",
 	summary: "Create an API key for one organization",
 	description:
-		"`org_id` may be left out when the bindings name the organization; all of them must name the same. The secret is in this answer only. `ip_allow_list` limits the key to addresses; a caller that is limited itself hands its own list on when none is sent.",
+		"`org_id` may be left out when the bindings name the organization; all of them must name the same. The secret is in this answer only, unless `hashed: false` stores it for the key's managers to reveal later. `ip_allow_list` limits the key to addresses; a caller that is limited itself hands its own list on when none is sent.",
 	access: { permission: "org.manage_apikeys", scope: newKeyScope },
 	recentSignIn: true,
 	query: v.object({ org_id: optional(uuid) }),
@@ -273,7 +276,7 @@ export const createApiKey = endpoint({
 		const { body } = input;
 		const bindings = body.bindings ?? [];
 		const globalPermissions = [...new Set(body.global_permissions ?? [])];
-		const hashed = body.hashed === true;
+		const hashed = body.hashed !== false;
 		const expiresAtMs = body.expires_at ?? null;
 		const addresses = body.ip_allow_list ?? principal.ipAllowList ?? [];
 		refusePast(expiresAtMs, nowMs);

@@ -3,6 +3,7 @@
  * JSON, or everything that matches as NDJSON, streamed, so that its size is nobody's memory.
  */
 import * as v from "valibot";
+import { holds } from "../../authz/decide";
 import { type AuditFilter, type AuditOf, type AuditRow, auditBefore, auditPage } from "../../db/audit";
 import { openDb } from "../../db/client";
 import type { Deps } from "../../deps";
@@ -31,7 +32,12 @@ const entrySchema = v.strictObject({
 	ip_address: v.nullable(v.string()),
 });
 
-function entryAnswer(row: AuditRow): v.InferInput<typeof entrySchema> {
+/** Decides for each reader whether an entry shows the address that its actor worked from. */
+interface Shown {
+	readonly addresses: boolean;
+}
+
+function entryAnswer(row: AuditRow, { addresses }: Shown): v.InferInput<typeof entrySchema> {
 	return {
 		id: row.id,
 		at: rfc3339(row.at_ms),
@@ -43,7 +49,7 @@ function entryAnswer(row: AuditRow): v.InferInput<typeof entrySchema> {
 		after: row.after === null ? null : JSON.parse(row.after),
 		details: JSON.parse(row.details),
 		request_id: row.request_id,
-		ip_address: row.ip_address,
+		ip_address: addresses ? row.ip_address : null,
 	};
 }
 
@@ -118,9 +124,10 @@ function answer(
 	of: AuditOf,
 	query: Filters,
 	rows: readonly AuditRow[],
+	shown: Shown,
 ) {
-	if (query.format !== "ndjson") return pageReply(context, query.page, rows, entryAnswer);
-	return new Response(ndjson(context, of, filterOf(query), rows), {
+	if (query.format !== "ndjson") return pageReply(context, query.page, rows, (row) => entryAnswer(row, shown));
+	return new Response(ndjson(context, of, filterOf(query), rows, shown), {
 		headers: { "content-type": NDJSON.contentType, "content-disposition": 'attachment; filename="audit.ndjson"' },
 	});
 }
@@ -129,7 +136,13 @@ function answer(
  * The first entries are there already, so a fault before them was a 503. One after them cannot be, and a stream of unknown length that
  * breaks off may end for its reader as if it were complete: its last line says that it is not.
  */
-function ndjson({ deps, requestId }: Export, of: AuditOf, filter: AuditFilter, first: readonly AuditRow[]) {
+function ndjson(
+	{ deps, requestId }: Export,
+	of: AuditOf,
+	filter: AuditFilter,
+	first: readonly AuditRow[],
+	shown: Shown,
+) {
 	const db = openDb(deps.d1, "first-primary");
 	const encoder = new TextEncoder();
 	let rows = first;
@@ -139,7 +152,7 @@ function ndjson({ deps, requestId }: Export, of: AuditOf, filter: AuditFilter, f
 			if (failure !== undefined) return controller.error(failure);
 			const last = rows.at(-1);
 			if (last === undefined) return controller.close();
-			controller.enqueue(encoder.encode(rows.map((row) => `${JSON.stringify(entryAnswer(row))}\n`).join("")));
+			controller.enqueue(encoder.encode(rows.map((row) => `${JSON.stringify(entryAnswer(row, shown))}\n`).join("")));
 			if (rows.length < ENTRIES_A_CHUNK) return controller.close();
 			try {
 				const [next] = await db.batch([auditBefore(of, filter, last.id, ENTRIES_A_CHUNK)]);
@@ -171,7 +184,8 @@ export const organizationAudit = endpoint({
 	example: { query: { orgId: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21", action: "channel" }, response: [EXAMPLE_ENTRY] },
 	load: ({ query }) => [firstEntries({ orgId: query.orgId }, query)] as const,
 	async handle({ deps, request, requestId, origin, input, loaded }) {
-		return answer({ deps, request, requestId, origin }, { orgId: input.query.orgId }, input.query, loaded[0].rows);
+		const of = { orgId: input.query.orgId };
+		return answer({ deps, request, requestId, origin }, of, input.query, loaded[0].rows, { addresses: true });
 	},
 });
 
@@ -180,7 +194,7 @@ export const appAudit = endpoint({
 	path: "/app/:app_id/audit",
 	tag: "Audit log",
 	summary: "Who changed what of one app, newest first",
-	description: `The app itself, its channels, bundles and devices; nothing of the organization's. ${FILTERS_TEXT}`,
+	description: `The app itself, its channels, bundles and devices; nothing of the organization's. \`ip_address\` is null for callers without \`org.read_audit\`. ${FILTERS_TEXT}`,
 	access: { permission: "app.read_audit", scope: appScope("params.app_id") },
 	query: v.pipe(v.object(filterFields), v.forward(v.check(inOrder, "must not be later than to"), ["from"])),
 	response: v.array(entrySchema),
@@ -188,7 +202,9 @@ export const appAudit = endpoint({
 	errors: [],
 	example: { query: { from: "2026-11-01" }, response: [EXAMPLE_ENTRY] },
 	load: ({ params, query }) => [firstEntries({ publicAppId: params.app_id }, query)] as const,
-	async handle({ deps, request, requestId, origin, input, loaded, scope }) {
-		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows);
+	async handle({ deps, request, requestId, origin, input, loaded, scope, principal }) {
+		// Where people work from is for those who read the organization's own log.
+		const shown = { addresses: holds(principal, "org.read_audit", { orgId: scope.orgId }) };
+		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows, shown);
 	},
 });

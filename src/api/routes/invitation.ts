@@ -1,5 +1,6 @@
 /**
- * Invitations: an administrator makes a link, and whoever has it joins. The token in it is the credential and is kept as a hash alone.
+ * Invitations: an administrator creates a link, and the person who has it joins. The token in it is kept as a hash only. It is the
+ * credential for a new account; an account that exists already must also show that it is its owner who joins.
  * Accepting happens once and whole: account, membership, a first API key, and the end of the invitation are one batch. Every invitation
  * that is no good, for whatever reason, is answered alike.
  */
@@ -7,12 +8,12 @@
 import { sql } from "kysely";
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
-import { hashKey, mintInvitationToken, mintKey } from "../../authz/keys";
+import { codeHashes, hashKey, mintInvitationToken, mintKey } from "../../authz/keys";
 import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
 import type { RoleName } from "../../authz/permissions";
 import { insertApiKey, insertBinding } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
-import { guard, query } from "../../db/client";
+import { guard } from "../../db/client";
 import {
 	deleteInvitation,
 	type InvitationWithOrganization,
@@ -26,7 +27,9 @@ import {
 import { insertMemberBinding, isNoMember, memberHolds } from "../../db/members";
 import { invitationsOfOrganization, keysOfOrganization } from "../../db/quotas";
 import { hasSession } from "../../db/sessions";
-import { isUnprovenAccount } from "../../db/sign-in";
+import { accountOfAttempt, countTry, deleteAttempt, isRightCode, markEmailVerified } from "../../db/sign-in";
+import { isReservedAddress } from "../../domain/reserved-address";
+import type { Secrets } from "../../domain/secrets";
 import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
@@ -34,7 +37,8 @@ import { invitationLink, inviterMustBeMember, memberRole, refuseToTake, rolesTha
 import { batchInQuotas } from "../quotas";
 import { label, optional, personsAddress, rfc3339, text, time, uuid } from "../schemas";
 import { orgScope } from "../scope";
-import { currentTokenHash, newSession, requireOwnPage } from "../sign-in";
+import { currentTokenHash, newSession, requireOwnPage, signInFailed } from "../sign-in";
+import { codeField } from "./sign-in";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const INVITATION_LIFETIME_MS = 7 * DAY_MS;
@@ -216,10 +220,16 @@ export const acceptInvitation = endpoint({
 	tag: "Members",
 	summary: "Accept an invitation, get a first API key, and sign in",
 	description:
-		"Makes an account for the invited address if there is none, and a member of it. The key is the account's, carries the role in this organization, and runs out after 90 days or what the organization allows; its secret is in this answer only. `name` is the key's name. `sign_in: true`, which only the service's own page may send, also signs in to the account if it is new; the link does not prove whose the address is, so it signs nobody in to an account that was there.",
+		"Creates an account for the invited address if there is none, and makes it a member. An account that exists already joins from its own session only, or with `attempt` and `code` of POST /sign-in/code, where mail is configured: the link alone does not show whose the address is, because the inviter has it as well (401 `sign_in_required`). The key is the account's, has the role in this organization, and expires after 90 days or what the organization allows; its secret is in this answer only. `name` is the key's name. `sign_in: true`, which only the service's own page may send, also signs in to an account that is new or was proven by the code.",
 	access: { public: WHY_PUBLIC },
 	consistency: "first-primary",
-	body: v.object({ token: tokenField, name: optional(label()), sign_in: optional(v.boolean()) }),
+	body: v.object({
+		token: tokenField,
+		name: optional(label()),
+		sign_in: optional(v.boolean()),
+		attempt: optional(tokenField),
+		code: optional(codeField),
+	}),
 	status: [201],
 	response: v.strictObject({
 		status: v.literal("ok"),
@@ -231,12 +241,8 @@ export const acceptInvitation = endpoint({
 		api_key: v.strictObject({ id: v.string(), key: v.string(), expires_at: time }),
 	}),
 	errors: [
-		"quota_exceeded",
-		"invitation_not_found",
-		"sign_in_required",
-		"cross_site_request",
-		"https_required",
-		"too_many_requests",
+		...(["quota_exceeded", "invitation_not_found", "sign_in_required", "sign_in_failed"] as const),
+		...(["cross_site_request", "https_required", "too_many_requests"] as const),
 	],
 	example: {
 		body: { token: EXAMPLE_TOKEN, name: "Ada's laptop" },
@@ -254,40 +260,50 @@ export const acceptInvitation = endpoint({
 			},
 		},
 	},
-	load: ({ body }, nowMs) => [invitationByToken(hashKey(body.token), nowMs)] as const,
+	// A try with a code is counted by itself: the batch that finds it wrong is taken back whole.
+	load: ({ body }, nowMs) =>
+		[
+			invitationByToken(hashKey(body.token), nowMs),
+			...(body.attempt === undefined ? [] : [countTry(hashKey(body.attempt), "code", nowMs)]),
+		] as const,
 	async handle(context) {
 		const { db, deps, input, loaded, nowMs, actor } = context;
+		const { attempt, code } = input.body;
+		const current = currentTokenHash(context);
 		const signsIn = input.body.sign_in === true;
-		if (signsIn) requireOwnPage(context);
+		// A session counts for requests of our own pages only.
+		if (signsIn || current !== undefined) requireOwnPage(context);
 		const { invitation, role } = goodInvitation(loaded[0].rows[0]);
 		// The token is the right to be in this organization; nobody has decided anything before.
 		const orgId = invitation.org_id as OrgId;
 		const { email } = invitation;
+		const isNew = invitation.user_id === null;
 		const uid = invitation.user_id ?? deps.newId();
+		const proof = isNew ? undefined : proofOfAccount(uid, current, attempt, code, deps.config.secrets, nowMs);
 		const [keyId, keyBindingId, memberBindingId] = [deps.newId(), deps.newId(), deps.newId()];
 		const key = mintKey(deps.randomBytes);
 		const keyName = input.body.name ?? FIRST_KEY_NAME;
 		const days = Math.min(FIRST_KEY_DAYS, invitation.max_apikey_expiration_days ?? FIRST_KEY_DAYS);
 		const expiresAtMs = nowMs + days * DAY_MS;
 		const person = { ...actor, type: "user" as const, id: uid, name: email };
-		const details = { by_link: true, invited_by: invitation.invited_by, invited_by_name: invitation.inviter_email };
-		const isSignedIn = hasSession(uid, currentTokenHash(context), nowMs);
-		const session = signsIn
-			? newSession(context, uid, "invitation", {}, invitation.user_id === null ? undefined : isSignedIn)
-			: undefined;
-		const results = await batchInQuotas(
+		const details = {
+			...{ by_link: true, proven_by: proof?.by ?? "new_account" },
+			...{ invited_by: invitation.invited_by, invited_by_name: invitation.inviter_email },
+		};
+		const session =
+			signsIn && proof?.by !== "session" ? newSession(context, uid, isNew ? "invitation" : "code") : undefined;
+		await batchInQuotas(
 			db,
 			deps.config.quotas,
 			[keysOfOrganization(orgId)],
 			[
-				// Whoever has the link may be somebody else than whoever uses an account that nobody proved to be theirs: what comes to the
-				// account from now on must not be both's.
-				guard("proven", sql<boolean>`(NOT ${isUnprovenAccount(sql`${uid}`)} OR ${isSignedIn})`),
+				...(proof === undefined ? [] : [guard("proven", proof.condition)]),
 				guard(
 					"invitation_good",
 					invitationIsGood(invitation, hashKey(input.body.token), rolesThatMayInvite(role), nowMs),
 				),
-				...(invitation.user_id === null ? [insertAccount(uid, email, nowMs)] : []),
+				...(isNew ? [insertAccount(uid, email, nowMs)] : []),
+				...(proof?.by === "code" ? [...markEmailVerified(uid, current, nowMs), deleteAttempt(proof.attempt)] : []),
 				insertMemberBinding({ id: memberBindingId, userId: uid, orgId, role }, nowMs),
 				insertApiKey(orgId, {
 					id: keyId,
@@ -342,32 +358,54 @@ export const acceptInvitation = endpoint({
 					details,
 				}),
 				...(session?.statements ?? []),
-				sql<{ id: string }>`SELECT id FROM sessions WHERE token_hash = ${session?.tokenHash ?? null}`.compile(query),
 			],
 			{
-				proven: () =>
-					new ApiError(
-						"sign_in_required",
-						"The invited address has an account already; sign in to it at /sign-in and open the link again.",
-					),
+				proven: proof?.by === "code" ? signInFailed : signInRequired,
 				invitation_good: invitationNotFound,
 				// Another invitation of the same new address was accepted at this very moment; the next try finds the account.
 				"users.email": () => serviceUnavailable("the account was made at the same moment"),
 			},
 		);
-		const signedIn = (results.at(-1)?.rows.length ?? 0) > 0;
 		const answer = {
 			status: "ok" as const,
 			org_id: orgId,
 			uid,
 			email,
 			role,
-			signed_in: signedIn,
+			signed_in: session !== undefined || proof?.by === "session",
 			api_key: { id: keyId, key: key.text, expires_at: rfc3339(expiresAtMs) },
 		};
-		return new Reply(201, answer, session !== undefined && signedIn ? { "Set-Cookie": session.cookie } : {});
+		return new Reply(201, answer, session === undefined ? {} : { "Set-Cookie": session.cookie });
 	},
 });
+
+/**
+ * What shows that the request comes from the owner of an existing account, to be looked at in the batch that joins.
+ * @throws {ApiError} `sign_in_required` when nothing does
+ */
+function proofOfAccount(
+	uid: string,
+	sessionHash: string | undefined,
+	attempt: string | undefined,
+	code: string | undefined,
+	secrets: Secrets,
+	nowMs: number,
+) {
+	if (attempt !== undefined && code !== undefined) {
+		const hash = hashKey(attempt);
+		const isRight = isRightCode(hash, "code", codeHashes(code, hash, secrets), nowMs);
+		const condition = sql<boolean>`(${isRight} AND ${accountOfAttempt(hash)} = ${uid})`;
+		return { by: "code" as const, attempt: hash, condition };
+	}
+	if (sessionHash === undefined) throw signInRequired();
+	return { by: "session" as const, condition: hasSession(uid, sessionHash, nowMs) };
+}
+
+const signInRequired = () =>
+	new ApiError(
+		"sign_in_required",
+		"The invited address has an account here: sign in to it at /sign-in and open the link again, or send attempt and code of POST /sign-in/code.",
+	);
 
 const invitationNotFound = () =>
 	new ApiError("invitation_not_found", "This invitation is not known, was used, or has run out; ask for a new one.");
@@ -378,7 +416,7 @@ function goodInvitation(invitation: InvitationWithOrganization | undefined): {
 	role: RoleName;
 } {
 	const role = MEMBER_ROLES.find((name) => name === invitation?.role_name);
-	if (invitation === undefined || role === undefined) throw invitationNotFound();
+	if (invitation === undefined || role === undefined || isReservedAddress(invitation.email)) throw invitationNotFound();
 	const inviterRoles: string[] = JSON.parse(invitation.inviter_roles);
 	if (!rolesThatMayInvite(role).some((name) => inviterRoles.includes(name))) throw invitationNotFound();
 	return { invitation, role };

@@ -1,8 +1,9 @@
 /**
- * What a member may do beyond any organization, signed in: at present, create organizations. It is the account's and holds wherever the
- * account administers an organization, so it is given and taken by those alone who hold it themselves.
+ * What an account may do beyond any organization, signed in: at present, create organizations. It holds wherever the account administers
+ * an organization, so no organization of the account changes it: the operator does, as an owner of the first organization.
  */
 import * as v from "valibot";
+import type { OrgId } from "../../authz/decide";
 import { ADMINISTERING_ROLES, strongestMemberRole } from "../../authz/member-roles";
 import { GLOBAL_PERMISSIONS, isRoleName } from "../../authz/permissions";
 import { auditStatement } from "../../db/audit";
@@ -17,9 +18,8 @@ import {
 import { stillHoldsGlobally } from "../../db/organizations";
 import { endpoint } from "../endpoint";
 import { globalPermissionDenied, refuseGlobalPermissions, refuseGlobalPermissionsNotHeld } from "../key-rules";
-import { refuseToTake } from "../member-rules";
 import { emailAddress, uuid } from "../schemas";
-import { orgScope } from "../scope";
+import { operatorScope } from "../scope";
 import { memberChanged, memberNotFound } from "./member";
 
 const permissionNames = v.array(v.picklist(GLOBAL_PERMISSIONS, `must be one of ${GLOBAL_PERMISSIONS.join(", ")}`));
@@ -28,10 +28,10 @@ export const updateMemberPermissions = endpoint({
 	method: "PUT",
 	path: "/organization/members/permissions",
 	tag: "Members",
-	summary: "Let a member create organizations when signed in, or not any more",
+	summary: "Let an account create organizations when signed in, or not any more (operator)",
 	description:
-		"`global_permissions` are all that the account holds from now on: `org.create` or nothing. Only who holds a permission gives or takes it, and only beside a role that administers an organization does it count. It is the account's, in every organization.",
-	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
+		"`global_permissions` are all that the account holds from now on: `org.create` or nothing. For the operator only: an owner of the first organization, with a key or an account that holds the permission. `orgId` is any organization in which the account is a member; the permission counts beside a role that administers an organization, in every one of them.",
+	access: { permission: "org.delete", scope: operatorScope },
 	recentSignIn: true,
 	body: v.object({ orgId: uuid, email: emailAddress, global_permissions: permissionNames }),
 	response: v.strictObject({
@@ -40,7 +40,7 @@ export const updateMemberPermissions = endpoint({
 		email: v.string(),
 		global_permissions: v.array(v.string()),
 	}),
-	errors: ["member_not_found", "member_changed", "cannot_remove_higher_role", "invalid_global_permissions"],
+	errors: ["member_not_found", "member_changed", "invalid_global_permissions"],
 	example: {
 		body: {
 			orgId: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21",
@@ -55,8 +55,9 @@ export const updateMemberPermissions = endpoint({
 		},
 	},
 	load: ({ body }, nowMs) => [membershipByEmail(body.orgId, body.email, nowMs)] as const,
-	async handle({ db, principal, scope, input, loaded, nowMs, actor }) {
-		const { orgId } = scope;
+	async handle({ db, principal, input, loaded, nowMs, actor }) {
+		// The operator's decision covers every organization.
+		const orgId = input.body.orgId as OrgId;
 		const [member] = loaded[0].rows;
 		const roles: string[] = JSON.parse(member?.roles ?? "[]");
 		if (member === undefined || roles.length === 0) throw memberNotFound();
@@ -64,7 +65,6 @@ export const updateMemberPermissions = endpoint({
 		const after = [...new Set<string>(input.body.global_permissions)];
 		const given = after.filter((permission) => !before.includes(permission));
 		const taken = before.filter((permission) => !after.includes(permission));
-		refuseToTake(principal, roles, orgId, member.email);
 		refuseGlobalPermissionsNotHeld(principal, taken);
 		refuseGlobalPermissions(principal, given, roles.filter(isRoleName));
 		const answer = { status: "ok" as const, uid: member.user_id, email: member.email, global_permissions: after };

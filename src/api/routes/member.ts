@@ -13,6 +13,7 @@ import {
 	WEAKEST_MEMBER_ROLE,
 } from "../../authz/member-roles";
 import type { Principal } from "../../authz/principal";
+import { keysRevealedTo } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
@@ -147,7 +148,7 @@ export const updateMember = endpoint({
 	description:
 		"Neither the old nor the new role may be stronger than the caller. A lower role lowers, at once, what the member's API keys may do in the organization: a stronger role of a key becomes the new role, a stronger role on an app is removed unless the member holds it there. `lowered_api_keys` lists these keys with what they lose, and `dry_run: true` lists them and changes nothing. `keep_keys: true` leaves the keys as they are; they still cannot manage keys, members and invitations when the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link with the new role (`link`), and the old link stops working.",
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
-	recentSignIn: true,
+	recentSignIn: ({ body }) => body.dry_run !== true,
 	body: v.object({
 		orgId: uuid,
 		email: emailAddress,
@@ -273,7 +274,7 @@ export const removeMember = endpoint({
 	tag: "Members",
 	summary: "Remove a member with everything they hold in the organization, or withdraw an invitation",
 	description:
-		"Every binding of theirs in the organization goes; their API keys that belong to it (`revoked_api_keys`) stop working at once, in other organizations as well (`other_organizations`: those that the caller may see, and how many others), and what their keys of other organizations hold in it goes as well, like the invitations they made. `dry_run=true` shows the same and does nothing.",
+		"Every binding of theirs in the organization goes; their API keys that belong to it (`revoked_api_keys`) stop working at once, in other organizations as well (`other_organizations`: those that the caller may see, and how many others), and what their keys of other organizations hold in it goes as well, like the invitations they made. `revealed_api_keys` are other people's keys whose stored secret they have seen: they keep working, so regenerate them. `dry_run=true` shows the same and does nothing.",
 	access: { permission: "org.update_user_roles", scope: orgScope("query.orgId") },
 	query: v.object({ orgId: uuid, email: emailAddress, dry_run: optional(booleanText) }),
 	queryOrBody: true,
@@ -281,6 +282,7 @@ export const removeMember = endpoint({
 		status: v.literal("ok"),
 		dry_run: v.boolean(),
 		revoked_api_keys: v.array(keySchema),
+		revealed_api_keys: v.array(keySchema),
 		other_organizations: otherOrganizationsSchema,
 	}),
 	errors: ["member_not_found", "member_changed", "cannot_remove_higher_role", "cannot_remove_last_super_admin"],
@@ -290,6 +292,7 @@ export const removeMember = endpoint({
 			status: "ok",
 			dry_run: false,
 			revoked_api_keys: [{ id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31", name: "Nightly build" }],
+			revealed_api_keys: [],
 			other_organizations: { known: [], others: 1 },
 		},
 	},
@@ -323,7 +326,10 @@ export const removeMember = endpoint({
 					{ invitation_as_read: memberChanged },
 				);
 			}
-			return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: [], other_organizations };
+			return {
+				...{ status: "ok" as const, dry_run: dryRun, revoked_api_keys: [], revealed_api_keys: [] },
+				other_organizations,
+			};
 		}
 
 		const roles = namesOf(member.roles);
@@ -337,6 +343,7 @@ export const removeMember = endpoint({
 			guard("member_there", membershipExists(orgId, uid)),
 			guard("member_as_read", membershipIs(orgId, member)),
 			guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES)),
+			keysRevealedTo(orgId, uid),
 		];
 		const results = await batchOrFail(
 			db,
@@ -364,7 +371,11 @@ export const removeMember = endpoint({
 			: ((results.at(-1)?.rows ?? []) as unknown as RevokedKey[]).sort(
 					(left, right) => left.created_at_ms - right.created_at_ms || (left.id < right.id ? -1 : 1),
 				);
-		return { status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named), other_organizations };
+		const revealed = (results[conditions.length - 1]?.rows ?? []) as unknown as { id: string; name: string }[];
+		return {
+			...{ status: "ok" as const, dry_run: dryRun, revoked_api_keys: revoked.map(named), revealed_api_keys: revealed },
+			other_organizations,
+		};
 	},
 });
 

@@ -226,7 +226,9 @@ export const updateOrganization = endpoint({
 		'Fields that are left out stay as they are; "" clears an address, 0 switches `max_apikey_expiration_days` off. `stopped_api_keys` are the keys that work now and that the changed policies stop, the first 100 of `stopped_api_key_count`. `dry_run` (here or as `?dry_run=true`) tells all that and changes nothing. A change that would leave no working key which administers the organization, or none of those that own it, is refused. `require_signed_bundles` demands that new bundles are encrypted with the private key of a registered signing key, and lets only such be promoted; the answer to switching it on names the first 100 channels that serve others (`unsigned_channels`), which stay served until they are replaced.',
 	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
 	recentSignIn: ({ query, body }) =>
-		body.require_signed_bundles === false && query.dry_run !== true && body.dry_run !== true,
+		query.dry_run !== true &&
+		body.dry_run !== true &&
+		(body.require_signed_bundles === false || KEY_POLICY_NAMES.some((name) => body[name] !== undefined)),
 	query: v.object({ dry_run: optional(booleanText) }),
 	body: v.object({
 		orgId: uuid,

@@ -35,6 +35,8 @@ const UNLIMITED: RequestLimit = { limiter: { limit: async () => ({ success: true
 export interface WorldOptions {
 	readonly bindings?: Partial<Pick<Deps, "d1" | "bundles" | "events" | "fetch" | "assets" | "requestLimits">>;
 	readonly config?: Record<string, string>;
+	/** False: the first organization of this server is another one. Default: it is this world's, until the next world. */
+	readonly isOperator?: boolean;
 }
 
 /** Mints an organization with an admin key. */
@@ -150,6 +152,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 			.compile(),
 	]);
 
+	if (options.isOperator !== false) await makeOperator({ userId, orgId });
 	return {
 		deps,
 		clock,
@@ -160,6 +163,16 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		adminKeyId,
 		request: requestThrough(app),
 	};
+}
+
+/** Makes the world's organization the first one of the server, whose owners are the operator. */
+export async function makeOperator({ userId, orgId }: Pick<World, "userId" | "orgId">): Promise<void> {
+	await testEnv.DB.prepare(
+		`INSERT INTO installation (id, first_user_id, first_org_id) VALUES (1, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET first_user_id = excluded.first_user_id, first_org_id = excluded.first_org_id`,
+	)
+		.bind(userId, orgId)
+		.run();
 }
 
 /** Sends requests through one application; holds answers to their schema and to two round trips. */
