@@ -91,3 +91,16 @@ export function useAppDeletionPlan(appId: string): UseQueryResult<PlanOf<AnswerO
 		planIn(await ask("DELETE /app/:app_id", { params: { app_id: appId }, query: { dry_run: "true" } })),
 	);
 }
+
+/** What would end with a transfer; asked when the other organization is known. */
+export function useTransferPlan(
+	appId: string,
+	toOrg: string | undefined,
+): UseQueryResult<AnswerOf<"POST /app/transfer">, Error> {
+	return useQuery({
+		queryKey: ["dry run", "transfer", appId, toOrg],
+		queryFn: () => ask("POST /app/transfer", { body: { app_id: appId, to_org: toOrg ?? "", dry_run: true } }),
+		enabled: toOrg !== undefined,
+		...NEVER_KEPT,
+	});
+}

@@ -10,12 +10,13 @@ import { Facts } from "../parts/facts";
 import { say } from "../parts/say";
 import { Screen, Section } from "../parts/screen";
 import { countOf, sizeText } from "../parts/size";
-import { Time } from "../parts/time";
+import { Time, timeText } from "../parts/time";
 import { organizationPath } from "../paths";
 import { useAppMay } from "../permissions";
 import { useAppDeletionPlan } from "../plans";
 import { DeviceSettings } from "./app-device-settings";
 import { AppRetention } from "./app-retention";
+import { TransferApp } from "./transfers";
 
 type AppRecord = AnswerOf<"GET /app/:app_id">;
 
@@ -30,6 +31,7 @@ export default function AppSettings({ appId, orgId }: AppScreenProps) {
 						{may("app.update_settings") === true ? <Fields app={record} /> : <ReadOnly app={record} />}
 						<DeviceSettings app={record} mayChange={may("app.update_settings") === true} />
 						<AppRetention app={record} mayChange={may("app.update_settings") === true} />
+						{may("app.delete") === true ? <TransferApp app={record} /> : null}
 						{may("app.delete") === true ? <End app={record} /> : null}
 					</>
 				)}
@@ -104,7 +106,7 @@ function End({ app }: { readonly app: AppRecord }) {
 	const [isAsking, setAsking] = useState(false);
 	return (
 		<Section title="Delete the app">
-			<Text size="sm">With its channels, bundles, devices and statistics. It cannot be undone.</Text>
+			<Text size="sm">With its channels, bundles, devices and statistics. It can be undone for 30 days.</Text>
 			<Group>
 				<Button variant="default" onClick={() => setAsking(true)}>
 					Delete {app.name}
@@ -119,7 +121,7 @@ function DeleteApp({ app, onClose }: { readonly app: AppRecord; readonly onClose
 	const [, navigate] = useLocation();
 	const plan = useAppDeletionPlan(app.app_id);
 	const remove = useChange("DELETE /app/:app_id", () => {
-		say(`The app ${app.name} is deleted.`);
+		say(`The app ${app.name} is deleted. Undo is under Deleted apps.`);
 		navigate(organizationPath(app.owner_org));
 	});
 	return (
@@ -134,10 +136,11 @@ function DeleteApp({ app, onClose }: { readonly app: AppRecord; readonly onClose
 			onClose={onClose}
 		>
 			<Answer query={plan} what="what would go">
-				{({ removes }) => (
+				{({ removes, restorable_until }) => (
 					<>
 						<Text size="sm">
-							This cannot be undone. Devices keep what they run and get no more updates. With it go:
+							Devices keep what they run and get no more updates. It can be undone until {timeText(restorable_until)}.
+							With it go:
 						</Text>
 						<ul>
 							<li>{countOf(removes.channels, "channel")}</li>

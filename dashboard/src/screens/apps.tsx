@@ -13,6 +13,8 @@ import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { Time } from "../parts/time";
 import { appPath } from "../paths";
 import { useOrganizationMay } from "../permissions";
+import { DeletedApps } from "./deleted-apps";
+import { OfferedApps } from "./transfers";
 
 export default function Apps({ orgId }: OrganizationScreenProps) {
 	const [page, setPage] = usePageNumber();
@@ -74,6 +76,8 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 					)
 				}
 			</Answer>
+			{may("org.create_app") === true ? <OfferedApps orgId={orgId} /> : null}
+			<DeletedApps orgId={orgId} />
 			{isOpen ? <CreateApp orgId={orgId} onClose={() => setOpen(false)} /> : null}
 		</Screen>
 	);

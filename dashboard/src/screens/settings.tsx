@@ -14,6 +14,7 @@ import { countOf, sizeText } from "../parts/size";
 import { timeText } from "../parts/time";
 import { useOrganizationMay } from "../permissions";
 import { useOrganizationDeletionPlan } from "../plans";
+import { Usage } from "./usage";
 
 type Organization = Exclude<AnswerOf<"GET /organization">, readonly unknown[]>;
 
@@ -55,6 +56,7 @@ function Parts({
 		<>
 			{mayChange ? <Names organization={organization} /> : null}
 			{mayChange ? <Policies organization={organization} /> : <ReadOnly organization={organization} />}
+			<Usage orgId={organization.id} />
 			{may("org.delete") === true ? <End organization={organization} onGone={onGone} /> : null}
 		</>
 	);

@@ -1,0 +1,84 @@
+/** What an organization and its apps hold, beside the quotas that bound it. */
+import { Group, Progress, Stack, Text } from "@mantine/core";
+import { type AnswerOf, useAsk } from "../api";
+import { Answer } from "../parts/answer";
+import { TextLink } from "../parts/link";
+import { Section } from "../parts/screen";
+import { countText, sizeText } from "../parts/size";
+import { DataTable } from "../parts/table";
+import { appPath } from "../paths";
+
+type Usage = AnswerOf<"GET /organization/usage">;
+type Quota = Usage["quotas"][number];
+
+const LABELS: Readonly<Record<string, string>> = {
+	storage_bytes_per_organization: "Storage",
+	apps_per_organization: "Apps",
+	api_keys_per_organization: "API keys",
+	invitations_per_organization: "Open invitations",
+};
+/** From this share on the bar is a warning. */
+const NEARLY_FULL = 0.9;
+
+const amountText = ({ name }: Quota, amount: number) =>
+	name.startsWith("storage_bytes") ? sizeText(amount) : countText(amount);
+const usedText = (quota: Quota | undefined) =>
+	quota === undefined ? "" : `${countText(quota.used)} of ${countText(quota.limit)}`;
+
+export function Usage({ orgId }: { readonly orgId: string }) {
+	const usage = useAsk("GET /organization/usage", { query: { orgId } });
+	return (
+		<Section title="Usage">
+			<Answer query={usage} what="the usage">
+				{({ quotas, apps, more }) => (
+					<Stack gap="md">
+						<Stack gap="xs" maw="32rem">
+							{quotas.map((quota) => (
+								<Meter key={quota.name} quota={quota} />
+							))}
+						</Stack>
+						{apps.length === 0 ? null : (
+							<DataTable
+								label="Usage of apps"
+								rows={apps}
+								rowKey={({ id }) => id}
+								columns={[
+									{ title: "App", cell: ({ app_id, name }) => <TextLink to={appPath(app_id)}>{name}</TextLink> },
+									{ title: "Storage", cell: ({ storage_bytes }) => sizeText(storage_bytes) },
+									{ title: "Channels", wideOnly: true, cell: ({ quotas: [channels] }) => usedText(channels) },
+									{ title: "Bundles", wideOnly: true, cell: ({ quotas: [, bundles] }) => usedText(bundles) },
+								]}
+							/>
+						)}
+						{more ? (
+							<Text size="sm" c="dimmed">
+								These are the apps that store most.
+							</Text>
+						) : null}
+					</Stack>
+				)}
+			</Answer>
+		</Section>
+	);
+}
+
+function Meter({ quota }: { readonly quota: Quota }) {
+	const label = LABELS[quota.name] ?? quota.name;
+	const share = quota.limit === 0 ? 1 : Math.min(1, quota.used / quota.limit);
+	return (
+		<div>
+			<Group justify="space-between" gap="xs">
+				<Text size="sm">{label}</Text>
+				<Text size="sm" c="dimmed">
+					{amountText(quota, quota.used)} of {amountText(quota, quota.limit)}
+				</Text>
+			</Group>
+			<Progress
+				value={share * 100}
+				size="sm"
+				aria-label={label}
+				{...(share >= NEARLY_FULL ? { color: "orange" } : {})}
+			/>
+		</div>
+	);
+}
