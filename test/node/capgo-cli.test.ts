@@ -455,6 +455,53 @@ describe("an administrator with the stock CLI", () => {
 	});
 });
 
+describe("a release to a channel that requires approval, with the stock CLI", () => {
+	/** An administrator with an account and an API key of their own. */
+	async function secondPerson(): Promise<{ id: string; key: string }> {
+		const email = "approver@example.com";
+		const invited = await product.api("POST", "/organization/members", {
+			orgId: product.orgId,
+			email,
+			role: "org_admin",
+		});
+		const token = new URLSearchParams(new URL(invited.body.link).hash.slice(1)).get("token");
+		const { body } = await product.api("POST", "/invitation/accept", { token });
+		return { id: body.api_key.id, key: body.api_key.key };
+	}
+
+	test("upload and set end well and say that they wait; devices get the bundle once another person approved it", async () => {
+		const { cli, appId, uuid } = await newProject();
+		const ci = ["--apikey", await createProductKey(product, "app_uploader", uuid)];
+		await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+		await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", "--channel", "production", ...admin()));
+		const approver = await secondPerson();
+		const rules = { protected: true, requires_approval: true, promoters: ["org_super_admin", approver.id] };
+		const isProtected = await product.api("POST", "/channel", { app_id: appId, channel: "production", ...rules });
+		expect(isProtected.status, JSON.stringify(isProtected.body)).toBe(200);
+
+		await cli.write("index.html", "<!doctype html><title>next</title>");
+		const upload = ["bundle", "upload", appId, "--bundle", "1.0.2", "--channel", "production"];
+		const output = (await succeed(cli.run(...upload, ...ci))).replace(/\s+/g, " ");
+		expect(output).toContain("waiting for approval");
+		expect(output).not.toContain("now available");
+		expect((await check(appId, "")).version).toBe("1.0.1");
+		const waiting = async () =>
+			(await product.api("GET", `/proposal?app_id=${appId}`)).body as { id: string; state: string; version: string }[];
+		const [proposal] = await waiting();
+		expect(proposal).toMatchObject({ state: "pending", version: "1.0.2" });
+
+		await succeed(cli.run("channel", "set", "production", appId, "--bundle", "1.0.2", ...ci));
+		expect(await waiting(), "the same proposal").toHaveLength(1);
+		expect((await check(appId, "")).version).toBe("1.0.1");
+
+		const body = { app_id: appId, id: proposal?.id };
+		expect((await product.api("POST", "/proposal/approve", body)).status, "the proposer's own account").toBe(403);
+		expect((await product.api("POST", "/proposal/approve", body, approver.key)).status).toBe(200);
+		expect((await check(appId, "")).version).toBe("1.0.2");
+		expect(await succeed(cli.run("channel", "currentBundle", "production", appId, ...ci))).toContain("1.0.2");
+	});
+});
+
 describe("CI with a preview key and the stock CLI", () => {
 	test("upload makes the private channel and promotes, a tester receives it, one call cleans up, the name is free", async () => {
 		const { cli, appId, uuid } = await newProject();

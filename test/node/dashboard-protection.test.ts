@@ -1,0 +1,75 @@
+/**
+ * Protected channels in a real browser: an administrator protects one, and decides on a promotion that waits. What the page says is held
+ * against what the API says afterwards.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chromium } from "./support/browser";
+import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+
+if (chromium === undefined) console.log("skipped: protection in the dashboard, because no Chromium is installed");
+
+describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
+	let stage: Stage;
+	let admin: Visitor;
+	beforeAll(async () => {
+		stage = await startStage();
+		admin = await stage.admin();
+	});
+	afterAll(async () => {
+		await stage?.stop();
+	});
+
+	const get = async (path: string) => (await stage.product.api("GET", path)).body;
+	const button = (name: string) => admin.page.getByRole("button", { name, exact: true });
+	const screenshot = async (name: string) => {
+		const directory = process.env.CAPSTAN_SCREENSHOTS;
+		if (directory !== undefined) await admin.page.screenshot({ path: `${directory}/${name}.png`, fullPage: true });
+	};
+
+	test("an administrator protects a channel, sees what waits for approval, rejects it, and lifts the protection", async () => {
+		await admin.open(`/apps/${APP}/channels/production`, "production");
+		await button("Protect channel").click();
+		await admin.page.getByRole("switch", { name: "Promotions need approval" }).check();
+		await expectSound(admin);
+		await screenshot("protection-form-1280");
+		await button("Save protection").click();
+		await admin.page.getByText("Wait until another promoter approves them").waitFor();
+		const channel = () => get(`/channel?app_id=${APP}&channel=production`);
+		expect(await channel()).toMatchObject({
+			...{ protected: true, requires_approval: true },
+			promoters: ["app_admin", "org_admin", "org_super_admin"],
+		});
+		expect(await button("Delete").count(), "a protected channel stays").toBe(0);
+
+		const invited = await stage.product.api("POST", "/organization/members", {
+			...{ orgId: stage.product.orgId, email: "proposer@example.com", role: "org_admin" },
+		});
+		const token = new URLSearchParams(new URL(invited.body.link).hash.slice(1)).get("token");
+		const proposer = (await stage.product.api("POST", "/invitation/accept", { token })).body.api_key.key as string;
+		const live = (await channel()).version.name as string;
+		const version = live === "1.1.0" ? "1.0.0" : "1.1.0";
+		const body = { app_id: APP, channel: "production", version };
+		expect((await stage.product.api("POST", "/channel", body, proposer)).status).toBe(202);
+		await admin.page.reload();
+		await admin.page.getByText(`Waiting for approval: ${version} for every device`).waitFor();
+		await button(`Approve ${version}`).waitFor();
+		await expectSound(admin);
+		await screenshot("proposal-1280");
+		await button("Reject").click();
+		await admin.page.getByLabel("Comment").fill("Not before Monday");
+		await button(`Reject ${version}`).click();
+		await admin.page.getByText("Waiting for approval:").waitFor({ state: "detached" });
+		expect((await get(`/proposal?app_id=${APP}`))[0]).toMatchObject({
+			state: "rejected",
+			comment: "Not before Monday",
+		});
+		expect((await channel()).version.name).toBe(live);
+
+		await button("Edit protection").click();
+		await admin.page.getByRole("switch", { name: "Protect this channel" }).uncheck();
+		await button("Save protection").click();
+		await button("Protect channel").waitFor();
+		expect(await channel()).toMatchObject({ protected: false, promoters: [] });
+	});
+});
