@@ -2,12 +2,17 @@
  * The delta store between keys of different trust: what a preview key stores is used in its own bundles and nowhere else, while it may
  * use what trusted keys stored.
  */
-import { beforeAll, expect, test } from "vitest";
+import { brotliCompressSync } from "node:zlib";
+import { beforeAll, describe, expect, test } from "vitest";
+import { locationOf, patterned, tusCreate, tusPatch } from "./support/bytes";
+import { violations } from "./support/invariants";
 import {
+	type Answer,
 	createTestApp,
 	createTestKey,
 	createWorld,
 	setTestChannel,
+	sha256Hex,
 	type TestApp,
 	type TestKey,
 	type World,
@@ -24,7 +29,13 @@ beforeAll(async () => {
 	otherCi = await createTestKey(world, "app_preview", app);
 });
 
-const pathOf = (name: string) => `orgs/${world.orgId}/apps/${app.appId}/delta/abc_${name}`;
+/** By the names of files: the hash that stands in their path, as the stock CLI writes it. */
+const hashes = new Map<string, string>();
+const pathOf = (name: string) => `orgs/${world.orgId}/apps/${app.appId}/delta/${hashes.get(name) ?? "abc"}_${name}`;
+async function hashPath(name: string, content: string): Promise<void> {
+	const text = new TextEncoder();
+	hashes.set(name, await sha256Hex(text.encode(await sha256Hex(text.encode(content)))));
+}
 const exists = async (key: string, name: string) =>
 	(await world.request("GET", `/files/read/attachments/${pathOf(name)}`, { key })).status;
 
@@ -92,6 +103,7 @@ test("a file is looked for in the app that its path names, and in no other of th
 });
 
 test("a file that a trusted key stores is found by all keys of the app", async () => {
+	await hashPath("shared.js", "shared");
 	await store(world.adminKey, "shared.js", "shared");
 	expect(await exists(ci.text, "shared.js")).toBe(200);
 	expect(await servedThrough(ci.text, "1.0.1", "shared.js")).toBe("shared");
@@ -133,4 +145,68 @@ test("during the overlap of a regenerated key its old secret finds the key's own
 	expect(await exists(key.text, "rotated.js")).toBe(200);
 	expect(await servedThrough(key.text, "1.0.5", "rotated.js")).toBe("rotated");
 	expect(await exists(otherCi.text, "rotated.js")).toBe(404);
+});
+
+describe("a file whose path holds a hash", () => {
+	const bytesOf = (text: string) => new TextEncoder().encode(text);
+	const send = async (name: string, bytes: Uint8Array, key = world.adminKey): Promise<Answer> => {
+		const created = await tusCreate(world, key, pathOf(name), bytes.length);
+		return created.status === 201 && bytes.length > 0 ? tusPatch(world, key, locationOf(created), 0, bytes) : created;
+	};
+	const MISMATCH = { status: 422, body: { error: "delta_hash_mismatch" } };
+
+	test("is refused with other bytes, and its path stays free for the right ones", async () => {
+		await hashPath("taken.js", "right");
+		expect(await send("taken.js", bytesOf("wrong"))).toMatchObject(MISMATCH);
+		expect(await exists(world.adminKey, "taken.js")).toBe(404);
+		expect(await violations(app.uuid)).toEqual([]);
+		expect((await send("taken.js", bytesOf("right"))).status).toBe(204);
+		expect(await servedThrough(world.adminKey, "2.0.0", "taken.js")).toBe("right");
+	});
+
+	test("is refused with no bytes, and stored with none if that is its hash", async () => {
+		await hashPath("full.txt", "full");
+		expect(await send("full.txt", new Uint8Array())).toMatchObject(MISMATCH);
+		await hashPath("empty.txt", "");
+		expect((await send("empty.txt", new Uint8Array())).status).toBe(201);
+		expect(await exists(ci.text, "empty.txt")).toBe(200);
+	});
+
+	test("is unpacked first if its name ends with .br; plain bytes do not pass under such a name", async () => {
+		const content = "CapacitorUpdater.notifyAppReady();".repeat(1000);
+		await hashPath("big.js.br", content);
+		const packed = Uint8Array.from(brotliCompressSync(content));
+		expect(await send("big.js.br", bytesOf(content))).toMatchObject(MISMATCH);
+		expect(await send("big.js.br", packed.slice(0, -4))).toMatchObject(MISMATCH);
+		expect(await send("big.js.br", Uint8Array.from(brotliCompressSync(`${content} `)))).toMatchObject(MISMATCH);
+		expect((await send("big.js.br", packed)).status).toBe(204);
+	});
+
+	test("is checked for preview keys too, and when its segments were joined", async () => {
+		const bytes = patterned(8 * 1024 * 1024 + 5);
+		const text = new TextEncoder();
+		hashes.set("large.bin", await sha256Hex(text.encode(await sha256Hex(bytes))));
+		const altered = bytes.slice();
+		altered[9_000_000 % altered.length] = 7;
+		expect(await send("large.bin", altered, ci.text)).toMatchObject(MISMATCH);
+		expect((await send("large.bin", bytes, ci.text)).status).toBe(204);
+		expect(await violations(app.uuid)).toEqual([]);
+	});
+
+	test("is accepted under its own SHA-256, as older CLIs wrote the path", async () => {
+		hashes.set("older.js", await sha256Hex(bytesOf("older")));
+		expect(await send("older.js", bytesOf("younger"))).toMatchObject(MISMATCH);
+		expect((await send("older.js", bytesOf("older"))).status).toBe(204);
+	});
+});
+
+test("a file whose path says nothing of its content belongs to the key that stored it", async () => {
+	const developers = [
+		await createTestKey(world, "app_developer", app),
+		await createTestKey(world, "app_developer", app),
+	] as const;
+	await store(developers[0].text, "sealed.js", "poison");
+	await store(developers[1].text, "sealed.js", "right");
+	expect(await servedThrough(developers[1].text, "3.0.0", "sealed.js")).toBe("right");
+	expect(await exists(world.adminKey, "sealed.js")).toBe(404);
 });

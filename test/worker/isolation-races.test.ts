@@ -156,7 +156,7 @@ describe("a manifest", () => {
 		return { status: 200, body: undefined, headers: new Headers(), trips: undefined };
 	};
 	beforeEach(async () => {
-		for (const file of ["a.js", "b.js"]) {
+		for (const file of ["index.html", "b.js"]) {
 			await past(
 				`INSERT INTO delta_objects (app_id, path, object_key, size_bytes, last_claimed_at_ms) VALUES (?1, ?2, ?2, 1, ${NOW_MS})`,
 				...[app.uuid, pathOf(file)],
@@ -167,7 +167,7 @@ describe("a manifest", () => {
 	test("is not set for a bundle that was deleted meanwhile", async () => {
 		await uploadTestBundle(world, app, VERSION);
 		await expectTooLate(
-			(racing) => set(racing, "a.js"),
+			(racing) => set(racing, "index.html"),
 			() => by(world, "DELETE", "/bundle", { query: { app_id: app.appId, version: VERSION } }),
 			{ status: 404, error: "bundle_not_found" },
 		);
@@ -176,8 +176,8 @@ describe("a manifest", () => {
 	test("is not set where another was set meanwhile, though it has all of its files", async () => {
 		await by(world, "POST", "/bundle", { body: { app_id: app.appId, version: VERSION } });
 		await expectTooLate(
-			(racing) => set(racing, "a.js"),
-			() => set(world, "a.js", "b.js"),
+			(racing) => set(racing, "index.html"),
+			() => set(world, "index.html", "b.js"),
 			{ status: 409, error: "bundle_already_ready" },
 		);
 	});
@@ -185,7 +185,7 @@ describe("a manifest", () => {
 	test("names no file that went out of the store meanwhile", async () => {
 		await by(world, "POST", "/bundle", { body: { app_id: app.appId, version: VERSION } });
 		await expectTooLate(
-			(racing) => set(racing, "a.js", "b.js"),
+			(racing) => set(racing, "index.html", "b.js"),
 			() => past("DELETE FROM delta_objects WHERE app_id = ? AND path = ?", app.uuid, pathOf("b.js")),
 			{ status: 400, error: "missing_delta_files" },
 		);
@@ -194,7 +194,7 @@ describe("a manifest", () => {
 	test("makes its bundle ready once, and only where there is one", async () => {
 		await by(world, "POST", "/bundle", { body: { app_id: app.appId, version: VERSION } });
 		expect(await finalize(world)).toMatchObject({ status: 409, body: { error: "bundle_incomplete" } });
-		await set(world, "a.js");
+		await set(world, "index.html");
 		await expectTooLate(finalize, () => finalize(world), { status: 409, error: "bundle_already_ready" });
 	});
 });

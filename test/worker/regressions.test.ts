@@ -193,9 +193,11 @@ describe("bundles", () => {
 		await uploadTestBundle(world, own, "1.0.1", ci.text);
 		expect((await set("1.0.1", "index.html")).status).toBe(200);
 		expect((await set("1.0.1", "index.html")).status).toBe(200);
-		for (const names of [["index.html", "evil.js"], ["evil.js"]]) {
-			expect(await set("1.0.1", ...names)).toMatchObject({ status: 409, body: { error: "bundle_already_ready" } });
-		}
+		expect(await set("1.0.1", "index.html", "evil.js")).toMatchObject({
+			status: 409,
+			body: { error: "bundle_already_ready" },
+		});
+		expect(await set("1.0.1", "evil.js")).toMatchObject({ status: 422, body: { error: "bundle_invalid" } });
 		await uploadTestBundle(world, own, "1.0.2", ci.text);
 		await setTestChannel(world, own, "production", { public: true, version: "1.0.2" });
 		expect(await set("1.0.2", "evil.js")).toMatchObject({ status: 409, body: { error: "bundle_already_ready" } });

@@ -227,7 +227,7 @@ describe("files of the delta store", () => {
 				app_id: app.uuid,
 				file_name: "main.js",
 				file_hash: "bb",
-				path: deltaName(world, app, "bb_used.js"),
+				path: `${world.adminKeyId}:${deltaName(world, app, "bb_used.js")}`,
 			}),
 		);
 		world.clock.nowMs += DAY_MS - 2;

@@ -59,7 +59,8 @@ const deltaRow = async (file: string) =>
 				.selectFrom("delta_objects")
 				.selectAll()
 				.where("app_id", "=", app.uuid)
-				.where("path", "=", deltaName(world, app, file)),
+				// A file whose path says nothing of its content belongs to its key.
+				.where("path", "in", [deltaName(world, app, file), `${ci.id}:${deltaName(world, app, file)}`]),
 		)
 	)[0];
 const offsetOf = async (location: string) =>
