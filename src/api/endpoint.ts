@@ -11,6 +11,7 @@ import type { Principal } from "../authz/principal";
 import type { RecentSignIn } from "../authz/session";
 import type { Actor } from "../db/audit";
 import type { Consistency, Database, StatementResult } from "../db/client";
+import type { LiveApps } from "../db/live-apps";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import type { ErrorCode } from "../errors";
@@ -87,6 +88,8 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	readonly gather: GatherEvents;
 	/** What update checks are answered from. */
 	readonly snapshots: SnapshotCache;
+	/** Which apps still exist. */
+	readonly liveApps: LiveApps;
 	/** Work that goes on after the answer. */
 	readonly waitUntil: (work: Promise<unknown>) => void;
 }

@@ -25,6 +25,7 @@ import {
 } from "../authz/session";
 import type { Actor } from "../db/audit";
 import { type Database, openDb, type StatementResult } from "../db/client";
+import { createLiveApps, type LiveApps } from "../db/live-apps";
 import { createSnapshotCache, type SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import { ApiError, type ErrorCode, invalidRequest, type RequestIssue } from "../errors";
@@ -118,6 +119,7 @@ export interface Isolate {
 	readonly deps: Deps;
 	readonly noteKeyUse: ReturnType<typeof createKeyUsage>;
 	readonly snapshots: SnapshotCache;
+	readonly liveApps: LiveApps;
 	readonly gather: GatherEvents;
 }
 
@@ -126,6 +128,7 @@ export function createIsolate(deps: Deps): Isolate {
 		deps,
 		noteKeyUse: createKeyUsage(deps),
 		snapshots: createSnapshotCache(deps.now),
+		liveApps: createLiveApps(deps),
 		gather: createEventGatherer(deps),
 	};
 }
@@ -133,7 +136,7 @@ export function createIsolate(deps: Deps): Isolate {
 async function answer(
 	endpoint: AnyEndpoint,
 	c: RequestContext,
-	{ deps, noteKeyUse, snapshots, gather }: Isolate,
+	{ deps, noteKeyUse, snapshots, liveApps, gather }: Isolate,
 	ipAddress: string | null,
 ): Promise<Response> {
 	const untyped = endpoint as unknown as Untyped;
@@ -206,10 +209,14 @@ async function answer(
 		loaded,
 		ownWorkOnly: (permission: Permission) => limits.get(permission),
 		snapshots,
+		liveApps,
 		gather,
 		waitUntil,
 	});
-	if (target !== null && endpoint.method !== "GET" && endpoint.onlyReads !== true) forgetChanged(snapshots, scopeRow);
+	if (target !== null && endpoint.method !== "GET" && endpoint.onlyReads !== true) {
+		forgetChanged(snapshots, scopeRow);
+		liveApps.invalidate("appId" in target ? target.appId : undefined);
+	}
 	// Where nothing was left to change, too: the request may be the second try of one whose answer was lost.
 	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
 	return serialise(endpoint, output, deps, db);

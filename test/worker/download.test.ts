@@ -1,13 +1,14 @@
 /**
- * Downloads by signed, expiring links: whole, in ranges and by conditions, as RFC 9110 has it. The database is not asked, and a link
- * opens one object for one method until its hour.
+ * Downloads by signed, expiring links: whole, in ranges and by conditions, as RFC 9110 has it. The database is asked only whether the app
+ * still exists, at most once in two seconds, and a link opens one object for one method until its hour.
  */
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../src/app";
 import { query } from "../../src/db/client";
 import { wantedOf } from "../../src/domain/conditional-request";
 import { verifyLink } from "../../src/storage/links";
 import { downloadUrl, putBytes, register, rows } from "./support/bytes";
+import { beforeEachTrip } from "./support/interleave";
 import {
 	createTestApp,
 	createWorld,
@@ -49,7 +50,7 @@ const bodyOf = (answer: { body: unknown }) => new Uint8Array(answer.body as Arra
 describe("a link", () => {
 	test("answers with the whole object, its size, its ETag and leave to keep it as long as the link is good", async () => {
 		const answer = await get();
-		expect(answer).toMatchObject({ status: 200, trips: 0 });
+		expect(answer.status).toBe(200);
 		expect(bodyOf(answer)).toEqual(bytes);
 		expect(answer.headers.get("content-length")).toBe(String(SIZE));
 		expect(answer.headers.get("content-type")).toBe("application/zip");
@@ -325,4 +326,81 @@ test("the bytes of a channel's bundle are those that a link to it serves", async
 	const served = bodyOf(await get({}, downloadUrl(world, row?.object_key ?? "")));
 	expect(await sha256Hex(served)).toBe(row?.sha256);
 	expect(await testEnv.BUNDLES.head(row?.object_key ?? "")).not.toBeNull();
+});
+
+describe("a link of an app that goes", () => {
+	let own: World;
+	let theirs: TestApp;
+	let address: string;
+	/** Another isolate, whose patience with the database never ends. */
+	let elsewhere: Pick<World, "request">;
+	beforeEach(async () => {
+		own = await createWorld();
+		theirs = await createTestApp(own);
+		await uploadTestBundle(own, theirs, "1.0.0", own.adminKey, bytes);
+		const [row] = await rows(query.selectFrom("bundles").select("object_key").where("app_id", "=", theirs.uuid));
+		address = downloadUrl(own, row?.object_key ?? "");
+		elsewhere = { request: requestThrough(createApp({ ...own.deps, delay: () => new Promise(() => undefined) })) };
+	});
+	const fetchPart = (from = elsewhere) => from.request("GET", address, { headers: { range: "bytes=0-9" } });
+	const removeOrganization = () =>
+		own.request("DELETE", "/organization", { key: own.adminKey, query: { orgId: own.orgId } });
+
+	test("costs one lookup in two seconds, however many ranges are fetched", async () => {
+		expect(await fetchPart()).toMatchObject({ status: 206, trips: 1 });
+		for (let range = 0; range < 20; range++) expect(await fetchPart()).toMatchObject({ status: 206, trips: 0 });
+		own.clock.nowMs += 2_000;
+		expect(await fetchPart()).toMatchObject({ status: 206, trips: 1 });
+		expect(await fetchPart()).toMatchObject({ status: 206, trips: 0 });
+	});
+
+	test("ends within four seconds of the organization's deletion, and is good again once it is restored", async () => {
+		expect((await fetchPart()).status).toBe(206);
+		expect((await removeOrganization()).status).toBe(200);
+		own.clock.nowMs += 4_000;
+		expect(await fetchPart()).toMatchObject({ status: 404, body: { error: "not_found" } });
+		expect((await elsewhere.request("HEAD", address)).status).toBe(404);
+		await own.request("POST", "/organization/restore", { key: own.adminKey, body: { orgId: own.orgId } });
+		own.clock.nowMs += 4_000;
+		expect((await fetchPart()).status).toBe(206);
+	});
+
+	test("ends at once in the isolate that deletes it", async () => {
+		const patient = elsewhere;
+		expect((await fetchPart()).status).toBe(206);
+		await patient.request("DELETE", "/organization", { key: own.adminKey, query: { orgId: own.orgId } });
+		expect((await fetchPart()).status).toBe(404);
+	});
+
+	test("ends with its app, and another app of the organization goes on", async () => {
+		const other = await createTestApp(own);
+		await uploadTestBundle(own, other, "1.0.0", own.adminKey, bytes);
+		const [row] = await rows(query.selectFrom("bundles").select("object_key").where("app_id", "=", other.uuid));
+		expect((await fetchPart()).status).toBe(206);
+		const { status } = await elsewhere.request("DELETE", `/app/${theirs.appId}`, { key: own.adminKey });
+		expect(status).toBe(200);
+		expect((await fetchPart()).status).toBe(404);
+		expect((await elsewhere.request("GET", downloadUrl(own, row?.object_key ?? ""))).status).toBe(200);
+	});
+
+	test("goes on while the database is slow or down, and asks again when it is back", async () => {
+		let isDown = true;
+		const watched = beforeEachTrip(own.deps.d1, () => {
+			if (isDown) throw new Error("D1 is down");
+		});
+		const request = requestThrough(
+			createApp({ ...own.deps, d1: watched.d1, delay: () => new Promise(() => undefined) }),
+		);
+		expect((await fetchPart({ request })).status).toBe(206);
+		expect(watched.trips).toBe(1);
+		expect((await fetchPart({ request })).status).toBe(206);
+		expect(watched.trips).toBe(1);
+		isDown = false;
+		await removeOrganization();
+		own.clock.nowMs += 4_000;
+		expect((await fetchPart({ request })).status).toBe(404);
+		const never = beforeEachTrip(own.deps.d1, () => new Promise<void>((resolve) => setTimeout(resolve, 50)));
+		const impatient = requestThrough(createApp({ ...own.deps, d1: never.d1 }));
+		expect((await fetchPart({ request: impatient })).status).toBe(206);
+	});
 });

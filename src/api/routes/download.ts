@@ -1,8 +1,9 @@
 /**
- * How bytes go out: by a signed link, straight from R2, without a key and without the database, so that downloads go on when D1 does
- * not answer. Objects never change, so a copy may be kept for as long as the link is good. The database is asked only about an object
- * that is not there: a deleted one is 404, one that a row still names is a fault of ours. R2's own stream is the body and no other: it
- * has a known length, so one that breaks off cuts the connection, where a stream of JavaScript's would end as if it were complete.
+ * How bytes go out: by a signed link, straight from R2 and without a key. The database is asked at most once in two seconds, whether the
+ * app still exists (src/db/live-apps.ts), and downloads go on when it does not answer. Objects never change, so a copy may be kept for as
+ * long as the link is good. The database is asked as well about an object that is not there: a deleted one is 404, one that a row still
+ * names is a fault of ours. R2's own stream is the body, because it has a known length: one that breaks off cuts the connection, while a
+ * stream of JavaScript's would end as if it were complete.
  */
 
 import type { AppId } from "../../authz/decide";
@@ -41,9 +42,10 @@ export const downloadObject = endpoint({
 	// A replica might not know yet that a bundle was deleted.
 	consistency: "first-primary",
 	example: { query: { expires: "1795248000", signature: "…" } },
-	async handle({ deps, db, input, request, nowMs, gather, waitUntil }) {
+	async handle({ deps, db, input, request, nowMs, gather, liveApps, waitUntil }) {
 		const key = `${input.params.app}/${input.params.upload}/${input.params.part}`;
 		const secondsLeft = verifyLink(deps, "GET", `/files/download/${key}`, input.query, nowMs);
+		if (!(await liveApps.isLive(db, input.params.app, waitUntil))) throw fileDeleted();
 		const headers = new Headers({
 			"Accept-Ranges": "bytes",
 			"Cache-Control": `public, max-age=${secondsLeft}, immutable, no-transform`,
@@ -110,5 +112,9 @@ function describe(headers: Headers, object: R2Object): void {
 async function missing(db: Database, appId: string, key: string): Promise<ApiError> {
 	const [row] = await db.batch([objectIsNamed(appId as AppId, key)]);
 	if (row.rows.length > 0) return serviceUnavailable(new Error(`the object ${key} is not in R2, and a row names it`));
+	return fileDeleted();
+}
+
+function fileDeleted(): ApiError {
 	return new ApiError("not_found", "The file was deleted; ask POST /updates again.");
 }
