@@ -15,10 +15,9 @@ import {
 	POLICY_REMEDIES,
 	type PolicedKey,
 } from "../domain/key-policy";
+import { DAY_MS } from "../domain/time";
 import { ApiError, invalidRequest, type RequestIssue } from "../errors";
 import type { NewBindingInput } from "./api-key-record";
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** 400 for bindings outside the key's organization, at the wrong level, to apps that are not there, or given twice. */
 export function refuseMisplacedBindings(

@@ -2,7 +2,6 @@
  * Creates an organization, for the public API and for the stock CLI. In one batch: the organization, the creator's role on it for the
  * calling key and for the account that the key acts for, and the audit entries, while the key may still create organizations.
  */
-
 import { ADMINISTERING_ROLES } from "../authz/member-roles";
 import { ORGANIZATION_CREATOR_ROLE } from "../authz/permissions";
 import type { Principal } from "../authz/principal";

@@ -2,7 +2,6 @@
  * Where the target of an authorization decision is read from: a statement that is sent together with the principal, and what its row
  * says. Sources read the raw request, because the decision is made before the request is validated.
  */
-
 import type { CompiledQuery } from "kysely";
 import type { Target } from "../authz/decide";
 import { query } from "../db/client";

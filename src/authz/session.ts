@@ -5,10 +5,10 @@
 import { type CompiledQuery, sql } from "kysely";
 import { query } from "../db/client";
 import type { Flag } from "../db/schema";
+import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { bindingsFrom, globalPermissionsFrom, invalidSession, liveBindings, type SessionPrincipal } from "./principal";
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 /** A session that nobody used for so long is over. */
 export const SESSION_IDLE_MS = 7 * DAY_MS;
 /** And any session after so long. */

@@ -1,7 +1,6 @@
 /**
  * Statements about apps. The public id is unique over all organizations, because devices know nothing else.
  */
-
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { jsonList, query } from "./client";

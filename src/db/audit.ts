@@ -7,7 +7,6 @@
  * named (of keys, bindings, invitations), when a key was last used, what becomes of bytes, or that an organization was removed for good:
  * its log goes with it.
  */
-
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";

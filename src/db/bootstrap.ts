@@ -6,6 +6,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/keys";
 import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/reserved-address";
+import { DAY_MS } from "../domain/time";
 import { type Actor, auditEach } from "./audit";
 import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./binding-audit";
 import { query, RANDOM_UUID } from "./client";
@@ -66,7 +67,6 @@ function firstEntry(
 			${after}, ${requestId} ${condition}`;
 }
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 /** Lifetime of a new admin key where the organization demands an expiry and sets no maximum. */
 const REPLACEMENT_LIFE_DAYS = 90;
 const OWNER_ROLE = "org_super_admin";

@@ -2,7 +2,6 @@
  * Statements about bundles. A bundle is `pending` from its registration until its bytes are stored and checked; a pending row that
  * comes to nothing is removed, a ready one that is deleted stays as history without its name and bytes.
  */
-
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId } from "../authz/decide";
 import { dropRollbackTargets, KEPT_FOR_ROLLBACK, rollbackTargetOf } from "./channel-history";

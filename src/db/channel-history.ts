@@ -5,7 +5,6 @@
  * Each bundle that was live has `rollback_target` on its newest entry while it exists. A rollback chooses among these entries, and the
  * newest of them (`apps.keep_live_bundles`) hold their bundles against clean-up, so both look at an index and never at the whole history.
  */
-
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import type { Actor } from "./audit";

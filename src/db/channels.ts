@@ -2,7 +2,6 @@
  * Statements about channels. Each takes ids that a decision gave out and carries the tenant in its own WHERE; a statement that loads
  * before the decision names the app by its public id instead, and its rows are dropped when the decision is no.
  */
-
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
 import { jsonList, query } from "./client";

@@ -2,7 +2,6 @@
  * Statements behind the stock CLI's own requests: channels with what it wants to know of their bundles, manifests, and the mark
  * between the two calls of its clean-up.
  */
-
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { bundleUnusedExceptBy } from "./channels";

@@ -2,7 +2,6 @@
  * Statements about devices and what operators set for single ones. Each takes ids that a decision gave out and carries the tenant in
  * its own WHERE; a statement that loads beside the decision names the app by its public id, and its rows are dropped when it is no.
  */
-
 import { type AliasedRawBuilder, type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";

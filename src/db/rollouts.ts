@@ -2,15 +2,13 @@
  * Statements about staged rollouts. `channels` says what devices are told; `rollouts` says since when and how it ended, and every batch
  * that changes a channel's rollout ends with `followRollout`, which reads the channel as it then is: the two cannot disagree.
  */
-
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import { DAY_MS } from "../domain/time";
 import type { ChannelValues } from "./channels";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { ChannelsTable, RolloutsTable } from "./schema";
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
  * Whether the device, as `r`, `c` and `d` name its rollout, channel and row, is old enough to count. The day, not the hour: the row of a

@@ -3,12 +3,12 @@
  * is known by the hash of its token alone. Whoever proves that an address is theirs throws out whoever used its account without proof.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { DAY_MS } from "../domain/time";
 import { jsonList, query } from "./client";
 import type { AttemptKind, Flag } from "./schema";
 import { type AccountId, hasSession } from "./sessions";
 
 const MINUTE_MS = 60_000;
-const DAY_MS = 24 * 60 * MINUTE_MS;
 
 export const CODE_LIFETIME_MS = 10 * MINUTE_MS;
 /** Wrong codes that one attempt bears. */

@@ -3,7 +3,6 @@
  * devices. An app's `revision` goes up in the batch of every change of any of it (`bumpRevision`), so one row by a unique index says
  * whether what was read is still true. A deleted organization's apps are not there.
  */
-
 import { type CompiledQuery, type Expression, type Selectable, type SqlBool, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import type { Bundle, Channel } from "../domain/update-decision";

@@ -2,7 +2,6 @@
  * Statements about uploads, the delta store and garbage: what ties D1 to the objects in R2. The order in which they are used is
  * explained in src/storage/objects.ts.
  */
-
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";

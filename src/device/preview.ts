@@ -129,19 +129,16 @@ export const createPreviewLink = endpoint({
 			expires_at: "2026-11-28T08:00:00.000Z",
 		},
 	},
-	load: ({ query }) =>
-		[channelByName(query.app_id, query.channel ?? ""), bundleByName(query.app_id, query.version ?? "")] as const,
+	load: ({ query: { app_id, channel, version } }) =>
+		[channel === undefined ? bundleByName(app_id, version ?? "") : channelByName(app_id, channel)] as const,
 	async handle({ deps, input, loaded, principal, ownWorkOnly, scopeRow, origin, nowMs }) {
 		const { query } = input;
 		if ((query.channel === undefined) === (query.version === undefined)) {
 			throw invalidRequest([{ path: "channel", message: "name a channel or a version, and not both" }]);
 		}
-		const [channel] = loaded[0].rows;
-		const [bundle] = loaded[1].rows;
-		if (query.channel !== undefined && channel === undefined) throw channelNotFound();
-		if (query.version !== undefined && bundle?.status !== "ready") throw bundleNotFound();
-		const made = channel ?? bundle;
-		if (made === undefined) throw bundleNotFound();
+		const [made] = loaded[0].rows;
+		if (made === undefined) throw query.channel === undefined ? bundleNotFound() : channelNotFound();
+		if ("status" in made && made.status !== "ready") throw bundleNotFound();
 		if (ownWorkOnly("app.upload_bundle") !== undefined) refuseForeignBundle(made, principal, "app.upload_bundle");
 		const path =
 			query.channel === undefined

@@ -3,7 +3,6 @@
  * It decides nothing by itself. What is not plain in every respect (a browser's request, a field that is missing, wrong or long, an app
  * that is not in memory) goes to the endpoint as if this file were not there; a test holds the two answers equal.
  */
-
 import * as v from "valibot";
 import { transportSecurity } from "../api/transport-security";
 import type { SnapshotCache } from "../db/snapshot-cache";

@@ -25,12 +25,12 @@ import { type FleetDevice, fleetPage } from "../db/devices";
 import { bundlesAreSigned } from "../db/signing-keys";
 import { type SnapshotBundle, type SnapshotChannel, snapshotBundles, snapshotStatements } from "../db/snapshot";
 import { type AppSnapshot, assemble } from "../db/snapshot-cache";
+import { DAY_MS } from "../domain/time";
 import { BUILTIN, type Decision, decideUpdate } from "../domain/update-decision";
 import { requiredForm } from "../domain/update-package";
 import { readVersion } from "../domain/version";
 import { type DeviceBody, decisionSnapshot, deviceOf, hasManifest, hasZip, PLATFORMS } from "./device";
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 /** Devices that one request reads: about three D1 rows and a tenth of a millisecond each. */
 const PAGE_DEVICES = 5_000;
 const MOST_EXAMPLES = 5;

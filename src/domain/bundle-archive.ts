@@ -1,6 +1,8 @@
 /**
- * Decides whether a zip is a bundle that devices can unpack and start. Reads its end and its central directory, never its content, so the
- * cost does not depend on the size of the file: at most `MOST_DIRECTORY_BYTES` in pieces of `PIECE_BYTES`, and one local header.
+ * Decides whether a zip is a bundle that devices can unpack and start. Reads its end, its central directory and the headers before its
+ * files, so the cost is bounded whatever the size of the file: at most `MOST_DIRECTORY_BYTES` in pieces of `PIECE_BYTES`, and headers in
+ * at most `MOST_WINDOWS` reads of `WINDOW_BYTES`. Beyond these bounds, and beyond `MOST_COMPARED_ENTRIES`, headers other than that of
+ * the start page are not compared with the directory.
  *
  * Runs in the Worker and in the dashboard. Throws nothing but `BundleArchiveError`, and what the source's `read` throws.
  */
@@ -10,6 +12,12 @@ export const MOST_ENTRIES = 50_000;
 export const MOST_DIRECTORY_BYTES = 16 * 1024 * 1024;
 /** More than one record of the directory, which has at most 46 + 3 × 65,535 bytes. */
 const PIECE_BYTES = 4 * 1024 * 1024;
+
+/** Archives with more entries have only the header of their start page compared. */
+export const MOST_COMPARED_ENTRIES = 2_000;
+/** Headers that lie as near to each other as this are read at once. */
+const WINDOW_BYTES = 1024 * 1024;
+export const MOST_WINDOWS = 64;
 
 const LOCAL_HEADER = 0x04034b50;
 const DIRECTORY_RECORD = 0x02014b50;
@@ -27,6 +35,8 @@ export const MOST_END_BYTES = END_RECORD_BYTES + LONGEST_COMMENT + END_LOCATOR_6
 
 const ZIP64_FIELD = 0x0001;
 const FLAG_ENCRYPTED = 0x0001;
+/** Sizes follow the content instead of preceding it. */
+const FLAG_DESCRIPTOR = 0x0008;
 const FLAG_UTF8 = 0x0800;
 export const METHOD_STORED = 0;
 export const METHOD_DEFLATE = 8;
@@ -40,6 +50,7 @@ export type ArchiveReason =
 	| "split_zip"
 	| "encrypted_entry"
 	| "unsupported_compression"
+	| "stored_with_descriptor"
 	| "absolute_path"
 	| "parent_path"
 	| "drive_letter_path"
@@ -116,6 +127,7 @@ export async function checkBundleArchive(source: ArchiveSource, rules: ArchiveRu
 	const layout = new Layout(directory.offset);
 	let uncompressedBytes = 0;
 	let index: DirectoryEntry | undefined;
+	const compared: DirectoryEntry[] = [];
 	for await (const entry of readDirectory(end, directory)) {
 		refuseUnreadable(entry);
 		names.add(entry);
@@ -123,11 +135,12 @@ export async function checkBundleArchive(source: ArchiveSource, rules: ArchiveRu
 		uncompressedBytes += entry.uncompressedBytes;
 		if (uncompressedBytes > rules.mostUncompressedBytes) throw uncompressedTooLarge(rules.mostUncompressedBytes);
 		if (pathOf(entry.name) === INDEX_HTML) index = entry;
+		if (directory.entries <= MOST_COMPARED_ENTRIES) compared.push(entry);
 		rules.onEntry?.(entry);
 	}
 	layout.refuseOverlaps();
 	if (index === undefined || index.isDirectory) throw missingIndexHtml(names);
-	await refuseFalseHeader(end, index);
+	await refuseFalseHeaders(end, directory.entries <= MOST_COMPARED_ENTRIES ? [index, ...compared] : [index]);
 	return { entries: directory.entries, uncompressedBytes };
 }
 
@@ -235,6 +248,7 @@ async function findDirectory64(source: BufferedSource, tail: DataView, locatorAt
 /** A record of the central directory; `lengthBytes` is the size of the record itself. */
 interface DirectoryEntry extends ArchiveEntry {
 	readonly nameBytes: Uint8Array;
+	readonly hasDescriptor: boolean;
 	readonly isEncrypted: boolean;
 	readonly isSymlink: boolean;
 	readonly lengthBytes: number;
@@ -282,6 +296,7 @@ function directoryEntry(piece: Uint8Array, view: DataView, at: number): Director
 		name,
 		nameBytes,
 		isDirectory: name.endsWith("/"),
+		hasDescriptor: (flags & FLAG_DESCRIPTOR) !== 0,
 		isEncrypted: (flags & FLAG_ENCRYPTED) !== 0,
 		isSymlink: (view.getUint16(at + 40, true) & UNIX_TYPE_MASK) === UNIX_SYMLINK,
 		method: view.getUint16(at + 10, true),
@@ -332,6 +347,7 @@ function refuseUnreadable(entry: DirectoryEntry): void {
 	if (entry.isSymlink) throw symlink(name);
 	if (entry.isEncrypted) throw encryptedEntry(name);
 	if (entry.method !== METHOD_STORED && entry.method !== METHOD_DEFLATE) throw unsupportedCompression(entry);
+	if (entry.method === METHOD_STORED && entry.hasDescriptor) throw storedWithDescriptor(name);
 	if (entry.method === METHOD_STORED && entry.compressedBytes !== entry.uncompressedBytes) {
 		throw damaged(`the sizes of ${quoted(name)} contradict each other`);
 	}
@@ -420,18 +436,48 @@ class Layout {
 	}
 }
 
-/** The directory describes the start page; so must the header before its content, which is what streaming unpackers read. */
-async function refuseFalseHeader(source: ArchiveSource, entry: DirectoryEntry): Promise<void> {
+/**
+ * The directory describes the files; so must the headers before their content, which are what streaming unpackers read. Devices would
+ * unpack other files than those that were checked.
+ */
+async function refuseFalseHeaders(source: ArchiveSource, [index, ...others]: readonly DirectoryEntry[]): Promise<void> {
 	const { readableFrom = 0 } = source;
-	if (entry.headerOffset < readableFrom) return;
-	const header = await source.read(entry.headerOffset, LOCAL_HEADER_BYTES + entry.nameBytes.length);
+	const isReadable = ({ headerOffset }: DirectoryEntry) => headerOffset >= readableFrom;
+	const lengthOf = ({ nameBytes }: DirectoryEntry) => LOCAL_HEADER_BYTES + nameBytes.length;
+	const ordered = others.filter(isReadable).sort((one, two) => one.headerOffset - two.headerOffset);
+	const windows: DirectoryEntry[][] = index !== undefined && isReadable(index) ? [[index]] : [];
+	for (const entry of ordered) {
+		const window = windows.length === 1 ? undefined : windows.at(-1);
+		const start = window?.[0]?.headerOffset ?? Number.NEGATIVE_INFINITY;
+		if (window !== undefined && entry.headerOffset + lengthOf(entry) - start <= WINDOW_BYTES) window.push(entry);
+		else if (windows.length < MOST_WINDOWS) windows.push([entry]);
+		else break;
+	}
+	for (const window of windows) {
+		const [first] = window;
+		const last = window.at(-1);
+		if (first === undefined || last === undefined) continue;
+		const start = first.headerOffset;
+		const bytes = await source.read(start, last.headerOffset + lengthOf(last) - start);
+		for (const entry of window) refuseFalseHeader(bytes.subarray(entry.headerOffset - start), entry);
+	}
+}
+
+function refuseFalseHeader(header: Uint8Array, entry: DirectoryEntry): void {
 	const view = viewOf(header);
+	const flags = view.getUint16(6, true);
+	const isSize = (at: number, bytes: number) =>
+		(flags & FLAG_DESCRIPTOR) !== 0 || [bytes, 0xffffffff].includes(view.getUint32(at, true));
 	const isHeader =
 		view.getUint32(0, true) === LOCAL_HEADER &&
 		view.getUint16(8, true) === entry.method &&
+		isSize(18, entry.compressedBytes) &&
+		isSize(22, entry.uncompressedBytes) &&
 		view.getUint16(26, true) === entry.nameBytes.length &&
 		entry.nameBytes.every((byte, index) => header[LOCAL_HEADER_BYTES + index] === byte);
 	if (!isHeader) throw damaged(`${quoted(entry.name)} is not where its central directory says`);
+	if ((flags & FLAG_ENCRYPTED) !== 0) throw encryptedEntry(entry.name);
+	if (entry.method === METHOD_STORED && (flags & FLAG_DESCRIPTOR) !== 0) throw storedWithDescriptor(entry.name);
 }
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -494,6 +540,14 @@ function unsupportedCompression({ name, method }: DirectoryEntry): BundleArchive
 	return new BundleArchiveError(
 		"unsupported_compression",
 		`${quoted(name)} is compressed with method ${method}, which devices cannot unpack. Create the zip with the Deflate method.`,
+		{ entry: shown(name) },
+	);
+}
+
+function storedWithDescriptor(name: string): BundleArchiveError {
+	return new BundleArchiveError(
+		"stored_with_descriptor",
+		`${quoted(name)} is stored without compression and its size follows its content, which Android cannot unpack. Create the zip with the Deflate method, or from files instead of a stream.`,
 		{ entry: shown(name) },
 	);
 }

@@ -2,6 +2,7 @@
  * What an organization may demand of API keys, and whether a key meets it. Pure, and the only place that knows: creation, change and
  * every use of a key ask here, so no side door can be more lenient than the front one.
  */
+import { DAY_MS } from "./time";
 
 export const KEY_POLICY_NAMES = [
 	"enforce_hashed_api_keys",
@@ -25,7 +26,6 @@ export interface PolicedKey {
 
 /** The largest value of `max_apikey_expiration_days`. */
 export const MOST_EXPIRATION_DAYS = 365;
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
  * The first policy that the key breaks. `max_apikey_expiration_days` is measured from `nowMs`, so at no moment does a working key have

@@ -5,7 +5,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "../db/client";
 import { BUCKET_GROWTH } from "../domain/duration-histogram";
-import { DAY_MS } from "./days";
+import { DAY_MS } from "../domain/time";
 import type { BytesServed, CountedEvent } from "./messages";
 import { partsOf } from "./parts";
 

@@ -3,8 +3,7 @@
  * still counts must never overlap.
  */
 import type { Config } from "../config";
-
-export const DAY_MS = 24 * 60 * 60 * 1000;
+import { DAY_MS } from "../domain/time";
 
 /** Days since 1970-01-01, UTC. */
 export function dayOf(atMs: number): number {

@@ -3,8 +3,9 @@
  * version that the device last told of on it and when; the later word stands. So the same is known in the end in whatever order the
  * words come and however often, and the counts of a day are the difference of what the record says before and after.
  */
+import { DAY_MS } from "../domain/time";
 import { BUILTIN } from "../domain/update-decision";
-import { DAY_MS, dayOf, startOfDayMs } from "./days";
+import { dayOf, startOfDayMs } from "./days";
 import type { DeviceSeen } from "./messages";
 
 type Value = string | number | null;

@@ -5,7 +5,8 @@
 import { type CompiledQuery, sql } from "kysely";
 import { openDb, query } from "../db/client";
 import type { Deps } from "../deps";
-import { DAY_MS, dayOf, firstRememberedDay, firstStatisticsDay, startOfDayMs } from "./days";
+import { DAY_MS } from "../domain/time";
+import { dayOf, firstRememberedDay, firstStatisticsDay, startOfDayMs } from "./days";
 
 /** Of the ids of events: forty times a quarter of an hour of a hundred events a second would be too much for one statement. */
 const MOST_EVENTS_A_STATEMENT = 10_000;

@@ -17,6 +17,7 @@ import { jsonList, openDb, query } from "../db/client";
 import { forgetEarlyOutcomes, forgetEndedRollouts } from "../db/rollouts";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
+import { DAY_MS } from "../domain/time";
 import { removeAll } from "../storage/objects";
 import { tendDeadMessages } from "./dead-letters";
 import { CLEAN_UP_NAME, purgeOrganizations } from "./organization-purge";
@@ -27,7 +28,6 @@ import { stepRollouts } from "./rollout-steps";
 import { runSteps } from "./steps";
 
 const HOUR_MS = 60 * 60 * 1000;
-const DAY_MS = 24 * HOUR_MS;
 /** How long the stock CLI may take between the two calls of its clean-up. */
 const DELETE_MARK_LIFETIME_MS = HOUR_MS;
 /** An uploader that found a file in the delta store refers to it within this time. */

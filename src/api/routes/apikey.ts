@@ -2,7 +2,6 @@
  * API keys: list, show, create, revoke. A key can give away no more than it holds, and it can take away only keys that are no stronger
  * than itself (key-rules.ts). The secret is answered once, at creation; apikey-change.ts does the rest of a key's life.
  */
-
 import { sql } from "kysely";
 import * as v from "valibot";
 import { orgsWhere } from "../../authz/decide";
@@ -33,6 +32,7 @@ import { removeForeignBindings } from "../../db/foreign-bindings";
 import { policiesAre } from "../../db/organizations";
 import { keysOfOrganization } from "../../db/quotas";
 import { signingSecret } from "../../domain/secrets";
+import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import {
 	apiKeyAnswer,
@@ -71,8 +71,6 @@ import {
 	uuid,
 } from "../schemas";
 import { hiddenAs, organizationNotFound, type RawInput, type ScopeSource, textAt } from "../scope";
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 export const apiKeyNotFound = hiddenAs(
 	"api_key_not_found",

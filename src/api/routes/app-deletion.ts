@@ -3,7 +3,6 @@
  * and its keys grant nothing. Its public id stays its organization's until that one gives it up, because whoever has the id has the
  * installed devices. The sweep removes the app's rows and objects (src/events/organization-purge.ts).
  */
-
 import { sql } from "kysely";
 import * as v from "valibot";
 import { appContents, auditedAppNow, EVERYTHING_AUDITED } from "../../db/apps";

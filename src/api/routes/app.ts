@@ -2,7 +2,6 @@
  * Apps: what channels and bundles belong to. Not in the specification, but nothing works without them. The public id is taken once
  * over all organizations.
  */
-
 import * as v from "valibot";
 import { type AppId, appsWhere, holds, orgsWhere } from "../../authz/decide";
 import { ROLES, type RoleName } from "../../authz/permissions";

@@ -7,6 +7,7 @@ import { holds } from "../../authz/decide";
 import { type AuditFilter, type AuditOf, type AuditRow, auditBefore, auditPage } from "../../db/audit";
 import { openDb } from "../../db/client";
 import type { Deps } from "../../deps";
+import { DAY_MS } from "../../domain/time";
 import { causeText, serviceUnavailable } from "../../errors";
 import { endpoint } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
@@ -16,7 +17,6 @@ import { appScope, orgScope } from "../scope";
 /** Entries that one read of the database brings; a few hundred kilobytes. */
 const ENTRIES_A_CHUNK = 1_000;
 const LONGEST_FILTER = 256;
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 const entrySchema = v.strictObject({
 	id: v.number(),

@@ -2,7 +2,6 @@
  * Bundles: uploaded web builds. A registration reserves the version; the last byte, checked, makes it ready; from then on it never
  * changes. A bundle that a channel uses is never deleted.
  */
-
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
 import { auditStatement } from "../../db/audit";

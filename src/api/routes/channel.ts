@@ -2,7 +2,6 @@
  * Channels: named targets that bundles are promoted to. Creating one with a preview key binds that key to it in the same batch;
  * deleting one with its bundle is one batch as well, in which everything goes or nothing does.
  */
-
 import * as v from "valibot";
 import type { AppId, ChannelId } from "../../authz/decide";
 import { holds } from "../../authz/decide";

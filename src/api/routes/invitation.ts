@@ -4,7 +4,6 @@
  * Accepting happens once and whole: account, membership, a first API key, and the end of the invitation are one batch. Every invitation
  * that is no good, for whatever reason, is answered alike.
  */
-
 import { sql } from "kysely";
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
@@ -30,6 +29,7 @@ import { hasSession } from "../../db/sessions";
 import { accountOfAttempt, countTry, deleteAttempt, isRightCode, markEmailVerified } from "../../db/sign-in";
 import { isReservedAddress } from "../../domain/reserved-address";
 import type { Secrets } from "../../domain/secrets";
+import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest, serviceUnavailable } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
@@ -40,7 +40,6 @@ import { orgScope } from "../scope";
 import { currentTokenHash, newSession, requireOwnPage, signInFailed } from "../sign-in";
 import { codeField } from "./sign-in";
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 const INVITATION_LIFETIME_MS = 7 * DAY_MS;
 /** Of the key that a new member starts with, unless the organization allows less. */
 const FIRST_KEY_DAYS = 90;

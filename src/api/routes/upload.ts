@@ -3,7 +3,6 @@
  * stream through a buffer of one segment, so memory stays flat; a TUS upload keeps every segment that arrived, so a lost connection
  * costs at most that much.
  */
-
 import * as v from "valibot";
 import { isOwnWork, type Principal } from "../../authz/principal";
 import { bundleByName } from "../../db/bundles";

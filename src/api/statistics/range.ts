@@ -4,8 +4,9 @@
  */
 import * as v from "valibot";
 import type { DayRange } from "../../db/statistics";
+import { DAY_MS } from "../../domain/time";
 import { invalidRequest } from "../../errors";
-import { DAY_MS, dayOf } from "../../events/days";
+import { dayOf } from "../../events/days";
 import { day, optional, timestamp } from "../schemas";
 
 export const MOST_DAYS = 366;

@@ -2,7 +2,6 @@
  * What little of PostgREST's manner the stock CLI relies on: filters written `eq.<value>`, and answers that are one object when the
  * Accept header asks for one. There is no query language here: every shape is known beforehand and anything else is refused.
  */
-
 import * as v from "valibot";
 import { Reply } from "../../api/endpoint";
 import { publicAppId } from "../../api/schemas";

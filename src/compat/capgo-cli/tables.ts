@@ -2,7 +2,6 @@
  * The table-shaped requests of the stock CLI, each known by its exact `select` list or its exact change. Reads need app.read, writes
  * what the same act needs in the public API.
  */
-
 import * as v from "valibot";
 import { changeAppStatements, changedSettings } from "../../api/app-change";
 import {

@@ -203,16 +203,18 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		if (deleted.status !== 200) throw new Error("organization not deleted");
 		return { path: "/organization/restore", body: { orgId } };
 	},
-	"GET /organization/usage": async (world) => (path: "/organization/usage", query: orgId: world.orgId ),
-	"GET /organization/signing_key": async (world) => (
+	"GET /organization/usage": async (world) => ({ path: "/organization/usage", query: { orgId: world.orgId } }),
+	"GET /organization/signing_key": async (world) => ({
 		path: "/organization/signing_key",
-		query: orgId: world.orgId ,),
-	"POST /organization/signing_key": async (world) => 
+		query: { orgId: world.orgId },
+	}),
+	"POST /organization/signing_key": async (world) => {
 		await removeSigningKeys(world);
 		return {
 			path: "/organization/signing_key",
 			body: { orgId: world.orgId, name: fresh("signing key"), public_key: randomPublicKey() },
-		};,
+		};
+	},
 	"DELETE /organization/signing_key": async (world) => {
 		await removeSigningKeys(world);
 		const { body } = await world.request("POST", "/organization/signing_key", {
@@ -221,11 +223,11 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		});
 		return { path: "/organization/signing_key", query: { orgId: world.orgId, id: body.id } };
 	},
-	"GET /device/key": async (_, app) => (path: "/device/key", query: app_id: app.appId ),
-	"GET /organization/members": async (world) => (path: "/organization/members", query: orgId: world.orgId ),
+	"GET /device/key": async (_, app) => ({ path: "/device/key", query: { app_id: app.appId } }),
+	"GET /organization/members": async (world) => ({ path: "/organization/members", query: { orgId: world.orgId } }),
 	"POST /organization/members": async (world) => ({
 		path: "/organization/members",
-		body: orgId: world.orgId, email: `$fresh("invited")@example.com`, role: "org_member" },
+		body: { orgId: world.orgId, email: `${fresh("invited")}@example.com`, role: "org_member" },
 	}),
 	"PUT /organization/members": async (world) => {
 		const { email } = await createTestMember(world, "org_member");
@@ -246,55 +248,62 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		};
 	},
 	"GET /organization/audit": async (world) => ({ path: "/organization/audit", query: { orgId: world.orgId } }),
-	"GET /app/:app_id/audit": async (_, app) => ({ path: `/app/$app.appId/audit` }),
-	"GET /statistics/app/:app_id": async (_, app) => (path: `/statistics/app/$app.appId` ),
-	"GET /statistics/app/:app_id/bundle_usage": async (_, app) => (path: `/statistics/app/$app.appId/bundle_usage` ),
-	"GET /statistics/app/:app_id/installs": async (_, app) => (path: `/statistics/app/$app.appId/installs` ),
-	"GET /statistics/user": async () => (path: "/statistics/user" ),
-	"GET /statistics/org/:org_id": async (world) => (path: `/statistics/org/$world.orgId` ),
-	"GET /apikey": async (world) => (path: "/apikey", query: org_id: world.orgId ),
+	"GET /app/:app_id/audit": async (_, app) => ({ path: `/app/${app.appId}/audit` }),
+	"GET /statistics/app/:app_id": async (_, app) => ({ path: `/statistics/app/${app.appId}` }),
+	"GET /statistics/app/:app_id/bundle_usage": async (_, app) => ({ path: `/statistics/app/${app.appId}/bundle_usage` }),
+	"GET /statistics/app/:app_id/installs": async (_, app) => ({ path: `/statistics/app/${app.appId}/installs` }),
+	"GET /statistics/user": async () => ({ path: "/statistics/user" }),
+	"GET /statistics/org/:org_id": async (world) => ({ path: `/statistics/org/${world.orgId}` }),
+	"GET /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId } }),
 	"GET /apikey/:id": async (world, app) => {
 		const { id } = await createTestKey(world, "app_reader", app);
-		return { path: `/apikey/$id`, thing: keyThing(id) };
+		return { path: `/apikey/${id}`, thing: keyThing(id) };
 	},
-	"POST /apikey": async (world) => (path: "/apikey", query: org_id: world.orgId , body: name: "made" ),
+	"POST /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId }, body: { name: "made" } }),
 	"PUT /apikey/:id": async (world, app) => {
 		const { id } = await createTestKey(world, "app_reader", app);
-		return { path: `/apikey/$id`, body: { name: fresh("renamed") }, thing: keyThing(id) };
+		return { path: `/apikey/${id}`, body: { name: fresh("renamed") }, thing: keyThing(id) };
 	},
 	"DELETE /apikey/:id": async (world, app) => {
 		const { id } = await createTestKey(world, "app_reader", app);
-		return { path: `/apikey/$id`, thing: keyThing(id) };
+		return { path: `/apikey/${id}`, thing: keyThing(id) };
 	},
-	"GET /app": async () => (path: "/app" ),
-	"GET /app/transfer": async (world) => (path: "/app/transfer", query: orgId: world.orgId ),
-	"POST /app/transfer": async (world, app) => (
+	"GET /app": async () => ({ path: "/app" }),
+	"GET /app/transfer": async (world) => ({ path: "/app/transfer", query: { orgId: world.orgId } }),
+	"POST /app/transfer": async (world, app) => ({
 		path: "/app/transfer",
-		body: app_id: app.appId, to_org: await otherOrganization(world) ,),
-	"DELETE /app/transfer": async (world, app) => 
+		body: { app_id: app.appId, to_org: await otherOrganization(world) },
+	}),
+	"DELETE /app/transfer": async (world, app) => {
 		await offerTo(world, app, await otherOrganization(world));
-		return { path: "/app/transfer", query: { app_id: app.appId } };,
-	"POST /app/transfer/accept": async (world) => (
+		return { path: "/app/transfer", query: { app_id: app.appId } };
+	},
+	"POST /app/transfer/accept": async (world) => ({
 		path: "/app/transfer/accept",
-		body: app_id: await offeredApp(world) ,),
-	"POST /app/transfer/decline": async (world) => (
+		body: { app_id: await offeredApp(world) },
+	}),
+	"POST /app/transfer/decline": async (world) => ({
 		path: "/app/transfer/decline",
-		body: app_id: await offeredApp(world) ,),
-	"GET /app/reservation": async (world) => (path: "/app/reservation", query: orgId: world.orgId ),
-	"DELETE /app/reservation": async (world) => (
+		body: { app_id: await offeredApp(world) },
+	}),
+	"GET /app/reservation": async (world) => ({ path: "/app/reservation", query: { orgId: world.orgId } }),
+	"DELETE /app/reservation": async (world) => ({
 		path: "/app/reservation",
-		query: app_id: (await deletedApp(world)).appId ,),
-	"POST /app/restore": async (world) => (path: "/app/restore", body: app_id: (await deletedApp(world)).appId ),
-	"GET /app/:app_id": async (_, app) => (path: `/app/$app.appId` ),
-	"POST /app": async (world) => (
+		query: { app_id: (await deletedApp(world)).appId },
+	}),
+	"POST /app/restore": async (world) => ({ path: "/app/restore", body: { app_id: (await deletedApp(world)).appId } }),
+	"GET /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
+	"POST /app": async (world) => ({
 		path: "/app",
-		body: 
-			app_id: `com.example.made$++counter.t$crypto.randomUUID().slice(0, 8)`,
+		body: {
+			app_id: `com.example.made${++counter}.t${crypto.randomUUID().slice(0, 8)}`,
 			name: "made",
-			owner_org: world.orgId,,),
-	"PUT /app/:app_id": async (_, app) => (path: `/app/$app.appId`, body: name: fresh("name") ),
-	"DELETE /app/:app_id": async (_, app) => (path: `/app/$app.appId` ),
-	"GET /channel": async (_, app) => (path: "/channel", query: app_id: app.appId ),
+			owner_org: world.orgId,
+		},
+	}),
+	"PUT /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}`, body: { name: fresh("name") } }),
+	"DELETE /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
+	"GET /channel": async (_, app) => ({ path: "/channel", query: { app_id: app.appId } }),
 	"GET /channel/rollout": async (world, app, makers) => {
 		const channel = fresh("staged");
 		await madeChannel(world, app, channel, makers);
@@ -312,13 +321,14 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		const body = { app_id: app.appId, channel, version };
 		return { path: "/channel/rollback", body, thing: channelThing(app, channel) };
 	},
-	"GET /proposal": async (_, app) => (path: "/proposal", query: app_id: app.appId ),
+	"GET /proposal": async (_, app) => ({ path: "/proposal", query: { app_id: app.appId } }),
 	"POST /proposal/approve": async (world, app) => waitingProposal(world, app, "/proposal/approve"),
 	"POST /proposal/reject": async (world, app) => waitingProposal(world, app, "/proposal/reject"),
-	"POST /channel": async (_, app) => (path: "/channel", body: app_id: app.appId, channel: fresh("made") ),
-	"POST /channel/what_if": async (_, app) => (
+	"POST /channel": async (_, app) => ({ path: "/channel", body: { app_id: app.appId, channel: fresh("made") } }),
+	"POST /channel/what_if": async (_, app) => ({
 		path: "/channel/what_if",
-		body: app_id: app.appId, channel: fresh("pondered"), public: true ,),
+		body: { app_id: app.appId, channel: fresh("pondered"), public: true },
+	}),
 	"DELETE /channel": async (world, app, makers) => {
 		const channel = fresh("doomed");
 		await madeChannel(world, app, channel, makers);
@@ -328,20 +338,22 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		const { id, version } = await uploaded(world, app, makers);
 		return { path: "/preview/link", query: { app_id: app.appId, version }, thing: bundleThing(app, id, version) };
 	},
-	"GET /device": async (_, app) => (path: "/device", query: app_id: app.appId ),
-	"GET /device/explain": async (_, app) => (
+	"GET /device": async (_, app) => ({ path: "/device", query: { app_id: app.appId } }),
+	"GET /device/explain": async (_, app) => ({
 		path: "/device/explain",
-		query: app_id: app.appId, platform: "android", version_build: "1.0.0", plugin_version: "8.51.23" ,),
+		query: { app_id: app.appId, platform: "android", version_build: "1.0.0", plugin_version: "8.51.23" },
+	}),
 	"POST /device": async (world, app) => {
 		const { id, version } = await uploaded(world, app);
 		const body = { app_id: app.appId, device_id: crypto.randomUUID(), version_id: id };
 		return { path: "/device", body, thing: bundleThing(app, id, version) };
 	},
-	"DELETE /device": async (world, app) => (
+	"DELETE /device": async (world, app) => ({
 		path: "/device",
-		query: app_id: app.appId, device_id: await overriddenDevice(world, app) ,),
-	"GET /bundle": async (_, app) => (path: "/bundle", query: app_id: app.appId ),
-	"POST /bundle": async (_, app) => (path: "/bundle", body: app_id: app.appId, version: freshVersion() ),
+		query: { app_id: app.appId, device_id: await overriddenDevice(world, app) },
+	}),
+	"GET /bundle": async (_, app) => ({ path: "/bundle", query: { app_id: app.appId } }),
+	"POST /bundle": async (_, app) => ({ path: "/bundle", body: { app_id: app.appId, version: freshVersion() } }),
 	"POST /bundle/complete": async (world, app, makers) => {
 		const { version } = await uploaded(world, app, makers);
 		return { path: "/bundle/complete", body: { app_id: app.appId, version }, thing: bundleThing(app, version) };
@@ -359,11 +371,11 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		const { version } = await uploaded(world, app, makers);
 		return { path: "/bundle", query: { app_id: app.appId, version }, thing: bundleThing(app, version) };
 	},
-	"POST /files/upload/attachments": async (world, app) => (
+	"POST /files/upload/attachments": async (world, app) => ({
 		path: "/files/upload/attachments",
-		headers: 
+		headers: {
 			...tusHeaders(world, app, "unused", 5),
-			"upload-metadata": `filename $btoa(`orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("file")}`)`,
+			"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("file")}`)}`,
 		},
 	}),
 	"GET /files/upload/attachments/:id": async (world, app, makers) => ({
@@ -381,7 +393,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		rawBody: bundleOf(130),
 	}),
 	"POST /private/events": async () => ({ path: "/private/events", body: { event: "x" } }),
-	[`GET $PREFIX/functions/v1/app/:app_id`]: async (_, app) => (path: `$PREFIX/functions/v1/app/$app.appId` ),
+	[`GET ${PREFIX}/functions/v1/app/:app_id`]: async (_, app) => ({ path: `${PREFIX}/functions/v1/app/${app.appId}` }),
 	...Object.fromEntries(
 		[
 			"reject_access_due_to_2fa_for_app",
@@ -394,77 +406,80 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			"request_actor_user_id",
 			"request_actor_email_adress",
 			"get_orgs_v7",
-		].map((name) => [`POST $RPC/$name`, constantProcedure(name)]),
+		].map((name) => [`POST ${RPC}/${name}`, constantProcedure(name)]),
 	),
-	[`POST $RPC/get_organization_cli_warnings`]: async (world) => ({
-		path: `$RPC/get_organization_cli_warnings`,
-		body: orgid: world.orgId ,),
-	[`POST $RPC/cli_check_permission`]: async (_, app) => (
+	[`POST ${RPC}/get_organization_cli_warnings`]: async (world) => ({
+		path: `${RPC}/get_organization_cli_warnings`,
+		body: { orgid: world.orgId },
+	}),
+	[`POST ${RPC}/cli_check_permission`]: async (_, app) => ({
 		path: `${RPC}/cli_check_permission`,
-		body: permission_key: "app.read", app_id: app.appId ,),
-	[`POST $RPC/exist_app_versions`]: async (_, app) => (
+		body: { permission_key: "app.read", app_id: app.appId },
+	}),
+	[`POST ${RPC}/exist_app_versions`]: async (_, app) => ({
 		path: `${RPC}/exist_app_versions`,
-		body: appid: app.appId, name_version: "1.0.0" ,),
-	[`POST $RPC/get_app_versions`]: async (world, app, makers) => {
+		body: { appid: app.appId, name_version: "1.0.0" },
+	}),
+	[`POST ${RPC}/get_app_versions`]: async (world, app, makers) => {
 		const { version } = await uploaded(world, app, makers);
 		const body = { appid: app.appId, name_version: version };
 		return { path: `${RPC}/get_app_versions`, body, thing: bundleThing(app, version) };
 	},
-	[`POST $RPC/get_channel_current_bundle_rbac`]: async (world, app, makers) => {
+	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app, makers) => {
 		const name = fresh("current");
 		const id = await madeChannel(world, app, name, makers);
 		const body = { p_app_id: app.appId, p_channel_id: id };
 		return { path: `${RPC}/get_channel_current_bundle_rbac`, body, thing: channelThing(app, id, name) };
 	},
-	[`GET $PREFIX/rest/v1/channels`]: async (_, app) => ({
-		path: `$PREFIX/rest/v1/channels`,
-		query: { select: "id,version", app_id: `eq.$app.appId` },
+	[`GET ${PREFIX}/rest/v1/channels`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/channels`,
+		query: { select: "id,version", app_id: `eq.${app.appId}` },
 	}),
-	[`PATCH $PREFIX/rest/v1/channels`]: async (world, app, makers) => {
+	[`PATCH ${PREFIX}/rest/v1/channels`]: async (world, app, makers) => {
 		const name = fresh("patched");
 		await madeChannel(world, app, name, makers);
 		return {
-			path: `$PREFIX/rest/v1/channels`,
-			query: { app_id: `eq.$app.appId`, name: `eq.$name` },
+			path: `${PREFIX}/rest/v1/channels`,
+			query: { app_id: `eq.${app.appId}`, name: `eq.${name}` },
 			body: { app_id: app.appId, name, allow_device_self_set: true },
 			thing: channelThing(app, name),
 		};
 	},
-	[`GET $PREFIX/rest/v1/apps`]: async (_, app) => ({
-		path: `$PREFIX/rest/v1/apps`,
-		query: { select: "default_upload_channel", app_id: `eq.$app.appId` },
+	[`GET ${PREFIX}/rest/v1/apps`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/apps`,
+		query: { select: "default_upload_channel", app_id: `eq.${app.appId}` },
 	}),
-	[`PATCH $PREFIX/rest/v1/apps`]: async (_, app) => ({
-		path: `$PREFIX/rest/v1/apps`,
-		query: { app_id: `eq.$app.appId` },
+	[`PATCH ${PREFIX}/rest/v1/apps`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/apps`,
+		query: { app_id: `eq.${app.appId}` },
 		body: { default_upload_channel: fresh("nightly") },
 	}),
-	[`GET $PREFIX/rest/v1/orgs`]: async (world) => ({
-		path: `$PREFIX/rest/v1/orgs`,
+	[`GET ${PREFIX}/rest/v1/orgs`]: async (world) => ({
+		path: `${PREFIX}/rest/v1/orgs`,
 		query: {
 			select:
 				"name,enforcing_2fa,password_policy_config,require_apikey_expiration,max_apikey_expiration_days,enforce_hashed_api_keys",
-			id: `eq.$world.orgId`,
+			id: `eq.${world.orgId}`,
 		},
 	}),
-	[`POST $PREFIX/rest/v1/orgs`]: async () => ({
-		path: `$PREFIX/rest/v1/orgs`,
+	[`POST ${PREFIX}/rest/v1/orgs`]: async () => ({
+		path: `${PREFIX}/rest/v1/orgs`,
 		query: { select: "*" },
 		body: { name: fresh("organization"), management_email: "ada@example.com", created_by: crypto.randomUUID() },
 	}),
-	[`GET $PREFIX/rest/v1/app_versions`]: async (_, app) => ({
-		path: `$PREFIX/rest/v1/app_versions`,
-		query: { select: "name", app_id: `eq.$app.appId`, order: "created_at.desc", limit: "1" },
+	[`GET ${PREFIX}/rest/v1/app_versions`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/app_versions`,
+		query: { select: "name", app_id: `eq.${app.appId}`, order: "created_at.desc", limit: "1" },
 	}),
-	[`POST $PREFIX/rest/v1/app_versions`]: async (_, app) => ({
-		path: `$PREFIX/rest/v1/app_versions`,
+	[`POST ${PREFIX}/rest/v1/app_versions`]: async (_, app) => ({
+		path: `${PREFIX}/rest/v1/app_versions`,
 		body: { app_id: app.appId, name: freshVersion(), storage_provider: "r2-direct" },
 	}),
-	[`PATCH $PREFIX/rest/v1/app_versions`]: async (world, app, makers) => {
+	[`PATCH ${PREFIX}/rest/v1/app_versions`]: async (world, app, makers) => {
 		const { version } = await uploaded(world, app, makers);
 		return {
-			path: `$PREFIX/rest/v1/app_versions`,
-			query: { app_id: `eq.$app.appId`, name: `eq.$version` },
+			path: `${PREFIX}/rest/v1/app_versions`,
+			query: { app_id: `eq.${app.appId}`, name: `eq.${version}` },
 			body: { deleted: true },
 			thing: bundleThing(app, version),
 		};
@@ -472,7 +487,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"POST /files/upload_link": registeredProcedure("/files/upload_link"),
 	"POST /private/upload_link": registeredProcedure("/private/upload_link"),
 	"GET /files/read/attachments/:path{.+}": async (world, app, makers) => ({
-		path: `/files/read/attachments/$await storedFile(world, app, makers)`,
+		path: `/files/read/attachments/${await storedFile(world, app, makers)}`,
 	}),
 	"POST /private/set_manifest": async (world, app, makers) => {
 		const manifest = [{ file_name: "index.html", s3_path: await storedFile(world, app, makers), file_hash: "ab" }];
@@ -501,7 +516,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 async function invitationToken(world: Scene): Promise<string> {
 	const { status, body } = await world.request("POST", "/organization/members", {
 		key: world.adminKey,
-		body: { orgId: world.orgId, email: `$fresh("invited")@example.com`, role: "org_member" },
+		body: { orgId: world.orgId, email: `${fresh("invited")}@example.com`, role: "org_member" },
 	});
 	if (status !== 201) throw new Error("nobody invited");
 	return tokenOf(body.link);
@@ -575,7 +590,7 @@ async function deviceOf(world: Scene, app: TestApp) {
 }
 
 async function allowPreviews(world: Scene, app: TestApp): Promise<void> {
-	await world.request("PUT", `/app/$app.appId`, { key: world.adminKey, body: { allow_preview: true } });
+	await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { allow_preview: true } });
 }
 
 /** One request for every public endpoint; it succeeds without a key. */
@@ -635,7 +650,7 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /files/config": async () => ({ path: "/files/config" }),
 };
 
-/** Other requests of the same endpoints, where they go another way through the code: `"METHOD path": what: … `. */
+/** Other requests of the same endpoints, where they go another way through the code: `"METHOD path": { what: … }`. */
 export const MORE_REQUESTS: Readonly<Record<string, Readonly<Record<string, Prepare>>>> = {
 	"DELETE /organization": {
 		"in earnest": async (world) => {
@@ -648,7 +663,7 @@ export const MORE_REQUESTS: Readonly<Record<string, Readonly<Record<string, Prep
 	},
 	"PUT /apikey/:id": {
 		"regenerating with an overlap": async (world, app) => ({
-			path: `/apikey/$(await createTestKey(world, "app_reader", app)).id`,
+			path: `/apikey/${(await createTestKey(world, "app_reader", app)).id}`,
 			body: { regenerate: true, overlap_seconds: 3600 },
 		}),
 	},
