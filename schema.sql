@@ -338,7 +338,7 @@ CREATE TABLE channels (
   -- What the health gate last reported of this rollout with the action 'notify'; NULL once dismissed or when the rollout changes.
   rollout_notice TEXT,
   rollout_notice_at_ms INTEGER,
-  -- 1: a preview key created it, and it never was public, the default upload channel or protected.
+  -- 1: a preview key created it, and it never was public, the default upload channel or protected. It is listed to no device.
   is_preview INTEGER NOT NULL DEFAULT 0 CHECK (is_preview IN (0, 1)),
   -- 1: only `promoters` (JSON array of roles, ids of API keys and ids of accounts) change what it serves.
   protected INTEGER NOT NULL DEFAULT 0 CHECK (protected IN (0, 1)),
@@ -528,6 +528,9 @@ CREATE TABLE devices (
   counted_days TEXT,
   -- Goes up when the queue consumer writes the row, so that two consumers never overwrite each other's.
   revision INTEGER NOT NULL DEFAULT 0,
+  -- When the device first reported a custom id, and when it last reported another one. Anybody can report any.
+  custom_id_first_at_ms INTEGER,
+  custom_id_changed_at_ms INTEGER,
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX devices_by_version ON devices (app_id, version_name);
@@ -583,6 +586,11 @@ CREATE TABLE daily_totals (
   fail_count INTEGER NOT NULL DEFAULT 0,
   bandwidth_bytes INTEGER NOT NULL DEFAULT 0,
   device_count INTEGER NOT NULL DEFAULT 0,
+  -- By the day on which the consumer met them: devices that it added, devices beyond the app's limit of a day, and events that were taken
+  -- and could not be kept.
+  new_device_count INTEGER NOT NULL DEFAULT 0,
+  refused_device_count INTEGER NOT NULL DEFAULT 0,
+  lost_event_count INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 

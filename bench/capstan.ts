@@ -60,6 +60,8 @@ export function capstan(script: string, size: CapstanSize): WorkerDefinition<Cap
 				...options.bindings,
 				CAPSTAN_SECRET: randomBytes(32).toString("hex"),
 				CAPSTAN_CLIENT_ADDRESS: "127.0.0.1",
+				// The load is one address; what its limits cost is measured with it.
+				ADDRESS_LIMIT_SCALE: "1000",
 			},
 			serviceBindings: { ASSETS: () => new MiniflareResponse(null, { status: 404 }) },
 			d1Databases: { DB: "DB" },

@@ -29,6 +29,12 @@ export interface Config {
 	readonly deviceDays: number;
 	/** How much organizations, apps, keys and accounts may hold. */
 	readonly quotas: QuotaLimits;
+	/** Multiplies the limits on requests without a key; 0 switches them off. */
+	readonly addressLimitScale: number;
+	/** Devices that one app may add in a day. */
+	readonly newDevicesPerDay: number;
+	/** Size of the database from which on no telemetry is stored. */
+	readonly telemetryMaxBytes: number;
 	/** How codes are sent; undefined: nobody can be sent one. */
 	readonly mail: MailConfig | undefined;
 	/** Where people can sign in besides, by the name that stands in paths. */
@@ -84,6 +90,9 @@ export interface ConfigVariables {
 	readonly STATISTICS_DAYS?: string;
 	readonly DEVICE_DAYS?: string;
 	readonly QUOTAS?: string;
+	readonly ADDRESS_LIMIT_SCALE?: string;
+	readonly NEW_DEVICES_PER_DAY?: string;
+	readonly TELEMETRY_MAX_BYTES?: string;
 	readonly CAPSTAN_SECRET?: string;
 	readonly CAPSTAN_SECRET_2?: string;
 	readonly CAPSTAN_CLIENT_ADDRESS?: string;
@@ -129,6 +138,9 @@ export function parseConfig(variables: ConfigVariables): Config {
 		// Not earlier than events are forgotten, or an old event would make the row of a device again.
 		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
 		quotas: parseQuotas(variables.QUOTAS ?? ""),
+		addressLimitScale: parseScale(variables.ADDRESS_LIMIT_SCALE ?? ""),
+		newDevicesPerDay: parseWhole("NEW_DEVICES_PER_DAY", variables.NEW_DEVICES_PER_DAY ?? "", 100_000),
+		telemetryMaxBytes: parseWhole("TELEMETRY_MAX_BYTES", variables.TELEMETRY_MAX_BYTES ?? "", 9_000_000_000),
 		secrets: parseSecrets(variables),
 		localRun: parseLocalRun(variables),
 		clientAddress: variables.CAPSTAN_CLIENT_ADDRESS || undefined,
@@ -215,6 +227,23 @@ function parseQuotas(text: string): QuotaLimits {
 		return [known, Number(limit)];
 	});
 	return { ...DEFAULT_QUOTAS, ...Object.fromEntries(given) };
+}
+
+const LARGEST_SCALE = 1_000;
+
+function parseScale(text: string): number {
+	const scale = text === "" ? 1 : Number(text);
+	if (text.trim() !== text || !(scale >= 0 && scale <= LARGEST_SCALE)) {
+		throw new ConfigError(`ADDRESS_LIMIT_SCALE must be a number from 0 (no limits) to ${LARGEST_SCALE}.`);
+	}
+	return scale;
+}
+
+function parseWhole(name: string, text: string, usual: number): number {
+	if (text === "") return usual;
+	const number = Number(text);
+	if (!Number.isSafeInteger(number) || number < 0) throw new ConfigError(`${name} must be a whole number.`);
+	return number;
 }
 
 function parseSecrets(variables: ConfigVariables): Secrets {

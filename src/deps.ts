@@ -14,6 +14,8 @@ export interface Env extends ConfigVariables {
 	readonly FAILED_AUTHENTICATIONS: Limiter;
 	readonly KEY_REQUESTS: Limiter;
 	readonly SIGN_INS: Limiter;
+	readonly NEW_DEVICES: Limiter;
+	readonly QUESTIONS: Limiter;
 }
 
 /** Cloudflare's Rate Limiting binding. */
@@ -47,15 +49,23 @@ export interface Deps {
 		readonly perKey: RequestLimit;
 		/** By address. */
 		readonly signIns: RequestLimit;
+		/** Device ids that an isolate has not seen, by app and address. */
+		readonly newDevices: RequestLimit;
+		/** Questions to D1 that requests without a key cause, by address. */
+		readonly questions: RequestLimit;
 	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
 	/** Resolves after that long. */
 	readonly delay: (ms: number) => Promise<void>;
+	/** Resolves when something else has taken too long. Apart from `delay`, because tests that skip waits must not cut work short. */
+	readonly deadline: (ms: number) => Promise<void>;
 	readonly log: Log;
 	/** A line for the person at the terminal of a local run. */
 	readonly print: (line: string) => void;
 	readonly config: Config;
 }
+
+const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** The real world. */
 export function createDeps(env: Env): Deps {
@@ -71,9 +81,12 @@ export function createDeps(env: Env): Deps {
 			failedAuthentications: { limiter: env.FAILED_AUTHENTICATIONS, periodSeconds: 60 },
 			perKey: { limiter: env.KEY_REQUESTS, periodSeconds: 10 },
 			signIns: { limiter: env.SIGN_INS, periodSeconds: 60 },
+			newDevices: { limiter: env.NEW_DEVICES, periodSeconds: 60 },
+			questions: { limiter: env.QUESTIONS, periodSeconds: 60 },
 		},
 		fetch: (url, init) => fetch(url, init),
-		delay: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+		delay: wait,
+		deadline: wait,
 		log: (level, event, facts = {}) => console[level](JSON.stringify({ level, event, ...facts })),
 		print: (line) => console.log(line),
 		config: parseConfig(env),

@@ -1,10 +1,16 @@
 /**
  * Reads a JSON body, bounded while it streams in, so that neither a wrong Content-Length nor its absence lets a caller fill the
- * Worker's memory.
+ * Worker's memory. Its depth and its number of values are bounded before it is parsed, because three bytes of text can become an object
+ * of fifty.
  */
 import { ApiError, invalidRequest } from "../errors";
 
 const DEFAULT_LIMIT_BYTES = 1024 * 1024;
+const MOST_LEVELS = 32;
+/** Bytes for each value, on average; ordinary bodies have more than twenty. */
+const LEAST_BYTES_A_VALUE = 8;
+const LEAST_LIMIT_VALUES = 1_000;
+const MOST_VALUES = 200_000;
 
 /** The parsed body; undefined when there is none. */
 export async function readJson(request: Request, limitBytes = DEFAULT_LIMIT_BYTES): Promise<unknown> {
@@ -14,10 +20,40 @@ export async function readJson(request: Request, limitBytes = DEFAULT_LIMIT_BYTE
 	if (type !== undefined && type !== "" && !/^application\/([\w.-]+\+)?json$/.test(type)) {
 		throw new ApiError("unsupported_media_type", "Send the body as JSON, with `content-type: application/json`.");
 	}
+	refuseShape(bytes, Math.min(MOST_VALUES, Math.max(LEAST_LIMIT_VALUES, limitBytes / LEAST_BYTES_A_VALUE)));
 	try {
 		return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes));
 	} catch {
 		throw invalidRequest([{ path: "", message: "The body is not valid JSON in UTF-8; check quotes and commas." }]);
+	}
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
+const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
+
+/** Looks at the text alone, so that whatever is refused was never built. What is no JSON is left to the parser. */
+function refuseShape(bytes: Uint8Array, mostValues: number): void {
+	let level = 0;
+	let values = 1;
+	let inText = false;
+	for (let index = 0; index < bytes.length; index += 1) {
+		const byte = bytes[index] ?? 0;
+		if (inText) {
+			if (byte === BACKSLASH) index += 1;
+			else if (byte === QUOTE) inText = false;
+		} else if (byte === QUOTE) inText = true;
+		else if (byte === COMMA) values += 1;
+		else if (OPENING.has(byte)) {
+			level += 1;
+			values += 1;
+			if (level > MOST_LEVELS) throw invalidRequest([{ path: "", message: `nests deeper than ${MOST_LEVELS} levels` }]);
+		} else if (CLOSING.has(byte)) level -= 1;
+	}
+	if (values > mostValues) {
+		throw invalidRequest([{ path: "", message: `has more than ${mostValues} values; send fewer in one request` }]);
 	}
 }
 

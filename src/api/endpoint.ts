@@ -17,6 +17,7 @@ import type { Deps } from "../deps";
 import type { ErrorCode } from "../errors";
 import type { GatherEvents } from "../events/gather";
 import type { ScopeSource } from "./scope";
+import type { StrangerLimits } from "./stranger-limits";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "HEAD";
 
@@ -39,8 +40,11 @@ export interface Input<Path extends string, Query, Body> {
 
 /** Who may call an endpoint. */
 export type Access<Row, Endpoint = unknown> =
-	/** Nobody needs a key; the text says why. */
-	| { readonly public: string }
+	/**
+	 * Nobody needs a key; the text says why. Its questions to D1 are limited by address, except where the handler first proves that the
+	 * request was permitted (`isProven`).
+	 */
+	| { readonly public: string; readonly isProven?: true }
 	/** Every valid key or session; the text says how the answer is limited to what it may see. */
 	| { readonly anyKey: string }
 	/** Whoever is signed in, with a session and no key, on their own account; the text says how it is limited to that. */
@@ -90,6 +94,8 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	readonly snapshots: SnapshotCache;
 	/** Which apps still exist. */
 	readonly liveApps: LiveApps;
+	/** Limits by address on what requests without a key cost. */
+	readonly strangers: StrangerLimits;
 	/** Work that goes on after the answer. */
 	readonly waitUntil: (work: Promise<unknown>) => void;
 }

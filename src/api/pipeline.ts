@@ -39,6 +39,7 @@ import { countCallerRequest, countFailure } from "./request-limits";
 import type { RawInput, ScopeSource } from "./scope";
 import { clearSessionCookie } from "./session-cookie";
 import { noteSessionUse } from "./session-use";
+import { createStrangerLimits, type StrangerLimits } from "./stranger-limits";
 import { SEEN_EVERYWHERE_AFTER_MS, wantsToWait } from "./visibility";
 
 /** What the pipeline itself can answer, on every endpoint. */
@@ -87,7 +88,9 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 			try {
 				return await answer(endpoint, c, isolate, ipAddress);
 			} catch (error) {
-				throw await countFailure(deps, withoutCookie(error, c, deps), ipAddress);
+				const answered = await countFailure(deps, withoutCookie(error, c, deps), ipAddress);
+				if (answered !== error && isTooMany(answered)) isolate.strangers.noteFailing(ipAddress);
+				throw answered;
 			}
 		});
 		methodsByPath.set(endpoint.path, [...(methodsByPath.get(endpoint.path) ?? []), endpoint.method]);
@@ -100,6 +103,8 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 		});
 	}
 }
+
+const isTooMany = (error: unknown) => error instanceof ApiError && error.code === "too_many_requests";
 
 /** A session that is over is taken from the browser as well. */
 function withoutCookie(error: unknown, c: RequestContext, deps: Deps): unknown {
@@ -121,22 +126,24 @@ export interface Isolate {
 	readonly snapshots: SnapshotCache;
 	readonly liveApps: LiveApps;
 	readonly gather: GatherEvents;
+	readonly strangers: StrangerLimits;
 }
 
 export function createIsolate(deps: Deps): Isolate {
 	return {
 		deps,
 		noteKeyUse: createKeyUsage(deps),
-		snapshots: createSnapshotCache(deps.now),
+		snapshots: createSnapshotCache(deps),
 		liveApps: createLiveApps(deps),
 		gather: createEventGatherer(deps),
+		strangers: createStrangerLimits(deps),
 	};
 }
 
 async function answer(
 	endpoint: AnyEndpoint,
 	c: RequestContext,
-	{ deps, noteKeyUse, snapshots, liveApps, gather }: Isolate,
+	{ deps, noteKeyUse, snapshots, liveApps, gather, strangers }: Isolate,
 	ipAddress: string | null,
 ): Promise<Response> {
 	const untyped = endpoint as unknown as Untyped;
@@ -144,12 +151,21 @@ async function answer(
 	const nowMs = deps.now();
 	const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
 	const origin = deps.config.publicUrl ?? new URL(c.req.url).origin;
+	if ("public" in access && !strangers.takeRequest(ipAddress, nowMs)) throw strangers.tooMany();
 	const credential = "public" in access ? undefined : readCredential(endpoint, c.req.raw, origin);
-	if (credential !== undefined) await countCallerRequest(deps, credential);
+	if (credential !== undefined) {
+		strangers.admitCredential(ipAddress, credential.hash, nowMs);
+		await countCallerRequest(deps, credential);
+	}
 	const { raw, issues: readIssues, failure } = await readInput(endpoint, c);
 	const { input, issues } = validate(endpoint, raw, readIssues);
 
-	const db = openDb(deps.d1, endpoint.consistency ?? ("public" in access ? "first-unconstrained" : "first-primary"));
+	const opened = openDb(
+		deps.d1,
+		endpoint.consistency ?? ("public" in access ? "first-unconstrained" : "first-primary"),
+	);
+	const isLimited = "public" in access && access.isProven !== true;
+	const db = isLimited ? strangers.database(opened, ipAddress, endpoint.tag) : opened;
 	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
 	// A parameter that is given twice names no target.
 	const scopeStatement = readIssues.length > 0 || failure !== undefined ? undefined : source?.statement(raw);
@@ -169,6 +185,7 @@ async function answer(
 	const limits = new Map<Permission, OwnWorkOnly>();
 	if (credential !== undefined) {
 		principal = callerFrom(credential, results[0]?.rows[0], nowMs, ipAddress);
+		strangers.noteGood(credential.hash);
 		if (principal.kind === "key") noteKeyUse(principal, nowMs, waitUntil);
 		else noteSessionUse(deps, principal, nowMs, waitUntil);
 		if ("globalPermission" in access && !holdsGlobally(principal, access.globalPermission)) {
@@ -211,6 +228,7 @@ async function answer(
 		snapshots,
 		liveApps,
 		gather,
+		strangers,
 		waitUntil,
 	});
 	if (target !== null && endpoint.method !== "GET" && endpoint.onlyReads !== true) {

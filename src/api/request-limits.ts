@@ -1,8 +1,8 @@
 /**
  * Limits on requests: so many failed authentications from one address (of IPv6, from
  * one network, because a host takes any address of its own), so many requests with one key. The counting is Cloudflare's
- * Rate Limiting binding, whose limits stand in wrangler.toml. A request with a good key is never refused for what others do from its
- * address, and a limiter that does not answer refuses nobody.
+ * Rate Limiting binding, whose limits stand in wrangler.toml. A request with a key that this isolate knows to be good is never refused for what
+ * others do from its address (src/api/stranger-limits.ts), and a limiter that does not answer refuses nobody.
  */
 import { CODE_LIFETIME_MS } from "../db/sign-in";
 import type { Deps, Limiter } from "../deps";
@@ -32,7 +32,7 @@ export async function countCallerRequest(deps: Deps, { kind, hash }: Credential)
 /** Counts a sign-in that this address begins. @throws {ApiError} `too_many_requests` */
 export async function countSignIn(deps: Deps, ipAddress: string | null): Promise<void> {
 	const { limiter, periodSeconds } = deps.requestLimits.signIns;
-	if (await isWithinLimit(deps, limiter, customer(ipAddress))) return;
+	if (await isWithinLimit(deps, limiter, addressKey(ipAddress))) return;
 	throw tooManyRequests("This address has begun too many sign-ins", periodSeconds);
 }
 
@@ -44,18 +44,25 @@ export function tooManyCodes(): ApiError {
 /** The error to answer with: the one that happened, or `too_many_requests` when this address has failed too often. */
 export async function countFailure(deps: Deps, error: unknown, ipAddress: string | null): Promise<unknown> {
 	if (!(error instanceof ApiError) || !FAILED_AUTHENTICATIONS.has(error.code)) return error;
-	const { limiter, periodSeconds } = deps.requestLimits.failedAuthentications;
-	if (await isWithinLimit(deps, limiter, customer(ipAddress))) return error;
+	const { limiter } = deps.requestLimits.failedAuthentications;
+	if (await isWithinLimit(deps, limiter, addressKey(ipAddress))) return error;
+	return tooManyFailures(deps);
+}
+
+export function tooManyFailures({ requestLimits }: Deps): ApiError {
+	const { periodSeconds } = requestLimits.failedAuthentications;
 	return tooManyRequests("This address has failed to authenticate too often", periodSeconds);
 }
 
 /** What one customer of a network has at least. */
 const CUSTOMER_BITS = { ipv4: 32, ipv6: 64 };
+const LONGEST_ADDRESS = 64;
 
-const customer = (ipAddress: string | null) =>
-	ipAddress === null ? "unknown" : (networkOf(ipAddress, CUSTOMER_BITS) ?? ipAddress);
+/** What requests of an address are counted by. */
+export const addressKey = (ipAddress: string | null) =>
+	ipAddress === null ? "unknown" : (networkOf(ipAddress, CUSTOMER_BITS) ?? ipAddress.slice(0, LONGEST_ADDRESS));
 
-async function isWithinLimit(deps: Deps, limiter: Limiter, key: string): Promise<boolean> {
+export async function isWithinLimit(deps: Deps, limiter: Limiter, key: string): Promise<boolean> {
 	try {
 		return (await limiter.limit({ key })).success;
 	} catch (error) {
@@ -64,7 +71,7 @@ async function isWithinLimit(deps: Deps, limiter: Limiter, key: string): Promise
 	}
 }
 
-function tooManyRequests(what: string, periodSeconds: number): ApiError {
+export function tooManyRequests(what: string, periodSeconds: number): ApiError {
 	return new ApiError("too_many_requests", `${what}; try again after the given seconds.`, {
 		headers: { "Retry-After": String(periodSeconds) },
 		moreInfo: { retryAfterSeconds: periodSeconds },

@@ -214,6 +214,7 @@ function miniflareOptions(
 			CAPSTAN_MAIL_TO_TERMINAL: "true",
 			CAPSTAN_LOCAL_RUN: isLoopback(host) ? "loopback" : "network",
 			CAPSTAN_NETWORK_ADDRESSES: (isLoopback(host) ? networkAddresses() : servedAddresses(host)).join(","),
+			...(options.unlimitedRequests === true ? { ADDRESS_LIMIT_SCALE: "0" } : {}),
 			...(options.diagnostics === true ? { CAPSTAN_DIAGNOSTICS: "true" } : {}),
 		},
 		name: "capstan",

@@ -41,6 +41,12 @@ type Results<Statements extends readonly CompiledQuery[]> = {
 export interface Database {
 	/** Round trips so far. */
 	readonly trips: number;
+	/** Size of the database after the last batch; undefined before it. */
+	readonly sizeBytes?: number | undefined;
+	/** Where batches are counted against a limit: the same database without it. */
+	readonly unlimited?: Database;
+	/** The last batch does not count after all. */
+	readonly refund?: () => void;
 	/**
 	 * Runs the statements in order as one transaction and one round trip.
 	 * @throws {GuardFailed} a `guard` did not hold; nothing was changed
@@ -61,9 +67,13 @@ export type Consistency = "first-primary" | "first-unconstrained";
 export function openDb(d1: D1Database, consistency: Consistency): Database {
 	let opened: D1DatabaseSession | undefined;
 	let trips = 0;
+	let sizeBytes: number | undefined;
 	return {
 		get trips() {
 			return trips;
+		},
+		get sizeBytes() {
+			return sizeBytes;
 		},
 		async batch<const Statements extends readonly CompiledQuery[]>(statements: Statements) {
 			trips += 1;
@@ -78,6 +88,7 @@ export function openDb(d1: D1Database, consistency: Consistency): Database {
 			} catch (error) {
 				throw translate(error);
 			}
+			sizeBytes = results.at(-1)?.meta.size_after ?? sizeBytes;
 			return results.map((result) => ({
 				rows: result.results,
 				changes: result.meta.changes,

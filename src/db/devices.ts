@@ -15,7 +15,11 @@ export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 	readonly override_version: string | null;
 	readonly override_channel_id: number | null;
 	readonly override_version_id: number | null;
+	/** Devices of the app that report the same custom id, this one included; no more than `MOST_SAME_CUSTOM_ID` are counted. */
+	readonly custom_id_devices: number;
 }
+
+export const MOST_SAME_CUSTOM_ID = 10;
 
 interface FoundBy {
 	readonly index: "devices_by_custom_id" | "devices_by_version" | "devices_by_channel";
@@ -65,7 +69,13 @@ const deviceRows = (devices: Devices) =>
 			"b.name as override_version",
 			"o.channel_id as override_channel_id",
 			"o.version_id as override_version_id",
-		]);
+		])
+		.select(
+			sql<number>`(SELECT count(*) FROM (SELECT 1 FROM devices same INDEXED BY devices_by_custom_id
+				WHERE same.app_id = devices.app_id AND same.custom_id = devices.custom_id LIMIT ${sql.lit(MOST_SAME_CUSTOM_ID)}))`.as(
+				"custom_id_devices",
+			),
+		);
 
 /** One device; for loading beside the decision. */
 export function deviceById(publicAppId: string, deviceId: string): CompiledQuery<DeviceRow> {
@@ -195,7 +205,7 @@ export function hasOverride(appId: AppId, deviceId: string) {
 
 /** Sizes of the files of one bundle, by what devices know them by. */
 export function manifestSizes(
-	publicAppId: string,
+	appId: string,
 	version: string,
 ): CompiledQuery<{ file_name: string; file_hash: string; size_bytes: number }> {
 	return query
@@ -207,7 +217,7 @@ export function manifestSizes(
 				.onRef("delta_objects.path", "=", "bundle_files.path"),
 		)
 		.select(["bundle_files.file_name", "bundle_files.file_hash", "delta_objects.size_bytes"])
-		.where("bundles.app_id", "=", appIdOf(publicAppId))
+		.where("bundles.app_id", "=", appId)
 		.where("bundles.name", "=", version)
 		.where("bundles.status", "=", "ready")
 		.where("bundles.deleted_at_ms", "is", null)

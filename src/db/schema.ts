@@ -349,6 +349,8 @@ export interface DevicesTable {
 	told_at: string | null;
 	counted_days: string | null;
 	revision: Generated<number>;
+	custom_id_first_at_ms: number | null;
+	custom_id_changed_at_ms: number | null;
 }
 
 export interface DeviceOverridesTable {
@@ -383,6 +385,9 @@ export interface DailyTotalsTable {
 	fail_count: Generated<number>;
 	bandwidth_bytes: Generated<number>;
 	device_count: Generated<number>;
+	new_device_count: Generated<number>;
+	refused_device_count: Generated<number>;
+	lost_event_count: Generated<number>;
 }
 
 export interface InstallStepsTable {

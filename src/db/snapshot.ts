@@ -97,6 +97,7 @@ export interface SnapshotFile {
 	readonly file_name: string;
 	readonly file_hash: string;
 	readonly object_key: string;
+	readonly size_bytes: number;
 }
 
 const liveApp = (publicAppId: string) =>
@@ -194,7 +195,12 @@ export function manifestOf(appId: string, bundleId: number): CompiledQuery<Snaps
 				.onRef("delta_objects.app_id", "=", "bundle_files.app_id")
 				.onRef("delta_objects.path", "=", "bundle_files.path"),
 		)
-		.select(["bundle_files.file_name", "bundle_files.file_hash", "delta_objects.object_key"])
+		.select([
+			"bundle_files.file_name",
+			"bundle_files.file_hash",
+			"delta_objects.object_key",
+			"delta_objects.size_bytes",
+		])
 		.where("bundle_files.bundle_id", "=", bundleId)
 		.where("bundle_files.app_id", "=", appId)
 		.orderBy("bundle_files.file_name")

@@ -33,6 +33,8 @@ export interface TotalsRow {
 	readonly fail_count: number;
 	readonly bandwidth_bytes: number;
 	readonly device_count: number;
+	readonly lost_event_count: number;
+	readonly refused_device_count: number;
 }
 
 export interface StorageRow {
@@ -66,7 +68,8 @@ export function statisticsApps(of: StatisticsOf): CompiledQuery<StatisticsApp> {
 export function dailyTotals(of: StatisticsOf, range: DayRange, byApp: boolean): CompiledQuery<TotalsRow> {
 	const app = byApp ? sql`app.id` : sql`NULL`;
 	return sql<TotalsRow>`SELECT ${app} AS app, t.day, sum(t.get_count) AS get_count, sum(t.install_count) AS install_count,
-			sum(t.fail_count) AS fail_count, sum(t.bandwidth_bytes) AS bandwidth_bytes, sum(t.device_count) AS device_count
+			sum(t.fail_count) AS fail_count, sum(t.bandwidth_bytes) AS bandwidth_bytes, sum(t.device_count) AS device_count,
+			sum(t.lost_event_count) AS lost_event_count, sum(t.refused_device_count) AS refused_device_count
 		FROM ${appsOf(of)} AS app CROSS JOIN daily_totals t ON ${within("t", range)}
 		GROUP BY 1, 2 ORDER BY 1, 2`.compile(query);
 }

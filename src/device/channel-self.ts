@@ -12,6 +12,7 @@ import type { AppSnapshot } from "../db/snapshot-cache";
 import { resolveChannel } from "../domain/update-decision";
 import { atLeastForMajor, readVersion } from "../domain/version";
 import {
+	CHECK_LIMIT_BYTES,
 	type DeviceBody,
 	decisionSnapshot,
 	deviceFields,
@@ -67,9 +68,10 @@ export const chooseChannel = endpoint({
 	tag: "Devices",
 	summary: "Ask, as a device, to be on a channel",
 	description:
-		"`ok` when devices may choose the channel, which the device then sends as `defaultChannel`. Choosing the platform's public channel answers `unset`: the device is on it without a choice. `action: \"unset\"` is Electron's way to give a choice up.",
+		"`ok` when devices may choose the channel, which the device then sends as `defaultChannel`. A name that the device may not choose and one that does not exist are answered alike. Choosing the platform's public channel answers `unset`: the device is on it without a choice. `action: \"unset\"` is Electron's way to give a choice up.",
 	access: PUBLIC,
 	body: v.object({ ...selfFields, channel: channelText, action: optional(textUpTo(16)) }),
+	bodyLimitBytes: CHECK_LIMIT_BYTES,
 	response: v.union([chosen, refusal]),
 	errors: [],
 	example: {
@@ -98,17 +100,20 @@ export const chooseChannel = endpoint({
 			);
 		}
 		const channel = snapshot.channelsByName.get(body.channel);
-		if (channel === undefined) return refuse("channel_not_found", `There is no channel ${body.channel} in this app.`);
-		if (snapshot.publicChannels[body.platform] === channel && channel.allow_device_self_set === 0) {
+		if (
+			channel !== undefined &&
+			channel.allow_device_self_set === 0 &&
+			snapshot.publicChannels[body.platform] === channel
+		) {
 			return { status: "ok" as const, allowSet: true, allow_set: true, unset: true };
 		}
-		if (channel.allow_device_self_set === 0) {
-			return channel.public === 1
-				? refuse("public_channel_self_set_not_allowed", `Channel ${channel.name} may not be chosen by devices.`)
-				: refuse("channel_self_set_not_allowed", `Channel ${channel.name} may not be chosen by devices.`);
+		if (channel?.public === 1 && channel.allow_device_self_set === 0) {
+			return refuse("public_channel_self_set_not_allowed", `Channel ${channel.name} may not be chosen by devices.`);
 		}
-		if (channel[body.platform] === 0) {
-			return refuse("channel_self_set_not_allowed", `Channel ${channel.name} is off for ${body.platform}.`);
+		// One answer, so that nobody finds out the names of channels that are listed to nobody.
+		if (channel === undefined || channel.allow_device_self_set === 0 || channel[body.platform] === 0) {
+			const message = `This app has no channel ${body.channel} that this device may choose; check its name.`;
+			return refuse("channel_not_found", message);
 		}
 		return { status: "ok" as const, allowSet: true, allow_set: true };
 	},
@@ -123,6 +128,7 @@ export const currentChannel = endpoint({
 		"Begins with the body's `defaultChannel`, as the check does. `status` is `override` when an operator set the channel. The native plugin keeps what it is told.",
 	access: PUBLIC,
 	body: v.object({ ...selfFields, channel: channelText }),
+	bodyLimitBytes: CHECK_LIMIT_BYTES,
 	response: v.union([current, refusal]),
 	errors: [],
 	example: {
@@ -164,6 +170,7 @@ export const unsetChannel = endpoint({
 	access: PUBLIC,
 	query: v.object({ app_id: publicAppId, device_id: uuid }),
 	queryOrBody: true,
+	bodyLimitBytes: CHECK_LIMIT_BYTES,
 	response: v.strictObject({ status: v.literal("ok") }),
 	errors: [],
 	example: {
@@ -181,7 +188,7 @@ export const selectableChannels = endpoint({
 	tag: "Devices",
 	summary: "List the channels that a device may be on",
 	description:
-		"A bare array for native plugins. For `platform=electron` an object: `channels` with `action=list`, else the channel that the device is on.",
+		"The public channels and those that devices may choose; preview channels are listed to nobody and joined by their name. A bare array for native plugins. For `platform=electron` an object: `channels` with `action=list`, else the channel that the device is on.",
 	access: PUBLIC,
 	query: v.object({
 		app_id: publicAppId,
@@ -243,7 +250,8 @@ function mayBeOn(
 		readonly is_prod?: boolean | undefined;
 	},
 ): boolean {
-	if (channel.public === 0 && channel.allow_device_self_set === 0) return false;
+	// Preview channels are joined by their name.
+	if (channel.public === 0 && (channel.allow_device_self_set === 0 || channel.is_preview === 1)) return false;
 	if (channel[device.platform] === 0) return false;
 	const kind = (device.is_emulator ?? false) ? channel.allow_emulator : channel.allow_device;
 	const build = (device.is_prod ?? true) ? channel.allow_prod : channel.allow_dev;

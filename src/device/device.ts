@@ -24,15 +24,24 @@ export const PLATFORMS = ["ios", "android", "electron"] as const;
 export const textUpTo = (longest: number) =>
 	v.pipe(v.string(), v.maxLength(longest, `must have at most ${longest} characters`));
 const shortText = textUpTo(512);
-const ownText = v.pipe(
-	v.string(),
-	v.transform((value) => value.slice(0, 512)),
-);
+/** The app's own text, of which so much is kept. */
+const ownText = (longest: number) =>
+	v.pipe(
+		v.string(),
+		v.transform((value) => value.slice(0, longest)),
+	);
 const versionText = v.pipe(
 	v.string(),
 	v.minLength(1, "must not be empty"),
 	v.maxLength(128, "must have at most 128 characters"),
 );
+
+/** Longer texts are cut, alike in checks and reports; what is stored of a device stays below a kilobyte. */
+export const LONGEST_CUSTOM_ID = 128;
+export const LONGEST_OS_VERSION = 64;
+
+/** A device sends some four hundred bytes. */
+export const CHECK_LIMIT_BYTES = 16 * 1024;
 
 /** The body of an update check. */
 export const deviceFields = {
@@ -51,10 +60,10 @@ export const deviceFields = {
 	defaultChannel: optional(shortText),
 	key_id: optional(textUpTo(20)),
 	// The app's own texts, which decide nothing: too long is no reason to go without updates.
-	custom_id: optional(ownText),
+	custom_id: optional(ownText(LONGEST_CUSTOM_ID)),
 	install_source: optional(textUpTo(64)),
-	version_os: optional(ownText),
-	version_code: optional(ownText),
+	version_os: optional(ownText(LONGEST_OS_VERSION)),
+	version_code: optional(ownText(64)),
 };
 
 const deviceObject = v.object(deviceFields);
@@ -139,7 +148,8 @@ export async function resolve(
 	snapshot: AppSnapshot,
 	device: Device,
 ): Promise<Resolved> {
-	const override = await snapshots.override(db, snapshot, device.deviceId);
+	// Bounded by the device ids that an address may show.
+	const override = await snapshots.override(db.unlimited ?? db, snapshot, device.deviceId);
 	const known = decideWith(snapshot, device, override, undefined);
 	if (known !== undefined) return { decision: known, override };
 	const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);

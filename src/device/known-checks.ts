@@ -6,8 +6,9 @@
 import type { AppSnapshot } from "../db/snapshot-cache";
 import type { Decision } from "../domain/update-decision";
 import { dayOf } from "../events/days";
-import { saidBy } from "../events/gather";
+import type { GatherEvents } from "../events/gather";
 import type { DeviceSeen } from "../events/messages";
+import { recentMap } from "../events/recent";
 import { downloadLinksExpireAt } from "../storage/links";
 import { type DeviceBody, seenOf } from "./device";
 
@@ -15,8 +16,9 @@ const UUID_LENGTH = 36;
 export const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 const NAME = '"device_id"';
 const BEFORE_ID = `${NAME}:"`;
-/** Texts that are remembered, of half a kilobyte each. */
-const MOST_KINDS = 2_000;
+/** Texts that are cached; at most twice as many. Ordinary ones have 400 characters. */
+const MOST_KINDS = 1_000;
+const LONGEST_KIND = 1_024;
 
 /** A check's text, taken apart. */
 export interface CutCheck {
@@ -27,14 +29,19 @@ export interface CutCheck {
 
 /** What every device is told that sends the same kind of check. */
 export interface KnownAnswer {
-	readonly text: string;
+	readonly answer: AnswerText;
 	/** What each of them says of itself, but for its id and the time. */
 	readonly seen: DeviceSeen;
-	/** The same as the gatherer remembers it. */
-	readonly said: string;
+	/** The same as a hash. */
+	readonly said: number;
 	readonly origin: string;
 	readonly linksExpireAt: number;
 	readonly day: number;
+}
+
+/** The body of an answer. The text is taken away when too many are held; then it is made again. */
+export interface AnswerText {
+	text: string | undefined;
 }
 
 interface Kind {
@@ -61,8 +68,8 @@ function isCutClean(kind: string): boolean {
 }
 
 /** One for each isolate. */
-export function createKnownChecks() {
-	const kinds = new Map<string, Kind>();
+export function createKnownChecks(hashOf: GatherEvents["hashOf"]) {
+	const kinds = recentMap<Kind>(MOST_KINDS);
 	return {
 		/** Whose check it is, where one of its kind was answered before. */
 		appOf: ({ kind }: CutCheck): string | undefined => kinds.get(kind)?.appId,
@@ -72,6 +79,7 @@ export function createKnownChecks() {
 			const answer = kinds.get(cut.kind)?.answers.get(snapshot);
 			if (answer === undefined || snapshot.overrides?.has(cut.deviceId) !== false) return undefined;
 			const holds =
+				answer.answer.text !== undefined &&
 				answer.origin === origin &&
 				answer.linksExpireAt === downloadLinksExpireAt(nowMs) &&
 				answer.day === dayOf(nowMs);
@@ -85,21 +93,20 @@ export function createKnownChecks() {
 			snapshot: AppSnapshot,
 			origin: string,
 			nowMs: number,
-			{ decision, text }: { readonly decision: Decision; readonly text: string },
+			{ decision, answer }: { readonly decision: Decision; readonly answer: AnswerText },
 		): void {
 			// A custom_id makes the request unique, so caching it would never hit.
-			if ((body.custom_id ?? "") !== "" || !isCutClean(cut.kind)) return;
+			if ((body.custom_id ?? "") !== "" || cut.kind.length > LONGEST_KIND || !isCutClean(cut.kind)) return;
 			const isOfAll = snapshot.overrides?.has(cut.deviceId) === false && (decision.resolved?.rollout ?? null) === null;
 			if (!isOfAll) return;
 			let kind = kinds.get(cut.kind);
 			if (kind === undefined) {
-				if (kinds.size >= MOST_KINDS) kinds.clear();
 				kind = { appId: body.app_id, answers: new WeakMap() };
 				kinds.set(cut.kind, kind);
 			}
 			const seen = seenOf(body, nowMs, decision.resolved?.id ?? null);
 			kind.answers.set(snapshot, {
-				...{ text, seen, said: saidBy(seen), origin },
+				...{ answer, seen, said: hashOf(seen), origin },
 				...{ linksExpireAt: downloadLinksExpireAt(nowMs), day: dayOf(nowMs) },
 			});
 		},

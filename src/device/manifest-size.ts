@@ -5,11 +5,14 @@
 import * as v from "valibot";
 import { endpoint } from "../api/endpoint";
 import { optional, publicAppId } from "../api/schemas";
+import type { Database } from "../db/client";
 import { manifestSizes } from "../db/devices";
-import { EXAMPLE_DEVICE, textUpTo } from "./device";
+import type { AppSnapshot, SnapshotCache } from "../db/snapshot-cache";
+import { EXAMPLE_DEVICE, hasManifest, textUpTo } from "./device";
 
+/** The body ends sooner for ordinary names. */
 const MOST_FILES = 10_000;
-const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
+const BODY_LIMIT_BYTES = 64 * 1024;
 
 const manifest = optional(
 	v.pipe(
@@ -67,10 +70,16 @@ export const manifestSize = endpoint({
 			],
 		},
 	},
-	load: ({ body }) => [manifestSizes(body.app_id, body.version ?? "")] as const,
-	async handle({ loaded, input }) {
+	async handle({ db, input, snapshots, waitUntil }) {
+		const { app_id, version = "" } = input.body;
 		const asked = input.body.manifest ?? input.body.files ?? [];
-		const sizes = new Map(loaded[0].rows.map((file) => [`${file.file_name}\n${file.file_hash}`, file.size_bytes]));
+		const { snapshot } = await snapshots.read(db, app_id, waitUntil);
+		const sizes = new Map(
+			(await filesOf(db, snapshots, snapshot, version)).map((file) => [
+				`${file.file_name}\n${file.file_hash}`,
+				file.size_bytes,
+			]),
+		);
 		const files = asked.map(({ file_name, file_hash, download_url }) => {
 			const size = sizes.get(`${file_name}\n${file_hash ?? ""}`);
 			return {
@@ -89,3 +98,12 @@ export const manifestSize = endpoint({
 		};
 	},
 });
+
+/** From memory where a channel serves the bundle, as one does that devices have just been offered. */
+async function filesOf(db: Database, snapshots: SnapshotCache, snapshot: AppSnapshot | null, version: string) {
+	if (snapshot === null) return [];
+	const served = [...snapshot.bundles.values()].find(({ name, status }) => name === version && status === "ready");
+	if (served !== undefined) return hasManifest(served) ? snapshots.manifest(db, snapshot, served.id) : [];
+	const [files] = await db.batch([manifestSizes(snapshot.app.id, version)]);
+	return files.rows;
+}

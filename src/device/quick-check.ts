@@ -4,30 +4,38 @@
  * that is not in memory) goes to the endpoint as if this file were not there; a test holds the two answers equal.
  */
 import * as v from "valibot";
+import type { StrangerLimits } from "../api/stranger-limits";
 import { transportSecurity } from "../api/transport-security";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import { readVersion } from "../domain/version";
 import type { GatherEvents } from "../events/gather";
 import type { DeviceEvent } from "../events/messages";
-import { type DeviceBody, PLATFORMS, recordedReport } from "./device";
+import {
+	CHECK_LIMIT_BYTES,
+	type DeviceBody,
+	LONGEST_CUSTOM_ID,
+	LONGEST_OS_VERSION,
+	PLATFORMS,
+	recordedReport,
+} from "./device";
 import { type CutCheck, createKnownChecks, cutDeviceId, UUID } from "./known-checks";
 import { isBlocked } from "./review-networks";
 import { answerFromMemory, eventsOfCheck, updatesAnswer } from "./updates";
 
 const PATH = "/updates";
-/** A device sends some four hundred bytes. */
-const LONGEST_BODY_BYTES = 16 * 1024;
-
 interface Isolate {
 	readonly deps: Deps;
 	readonly snapshots: SnapshotCache;
 	readonly gather: GatherEvents;
+	readonly strangers: StrangerLimits;
 }
 
 interface Answered {
 	readonly text: string;
 	readonly events: readonly DeviceEvent[];
+	/** The limiter that must be asked first, because the device's id was never seen. */
+	readonly admission?: Promise<void> | undefined;
 }
 
 /** Undefined: not a plain check, and nothing was read of it. */
@@ -35,11 +43,11 @@ export type QuickCheck = (request: Request, ctx: ExecutionContext) => Promise<Re
 
 /** @param endpoint answers what was read and is no plain check; asked from here, because each promise around every check costs a turn */
 export function createQuickCheck(
-	{ deps, snapshots, gather }: Isolate,
+	{ deps, snapshots, gather, strangers }: Isolate,
 	endpoint: (request: Request, ctx: ExecutionContext) => Promise<Response>,
 ): QuickCheck {
 	const originOf = createOriginReader();
-	const knownChecks = createKnownChecks();
+	const knownChecks = createKnownChecks(gather.hashOf);
 	/** Else a browser is answered like everybody. */
 	const minded = deps.config.corsAllowedOrigins.length > 0;
 
@@ -51,8 +59,19 @@ export function createQuickCheck(
 			// Broken off. The endpoint finds that out as well, and says so.
 			return endpoint(request, ctx);
 		}
-		const answered = fromMemory(text, origin, request);
+		const address = deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
+		// The endpoint refuses in full.
+		const nowMs = deps.now();
+		if (!strangers.takeRequest(address, nowMs)) return endpoint(withBody(request, text), ctx);
+		const answered = fromMemory(text, origin, request, address, nowMs);
 		if (answered === undefined) return endpoint(withBody(request, text), ctx);
+		if (answered.admission !== undefined) {
+			try {
+				await answered.admission;
+			} catch {
+				return endpoint(withBody(request, text), ctx);
+			}
+		}
 		if (answered.events.length > 0) gather(answered.events, (work) => ctx.waitUntil(work));
 		return new Response(answered.text, {
 			headers: {
@@ -65,34 +84,55 @@ export function createQuickCheck(
 		});
 	}
 
-	function fromMemory(text: string, origin: string, request: Request): Answered | undefined {
-		const nowMs = deps.now();
+	function fromMemory(
+		text: string,
+		origin: string,
+		request: Request,
+		address: string | null,
+		nowMs: number,
+	): Answered | undefined {
 		const cut = cutDeviceId(text);
-		const known = cut === undefined ? undefined : asBefore(cut, origin, nowMs, request);
+		const known = cut === undefined ? undefined : asBefore(cut, origin, nowMs, request, address);
 		if (known !== undefined) return known;
 		const sent = plainBody(text);
 		const snapshot = sent === undefined ? undefined : snapshots.fresh(sent.app_id, nowMs);
 		if (sent === undefined || snapshot === undefined || isBlocked(deps.config, snapshot, request)) return undefined;
 		const body = sent.app_id === snapshot.app.app_id ? sent : { ...sent, app_id: snapshot.app.app_id };
 		const answered = answerFromMemory({ deps, snapshots, origin, nowMs }, snapshot, body);
-		if (answered === undefined) return undefined;
+		const answerText = answered?.answer.text;
+		if (answered === undefined || answerText === undefined) return undefined;
 		if (cut !== undefined) knownChecks.remember(cut, body, snapshot, origin, nowMs, answered);
-		const heard = recordedReport(body, snapshot);
-		const addressOf = () => deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
-		if (deps.config.diagnostics) v.parse(updatesAnswer, JSON.parse(answered.text));
-		return { text: answered.text, events: eventsOfCheck(heard, nowMs, answered.decision, addressOf) };
+		const report = recordedReport(body, snapshot);
+		if (deps.config.diagnostics) v.parse(updatesAnswer, JSON.parse(answerText));
+		return {
+			text: answerText,
+			events: eventsOfCheck(report, nowMs, answered.decision, () => address),
+			admission: admissionOf(body.app_id, body.device_id, address, nowMs),
+		};
 	}
 
-	/** Told what another device was told that sent the same. */
-	function asBefore(cut: CutCheck, origin: string, nowMs: number, request: Request): Answered | undefined {
+	/** The answer that another device got that sent the same. */
+	function asBefore(
+		cut: CutCheck,
+		origin: string,
+		nowMs: number,
+		request: Request,
+		address: string | null,
+	): Answered | undefined {
 		const appId = knownChecks.appOf(cut);
 		const snapshot = appId === undefined ? undefined : snapshots.fresh(appId, nowMs);
 		if (snapshot === undefined || isBlocked(deps.config, snapshot, request)) return undefined;
 		const known = knownChecks.answerTo(cut, snapshot, origin, nowMs);
-		if (known === undefined) return undefined;
-		const { text, seen, said } = known;
-		const isTold = gather.wasTold(seen.appId, cut.deviceId, said);
-		return { text, events: isTold ? [] : [{ ...seen, deviceId: cut.deviceId, atMs: nowMs }] };
+		const text = known?.answer.text;
+		if (known === undefined || text === undefined) return undefined;
+		const { seen, said } = known;
+		if (gather.wasTold(seen.appId, cut.deviceId, said)) return { text, events: [] };
+		const admission = admissionOf(seen.appId, cut.deviceId, address, nowMs);
+		return { text, events: [{ ...seen, deviceId: cut.deviceId, atMs: nowMs }], admission };
+	}
+
+	function admissionOf(appId: string, deviceId: string, address: string | null, nowMs: number) {
+		return gather.knows(appId, deviceId) ? undefined : strangers.admitNewDevices(address, appId, 1, nowMs);
 	}
 
 	return function check(request, ctx) {
@@ -102,7 +142,7 @@ export function createQuickCheck(
 		if (url.length !== pathStart + PATH.length || !url.endsWith(PATH)) return undefined;
 		// An empty length is 0, and 0 is left to the endpoint, as is a body that says none.
 		const length = Number(headers.get("content-length"));
-		if (!(length > 0 && length <= LONGEST_BODY_BYTES)) return undefined;
+		if (!(length > 0 && length <= CHECK_LIMIT_BYTES)) return undefined;
 		if (headers.get("content-type")?.startsWith("application/json") !== true) return undefined;
 		if (minded && headers.has("origin")) return undefined;
 		return answer(request, deps.config.publicUrl ?? originOf(url.slice(0, pathStart)), ctx);
@@ -161,9 +201,9 @@ function plainBody(text: string): DeviceBody | undefined {
 		is_prod: is_prod ?? undefined,
 		defaultChannel: defaultChannel ?? undefined,
 		key_id: key_id ?? undefined,
-		custom_id: custom_id ?? undefined,
+		custom_id: custom_id?.slice(0, LONGEST_CUSTOM_ID),
 		install_source: install_source ?? undefined,
-		version_os: version_os ?? undefined,
+		version_os: version_os?.slice(0, LONGEST_OS_VERSION),
 		version_code: version_code ?? undefined,
 	};
 }

@@ -6,18 +6,28 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import * as v from "valibot";
-import { endpoint } from "../api/endpoint";
+import { type Context, endpoint } from "../api/endpoint";
 import { optional, publicAppId, uuid } from "../api/schemas";
 import type { AppSnapshot } from "../db/snapshot-cache";
 import { BUILTIN, type Device, decideUpdate } from "../domain/update-decision";
+import { invalidRequest } from "../errors";
 import { dayOf } from "../events/days";
 import type { CountedMetric, DeviceEvent } from "../events/messages";
-import { decisionSnapshot, EXAMPLE_DEVICE, PLATFORMS, recordedReport } from "./device";
+import {
+	decisionSnapshot,
+	EXAMPLE_DEVICE,
+	LONGEST_CUSTOM_ID,
+	LONGEST_OS_VERSION,
+	PLATFORMS,
+	recordedReport,
+} from "./device";
 import { BLOCKED, isBlocked } from "./review-networks";
 import { hasRollout, reportEvidence, withoutOvertaken } from "./rollout-evidence";
 
 const MOST_EVENTS = 1_000;
-const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
+const BODY_LIMIT_BYTES = 256 * 1024;
+/** A device is of one app. */
+const MOST_APPS = 4;
 const EVENT_ID_LENGTH = 32;
 
 /** What an action counts as. `get` is a download that is whole, not an offer. */
@@ -60,7 +70,7 @@ const eventSchema = v.object({
 	platform: anyText(64),
 	version_name: anyText(512),
 	old_version_name: anyText(512),
-	version_os: anyText(128),
+	version_os: anyText(LONGEST_OS_VERSION),
 	version_build: anyText(128),
 	version_code: anyText(128),
 	plugin_version: anyText(128),
@@ -68,7 +78,7 @@ const eventSchema = v.object({
 	is_prod: optional(v.boolean()),
 	action: anyText(128),
 	install_source: anyText(64),
-	custom_id: anyText(128),
+	custom_id: anyText(LONGEST_CUSTOM_ID),
 	key_id: anyText(64),
 	channel: anyText(128),
 	defaultChannel: anyText(512),
@@ -96,7 +106,7 @@ export const reportStats = endpoint({
 	tag: "Devices",
 	summary: "Tell, as a device, what happened",
 	description:
-		"One event or an array of them. An event that was sent already is answered like a new one and counted once. In a batch every event has its own result, and a bad one is not a reason to send the others again.",
+		"One event or an array of them, of at most four apps. An event that was sent already is answered like a new one and counted once. In a batch every event has its own result, and a bad one is not a reason to send the others again.",
 	access: { public: "Devices have no key. Nothing is told but whether the event was understood." },
 	body: v.union([
 		v.pipe(v.array(v.unknown()), v.maxLength(MOST_EVENTS, `must have at most ${MOST_EVENTS} events`)),
@@ -109,33 +119,89 @@ export const reportStats = endpoint({
 		body: { ...EXAMPLE_DEVICE, action: "set", version_name: "1.4.0", timestamp: 1_795_248_000_000 },
 		response: { status: "ok" },
 	},
-	async handle({ db, input, request, snapshots, gather, nowMs, waitUntil, deps, actor }) {
-		const events: DeviceEvent[] = [];
-		const accept = async (event: StatsEvent) => {
-			const { snapshot } = await snapshots.read(db, event.app_id, waitUntil);
-			if (snapshot === null) return { error: "app_not_found", message: "There is no such app on this server." };
-			if (isBlocked(deps.config, snapshot, request)) return BLOCKED;
-			events.push(...eventsOf(recordedReport(event, snapshot), snapshot, nowMs, deps.newId));
-			if (hasRollout(snapshot)) {
-				events.push(...reportEvidence(snapshot.app.app_id, event, versionOf(event), actor.ipAddress, nowMs));
-			}
-			return undefined;
-		};
+	async handle({ input, ...context }) {
+		const items = Array.isArray(input.body) ? input.body : [input.body];
+		const parsed = items.map((item) => v.safeParse(eventSchema, item));
+		const reports = parsed.flatMap(({ success, output }) => (success ? [output] : []));
+		const accepted = await accept(context, reports);
+		const refusals = parsed.map((result) =>
+			result.success ? accepted.get(result.output.app_id) : invalid(result.issues),
+		);
 		if (!Array.isArray(input.body)) {
-			const refused = await accept(input.body);
-			gather(events, waitUntil);
+			const [refused] = refusals;
 			return refused === undefined ? { status: "ok" as const } : { status: "error" as const, ...refused };
 		}
-		const results: v.InferInput<typeof batchAnswer>["results"] = [];
-		for (const [index, item] of input.body.entries()) {
-			const parsed = v.safeParse(eventSchema, item);
-			const refused = parsed.success ? await accept(parsed.output) : invalid(parsed.issues);
-			results.push(refused === undefined ? { status: "ok", index } : { status: "error", index, ...refused });
-		}
-		gather(withoutOvertaken(events), waitUntil);
+		const results = refusals.map((refused, index) =>
+			refused === undefined ? { status: "ok" as const, index } : { status: "error" as const, index, ...refused },
+		);
 		return { status: "ok" as const, results };
 	},
 });
+
+interface Refused {
+	readonly error: string;
+	readonly message: string;
+}
+
+/**
+ * Puts the reports on their way. Apps are looked up together, and addresses are held to their limits before anything is kept.
+ * @returns why all of an app's reports are refused, by app
+ * @throws {ApiError} `too_many_requests`, `invalid_request`
+ */
+async function accept(
+	{
+		db,
+		request,
+		snapshots,
+		gather,
+		strangers,
+		nowMs,
+		waitUntil,
+		deps,
+		actor,
+	}: Pick<
+		Context<string, undefined, undefined, undefined, readonly []>,
+		"db" | "request" | "snapshots" | "gather" | "strangers" | "nowMs" | "waitUntil" | "deps" | "actor"
+	>,
+	reports: readonly StatsEvent[],
+): Promise<ReadonlyMap<string, Refused>> {
+	const refused = new Map<string, Refused>();
+	const byApp = Map.groupBy(reports, ({ app_id }) => app_id);
+	if (byApp.size > MOST_APPS) {
+		throw invalidRequest([
+			{ path: "app_id", message: `names ${byApp.size} apps in one request; send at most ${MOST_APPS}` },
+		]);
+	}
+	const read = await snapshots.readMany(db, [...byApp.keys()], waitUntil);
+	const taken = new Map<string, AppSnapshot>();
+	for (const [index, [appId, own]] of [...byApp].entries()) {
+		const snapshot = read[index]?.snapshot ?? null;
+		if (snapshot === null) {
+			refused.set(appId, { error: "app_not_found", message: "There is no such app on this server." });
+		} else if (isBlocked(deps.config, snapshot, request)) refused.set(appId, BLOCKED);
+		else {
+			const stored = snapshot.app.app_id;
+			const devices = new Set(own.map(({ device_id }) => device_id).filter((device) => !gather.knows(stored, device)));
+			await strangers.admitNewDevices(actor.ipAddress, stored, devices.size, nowMs);
+			taken.set(appId, snapshot);
+		}
+	}
+	const events = reports.flatMap((report) => {
+		const snapshot = taken.get(report.app_id);
+		if (snapshot === undefined) return [];
+		const appId = snapshot.app.app_id;
+		const own = eventsOf(recordedReport(report, snapshot), snapshot, nowMs, deps.newId);
+		if (own.length > 1 && strangers.takeReports(actor.ipAddress, appId, 1, nowMs) === 0) {
+			gather.lose(appId, own.length, waitUntil);
+			return [];
+		}
+		return hasRollout(snapshot)
+			? [...own, ...reportEvidence(appId, report, versionOf(report), actor.ipAddress, nowMs)]
+			: own;
+	});
+	gather(withoutOvertaken(events), waitUntil);
+	return refused;
+}
 
 function invalid(issues: readonly v.BaseIssue<unknown>[]) {
 	const [issue] = issues;

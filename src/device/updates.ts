@@ -14,6 +14,7 @@ import { atLeastForMajor } from "../domain/version";
 import type { DeviceEvent } from "../events/messages";
 import { downloadLinksExpireAt, signedDownloadUrl } from "../storage/links";
 import {
+	CHECK_LIMIT_BYTES,
 	type DeviceBody,
 	deviceFields,
 	deviceOf,
@@ -23,6 +24,7 @@ import {
 	resolveFromMemory,
 	seenOf,
 } from "./device";
+import type { AnswerText } from "./known-checks";
 import { BLOCKED, isBlocked } from "./review-networks";
 import { checkEvidence } from "./rollout-evidence";
 
@@ -90,7 +92,8 @@ export const checkUpdate = endpoint({
 			checksum: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		},
 	},
-	async handle({ deps, db, input, request, snapshots, gather, origin, nowMs, actor, waitUntil }) {
+	bodyLimitBytes: CHECK_LIMIT_BYTES,
+	async handle({ deps, db, input, request, snapshots, gather, strangers, origin, nowMs, actor, waitUntil }) {
 		const { snapshot, ageMs } = await snapshots.read(db, input.body.app_id, waitUntil, input.body.version_name);
 		const headers = ageMs > TELLING_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 		if (snapshot === null) {
@@ -100,9 +103,12 @@ export const checkUpdate = endpoint({
 		if (isBlocked(deps.config, snapshot, request)) {
 			return new Reply(200, { ...BLOCKED, kind: "blocked" as const }, headers);
 		}
+		const report = recordedReport(input.body, snapshot);
+		const { app_id, device_id } = report;
+		if (!gather.knows(app_id, device_id)) await strangers.admitNewDevices(actor.ipAddress, app_id, 1, nowMs);
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, deviceOf(input.body));
 		gather(
-			eventsOfCheck(recordedReport(input.body, snapshot), nowMs, decision, () => actor.ipAddress),
+			eventsOfCheck(report, nowMs, decision, () => actor.ipAddress),
 			waitUntil,
 		);
 		return new Reply(200, answer, headers);
@@ -173,36 +179,53 @@ export function answerFromMemory(
 	{ deps, snapshots, origin, nowMs }: Omit<AnswerContext, "db">,
 	snapshot: AppSnapshot,
 	body: DeviceBody,
-): { readonly decision: Decision; readonly text: string } | undefined {
+): { readonly decision: Decision; readonly answer: AnswerText } | undefined {
 	const device = deviceOf(body);
 	const decision = resolveFromMemory(snapshot, device);
 	if (decision === undefined) return undefined;
-	if (decision.outcome === "builtin") return { decision, text: BUILTIN_TEXT };
-	if (decision.outcome === "none") return { decision, text: JSON.stringify(refusalOf(decision)) };
+	if (decision.outcome === "builtin") return { decision, answer: { text: BUILTIN_TEXT } };
+	if (decision.outcome === "none") return { decision, answer: { text: JSON.stringify(refusalOf(decision)) } };
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
 	const { form } = decision;
 	const metadata = metadataFor(snapshot, device);
 	const period = downloadLinksExpireAt(nowMs);
 	const kind = `${period} ${origin} ${device.platform === "electron"} ${form} ${metadata}`;
-	const texts = ANSWER_TEXTS.get(bundle) ?? new Map<string, string>();
-	let text = texts.get(kind);
-	if (text === undefined) {
-		const files = form === "zip" ? [] : snapshots.knownManifest(snapshot, bundle.id);
-		if (files === undefined) return undefined;
-		const content = { files, withZip: form !== "delta" };
-		text = JSON.stringify(successOf(bundle, content, device, metadata, linksFor(deps, origin, nowMs)));
-		if (texts.size >= MOST_ANSWER_TEXTS) texts.clear();
-		ANSWER_TEXTS.set(bundle, texts.set(kind, text));
-	}
-	return { decision, text };
+	const texts = ANSWER_TEXTS.get(bundle) ?? new Map<string, AnswerText>();
+	const known = texts.get(kind);
+	if (known?.text !== undefined) return { decision, answer: known };
+	const files = form === "zip" ? [] : snapshots.knownManifest(snapshot, bundle.id);
+	if (files === undefined) return undefined;
+	const content = { files, withZip: form !== "delta" };
+	const text = JSON.stringify(successOf(bundle, content, device, metadata, linksFor(deps, origin, nowMs)));
+	const answer = holdText(text);
+	// Of one bundle, odd Host headers and past hours must not fill the memory.
+	if (texts.size >= MOST_ANSWER_TEXTS) texts.clear();
+	ANSWER_TEXTS.set(bundle, texts.set(kind, answer));
+	return { decision, answer };
 }
 
 const BUILTIN_TEXT = JSON.stringify({ version: BUILTIN });
 /** Lives as long as the snapshot that the bundle is of. */
-const ANSWER_TEXTS = new WeakMap<SnapshotBundle, Map<string, string>>();
-/** Of one bundle: who sends odd Host headers must not fill the memory. */
+const ANSWER_TEXTS = new WeakMap<SnapshotBundle, Map<string, AnswerText>>();
 const MOST_ANSWER_TEXTS = 16;
+/** Of all answers in this isolate, the oldest first. One with many files has half a megabyte. */
+const HELD_TEXTS = new Set<AnswerText>();
+const MOST_HELD_CHARACTERS = 8 * 1024 * 1024;
+let heldCharacters = 0;
+
+function holdText(text: string): AnswerText {
+	const answer = { text };
+	HELD_TEXTS.add(answer);
+	heldCharacters += text.length;
+	for (const oldest of HELD_TEXTS) {
+		if (heldCharacters <= MOST_HELD_CHARACTERS || oldest === answer) break;
+		heldCharacters -= oldest.text?.length ?? 0;
+		oldest.text = undefined;
+		HELD_TEXTS.delete(oldest);
+	}
+	return answer;
+}
 
 /** The database did not answer for longer than an answer from memory may be old. */
 const TELLING_AGE_MS = 5_000;

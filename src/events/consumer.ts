@@ -13,9 +13,13 @@ import { collectGarbageSoon } from "./producer";
 import { consumeRolloutEvidence, isRolloutEvent } from "./rollout-evidence";
 import { STEP_AT_MOST_EVERY_MS, stepRollouts } from "./rollout-steps";
 import { collectGarbage } from "./sweep";
+import { Overtaken } from "./turns";
 
 /** Between two deliveries at most. With twenty of them (wrangler.toml) a message is given up after about nine hours. */
 const LONGEST_DELAY_SECONDS = 60 * 60;
+
+/** Halves of a batch that are tried to find the message that fails; an invocation may call D1 a thousand times, one try does so 30 times. */
+const MOST_ATTEMPTS = 24;
 
 interface Delivered {
 	readonly body: QueueMessage;
@@ -61,25 +65,28 @@ export async function consume(deps: Deps, batch: { readonly messages: readonly D
 			if (await collectGarbage(deps)) await collectGarbageSoon(deps);
 		},
 	};
+	let attempts = MOST_ATTEMPTS;
 	const byKind = Map.groupBy(batch.messages, ({ body }) => body?.kind);
 	for (const [kind, messages] of byKind) {
 		const run = Object.hasOwn(work, kind) ? work[kind] : unknownKind;
-		const attempt = async (some: readonly Delivered[]) => {
+		const attempt = async (some: readonly Delivered[]): Promise<void> => {
+			attempts -= 1;
 			try {
 				await run(some.map(({ body }) => body));
-				return undefined;
 			} catch (error) {
 				deps.log("error", "messages_failed", { kind, messages: some.length, cause: causeText(error) });
-				return { error };
+				// When the database does not answer, or another consumer is always faster, no message is to blame.
+				const isTheirs = !(error instanceof ApiError || error instanceof Overtaken) && kind !== "collect_garbage";
+				if (some.length === 1 || !isTheirs || attempts <= 0) {
+					for (const message of some) failed.add(message);
+					return;
+				}
+				const middle = Math.ceil(some.length / 2);
+				await attempt(some.slice(0, middle));
+				await attempt(some.slice(middle));
 			}
 		};
-		const together = await attempt(messages);
-		if (together === undefined) continue;
-		// When it is the database that does not answer, no message is to blame.
-		const alone = messages.length > 1 && !(together.error instanceof ApiError) && kind !== "collect_garbage";
-		for (const message of messages) {
-			if (!alone || (await attempt([message])) !== undefined) failed.add(message);
-		}
+		await attempt(messages);
 	}
 	if (failed.size > 0) throw new BatchFailed(failed);
 }

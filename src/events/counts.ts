@@ -6,8 +6,8 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "../db/client";
 import { BUCKET_GROWTH } from "../domain/duration-histogram";
 import { DAY_MS } from "../domain/time";
-import type { BytesServed, CountedEvent } from "./messages";
-import { partsOf } from "./parts";
+import { chunksOf } from "./chunks";
+import type { BytesServed, CountedEvent, EventsLost } from "./messages";
 
 /** The days on which the id of an event may stand. */
 export interface RememberedDays {
@@ -17,13 +17,13 @@ export interface RememberedDays {
 
 /** In the order in which they must run, in one batch. */
 export function countStatements(
-	events: readonly (CountedEvent | BytesServed)[],
+	events: readonly (CountedEvent | BytesServed | EventsLost)[],
 	remembered: RememberedDays,
 ): CompiledQuery[] {
 	const once = [...new Map(events.map((event) => [event.id, event])).values()];
 	const isNew = notCounted(remembered);
 	return [
-		...partsOf(once.filter((event) => event.type === "count")).flatMap((part) => {
+		...chunksOf(once.filter((event) => event.type === "count")).flatMap((part) => {
 			const counted = JSON.stringify(part.filter(({ metric }) => metric !== "start"));
 			const steps = part.filter(({ metric, timed }) => timed && (metric === "start" || metric === "install"));
 			return [
@@ -32,10 +32,14 @@ export function countStatements(
 				remember(part, isNew),
 			];
 		}),
-		...partsOf(once.filter((event) => event.type === "served")).flatMap((part) => {
+		...chunksOf(once.filter((event) => event.type === "served")).flatMap((part) => {
 			const served = JSON.stringify(part);
 			return [addBytesByBundle(served, isNew), addBytes(served, isNew), remember(part, isNew)];
 		}),
+		...chunksOf(once.filter((event) => event.type === "lost")).flatMap((part) => [
+			addLost(JSON.stringify(part), isNew),
+			remember(part, isNew),
+		]),
 	];
 }
 
@@ -75,6 +79,36 @@ function addTotals(events: string, isNew: RawBuilder<boolean>): CompiledQuery {
 		WHERE ${isNew} GROUP BY 1, 2
 		ON CONFLICT (app_id, day) DO UPDATE SET get_count = get_count + excluded.get_count,
 			install_count = install_count + excluded.install_count, fail_count = fail_count + excluded.fail_count`.compile(
+		query,
+	);
+}
+
+function addLost(lost: string, isNew: RawBuilder<boolean>): CompiledQuery {
+	return sql`INSERT INTO daily_totals (app_id, day, lost_event_count)
+		SELECT apps.id, ${DAY}, sum(event.value ->> 'events')
+		FROM json_each(${lost}) AS event CROSS JOIN apps ON apps.app_id = event.value ->> 'appId'
+		WHERE ${isNew} GROUP BY 1, 2
+		ON CONFLICT (app_id, day) DO UPDATE SET lost_event_count = lost_event_count + excluded.lost_event_count`.compile(
+		query,
+	);
+}
+
+/** Of events that are not stored at all, so their ids are not either: a message that comes again is counted again. */
+export function countLosses(
+	events: readonly (CountedEvent | BytesServed | EventsLost)[],
+	day: number,
+): CompiledQuery | undefined {
+	if (events.length === 0) return undefined;
+	const byApp = new Map<string, number>();
+	for (const event of events) {
+		const app = event.type === "served" ? event.appUuid : event.appId;
+		byApp.set(app, (byApp.get(app) ?? 0) + (event.type === "lost" ? event.events : 1));
+	}
+	return sql`INSERT INTO daily_totals (app_id, day, lost_event_count)
+		SELECT apps.id, ${day}, value ->> 1
+		FROM json_each(${JSON.stringify([...byApp])}) 
+		CROSS JOIN apps ON apps.id = coalesce((SELECT id FROM apps WHERE app_id = value ->> 0), value ->> 0) WHERE true
+		ON CONFLICT (app_id, day) DO UPDATE SET lost_event_count = lost_event_count + excluded.lost_event_count`.compile(
 		query,
 	);
 }

@@ -2,11 +2,13 @@
  * Messages that the consumer could not do in all its tries. The Queue moves them to a queue of their own, whose consumer writes them into
  * `dead_messages`, where they outlive the Queue's four days and a person can look at them (src/cli/dead-messages.ts). What a person marks
  * with `resend` the sweep sends again: nothing of it is counted twice. They are kept for as long as their events would still be counted.
+ * Events of devices are not kept while the database is nearly full.
  */
 import { sql } from "kysely";
 import { jsonList, openDb, query } from "../db/client";
 import type { Deps } from "../deps";
 import { firstCountedDay, startOfDayMs } from "./days";
+import { isFull } from "./device-rows";
 import type { QueueMessage } from "./messages";
 
 /** The queue whose name ends so is that of the dead. */
@@ -30,8 +32,12 @@ export async function bury(deps: Deps, messages: readonly DeadMessage[]): Promis
 		died_at_ms: deps.now(),
 	}));
 	for (const { id, kind, sent_at_ms } of rows) deps.log("error", "message_died", { id, kind, sentAtMs: sent_at_ms });
-	await openDb(deps.d1, "first-primary").batch(
-		rows.map((row) =>
+	const db = openDb(deps.d1, "first-primary");
+	await db.batch([sql`SELECT 1`.compile(query)]);
+	const kept = isFull(deps, db) ? rows.filter(({ kind }) => kind !== "device_events") : rows;
+	if (kept.length === 0) return;
+	await db.batch(
+		kept.map((row) =>
 			query
 				.insertInto("dead_messages")
 				.values(row)

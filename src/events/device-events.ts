@@ -4,7 +4,7 @@
  * everything here may be repeated and nothing is counted twice; what is too old to be known as new is left out.
  */
 import { type CompiledQuery, sql } from "kysely";
-import { batchOrFail, guard, openDb, query } from "../db/client";
+import { batchOrFail, type Database, guard, openDb, query } from "../db/client";
 import type { Deps } from "../deps";
 import {
 	addDevice,
@@ -14,9 +14,9 @@ import {
 	mergeSketches,
 	type Sketch,
 } from "../domain/distinct-count";
-import { countStatements } from "./counts";
+import { countLosses, countStatements } from "./counts";
 import { dayOf, firstCountedDay, firstRememberedDay } from "./days";
-import { writeDevices } from "./device-rows";
+import { deviceKey, isFull, writeDevices } from "./device-rows";
 import type { DeviceEvent, DeviceSeen, RolloutEvent } from "./messages";
 import { inTurns, Overtaken } from "./turns";
 
@@ -34,12 +34,33 @@ export async function consumeDeviceEvents(
 	}
 	const seen = inTime.filter((event) => event.type === "seen");
 	const counted = inTime.filter((event) => event.type !== "seen");
-	const lastDay = inTime.reduce((latest, event) => Math.max(latest, dayOf(event.atMs)), dayOf(nowMs));
-	const counts = countStatements(counted, { first: firstRememberedDay(deps.config, nowMs), last: lastDay });
-	if (counts.length > 0) await openDb(deps.d1, "first-primary").batch(counts);
-	if (seen.length === 0) return;
-	await writeDevices(deps, seen);
-	await mergeDevices(deps, seen);
+	const db = openDb(deps.d1, "first-primary");
+	const refused = await writeDevices(deps, db, seen);
+	const known = seen.filter((event) => !refused.has(deviceKey(event)));
+	await writeCounts(deps, db, counted, refused);
+	if (known.length > 0) await mergeDevices(db, known);
+}
+
+/** Reports of refused devices are lost, and all reports while the database is nearly full. */
+async function writeCounts(
+	deps: Deps,
+	db: Database,
+	counted: readonly Exclude<DeviceEvent, RolloutEvent | DeviceSeen>[],
+	refused: ReadonlySet<string>,
+): Promise<void> {
+	if (counted.length === 0) return;
+	// Every answer of the database says how large it is.
+	if (db.sizeBytes === undefined) await db.batch([sql`SELECT 1`.compile(query)]);
+	const full = isFull(deps, db);
+	const isLost = (event: (typeof counted)[number]) => full || (event.type === "count" && refused.has(deviceKey(event)));
+	const kept = counted.filter((event) => !isLost(event));
+	const nowMs = deps.now();
+	const lastDay = kept.reduce((latest, event) => Math.max(latest, dayOf(event.atMs)), dayOf(nowMs));
+	const statements = countStatements(kept, { first: firstRememberedDay(deps.config, nowMs), last: lastDay });
+	const losses = countLosses(counted.filter(isLost), dayOf(nowMs));
+	if (losses !== undefined) deps.log("error", "events_not_stored", { events: counted.length - kept.length, full });
+	const all = [...statements, ...(losses === undefined ? [] : [losses])];
+	if (all.length > 0) await db.batch(all);
 }
 
 interface SketchRow {
@@ -51,8 +72,7 @@ interface SketchRow {
 }
 
 /** Reads the sketches of the days, adds who was there, and writes them unless another consumer was faster; then it begins again. */
-async function mergeDevices(deps: Deps, seen: readonly DeviceSeen[]): Promise<void> {
-	const db = openDb(deps.d1, "first-primary");
+async function mergeDevices(db: Database, seen: readonly DeviceSeen[]): Promise<void> {
 	const added = new Map<string, { readonly appId: string; readonly day: number; sketch: Sketch }>();
 	for (const event of seen) {
 		const day = dayOf(event.atMs);

@@ -48,6 +48,8 @@ export type RecordRow = Readonly<Record<FactName, Value>> & {
 	readonly updated_at_ms: number;
 	readonly told_at: string | null;
 	readonly counted_days: string | null;
+	readonly custom_id_first_at_ms: number | null;
+	readonly custom_id_changed_at_ms: number | null;
 };
 
 interface Told<Word extends Value> {
@@ -71,6 +73,8 @@ export class DeviceRecord {
 	readonly #countedBefore: ReadonlyMap<number, string>;
 	#lastSeenAtMs = Number.NEGATIVE_INFINITY;
 	#createdAtMs = Number.POSITIVE_INFINITY;
+	#customIdFirstAtMs: number | null = null;
+	#customIdChangedAtMs: number | null = null;
 	readonly #updatedAtMs: number;
 	#leavesTrace = false;
 
@@ -87,6 +91,8 @@ export class DeviceRecord {
 		this.#countedBefore = this.#counted();
 		if (row === null) return;
 		this.#createdAtMs = row.created_at_ms;
+		this.#customIdFirstAtMs = row.custom_id_first_at_ms;
+		this.#customIdChangedAtMs = row.custom_id_changed_at_ms;
 		if (row.last_seen_at_ms === null) return;
 		this.#lastSeenAtMs = row.last_seen_at_ms;
 		const times = JSON.parse(row.told_at ?? "{}") as Partial<Record<FactName, number>>;
@@ -109,7 +115,12 @@ export class DeviceRecord {
 			if (value === undefined || !isLater({ value, atMs }, known)) continue;
 			this.#facts[index] = { value, atMs };
 			isLast = true;
-			isOther ||= value !== (known?.value ?? null);
+			const differs = value !== (known?.value ?? null);
+			isOther ||= differs;
+			if (differs && FACT_NAMES[index] === "custom_id") {
+				this.#customIdFirstAtMs ??= known === undefined ? atMs : null;
+				this.#customIdChangedAtMs = atMs;
+			}
 		}
 		const day = dayOf(atMs);
 		const known = this.#days.get(day);
@@ -145,6 +156,8 @@ export class DeviceRecord {
 			updated_at_ms: Math.max(this.#updatedAtMs, this.#lastSeenAtMs),
 			told_at: times.length === 0 ? null : JSON.stringify(Object.fromEntries(times)),
 			counted_days: formatDays(this.#days, this.firstDay),
+			custom_id_first_at_ms: this.#customIdFirstAtMs,
+			custom_id_changed_at_ms: this.#customIdChangedAtMs,
 		};
 	}
 

@@ -109,8 +109,17 @@ export interface RolloutRuns {
 	readonly atMs: number;
 }
 
+/** Events of an app that were taken and could not be kept: its buffer was full, or the database. */
+export interface EventsLost {
+	readonly type: "lost";
+	readonly id: string;
+	readonly appId: string;
+	readonly atMs: number;
+	readonly events: number;
+}
+
 export type RolloutEvent = RolloutServed | RolloutTold | RolloutRuns;
-export type DeviceEvent = DeviceSeen | CountedEvent | BytesServed | RolloutEvent;
+export type DeviceEvent = DeviceSeen | CountedEvent | BytesServed | EventsLost | RolloutEvent;
 
 export interface DeviceEvents {
 	readonly kind: "device_events";

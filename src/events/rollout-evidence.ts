@@ -10,8 +10,8 @@ import { type CompiledQuery, sql } from "kysely";
 import { openDb, query } from "../db/client";
 import { predatesRollout } from "../db/rollouts";
 import type { Deps } from "../deps";
+import { chunksOf } from "./chunks";
 import type { DeviceEvent, RolloutEvent, RolloutServed } from "./messages";
-import { partsOf } from "./parts";
 import { outcomeStatements, rolloutsUnderWay } from "./rollout-outcomes";
 import { type NetworkPseudonyms, networkPseudonyms } from "./rollout-trust";
 
@@ -34,7 +34,7 @@ export async function consumeRolloutEvidence(deps: Deps, events: readonly Rollou
 	const told = events.filter((event) => event.type !== "rollout_served");
 	const underWay = told.length === 0 ? [] : (await db.batch([rolloutsUnderWay(told)]))[0].rows;
 	const statements = [
-		...partsOf(byDevice(served, pseudonymOf)).flatMap((rows) => [
+		...chunksOf(byDevice(served, pseudonymOf)).flatMap((rows) => [
 			writeServed(rows),
 			...(rows.length < MANY_SERVED ? [] : endSamples(rows)),
 		]),

@@ -8,8 +8,8 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { query } from "../db/client";
 import { predatesRollout } from "../db/rollouts";
+import { chunksOf } from "./chunks";
 import type { RolloutRuns, RolloutTold } from "./messages";
-import { partsOf } from "./parts";
 import type { NetworkPseudonyms } from "./rollout-trust";
 
 /** A failed download that names another version belongs to what was served so shortly before. */
@@ -70,7 +70,7 @@ export function outcomeStatements(
 		}
 	}
 	const write = (outcomes: ReadonlyMap<string, Outcome>, counts: RawBuilder<unknown>) =>
-		partsOf([...outcomes.values()]).map((part) => writeOutcomes(part, counts));
+		chunksOf([...outcomes.values()]).map((part) => writeOutcomes(part, counts));
 	return [...write(named, NAMED), ...write(unnamed, UNNAMED), ...write(running, RUNNING)];
 }
 

@@ -57,7 +57,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			const scene = await withChannels();
 			const app = await scene.open({ defaultChannel: "pr-7" });
 			expect(await app.ask("setChannel", { channel: "internal" })).toMatchObject({
-				error: "channel_self_set_not_allowed",
+				error: "channel_not_found",
 				message: expect.any(String),
 			});
 			expect(await app.ask("setChannel", { channel: "nowhere" })).toMatchObject({ error: "channel_not_found" });

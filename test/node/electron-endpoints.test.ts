@@ -50,7 +50,7 @@ describe("@capgo/electron-updater 0.0.6 beside the update check", () => {
 	});
 
 	test.each([
-		["internal", "channel_self_set_not_allowed"],
+		["internal", "channel_not_found"],
 		["nowhere", "channel_not_found"],
 	])("a channel that is refused is not kept: %s", async (channel, error) => {
 		const { open } = await newApp();

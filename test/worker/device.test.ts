@@ -205,6 +205,10 @@ describe("the list", () => {
 			is_prod: true,
 			is_emulator: false,
 			custom_id: null,
+			custom_id_verified: false,
+			custom_id_first_reported_at: null,
+			custom_id_last_changed_at: null,
+			custom_id_devices: 0,
 			channel: "production",
 			override_channel: null,
 			override_version: null,
@@ -330,10 +334,10 @@ describe("the list by an index", () => {
 		const found = async (filter: Partial<DeviceFilter>, ...by: readonly string[]) => {
 			const plan = await plansOf([devicesPage(app.appId, { ...ANY_DEVICE, ...filter }, 50, 0)]);
 			for (const step of by) expect(plan, JSON.stringify(filter)).toContain(`SEARCH ${step}`);
-			// Of a channel there are two lists, each cut before they are put together.
+			// Devices with the same custom id are counted up to ten. Of a channel there are two lists, each cut before they are put together.
 			const isCut = (step: string | undefined) => step === "SCAN seen" || step === "SCAN set_by_hand";
 			const isBad = (step: string, before: string | undefined) =>
-				/^(SCAN|MATERIALIZE)|AUTOMATIC|TEMP B-TREE/.test(step) && !isCut(step) && !isCut(before);
+				/^(SCAN (?!\(subquery-\d+\)$)|MATERIALIZE)|AUTOMATIC|TEMP B-TREE/.test(step) && !isCut(step) && !isCut(before);
 			expect(plan.filter((step, index) => isBad(step, plan[index - 1]))).toEqual([]);
 		};
 		const customId = "devices USING INDEX devices_by_custom_id (app_id=? AND custom_id=?)";
@@ -369,8 +373,8 @@ describe("/channel_self", () => {
 	test.each<[object, string]>([
 		[{}, "missing_channel"],
 		[{ channel: "absent" }, "channel_not_found"],
-		[{ channel: "beta" }, "channel_self_set_not_allowed"],
-		[{ channel: "ios-only" }, "channel_self_set_not_allowed"],
+		[{ channel: "beta" }, "channel_not_found"],
+		[{ channel: "ios-only" }, "channel_not_found"],
 		[{ channel: "open", plugin_version: "7.27.8" }, "channel_self_server_storage_unavailable"],
 		[{ channel: "open", app_id: "com.example.absent" }, "app_not_found"],
 	])("POST %j is 200 %s, with the status that Electron needs", async (fields, error) => {

@@ -146,10 +146,12 @@ test("the limiters of wrangler.toml count for real: the last failure below the l
 
 test("a refused client is told to wait for the period that wrangler.toml gives", () => {
 	const periods = [...wranglerToml.matchAll(/^name = "(\w+)"\nnamespace_id.+\nsimple = .+period = (\d+) }$/gm)];
-	const { failedAuthentications, perKey, signIns } = createDeps({ ...testEnv }).requestLimits;
+	const { failedAuthentications, perKey, signIns, newDevices, questions } = createDeps({ ...testEnv }).requestLimits;
 	expect(periods.map(([, name, period]) => [name, Number(period)])).toEqual([
 		["FAILED_AUTHENTICATIONS", failedAuthentications.periodSeconds],
 		["SIGN_INS", signIns.periodSeconds],
 		["KEY_REQUESTS", perKey.periodSeconds],
+		["NEW_DEVICES", newDevices.periodSeconds],
+		["QUESTIONS", questions.periodSeconds],
 	]);
 });

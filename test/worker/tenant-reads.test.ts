@@ -399,10 +399,7 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 		(of) => fleetPage(of.app, "device-1", ALL.limit),
 		() => [{ device_id: "device-2", override_channel_id: null }],
 	],
-	manifestSizes: [
-		(of) => manifestSizes(of.publicAppId, "1.0.0"),
-		(of) => [{ file_name: "a.js", size_bytes: of.stable }],
-	],
+	manifestSizes: [(of) => manifestSizes(of.app, "1.0.0"), (of) => [{ file_name: "a.js", size_bytes: of.stable }]],
 };
 
 const PEOPLE: Readonly<Record<string, Read>> = {

@@ -54,6 +54,10 @@ const deviceSchema = v.strictObject({
 	is_prod: v.nullable(v.boolean()),
 	is_emulator: v.nullable(v.boolean()),
 	custom_id: v.nullable(v.string()),
+	custom_id_verified: v.literal(false),
+	custom_id_first_reported_at: nullableTime,
+	custom_id_last_changed_at: nullableTime,
+	custom_id_devices: v.number(),
 	channel: v.nullable(v.string()),
 	override_channel: v.nullable(v.string()),
 	override_version: v.nullable(v.string()),
@@ -75,6 +79,10 @@ function deviceAnswer(appId: string, row: DeviceRow): v.InferOutput<typeof devic
 		is_prod: flagOf(row.is_prod),
 		is_emulator: flagOf(row.is_emulator),
 		custom_id: row.custom_id,
+		custom_id_verified: false,
+		custom_id_first_reported_at: row.custom_id === null ? null : nullableRfc3339(row.custom_id_first_at_ms),
+		custom_id_last_changed_at: row.custom_id === null ? null : nullableRfc3339(row.custom_id_changed_at_ms),
+		custom_id_devices: row.custom_id === null ? 0 : row.custom_id_devices,
 		channel: row.channel,
 		override_channel: row.override_channel_id === null ? null : row.channel,
 		override_version: row.override_version,
@@ -83,7 +91,7 @@ function deviceAnswer(appId: string, row: DeviceRow): v.InferOutput<typeof devic
 	};
 }
 
-const EXAMPLE_DEVICE_RECORD = {
+const EXAMPLE_DEVICE_RECORD: v.InferInput<typeof deviceSchema> = {
 	app_id: "com.example.app",
 	device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
 	platform: "android",
@@ -94,6 +102,10 @@ const EXAMPLE_DEVICE_RECORD = {
 	is_prod: true,
 	is_emulator: false,
 	custom_id: null,
+	custom_id_verified: false,
+	custom_id_first_reported_at: null,
+	custom_id_last_changed_at: null,
+	custom_id_devices: 0,
 	channel: "production",
 	override_channel: null,
 	override_version: null,
@@ -110,7 +122,7 @@ export const listDevices = endpoint({
 	tag: "Devices",
 	summary: "List the devices of an app by their id, or show one",
 	description:
-		"`channel` in an answer is the one that an operator set, which is `override_channel`, else the one that decided the last check. `custom_id` is the id that the app gave its device, compared as it stands; several devices may have the same, and an app with `allow_device_custom_id: false` shows none. `last_seen_at` is exact to the day.",
+		"`channel` in an answer is the one that an operator set, which is `override_channel`, else the one that decided the last check. `custom_id` is the id that the app gave its device, compared as it stands. It is never verified: any device can report any, so `custom_id_devices` says how many report the same (10 stands for 10 or more), `custom_id_first_reported_at` and `custom_id_last_changed_at` when this one did; settings for one device go by `device_id` alone. An app with `allow_device_custom_id: false` shows none. `last_seen_at` is exact to the day.",
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,

@@ -31,7 +31,16 @@ import { booleanText, optional, time } from "../schemas";
 import { appScope, orgScope } from "../scope";
 import { CSV, csvAnswer, lineAnswer, SVG, stackedAnswer } from "../statistics/answers";
 import { definitionsOf } from "../statistics/definitions";
-import { addDistinct, distinctByApp, type Item, itemsOf, METRICS, type Metric } from "../statistics/items";
+import {
+	addDistinct,
+	distinctByApp,
+	type Item,
+	itemsOf,
+	LOSSES,
+	lossesOf,
+	METRICS,
+	type Metric,
+} from "../statistics/items";
 import { rangeFields, rangeOf } from "../statistics/range";
 
 const figure = v.nullable(v.number());
@@ -43,6 +52,8 @@ const itemFields = {
 	get: figure,
 	install: figure,
 	fail: figure,
+	lost_events: v.optional(v.number()),
+	refused_devices: v.optional(v.number()),
 };
 const itemSchema = v.strictObject(itemFields);
 const itemsAnswer = v.array(itemSchema);
@@ -60,7 +71,7 @@ const queryFields = {
 const querySchema = v.object(queryFields);
 type Query = v.InferOutput<typeof querySchema>;
 
-const DESCRIPTION = `A figure for every day. Each is the total since the first day of the range unless \`noAccumulate=true\`: then it is that day's own. \`format=csv\` answers with a table, \`graph=<figure>\` with a chart of that figure.\n\n${definitionsOf(METRICS)}`;
+const DESCRIPTION = `A figure for every day. Each is the total since the first day of the range unless \`noAccumulate=true\`: then it is that day's own. \`format=csv\` answers with a table, \`graph=<figure>\` with a chart of that figure. A day on which something could not be counted has \`lost_events\` (events that were taken while the app's buffer or the database was full) or \`refused_devices\` (new devices beyond the limit of a day).\n\n${definitionsOf(METRICS)}`;
 
 const EXAMPLE_ITEM = {
 	date: "2026-11-01T00:00:00.000Z",
@@ -152,13 +163,15 @@ function tooManyDevices() {
 function sumOf(apps: readonly (readonly Item[])[], none: readonly Item[]): Item[] {
 	return none.map((empty, index) => {
 		const sum: Record<Metric, number | null> & { date: string } = { ...empty };
+		const lost = { lost_events: 0, refused_devices: 0 };
 		for (const metric of METRICS) {
 			for (const items of apps) {
 				const value = items[index]?.[metric] ?? null;
 				if (value !== null) sum[metric] = (sum[metric] ?? 0) + value;
 			}
 		}
-		return sum;
+		for (const items of apps) for (const loss of LOSSES) lost[loss] += items[index]?.[loss] ?? 0;
+		return { ...sum, ...lossesOf(lost) };
 	});
 }
 

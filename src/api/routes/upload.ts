@@ -72,7 +72,7 @@ export const uploadOnce = endpoint({
 	summary: "Upload a registered bundle in one request",
 	description:
 		"The path and query are the `upload_url` that POST /bundle answered with. The body is the zip file itself, with a Content-Length.",
-	access: { public: "The signature in the link stands for the key that registered the bundle." },
+	access: { public: "The signature in the link stands for the key that registered the bundle.", isProven: true },
 	query: linkQuery,
 	rawBody: { contentType: "application/zip", description: "The zip file." },
 	response: acknowledgement,

@@ -11,7 +11,11 @@ import { daysOf, startOfDay } from "./range";
 export const METRICS = ["mau", "storage", "bandwidth", "get", "install", "fail"] as const;
 export type Metric = (typeof METRICS)[number];
 
-export type Item = { readonly date: string } & Readonly<Record<Metric, number | null>>;
+/** What could not be counted; left out of a day without losses. */
+export const LOSSES = ["lost_events", "refused_devices"] as const;
+type Losses = Readonly<Partial<Record<(typeof LOSSES)[number], number>>>;
+
+export type Item = { readonly date: string } & Readonly<Record<Metric, number | null>> & Losses;
 
 export interface Figures {
 	readonly range: DayRange;
@@ -29,6 +33,7 @@ export function itemsOf({ range, firstKeptDay, accumulate, totals, storage, dist
 	const totalsByDay = new Map(totals.map((row) => [row.day, row]));
 	const storageByDay = new Map(storage.map((row) => [row.day, row.size_bytes]));
 	const sums = { bandwidth: 0, get: 0, install: 0, fail: 0 };
+	const lostSoFar = { lost_events: 0, refused_devices: 0 };
 	return daysOf(range).map((day) => {
 		const date = startOfDay(day);
 		if (day < firstKeptDay)
@@ -40,14 +45,22 @@ export function itemsOf({ range, firstKeptDay, accumulate, totals, storage, dist
 			install: of?.install_count ?? 0,
 			fail: of?.fail_count ?? 0,
 		};
+		const lost = { lost_events: of?.lost_event_count ?? 0, refused_devices: of?.refused_device_count ?? 0 };
+		for (const loss of LOSSES) lostSoFar[loss] += lost[loss];
 		for (const metric of ["bandwidth", "get", "install", "fail"] as const) sums[metric] += counted[metric];
 		return {
 			date,
 			mau: accumulate ? (distinct.get(day) ?? 0) : (of?.device_count ?? 0),
 			storage: storageByDay.get(day) ?? null,
 			...(accumulate ? sums : counted),
+			...lossesOf(accumulate ? lostSoFar : lost),
 		};
 	});
+}
+
+/** Those that are more than none. */
+export function lossesOf(losses: Losses): Losses {
+	return Object.fromEntries(Object.entries(losses).filter(([, amount]) => amount > 0));
 }
 
 /** Of each app, the different devices from the first day to each day. Never falls, because a device that was there was there. */

@@ -33,7 +33,10 @@ export interface World extends Scene {
 const UNLIMITED: RequestLimit = { limiter: { limit: async () => ({ success: true }) }, periodSeconds: 1 };
 
 export interface WorldOptions {
-	readonly bindings?: Partial<Pick<Deps, "d1" | "bundles" | "events" | "fetch" | "assets" | "requestLimits">>;
+	readonly bindings?: Partial<Pick<Deps, "d1" | "bundles" | "events" | "fetch" | "assets" | "deadline">> & {
+		/** Those that are left out let everything through. */
+		readonly requestLimits?: Partial<Deps["requestLimits"]>;
+	};
 	readonly config?: Record<string, string>;
 	/** False: the first organization of this server is another one. Default: it is this world's, until the next world. */
 	readonly isOperator?: boolean;
@@ -57,11 +60,11 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		now: () => clock.nowMs,
 		newId: () => crypto.randomUUID(),
 		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
-		requestLimits: { failedAuthentications: UNLIMITED, perKey: UNLIMITED, signIns: UNLIMITED },
 		fetch: async () => {
 			throw new Error("this test has no network");
 		},
 		delay: async () => undefined,
+		deadline: () => new Promise(() => undefined),
 		log: () => undefined,
 		print: (line) => void printed.push(line),
 		config: parseConfig({ ...testEnv, CAPSTAN_MAIL_TO_TERMINAL: "true", ...options.config }),
@@ -69,6 +72,14 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		sent,
 		keyUses,
 		...options.bindings,
+		requestLimits: {
+			failedAuthentications: UNLIMITED,
+			perKey: UNLIMITED,
+			signIns: UNLIMITED,
+			newDevices: UNLIMITED,
+			questions: UNLIMITED,
+			...options.bindings?.requestLimits,
+		},
 	};
 	const app = createApp(deps);
 	const [orgId, userId, adminKeyId] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
