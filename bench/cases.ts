@@ -39,7 +39,7 @@ export interface Goal {
 	readonly atLeast: number;
 }
 
-/** All but `visible` are compared with others; that one is measured by itself (visible.ts). */
+/** All but `visible` and `memory` are compared with others; these two are measured by themselves (visible.ts, memory.ts). */
 export const CASE_NAMES = [
 	"check",
 	"check-current",
@@ -51,6 +51,7 @@ export const CASE_NAMES = [
 	"channel-post",
 	"upload",
 	"visible",
+	"memory",
 ] as const;
 
 const OURS = "Capstan, 10 bundles and channels";

@@ -1,6 +1,7 @@
 /** Results of a run, as data and as Markdown for bench/README.md. They describe the machine for comparison, without its host name. */
 import { GOALS } from "./cases";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
+import { type MemoryResult, memoryLines } from "./memory";
 import { PRICES } from "./prices";
 import { ratioOfRounds } from "./statistics";
 import { type VisibleResult, visibleLines } from "./visible";
@@ -22,6 +23,7 @@ export interface Report {
 	readonly goals: readonly GoalResult[];
 	/** Undefined where it was not asked for. */
 	readonly visible: VisibleResult | undefined;
+	readonly memory: MemoryResult | undefined;
 	readonly leftOut: string | undefined;
 }
 
@@ -52,6 +54,7 @@ export function goalsOf(cases: readonly CaseResult[]): GoalResult[] {
 export function markdown(report: Report): string {
 	const lines = report.cases.length === 0 ? [headOf(report)] : comparedLines(report);
 	if (report.visible !== undefined) lines.push("", ...visibleLines(report.visible));
+	if (report.memory !== undefined) lines.push("", ...memoryLines(report.memory));
 	return lines.join("\n");
 }
 

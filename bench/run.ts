@@ -12,6 +12,7 @@ import { type Case, type Contender, casesOf } from "./cases";
 import { type Counts, NOTHING } from "./counts";
 import { type Host, prepareHosts } from "./hosts";
 import { type CaseResult, count, type Effort, FULL, type Load, measure, QUICK, startLoad } from "./measure";
+import { FULL_MEMORY, type MemoryResult, measureMemory, QUICK_MEMORY } from "./memory";
 import { type BenchOptions, parseOptions } from "./options";
 import { PRICES } from "./prices";
 import { goalsOf, markdown, type Report } from "./report";
@@ -42,6 +43,7 @@ async function run(options: BenchOptions): Promise<Report> {
 		const counts = await countAll(load, cases, effort);
 		const results = await measureAll(load, cases, counts, effort, startMs + effort.limitMs);
 		const visible = options.only.includes("visible") ? await visibleAfter(scripts, options) : undefined;
+		const memory = options.only.includes("memory") ? await memoryAfter(scripts, options) : undefined;
 		const chosen = ["bench", ...(options.quick ? ["--quick"] : []), ...onlyOf(options)];
 		return {
 			command: `npm run ${chosen.length > 1 ? [chosen[0], "--", ...chosen.slice(1)].join(" ") : "bench"}`,
@@ -62,6 +64,7 @@ async function run(options: BenchOptions): Promise<Report> {
 			cases: results,
 			goals: goalsOf(results),
 			visible,
+			memory,
 			leftOut: missing === undefined ? undefined : `hot-updater (${missing})`,
 		};
 	} finally {
@@ -130,6 +133,17 @@ async function visibleAfter(
 	if (product === undefined) throw new Error("the product was not built");
 	say("visible: changes under load");
 	return measureVisible(product.script, quick ? QUICK_VISIBLE : FULL_VISIBLE, stopping.signal);
+}
+
+async function memoryAfter(
+	scripts: readonly { readonly name: string; readonly script: string }[],
+	{ quick }: BenchOptions,
+): Promise<MemoryResult | undefined> {
+	const product = scripts.find(({ name }) => name === "Capstan");
+	if (product === undefined) throw new Error("the product was not built");
+	return measureMemory(product.script, quick ? QUICK_MEMORY : FULL_MEMORY, stopping.signal, (text) =>
+		say(`memory: ${text}`),
+	);
 }
 
 function onlyOf({ only }: BenchOptions): string[] {

@@ -134,7 +134,7 @@ export async function bundle(path: string, external: readonly string[] = []): Pr
 }
 
 /** This process's runtimes; none where there is no /proc. */
-async function runtimePids(): Promise<string[]> {
+export async function runtimePids(): Promise<string[]> {
 	const threads = await readdir("/proc/self/task").catch(() => []);
 	const lists = await Promise.all(
 		threads.map((thread) => readFile(`/proc/self/task/${thread}/children`, "utf8").catch(() => "")),

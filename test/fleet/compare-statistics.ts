@@ -24,7 +24,7 @@ interface Subject {
 	readonly apps: readonly AppWorld[];
 }
 
-export async function compareStatistics({ product, apps, firstDay, lastDay }: Fleet): Promise<Line[]> {
+export async function compareStatistics({ product, apps, staged, firstDay, lastDay }: Fleet): Promise<Line[]> {
 	const gathered: Gathered = new Map();
 	const organizations = groupBy(apps, ({ orgId }) => orgId);
 	const subjects: Subject[] = [
@@ -34,7 +34,7 @@ export async function compareStatistics({ product, apps, firstDay, lastDay }: Fl
 			name: "organization",
 			apps: own,
 		})),
-		{ path: "/statistics/user", name: "user", apps },
+		...(staged?.attack === undefined ? [{ path: "/statistics/user", name: "user", apps }] : []),
 	];
 	for (const range of rangesOf(firstDay, lastDay)) {
 		for (const subject of subjects) await compareItems(product, subject, range, gathered);

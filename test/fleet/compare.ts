@@ -7,7 +7,10 @@ import { exactly, type Line } from "./comparison";
 import type { Fleet } from "./simulate";
 
 export async function compareFleet(fleet: Fleet, say: (text: string) => void): Promise<Line[]> {
-	const { queue, product, apps, staged } = fleet;
+	const { queue, product, staged, firstDay, lastDay } = fleet;
+	// The attacked app has its own bounds.
+	const apps = fleet.apps.filter((app) => staged?.attack === undefined || app !== staged.app);
+	const exact = { ...fleet, apps };
 	const lines: Line[] = [
 		exactly("messages of the Queue", [{ of: "done", truth: queue.sent, answer: queue.done }]),
 		exactly("runs of the consumer that failed by themselves", [
@@ -15,13 +18,14 @@ export async function compareFleet(fleet: Fleet, say: (text: string) => void): P
 		]),
 	];
 	if (staged !== undefined) {
+		await staged.attack?.compare(staged.gathered, firstDay, lastDay);
 		for (const [metric, pairs] of await staged.close()) lines.push(exactly(metric, pairs));
 	}
 	say("comparing what is stored");
 	lines.push(...(await compareStored(product, apps)));
 	say("comparing statistics");
-	lines.push(...(await compareStatistics(fleet)));
-	lines.push(...(await compareBundles(fleet)));
+	lines.push(...(await compareStatistics(exact)));
+	lines.push(...(await compareBundles(exact)));
 	say("comparing devices");
 	lines.push(...(await compareDevices(product, apps)));
 	// A fleet may be too small for something to happen in it.

@@ -7,9 +7,11 @@ export interface CommandOptions extends FleetOptions {
 	readonly json: boolean;
 }
 
-const USAGE = "npm run fleet -- [--devices 1..100000] [--days 1..366] [--seed NUMBER] [--faults 0..90] [--json]";
+const USAGE =
+	"npm run fleet -- [--devices 1..100000] [--days 1..366] [--seed NUMBER] [--faults 0..90] [--attack 0..200000] [--json]";
 const MOST_DEVICES = 100_000;
 const MOST_DAYS = 366;
+const MOST_MADE_UP = 200_000;
 /** Of a hundred batches; the Queue must get on. */
 const MOST_FAULTS = 90;
 
@@ -24,6 +26,8 @@ export function parseOptions(argv: readonly string[]): CommandOptions {
 				seed: { type: "string", default: "1" },
 				// Percent of the Queue's batches.
 				faults: { type: "string", default: "30" },
+				// Made-up devices of a stranger with fifty addresses.
+				attack: { type: "string", default: "0" },
 				json: { type: "boolean", default: false },
 			},
 		});
@@ -32,6 +36,7 @@ export function parseOptions(argv: readonly string[]): CommandOptions {
 			days: whole("days", values.days, 1, MOST_DAYS),
 			seed: whole("seed", values.seed, 0, 0xffffffff),
 			faultShare: whole("faults", values.faults, 0, MOST_FAULTS) / 100,
+			attack: whole("attack", values.attack, 0, MOST_MADE_UP),
 			json: values.json,
 		};
 	} catch (error) {

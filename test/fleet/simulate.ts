@@ -18,6 +18,8 @@ export interface FleetOptions {
 	readonly seed: number;
 	/** Share of the Queue's batches that something happens to. */
 	readonly faultShare: number;
+	/** Made-up devices of a stranger, in four days or more. */
+	readonly attack: number;
 }
 
 export interface Fleet {
@@ -81,7 +83,7 @@ export async function simulate(options: FleetOptions, say: (text: string) => voi
 
 async function live(
 	product: SimulatedProduct,
-	{ devices, days, seed, faultShare }: FleetOptions,
+	{ devices, days, seed, faultShare, attack }: FleetOptions,
 	say: (text: string) => void,
 	startMs: number,
 ): Promise<Fleet> {
@@ -89,7 +91,7 @@ async function live(
 	const waitShare = devices < LARGE_FLEET ? SMALL_WAIT_SHARE : 1;
 	await product.control({ nowMs: FIRST_DAY * DAY_MS, seed, faultShare, waitShare });
 	const apps = await makeApps(product, chance);
-	const staged = days < STAGED_DAYS ? undefined : await openStaged(product, apps, { seed, devices, days });
+	const staged = days < STAGED_DAYS ? undefined : await openStaged(product, apps, { seed, devices, days, attack });
 	if (staged !== undefined) apps.push(staged.app);
 	const phones: Phone[] = [];
 	const founders = Math.ceil(devices * FOUNDERS);
@@ -150,12 +152,14 @@ async function makeApps(product: SimulatedProduct, chance: Stream): Promise<AppW
 async function openStaged(
 	product: SimulatedProduct,
 	apps: readonly AppWorld[],
-	{ seed, devices, days }: Pick<FleetOptions, "seed" | "devices" | "days">,
+	{ seed, devices, days, attack }: Pick<FleetOptions, "seed" | "devices" | "days" | "attack">,
 ): Promise<StagedRollouts> {
-	const orgId = apps.at(-1)?.orgId ?? "";
+	let orgId = apps.at(-1)?.orgId ?? "";
+	// What is attacked is compared by itself.
+	if (attack > 0) orgId = (await product.api("POST", "/organization", { orgId, name: "Attacked" })).id;
 	const staged = Math.min(MOST_STAGED, Math.max(LEAST_STAGED, Math.ceil(devices * STAGED_SHARE)));
 	const chance = streamOf(seed, 2);
-	return StagedRollouts.open(product, "com.example.fleet.staged", orgId, { chance, devices: staged, days });
+	return StagedRollouts.open(product, "com.example.fleet.staged", orgId, { chance, devices: staged, days, attack });
 }
 
 function joining(chance: Stream, apps: readonly AppWorld[], day: number, days: number): Phone {

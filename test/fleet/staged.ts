@@ -4,6 +4,7 @@
  * never given the bundle. At every look the product's figures and what it did are held against what really happened.
  */
 import { AppWorld } from "./app-world";
+import { Attack } from "./attack";
 import { type Gathered, gather } from "./comparison";
 import { newPhone, type Phone } from "./phone";
 import type { SimulatedProduct } from "./product";
@@ -48,6 +49,7 @@ export class StagedRollouts {
 	readonly app: AppWorld;
 	/** What was seen so far. */
 	readonly gathered: Gathered = new Map();
+	attack: Attack | undefined;
 	readonly #product: SimulatedProduct;
 	readonly #chance: Stream;
 	readonly #phones: Phone[];
@@ -79,13 +81,20 @@ export class StagedRollouts {
 		product: SimulatedProduct,
 		appId: string,
 		orgId: string,
-		{ chance, devices, days }: { readonly chance: Stream; readonly devices: number; readonly days: number },
+		{
+			chance,
+			devices,
+			days,
+			attack,
+		}: { readonly chance: Stream; readonly devices: number; readonly days: number; readonly attack: number },
 	): Promise<StagedRollouts> {
 		const app = await AppWorld.create(product, appId, orgId);
 		app.isCalm = true;
 		const first = await app.publish(chance, false);
 		await app.setChannel(CHANNEL, { public: true, version: first.version });
-		return new StagedRollouts(product, app, first.version, chance, devices, days);
+		const staged = new StagedRollouts(product, app, first.version, chance, devices, days);
+		if (attack > 0) staged.attack = new Attack(product, app, attack, devices);
+		return staged;
 	}
 
 	get isUnderWay(): boolean {
@@ -221,6 +230,7 @@ export class StagedRollouts {
 				address: oneOf(this.#chance, SCRIPT_ADDRESSES),
 			});
 		await Promise.all([...known, ...invented].map(report));
+		await this.attack?.strike(rollout.version, this.#first, nowMs);
 		const share = WAVES[rollout.percent] ?? 1;
 		const asking = Math.ceil(this.#phones.length * share);
 		const start = share === 1 ? 0 : Math.floor((this.#phones.length - asking) / 2);

@@ -91,7 +91,7 @@ describe("options", () => {
 			hotUpdater1000: host,
 		};
 		const cases = casesOf(hosts, 1);
-		expect([...cases.map(({ name }) => name), "visible"]).toEqual([...CASE_NAMES]);
+		expect([...cases.map(({ name }) => name), "visible", "memory"]).toEqual([...CASE_NAMES]);
 		for (const { caseName, ours, theirs } of GOALS) {
 			const labels = cases.find(({ name }) => name === caseName)?.contenders.map(({ label }) => label);
 			expect(labels).toEqual(expect.arrayContaining([ours, theirs]));
@@ -215,6 +215,7 @@ describe("the report", () => {
 			cases,
 			goals: goalsOf(cases),
 			visible: undefined,
+			memory: undefined,
 			leftOut: undefined,
 		});
 		expect(text).toContain("| Capstan, 10 bundles and channels | 80 | 1.25 | 9.00 | 0.100 | 1 | 16 / 0 | 0.32 |  |");

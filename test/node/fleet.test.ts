@@ -21,7 +21,7 @@ describe("a fleet of 240 devices over four days", () => {
 	let fleet: Fleet;
 	let lines: readonly Line[];
 	beforeAll(async () => {
-		fleet = await simulate({ devices: 240, days: 4, seed: 7, faultShare: 0.3 }, quietly);
+		fleet = await simulate({ devices: 240, days: 4, seed: 7, faultShare: 0.3, attack: 0 }, quietly);
 		lines = await compareFleet(fleet, quietly);
 	}, LIMIT_MS);
 	afterAll(() => fleet?.product.stop());
@@ -83,6 +83,26 @@ describe("a fleet of 240 devices over four days", () => {
 					"devices listed",
 				]),
 			);
+		},
+		LIMIT_MS,
+	);
+});
+
+describe("a fleet of 60 devices with a staged rollout, and a stranger with 3,000 made-up devices from 50 addresses", () => {
+	test(
+		"is judged and counted as if the stranger were not there, and statistics grow by no more than what was accepted",
+		async () => {
+			const fleet = await simulate({ devices: 60, days: 4, seed: 11, faultShare: 0.3, attack: 3_000 }, quietly);
+			try {
+				const lines = await compareFleet(fleet, quietly);
+				expect(differing(lines), table(lines)).toEqual([]);
+				const compared = new Map(lines.map(({ metric, answer }) => [metric, answer]));
+				expect(compared.get("gated rollouts: acts of the service, in the audit log")).toBe(4);
+				expect(compared.get("attack: made-up devices that were answered")).toBeGreaterThan(1_000);
+				expect(compared.get("attack: statistics between the fleet's own and what was accepted")).toBe(4);
+			} finally {
+				await fleet.product.stop();
+			}
 		},
 		LIMIT_MS,
 	);
@@ -206,12 +226,15 @@ describe("the truth of a rollout", () => {
 
 describe("options", () => {
 	test("are a small fleet unless they say otherwise", () => {
-		expect(parseOptions([])).toEqual({ devices: 300, days: 5, seed: 1, faultShare: 0.3, json: false });
-		expect(parseOptions(["--devices", "100000", "--days", "366", "--seed", "9", "--faults", "0", "--json"])).toEqual({
+		expect(parseOptions([])).toEqual({ devices: 300, days: 5, seed: 1, faultShare: 0.3, attack: 0, json: false });
+		expect(
+			parseOptions(["--devices", "100000", "--days", "366", "--seed", "9", "--faults", "0", "--attack", "9", "--json"]),
+		).toEqual({
 			devices: 100_000,
 			days: 366,
 			seed: 9,
 			faultShare: 0,
+			attack: 9,
 			json: true,
 		});
 	});

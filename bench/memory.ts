@@ -1,0 +1,255 @@
+/**
+ * What strangers can make an isolate hold: the Worker's process is measured while requests without a key try to fill its memory, each
+ * attack in a process of its own. The Queue refuses everything, so events pile up, and addresses change as if a thousand machines sent.
+ * An isolate of Cloudflare's ends at 128 MB; D1 and R2 run in the same process here, but no attack writes to them.
+ */
+import { readFile } from "node:fs/promises";
+import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
+import { type CapstanFacts, capstan } from "./capstan";
+import { type Connection, openConnection } from "./connection";
+import { runtimePids } from "./runtime";
+import { deviceId } from "./scenarios";
+
+export interface MemoryEffort {
+	/** Made-up devices, texts and apps of each attack; bodies are a fiftieth of that. */
+	readonly made: number;
+}
+
+export const FULL_MEMORY: MemoryEffort = { made: 60_000 };
+export const QUICK_MEMORY: MemoryEffort = { made: 15_000 };
+
+export interface MemoryAttack {
+	readonly title: string;
+	readonly requests: number;
+	readonly statuses: Readonly<Record<number, number>>;
+	/** The process's memory above what it had after one check. */
+	readonly peakMegabytes: number;
+	readonly afterMegabytes: number;
+}
+
+export interface MemoryResult {
+	readonly idleMegabytes: number;
+	readonly attacks: readonly MemoryAttack[];
+}
+
+/** An isolate's memory is not to grow by more. */
+export const MEMORY_GOAL_MEGABYTES = 100;
+
+const CONNECTIONS = 8;
+const SAMPLE_MS = 50;
+const REQUESTS_AN_ADDRESS = 500;
+const BODIES_SHARE = 50;
+const REPORTS_A_REQUEST = 250;
+const JSON_TYPE = { "content-type": "application/json" };
+
+/** Refuses events, and believes what an address says of itself. */
+const ENTRY = `import measured from "./worker.js";
+const EVENTS = { send: async () => { throw new Error("the Queue is down"); } };
+for (const level of ["info", "warn", "error"]) console[level] = () => undefined;
+let env;
+export default {
+	fetch(request, given, ctx) {
+		env ??= { ...given, EVENTS, CAPSTAN_CLIENT_ADDRESS: "", ADDRESS_LIMIT_SCALE: "1" };
+		return measured.fetch(request, env, ctx);
+	},
+	queue: () => undefined,
+};`;
+
+interface Attack {
+	readonly title: string;
+	readonly count: (effort: MemoryEffort) => number;
+	readonly path: string;
+	readonly body: (number: number, facts: CapstanFacts) => string;
+}
+
+const about = (facts: CapstanFacts, number: number, fields: object = {}) => ({
+	...{ app_id: facts.appId, device_id: deviceId(number), version_name: "builtin", version_build: "1.0.0" },
+	...{ platform: "ios", plugin_version: "8.51.23", is_emulator: false, is_prod: true, defaultChannel: "", ...fields },
+});
+/** Another text each time, of two bytes a character. */
+const long = (number: number, length: number) => `${number}-`.padEnd(length, "\u0416");
+const all = ({ made }: MemoryEffort) => made;
+const bodies = ({ made }: MemoryEffort) => Math.ceil(made / BODIES_SHARE);
+
+const ATTACKS: readonly Attack[] = [
+	{
+		title: "checks of made-up devices with the longest texts",
+		count: all,
+		path: "/updates",
+		body: (number, facts) =>
+			JSON.stringify(
+				about(facts, number, {
+					...{ version_build: `1.0.0-${number}`, defaultChannel: long(number, 512), custom_id: long(number, 512) },
+					...{ version_os: long(number, 512), version_code: long(number, 512), install_source: long(number, 64) },
+				}),
+			),
+	},
+	{
+		title: "checks of one device, each with another field of 15 kB",
+		count: all,
+		path: "/updates",
+		body: (number, facts) => JSON.stringify(about(facts, number % 100, { unknown: long(number, 7_000) })),
+	},
+	{
+		title: "checks that run another version each time",
+		count: all,
+		path: "/updates",
+		body: (number, facts) =>
+			JSON.stringify(about(facts, number % 100, { version_name: `9.0.0-${number}`, defaultChannel: "nowhere" })),
+	},
+	{
+		title: "checks of made-up apps",
+		count: all,
+		path: "/updates",
+		body: (number, facts) => JSON.stringify(about(facts, number, { app_id: `com.${"a".repeat(100)}.n${number}` })),
+	},
+	{
+		title: "reports of made-up devices, 250 in each request",
+		count: bodies,
+		path: "/stats",
+		body: (number, facts) =>
+			JSON.stringify(
+				Array.from({ length: REPORTS_A_REQUEST }, (_, index) => ({
+					...about(facts, number * REPORTS_A_REQUEST + index, { action: "set", timestamp: number + 1 }),
+					custom_id: long(number, 64),
+				})),
+			),
+	},
+	{
+		title: "reports that are 85,000 empty objects",
+		count: bodies,
+		path: "/stats",
+		body: () => `[${Array.from({ length: 85_000 }, () => "{}").join()}]`,
+	},
+	{
+		title: "sizes of manifests, 16 MB of nested arrays in each request",
+		count: () => 20,
+		path: "/updates/manifest_size",
+		body: (_, { appId }) => `{"app_id":"${appId}","x":[${"[],".repeat(5_300_000)}[]]}`,
+	},
+	{
+		title: "sizes of manifests, 64 kB of files in each request",
+		count: bodies,
+		path: "/updates/manifest_size",
+		body: (number, { appId, newestVersion }) =>
+			JSON.stringify({
+				app_id: appId,
+				version: newestVersion,
+				manifest: Array.from({ length: 2_000 }, (_, index) => ({ file_name: `${number}-${index}` })),
+			}),
+	},
+];
+
+export async function measureMemory(
+	script: string,
+	effort: MemoryEffort,
+	signal: AbortSignal,
+	say: (text: string) => void,
+): Promise<MemoryResult | undefined> {
+	const attacks: MemoryAttack[] = [];
+	let idleMegabytes = 0;
+	for (const attack of ATTACKS) {
+		signal.throwIfAborted();
+		say(attack.title);
+		const measured = await measureAttack(script, attack, effort, signal);
+		if (measured === undefined) return undefined;
+		idleMegabytes = Math.max(idleMegabytes, measured.idleMegabytes);
+		attacks.push(measured.attack);
+	}
+	return { idleMegabytes, attacks };
+}
+
+/** Undefined where the system does not tell a process's memory. */
+async function measureAttack(script: string, attack: Attack, effort: MemoryEffort, signal: AbortSignal) {
+	const definition = capstan(script, { bundles: 10 });
+	const { queueConsumers: _, ...options } = definition.options;
+	const before = new Set(await runtimePids());
+	const miniflare = new Miniflare({
+		...options,
+		name: "measured",
+		modules: [
+			{ type: "ESModule", path: "/entry.js", contents: ENTRY },
+			{ type: "ESModule", path: "/worker.js", contents: script },
+		],
+		modulesRoot: "/",
+		host: "127.0.0.1",
+		port: 0,
+		unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+		cf: false,
+		log: new Log(LogLevel.ERROR),
+	} as unknown as MiniflareOptions);
+	try {
+		await miniflare.ready;
+		const pid = (await runtimePids()).find((candidate) => !before.has(candidate));
+		const { origin } = await miniflare.unsafeGetDirectURL();
+		const facts = await definition.seed((await miniflare.getD1Database("DB")) as never, origin);
+		const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => openConnection(origin)));
+		const statuses: Record<number, number> = {};
+		const send = async (connection: Connection, number: number) => {
+			const address = `198.18.${(number / REQUESTS_AN_ADDRESS / 250) | 0}.${((number / REQUESTS_AN_ADDRESS) | 0) % 250}`;
+			const headers = { ...JSON_TYPE, "cf-connecting-ip": address };
+			const body = Buffer.from(attack.body(number, facts));
+			const { status } = await connection.ask({ method: "POST", path: attack.path, headers, body });
+			statuses[status] = (statuses[status] ?? 0) + 1;
+		};
+		const [first] = connections;
+		const warm = JSON.stringify(about(facts, 0));
+		for (let check = 0; check < 200; check += 1) {
+			await first?.ask({ method: "POST", path: "/updates", headers: JSON_TYPE, body: warm });
+		}
+		const idle = await megabytesOf(pid);
+		if (idle === undefined) return undefined;
+		let peak = idle;
+		const sampling = setInterval(async () => {
+			peak = Math.max(peak, (await megabytesOf(pid)) ?? 0);
+		}, SAMPLE_MS);
+		const requests = attack.count(effort);
+		let next = 0;
+		await Promise.all(
+			connections.map(async (connection) => {
+				for (let number = next++; number < requests; number = next++) {
+					signal.throwIfAborted();
+					await send(connection, number);
+				}
+			}),
+		);
+		clearInterval(sampling);
+		const after = (await megabytesOf(pid)) ?? 0;
+		for (const connection of connections) connection.close();
+		peak = Math.max(peak, after);
+		return {
+			idleMegabytes: idle,
+			attack: {
+				title: attack.title,
+				requests,
+				statuses,
+				peakMegabytes: peak - idle,
+				afterMegabytes: after - idle,
+			},
+		};
+	} finally {
+		await miniflare.dispose();
+	}
+}
+
+async function megabytesOf(pid: string | undefined): Promise<number | undefined> {
+	const text = pid === undefined ? "" : await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
+	const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1];
+	return kilobytes === undefined ? undefined : Math.round(Number(kilobytes) / 1024);
+}
+
+export function memoryLines({ idleMegabytes, attacks }: MemoryResult): string[] {
+	const worst = Math.max(...attacks.map(({ peakMegabytes }) => peakMegabytes));
+	return [
+		`Memory of the Worker's process above its start (${idleMegabytes} MB), while the Queue refuses everything. Goal: below ${MEMORY_GOAL_MEGABYTES} MB; worst: ${worst} MB, ${worst < MEMORY_GOAL_MEGABYTES ? "met" : "**missed**"}.`,
+		"",
+		"| attack | requests | answers | at most, MB | at the end, MB |",
+		"|---|--:|---|--:|--:|",
+		...attacks.map(
+			({ title, requests, statuses, peakMegabytes, afterMegabytes }) =>
+				`| ${title} | ${requests} | ${Object.entries(statuses)
+					.map(([status, count]) => `${status}: ${count}`)
+					.join(", ")} | ${peakMegabytes} | ${afterMegabytes} |`,
+		),
+	];
+}
