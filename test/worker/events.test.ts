@@ -18,6 +18,7 @@ import {
 	measureStorage,
 } from "../../src/events/retention";
 import { storedKeys } from "./support/bytes";
+import { beforeEachTrip } from "./support/interleave";
 import { notingStatements, plansOf, scansIn } from "./support/plans";
 import {
 	createTestApp,
@@ -97,6 +98,53 @@ describe("a message that cannot be done", () => {
 		expect([...result.explicitAcks].sort()).toEqual(["0", "4", "5"]);
 		expect(result.retryMessages.map(({ msgId }: { msgId: string }) => msgId).sort()).toEqual(["1", "2", "3"]);
 		expect(await installs()).toBe(2);
+	});
+
+	test("is found by halves: of a hundred messages the good ones are counted, in a bounded number of D1 batches", async () => {
+		let batches = 0;
+		const { d1 } = beforeEachTrip(testEnv.DB, () => {
+			batches += 1;
+		});
+		const poison = { kind: "device_events", id: "x", events: [counted({ atMs: "soon" as never })] };
+		const bodies = Array.from({ length: 100 }, (_, index) => (index === 41 ? poison : message(counted())));
+		const batch = batchOf(bodies);
+		await consumeAndSettle({ ...world.deps, d1 }, batch as never);
+		const result = await getQueueResult(batch, createExecutionContext());
+		expect(result.retryMessages.map(({ msgId }: { msgId: string }) => msgId)).toEqual(["41"]);
+		expect(await installs()).toBe(99);
+		expect(batches).toBeLessThan(50);
+		batches = 0;
+		const all = batchOf(Array.from({ length: 100 }, () => poison));
+		await consumeAndSettle({ ...world.deps, d1 }, all as never);
+		expect((await getQueueResult(all, createExecutionContext())).retryMessages).toHaveLength(100);
+		expect(batches).toBeLessThan(50);
+	});
+
+	test("is none because of its length: a batch of devices with the longest texts is stored in one go", async () => {
+		const failures: unknown[] = [];
+		const deps = { ...world.deps, log: (...line: unknown[]) => failures.push(line) };
+		// As a stranger of another version of this Worker may have sent them.
+		const text = "\u0416".repeat(500);
+		const long = (device: number): DeviceEvent => ({
+			...{
+				type: "seen",
+				appId: app.appId,
+				deviceId: `long-${device}`,
+				atMs: NOW_MS,
+				platform: "ios",
+				versionName: text,
+			},
+			...{ versionBuild: text, osVersion: text, pluginVersion: text, isProd: true, isEmulator: false, customId: text },
+			...{ installSource: text, keyId: text, defaultChannel: text, channelId: null },
+		});
+		const messages = Array.from({ length: 75 }, (_, index) =>
+			message(...Array.from({ length: 10 }, (__, device) => long(index * 10 + device))),
+		);
+		const large = Array.from({ length: 1_500 }, () => counted({ versionName: text, channelName: text }));
+		await consume(deps, { messages: [...messages, message(...large)].map((body) => ({ body })) });
+		expect(failures).toEqual([]);
+		expect(await rowsOf("devices", `app_id = '${app.uuid}'`)).toHaveLength(750);
+		expect(await installs()).toBe(1_500);
 	});
 
 	test("is asked for later each time, at most an hour", async () => {

@@ -1,6 +1,6 @@
 /** One device: what it runs, why it gets what it gets, and what an operator set for it alone. */
 import { Alert, Button, Code, List, Stack, Text, TextInput, Timeline } from "@mantine/core";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { type AnswerOf, ask, CapstanError, useAsk, useChange } from "../api";
 import type { AppItemProps } from "../app";
 import { Answer, Problem } from "../parts/answer";
@@ -67,6 +67,7 @@ function Record({ device }: { readonly device: DeviceRecord }) {
 	return (
 		<Facts
 			facts={[
+				...customIdFacts(device),
 				["Runs", version_name ?? "—"],
 				["Channel", channel ?? "—"],
 				["Channel set for it", override_channel ?? "None"],
@@ -82,6 +83,24 @@ function Record({ device }: { readonly device: DeviceRecord }) {
 			]}
 		/>
 	);
+}
+
+/** Any device can report any custom id, so what tells a copy from the original stands beside it. */
+function customIdFacts(device: DeviceRecord): readonly (readonly [string, ReactNode])[] {
+	const { custom_id, custom_id_devices, custom_id_first_reported_at, custom_id_last_changed_at } = device;
+	if (custom_id === null) return [];
+	const others = custom_id_devices - 1;
+	const shared =
+		others === 0 ? "" : `, reported by ${others >= 9 ? "9 or more" : others} other device${others === 1 ? "" : "s"}`;
+	return [
+		["Custom id", `${custom_id} (not verified${shared})`],
+		...(custom_id_first_reported_at === null
+			? []
+			: [["Custom id first reported", <Time key="first" value={custom_id_first_reported_at} />] as const]),
+		...(custom_id_last_changed_at === null
+			? []
+			: [["Custom id last changed", <Time key="changed" value={custom_id_last_changed_at} />] as const]),
+	];
 }
 
 /** Label of each rule; a refusal shows its reason beside it. */

@@ -1,5 +1,5 @@
 /** The devices of an app: one by its id, or a list by the id that the app gave them, what they run and when they were seen. */
-import { Badge, Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
+import { Badge, Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { usePage } from "../api";
@@ -62,9 +62,14 @@ export default function Devices({ appId }: AppScreenProps) {
 								columns={[
 									{
 										title: "Device",
-										cell: ({ device_id, custom_id, override_channel, override_version }) => (
+										cell: ({ device_id, custom_id, custom_id_devices, override_channel, override_version }) => (
 											<Stack gap={4} align="flex-start">
 												<TextLink to={devicePath(appId, device_id)}>{custom_id ?? device_id}</TextLink>
+												{custom_id_devices > 1 ? (
+													<Text size="xs" c="dimmed">
+														Same custom id on {custom_id_devices >= 10 ? "10 or more" : custom_id_devices} devices
+													</Text>
+												) : null}
 												{override_channel === null ? null : <SetByHand what="Channel" name={override_channel} />}
 												{override_version === null ? null : <SetByHand what="Bundle" name={override_version} />}
 											</Stack>
