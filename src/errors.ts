@@ -116,7 +116,12 @@ export interface ApiErrorOptions {
 	readonly headers?: Record<string, string>;
 	/** For the log only. */
 	readonly cause?: unknown;
+	/** Whose sign-in was refused; for the log of the account only. */
+	readonly account?: RefusedAccount;
 }
+
+/** An account, or the hash of the attempt that leads to it. */
+export type RefusedAccount = { readonly userId: string } | { readonly attempt: string };
 
 /** An error that the client is told about. `message` is one sentence that names the remedy. */
 export class ApiError extends Error {
@@ -125,6 +130,7 @@ export class ApiError extends Error {
 	readonly status: number;
 	readonly moreInfo: Record<string, unknown>;
 	readonly headers: Record<string, string>;
+	readonly account: RefusedAccount | undefined;
 
 	constructor(code: ErrorCode, message: string, options: ApiErrorOptions = {}) {
 		super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -132,6 +138,7 @@ export class ApiError extends Error {
 		this.status = ERROR_STATUS[code];
 		this.moreInfo = options.moreInfo ?? {};
 		this.headers = options.headers ?? {};
+		this.account = options.account;
 	}
 }
 

@@ -29,6 +29,7 @@ import { createLiveApps, type LiveApps } from "../db/live-apps";
 import { createSnapshotCache, type SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import { ApiError, type ErrorCode, invalidRequest, type RequestIssue } from "../errors";
+import { createDeniedReports } from "../events/access-denied";
 import { createEventGatherer, type GatherEvents } from "../events/gather";
 import { createKeyUsage } from "../events/key-usage";
 import { readJson } from "./body";
@@ -85,9 +86,11 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 	for (const endpoint of endpoints) {
 		app.on(endpoint.method, endpoint.path, async (c) => {
 			const ipAddress = deps.config.clientAddress ?? c.req.raw.headers.get("cf-connecting-ip");
+			const caller: CallerSoFar = {};
 			try {
-				return await answer(endpoint, c, isolate, ipAddress);
+				return await answer(endpoint, c, isolate, ipAddress, caller);
 			} catch (error) {
+				reportDenied(error, endpoint, c, isolate, ipAddress, caller);
 				const answered = await countFailure(deps, withoutCookie(error, c, deps), ipAddress);
 				if (answered !== error && isTooMany(answered)) isolate.strangers.noteFailing(ipAddress);
 				throw answered;
@@ -127,6 +130,7 @@ export interface Isolate {
 	readonly liveApps: LiveApps;
 	readonly gather: GatherEvents;
 	readonly strangers: StrangerLimits;
+	readonly reportDenied: ReturnType<typeof createDeniedReports>;
 }
 
 export function createIsolate(deps: Deps): Isolate {
@@ -137,7 +141,55 @@ export function createIsolate(deps: Deps): Isolate {
 		liveApps: createLiveApps(deps),
 		gather: createEventGatherer(deps),
 		strangers: createStrangerLimits(deps),
+		reportDenied: createDeniedReports(deps),
 	};
+}
+
+/** As much as a request has shown of its caller and target before it was refused. */
+interface CallerSoFar {
+	principal?: Principal;
+	/** The organization of the key that was presented, or of the target, once that is known. */
+	orgId?: string;
+	key?: Pick<PrincipalRow, "id" | "name">;
+}
+
+/** Refusals of management requests that somebody should see. */
+const DENIALS: ReadonlySet<ErrorCode> = new Set([
+	"permission_denied",
+	"cannot_remove_higher_role",
+	"invalid_api_key",
+	"expired_api_key",
+	"api_key_violates_policy",
+	"ip_address_not_allowed",
+]);
+
+function reportDenied(
+	error: unknown,
+	{ method, path }: AnyEndpoint,
+	c: RequestContext,
+	isolate: Isolate,
+	ipAddress: string | null,
+	{ principal, orgId, key }: CallerSoFar,
+): void {
+	if (!(error instanceof ApiError)) return;
+	const { code, account, moreInfo } = error;
+	if (account === undefined && !DENIALS.has(code)) return;
+	const actor =
+		principal === undefined && key !== undefined
+			? { type: "api_key" as const, id: key.id, name: key.name }
+			: actorOf(principal);
+	isolate.reportDenied(
+		{
+			kind: "access_denied",
+			orgId: orgId ?? null,
+			...(account === undefined ? {} : { account }),
+			actor: { ...actor, requestId: c.env.requestId, ipAddress },
+			what: typeof moreInfo.permission === "string" ? moreInfo.permission : code,
+			details: { error: code, endpoint: `${method} ${path}` },
+			atMs: isolate.deps.now(),
+		},
+		(work) => c.executionCtx.waitUntil(work),
+	);
 }
 
 async function answer(
@@ -145,6 +197,7 @@ async function answer(
 	c: RequestContext,
 	{ deps, noteKeyUse, snapshots, liveApps, gather, strangers }: Isolate,
 	ipAddress: string | null,
+	caller: CallerSoFar,
 ): Promise<Response> {
 	const untyped = endpoint as unknown as Untyped;
 	const access = endpoint.access;
@@ -184,8 +237,10 @@ async function answer(
 	let target: Target | null = null;
 	const limits = new Map<Permission, OwnWorkOnly>();
 	if (credential !== undefined) {
+		noteKey(caller, credential, results[0]?.rows[0]);
 		principal = callerFrom(credential, results[0]?.rows[0], nowMs, ipAddress);
 		strangers.noteGood(credential.hash);
+		caller.principal = principal;
 		if (principal.kind === "key") noteKeyUse(principal, nowMs, waitUntil);
 		else noteSessionUse(deps, principal, nowMs, waitUntil);
 		if ("globalPermission" in access && !holdsGlobally(principal, access.globalPermission)) {
@@ -201,6 +256,7 @@ async function answer(
 			}
 			scopeRow = results[1]?.rows[0];
 			target = scopeRow === undefined ? null : source.target(scopeRow);
+			if (target !== null) caller.orgId = target.orgId;
 			authorize(endpoint, principal, target, source, { input, scopeRow, loaded }, limits);
 		}
 		if (principal.kind === "session") requireRecentSignIn(principal, wantedSignIn(endpoint, input), nowMs);
@@ -238,6 +294,13 @@ async function answer(
 	// Where nothing was left to change, too: the request may be the second try of one whose answer was lost.
 	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
 	return serialise(endpoint, output, deps, db);
+}
+
+function noteKey(caller: CallerSoFar, { kind }: Credential, row: unknown): void {
+	if (kind !== "key" || row === undefined) return;
+	const { id, name, org_id } = row as PrincipalRow;
+	caller.key = { id, name };
+	caller.orgId = org_id;
 }
 
 function callerStatement({ kind, hash }: Credential, nowMs: number): CompiledQuery {

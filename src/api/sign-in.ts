@@ -9,7 +9,7 @@ import { guard } from "../db/client";
 import { hasAnotherWayIn, type WayOut } from "../db/identities";
 import { type AccountEvent, type AccountId, deleteSessionByToken, insertSession, logAccount } from "../db/sessions";
 import type { AccountRow } from "../db/sign-in";
-import { ApiError } from "../errors";
+import { ApiError, type RefusedAccount } from "../errors";
 import { refuseCrossSite } from "./cross-site";
 import type { Context } from "./endpoint";
 import { readSessionToken, requireCookies, sessionCookie } from "./session-cookie";
@@ -111,10 +111,11 @@ export function lastWayIn(): ApiError {
 }
 
 /** The same answer for a proof that is wrong, used, expired, or of no account. */
-export function signInFailed(): ApiError {
+export function signInFailed(account?: RefusedAccount): ApiError {
 	return new ApiError(
 		"sign_in_failed",
 		"This link, code or passkey is not valid: it is wrong, has expired or was already used. Request a new one.",
+		account === undefined ? {} : { account },
 	);
 }
 

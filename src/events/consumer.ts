@@ -6,9 +6,10 @@
 import { openDb } from "../db/client";
 import type { Deps } from "../deps";
 import { ApiError, causeText } from "../errors";
+import { deniedStatement } from "./access-denied";
 import { consumeDeviceEvents } from "./device-events";
 import { keyUsageStatement } from "./key-usage";
-import type { DeviceEvent, DeviceEvents, KeyUsed, QueueMessage } from "./messages";
+import type { AccessDenied, DeviceEvent, DeviceEvents, KeyUsed, QueueMessage } from "./messages";
 import { collectGarbageSoon } from "./producer";
 import { consumeRolloutEvidence, isRolloutEvent } from "./rollout-evidence";
 import { STEP_AT_MOST_EVERY_MS, stepRollouts } from "./rollout-steps";
@@ -60,6 +61,8 @@ export async function consume(deps: Deps, batch: { readonly messages: readonly D
 				(bodies as readonly DeviceEvents[]).flatMap(({ events }) => events),
 			),
 		key_used: (bodies) => openDb(deps.d1, "first-primary").batch([keyUsageStatement(bodies as readonly KeyUsed[])]),
+		access_denied: (bodies) =>
+			openDb(deps.d1, "first-primary").batch((bodies as readonly AccessDenied[]).map(deniedStatement)),
 		// However many messages ask for it, garbage is collected once a batch.
 		collect_garbage: async () => {
 			if (await collectGarbage(deps)) await collectGarbageSoon(deps);

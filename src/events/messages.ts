@@ -2,6 +2,9 @@
  * What travels through the Queue. Every message may arrive more than once and in any order, so each kind must be safe to repeat.
  */
 
+import type { Actor } from "../db/audit";
+import type { RefusedAccount } from "../errors";
+
 /** Objects were let go of: remove what stands in `garbage_objects`. */
 export interface CollectGarbage {
 	readonly kind: "collect_garbage";
@@ -127,4 +130,18 @@ export interface DeviceEvents {
 	readonly events: readonly DeviceEvent[];
 }
 
-export type QueueMessage = CollectGarbage | KeyUsed | DeviceEvents;
+/** Somebody was refused; written to a log in a bounded number. */
+export interface AccessDenied {
+	readonly kind: "access_denied";
+	/** The organization that the attempt was about; null: the first one, because no key of any organization was presented. */
+	readonly orgId: string | null;
+	/** The account instead, where a sign-in was refused. */
+	readonly account?: RefusedAccount;
+	readonly actor: Actor;
+	/** The permission that is missing, or the code of the error. */
+	readonly what: string;
+	readonly details: Readonly<Record<string, string>>;
+	readonly atMs: number;
+}
+
+export type QueueMessage = CollectGarbage | KeyUsed | DeviceEvents | AccessDenied;

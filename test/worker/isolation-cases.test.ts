@@ -466,7 +466,7 @@ describe("policy downgrade by a side door", () => {
 				{
 					method: "POST",
 					path: "/apikey",
-					body: { name: "plain", expires_at: "2026-11-22T08:00:00Z", bindings: [binding] },
+					body: { name: "plain", hashed: false, expires_at: "2026-11-22T08:00:00Z", bindings: [binding] },
 				},
 				{ method: "POST", path: "/apikey", body: { name: "endless", hashed: true, bindings: [binding] } },
 				{

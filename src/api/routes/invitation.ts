@@ -359,7 +359,7 @@ export const acceptInvitation = endpoint({
 				...(session?.statements ?? []),
 			],
 			{
-				proven: proof?.by === "code" ? signInFailed : signInRequired,
+				proven: () => (proof?.by === "code" ? signInFailed({ attempt: proof.attempt }) : signInRequired()),
 				invitation_good: invitationNotFound,
 				// Another invitation of the same new address was accepted at this very moment; the next try finds the account.
 				"users.email": () => serviceUnavailable("the account was made at the same moment"),

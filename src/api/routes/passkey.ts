@@ -135,7 +135,7 @@ export const signInWithPasskey = endpoint({
 			counter = await checkAuthentication(origin, challenge.secret, credential, passkey);
 		} catch (error) {
 			deps.log("warn", "passkey_refused", { passkey: passkey.id, cause: causeText(error) });
-			throw signInFailed();
+			throw signInFailed({ userId: passkey.user_id });
 		}
 		const hash = hashKey(input.body.attempt);
 		const { id, user_id, email, name } = passkey;
@@ -149,7 +149,7 @@ export const signInWithPasskey = endpoint({
 				updatePasskey(user_id, id, { counter, last_used_at_ms: nowMs }),
 				...session.statements,
 			],
-			{ unused: signInFailed, passkey_as_read: signInFailed },
+			{ unused: () => signInFailed(), passkey_as_read: () => signInFailed() },
 		);
 		return new Reply(200, signedIn({ id: user_id, email }), { "Set-Cookie": session.cookie });
 	},

@@ -175,7 +175,7 @@ export const signInWithCode = endpoint({
 			deleteAttempt(hash, isRight),
 		]);
 		const [signed] = found.rows as AccountRow[];
-		if (signed === undefined) throw signInFailed();
+		if (signed === undefined) throw signInFailed({ attempt: hash });
 		return new Reply(200, signedIn(signed), {
 			"Set-Cookie": [session.cookie, knownBrowserCookie(context, signed.email)],
 		});
@@ -212,7 +212,7 @@ export const signInWithLink = endpoint({
 				...(account.proves_email === 1 ? markEmailVerified(account.id, currentTokenHash(context), nowMs) : []),
 				...session.statements,
 			],
-			{ unused: signInFailed, account_there: signInFailed },
+			{ unused: () => signInFailed(), account_there: () => signInFailed() },
 		);
 		return new Reply(200, signedIn(account), { "Set-Cookie": session.cookie });
 	},

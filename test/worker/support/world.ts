@@ -22,7 +22,12 @@ const MOST_TRIPS = 2;
 
 export interface World extends Scene {
 	/** What was sent to the Queue; that keys were used, which every request may tell, is kept apart. */
-	readonly deps: Deps & { readonly sent: QueueMessage[]; readonly keyUses: QueueMessage[]; readonly printed: string[] };
+	readonly deps: Deps & {
+		readonly sent: QueueMessage[];
+		readonly keyUses: QueueMessage[];
+		readonly denials: QueueMessage[];
+		readonly printed: string[];
+	};
 	readonly clock: { nowMs: number };
 	/** A member with org_super_admin, as a first run makes one; `adminKey` is theirs. */
 	readonly userId: string;
@@ -48,13 +53,14 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 	const sent: QueueMessage[] = [];
 	const keyUses: QueueMessage[] = [];
 	const printed: string[] = [];
+	const denials: QueueMessage[] = [];
 	const deps: World["deps"] = {
 		d1: testEnv.DB,
 		bundles: testEnv.BUNDLES,
 		assets: testEnv.ASSETS,
 		events: {
 			send: async (message: QueueMessage) => {
-				(message.kind === "key_used" ? keyUses : sent).push(message);
+				(message.kind === "key_used" ? keyUses : message.kind === "access_denied" ? denials : sent).push(message);
 			},
 		} as unknown as Deps["events"],
 		now: () => clock.nowMs,
@@ -71,6 +77,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		printed,
 		sent,
 		keyUses,
+		denials,
 		...options.bindings,
 		requestLimits: {
 			failedAuthentications: UNLIMITED,

@@ -1,0 +1,78 @@
+/**
+ * Denied attempts, where the people concerned look: in the audit log of the organization, or in the log of the account. Their number is
+ * bounded twice, because attackers choose it: an isolate reports each kind of attempt once an hour and a limited number in all, and the
+ * consumer writes a limited number an hour to each log. Logs of the Worker are sampled, so they cannot hold these.
+ */
+import { type CompiledQuery, sql } from "kysely";
+import { query } from "../db/client";
+import type { Deps } from "../deps";
+import { causeText } from "../errors";
+import type { AccessDenied } from "./messages";
+
+const HOUR_MS = 60 * 60 * 1000;
+/** Different attempts that an isolate reports in an hour. */
+const MOST_REPORTS = 500;
+/** Of these, by callers that nobody knows. */
+const MOST_ANONYMOUS_REPORTS = 20;
+/** Entries of an organization in an hour by its keys and people, and by callers that nobody knows. */
+const MOST_ENTRIES = 50;
+const MOST_ANONYMOUS_ENTRIES = 20;
+/** Entries of an account in an hour. */
+const MOST_ACCOUNT_ENTRIES = 10;
+
+/** Reports denied attempts; one for each isolate. */
+export function createDeniedReports(deps: Pick<Deps, "events" | "log">) {
+	let hourMs = 0;
+	let reported = new Set<string>();
+	let anonymous = 0;
+	return function report(denied: AccessDenied, waitUntil: (work: Promise<unknown>) => void): void {
+		const startMs = hourOf(denied.atMs);
+		if (hourMs !== startMs) {
+			hourMs = startMs;
+			reported = new Set();
+			anonymous = 0;
+		}
+		const { actor, account } = denied;
+		const isAnonymous = actor.id === null && account === undefined;
+		const kind = JSON.stringify([denied.orgId, actor.id ?? actor.ipAddress, denied.what, account]);
+		if (reported.has(kind) || reported.size >= MOST_REPORTS) return;
+		if (isAnonymous && ++anonymous > MOST_ANONYMOUS_REPORTS) return;
+		reported.add(kind);
+		waitUntil(
+			deps.events.send(denied).catch((error: unknown) => {
+				deps.log("warn", "queue_send_failed", { kind: denied.kind, cause: causeText(error) });
+			}),
+		);
+	};
+}
+
+const hourOf = (atMs: number) => atMs - (atMs % HOUR_MS);
+
+/** The entry of a denied attempt; repeating the statement writes nothing more. */
+export function deniedStatement({ orgId, account, actor, what, details, atMs }: AccessDenied): CompiledQuery {
+	const hourMs = hourOf(atMs);
+	if (account !== undefined) {
+		const user =
+			"userId" in account
+				? sql`${account.userId}`
+				: sql`(SELECT u.id FROM sign_in_attempts a INNER JOIN users u ON u.id = a.user_id OR (a.user_id IS NULL AND u.email = a.email)
+					WHERE a.token_hash = ${account.attempt})`;
+		const earlier = sql`FROM account_log WHERE user_id = users.id AND action = 'sign_in.refused' AND at_ms >= ${hourMs}`;
+		return sql`INSERT INTO account_log (user_id, at_ms, action, details, request_id, ip_address)
+			SELECT id, ${atMs}, 'sign_in.refused', ${JSON.stringify(details)}, ${actor.requestId}, ${actor.ipAddress} FROM users
+			WHERE id = ${user} AND NOT EXISTS (SELECT 1 ${earlier} AND ip_address IS ${actor.ipAddress})
+				AND (SELECT count(*) ${earlier}) < ${MOST_ACCOUNT_ENTRIES}`.compile(query);
+	}
+	// Attempts with no key that exists are the operator's to know of.
+	const org = orgId === null ? sql`(SELECT first_org_id FROM installation)` : sql`${orgId}`;
+	const isAnonymous = actor.id === null;
+	const earlier = sql`FROM audit_log WHERE org_id = o.id AND action = 'access.denied' AND at_ms >= ${hourMs}
+		AND (actor_id IS NULL) = ${isAnonymous ? 1 : 0}`;
+	const same = sql`target_id = ${what} AND actor_id IS ${actor.id} ${isAnonymous ? sql`AND ip_address IS ${actor.ipAddress}` : sql``}`;
+	return sql`INSERT INTO audit_log (org_id, at_ms, actor_type, actor_id, actor_name, action, target_type, target_id, details, request_id,
+			ip_address)
+		SELECT o.id, ${atMs}, ${actor.type}, ${actor.id}, ${actor.name}, 'access.denied', 'access', ${what}, ${JSON.stringify(details)},
+			${actor.requestId}, ${actor.ipAddress} FROM organizations o
+		WHERE o.id = ${org} AND NOT EXISTS (SELECT 1 ${earlier} AND ${same})
+			AND (SELECT count(*) ${earlier}) < ${isAnonymous ? MOST_ANONYMOUS_ENTRIES : MOST_ENTRIES}`.compile(query);
+}
