@@ -257,7 +257,7 @@ function pipelineErrors(endpoint: AnyEndpoint): ErrorCode[] {
 		if (code === "missing_api_key" || code === "expired_api_key")
 			return !("public" in access || "ownSession" in access);
 		return code.endsWith("_api_key") ? !("public" in access) : true;
-	}).concat(hidden === undefined || hidden === "permission_denied" ? [] : [hidden]);
+	}).concat(hidden === undefined ? [] : [hidden]);
 }
 
 function failures(endpoint: AnyEndpoint): Json {

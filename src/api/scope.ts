@@ -101,12 +101,10 @@ export const operatorScope: ScopeSource<{ id: string }> = {
 			.where("deleted_at_ms", "is", null)
 			.compile(),
 	target: (row) => ({ orgId: row.id }),
-	hidden: () =>
-		new ApiError(
-			"permission_denied",
-			"Only the operator, an owner of the first organization, changes what an account may do beyond organizations; ask the operator of this server.",
-			{ moreInfo: { permission: "org.delete", scope: "org" } },
-		),
+	hidden: hiddenAs(
+		"organization_not_found",
+		"Only the operator, an owner of the first organization of this server, may do this; ask the operator.",
+	),
 };
 
 export interface AppScopeRow {

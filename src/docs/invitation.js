@@ -58,6 +58,13 @@ async function join(event) {
 	}
 }
 
+// One host for all pages: sessions and passkeys belong to it.
+if (location.hostname === "127.0.0.1" || location.hostname === "[::1]") {
+	const url = new URL(location.href);
+	url.hostname = "localhost";
+	location.replace(url.href);
+}
+
 try {
 	const offer = await post("/invitation/show", { token: token === "" ? "none" : token });
 	email = offer.email;

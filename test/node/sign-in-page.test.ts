@@ -3,7 +3,7 @@
  * on a virtual authenticator, a code from the terminal; that nobody frames the page, that `next` leads nowhere else, that the addresses of
  * loopback are one site, and that a phone in the network gets the address for signing in.
  */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -46,6 +46,13 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 	const fill = (id: string, text: string) =>
 		page.evaluate(`document.getElementById("${id}").value = ${JSON.stringify(text)}`);
 
+	/** For people to look at, where CAPSTAN_SCREENSHOTS names a directory. */
+	const shoot = async (name: string) => {
+		const target = process.env.CAPSTAN_SCREENSHOTS;
+		if (target === undefined) return;
+		const { data } = (await page.send("Page.captureScreenshot", { format: "png" })) as { data: string };
+		await writeFile(join(target, `${name}.png`), Buffer.from(data, "base64"));
+	};
 	/** From a page without scripts: the dashboard would leave for the sign-in page by itself. */
 	const signOut = async () => {
 		await page.goto(`${origin}/docs/access`);
@@ -131,6 +138,56 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await page.goto(`${other}/sign-in?again=1#section`);
 		await page.until(`location.href === "${origin}/sign-in?again=1#section"`);
 		await page.until(`${TITLE} === "Confirm it's you"`);
+	});
+
+	test("leads an invited person who has an account here to sign in as themselves, and then to join", async () => {
+		const api = async (method: string, path: string, body: object) =>
+			(
+				await fetch(`${capstan.url}${path}`, {
+					method,
+					headers: { authorization: capstan.adminKey ?? "", "content-type": "application/json" },
+					body: JSON.stringify(body),
+				})
+			).json() as Promise<{ id: string; link: string }>;
+		const organizations = await fetch(`${capstan.url}/organization`, {
+			headers: { authorization: capstan.adminKey ?? "" },
+		});
+		const [{ id: orgId } = { id: "" }] = (await organizations.json()) as { id: string }[];
+		const { id: otherId } = await api("PUT", "/organization", { name: "Other" });
+		const invite = (to: string) =>
+			api("POST", "/organization/members", { orgId: to, email: "second@example.com", role: "org_member" });
+		const token = (await invite(orgId)).link.replace(/.*token=/, "");
+		await api("POST", "/invitation/accept", { token });
+
+		// The link says 127.0.0.1, and the administrator is signed in here.
+		const { link } = await invite(otherId);
+		expect(link).toContain("127.0.0.1");
+		await page.goto(link);
+		await page.until("location.hostname === 'localhost' && !document.getElementById('form').hidden");
+		await click("#form button");
+		await page.until("!document.getElementById('sign-in').hidden");
+		const message = "document.getElementById('message').textContent";
+		expect(await page.evaluate(message)).toBe("second@example.com has an account here. Sign in to it, then join.");
+		await shoot("invitation-sign-in");
+		await click("#sign-in-link");
+		await page.until(`${TITLE} === "Sign in" && document.getElementById('email').value === "second@example.com"`);
+		expect(await page.evaluate("location.search")).toBe("?next=/invitation");
+		await click("#send-code");
+		await page.until(`${TITLE} === "Enter the code"`);
+		const mailed = () => /Mail to second@example\.com: (\d{6}) /.exec(printed.join(""))?.[1];
+		await expect.poll(mailed).toBeDefined();
+		await fill("code", mailed() ?? "");
+		await click("#code-form button[type=submit]");
+		await page.until("location.pathname === '/invitation' && !document.getElementById('form')?.hidden");
+		await click("#form button");
+		await page.until("!document.getElementById('result').hidden");
+		await shoot("invitation-joined");
+		expect(await page.evaluate(message)).toContain("second@example.com is a member now, with the role Member.");
+		expect(await page.evaluate("sessionStorage.length")).toBe(0);
+		await page.goto(`${origin}/docs`);
+		expect(
+			await page.evaluate("fetch('/organization').then((answer) => answer.json()).then((list) => list.length)"),
+		).toBe(2);
 	});
 
 	test("/ leads a browser to the dashboard", async () => {

@@ -58,7 +58,6 @@ describe("the rule", () => {
 
 describe("creation and change", () => {
 	test.each<[Record<string, number>, Record<string, unknown>, string]>([
-		[{ enforce_hashed_api_keys: 1 }, {}, "hashed_api_key_required"],
 		[{ enforce_hashed_api_keys: 1 }, { hashed: false }, "hashed_api_key_required"],
 		[{ require_apikey_expiration: 1 }, { hashed: true }, "expiration_required"],
 		[{ max_apikey_expiration_days: 7 }, { hashed: true }, "expiration_exceeds_max"],

@@ -100,15 +100,15 @@ describe("refused is", () => {
 	test("somebody of another organization, whatever they may there", async () => {
 		const elsewhere = await createWorld({ isOperator: false });
 		expect(await set(ALLOWED, { key: elsewhere.adminKey })).toMatchObject({
-			status: 403,
-			body: { error: "permission_denied" },
+			status: 404,
+			body: { error: "organization_not_found" },
 		});
 		expect(await listed()).toEqual([]);
 	});
 
 	test("an owner of the account's own organization: only the operator changes what an account holds everywhere", async () => {
 		const operator = await createWorld();
-		const refused = { status: 403, body: { error: "permission_denied" } };
+		const refused = { status: 404, body: { error: "organization_not_found" } };
 		expect(await set(ALLOWED)).toMatchObject(refused);
 		expect(await set(ALLOWED, await signIn(world))).toMatchObject(refused);
 		// The operator names the organization in which the account is a member.

@@ -42,6 +42,7 @@ describe("keys", () => {
 			key: world.adminKey,
 			body: {
 				name: "creator",
+				hashed: false,
 				global_permissions: ["org.create"],
 				bindings: [{ role_name: "org_admin", scope_type: "org", org_id: world.orgId }],
 			},

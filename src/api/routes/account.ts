@@ -358,7 +358,7 @@ export const changeEmail = endpoint({
 					new ApiError("email_not_available", "This address was taken by another account meanwhile; use another one."),
 			},
 		);
-		if (results.at(-1)?.changes !== 1) throw signInFailed();
+		if (results.at(-1)?.changes !== 1) throw signInFailed({ userId });
 		if (oldEmail !== email) {
 			waitUntil(
 				sendMail(deps, {
