@@ -82,23 +82,24 @@ type RequestContext = HonoContext<{ Bindings: RequestBindings }>;
 /** Adds the endpoints to the app, and 405 with `Allow` for every other method on their paths. */
 export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolate: Isolate): void {
 	const { deps } = isolate;
-	const methodsByPath = new Map<string, Method[]>();
-	for (const endpoint of endpoints) {
-		app.on(endpoint.method, endpoint.path, async (c) => {
-			const ipAddress = deps.config.clientAddress ?? c.req.raw.headers.get("cf-connecting-ip");
-			const caller: CallerSoFar = {};
-			try {
-				return await answer(endpoint, c, isolate, ipAddress, caller);
-			} catch (error) {
-				reportDenied(error, endpoint, c, isolate, ipAddress, caller);
-				const answered = await countFailure(deps, withoutCookie(error, c, deps), ipAddress);
-				if (answered !== error && isTooMany(answered)) isolate.strangers.noteFailing(ipAddress);
-				throw answered;
-			}
-		});
-		methodsByPath.set(endpoint.path, [...(methodsByPath.get(endpoint.path) ?? []), endpoint.method]);
-	}
-	for (const [path, methods] of methodsByPath) {
+	const byPath = Map.groupBy(endpoints, ({ path }) => path);
+	// A path is mounted whole, so that /app/restore is not taken for the /app/:app_id that follows it, whatever the method.
+	for (const [path, ofPath] of byPath) {
+		for (const endpoint of ofPath) {
+			app.on(endpoint.method, path, async (c) => {
+				const ipAddress = deps.config.clientAddress ?? c.req.raw.headers.get("cf-connecting-ip");
+				const caller: CallerSoFar = {};
+				try {
+					return await answer(endpoint, c, isolate, ipAddress, caller);
+				} catch (error) {
+					reportDenied(error, endpoint, c, isolate, ipAddress, caller);
+					const answered = await countFailure(deps, withoutCookie(error, c, deps), ipAddress);
+					if (answered !== error && isTooMany(answered)) isolate.strangers.noteFailing(ipAddress);
+					throw answered;
+				}
+			});
+		}
+		const methods: readonly Method[] = ofPath.map(({ method }) => method);
 		const allow = [...new Set([...methods, ...(methods.includes("GET") ? ["HEAD"] : []), "OPTIONS"])].join(", ");
 		app.all(path, (c) => {
 			if (c.req.method === "OPTIONS") return new Response(null, { status: 204, headers: { Allow: allow } });

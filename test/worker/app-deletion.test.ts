@@ -11,6 +11,7 @@ import { databaseText } from "./support/database-text";
 import { readThenWrite } from "./support/interleave";
 import { violations } from "./support/invariants";
 import { REQUESTS } from "./support/requests";
+import { signIn } from "./support/sessions";
 import {
 	type Answer,
 	createTestApp,
@@ -304,6 +305,38 @@ describe("an app that is deleted", () => {
 		world.clock.nowMs += 2 * DAY_MS;
 		await sweep(world.deps);
 		expect(await storedKeys(`${app.uuid}/`)).toEqual([]);
+	});
+});
+
+describe("a person who signed in a while ago", () => {
+	test.each<[string, () => Promise<readonly [path: string, query: Record<string, string>]>]>([
+		["an app", async () => [`/app/${app.appId}`, {}]],
+		["an organization", async () => ["/organization", { orgId: world.orgId }]],
+		[
+			"the id of a deleted app",
+			async () => {
+				await removeApp();
+				return ["/app/reservation", { app_id: app.appId }];
+			},
+		],
+	])("signs in again to delete %s; a dry run and a key need not", async (_, of) => {
+		const [path, parameters] = await of();
+		const session = await signIn(world);
+		world.clock.nowMs += 16 * 60_000;
+		const asPerson = (more: Record<string, string> = {}) =>
+			world.request("DELETE", path, { headers: session.headers, query: { ...parameters, ...more } });
+		const entries = () => rows(query.selectFrom("audit_log").select("id"));
+		const before = await entries();
+		expect(await asPerson()).toMatchObject({ status: 403, body: { error: "recent_sign_in_required" } });
+		expect(await asPerson({ dry_run: "true" })).toMatchObject({ status: 200, body: { dry_run: true } });
+		expect(await entries()).toEqual(before);
+		world.clock.nowMs -= 2 * 60_000;
+		expect(await asPerson(), "the control").toMatchObject({ status: 200 });
+	});
+
+	test("is not asked where a key deletes, as the stock CLI does", async () => {
+		world.clock.nowMs += 16 * 60_000;
+		expect(await removeApp()).toMatchObject({ status: 200 });
 	});
 });
 

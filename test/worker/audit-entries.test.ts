@@ -5,6 +5,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { allEndpoints, createApp } from "../../src/app";
 import { query } from "../../src/db/client";
+import { purgeOrganizations } from "../../src/events/organization-purge";
 import { sweep } from "../../src/events/sweep";
 import { deltaName, locationOf, putBytes, register, rows, tusCreate, tusPatch, zipName } from "./support/bytes";
 import { databaseText } from "./support/database-text";
@@ -146,8 +147,15 @@ describe("bindings that the service gives and takes are told of, to the organiza
 		const role = { role_name: "app_admin", scope_type: "app", org_id: world.orgId, app_id: created.body.id };
 		expect(await entries("binding.create")).toMatchObject([{ target_id: member.id, ...binding(role) }]);
 		await world.request("DELETE", `/app/${own.app_id}`, { key: world.adminKey });
+		// A restoration needs it.
+		expect(await entries("binding.delete")).toEqual([]);
+		world.clock.nowMs += 30 * 86_400_000;
+		await purgeOrganizations(world.deps);
 		expect(await entries("binding.delete")).toMatchObject([
-			{ ...byAdmin(), target_id: member.id, before: role, after: null, details: { with_app: own.app_id } },
+			{
+				...{ actor_name: "Automatic clean-up", target_id: member.id, before: role, after: null },
+				details: { reason: "app_removed" },
+			},
 		]);
 	});
 

@@ -267,6 +267,10 @@ describe("name-collision take-over", () => {
 		});
 		expect(stored.status).toBe(201);
 		await before.world.request("DELETE", `/app/${app.appId}`, { key: before.world.adminKey });
+		await before.world.request("DELETE", "/app/reservation", {
+			key: before.world.adminKey,
+			query: { app_id: app.appId },
+		});
 
 		const { world } = after;
 		const made = await world.request("POST", "/app", {

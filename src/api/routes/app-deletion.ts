@@ -216,7 +216,8 @@ const reservationScope: ScopeSource<ReservationScopeRow> = {
 			FROM app_reservations r INNER JOIN organizations o ON o.id = r.org_id AND o.deleted_at_ms IS NULL
 			WHERE r.app_id = ${appId} COLLATE NOCASE ORDER BY r.app_id = ${appId} DESC LIMIT 1`.compile(query);
 	},
-	target: (row) => ({ orgId: row.org_id }),
+	// As an app's, so that it is hidden from those who know another app of the organization alone.
+	target: (row) => ({ orgId: row.org_id, appId: row.app_id, isDeletedApp: true }),
 	hidden: appNotFound,
 };
 
