@@ -400,6 +400,46 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		expect((await stage.product.api("GET", "/app/com.example.fresh")).status).toBe(404);
 	});
 
+	test("brings a deleted app back from the list of the organization's apps", async () => {
+		await admin.open(`${at}/apps`, "Apps");
+		const deleted = admin.page.getByRole("region", { name: "Deleted apps" });
+		await deleted.getByText("Fresh paint").waitFor();
+		await expectSound(admin);
+		await deleted.getByRole("button", { name: "Undo the deletion of Fresh paint" }).click();
+		await admin.page.getByRole("link", { name: "Fresh paint" }).waitFor();
+		await expect.poll(() => deleted.count()).toBe(0);
+		expect(await get("/app/com.example.fresh")).toMatchObject({ name: "Fresh paint" });
+	});
+
+	test("offers an app to another organization, which accepts it", async () => {
+		const other = (await stage.product.api("PUT", "/organization", { name: "Other company" })).body.id;
+		await admin.open("/apps/com.example.fresh/settings", "Settings");
+		await button("Offer Fresh paint").click();
+		const dialog = admin.page.getByRole("dialog");
+		await dialog.getByLabel("Organization").fill(`http://localhost/dashboard/organizations/${other}/apps`);
+		await dialog.getByText("1 role that members and API keys have on the app will end: Reader.").waitFor();
+		await expectSound(admin);
+		await dialog.getByRole("button", { name: "Offer app" }).click();
+		await button("Withdraw the offer").waitFor();
+		await expectSound(admin);
+		await admin.open(`/organizations/${other}/apps`, "Apps");
+		const offered = admin.page.getByRole("region", { name: "Offered apps" });
+		await offered.getByText("My organization").waitFor();
+		await expectSound(admin);
+		await offered.getByRole("button", { name: "Accept com.example.fresh" }).click();
+		await admin.page.waitForURL("**/apps/com.example.fresh");
+		expect(await get("/app/com.example.fresh")).toMatchObject({ owner_org: other });
+	});
+
+	test("shows what the organization holds beside its quotas", async () => {
+		await admin.open(`${at}/settings`, "Policies and settings");
+		const usage = admin.page.getByRole("region", { name: "Usage" });
+		await usage.getByText(/ of 1,000$/).waitFor();
+		await usage.getByRole("progressbar", { name: "Storage" }).waitFor();
+		await usage.getByRole("link", { name: "Example shop" }).waitFor();
+		await expectSound(admin);
+	});
+
 	test("lets somebody see their sessions, add a passkey, and leave", async () => {
 		const visitor = await stage.member("org_member", "eve@example.com");
 		const { page } = visitor;

@@ -1,0 +1,64 @@
+/**
+ * The operator's command for ids of deleted apps: it lists them with their organizations, removed ones among them, and releases one,
+ * in whatever case it is typed.
+ */
+import type { D1Database } from "@cloudflare/workers-types";
+import { Miniflare } from "miniflare";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { tendToAppIds } from "../../src/cli/app-ids";
+import type { Execute } from "../../src/cli/dead-messages";
+import { migrate } from "../../src/cli/migrate";
+import { sqlText } from "../../src/cli/sql-text";
+
+let miniflare: Miniflare;
+let database: D1Database;
+beforeAll(async () => {
+	miniflare = new Miniflare({ modules: true, script: "export default {}", d1Databases: ["DB"] });
+	database = (await miniflare.getD1Database("DB")) as unknown as D1Database;
+	await migrate(database);
+	await database.batch(
+		[
+			"INSERT INTO users (id, email, created_at_ms) VALUES ('user', 'a@example.com', 1)",
+			"INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms) VALUES ('org', 'Agency', 'user', 1, 1)",
+		].map((statement) => database.prepare(statement)),
+	);
+});
+afterAll(async () => {
+	await miniflare?.dispose();
+});
+beforeEach(async () => {
+	await database.batch([
+		database.prepare("DELETE FROM app_reservations"),
+		database.prepare(
+			"INSERT INTO app_reservations (app_id, org_id, reserved_at_ms) VALUES ('com.example.Old', 'org', 1), ('com.example.gone', 'removed', 1)",
+		),
+	]);
+});
+
+async function said(...argv: readonly string[]): Promise<string[]> {
+	const lines: string[] = [];
+	const execute: Execute = async <Row>(statement: Parameters<Execute>[0]) =>
+		(await database.prepare(sqlText([statement])).all<Row>()).results;
+	await tendToAppIds({ argv, execute: async () => execute, say: (line) => lines.push(line) });
+	return lines;
+}
+
+describe("npm run app-ids", () => {
+	test("lists the ids and the organizations that keep them", async () => {
+		expect(await said()).toEqual(["com.example.Old  Agency (org)", "com.example.gone  removed organization (removed)"]);
+	});
+
+	test("releases one id, and says where none is kept", async () => {
+		expect(await said("release", "COM.example.gone")).toEqual(["Every organization can take COM.example.gone now."]);
+		expect(await said()).toEqual(["com.example.Old  Agency (org)"]);
+		await expect(said("release", "com.example.gone")).rejects.toThrow("kept for no organization");
+	});
+
+	test.each([[["release"]], [["release", "a.b", "c.d"]], [["drop", "a.b"]], [["list", "a.b"]]])(
+		"refuses %j and names its help",
+		async (argv) => {
+			await expect(said(...argv)).rejects.toThrow("npm run app-ids -- --help");
+			expect(await said()).toHaveLength(2);
+		},
+	);
+});
