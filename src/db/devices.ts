@@ -22,8 +22,8 @@ export interface DeviceRow extends Omit<Selectable<DevicesTable>, "app_id"> {
 export const MOST_SAME_CUSTOM_ID = 10;
 
 interface FoundBy {
-	readonly index: "devices_by_custom_id" | "devices_by_version" | "devices_by_channel";
-	readonly column: "custom_id" | "version_name" | "channel_id";
+	readonly index: "devices_by_custom_id" | "devices_by_version" | "devices_by_channel" | "devices_by_key";
+	readonly column: "custom_id" | "version_name" | "channel_id" | "key_id";
 	readonly value: string | RawBuilder<number>;
 }
 
@@ -87,14 +87,16 @@ export interface DeviceFilter {
 	readonly version: string | undefined;
 	readonly platform: string | undefined;
 	readonly customId: string | undefined;
+	readonly keyId: string | undefined;
 	readonly seenFromMs: number | undefined;
 	readonly seenToMs: number | undefined;
 }
 
 /** A custom id is of few devices, a channel of a test too, a version of many. */
-function foundBy({ customId, version }: DeviceFilter): FoundBy | undefined {
+function foundBy({ customId, version, keyId }: DeviceFilter): FoundBy | undefined {
 	if (customId !== undefined) return { index: "devices_by_custom_id", column: "custom_id", value: customId };
 	if (version !== undefined) return { index: "devices_by_version", column: "version_name", value: version };
+	if (keyId !== undefined) return { index: "devices_by_key", column: "key_id", value: keyId };
 	return undefined;
 }
 
@@ -138,9 +140,10 @@ export function devicesPage(
 }
 
 /** Of these devices those that the filter lets through, whatever it says of channels. */
-function matching(devices: Devices, { version, platform, seenFromMs, seenToMs }: DeviceFilter) {
+function matching(devices: Devices, { version, platform, keyId, seenFromMs, seenToMs }: DeviceFilter) {
 	return deviceRows(devices)
 		.$if(version !== undefined, (rows) => rows.where("devices.version_name", "=", version ?? ""))
+		.$if(keyId !== undefined, (rows) => rows.where("devices.key_id", "=", keyId ?? ""))
 		.$if(platform !== undefined, (rows) => rows.where("devices.platform", "=", platform ?? ""))
 		.$if(seenFromMs !== undefined, (rows) => rows.where("devices.last_seen_at_ms", ">=", seenFromMs ?? 0))
 		.$if(seenToMs !== undefined, (rows) => rows.where("devices.last_seen_at_ms", "<=", seenToMs ?? 0))

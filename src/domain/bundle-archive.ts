@@ -444,7 +444,9 @@ async function refuseFalseHeaders(source: ArchiveSource, [index, ...others]: rea
 	const { readableFrom = 0 } = source;
 	const isReadable = ({ headerOffset }: DirectoryEntry) => headerOffset >= readableFrom;
 	const lengthOf = ({ nameBytes }: DirectoryEntry) => LOCAL_HEADER_BYTES + nameBytes.length;
-	const ordered = others.filter(isReadable).sort((one, two) => one.headerOffset - two.headerOffset);
+	const ordered = others
+		.filter((entry) => entry !== index && isReadable(entry))
+		.sort((one, two) => one.headerOffset - two.headerOffset);
 	const windows: DirectoryEntry[][] = index !== undefined && isReadable(index) ? [[index]] : [];
 	for (const entry of ordered) {
 		const window = windows.length === 1 ? undefined : windows.at(-1);

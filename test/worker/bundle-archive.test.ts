@@ -14,6 +14,7 @@ import {
 	MOST_DIRECTORY_BYTES,
 	MOST_END_BYTES,
 	MOST_ENTRIES,
+	MOST_WINDOWS,
 } from "../../src/domain/bundle-archive";
 import { patterned } from "./support/bytes";
 import { bundleOf, joined, type ZipEntry, zipOf } from "./support/zip";
@@ -170,6 +171,31 @@ describe("checkBundleArchive refuses", () => {
 		["stored content of two sizes", "damaged_zip", () => withEntry({ name: "a.js", uncompressedBytes: 9 })],
 		["an entry beyond the end", "damaged_zip", () => withEntry({ name: "a.js", headerOffset: 5_000 })],
 		["entries that overlap", "damaged_zip", () => withEntry({ name: "a.js", headerOffset: 0 })],
+		["another name before a file", "damaged_zip", () => zipOf([INDEX, { name: "a.js", nameInHeader: "b.js" }])],
+		[
+			"another size before a file",
+			"damaged_zip",
+			() => {
+				const bytes = zipOf([INDEX, { name: "a.js", content: patterned(10) }]);
+				const at = 30 + 10 + 50;
+				new DataView(bytes.buffer).setUint32(at + 18, 11, true);
+				return bytes;
+			},
+		],
+		[
+			"a stored file whose size follows it",
+			"stored_with_descriptor",
+			() => zipOf([INDEX, { name: "a.js", content: patterned(10), flags: 0x0808 }]),
+		],
+		[
+			"the same by the header before the file alone",
+			"stored_with_descriptor",
+			() => {
+				const bytes = zipOf([INDEX, { name: "a.js", content: patterned(10) }]);
+				new DataView(bytes.buffer).setUint16(30 + 10 + 50 + 6, 0x0808, true);
+				return bytes;
+			},
+		],
 		["a start page elsewhere than said", "damaged_zip", () => zipOf([{ ...INDEX, nameInHeader: "other.html" }])],
 		[
 			"one entry too many",
@@ -256,6 +282,21 @@ describe("what the check costs", () => {
 		expect(reads.length).toBeLessThan(10);
 		expect(Math.max(...reads.map(({ length }) => length))).toBeLessThanOrEqual(4 * 1024 * 1024);
 		expect(reads.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(MOST_DIRECTORY_BYTES + 2 * MOST_END_BYTES);
+	});
+
+	test("one read for each megabyte of headers, and for each large file, up to a bound", async () => {
+		const many = Array.from({ length: 1_500 }, (_, index) => ({ name: `${index}.js`, content: patterned(2_000) }));
+		const near = sourceOf(zipOf([INDEX, ...many]));
+		await checkBundleArchive(near.source, ROOMY);
+		expect(near.reads.length).toBeLessThanOrEqual(6);
+		const large = Array.from({ length: MOST_WINDOWS + 10 }, (_, index) => ({
+			name: `${index}.bin`,
+			content: new Uint8Array(1_100_000),
+			checksum: 0,
+		}));
+		const far = sourceOf(zipOf([INDEX, ...large]));
+		await checkBundleArchive(far.source, ROOMY);
+		expect(far.reads.length).toBe(1 + MOST_WINDOWS);
 	});
 
 	test("nothing before what the source has kept", async () => {

@@ -201,7 +201,7 @@ describe("bundles", () => {
 		expect(await set("1.0.1", "evil.js")).toMatchObject({ status: 422, body: { error: "bundle_invalid" } });
 		await uploadTestBundle(world, own, "1.0.2", ci.text);
 		await setTestChannel(world, own, "production", { public: true, version: "1.0.2" });
-		expect(await set("1.0.2", "evil.js")).toMatchObject({ status: 409, body: { error: "bundle_already_ready" } });
+		expect(await set("1.0.2", "index.html")).toMatchObject({ status: 409, body: { error: "bundle_already_ready" } });
 		expect((await check(own, {})).body).not.toHaveProperty("manifest");
 	});
 

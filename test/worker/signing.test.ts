@@ -565,6 +565,8 @@ describe("GET /device/key", () => {
 			{ key_id: signer.keyId, devices: 2, more: false, registered: true, signing_key: "Release key" },
 			{ key_id: old, devices: 1, more: false, registered: false, signing_key: null },
 		]);
+		const withOld = await admin("GET", "/device", { query: { app_id: app.appId, key_id: old } });
+		expect(withOld.body).toHaveLength(1);
 	});
 });
 

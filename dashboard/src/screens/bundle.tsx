@@ -81,6 +81,7 @@ function Details({
 						"Encrypted",
 						bundle.session_key === null ? "No" : `Yes${bundle.key_id === null ? "" : `, key ${bundle.key_id}`}`,
 					],
+					["Signed", bundle.signed_by === null ? "Not verified by a registered key" : `By key ${bundle.signed_by}`],
 					[
 						"Stored",
 						bundle.storage_provider === "external" ? (bundle.external_url ?? "Elsewhere") : "With this service",

@@ -88,6 +88,19 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 												sizeText(size)
 											),
 									},
+									{
+										title: "Key",
+										wideOnly: true,
+										cell: ({ session_key, key_id, signed_by }) => (
+											<Text size="sm" {...(signed_by === null ? { c: "dimmed" } : {})}>
+												{signed_by === null
+													? session_key === null
+														? "Not encrypted"
+														: `${key_id ?? "Encrypted"}, not verified`
+													: signed_by}
+											</Text>
+										),
+									},
 									{ title: "Created", cell: ({ created_at }) => <Time value={created_at} /> },
 									{
 										title: "Kept until",

@@ -1,14 +1,15 @@
 /** The devices of an app: one by its id, or a list by the id that the app gave them, what they run and when they were seen. */
-import { Badge, Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Badge, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { usePage } from "../api";
+import { useAsk, usePage } from "../api";
 import type { AppScreenProps } from "../app";
 import { Answer } from "../parts/answer";
 import { FilterForm } from "../parts/filter-form";
 import { givenFilters, isFiltered, useFilters } from "../parts/filters";
 import { TextLink } from "../parts/link";
-import { Empty, Screen } from "../parts/screen";
+import { Empty, Screen, Section } from "../parts/screen";
+import { countText } from "../parts/size";
 import { DataTable, Pager, usePageNumber } from "../parts/table";
 import { Time } from "../parts/time";
 import { appPath, devicePath } from "../paths";
@@ -20,7 +21,7 @@ const PLATFORMS = [
 	{ value: "electron", label: "Electron" },
 ] as const;
 
-const FILTERS = ["custom_id", "channel", "version", "platform", "seen_from"] as const;
+const FILTERS = ["custom_id", "channel", "version", "platform", "key_id", "seen_from"] as const;
 
 export default function Devices({ appId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
@@ -36,6 +37,7 @@ export default function Devices({ appId }: AppScreenProps) {
 						<TextInput label="Channel" {...field("channel")} />
 						<TextInput label="Version" {...field("version")} />
 						<NativeSelect label="Platform" data={PLATFORMS} {...field("platform")} />
+						<TextInput label="Public key id" {...field("key_id")} />
 						<TextInput type="date" label="Seen since (UTC)" {...field("seen_from")} />
 					</>
 				)}
@@ -97,6 +99,7 @@ export default function Devices({ appId }: AppScreenProps) {
 					)
 				}
 			</Answer>
+			<DeviceKeys appId={appId} onFilter={(key_id) => setFilters({ ...filters, key_id })} />
 		</Screen>
 	);
 }
@@ -133,5 +136,33 @@ function FindDevice({ appId }: { readonly appId: string }) {
 				</Button>
 			</Group>
 		</form>
+	);
+}
+
+/** Only apps that encrypt their bundles have devices with keys. */
+function DeviceKeys({ appId, onFilter }: { readonly appId: string; readonly onFilter: (keyId: string) => void }) {
+	const keys = useAsk("GET /device/key", { query: { app_id: appId } });
+	if (keys.data === undefined || keys.data.length === 0) return null;
+	return (
+		<Section title="Public keys on devices">
+			<DataTable
+				label="Public keys on devices"
+				rows={keys.data}
+				rowKey={({ key_id }) => key_id}
+				columns={[
+					{ title: "Key id", cell: ({ key_id }) => <Code>{key_id}</Code> },
+					{ title: "Signing key", cell: ({ signing_key }) => signing_key ?? "Not registered" },
+					{ title: "Devices", cell: ({ devices, more }) => `${countText(devices)}${more ? " or more" : ""}` },
+					{
+						title: "Action",
+						cell: ({ key_id }) => (
+							<Button size="xs" variant="default" onClick={() => onFilter(key_id)}>
+								Show devices with {key_id}
+							</Button>
+						),
+					},
+				]}
+			/>
+		</Section>
 	);
 }

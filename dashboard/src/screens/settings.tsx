@@ -14,6 +14,7 @@ import { countOf, sizeText } from "../parts/size";
 import { timeText } from "../parts/time";
 import { useOrganizationMay } from "../permissions";
 import { useOrganizationDeletionPlan } from "../plans";
+import { SigningKeys } from "./signing-keys";
 import { Usage } from "./usage";
 
 type Organization = Exclude<AnswerOf<"GET /organization">, readonly unknown[]>;
@@ -56,6 +57,7 @@ function Parts({
 		<>
 			{mayChange ? <Names organization={organization} /> : null}
 			{mayChange ? <Policies organization={organization} /> : <ReadOnly organization={organization} />}
+			<SigningKeys orgId={organization.id} isRequired={organization.require_signed_bundles} mayChange={mayChange} />
 			<Usage orgId={organization.id} />
 			{may("org.delete") === true ? <End organization={organization} onGone={onGone} /> : null}
 		</>

@@ -122,7 +122,7 @@ export const listDevices = endpoint({
 	tag: "Devices",
 	summary: "List the devices of an app by their id, or show one",
 	description:
-		"`channel` in an answer is the one that an operator set, which is `override_channel`, else the one that decided the last check. `custom_id` is the id that the app gave its device, compared as it stands. It is never verified: any device can report any, so `custom_id_devices` says how many report the same (10 stands for 10 or more), `custom_id_first_reported_at` and `custom_id_last_changed_at` when this one did; settings for one device go by `device_id` alone. An app with `allow_device_custom_id: false` shows none. `last_seen_at` is exact to the day.",
+		"`channel` in an answer is the one that an operator set, which is `override_channel`, else the one that decided the last check. `custom_id` is the id that the app gave its device, compared as it stands. It is never verified: any device can report any, so `custom_id_devices` says how many report the same (10 stands for 10 or more), `custom_id_first_reported_at` and `custom_id_last_changed_at` when this one did; settings for one device go by `device_id` alone. An app with `allow_device_custom_id: false` shows none. `key_id` finds the devices that carry this public key. `last_seen_at` is exact to the day.",
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,
@@ -132,6 +132,7 @@ export const listDevices = endpoint({
 		version: optional(text(128)),
 		platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
 		custom_id: optional(text()),
+		key_id: optional(text(64)),
 		seen_from: optional(timestamp),
 		seen_to: optional(timestamp),
 	}),
@@ -139,9 +140,17 @@ export const listDevices = endpoint({
 	errors: ["device_not_found"],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_DEVICE_RECORD] },
 	load: ({ query }) => {
-		const { app_id, page, device_id, channel, version, platform, custom_id, seen_from, seen_to } = query;
+		const { app_id, page, device_id, channel, version, platform, custom_id, key_id, seen_from, seen_to } = query;
 		const { limit, offset } = pageBounds(page);
-		const filter = { channel, version, platform, customId: custom_id, seenFromMs: seen_from, seenToMs: seen_to };
+		const filter = {
+			channel,
+			version,
+			platform,
+			customId: custom_id,
+			keyId: key_id,
+			seenFromMs: seen_from,
+			seenToMs: seen_to,
+		};
 		return [
 			device_id === undefined ? devicesPage(app_id, filter, limit, offset) : deviceById(app_id, device_id),
 			appByPublicId(app_id),
