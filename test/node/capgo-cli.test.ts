@@ -2,10 +2,10 @@
  * The published @capgo/cli 8.68.1 against the running product: what an administrator does with it, and what CI does with a preview
  * key. Each command is followed by a look at what the API then says.
  */
-import { rename } from "node:fs/promises";
+import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { Response } from "miniflare";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type CliProject, createCliProject } from "../clients/capgo-cli";
 import { type Recorder, startRecorder } from "../clients/recorder";
 import { createProductApp, createProductKey, makeZip, type Product, sha256, startProduct } from "./support/product";
@@ -228,6 +228,57 @@ describe("an administrator with the stock CLI", () => {
 			expect(file.file_hash).toMatch(/^[0-9a-f]{512}$/);
 			expect((await fetch(file.download_url)).status).toBe(200);
 		}
+	});
+
+	describe("while the organization requires signed bundles", () => {
+		const orgId = async () => (await product.api("GET", "/organization")).body[0].id as string;
+		const requireSigned = async (require_signed_bundles: boolean) => {
+			const { status } = await product.api("POST", "/organization", { orgId: await orgId(), require_signed_bundles });
+			expect(status).toBe(200);
+		};
+		const registerKeyOf = async (cli: CliProject) => {
+			const public_key = await readFile(join(cli.directory, ".capgo_key_v2.pub"), "utf8");
+			const { status, body } = await product.api("POST", "/organization/signing_key", {
+				orgId: await orgId(),
+				name: "Release key",
+				public_key,
+			});
+			expect(status).toBe(201);
+			return body.key_id as string;
+		};
+		afterEach(() => requireSigned(false));
+
+		test("bundles that this CLI encrypts are verified, whole and as single files, and reach devices", async () => {
+			const { cli, appId } = await newProject();
+			await cli.write("large.js", "CapacitorUpdater.notifyAppReady(); // long\n".repeat(1000));
+			await succeed(cli.run("key", "create", "--force"));
+			const keyId = await registerKeyOf(cli);
+			await requireSigned(true);
+			await succeed(cli.run("channel", "add", "production", appId, "--default", ...admin()));
+			const upload = ["bundle", "upload", appId, "--channel", "production", "--ignore-checksum-check"];
+			for (const [version, ...flags] of [["1.0.1", "--delta"], ["1.0.2"], ["1.0.3", "--delta-only"]] as const) {
+				await succeed(cli.run(...upload, "--bundle", version, ...flags, ...admin()));
+				const { body } = await product.api("GET", `/bundle?app_id=${appId}&version=${version}`);
+				expect(body[0]).toMatchObject({ key_id: keyId, signed_by: keyId });
+				expect(await check(appId, "")).toMatchObject({ version });
+			}
+		});
+
+		test("a bundle that is not encrypted, or with another key, is refused with the reason", async () => {
+			const { cli, appId } = await newProject();
+			const { cli: other, appId: otherApp } = await newProject();
+			for (const each of [cli, other]) await succeed(each.run("key", "create", "--force"));
+			await registerKeyOf(cli);
+			await requireSigned(true);
+			const plain = await cli.run("bundle", "upload", appId, "--bundle", "1.0.1", "--no-key", ...admin());
+			expect(plain.code, plain.output).not.toBe(0);
+			expect(plain.output.replace(/[\s│]+/g, " ")).toContain("requires signed bundles");
+			const foreign = await other.run("bundle", "upload", otherApp, "--bundle", "1.0.1", ...admin());
+			expect(foreign.code, foreign.output).not.toBe(0);
+			expect(foreign.output.replace(/[\s│]+/g, " ")).toContain("was not created with a registered key");
+			expect([...(await versionsOf(appId)), ...(await versionsOf(otherApp))]).toEqual([]);
+			await succeed(cli.run("bundle", "upload", appId, "--bundle", "1.0.1", ...admin()));
+		});
 	});
 
 	test("bundle upload without a version or a channel takes the next version and the app's upload channel", async () => {
