@@ -35,6 +35,7 @@ import {
 	stillHoldsGlobally,
 } from "../../src/db/organizations";
 import { rolloutIs, rolloutStandsAt, type StandingRow, standingOf } from "../../src/db/rollouts";
+import { bundlesAreSigned, policyHasSigningKey, signingKeyExists } from "../../src/db/signing-keys";
 import { uploadExists } from "../../src/db/uploads";
 import { A, ADMINISTERING, B, CROSSED, holds, insertTenants, rowsOfAll } from "./support/tenants";
 import { NOW_MS } from "./support/world";
@@ -259,6 +260,28 @@ const GUARDS: Readonly<Record<string, () => Readonly<Record<"yes" | "no", readon
 			uploadExists(B.app, A.upload),
 			uploadExists(B.deletedApp, `${B.upload}-in-deleted`),
 		],
+	}),
+	bundlesAreSigned: () => ({
+		yes: [
+			bundlesAreSigned(B.app, []),
+			bundlesAreSigned(B.app, [B.stable]),
+			bundlesAreSigned(A.app, [A.stable]),
+			// Bundles of another app are none of this one's.
+			bundlesAreSigned(A.app, [B.next]),
+		],
+		no: [
+			bundlesAreSigned(B.app, [B.next]),
+			bundlesAreSigned(B.app, [B.stable, B.unused]),
+			bundlesAreSigned(B.app, [B.unused]),
+		],
+	}),
+	signingKeyExists: () => ({
+		yes: [signingKeyExists(B.org, "signing-b")],
+		no: [signingKeyExists(B.org, "signing-a"), signingKeyExists(A.org, "signing-b")],
+	}),
+	policyHasSigningKey: () => ({
+		yes: [policyHasSigningKey(B.org), policyHasSigningKey(CROSSED.org)],
+		no: [policyHasSigningKey("absent" as OrgId)],
 	}),
 	bundleUnusedExceptBy: () => ({
 		yes: [bundleUnusedExceptBy(B.app, B.unused, 0), bundleUnusedExceptBy(B.app, B.stable, B.channel)],

@@ -50,6 +50,7 @@ import { query } from "../../src/db/client";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../src/db/compat";
 import { type DeviceFilter, deviceById, devicesPage, fleetPage, manifestSizes } from "../../src/db/devices";
 import { invitationByEmail, invitationByToken } from "../../src/db/invitations";
+import { appIsLive } from "../../src/db/live-apps";
 import { emailOf, membershipByEmail, membersOf } from "../../src/db/members";
 import {
 	deletedOrganizationById,
@@ -61,6 +62,13 @@ import {
 	organizationsPage,
 } from "../../src/db/organizations";
 import { dueRollouts, lastEndedRollout, standingOf } from "../../src/db/rollouts";
+import {
+	devicesByKey,
+	signaturesOfBundles,
+	signingKeysOf,
+	signingRulesOfApp,
+	unsignedChannels,
+} from "../../src/db/signing-keys";
 import {
 	appPointer,
 	manifestOf,
@@ -91,6 +99,7 @@ import {
 	CROSSED,
 	DAY,
 	insertTenants,
+	KEY_ID,
 	otherThan,
 	readValue,
 	rowsOfAll,
@@ -260,6 +269,47 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 	],
 	"bundlesGoing, another's": [(of) => bundlesGoing(of.app, otherThan(of).stable, ALL.limit), () => []],
 	"bundlesGoing, a deleted one": [(of) => bundlesGoing(of.app, of.deleted, ALL.limit), () => []],
+	"bundlesPage, of a signed one": [
+		(of) => bundlesPage(of.publicAppId, "1.0.0", ALL.limit, ALL.offset),
+		(of) => [{ id: of.stable, signer: KEY_ID }],
+	],
+	"bundlesPage, of one that another tenant's key signed": [
+		(of) => bundlesPage(of.publicAppId, "1.1.0", ALL.limit, ALL.offset),
+		(of) => [{ id: of.next, signer: null }],
+	],
+	signaturesOfBundles: [
+		(of) => signaturesOfBundles(of.app, [of.stable, otherThan(of).next, of.pending]),
+		(of) => [{ id: of.stable, file_hashes: '["hash"]', signing_rules: rulesOf(of) }],
+	],
+	signingRulesOfApp: [(of) => signingRulesOfApp(of.publicAppId), (of) => [{ signing_rules: rulesOf(of) }]],
+	signingKeysOf: [(of) => signingKeysOf(of.org), (of) => [{ id: `signing-${of.name}`, org_id: of.org }]],
+	unsignedChannels: [
+		(of) => unsignedChannels(of.org, "", ALL.limit),
+		(of) => [{ app_id: of.publicAppId, channel: "production", version: "1.1.0", total: 1 }],
+	],
+	"unsignedChannels, without a key of its own": [
+		(of) => unsignedChannels(of.org, `signing-${of.name}`, ALL.limit),
+		() => [
+			{ version: "1.0.0", total: 2 },
+			{ version: "1.1.0", total: 2 },
+		],
+	],
+	"unsignedChannels, without a key of another tenant": [
+		(of) => unsignedChannels(of.org, `signing-${otherThan(of).name}`, ALL.limit),
+		() => [{ version: "1.1.0", total: 1 }],
+	],
+	"unsignedChannels, not wanted": [(of) => unsignedChannels(of.org, "", ALL.limit, false), () => []],
+	devicesByKey: [
+		(of) => devicesByKey(of.publicAppId),
+		() => [{ key_id: KEY_ID, devices: 1, signing_key_name: "Same" }],
+	],
+	"devicesByKey, of an app without any": [() => devicesByKey(CROSSED.publicAppId), () => []],
+	"devicesPage, of a key": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, keyId: KEY_ID }, ALL.limit, ALL.offset),
+		() => [{ device_id: "device-1" }],
+	],
+	appIsLive: [(of) => appIsLive(of.app), () => [{ live: 1 }]],
+	"appIsLive, of a deleted organization": [(of) => appIsLive(of.deletedApp), () => []],
 	"objectIsNamed, a bundle": [(of) => objectIsNamed(of.app, `${of.app}/${of.stable}`), () => [{ named: 1 }]],
 	"objectIsNamed, another's bundle": [
 		(of) => objectIsNamed(of.app, `${otherThan(of).app}/${otherThan(of).stable}`),
@@ -280,9 +330,10 @@ const production = (of: TenantRows): Row => ({
 const beta = (of: TenantRows): Row => ({ id: of.beta, version_name: null, rollout_version_name: null });
 const paths = (...wanted: string[]) => JSON.stringify(wanted.map((path) => ({ s3_path: path })));
 const ANY_DEVICE: DeviceFilter = {
-	...{ channel: undefined, version: undefined, platform: undefined, customId: undefined },
+	...{ channel: undefined, version: undefined, platform: undefined, customId: undefined, keyId: undefined },
 	...{ seenFromMs: undefined, seenToMs: undefined },
 };
+const rulesOf = (of: TenantRows) => JSON.stringify({ required: 1, keys: [`${KEY_ID}-${of.name}`] });
 const setDevice = (of: TenantRows): Row => ({
 	...{ device_id: "device-1", channel: "beta", override_version: "1.1.0" },
 	...{ override_channel_id: of.beta, override_version_id: of.next },

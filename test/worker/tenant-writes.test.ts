@@ -47,8 +47,9 @@ import {
 	rolloutChecked,
 	type StandingRow,
 } from "../../src/db/rollouts";
+import { deleteSigningKey } from "../../src/db/signing-keys";
 import { bumpRevision } from "../../src/db/snapshot";
-import { deleteOpenUploadsOfBundle, uploadsOfBundleToGarbage } from "../../src/db/uploads";
+import { deleteOpenUploadsOfBundle, deleteUpload, uploadsOfBundleToGarbage } from "../../src/db/uploads";
 import { A, ADMINISTERING, B, changesBy, insertTenants, rowsOfAll } from "./support/tenants";
 import { NOW_MS } from "./support/world";
 
@@ -188,6 +189,10 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		() => uploadsOfBundleToGarbage(B.app, B.pending, 2),
 		["+ garbage_objects app-b/upload-b-expired/", "+ garbage_objects app-b/upload-b/"],
 	],
+	deleteUpload: [() => deleteUpload(B.app, B.upload), ["- uploads upload-b"]],
+	"deleteUpload, of another tenant": [() => deleteUpload(B.app, A.upload), []],
+	deleteSigningKey: [() => deleteSigningKey(B.org, "signing-b"), ["- signing_keys signing-b"]],
+	"deleteSigningKey, of another tenant": [() => deleteSigningKey(B.org, "signing-a"), []],
 	deleteOpenUploadsOfBundle: [
 		() => deleteOpenUploadsOfBundle(B.app, B.pending),
 		["- uploads upload-b", "- uploads upload-b-expired"],

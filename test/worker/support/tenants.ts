@@ -130,11 +130,11 @@ function key(id: string, org: string, user: string, rest: Values = {}): Row {
 	return ["api_keys", { ...values, ...made, ...rest }];
 }
 
-function bundle(id: number, appId: string, name: string, status: string, keyId: string): Row {
+function bundle(id: number, appId: string, name: string, status: string, keyId: string, rest: Values = {}): Row {
 	const bytes = status === "ready" ? { object_key: `${appId}/${id}`, size_bytes: id } : {};
 	const deleted = status === "deleted" ? { deleted_at_ms: 1 } : {};
 	const stored = { storage_provider: "r2", created_by: "Same", created_by_key: keyId };
-	return ["bundles", { id, app_id: appId, name, status, ...stored, ...bytes, ...deleted, ...made }];
+	return ["bundles", { id, app_id: appId, name, status, ...stored, ...bytes, ...deleted, ...made, ...rest }];
 }
 
 function upload(id: string, appId: string, bundleId: number, createdAtMs: number, keyId: string): Row {
@@ -202,6 +202,14 @@ function statisticsOf(appId: string, day: number, amount: number): Row[] {
 	];
 }
 
+/** What devices report of the keys of both tenants. */
+export const KEY_ID = "public-key-of-tenant";
+
+function signingKey(name: string, org: string): Row {
+	const values = { id: `signing-${name}`, org_id: org, name: "Same", public_key: `${KEY_ID}-${name}` };
+	return ["signing_keys", { ...values, fingerprint: `print-${name}`, created_at_ms: 1 }];
+}
+
 function rowsOf(of: TenantRows): Row[] {
 	const other = otherThan(of);
 	const [late, channelValues] = [NOW_MS + 1, { created_by: "Same", ...made }];
@@ -241,8 +249,12 @@ function rowsOf(of: TenantRows): Row[] {
 		binding(`${of.name}-key-deleted`, { api_key_id: of.key }, "org_admin", of.deletedOrg),
 		binding(`${of.name}-key-deleted-owner`, { api_key_id: of.key }, "org_super_admin", of.deletedOrg),
 		binding(`${of.name}-key-ended`, { api_key_id: of.key }, "app_reader", of.org, { expires_at_ms: NOW_MS }),
-		bundle(of.stable, of.app, "1.0.0", "ready", of.key),
-		bundle(of.next, of.app, "1.1.0", "ready", of.key),
+		signingKey(of.name, of.org),
+		bundle(of.stable, of.app, "1.0.0", "ready", of.key, {
+			...{ signed_by: `print-${of.name}`, manifest_signed_by: `print-${of.name}` },
+		}),
+		// By a key of the other tenant alone.
+		bundle(of.next, of.app, "1.1.0", "ready", of.key, { signed_by: `print-${other.name}` }),
 		bundle(of.unused, of.app, "1.2.0", "ready", of.key),
 		bundle(of.deleted, of.app, "1.0.0", "deleted", of.key),
 		bundle(of.pending, of.app, "2.0.0", "pending", of.key),
@@ -281,6 +293,7 @@ function rowsOf(of: TenantRows): Row[] {
 					...{ app_id: of.app, device_id: deviceId, channel_id: of.channel, ...made },
 					version_name: deviceId === "device-1" ? "1.0.0" : `9.0.${of.name}`,
 					custom_id: deviceId === "device-1" ? "somebody" : null,
+					key_id: deviceId === "device-1" ? KEY_ID : null,
 				},
 			],
 			["rollout_devices", { rollout_id: of.rollout, device_id: deviceId, first_served_at_ms: 1, installed_at_ms: 2 }],
@@ -360,7 +373,7 @@ export async function insertTenants(): Promise<void> {
 		...["shared", "former", "gone"].map(
 			(name): Row => ["users", { id: `user-${name}`, email: `${name}@example.com`, created_at_ms: 1 }],
 		),
-		...[A, B].map((of) => organization(of.org, of.user)),
+		...[A, B].map((of) => organization(of.org, of.user, { require_signed_bundles: 1 })),
 		...rowsOf(A),
 		...rowsOf(B),
 		...crossedRows(),
