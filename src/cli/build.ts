@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { unstable_readConfig } from "wrangler";
 import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
-import { guidePage } from "./guide";
+import { GUIDES, guidePage } from "./guide";
 
 export const PROJECT_DIRECTORY = fileURLToPath(new URL("../..", import.meta.url));
 const ASSETS_DIRECTORY = join(PROJECT_DIRECTORY, "dist/assets");
@@ -26,7 +26,9 @@ const DOCS_PAGE = `<!doctype html>
 <link rel="stylesheet" href="/docs-assets/swagger-ui.css">
 </head>
 <body>
-<p class="guide"><a href="/docs/access">Organizations, roles, keys and previews</a> · <a href="/docs/rollouts">Staged rollouts</a> · <a href="/docs/statistics">Statistics</a></p>
+<p class="guide">${Object.entries(GUIDES)
+	.map(([name, title]) => `<a href="/docs/${name}">${title}</a>`)
+	.join(" · ")}</p>
 <div id="api"><p>Loading the API description…</p></div>
 <script src="/docs-assets/swagger-ui-bundle.js"></script>
 <script src="/docs-assets/start.js"></script>
@@ -73,13 +75,14 @@ export async function buildAssets(): Promise<void> {
 	const swagger = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 	const copied = (path: string) => readFile(path);
 	const page = (name: string) => readFile(join(PROJECT_DIRECTORY, "src/docs", name));
+	const guides: Record<string, string> = {};
+	for (const name of Object.keys(GUIDES))
+		guides[`docs/${name}.html`] = guidePage((await page(`${name}.md`)).toString());
 	const files: Readonly<Record<string, string | Buffer>> = {
 		"openapi.json": await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json")),
 		"favicon.svg": await page("favicon.svg"),
 		"docs.html": DOCS_PAGE,
-		"docs/access.html": guidePage((await page("access.md")).toString()),
-		"docs/rollouts.html": guidePage((await page("rollouts.md")).toString()),
-		"docs/statistics.html": guidePage((await page("statistics.md")).toString()),
+		...guides,
 		"docs-assets/page.css": await page("page.css"),
 		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),
 		"docs-assets/swagger-ui-bundle.js": await copied(join(swagger, "swagger-ui-bundle.js")),

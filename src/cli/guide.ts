@@ -1,10 +1,17 @@
 /**
- * The pages for people: their Markdown with the parts that are made from the source, and the HTML that is served at /docs/access,
- * /docs/rollouts and /docs/statistics. The table of roles is the one that the service decides by, and the figures are those of openapi.json, so a page
- * cannot say anything else.
+ * The guides: src/docs/<name>.md, served as HTML at /docs/<name>. The table of roles and the definitions of the figures are generated
+ * from the source, so that a guide cannot contradict the service.
  */
 import { marked } from "marked";
 import { PERMISSIONS, ROLE_NAMES, ROLES } from "../authz/permissions";
+
+/** The names of the guides and their titles in the navigation of /docs. */
+export const GUIDES = {
+	access: "Organizations, roles, keys and previews",
+	rollouts: "Staged rollouts",
+	statistics: "Statistics",
+	security: "Security",
+} as const;
 
 const TABLE = /(<!-- roles -->\n)[\s\S]*?(<!-- \/roles -->)/;
 

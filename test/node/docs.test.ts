@@ -2,7 +2,7 @@
  * The pages for people say what is true: examples are run against the product as a reader would run them, what is said of roles and
  * figures is what the service has, and they are served without anything from elsewhere.
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -120,5 +120,37 @@ describe("src/docs/statistics.md", () => {
 		expect(html).toBe(guidePage(page));
 		expect(html).not.toMatch(/<script|style=/);
 		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/statistics"');
+	});
+});
+
+describe("src/docs/security.md", () => {
+	const page = readFileSync(pagePath("security"), "utf8");
+	const testsOf = (markdown: string) =>
+		[...markdown.matchAll(/<small>(.+?)<\/small>/g)].flatMap(([, tests = ""]) =>
+			tests.split(/; (?=[\w-]+\.test\.ts)/).map((test) => test.split(" › ")),
+		);
+	const textOf = (file: string) =>
+		["worker", "node"]
+			.map((folder) => fileURLToPath(new URL(`../${folder}/${file}`, import.meta.url)))
+			.filter((path) => existsSync(path))
+			.map((path) => readFileSync(path, "utf8"))
+			.join("");
+	const missing = (markdown: string) =>
+		testsOf(markdown).filter(([file = "", ...titles]) => !titles.every((title) => textOf(file).includes(title)));
+
+	test("names with each claim the tests that hold it", () => {
+		expect(missing("<small>sign-in.test.ts › no such title</small>")).toHaveLength(1);
+		expect(missing(page)).toEqual([]);
+		const [claims = ""] = page.split("## Limits and their defaults");
+		const [, ...items] = claims.split(/^- /m);
+		expect(items.length).toBeGreaterThan(30);
+		expect(items.filter((item) => testsOf(item).length === 0)).toEqual([]);
+	});
+
+	test("is served at /docs/security, and fetches nothing from elsewhere", async () => {
+		const html = await (await fetch(`${product.url}/docs/security`)).text();
+		expect(html).toBe(guidePage(page));
+		expect(html).not.toMatch(/<script|style=/);
+		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/security"');
 	});
 });
