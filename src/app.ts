@@ -8,13 +8,13 @@ import { KEY_HEADERS } from "./api/credentials";
 import type { AnyEndpoint } from "./api/endpoint";
 import { endpoints } from "./api/endpoints";
 import { createIsolate, mount, type RequestBindings } from "./api/pipeline";
-import { transportSecurity } from "./api/transport-security";
 import { WAIT_HEADER } from "./api/visibility";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
 import { refusedRequest } from "./compat/capgo-cli/refusals";
 import type { Deps, Env } from "./deps";
 import { deviceEndpoints } from "./device/endpoints";
 import { createQuickCheck } from "./device/quick-check";
+import { transportSecurity } from "./domain/transport-security";
 import { ApiError, causeText } from "./errors";
 
 export const allEndpoints = [...endpoints, ...deviceEndpoints, ...compatEndpoints];

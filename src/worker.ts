@@ -2,10 +2,11 @@
  * The Worker's entry: HTTP requests, queue batches and the scheduled sweep. The application is built once per isolate; a deployment
  * whose settings are wrong answers every request with what is wrong.
  */
-import { transportSecurity } from "./api/transport-security";
+
 import { createApp } from "./app";
 import { ConfigError } from "./config";
 import { createDeps, type Deps, type Env } from "./deps";
+import { transportSecurity } from "./domain/transport-security";
 import { consumeAndSettle } from "./events/consumer";
 import { bury, DEAD_LETTERS } from "./events/dead-letters";
 import type { QueueMessage } from "./events/messages";

@@ -1,4 +1,6 @@
-/** Writes within quotas: the batch looks at what it made, and is undone where that is more than a quota allows. */
+/**
+ * Writes within quotas: the batch looks at what it made, and is undone where that is more than a quota allows.
+ */
 import { type CompiledQuery, sql } from "kysely";
 import { batchOrFail, type Database, GuardFailed, guard } from "../db/client";
 import { type Quota, quotaUse } from "../db/quotas";

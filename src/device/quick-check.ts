@@ -5,9 +5,9 @@
  */
 import * as v from "valibot";
 import type { StrangerLimits } from "../api/stranger-limits";
-import { transportSecurity } from "../api/transport-security";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
+import { transportSecurity } from "../domain/transport-security";
 import { readVersion } from "../domain/version";
 import type { GatherEvents } from "../events/gather";
 import type { DeviceEvent } from "../events/messages";

@@ -1,4 +1,6 @@
-/** Lengths of time. */
+/**
+ * Lengths of time, in one place.
+ */
 
 /** A day of UTC, which has no leap seconds here. */
 export const DAY_MS = 24 * 60 * 60 * 1000;

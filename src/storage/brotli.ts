@@ -1,4 +1,6 @@
-/** Brotli within bounds. The Web's DecompressionStream does not know it, so it is taken from Node's modules, which the Worker has. */
+/**
+ * Brotli within bounds. The Web's DecompressionStream does not know it, so it is taken from Node's modules, which the Worker has.
+ */
 import { Duplex } from "node:stream";
 import { createBrotliDecompress } from "node:zlib";
 

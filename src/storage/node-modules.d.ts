@@ -1,4 +1,6 @@
-/** The two functions of Node's modules that the Worker uses; the Worker's own types have none of them. */
+/**
+ * The two functions of Node's modules that the Worker uses; the Worker's own types have none of them.
+ */
 declare module "node:zlib" {
 	export function createBrotliDecompress(): object;
 }

@@ -253,7 +253,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 		],
 	},
 	"file names are kebab-case": {
-		breaks: ({ path }) => (/^([a-z0-9-]+\/)*[a-z0-9-]+\.ts$/.test(path) ? undefined : "rename it"),
+		breaks: ({ path }) => (/^([a-z0-9-]+\/)*[a-z0-9-]+(\.d)?\.ts$/.test(path) ? undefined : "rename it"),
 		violations: [file("api/myFile.ts", ""), file("Api/x.ts", ""), file("api/my_file.ts", "")],
 	},
 };

@@ -1,4 +1,6 @@
-/** What an organization and its apps hold, beside the quotas that bound it. */
+/**
+ * What an organization and its apps hold, beside the quotas that bound it.
+ */
 import * as v from "valibot";
 import {
 	appsOfOrganization,
