@@ -185,7 +185,8 @@ CREATE TABLE apps (
   -- Where testers find the store build.
   ios_store_url TEXT,
   android_store_url TEXT,
-  -- Bytes that the app's bundles and files take, and those that uploads under way will take. Kept by the triggers at the end.
+  -- Bytes that the app's bundles and files take, and those that uploads under way will take. Kept by the triggers of
+  -- src/db/storage-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
   -- Names of channels that preview keys create begin with it. NULL: any name that is not reserved.
   preview_channel_prefix TEXT,
@@ -817,46 +818,3 @@ CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
 CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
 -- Denied attempts are counted, because their number in an hour is bounded.
 CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';
-
--- What an app stores is counted where it is written, so that a quota costs one row however much there is.
-CREATE TRIGGER bundles_storage_insert AFTER INSERT ON bundles
-WHEN NEW.storage_provider = 'r2' AND (NEW.status = 'pending' OR NEW.object_key IS NOT NULL) AND NEW.size_bytes > 0
-BEGIN
-  UPDATE apps SET storage_bytes = storage_bytes + NEW.size_bytes WHERE id = NEW.app_id;
-END;
-CREATE TRIGGER bundles_storage_update AFTER UPDATE OF size_bytes, status, object_key ON bundles
-WHEN NEW.storage_provider = 'r2'
-BEGIN
-  UPDATE apps SET storage_bytes = storage_bytes
-    + iif(NEW.status = 'pending' OR NEW.object_key IS NOT NULL, coalesce(NEW.size_bytes, 0), 0)
-    - iif(OLD.status = 'pending' OR OLD.object_key IS NOT NULL, coalesce(OLD.size_bytes, 0), 0)
-  WHERE id = NEW.app_id;
-END;
-CREATE TRIGGER bundles_storage_delete AFTER DELETE ON bundles
-WHEN OLD.storage_provider = 'r2' AND (OLD.status = 'pending' OR OLD.object_key IS NOT NULL) AND OLD.size_bytes > 0
-BEGIN
-  UPDATE apps SET storage_bytes = storage_bytes - OLD.size_bytes WHERE id = OLD.app_id;
-END;
-CREATE TRIGGER delta_objects_storage_insert AFTER INSERT ON delta_objects
-BEGIN
-  UPDATE apps SET storage_bytes = storage_bytes + NEW.size_bytes WHERE id = NEW.app_id;
-END;
-CREATE TRIGGER delta_objects_storage_delete AFTER DELETE ON delta_objects
-BEGIN
-  UPDATE apps SET storage_bytes = storage_bytes - OLD.size_bytes WHERE id = OLD.app_id;
-END;
-CREATE TRIGGER uploads_storage_insert AFTER INSERT ON uploads
-WHEN NEW.reserved_bytes > 0 AND NEW.completed_at_ms IS NULL
-BEGIN
-  UPDATE apps SET storage_bytes = storage_bytes + NEW.reserved_bytes WHERE id = NEW.app_id;
-END;
-CREATE TRIGGER uploads_storage_complete AFTER UPDATE OF completed_at_ms ON uploads
-WHEN OLD.reserved_bytes > 0 AND OLD.completed_at_ms IS NULL AND NEW.completed_at_ms IS NOT NULL
-BEGIN
-  UPDATE apps SET storage_bytes = storage_bytes - OLD.reserved_bytes WHERE id = OLD.app_id;
-END;
-CREATE TRIGGER uploads_storage_delete AFTER DELETE ON uploads
-WHEN OLD.reserved_bytes > 0 AND OLD.completed_at_ms IS NULL
-BEGIN
-  UPDATE apps SET storage_bytes = storage_bytes - OLD.reserved_bytes WHERE id = OLD.app_id;
-END;

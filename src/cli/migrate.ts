@@ -6,6 +6,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { unstable_splitSqlQuery } from "wrangler";
+import { STORAGE_TRIGGERS } from "../db/storage-triggers";
 import { PROJECT_DIRECTORY } from "./build";
 
 const MIGRATIONS_DIRECTORY = join(PROJECT_DIRECTORY, "src/db/migrations");
@@ -33,5 +34,6 @@ export async function migrate(db: D1Database): Promise<string[]> {
 		]);
 		applied.push(name);
 	}
+	await db.batch(STORAGE_TRIGGERS.map((statement) => db.prepare(statement)));
 	return applied;
 }

@@ -15,6 +15,7 @@ import { auditBundlesGoing, auditDeleteMarks } from "../db/bundle-audit";
 import { forgetPreviewNames } from "../db/channel-names";
 import { jsonList, openDb, query } from "../db/client";
 import { forgetEarlyOutcomes, forgetEndedRollouts } from "../db/rollouts";
+import { installStorageTriggers } from "../db/storage-triggers";
 import { selectedToGarbage } from "../db/uploads";
 import type { Deps } from "../deps";
 import { DAY_MS } from "../domain/time";
@@ -52,6 +53,7 @@ const MOST_ROWS = 200;
 
 /** What one run does, in this order. */
 export const SWEEP_STEPS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = {
+	"storage triggers": installStorageTriggers,
 	"unfinished uploads": giveUpUnfinished,
 	"clean-up marks": takeBackMarks,
 	"unused delta files": letGoOfDeltaFiles,

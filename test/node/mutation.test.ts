@@ -83,7 +83,7 @@ describe("the conditions that are found", () => {
 			["src/api/pipeline.ts", 'decision.outcome === "allow"'],
 			["src/db/api-keys.ts", 'where("org_id", "=", orgId)'],
 			["src/db/channels.ts", "app_id = ${appId}"],
-			["src/api/scope.ts", 'where("apps.app_id", "=", value("appId"))'],
+			["src/api/scope.ts", 'where("apps.id", "=", appIdOf(value("appId")))'],
 		];
 		for (const [file, text] of known) {
 			expect(

@@ -8,6 +8,7 @@ import { sql } from "kysely";
 import { beforeEach, describe, expect, test } from "vitest";
 import { openDb, query } from "../../src/db/client";
 import { appIdOf } from "../../src/db/public-app-id";
+import { installStorageTriggers } from "../../src/db/storage-triggers";
 import { consume } from "../../src/events/consumer";
 import { locationOf, run, tusCreate } from "./support/bytes";
 import {
@@ -207,11 +208,17 @@ test("the migration accepts ids that differ in case alone, and counts what each 
 		"older",
 	]);
 	expect(await found("com.example.none")).toBe(null);
-	// What the Worker before this migration writes is counted, too.
+	// What the Worker before this migration writes is counted by the first sweep, and from then on at once.
+	await SECOND_DB.prepare("UPDATE delta_objects SET size_bytes = 4").run();
+	await installStorageTriggers({ d1: SECOND_DB });
 	await SECOND_DB.prepare(
 		"UPDATE bundles SET status = 'ready', object_key = 'older/2', size_bytes = 21 WHERE name = '1.0.1'",
 	).run();
 	await SECOND_DB.prepare("DELETE FROM delta_objects").run();
 	const after = await SECOND_DB.prepare("SELECT storage_bytes FROM apps WHERE id = 'older'").first();
 	expect(after).toEqual({ storage_bytes: 121 });
+	await SECOND_DB.prepare("UPDATE apps SET storage_bytes = 5 WHERE id = 'older'").run();
+	await installStorageTriggers({ d1: SECOND_DB });
+	const again = await SECOND_DB.prepare("SELECT storage_bytes FROM apps WHERE id = 'older'").first();
+	expect(again, "triggers that are there are left as they are").toEqual({ storage_bytes: 5 });
 });

@@ -18,7 +18,7 @@ interface Column {
 async function schemaOf(db: D1Database): Promise<string[]> {
 	const { results } = await db
 		.prepare(
-			"SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'd1_%' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
+			"SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND type <> 'trigger' AND name NOT LIKE 'd1_%' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
 		)
 		.all<{ sql: string }>();
 	return results.map((row) => normalised(row.sql)).sort();
@@ -36,8 +36,7 @@ function normalised(sql: string): string {
 async function applySchema(db: D1Database): Promise<void> {
 	const statements = schemaSql
 		.replace(/--.*$/gm, "")
-		// The statements of a trigger are indented.
-		.split(/;\n(?! |END)/)
+		.split(";")
 		.map((statement) => statement.trim());
 	await db.batch(statements.filter((statement) => statement !== "").map((statement) => db.prepare(statement)));
 }

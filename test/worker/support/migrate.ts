@@ -4,11 +4,13 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeAll } from "vitest";
+import { STORAGE_TRIGGERS } from "../../../src/db/storage-triggers";
 
 beforeAll(async () => {
 	const { DB, TEST_MIGRATIONS } = env as unknown as {
 		DB: D1Database;
 		TEST_MIGRATIONS: readonly { readonly queries: readonly string[] }[];
 	};
-	await DB.batch(TEST_MIGRATIONS.flatMap(({ queries }) => queries.map((query) => DB.prepare(query))));
+	const statements = TEST_MIGRATIONS.flatMap(({ queries }) => queries);
+	await DB.batch([...statements, ...STORAGE_TRIGGERS].map((statement) => DB.prepare(statement)));
 });
