@@ -95,7 +95,12 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 
 /** True unless the permission gives rights, and the caller is a key whose account does not hold it in the organization. */
 function accountMayGive(principal: Principal, permission: Permission, orgId: string): boolean {
-	if (principal.kind === "session" || !GIVES_RIGHTS.includes(permission)) return true;
+	return !GIVES_RIGHTS.includes(permission) || accountHolds(principal, permission, orgId);
+}
+
+/** True of sessions: their bindings are the account's. */
+function accountHolds(principal: Principal, permission: Permission, orgId: string): boolean {
+	if (principal.kind === "session") return true;
 	return principal.accountRoles.some(
 		(held) => held.orgId === orgId && ROLES[held.role].permissions.includes(permission),
 	);
@@ -121,11 +126,15 @@ export function holdsGlobally(principal: Principal, permission: GlobalPermission
 	);
 }
 
-/** The first permission of the role that the principal does not have on the target itself; undefined when it has them all. */
+/**
+ * The first permission of the role that the principal does not have on the target itself; undefined when it has them all. A key gives
+ * and takes no role that its account could not, or it could raise its own account.
+ */
 export function firstPermissionNotHeld(principal: Principal, role: RoleName, target: Target): Permission | undefined {
 	return ROLES[role].permissions.find((permission) => {
 		const decision = decide(principal, permission, target);
-		return decision.outcome !== "allow" || (decision.ownWorkOnly !== undefined && ROLES[role].ownWorkOnly !== true);
+		if (decision.outcome !== "allow" || !accountHolds(principal, permission, target.orgId)) return true;
+		return decision.ownWorkOnly !== undefined && ROLES[role].ownWorkOnly !== true;
 	});
 }
 

@@ -25,7 +25,7 @@ let unauthenticated: readonly (readonly [who: string, key: string | undefined, c
 beforeAll(async () => {
 	world = await createWorld();
 	app = await createTestApp(world);
-	elsewhere = await createWorld();
+	elsewhere = await createWorld({ isOperator: false });
 	const expired = await createTestKey(world, "org_super_admin", undefined, { expires_at: "2026-11-21T08:00:00.001Z" });
 	const revoked = await createTestKey(world, "org_super_admin");
 	await world.request("DELETE", `/apikey/${revoked.id}`, { key: world.adminKey });

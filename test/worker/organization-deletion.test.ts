@@ -35,7 +35,7 @@ let app: TestApp;
 beforeEach(async () => {
 	// What other tests deleted would take its turn in the sweep.
 	await run(query.deleteFrom("organizations").where("deleted_at_ms", "is not", null));
-	world = await createWorld();
+	world = await createWorld({ isOperator: false });
 	app = await createTestApp(world);
 });
 

@@ -204,6 +204,23 @@ describe("a demotion", () => {
 		expect(visible.map(({ id }: { id: string }) => id)).toEqual([admin.key.id]);
 	});
 
+	test("with keep_keys lets no key give its account, or anybody, more than the account holds", async () => {
+		const owner = await createTestMember(world, "org_super_admin");
+		expect((await setRole("org_admin", { keep_keys: true }, world, owner.email)).status).toBe(200);
+		expect(await rolesOf(owner.key.id)).toEqual(["org_super_admin"]);
+		const give = (role: string, email = owner.email) =>
+			world.request("PUT", PATH, { key: owner.key.text, body: { orgId: world.orgId, email, role } });
+		for (const email of [owner.email, admin.email]) {
+			expect(await give("org_super_admin", email)).toMatchObject({ status: 403, body: { error: "permission_denied" } });
+		}
+		const invited = await world.request("POST", PATH, {
+			key: owner.key.text,
+			body: { orgId: world.orgId, email: "x@example.com", role: "org_super_admin" },
+		});
+		expect(invited.status).toBe(403);
+		expect((await give("org_member", admin.email)).status).toBe(200);
+	});
+
 	test("that happens while a key of the account writes stops that write", async () => {
 		const racing = await readThenWrite(
 			world,

@@ -101,7 +101,7 @@ export async function createCast(): Promise<Cast> {
 		query: { org_id: world.orgId },
 		body: { name: "no bindings", hashed: true },
 	});
-	const foreign = await createWorld();
+	const foreign = await createWorld({ isOperator: false });
 	return {
 		world,
 		app,
@@ -184,7 +184,7 @@ async function createGoneApp(world: World): Promise<Gone> {
 }
 
 async function createGoneOrganization(d1: D1Database): Promise<Cast["goneOrganization"]> {
-	const world = await createWorld({ bindings: { d1 } });
+	const world = await createWorld({ bindings: { d1 }, isOperator: false });
 	const app = await createTestApp(world, "gone");
 	const keys = secrets(await keysFor(world, app));
 	const requests = await prepareAll(world, app, guarded);
