@@ -209,6 +209,15 @@ describe.each(["github", "oidc"] as const)("%s", (provider) => {
 		expect(sessionTokenOf(stranger.headers)).toBeUndefined();
 	});
 
+	test("signs nobody in by an address of the service itself, whatever the provider says of it", async () => {
+		await testEnv.DB.prepare("UPDATE users SET email = 'admin@capstan.local' WHERE id = ?").bind(world.userId).run();
+		person = { subject: "8", email: "Admin@Capstan.Local", verified: true };
+		const answer = await enter(provider);
+		expect(answer.headers.get("location")).toBe("/sign-in?error=no_account");
+		expect(sessionTokenOf(answer.headers)).toBeUndefined();
+		await testEnv.DB.prepare("UPDATE users SET email = ? WHERE id = ?").bind(world.adminEmail, world.userId).run();
+	});
+
 	test("signs nobody in to an account that has another address since it was read", async () => {
 		const { cookie, state } = await begin(provider);
 		const answer = await readThenWrite(
