@@ -29,7 +29,7 @@ export interface RolesBeyond {
 	readonly ofOrganization: readonly RoleName[];
 	/** Roles of apps. */
 	readonly ofApp: readonly RoleName[];
-	/** Of these, with each role of an app that holds, together with the role, all that they do. */
+	/** Pairs of such a role of an app and a role of the app that holds, together with `role`, all its permissions. */
 	readonly covered: readonly (readonly [RoleName, RoleName])[];
 }
 

@@ -78,9 +78,9 @@ const OWNS = sql`b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND b.expi
 
 /**
  * Replaces the admin keys that the first run and earlier calls of this created, whatever their names are now: a new key with the same
- * rights on the first organization, which meets its policies. The key acts for the first account. Where that account is gone, or is a
- * person who no longer owns the first organization, a new account of the operator takes its place, so that nobody who left comes back.
- * Where the first organization was deleted, a new one (`organizationId`) takes its place; no other organization ever does. The key also
+ * rights on the first organization, which meets its policies. The key acts for the first account. A new account of the operator takes
+ * its place if that account is gone or is a person who no longer owns the first organization, so that nobody who left comes back. A new
+ * organization (`organizationId`) takes the place of the first one if that was deleted; no other organization ever does. The key also
  * owns the organizations that no working key and no other person owns.
  */
 export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
@@ -123,7 +123,7 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 		];
 	};
 	const isCreated = sql`EXISTS (SELECT 1 FROM organizations WHERE id = ${organizationId})`;
-	// Organizations that no working key owns any more, and no person but the first account: the lost key created them.
+	// The lost key created organizations that no working key owns any more, and no person but the first account.
 	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${FIRST_ORG} AND NOT EXISTS (
 		SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
 		WHERE b.org_id = o.id AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE}

@@ -12,9 +12,9 @@ import type { AccessDenied } from "./messages";
 const HOUR_MS = 60 * 60 * 1000;
 /** Different attempts that an isolate reports in an hour. */
 const MOST_REPORTS = 500;
-/** Of these, by callers that nobody knows. */
+/** The part of them by unknown callers. */
 const MOST_ANONYMOUS_REPORTS = 20;
-/** Entries of an organization in an hour by its keys and people, and by callers that nobody knows. */
+/** Entries of an organization in an hour by known callers, and by unknown ones. */
 const MOST_ENTRIES = 50;
 const MOST_ANONYMOUS_ENTRIES = 20;
 /** Entries of an account in an hour. */

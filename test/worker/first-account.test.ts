@@ -130,7 +130,7 @@ describe("an address of the service itself", () => {
 });
 
 describe("--new-admin-key", () => {
-	test("binds the key to the first account by its id, whoever has the reserved address", async () => {
+	test("binds the key to the first account by its id, not to the holder of the reserved address", async () => {
 		await changeAddress("real-admin@example.com");
 		const mallory = await occupyReservedAddress();
 		const { key } = await newAdminKey();

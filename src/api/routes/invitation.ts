@@ -379,7 +379,7 @@ export const acceptInvitation = endpoint({
 });
 
 /**
- * What shows that the request comes from the owner of an existing account, to be looked at in the batch that joins.
+ * The proof that the owner of an existing account sends the request, checked in the batch that joins.
  * @throws {ApiError} `sign_in_required` when nothing does
  */
 function proofOfAccount(

@@ -1,6 +1,6 @@
 /**
- * What an account may do beyond any organization, signed in: at present, create organizations. It holds wherever the account administers
- * an organization, so no organization of the account changes it: the operator does, as an owner of the first organization.
+ * Global permissions of an account, at present `org.create`. They hold wherever the account administers an organization, so none of its
+ * organizations changes them: the operator does, as an owner of the first organization.
  */
 import * as v from "valibot";
 import type { OrgId } from "../../authz/decide";
