@@ -92,7 +92,7 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 		if (device === undefined) return false;
 		// The day in the upper part, so that it begins again at midnight.
 		const day = dayOf(atMs) * 1_000;
-		device.reports = Math.max(device.reports, day) + 1;
+		device.reports = Math.min(Math.max(device.reports, day), day + MOST_REPORTS_A_DEVICE) + 1;
 		return device.reports > day + MOST_REPORTS_A_DEVICE;
 	}
 
