@@ -6,7 +6,7 @@
 import { readFile } from "node:fs/promises";
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
 import { type CapstanFacts, capstan } from "./capstan";
-import { type Connection, openConnection } from "./connection";
+import { openConnection, type Question } from "./connection";
 import { runtimePids } from "./runtime";
 import { deviceId } from "./scenarios";
 
@@ -21,7 +21,8 @@ export const QUICK_MEMORY: MemoryEffort = { made: 15_000 };
 export interface MemoryAttack {
 	readonly title: string;
 	readonly requests: number;
-	readonly statuses: Readonly<Record<number, number>>;
+	/** By the answer's status; `closed`: the connection ended before one came. */
+	readonly statuses: Readonly<Record<string, number>>;
 	/** The process's memory above what it had after one check. */
 	readonly peakMegabytes: number;
 	readonly afterMegabytes: number;
@@ -183,13 +184,13 @@ async function measureAttack(script: string, attack: Attack, effort: MemoryEffor
 		const pid = (await runtimePids()).find((candidate) => !before.has(candidate));
 		const { origin } = await miniflare.unsafeGetDirectURL();
 		const facts = await definition.seed((await miniflare.getD1Database("DB")) as never, origin);
-		const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => openConnection(origin)));
-		const statuses: Record<number, number> = {};
-		const send = async (connection: Connection, number: number) => {
+		const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => reopening(origin)));
+		const statuses: Record<string, number> = {};
+		const send = async (connection: Reopening, number: number) => {
 			const address = `198.18.${(number / REQUESTS_AN_ADDRESS / 250) | 0}.${((number / REQUESTS_AN_ADDRESS) | 0) % 250}`;
 			const headers = { ...JSON_TYPE, "cf-connecting-ip": address };
 			const body = Buffer.from(attack.body(number, facts));
-			const { status } = await connection.ask({ method: "POST", path: attack.path, headers, body });
+			const status = (await connection.ask({ method: "POST", path: attack.path, headers, body })) ?? "closed";
 			statuses[status] = (statuses[status] ?? 0) + 1;
 		};
 		const [first] = connections;
@@ -230,6 +231,28 @@ async function measureAttack(script: string, attack: Attack, effort: MemoryEffor
 	} finally {
 		await miniflare.dispose();
 	}
+}
+
+interface Reopening {
+	/** The answer's status; undefined when the Worker closed the connection, as it does on a body that is too long. */
+	ask(question: Question): Promise<number | undefined>;
+	close(): void;
+}
+
+async function reopening(origin: string): Promise<Reopening> {
+	let connection = await openConnection(origin);
+	return {
+		async ask(question) {
+			try {
+				return (await connection.ask(question)).status;
+			} catch {
+				connection.close();
+				connection = await openConnection(origin);
+				return undefined;
+			}
+		},
+		close: () => connection.close(),
+	};
 }
 
 async function megabytesOf(pid: string | undefined): Promise<number | undefined> {

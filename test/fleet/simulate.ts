@@ -156,7 +156,7 @@ async function openStaged(
 ): Promise<StagedRollouts> {
 	let orgId = apps.at(-1)?.orgId ?? "";
 	// What is attacked is compared by itself.
-	if (attack > 0) orgId = (await product.api("POST", "/organization", { orgId, name: "Attacked" })).id;
+	if (attack > 0) orgId = (await product.api("PUT", "/organization", { name: "Attacked" })).id;
 	const staged = Math.min(MOST_STAGED, Math.max(LEAST_STAGED, Math.ceil(devices * STAGED_SHARE)));
 	const chance = streamOf(seed, 2);
 	return StagedRollouts.open(product, "com.example.fleet.staged", orgId, { chance, devices: staged, days, attack });
