@@ -1,5 +1,5 @@
 /**
- * What strangers can make an isolate hold: the Worker's process is measured while requests without a key try to fill its memory, each
+ * The memory that strangers can make an isolate hold: the Worker's process is measured while requests without a key try to fill it, each
  * attack in a process of its own. The Queue refuses everything, so events pile up, and addresses change as if a thousand machines sent.
  * An isolate of Cloudflare's ends at 128 MB; D1 and R2 run in the same process here, but no attack writes to them.
  */

@@ -58,7 +58,7 @@ export function tooManyFailures({ requestLimits }: Deps): ApiError {
 const CUSTOMER_BITS = { ipv4: 32, ipv6: 64 };
 const LONGEST_ADDRESS = 64;
 
-/** What requests of an address are counted by. */
+/** The key that counts the requests of an address. */
 export const addressKey = (ipAddress: string | null) =>
 	ipAddress === null ? "unknown" : (networkOf(ipAddress, CUSTOMER_BITS) ?? ipAddress.slice(0, LONGEST_ADDRESS));
 

@@ -43,7 +43,7 @@ export interface Database {
 	readonly trips: number;
 	/** Size of the database after the last batch; undefined before it. */
 	readonly sizeBytes?: number | undefined;
-	/** Where batches are counted against a limit: the same database without it. */
+	/** The same database without a limit, if this one counts batches against a limit. */
 	readonly unlimited?: Database;
 	/** The last batch does not count after all. */
 	readonly refund?: () => void;

@@ -32,15 +32,15 @@ export const STALE_MS = 4_000;
 const RETRY_MS = 1_000;
 /** A refresh that was begun so long ago has died with its request. */
 const REFRESH_LIFETIME_MS = 10_000;
-/** What a check waits for the database while there is a snapshot to answer from. */
+/** How long a check waits for the database while there is a snapshot to answer from. */
 const PATIENCE_MS = 500;
-/** What a request waits for the load that another request has begun, before it loads itself. */
+/** How long a request waits for the load that another request has begun, before it loads itself. */
 const SHARED_LOAD_MS = 5_000;
 /** Channels, bundles, overrides and files that are held in all. */
 const MOST_HELD_BYTES = 24 * 1024 * 1024;
 /** Ids of apps that do not exist, of up to 128 characters. */
 const MOST_ABSENT = 5_000;
-/** An app that did not exist is still said not to while its address may not ask again. */
+/** How long an absent app is still reported as absent while its address may not ask again. */
 const ABSENT_MS = 60_000;
 
 export type Platform = "ios" | "android" | "electron";
@@ -55,7 +55,7 @@ export interface AppSnapshot {
 	readonly bundles: ReadonlyMap<number, SnapshotBundle>;
 	/** Null: there are too many to hold. */
 	readonly overrides: ReadonlyMap<string, SnapshotOverride> | null;
-	/** What was set for single devices, as far as it was asked where there are too many to hold. Null: nothing. */
+	/** Overrides that were looked up singly, because there are too many to hold. Null: the device has none. */
 	readonly askedOverrides: Map<string, SnapshotOverride | null>;
 	/** Which versions have a ready bundle, as far as it was asked: true for as long as the rest is. */
 	readonly readyVersions: Map<string, boolean>;
@@ -68,7 +68,7 @@ interface Held {
 	readonly refreshingSinceMs: number;
 	readonly retryAtMs: number;
 	readonly manifests: Map<number, HeldManifest>;
-	/** Of the snapshot; manifests are counted by themselves. */
+	/** Size of the snapshot; manifests are counted by themselves. */
 	readonly bytes: number;
 }
 
@@ -415,7 +415,7 @@ const LATE = "late";
 
 export type SnapshotCache = ReturnType<typeof createSnapshotCache>;
 
-/** Of one app; at most 128 characters each. */
+/** Versions of one app; at most 128 characters each. */
 const MOST_REMEMBERED_VERSIONS = 1_000;
 
 /** The key of an app that has a twin (`SnapshotApp.has_twin`); no public id begins so. */

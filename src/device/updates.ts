@@ -199,7 +199,7 @@ export function answerFromMemory(
 	const content = { files, withZip: form !== "delta" };
 	const text = JSON.stringify(successOf(bundle, content, device, metadata, linksFor(deps, origin, nowMs)));
 	const answer = holdText(text);
-	// Of one bundle, odd Host headers and past hours must not fill the memory.
+	// Odd Host headers and past hours must not fill the memory.
 	if (texts.size >= MOST_ANSWER_TEXTS) texts.clear();
 	ANSWER_TEXTS.set(bundle, texts.set(kind, answer));
 	return { decision, answer };
@@ -209,7 +209,7 @@ const BUILTIN_TEXT = JSON.stringify({ version: BUILTIN });
 /** Lives as long as the snapshot that the bundle is of. */
 const ANSWER_TEXTS = new WeakMap<SnapshotBundle, Map<string, AnswerText>>();
 const MOST_ANSWER_TEXTS = 16;
-/** Of all answers in this isolate, the oldest first. One with many files has half a megabyte. */
+/** Texts of all answers in this isolate, the oldest first. One with many files has half a megabyte. */
 const HELD_TEXTS = new Set<AnswerText>();
 const MOST_HELD_CHARACTERS = 8 * 1024 * 1024;
 let heldCharacters = 0;

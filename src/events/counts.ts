@@ -93,7 +93,7 @@ function addLost(lost: string, isNew: RawBuilder<boolean>): CompiledQuery {
 	);
 }
 
-/** Of events that are not stored at all, so their ids are not either: a message that comes again is counted again. */
+/** Counts events that are not stored. Their ids are not stored either, so a message that comes again is counted again. */
 export function countLosses(
 	events: readonly (CountedEvent | BytesServed | EventsLost)[],
 	day: number,

@@ -219,7 +219,7 @@ const COLUMNS = [...FACT_NAMES, ...BOOKKEEPING];
 const INDEXED: readonly (typeof COLUMNS)[number][] = ["version_name", "channel_id", "custom_id"];
 const UNINDEXED = COLUMNS.filter((name) => !INDEXED.includes(name));
 
-/** Of each the app, the device and the columns, in that order; as many lists as a statement's length needs. */
+/** The app, the device and the columns of each change, in that order; as many lists as a statement's length needs. */
 function listsOf(changes: readonly Change[], columns: typeof COLUMNS): string[] {
 	const rows = changes.map(({ app, deviceId, row }) => [app, deviceId, ...columns.map((name) => row[name])]);
 	return jsonChunks(rows).map(({ json }) => json);

@@ -33,7 +33,7 @@ const FLUSH_LIFETIME_MS = 10_000;
 const LONGEST_MESSAGE = 100_000;
 /** About a hundred bytes each. */
 const MOST_OBJECTS_AN_EVENT = 500;
-/** Of the events of all apps, as JSON; in memory they take about twice as much. */
+/** Events of all apps, as JSON; in memory they take about twice as much. */
 export const MOST_BUFFERED_BYTES = 4 * 1024 * 1024;
 /** Installs, downloads and failures of one device and day that an isolate takes: no app installs so many bundles. */
 export const MOST_REPORTS_A_DEVICE = 100;
@@ -149,7 +149,7 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 			own.first = 0;
 		}
 		if (dropped?.event.type === "lost") lose(app, dropped.event.events);
-		// What was served is known by the app's UUID.
+		// Bytes that were served are known by the app's UUID.
 		else if (dropped !== undefined && dropped.event.type !== "served") lose(app, 1);
 	}
 
@@ -216,7 +216,7 @@ export function createEventGatherer(deps: Pick<Deps, "events" | "log" | "now" | 
 		/** A hash of what the device says, for `wasTold`. */
 		hashOf: (event: DeviceSeen): number => hashOf(saidBy(event), seed),
 
-		/** Whether this is what the device said last: gathering it would send nothing. */
+		/** Whether the device's last report was the same, so that buffering it would send nothing. */
 		wasTold: (appId: string, deviceId: string, said: number): boolean =>
 			told.get(`${appId} ${deviceId}`)?.said === said,
 
@@ -248,7 +248,7 @@ interface Told {
 	readonly atMs: number;
 	/** Hashes of the last word on each, and whether the version is the build's; some messages say less than others. */
 	readonly facts: readonly number[];
-	/** What was counted of it: the day times a thousand, and how much on that day. */
+	/** Reports of the device: the day times a thousand, plus their number on that day. */
 	reports: number;
 }
 

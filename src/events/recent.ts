@@ -1,5 +1,5 @@
 /**
- * What an isolate keeps of many devices in little memory: a map that forgets what was used least lately, and hashes in the place of
+ * Many devices in little memory: a map that forgets what was used least lately, and hashes in the place of
  * texts. The seed is a random number of the isolate, so nobody can prepare two texts with the same hash.
  */
 

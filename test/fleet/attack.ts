@@ -17,7 +17,7 @@ const REPORTS_A_REQUEST = 250;
 const WIDTH = 12;
 
 export class Attack {
-	/** What the service answered with success. */
+	/** Devices and reports that the service answered with success. */
 	readonly accepted = { devices: 0, reports: 0 };
 	#refused = 0;
 	readonly #chance: Stream;

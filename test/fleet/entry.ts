@@ -50,7 +50,7 @@ const state = {
 	failures: [] as string[],
 };
 globalThis.setTimeout = ((work: (...parameters: unknown[]) => void, ms?: number, ...parameters: unknown[]) => {
-	// What the service waits for an answer at most is not cut, and ends with its request.
+	// Deadlines of the service are not cut, and end with their request.
 	if (DEADLINES_MS.includes(ms ?? 0)) return realSetTimeout(work, ms, ...parameters);
 	state.delays += 1;
 	return realSetTimeout(

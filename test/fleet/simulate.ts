@@ -155,7 +155,7 @@ async function openStaged(
 	{ seed, devices, days, attack }: Pick<FleetOptions, "seed" | "devices" | "days" | "attack">,
 ): Promise<StagedRollouts> {
 	let orgId = apps.at(-1)?.orgId ?? "";
-	// What is attacked is compared by itself.
+	// The attacked app is compared by itself.
 	if (attack > 0) orgId = (await product.api("PUT", "/organization", { name: "Attacked" })).id;
 	const staged = Math.min(MOST_STAGED, Math.max(LEAST_STAGED, Math.ceil(devices * STAGED_SHARE)));
 	const chance = streamOf(seed, 2);

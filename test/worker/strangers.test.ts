@@ -1,5 +1,5 @@
 /**
- * What requests without a key may cost: each attack is made through the HTTP application, D1 and the Queue's messages are counted, and
+ * The cost of requests without a key: each attack is made through the HTTP application, D1 and the Queue's messages are counted, and
  * beside each attack stands the legitimate use that must not notice it.
  */
 import { beforeEach, describe, expect, test } from "vitest";
@@ -206,7 +206,7 @@ test("a D1 that hangs makes no check wait longer than half a second while there 
 		headers: { "content-type": "application/json" },
 		body: JSON.stringify(about(app.appId, newDevice())),
 	});
-	// What hangs goes on behind the answer, where nobody waits for it.
+	// The question goes on behind the answer, and nobody waits for it.
 	const ctx = { waitUntil: () => undefined, passThroughOnException: () => undefined, props: {} };
 	const answer = await hanging.fetch(asked, testEnv, ctx as unknown as ExecutionContext);
 	expect(await answer.json()).toMatchObject({ version: "1.0.1" });
@@ -266,7 +266,7 @@ describe("device ids that were never seen", () => {
 		});
 		const address = `2001:db8:${Math.floor(Math.random() * 0xffff).toString(16)}::1`;
 		const key = `${app.appId} ${address.replace(/::1$/, "::/64")}`;
-		// What other isolates of the data center have let through. The platform counts in fixed windows, so twice the limit.
+		// Other isolates of the data center have let these through. The platform counts in fixed windows, so twice the limit.
 		for (let taken = 0; taken < 6_000; taken += 500) {
 			await Promise.all(Array.from({ length: 500 }, () => testEnv.NEW_DEVICES.limit({ key })));
 		}

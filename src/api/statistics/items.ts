@@ -11,7 +11,7 @@ import { daysOf, startOfDay } from "./range";
 export const METRICS = ["mau", "storage", "bandwidth", "get", "install", "fail"] as const;
 export type Metric = (typeof METRICS)[number];
 
-/** What could not be counted; left out of a day without losses. */
+/** Losses of a day; left out of a day without any. */
 export const LOSSES = ["lost_events", "refused_devices"] as const;
 type Losses = Readonly<Partial<Record<(typeof LOSSES)[number], number>>>;
 
