@@ -731,7 +731,7 @@ async function propose(
 	waiting: ProposalRow | undefined,
 ): Promise<Proposed> {
 	const { bundles } = change;
-	const bundle = change.promoted.at(-1) ?? { id: null, name: null };
+	const bundle = proposedBundle(change, channel);
 	const shown = bundle.name ?? "the store build";
 	const message = `${shown} is waiting for approval: channel ${channel.name} is protected. Devices keep what they have until a promoter approves it.`;
 	const base = Object.fromEntries(
@@ -748,7 +748,10 @@ async function propose(
 	if (isRepeated) return { id: waiting.id, message, expiresAtMs: waiting.expires_at_ms };
 	const id = deps.newId();
 	const expiresAtMs = nowMs + PROPOSAL_LIFETIME_MS;
-	const versions = new Map(change.promoted.map((promoted) => [promoted.id, promoted.name]));
+	const versions = new Map([
+		[bundle.id ?? NO_BUNDLE, shown],
+		...change.promoted.map((promoted) => [promoted.id, promoted.name] as const),
+	]);
 	const app = { uuid: scope.appId, id: scopeRow.app_id };
 	const bundleIds = promotedBundles(bundles, channel);
 	await promoting({ deps, db }, scope.appId, bundleIds, (verified) =>
@@ -801,6 +804,15 @@ async function propose(
 		),
 	);
 	return { id, message, expiresAtMs };
+}
+
+/** The bundle that a proposal is about; the store build has no id. */
+function proposedBundle({ bundles, promoted }: ChannelChange, channel: ChannelRow) {
+	const { version_id, rollout_version_id } = bundles;
+	const stable = version_id === undefined ? channel.rollout_version_id : version_id;
+	const id = typeof rollout_version_id === "number" ? rollout_version_id : stable;
+	const ofRollout = id === channel.rollout_version_id ? channel.rollout_version_name : null;
+	return { id, name: promoted.find((bundle) => bundle.id === id)?.name ?? ofRollout };
 }
 
 /** Each request would draw another id for its rollout. */

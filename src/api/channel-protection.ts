@@ -161,11 +161,12 @@ export function noProtectedYields(appId: AppId, taker: string, { ios, android, e
 		AND ((ios = 1 AND ${ios} = 1) OR (android = 1 AND ${android} = 1) OR (electron = 1 AND ${electron} = 1)))`;
 }
 
-/** For guards: each id names a key or a person with a role in the organization. */
+/** For guards: each id names a key of the organization, or a key or person with a role in it. */
 export function promotersExist(orgId: OrgId, promoters: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${promoters}) AS named
 		WHERE named.value NOT IN ${jsonList(JSON.stringify(ROLE_NAMES))} AND NOT EXISTS (
-			SELECT 1 FROM role_bindings WHERE org_id = ${orgId} AND named.value IN (api_key_id, user_id)))`;
+			SELECT 1 FROM role_bindings WHERE org_id = ${orgId} AND named.value IN (api_key_id, user_id))
+			AND NOT EXISTS (SELECT 1 FROM api_keys WHERE api_keys.org_id = ${orgId} AND api_keys.id = named.value))`;
 }
 
 export function promoterNotFound(): ApiError {

@@ -66,10 +66,10 @@ export function reserveName(appId: AppId, name: string, nowMs: number): Compiled
 
 /** Before the channel is deleted: the name of a preview is free for previews, any other one is reserved. */
 export function keepNameOf(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
-	// The bindings are asked as well, because a Worker from before this column may have created the channel.
+	// Only preview keys have bindings on channels. They are asked as well, because a Worker from before this column may have created the channel.
 	return sql`INSERT INTO channel_names (app_id, name, reserved, used_at_ms)
 		SELECT app_id, name, CASE WHEN public = 0 AND (is_preview = 1 OR EXISTS (SELECT 1 FROM role_bindings
-				WHERE role_bindings.channel_id = channels.id AND role_bindings.parent_binding_id IS NOT NULL)) THEN 0 ELSE 1 END, ${nowMs}
+				WHERE role_bindings.channel_id = channels.id)) THEN 0 ELSE 1 END, ${nowMs}
 		FROM channels WHERE app_id = ${appId} AND id = ${channelId}
 		ON CONFLICT (app_id, name) DO UPDATE SET reserved = max(reserved, excluded.reserved), used_at_ms = excluded.used_at_ms`.compile(
 		query,

@@ -312,6 +312,16 @@ describe("a promotion to a channel that requires approval", () => {
 			status: 409,
 			body: { error: "proposal_outdated" },
 		});
+		const expiring = await createTestKey(world, "app_uploader", app, {
+			expires_at: new Date(world.clock.nowMs + 60_000).toISOString(),
+		});
+		const fourth = await propose(keyed(expiring.text), { version: "1.2.0" });
+		world.clock.nowMs += 60_000;
+		expect((await set(keyed(expiring.text), { version: "1.2.0" })).status, "the key itself").toBe(401);
+		expect(await decide("approve", { headers: approver.headers }, fourth)).toMatchObject({
+			status: 409,
+			body: { error: "proposal_outdated" },
+		});
 		expect(await served()).toBe("1.0.1");
 	});
 
@@ -364,6 +374,8 @@ describe("a promotion to a channel that requires approval", () => {
 		expect((await set(admin(), { rolloutPercentageBps: 6000 })).status, "raise").toBe(202);
 		expect((await set(admin(), { rolloutPaused: true })).status, "pause").toBe(200);
 		expect((await set(admin(), { rolloutPaused: false })).status, "resume").toBe(202);
+		expect((await set(admin(), { promoteToStable: true })).status, "finish").toBe(202);
+		expect((await proposals())[0]).toMatchObject({ state: "pending", version: "1.2.0", rollout: null });
 		expect(await set(keyed(uploader.text), { rollback: true }), "by no promoter").toMatchObject(PROTECTED);
 		expect((await set(admin(), { rollback: true })).status, "take back").toBe(200);
 		expect((await set(admin(), { promoteToStable: true })).status).toBe(400);

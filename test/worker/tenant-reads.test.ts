@@ -827,7 +827,7 @@ describe("what a statement names in its batch", () => {
 		const other = otherThan(of);
 		const promoted = async (channel_id: number) => {
 			const body = { app_id: of.publicAppId, version_id: of.next, channel_id };
-			return (await loadedBy(promoteBundle, { body }))[1];
+			return (await loadedBy(promoteBundle, { body }))[0];
 		};
 		expect(await promoted(of.channel)).toMatchObject([{ name: "production", version_id: of.stable }]);
 		expect(await promoted(other.channel)).toEqual([]);

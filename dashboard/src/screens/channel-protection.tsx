@@ -19,6 +19,7 @@ type Proposal = AnswerOf<"GET /proposal">[number];
 const PROMOTING_ROLES = (Object.keys(ROLES) as RoleName[]).filter(
 	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
 );
+const ADMINISTRATORS = PROMOTING_ROLES.filter((role) => ROLES[role].permissions.includes("app.update_user_roles"));
 const isRole = (promoter: string) => roleNamed(promoter) !== undefined;
 
 export function ChannelProtection({
@@ -78,9 +79,7 @@ function EditProtection({
 	readonly onClose: () => void;
 }) {
 	const [isProtected, setProtected] = useState(true);
-	const [roles, setRoles] = useState<string[]>(
-		channel.protected ? channel.promoters.filter(isRole) : ["org_super_admin", "org_admin", "app_admin"],
-	);
+	const [roles, setRoles] = useState<string[]>(channel.protected ? channel.promoters.filter(isRole) : ADMINISTRATORS);
 	const [ids, setIds] = useState(channel.promoters.filter((promoter) => !isRole(promoter)).join("\n"));
 	const [needsApproval, setNeedsApproval] = useState(channel.requires_approval);
 	const change = useChange("POST /channel", () => {
