@@ -422,7 +422,7 @@ export function channelChangeReads(body: ChannelBody, nowMs: number) {
 		bundleOfChoice(body.app_id, rolloutOf(body).version),
 		previewName(body.app_id, body.channel),
 		protectedPublicChannels(body.app_id),
-		proposalsPage(body.app_id, { channel: body.channel }, nowMs, 1, 0),
+		proposalsPage(body.app_id, { channel: body.channel, isWaiting: true }, nowMs, 1, 0),
 	] as const;
 }
 
@@ -434,7 +434,7 @@ export function promotionReads(publicAppId: string, channelId: number, versionId
 		bundleById(publicAppId, NO_BUNDLE),
 		previewName(publicAppId, ""),
 		protectedPublicChannels(publicAppId),
-		proposalsPage(publicAppId, { channelId }, nowMs, 1, 0),
+		proposalsPage(publicAppId, { channelId, isWaiting: true }, nowMs, 1, 0),
 	] as const;
 }
 /** Ids begin with 1. */

@@ -52,12 +52,14 @@ export interface ProposalFilter {
 	readonly id?: string | undefined;
 	readonly channel?: string | undefined;
 	readonly channelId?: number | undefined;
+	/** Only what nobody decided or replaced. */
+	readonly isWaiting?: true;
 }
 
 /** Proposals of an app, the waiting ones first and then the newest; for loading beside the decision. */
 export function proposalsPage(
 	publicAppId: string,
-	{ id, channel, channelId }: ProposalFilter,
+	{ id, channel, channelId, isWaiting }: ProposalFilter,
 	nowMs: number,
 	limit: number,
 	offset: number,
@@ -70,7 +72,7 @@ export function proposalsPage(
 			LEFT JOIN bundles b ON b.id = p.version_id LEFT JOIN bundles live ON live.id = c.version_id
 			LEFT JOIN bundles rollout ON rollout.id = c.rollout_version_id
 		WHERE a.app_id = ${publicAppId} AND p.id = coalesce(${id ?? null}, p.id) AND c.name = coalesce(${channel ?? null}, c.name)
-			AND c.id = coalesce(${channelId ?? null}, c.id)
+			AND c.id = coalesce(${channelId ?? null}, c.id) AND ${isWaiting === true ? sql`p.state = 'pending'` : sql`true`}
 		ORDER BY ${stateAt(nowMs)} = 'pending' DESC, p.created_at_ms DESC, p.id LIMIT ${limit} OFFSET ${offset}`.compile(
 		query,
 	);

@@ -162,7 +162,8 @@ function Entries({
 							<Stack gap={2} className="history-entry">
 								<Text size="sm" component="div">
 									<strong>{whoDid(entry)}</strong> {sentence(entry, shown)}
-									{actor.type === "system" ? " (automatic)" : null}{" "}
+									{actor.type === "system" ? " (automatic)" : null}
+									{entry.proposed_by === null ? null : `, proposed by ${entry.proposed_by.name ?? "a team member"}`}{" "}
 									{id === liveEntry?.id ? (
 										<Badge color="green" variant="light" tt="none">
 											Live
