@@ -11,6 +11,8 @@ const NAMES = ["main", "stable", "pr-1"] as const;
 type Name = (typeof NAMES)[number];
 const RUNS = 40;
 const MOST_STEPS = 14;
+/** The id of no channel. */
+const NO_CHANNEL = 999_999_999;
 
 let world: World;
 beforeAll(async () => {
@@ -71,7 +73,7 @@ class Real {
 			key: world.adminKey,
 			query: { app_id: this.app.appId, channel },
 		});
-		return body.id ?? 1;
+		return body.id ?? NO_CHANNEL;
 	}
 }
 
