@@ -1,7 +1,7 @@
 /**
  * Verifies bundles with the registered public keys of their organization. The stock CLI encrypts a bundle with a fresh AES key; that key,
- * the SHA-256 of the plain zip (`checksum`) and of each plain file (`file_hash`) are encrypted with the RSA private key, so whoever has the
- * public key opens them and knows that the holder of the private key created them. A stored zip is decrypted and compared with its
+ * the SHA-256 of the plain zip (`checksum`) and of each plain file (`file_hash`) are encrypted with the RSA private key, so the public
+ * key opens them and proves that the holder of the private key created them. A stored zip is decrypted and compared with its
  * checksum as it streams by, so a signature that was copied from another bundle is refused.
  *
  * Not covered by the format: the version's name, the names of single files and their combination.
@@ -139,7 +139,7 @@ export function unverified(reason: UnsignedReason = "unknown_key"): ApiError {
 export const SIGNATURE_ERRORS = ["bundle_signature_required", "bundle_signature_invalid"] as const;
 
 /**
- * What a registration says, before any byte of it: the fingerprint of the registered key that created it, if one did.
+ * Verifies the values of a registration, before any byte of its bundle. Returns the fingerprint of the registered key that created them.
  * @throws {ApiError} one of `SIGNATURE_ERRORS`
  */
 export async function refuseUnsigned(rulesJson: string | undefined, facts: SignedFacts): Promise<string | null> {
@@ -184,7 +184,7 @@ export async function promoting<Result>(
 	}
 }
 
-/** What is recorded of a stored bundle that a registered key verifies. */
+/** The columns that record that a registered key verifies a stored bundle; undefined if none does. */
 async function signatureOf(deps: Pick<Deps, "bundles">, bundle: SignatureRow) {
 	const rules = signingRulesOf(bundle.signing_rules);
 	const hashes: string[] = JSON.parse(bundle.file_hashes);

@@ -29,7 +29,7 @@ export function signingRulesOfApp(publicAppId: string): CompiledQuery<{ signing_
 		.compile();
 }
 
-/** Of bundle `b` of app `a`. A bundle with a manifest is signed if every hash of the manifest is, because devices prefer it to the zip. */
+/** A condition on bundle `b` of app `a`. A bundle with a manifest is signed if every hash of the manifest is, because devices prefer it to the zip. */
 const IS_SIGNED = sql<boolean>`(EXISTS (SELECT 1 FROM signing_keys k WHERE k.org_id = a.owner_org AND k.fingerprint = b.signed_by)
 	AND (b.manifest_signed_by IS b.signed_by OR NOT EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id)))`;
 

@@ -1,6 +1,6 @@
 /**
- * Paths of the delta store, as the stock CLI chooses them. Of a plain file the path holds a hash of its content, so all keys of an app may
- * share it once the content is checked. The paths of encrypted files hold values that nobody without the private key can compare with
+ * Paths of the delta store, as the stock CLI chooses them. The path of a plain file holds a hash of its content, so all keys of an app
+ * may share it once the content is checked. The paths of encrypted files hold values that nobody without the private key can compare with
  * the content, so each key keeps such files for itself.
  */
 
@@ -11,7 +11,7 @@ export interface PromisedContent {
 	readonly isBrotli: boolean;
 }
 
-/** What a path says about the content of its file; undefined if it says nothing that can be checked. */
+/** The content that a path promises; undefined if the path holds nothing that can be checked. */
 export function promisedContent(path: string): PromisedContent | undefined {
 	const match = /^(?:[^/:]+:)?orgs\/[^/]+\/apps\/[^/]+\/delta\/([0-9a-f]{64})_(.+)$/.exec(path);
 	return match === null ? undefined : { hash: match[1] ?? "", isBrotli: match[2]?.endsWith(".br") === true };

@@ -91,7 +91,7 @@ class Der {
 	}
 }
 
-/** What the private key encrypted, if it is of this length; undefined if another key did, or the value is not well formed. */
+/** The data that the private key encrypted; undefined if another key did, the value is not well formed, or the data has another length. */
 export function openValue(
 	key: SigningKey,
 	value: Uint8Array,

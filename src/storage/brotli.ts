@@ -7,7 +7,7 @@ import { createBrotliDecompress } from "node:zlib";
 /** About two seconds of work; a file of a few kilobytes can unpack to gigabytes. */
 export const MOST_UNPACKED_BYTES = 256 * 1024 * 1024;
 
-/** What the stream unpacks to. It breaks off with an error if the bytes are not Brotli, or unpack to too much. */
+/** The unpacked stream. It breaks off with an error if the bytes are not Brotli, or unpack to too much. */
 export function unpackBrotli(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
 	let unpackedBytes = 0;
 	// Node's types of streams and the Worker's are the same thing by two names.

@@ -7,6 +7,7 @@ import { query } from "../../src/db/client";
 import { sha256OfDecrypted } from "../../src/domain/encrypted-bytes";
 import { openValue, parsePublicKey, signingKeyOf } from "../../src/domain/signing-key";
 import { consume } from "../../src/events/consumer";
+import { stepRollouts } from "../../src/events/rollout-steps";
 import {
 	bundleOf,
 	complete,
@@ -22,6 +23,7 @@ import {
 	zipName,
 } from "./support/bytes";
 import { readThenWrite } from "./support/interleave";
+import * as scene from "./support/rollout-scene";
 import { signIn } from "./support/sessions";
 import { createSigner, type Signer } from "./support/signing";
 import {
@@ -174,6 +176,18 @@ describe("signing keys", () => {
 			() => removeKey(body.id),
 		);
 		expect(answer).toMatchObject(refused(409, "signing_key_required"));
+	});
+
+	test("of another organization are neither shown nor removed here", async () => {
+		const stranger = await createWorld();
+		const theirs = await stranger.request("POST", "/organization/signing_key", {
+			key: stranger.adminKey,
+			body: { orgId: stranger.orgId, name: "Theirs", public_key: signer.publicKey },
+		});
+		expect(theirs.status).toBe(201);
+		expect(await removeKey(theirs.body.id)).toMatchObject(refused(404, "signing_key_not_found"));
+		const { body } = await admin("GET", "/organization/signing_key", { query: { orgId: world.orgId } });
+		expect(body.map(({ id }: { id: string }) => id)).toEqual([keyId]);
 	});
 
 	test("of another organization verify nothing here", async () => {
@@ -349,7 +363,7 @@ describe("a promotion while signatures are required", () => {
 				body: { app_id: app.appId, channel: "production", version },
 			});
 		expect((await stock("1.0.0")).status).not.toBe(200);
-		// What is live stays live until it is replaced, and settings of its channel can be changed.
+		// The live bundle stays live until it is replaced, and settings of its channel can be changed.
 		expect(await served()).toBe("1.1.0");
 		expect(
 			(
@@ -395,6 +409,35 @@ describe("a promotion while signatures are required", () => {
 		expect(await change({ rolloutPaused: false })).toMatchObject(NOT_SIGNED);
 		await requireSigned(false);
 		expect((await change({ rolloutPaused: false, rolloutPercentage: 30 })).status).toBe(200);
+	});
+
+	test("of an unsigned rollout does not happen by itself either, until the policy is off again", async () => {
+		await scene.prepareRollout();
+		const fleet = await scene.known(40);
+		await scene.begin({ autoPauseFailureRateBps: 5_000, rolloutSteps: [50, 100], rolloutStepMinDevices: 5 });
+		await scene.fleetAsks(fleet, new Map());
+		const { world: own } = scene;
+		const policy = (require_signed_bundles: boolean) =>
+			own.request("POST", "/organization", {
+				key: own.adminKey,
+				body: { orgId: own.orgId, require_signed_bundles },
+			});
+		const share = async () =>
+			(
+				await rows(query.selectFrom("channels").select("rollout_percentage_bps").where("app_id", "=", scene.app.uuid))
+			)[0]?.rollout_percentage_bps;
+		await own.request("POST", "/organization/signing_key", {
+			key: own.adminKey,
+			body: { orgId: own.orgId, name: "Release key", public_key: signer.publicKey },
+		});
+		expect((await policy(true)).status).toBe(200);
+		scene.later(scene.HOUR_MS);
+		await stepRollouts(own.deps);
+		expect(await share()).toBe(5_000);
+		expect((await policy(false)).status).toBe(200);
+		scene.later(scene.HOUR_MS);
+		await stepRollouts(own.deps);
+		expect(await share()).toBe(10_000);
 	});
 
 	test("of a bundle from before its key was registered verifies it then, and once", async () => {

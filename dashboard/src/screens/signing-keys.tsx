@@ -146,7 +146,7 @@ function Require({
 			<Text size="sm">
 				{isRequired
 					? "Everybody who may upload and promote can then bring any bundle to devices."
-					: "Uploads, promotions, rollbacks and bundles set for single devices are refused unless a signing key verifies the bundle. What channels serve now stays until it is replaced."}
+					: "Uploads, promotions, rollbacks and bundles set for single devices are refused unless a signing key verifies the bundle. Bundles that channels serve now stay until they are replaced."}
 			</Text>
 			{plan === undefined ? null : <UnsignedChannels {...plan} />}
 		</FormDialog>

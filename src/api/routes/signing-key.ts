@@ -162,7 +162,7 @@ export const deleteSigningKey = endpoint({
 	tag: TAG,
 	summary: "Remove a public key; bundles that it verified no longer count as signed",
 	description:
-		"What channels serve stays served; `unsigned_channels` names the first 100 whose bundle no other key verifies, `unsigned_channel_count` counts them. `dry_run=true` changes nothing. The last key cannot go while the organization requires signed bundles.",
+		"Bundles that channels serve stay served; `unsigned_channels` names the first 100 whose bundle no other key verifies, `unsigned_channel_count` counts them. `dry_run=true` changes nothing. The last key cannot go while the organization requires signed bundles.",
 	access: { permission: "org.update_settings", scope: orgScope("query.orgId") },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ orgId: uuid, id: uuid, dry_run: optional(booleanText) }),
@@ -211,7 +211,7 @@ export const listDeviceKeys = endpoint({
 	path: "/device/key",
 	tag: "Devices",
 	summary: "Count the devices of an app by the public key that they carry",
-	description: `Devices report the \`key_id\` of their public key with each check, so this shows which still have an old one. The first 50 key ids, most devices first; \`devices\` counts to ${MOST_COUNTED_DEVICES}, and \`more\` says that there are more. \`signing_key\` is the name of the organization's registered key with this id. What a device reports is not verified.`,
+	description: `Devices report the \`key_id\` of their public key with each check, so this shows which still have an old one. The first 50 key ids, most devices first; \`devices\` counts to ${MOST_COUNTED_DEVICES}, and \`more\` says that there are more. \`signing_key\` is the name of the organization's registered key with this id. Reports of devices are not verified.`,
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId }),
 	response: v.array(

@@ -1,5 +1,5 @@
 -- Signing as a policy: the public keys of an organization, the key that a bundle was verified with, and devices by the key that they
--- carry. What each column means stands in schema.sql at the project's root.
+-- carry. schema.sql at the project's root documents each column.
 CREATE TABLE signing_keys (
   id TEXT PRIMARY KEY,
   org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,

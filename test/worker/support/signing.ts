@@ -13,7 +13,7 @@ export interface Signer {
 	readonly fingerprint: string;
 	/** Encrypts with the private key, in a PKCS#1 block of type 1. */
 	sign(data: Uint8Array): Uint8Array;
-	/** What a file's hash is in the manifest of an encrypted bundle. */
+	/** A file's hash as the manifest of an encrypted bundle has it. */
 	signedHash(content: Uint8Array): Promise<string>;
 	encrypt(zip: Uint8Array<ArrayBuffer>): Promise<EncryptedBundle>;
 }

@@ -202,7 +202,7 @@ function statisticsOf(appId: string, day: number, amount: number): Row[] {
 	];
 }
 
-/** What devices report of the keys of both tenants. */
+/** Devices report this of the keys of both tenants. */
 export const KEY_ID = "public-key-of-tenant";
 
 function signingKey(name: string, org: string): Row {
