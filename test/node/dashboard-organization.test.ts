@@ -2,6 +2,7 @@
  * An organization from the dashboard in a real browser: keys, members, policies, logs, figures, connecting an app and its CI, one's own
  * account; as an administrator, as a member, and as somebody whose rights went while the page was open.
  */
+import { generateKeyPairSync } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
 import { APP, deviceId, devtoolsOf, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
@@ -249,6 +250,40 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await button("See what would stop").click();
 		await admin.page.getByText("No working key would stop").waitFor();
 		expect(await policy()).toBe(false);
+	});
+
+	test("registers a signing key, tries the policy that demands it, and takes both back", async () => {
+		const { publicKey } = generateKeyPairSync("rsa", {
+			modulusLength: 2048,
+			publicKeyEncoding: { type: "pkcs1", format: "pem" },
+			privateKeyEncoding: { type: "pkcs8", format: "pem" },
+		});
+		const isRequired = async () =>
+			(await get(`/organization?orgId=${stage.product.orgId}`)).require_signed_bundles as boolean;
+		const policy = () => admin.page.getByText("Require signed bundles", { exact: true }).first();
+		await admin.open(`${at}/settings`, "Policies and settings");
+		await button("Add a signing key").click();
+		await admin.page.getByLabel("Name").last().fill("Release key");
+		await admin.page.getByLabel("Public key").fill(publicKey);
+		await expectSound(admin);
+		await button("Add key").click();
+		await admin.page.getByText("The signing key Release key is added.").waitFor();
+		await policy().click();
+		await button("See what changes").click();
+		await admin.page.getByText("would serve unsigned bundles").waitFor();
+		await expectSound(admin);
+		expect(await isRequired()).toBe(false);
+		await button("Require signed bundles").click();
+		await admin.page.getByText("Only signed bundles are accepted from now on.").waitFor();
+		expect(await isRequired()).toBe(true);
+		await policy().click();
+		await button("Accept unsigned bundles").click();
+		await admin.page.getByText("Unsigned bundles are accepted again.").waitFor();
+		expect(await isRequired()).toBe(false);
+		await button("Remove Release key").click();
+		await button("Remove key").click();
+		await admin.page.getByText("The signing key Release key is removed.").waitFor();
+		await expectSound(admin);
 	});
 
 	test("names everything before an organization is deleted, and undoes it", async () => {
