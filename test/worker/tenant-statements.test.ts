@@ -82,6 +82,9 @@ import {
 	uploadTestBundle,
 } from "./support/world";
 
+/** In the path of a file without bytes. */
+const HASH_OF_NOTHING = "cd372fb85148700fa88095e3492d3f9f5beb43e555e5ff26d95f5a6adc36f8e6";
+
 /** Ids of a tenant, and of one thing of each kind in it. All of them exist, in both tenants. */
 interface Tenant {
 	readonly org: OrgId;
@@ -129,7 +132,7 @@ async function createTenant(): Promise<Tenant> {
 		key: world.adminKey,
 		body: { orgId: world.orgId, email, role: "org_member" },
 	});
-	const file = `orgs/${world.orgId}/apps/${app.appId}/delta/${names}`;
+	const file = `orgs/${world.orgId}/apps/${app.appId}/delta/${HASH_OF_NOTHING}_${names}`;
 	await world.request("POST", "/files/upload/attachments", {
 		key: world.adminKey,
 		headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(file)}` },
@@ -138,7 +141,7 @@ async function createTenant(): Promise<Tenant> {
 		key: world.adminKey,
 		body: { app_id: app.appId, version: `4.0.${names}` },
 	});
-	const manifest = [{ file_name: "a.js", s3_path: file, file_hash: "ab" }];
+	const manifest = [{ file_name: "index.html", s3_path: file, file_hash: "ab" }];
 	const set = await world.request("POST", "/private/set_manifest", {
 		key: world.adminKey,
 		body: { app_id: app.appId, name: `4.0.${names}`, manifest },
