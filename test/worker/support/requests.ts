@@ -102,7 +102,9 @@ async function madeChannel(world: Scene, app: TestApp, name: string, makers = by
 
 /** An empty file of the delta store, which is whole as soon as it is begun. */
 async function storedFile(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<string> {
-	const path = `orgs/${world.orgId}/apps/${app.appId}/delta/${fresh("empty")}`;
+	// The hash in the path is that of a file without bytes.
+	const hash = "cd372fb85148700fa88095e3492d3f9f5beb43e555e5ff26d95f5a6adc36f8e6";
+	const path = `orgs/${world.orgId}/apps/${app.appId}/delta/${hash}_${fresh("empty")}`;
 	const { status } = await world.request("POST", "/files/upload/attachments", {
 		key: makers.bundle,
 		headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(path)}` },
