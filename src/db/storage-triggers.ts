@@ -62,7 +62,11 @@ export const RECOUNT_STORAGE = `UPDATE apps SET storage_bytes =
 export async function installStorageTriggers(deps: Pick<Deps, "d1">): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
 	const [installed] = await db.batch([
-		sql<{ triggers: number }>`SELECT count(*) AS triggers FROM sqlite_schema WHERE type = 'trigger' AND name GLOB '*_storage_*'`.compile(query),
+		sql<{
+			triggers: number;
+		}>`SELECT count(*) AS triggers FROM sqlite_schema WHERE type = 'trigger' AND name GLOB '*_storage_*'`.compile(
+			query,
+		),
 	]);
 	if (installed.rows[0]?.triggers === STORAGE_TRIGGERS.length) return;
 	await db.batch([...STORAGE_TRIGGERS, RECOUNT_STORAGE].map((statement) => sql.raw(statement).compile(query)));
