@@ -87,7 +87,7 @@ describe("GET /channel/history", () => {
 		world.clock.nowMs += 1000;
 		await set({ version: "1.1.0" });
 		const actor = { type: "api_key", id: world.adminKeyId, name: "admin" };
-		const common = { bundle_deleted: false, rollout_percentage_bps: null, actor, reason: null };
+		const common = { bundle_deleted: false, rollout_percentage_bps: null, actor, proposed_by: null, reason: null };
 		const [id0, id1] = (await history()).map(({ id }) => id);
 		expect(await history()).toEqual([
 			{
