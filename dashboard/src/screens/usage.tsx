@@ -74,7 +74,7 @@ function Meter({ quota }: { readonly quota: Quota }) {
 				</Text>
 			</Group>
 			<Progress
-				value={share * 100}
+				value={Math.round(share * 100)}
 				size="sm"
 				aria-label={label}
 				{...(share >= NEARLY_FULL ? { color: "orange" } : {})}
