@@ -530,12 +530,13 @@ describe("races on one channel", () => {
 
 	test("a clean-up between the promotion's reading and writing leaves no channel that points to nothing", async () => {
 		const preview = await makePreview(ci, "race-clean");
+		const next = await uploadTestBundle(world, app, "1.0.1-race-clean", ci.text);
 		const answer = await readThenWrite(
 			world,
 			(racing) =>
 				racing.request("PUT", "/bundle", {
 					key: ci.text,
-					body: { app_id: app.appId, version_id: preview.bundleId, channel_id: preview.channelId },
+					body: { app_id: app.appId, version_id: next, channel_id: preview.channelId },
 				}),
 			() => cleanUp(ci.text, "race-clean"),
 		);
