@@ -63,7 +63,7 @@ test("the link of an invitation opens a page that takes everything from this ser
 	expect(response.headers.get("content-security-policy")).toContain("default-src 'none'; script-src 'self'");
 	expect(response.headers.get("referrer-policy")).toBe("no-referrer");
 	const assets = [...(await response.text()).matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] ?? "");
-	expect(assets).toHaveLength(4);
+	expect(assets).toHaveLength(5);
 	for (const asset of assets) expect((await fetch(new URL(asset, link))).status, asset).toBe(200);
 });
 
