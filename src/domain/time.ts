@@ -1,5 +1,5 @@
 /**
- * Lengths of time, in one place.
+ * Lengths of time that several layers count with.
  */
 
 /** A day of UTC, which has no leap seconds here. */
