@@ -254,6 +254,10 @@ describe("a demotion", () => {
 });
 
 describe("the link of an invitation", () => {
+	let email: string;
+	beforeEach(() => {
+		email = `new.${crypto.randomUUID()}@example.com`;
+	});
 	const show = (token: string) => world.request("POST", "/invitation/show", { body: { token } });
 	const accept = (token: string) => world.request("POST", "/invitation/accept", { body: { token } });
 	const invite = async (role = "org_member") =>
@@ -261,14 +265,14 @@ describe("the link of an invitation", () => {
 			(
 				await world.request("POST", PATH, {
 					key: admin.key.text,
-					body: { orgId: world.orgId, email: "new@example.com", role },
+					body: { orgId: world.orgId, email, role },
 				})
 			).body.link,
 		);
 
 	test("is a new one when somebody changes the role, and the old one is dead", async () => {
 		const kept = await invite();
-		const { body } = await setRole("org_super_admin", {}, world, "new@example.com");
+		const { body } = await setRole("org_super_admin", {}, world, email);
 		const sent = tokenOf(body.link);
 		for (const answer of [await show(kept), await accept(kept)]) {
 			expect(answer).toMatchObject({ status: 404, body: { error: "invitation_not_found" } });
@@ -279,8 +283,8 @@ describe("the link of an invitation", () => {
 
 	test("stays when the role does, and in a dry run", async () => {
 		const kept = await invite();
-		expect((await setRole("org_member", {}, world, "new@example.com")).body.link).toBeNull();
-		expect((await setRole("org_admin", { dry_run: true }, world, "new@example.com")).body.link).toBeNull();
+		expect((await setRole("org_member", {}, world, email)).body.link).toBeNull();
+		expect((await setRole("org_admin", { dry_run: true }, world, email)).body.link).toBeNull();
 		expect((await accept(kept)).body).toMatchObject({ role: "org_member" });
 	});
 
@@ -288,8 +292,8 @@ describe("the link of an invitation", () => {
 		const kept = await invite();
 		const second = await readThenWrite(
 			world,
-			(via) => setRole("org_admin", {}, via, "new@example.com"),
-			() => setRole("org_super_admin", {}, world, "new@example.com"),
+			(via) => setRole("org_admin", {}, via, email),
+			() => setRole("org_super_admin", {}, world, email),
 		);
 		expect(second).toMatchObject({ status: 409, body: { error: "member_changed" } });
 		expect((await show(kept)).status).toBe(404);
@@ -300,7 +304,7 @@ describe("the link of an invitation", () => {
 		const answer = await readThenWrite(
 			world,
 			(via) => via.request("POST", "/invitation/accept", { body: { token: kept } }),
-			() => setRole("org_super_admin", {}, world, "new@example.com"),
+			() => setRole("org_super_admin", {}, world, email),
 		);
 		expect(answer.status).toBe(404);
 	});
