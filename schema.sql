@@ -195,7 +195,7 @@ CREATE TABLE apps (
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
 -- App ids are compared without regard to case. The index is not unique, because an installation may hold two such ids from before.
-CREATE INDEX apps_by_public_id ON apps (app_id COLLATE NOCASE);
+CREATE INDEX apps_by_public_id ON apps (app_id COLLATE NOCASE, created_at_ms, id);
 
 -- The id of an app that was deleted, or that went with its organization: it belongs to that organization until that one, or the operator,
 -- releases it. No foreign key: the reservation stays when the organization is removed.

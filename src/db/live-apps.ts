@@ -5,6 +5,8 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
+import type { Log } from "../deps";
+import { causeText } from "../errors";
 import { type Database, query } from "./client";
 
 const FRESH_MS = 2_000;
@@ -29,10 +31,11 @@ interface Held {
 interface Outside {
 	readonly now: () => number;
 	readonly delay: (ms: number) => Promise<void>;
+	readonly log: Log;
 }
 
 /** One for each isolate. */
-export function createLiveApps({ now, delay }: Outside) {
+export function createLiveApps({ now, delay, log }: Outside) {
 	const held = new Map<string, Held>();
 	/** Invalidation counter: an answer to a question from before an invalidation must not be kept. */
 	let invalidations = 0;
@@ -53,8 +56,9 @@ export function createLiveApps({ now, delay }: Outside) {
 		try {
 			const [{ rows }] = await db.batch([appIsLive(appId as AppId)]);
 			isLive = rows.length > 0;
-		} catch {
+		} catch (error) {
 			// Kept like an answer, so that a failing database is not asked for each range.
+			log("warn", "app_lookup_failed", { cause: causeText(error) });
 		}
 		if (askedAt === invalidations) keep(appId, { isLive, checkedAtMs, isRefreshing: false });
 		return isLive;

@@ -8,6 +8,7 @@ import type { AppId } from "../authz/decide";
 
 /** The app's UUID, as a subquery for use before it is known. */
 export function appIdOf(publicAppId: string | RawBuilder<unknown>): RawBuilder<AppId> {
-	return sql<AppId>`(SELECT named.id FROM apps AS named WHERE named.app_id = ${publicAppId} COLLATE NOCASE
-		ORDER BY named.app_id = ${publicAppId} DESC, named.created_at_ms, named.id LIMIT 1)`;
+	return sql<AppId>`coalesce((SELECT named.id FROM apps AS named WHERE named.app_id = ${publicAppId}),
+		(SELECT named.id FROM apps AS named WHERE named.app_id = ${publicAppId} COLLATE NOCASE
+			ORDER BY named.created_at_ms, named.id LIMIT 1))`;
 }

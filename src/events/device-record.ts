@@ -74,6 +74,8 @@ export class DeviceRecord {
 	#lastSeenAtMs = Number.NEGATIVE_INFINITY;
 	#createdAtMs = Number.POSITIVE_INFINITY;
 	#customIdFirstAtMs: number | null = null;
+	/** False for an id that was reported before its time was recorded. */
+	#customIdFirstIsKnown = true;
 	#customIdChangedAtMs: number | null = null;
 	readonly #updatedAtMs: number;
 	#leavesTrace = false;
@@ -92,6 +94,7 @@ export class DeviceRecord {
 		if (row === null) return;
 		this.#createdAtMs = row.created_at_ms;
 		this.#customIdFirstAtMs = row.custom_id_first_at_ms;
+		this.#customIdFirstIsKnown = row.custom_id === null || row.custom_id_first_at_ms !== null;
 		this.#customIdChangedAtMs = row.custom_id_changed_at_ms;
 		if (row.last_seen_at_ms === null) return;
 		this.#lastSeenAtMs = row.last_seen_at_ms;
@@ -117,10 +120,12 @@ export class DeviceRecord {
 			isLast = true;
 			const differs = value !== (known?.value ?? null);
 			isOther ||= differs;
-			if (differs && FACT_NAMES[index] === "custom_id") {
-				this.#customIdFirstAtMs ??= known === undefined ? atMs : null;
-				this.#customIdChangedAtMs = atMs;
-			}
+			// Later than the change where an earlier report of the same id arrives after a later one.
+			if (differs && FACT_NAMES[index] === "custom_id") this.#customIdChangedAtMs = atMs;
+		}
+		if (event.customId !== "" && this.#customIdFirstIsKnown && atMs < (this.#customIdFirstAtMs ?? Infinity)) {
+			this.#customIdFirstAtMs = atMs;
+			isOther = true;
 		}
 		const day = dayOf(atMs);
 		const known = this.#days.get(day);

@@ -408,6 +408,7 @@ describe("a dry run", () => {
 			"/channel",
 			"/organization",
 			"/organization/members",
+			"/organization/signing_key",
 		]);
 	});
 });

@@ -7,6 +7,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { AppId, ChannelId } from "../../src/authz/decide";
 import { dropRollbackTargets, MOST_ENTRIES, recordChannelChange, recordNewChannel } from "../../src/db/channel-history";
 import { openDb, query } from "../../src/db/client";
+import { RESTORABLE_MS } from "../../src/db/organizations";
 import { sweep } from "../../src/events/sweep";
 import { rows } from "./support/bytes";
 import { historyViolations } from "./support/invariants";
@@ -379,6 +380,7 @@ describe("the history of a channel", () => {
 		await upload("1.0.0");
 		await set({ version: "1.0.0" });
 		await world.request("DELETE", `/app/${app.appId}`, { key: world.adminKey });
+		world.clock.nowMs += RESTORABLE_MS;
 		await sweep(world.deps);
 		const left = await rows(query.selectFrom("channel_history").select("id").where("app_id", "=", app.uuid));
 		expect(left).toEqual([]);

@@ -211,7 +211,7 @@ async function keptOf(app: TestApp) {
 		versions: await rows(
 			"SELECT day, version_name, amount FROM daily_counts WHERE app_id = ? AND amount <> 0 ORDER BY day, version_name",
 		),
-		totals: await rows("SELECT day, device_count FROM daily_totals WHERE app_id = ? ORDER BY day"),
+		totals: await rows("SELECT day, device_count FROM daily_totals WHERE app_id = ? AND device_count > 0 ORDER BY day"),
 	};
 }
 
@@ -314,7 +314,8 @@ describe("the record of a device", () => {
 			}
 			row = record.row;
 		}
-		const { told_at, counted_days, created_at_ms, updated_at_ms, last_seen_at_ms, ...facts } =
+		// When a custom id changed is known as far as the messages came in order.
+		const { told_at, counted_days, created_at_ms, updated_at_ms, last_seen_at_ms, custom_id_changed_at_ms, ...facts } =
 			row as unknown as RecordRow;
 		const days = [created_at_ms, last_seen_at_ms ?? 0].map((ms) => Math.floor(ms / DAY_MS));
 		return { facts, days, counts: [...counts].sort() };

@@ -206,7 +206,9 @@ describe("with each call failing in turn", () => {
 		before = await databaseText();
 		const faulty = withFault(world, 0, "no session", text++);
 		const answer = await send(faulty, endpoint, stage.request);
-		expectUnavailable(answer, "no session");
+		// A download asks the database only whether its app is still there, and goes on without an answer.
+		if (endpoint.path.startsWith("/files/download")) expect(answer.status).toBeLessThan(300);
+		else expectUnavailable(answer, "no session");
 		expectSecret(answer, faulty, "no session");
 		expect(await databaseText()).toBe(before);
 	});
@@ -267,8 +269,8 @@ describe("a download", () => {
 	});
 
 	test.each([
-		["whole", {}, 200, 100_000, 1],
-		["in part", { range: "bytes=1000-50999" }, 206, 50_000, 2],
+		["whole", {}, 200, 100_000, 2],
+		["in part", { range: "bytes=1000-50999" }, 206, 50_000, 3],
 	] as const)(
 		"%s that breaks off under way is cut, and never looks complete",
 		async (_, headers, status, length, failAt) => {
@@ -314,7 +316,7 @@ describe("a download", () => {
 				query: { app_id: app.appId, version: "1.0.0" },
 			});
 			expect((await world.request(method, url, { headers })).status).toBe(404);
-			const faulty = withFault(world, 2, "refused");
+			const faulty = withFault(world, 3, "refused");
 			expect((await faulty.request(method, url, { headers })).status).toBe(503);
 			expect(faulty.failed).toBe("d1.batch");
 		},

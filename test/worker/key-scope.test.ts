@@ -123,14 +123,11 @@ describe("a binding stays with its organization", () => {
 	test("and goes with it: an expired, a revoked and a deleted one grant nothing", async () => {
 		const doomed = await createTestApp(away);
 		const key = await createTestKey(home, "org_member");
-		const [onDoomed, onApp] = [
-			await bind({ api_key_id: key.id }, "app_reader", away.orgId, doomed.uuid),
-			await bind({ api_key_id: key.id }, "app_reader", away.orgId, awayApp.uuid),
-		];
+		await bind({ api_key_id: key.id }, "app_reader", away.orgId, doomed.uuid);
+		const onApp = await bind({ api_key_id: key.id }, "app_reader", away.orgId, awayApp.uuid);
 		expect((await sees(key.text)).sort()).toEqual([awayApp.appId, doomed.appId].sort());
 		await away.request("DELETE", `/app/${doomed.appId}`, { key: away.adminKey });
 		expect(await sees(key.text)).toEqual([awayApp.appId]);
-		expect(await testEnv.DB.prepare("SELECT 1 FROM role_bindings WHERE id = ?").bind(onDoomed).first()).toBe(null);
 		await testEnv.DB.prepare("UPDATE role_bindings SET expires_at_ms = ? WHERE id = ?")
 			.bind(home.clock.nowMs, onApp)
 			.run();

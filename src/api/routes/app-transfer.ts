@@ -169,7 +169,10 @@ export const withdrawTransfer = endpoint({
 	response: acknowledgement,
 	errors: ["transfer_not_found"],
 	example: { query: { app_id: "com.example.app" }, response: OK },
-	async handle({ db, scope, scopeRow, nowMs, actor }) {
+	load: ({ query }) => [transferOf(query.app_id)] as const,
+	async handle({ db, scope, scopeRow, loaded, nowMs, actor }) {
+		const [offer] = loaded[0].rows;
+		if (offer === undefined) throw transferNotFound();
 		await batchOrFail(
 			db,
 			[
@@ -179,6 +182,7 @@ export const withdrawTransfer = endpoint({
 					orgId: scope.orgId,
 					action: "app.transfer_withdraw",
 					target: { type: "app", id: scope.appId, name: scopeRow.app_id },
+					details: { to_org: offer.to_org },
 				}),
 			],
 			{ offered: transferNotFound },

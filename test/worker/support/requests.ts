@@ -272,10 +272,11 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	},
 	"GET /app": async () => ({ path: "/app" }),
 	"GET /app/transfer": async (world) => ({ path: "/app/transfer", query: { orgId: world.orgId } }),
-	"POST /app/transfer": async (world, app) => ({
-		path: "/app/transfer",
-		body: { app_id: app.appId, to_org: await otherOrganization(world) },
-	}),
+	"POST /app/transfer": async (world, app) => {
+		const withdrawn = { key: world.adminKey, query: { app_id: app.appId } };
+		await world.request("DELETE", "/app/transfer", withdrawn);
+		return { path: "/app/transfer", body: { app_id: app.appId, to_org: await otherOrganization(world) } };
+	},
 	"DELETE /app/transfer": async (world, app) => {
 		await offerTo(world, app, await otherOrganization(world));
 		return { path: "/app/transfer", query: { app_id: app.appId } };
