@@ -140,13 +140,13 @@ describe("openapi.json", () => {
 		},
 	);
 
-	test("costs the Worker nothing, and the Worker stays under 300 kB compressed, without the libraries of certificates", async () => {
+	test("costs the Worker nothing, and the Worker stays under 340 kB compressed, without the libraries of certificates", async () => {
 		const { script } = await buildWorker({ minify: true });
 		expect(script).not.toContain("to-json-schema");
 		expect(script).not.toContain("x-capstan-permission");
 		// The object identifier of RSA keys, which any reader of certificates knows.
 		expect(script).not.toContain("1.2.840.113549.1.1.1");
 		const { gzipSync } = await import("node:zlib");
-		expect(gzipSync(script).length).toBeLessThan(300_000);
+		expect(gzipSync(script).length).toBeLessThan(340_000);
 	});
 });
