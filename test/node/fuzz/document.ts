@@ -84,7 +84,9 @@ export function readDocument(document: JsonSchema): ApiDocument {
 				.replaceAll(ENCODED_DOT, ".")
 				.replaceAll(BACKSLASH, "\\");
 			const wanted = method === "HEAD" ? "GET" : method;
-			const matching = patterns.filter(({ pattern }) => pattern.test(path));
+			// A path that is named as it stands is not one with parameters, whatever the method.
+			const named = patterns.filter(({ own }) => own[0]?.path === path);
+			const matching = named.length > 0 ? named : patterns.filter(({ pattern }) => pattern.test(path));
 			const operation = matching.flatMap(({ own }) => own).find((known) => known.method === wanted);
 			return { operation, methods: matching.flatMap(({ own }) => own.map((known) => known.method)) };
 		},

@@ -27,6 +27,7 @@ import {
 	databaseOf,
 	insertOrganizations,
 	isIntact,
+	makeOperator,
 	type Organization,
 	privateTexts,
 	sha256,
@@ -258,15 +259,19 @@ async function attack(run: Run, operation: Operation, share: number): Promise<Op
 }
 
 async function besiege(run: Run, operation: Operation, client: RawClient): Promise<Siege> {
-	const target = await newTarget(run);
+	const target = await newTarget(run, operation);
 	const base = await prepareOf(operation)(target.organization, target.app);
 	return { run, operation, client, target, base };
 }
 
-async function newTarget(run: Run): Promise<Target> {
+/** Is for the operator alone: the organization under attack is the first one of the server. */
+const OPERATORS = "PUT /organization/members/permissions";
+
+async function newTarget(run: Run, operation: Operation): Promise<Target> {
 	const organization = run.targets.pop();
 	if (organization === undefined) throw new Error("no organization is left; lower REQUESTS_PER_ORGANIZATION");
 	const target = await createTarget(organization, run.bystander);
+	if (operation.name === OPERATORS) await makeOperator(await databaseOf(run.product), organization);
 	keepSecret(run, target.organization.adminKey, "$ADMIN_KEY");
 	keepSecret(run, target.narrowKey, "$NARROW_KEY");
 	return target;
@@ -275,11 +280,11 @@ async function newTarget(run: Run): Promise<Target> {
 /** A request that succeeds, after an attack that may have used the last one up; in a new organization where the old one suffered. */
 async function renew(siege: Siege): Promise<void> {
 	const { run, operation } = siege;
-	if (!(await isIntact(siege.target))) siege.target = await newTarget(run);
+	if (!(await isIntact(siege.target))) siege.target = await newTarget(run, operation);
 	try {
 		siege.base = await prepareOf(operation)(siege.target.organization, siege.target.app);
 	} catch {
-		siege.target = await newTarget(run);
+		siege.target = await newTarget(run, operation);
 		siege.base = await prepareOf(operation)(siege.target.organization, siege.target.app);
 	}
 }

@@ -121,6 +121,11 @@ export async function insertOrganizations(
 	return organizations;
 }
 
+/** Makes the organization the first one of the server, whose owners are the operator. */
+export async function makeOperator(db: D1Database, { userId, orgId }: Organization): Promise<void> {
+	await db.prepare("UPDATE installation SET first_user_id = ?, first_org_id = ?").bind(userId, orgId).run();
+}
+
 /** What a mailbox and a command line would tell: the code that was sent is replaced by one that is known. */
 function reached(product: Product, db: D1Database, userId: string): Omit<People, keyof Scene> {
 	const random = (length: number) => randomBytes(length);
