@@ -96,8 +96,13 @@ export function deleteAccountStatements(
 	nowMs: number,
 ): CompiledQuery[] {
 	const { id, email } = account;
-	const heir = sql`(SELECT b.user_id FROM role_bindings b WHERE b.org_id = organizations.id AND b.user_id <> ${id}
-		AND ${owns(roles.owning)} ORDER BY b.created_at_ms, b.id LIMIT 1)`;
+	const heirOf = (org: RawBuilder<unknown>) => sql`(SELECT b.user_id FROM role_bindings b
+		WHERE b.org_id = ${org} AND b.user_id <> ${id} AND ${owns(roles.owning)} ORDER BY b.created_at_ms, b.id LIMIT 1)`;
+	// The organization that a deleted app is in has no members, nor has one that is being removed: it is named after somebody who stays.
+	const heir = sql`coalesce(${heirOf(sql`organizations.id`)},
+		${heirOf(sql`(SELECT d.org_id FROM apps a INNER JOIN deleted_apps d ON d.app_id = a.id WHERE a.owner_org = organizations.id)`)},
+		${heirOf(sql`(SELECT first_org_id FROM installation)`)},
+		(SELECT u.id FROM users u WHERE u.id = (SELECT first_user_id FROM installation) AND u.id <> ${id}), created_by)`;
 	return [
 		...parts.flatMap((part) => {
 			// Whoever leaves needs nobody's permission.
@@ -115,7 +120,7 @@ export function deleteAccountStatements(
 			];
 		}),
 		// The account that an organization's first key acts for; who created it stands in the audit log.
-		sql`UPDATE organizations SET created_by = coalesce(${heir}, created_by) WHERE created_by = ${id}`.compile(query),
+		sql`UPDATE organizations SET created_by = ${heir} WHERE created_by = ${id}`.compile(query),
 		query.deleteFrom("users").where("id", "=", id).compile(),
 	];
 }

@@ -16,7 +16,16 @@ import {
 	signInLink,
 	type TestSession,
 } from "./support/sessions";
-import { createTestApp, createTestMember, createWorld, ORIGIN, testEnv, tokenOf, type World } from "./support/world";
+import {
+	createTestApp,
+	createTestMember,
+	createWorld,
+	makeOperator,
+	ORIGIN,
+	testEnv,
+	tokenOf,
+	type World,
+} from "./support/world";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -413,6 +422,29 @@ describe("deleting an account", () => {
 			.bind(world.orgId)
 			.first();
 		expect(heir).toEqual({ created_by: world.userId });
+	});
+
+	test.each<[string, (appId: string) => Promise<unknown>]>([
+		["can be restored", async () => undefined],
+		[
+			"has no id any more",
+			(app_id) => world.request("DELETE", "/app/reservation", { key: world.adminKey, query: { app_id } }),
+		],
+	])("is possible for the creator of an organization while a deleted app of it %s", async (_, between) => {
+		const app = await createTestApp(world);
+		const { uid } = await createTestMember(world, "org_super_admin");
+		const operator = await createWorld();
+		await makeOperator(operator);
+		const mine = await signIn(world);
+		expect((await world.request("DELETE", `/app/${app.appId}`, { key: world.adminKey })).status).toBe(200);
+		await between(app.appId);
+		expect(await world.request("DELETE", "/account", mine)).toMatchObject({ status: 200 });
+		const named = await testEnv.DB.prepare(
+			"SELECT o.created_by FROM organizations o JOIN apps a ON a.owner_org = o.id WHERE a.id = ?",
+		)
+			.bind(app.uuid)
+			.first();
+		expect([uid, operator.userId]).toContain(named?.created_by);
 	});
 
 	test("is not done when the account becomes the last owner at that moment", async () => {
