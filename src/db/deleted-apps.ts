@@ -43,6 +43,17 @@ export function appIdIsFree(publicAppId: string, orgId: OrgId) {
 		AND NOT EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} COLLATE NOCASE AND org_id <> ${orgId})`;
 }
 
+/**
+ * For guards: a deleted app of the organization can have its id back. Beside an id that the organization keeps in this very spelling, other
+ * organizations hold another one only where both are from before; the two do not block each other.
+ */
+export function appIdIsFreeAgain(publicAppId: string, orgId: OrgId) {
+	return sql<boolean>`(${appIdIsFree(publicAppId, orgId)}
+		OR (EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} AND org_id = ${orgId})
+			AND NOT EXISTS (SELECT 1 FROM apps WHERE app_id = ${publicAppId} COLLATE NOCASE
+				AND (app_id = ${publicAppId} OR owner_org = ${orgId}))))`;
+}
+
 /** For guards: the app was deleted from the organization after the given time. */
 export function appIsRestorable(orgId: OrgId, appId: AppId, deletedAfterMs: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM deleted_apps

@@ -164,6 +164,29 @@ describe("two ids of an older installation that differ in case alone", () => {
 	});
 });
 
+describe("two such ids of different organizations", () => {
+	test("are both restored after both were deleted, and nobody takes the id in a third spelling", async () => {
+		const stranger = await createWorld();
+		const second = await createTestApp(stranger);
+		await run(query.updateTable("apps").set({ app_id: other }).where("id", "=", second.uuid));
+		const own = [
+			[world, app.appId, app.uuid],
+			[stranger, other, second.uuid],
+		] as const;
+		const ask = (of: World, method: string, path: string, body?: object) =>
+			of.request(method, path, { key: of.adminKey, ...(body === undefined ? {} : { body }) });
+		for (const [of, appId] of own) expect((await ask(of, "DELETE", `/app/${appId}`)).status).toBe(200);
+		const take = { app_id: other.toUpperCase(), name: "third", owner_org: world.orgId };
+		expect(await ask(world, "POST", "/app", take), "a new one").toMatchObject({ status: 409 });
+		for (const [of, appId] of own) {
+			expect(await ask(of, "POST", "/app/restore", { app_id: appId })).toMatchObject({ status: 200 });
+		}
+		for (const [of, appId, uuid] of own) {
+			expect((await ask(of, "GET", `/app/${appId}`)).body).toMatchObject({ id: uuid, app_id: appId });
+		}
+	});
+});
+
 const { SECOND_DB, TEST_MIGRATIONS } = env as unknown as {
 	SECOND_DB: D1Database;
 	TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];

@@ -9,7 +9,7 @@ import { appContents, auditedAppNow, EVERYTHING_AUDITED } from "../../db/apps";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard, query } from "../../db/client";
 import {
-	appIdIsFree,
+	appIdIsFreeAgain,
 	appIdIsReserved,
 	appIsRestorable,
 	deleteApp as deleteAppStatements,
@@ -141,7 +141,7 @@ export const restoreApp = endpoint({
 			[appsOfOrganization(scope.orgId)],
 			[
 				guard("restorable", appIsRestorable(scope.orgId, scope.appId, nowMs - RESTORABLE_MS)),
-				guard("app_id_free", appIdIsFree(scopeRow.app_id, scope.orgId)),
+				guard("app_id_free", appIdIsFreeAgain(scopeRow.app_id, scope.orgId)),
 				...restoreAppStatements(scope.orgId, scope.appId),
 				auditStatement(actor, nowMs, {
 					orgId: scope.orgId,
