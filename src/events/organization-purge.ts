@@ -118,8 +118,11 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 	const keys = chunk("api_keys", MOST_KEYS);
 	// What came from others goes first, or it would go with them unseen.
 	const bindings = chunk("role_bindings", MOST_ROWS, sql`parent_binding_id IS NULL, id`);
-	const isOfTransferredApp = sql`EXISTS (SELECT 1 FROM apps
-		WHERE apps.id = audit_log.app_uuid AND apps.owner_org <> ${orgId} AND apps.app_id <> apps.id)`;
+	// An app that was deleted is in an organization of its own, and its entries go to the one that can restore it.
+	const newOwner = sql`(SELECT o.id FROM apps a LEFT JOIN deleted_apps d ON d.app_id = a.id
+		INNER JOIN organizations o ON o.id = coalesce(d.org_id, a.owner_org)
+		WHERE a.id = audit_log.app_uuid AND (d.app_id IS NOT NULL OR a.app_id <> a.id))`;
+	const isOfTransferredApp = sql`coalesce(${newOwner} <> ${orgId}, 0)`;
 	const none = (table: string) => sql`NOT EXISTS (SELECT 1 FROM ${sql.table(table)} WHERE org_id = ${orgId})`;
 	return [
 		// Its keys go from the other organizations that they act in, and the other organizations' keys from it.
@@ -129,8 +132,8 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 		...takeGlobalPermissionsWith(orgId, bindings, ADMINISTERING_ROLES, actor, nowMs),
 		sql`DELETE FROM role_bindings WHERE id IN ${bindings}`.compile(query),
 		sql`DELETE FROM invitations WHERE id IN ${chunk("invitations", MOST_ROWS)}`.compile(query),
-		// What was written about an app goes along with the app where another organization has it now.
-		sql`UPDATE audit_log SET org_id = (SELECT owner_org FROM apps WHERE id = app_uuid)
+		// What was written about an app goes along with the app where another organization has it now, but not where people worked from.
+		sql`UPDATE audit_log SET org_id = ${newOwner}, ip_address = NULL
 			WHERE id IN ${chunk("audit_log", MOST_ROWS)} AND ${isOfTransferredApp}`.compile(query),
 		sql`DELETE FROM audit_log WHERE id IN ${chunk("audit_log", MOST_ROWS)} AND NOT ${isOfTransferredApp}`.compile(
 			query,

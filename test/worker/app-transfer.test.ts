@@ -60,6 +60,12 @@ const check = () =>
 			...{ version_build: "1.0.0", plugin_version: "8.51.23", is_emulator: false, is_prod: true },
 		},
 	});
+async function removeGiver(): Promise<void> {
+	await giver.request("DELETE", "/organization", { key: giver.adminKey, query: { orgId: giver.orgId } });
+	giver.clock.nowMs += 31 * DAY_MS;
+	await purgeOrganizations(giver.deps);
+	expect(await rows(query.selectFrom("organizations").select("id").where("id", "=", giver.orgId))).toEqual([]);
+}
 const NOT_FOUND = { status: 404, body: { error: "transfer_not_found" } };
 
 describe("an app that is offered", () => {
@@ -112,12 +118,57 @@ describe("an app that is offered", () => {
 		);
 		expect(await actions(receiver, "/organization/audit", { orgId: receiver.orgId })).toContain("app.transfer");
 		// The history stays when the giving organization is removed for good.
-		await giver.request("DELETE", "/organization", { key: giver.adminKey, query: { orgId: giver.orgId } });
-		giver.clock.nowMs += 31 * DAY_MS;
-		await purgeOrganizations(giver.deps);
-		expect(await rows(query.selectFrom("organizations").select("id").where("id", "=", giver.orgId))).toEqual([]);
+		await removeGiver();
 		expect(await actions(receiver, `/app/${app.appId}/audit`)).toEqual(expect.arrayContaining(["app.create"]));
 		expect(await ownerOf()).toBe(receiver.orgId);
+	});
+
+	test("brings no address that people of the giving organization worked from, before and after that one is removed", async () => {
+		const work = (world: World, address: string) =>
+			world.request("POST", "/channel", {
+				key: world.adminKey,
+				headers: { "cf-connecting-ip": address },
+				body: { app_id: app.appId, channel: `from-${address}` },
+			});
+		expect((await work(giver, "198.51.100.9")).status).toBe(201);
+		const addresses = async (world: World, path: string, parameters: Record<string, string>) => {
+			const { body } = await world.request("GET", path, { key: world.adminKey, query: parameters });
+			return (body as { ip_address: string | null }[]).map(({ ip_address }) => ip_address);
+		};
+		const ofApp = (world: World) => addresses(world, `/app/${app.appId}/audit`, { action: "channel.create" });
+		expect(await ofApp(giver), "the control").toContain("198.51.100.9");
+		await offer();
+		await accept();
+		expect((await work(receiver, "203.0.113.5")).status).toBe(201);
+		expect(await ofApp(receiver)).toEqual(["203.0.113.5", null, null]);
+		const own = { orgId: giver.orgId, action: "channel.create" };
+		expect(await addresses(giver, "/organization/audit", own), "its own log").toContain("198.51.100.9");
+		await removeGiver();
+		expect(await ofApp(receiver)).toEqual(["203.0.113.5", null, null]);
+		const moved = { orgId: receiver.orgId, action: "channel.create" };
+		expect(await addresses(receiver, "/organization/audit", moved)).toEqual(["203.0.113.5", null, null]);
+	});
+
+	test("has its history when it is restored after the giving organization was removed meanwhile", async () => {
+		await offer();
+		await accept();
+		giver.clock.nowMs += 25 * DAY_MS;
+		await giver.request("DELETE", "/organization", { key: giver.adminKey, query: { orgId: giver.orgId } });
+		receiver.clock.nowMs = giver.clock.nowMs + 25 * DAY_MS;
+		await receiver.request("DELETE", `/app/${app.appId}`, { key: receiver.adminKey });
+		giver.clock.nowMs += 31 * DAY_MS;
+		receiver.clock.nowMs = giver.clock.nowMs;
+		await purgeOrganizations(giver.deps);
+		expect(await rows(query.selectFrom("organizations").select("id").where("id", "=", giver.orgId))).toEqual([]);
+		const restored = await receiver.request("POST", "/app/restore", {
+			key: receiver.adminKey,
+			body: { app_id: app.appId },
+		});
+		expect(restored.status).toBe(200);
+		const log = await receiver.request("GET", `/app/${app.appId}/audit`, { key: receiver.adminKey });
+		expect((log.body as { action: string }[]).map(({ action }) => action)).toEqual(
+			expect.arrayContaining(["app.restore", "channel.create", "bundle.upload", "app.create"]),
+		);
 	});
 
 	test("leaves no right on it to keys and people of the giving organization, nor to a link of theirs", async () => {

@@ -32,12 +32,12 @@ const entrySchema = v.strictObject({
 	ip_address: v.nullable(v.string()),
 });
 
-/** Decides for each reader whether an entry shows the address that its actor worked from. */
+/** The reader sees the addresses that people of this organization worked from; undefined: none. */
 interface Shown {
-	readonly addresses: boolean;
+	readonly addressesOf: string | undefined;
 }
 
-function entryAnswer(row: AuditRow, { addresses }: Shown): v.InferInput<typeof entrySchema> {
+function entryAnswer(row: AuditRow, { addressesOf }: Shown): v.InferInput<typeof entrySchema> {
 	return {
 		id: row.id,
 		at: rfc3339(row.at_ms),
@@ -49,7 +49,7 @@ function entryAnswer(row: AuditRow, { addresses }: Shown): v.InferInput<typeof e
 		after: row.after === null ? null : JSON.parse(row.after),
 		details: JSON.parse(row.details),
 		request_id: row.request_id,
-		ip_address: addresses ? row.ip_address : null,
+		ip_address: row.org_id === addressesOf ? row.ip_address : null,
 	};
 }
 
@@ -185,7 +185,9 @@ export const organizationAudit = endpoint({
 	load: ({ query }) => [firstEntries({ orgId: query.orgId }, query)] as const,
 	async handle({ deps, request, requestId, origin, input, loaded }) {
 		const of = { orgId: input.query.orgId };
-		return answer({ deps, request, requestId, origin }, of, input.query, loaded[0].rows, { addresses: true });
+		return answer({ deps, request, requestId, origin }, of, input.query, loaded[0].rows, {
+			addressesOf: input.query.orgId,
+		});
 	},
 });
 
@@ -194,7 +196,7 @@ export const appAudit = endpoint({
 	path: "/app/:app_id/audit",
 	tag: "Audit log",
 	summary: "Who changed what of one app, newest first",
-	description: `The app itself, its channels, bundles and devices; nothing of the organization's. \`ip_address\` is null for callers without \`org.read_audit\`. ${FILTERS_TEXT}`,
+	description: `The app itself, its channels, bundles and devices; nothing of the organization's. \`ip_address\` is null for callers without \`org.read_audit\`, and in entries from before the app was transferred to its organization. ${FILTERS_TEXT}`,
 	access: { permission: "app.read_audit", scope: appScope("params.app_id") },
 	query: v.pipe(v.object(filterFields), v.forward(v.check(inOrder, "must not be later than to"), ["from"])),
 	response: v.array(entrySchema),
@@ -203,8 +205,9 @@ export const appAudit = endpoint({
 	example: { query: { from: "2026-11-01" }, response: [EXAMPLE_ENTRY] },
 	load: ({ params, query }) => [firstEntries({ publicAppId: params.app_id }, query)] as const,
 	async handle({ deps, request, requestId, origin, input, loaded, scope, principal }) {
-		// Where people work from is for those who read the organization's own log.
-		const shown = { addresses: holds(principal, "org.read_audit", { orgId: scope.orgId }) };
+		// Where people work from is for those who read the organization's own log. An app that was transferred brings entries of others.
+		const readsLog = holds(principal, "org.read_audit", { orgId: scope.orgId });
+		const shown = { addressesOf: readsLog ? scope.orgId : undefined };
 		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows, shown);
 	},
 });
