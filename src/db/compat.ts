@@ -97,7 +97,7 @@ export function cliChannels(publicAppId: string, filter: ChannelFilter): Compile
 }
 
 /** Channels of an organization's apps whose promotions wait for approval; for loading beside the decision. */
-export function channelsThatRequireApproval(orgId: string, limit: number) {
+export function channelsThatRequireApproval(orgId: string) {
 	return query
 		.selectFrom("apps")
 		.innerJoin("channels", "channels.app_id", "apps.id")
@@ -106,7 +106,7 @@ export function channelsThatRequireApproval(orgId: string, limit: number) {
 		.where("channels.requires_approval", "=", 1)
 		.orderBy("apps.app_id")
 		.orderBy("channels.name")
-		.limit(limit)
+		.limit(MOST_CHANNELS)
 		.compile();
 }
 

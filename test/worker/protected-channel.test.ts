@@ -445,5 +445,17 @@ describe("a promotion to a channel that requires approval", () => {
 		expect((await warn(uploader.text)).body).toMatchObject([{ fatal: false }]);
 		expect((await warn(uploader.text)).body[0].message).toContain("waiting for approval");
 		expect((await warn(ci.text)).body).toEqual([]);
+		// More channels of other apps, which come first and the uploader may not promote to, than an answer has warnings.
+		const before = await createTestApp(world);
+		await testEnv.DB.batch([
+			testEnv.DB.prepare("UPDATE apps SET app_id = 'a.' || app_id WHERE id = ?").bind(before.uuid),
+			testEnv.DB.prepare(
+				`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25)
+				INSERT INTO channels (app_id, name, protected, requires_approval, created_by, created_at_ms, updated_at_ms)
+				SELECT ?, 'channel-' || i, 1, 1, ?, 1, 1 FROM n`,
+			).bind(before.uuid, world.userId),
+		]);
+		expect((await warn(world.adminKey)).body, "the control").toHaveLength(20);
+		expect((await warn(uploader.text)).body).toMatchObject([{ message: expect.stringContaining(app.appId) }]);
 	});
 });

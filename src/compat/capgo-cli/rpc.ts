@@ -85,10 +85,11 @@ export const warnings = endpoint({
 	response: v.array(v.strictObject({ message: v.string(), fatal: v.boolean() })),
 	errors: [],
 	example: { body: { orgid: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21" }, response: [] },
-	load: ({ body }) => [channelsThatRequireApproval(body.orgid ?? "", MOST_WARNINGS)] as const,
+	load: ({ body }) => [channelsThatRequireApproval(body.orgid ?? "")] as const,
 	async handle({ loaded, principal }) {
 		return loaded[0].rows
 			.filter((row) => holds(principal, "channel.promote_bundle", { orgId: row.owner_org, appId: row.app_uuid }))
+			.slice(0, MOST_WARNINGS)
 			.map(({ name, app_id }) => ({
 				message: `Channel ${name} of ${app_id} is protected: a bundle that is set to it is waiting for approval, and devices get it once a promoter approves it.`,
 				fatal: false,
