@@ -124,10 +124,11 @@ export function registrationQuotas(
 	},
 	opensUpload: boolean,
 ): Quota[] {
+	const isPreview = ownWorkOnly("app.upload_bundle") !== undefined;
 	return [
 		bundlesOfApp(scope.appId),
-		...(ownWorkOnly("app.upload_bundle") === undefined ? [] : [bundlesOfPreviewKey(scope.appId, principal)]),
-		...(opensUpload ? uploadQuotas(scope, principal, nowMs) : []),
+		...(isPreview ? [bundlesOfPreviewKey(scope.appId, principal)] : []),
+		...(opensUpload ? uploadQuotas(scope, principal, nowMs, isPreview) : []),
 	];
 }
 

@@ -82,12 +82,31 @@ export const bundlesOfPreviewKey = (appId: AppId, holder: Holder): Quota =>
 		sql`(SELECT count(*) FROM bundles WHERE ${madeBy(appId, holder)} AND deleted_at_ms IS NULL)`,
 	);
 
-/** What an upload of a caller adds to: uploads under way, and stored bytes. */
+/** What its registered bundles take or announce, and resumable uploads of which no bundle says the size. */
+export const storageOfPreviewKey = (appId: AppId, holder: Holder, nowMs: number): Quota =>
+	quota(
+		"storage_bytes_per_preview_key",
+		sql`((SELECT coalesce(sum(size_bytes), 0) FROM bundles
+				WHERE ${madeBy(appId, holder)} AND deleted_at_ms IS NULL AND storage_provider = 'r2')
+			+ (SELECT coalesce(sum(reserved_bytes), 0) FROM uploads
+				WHERE ${madeBy(appId, holder)} AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs}))`,
+	);
+
+/**
+ * What an upload of a caller adds to: uploads under way, and stored bytes.
+ * @param isPreview the caller's rights reach its own work alone
+ */
 export const uploadQuotas = (
 	scope: { readonly orgId: OrgId; readonly appId: AppId },
 	holder: Holder,
 	nowMs: number,
-) => [openUploadsOfApp(scope.appId, nowMs), openUploadsOfCaller(holder, nowMs), storageOfOrganization(scope.orgId)];
+	isPreview: boolean,
+) => [
+	openUploadsOfApp(scope.appId, nowMs),
+	openUploadsOfCaller(holder, nowMs),
+	...(isPreview ? [storageOfPreviewKey(scope.appId, holder, nowMs)] : []),
+	storageOfOrganization(scope.orgId),
+];
 
 export function quotaUse({ used }: Quota): CompiledQuery<{ used: number }> {
 	return sql<{ used: number }>`SELECT ${used} AS used`.compile(query);

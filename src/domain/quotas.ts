@@ -14,6 +14,7 @@ export const DEFAULT_QUOTAS = {
 	open_uploads_per_key: 5_000,
 	channels_per_preview_key: 50,
 	bundles_per_preview_key: 500,
+	storage_bytes_per_preview_key: 20 * 1024 ** 3,
 } as const;
 
 export type QuotaName = keyof typeof DEFAULT_QUOTAS;
@@ -52,6 +53,10 @@ export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; 
 	},
 	bundles_per_preview_key: {
 		counts: "bundles of this preview key",
+		remedy: "delete bundles of previews that are closed",
+	},
+	storage_bytes_per_preview_key: {
+		counts: "bytes of bundles and unfinished uploads of this preview key",
 		remedy: "delete bundles of previews that are closed",
 	},
 };

@@ -136,6 +136,16 @@ const FILLINGS: Readonly<Record<string, Filling>> = {
 			return { create: (index) => register(world, app, `1.0.${index}-pr`, key.text) };
 		},
 	},
+	storage_bytes_per_preview_key: {
+		begin: async (world, app) => {
+			const key = await createTestKey(world, "app_preview", app);
+			return {
+				create: (index) => register(world, app, `1.0.${index}-pr`, key.text, { size: 1 }),
+				remove: () =>
+					world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version: "1.0.0-pr" } }),
+			};
+		},
+	},
 };
 
 describe("a quota", () => {
@@ -202,6 +212,27 @@ describe("a quota", () => {
 		expect(await createChannel(world, app, 1, one.text)).toMatchObject(exceeded("channels_per_preview_key", 1));
 		expect((await createChannel(world, app, 1, other.text)).status).toBe(201);
 		for (let index = 2; index < 5; index++) expect((await createChannel(world, app, index)).status).toBe(201);
+	});
+});
+
+describe("the quota of a preview key's bytes", () => {
+	test("counts resumable uploads that nobody gave a size before, and is no other caller's", async () => {
+		const world = await worldWith("storage_bytes_per_preview_key=100");
+		const app = await createTestApp(world);
+		const ci = await createTestKey(world, "app_preview", app);
+		await register(world, app, "1.0.0-pr", ci.text);
+		const begin = (name: string, length: number, key = ci.text) => tusCreate(world, key, name, length);
+		expect((await begin(zipName(world, app, "1.0.0-pr"), 60)).status).toBe(201);
+		expect((await begin(deltaName(world, app, "a.js"), 30)).status).toBe(201);
+		const full = exceeded("storage_bytes_per_preview_key", 100, 90);
+		expect(await begin(deltaName(world, app, "b.js"), 11)).toMatchObject({ status: 409 });
+		expect(await register(world, app, "1.0.1-pr", ci.text, { size: 11 })).toMatchObject(full);
+		expect((await register(world, app, "1.0.1-pr", ci.text, { size: 10 })).status, "the control").toBe(201);
+		const developer = await createTestKey(world, "app_developer", app);
+		const other = await createTestKey(world, "app_preview", app);
+		expect((await register(world, app, "1.0.2", developer.text, { size: 500 })).status).toBe(201);
+		expect((await begin(deltaName(world, app, "c.js"), 500, developer.text)).status).toBe(201);
+		expect((await register(world, app, "1.0.3-pr", other.text, { size: 100 })).status).toBe(201);
 	});
 });
 

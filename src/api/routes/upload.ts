@@ -358,11 +358,13 @@ export const tusCreate = endpoint({
 		const lengthBytes = wholeNumber(request.headers, "upload-length");
 		const limitBytes = Math.min(deps.config.maxBundleBytes, MOST_SEGMENTS * SEGMENT_BYTES);
 		const id = deps.newId();
+		const isPreview = context.ownWorkOnly("app.upload_bundle") !== undefined;
 		if (target.version === undefined) {
 			if (lengthBytes > limitBytes) throw tooLarge(limitBytes);
 			const path = target.deltaPath ?? "";
-			const apart = context.ownWorkOnly("app.upload_bundle") !== undefined || promisedContent(path) === undefined;
-			await beginFile(context, id, apart ? ownDeltaPath(path, principal.keyId ?? principal.userId) : path, lengthBytes);
+			const apart = isPreview || promisedContent(path) === undefined;
+			const stored = apart ? ownDeltaPath(path, principal.keyId ?? principal.userId) : path;
+			await beginFile(context, id, stored, lengthBytes, isPreview);
 		} else {
 			const [bundle] = loaded[0].rows;
 			if (bundle === undefined) throw bundleNotFound();
@@ -381,7 +383,7 @@ export const tusCreate = endpoint({
 			await batchInQuotas(
 				db,
 				deps.config.quotas,
-				uploadQuotas(scope, principal, nowMs),
+				uploadQuotas(scope, principal, nowMs, isPreview),
 				replaceUploadStatements(scope.appId, bundle.id, id, lengthBytes, principal, nowMs, reservedBytes),
 				{ bundle_pending: bundleNotFound },
 			);
@@ -400,7 +402,13 @@ type TusContext = Pick<
 >;
 
 /** Begins a file of the delta store. An empty one has no bytes to wait for and is stored at once. */
-async function beginFile(context: TusContext, id: string, path: string, lengthBytes: number): Promise<void> {
+async function beginFile(
+	context: TusContext,
+	id: string,
+	path: string,
+	lengthBytes: number,
+	isPreview: boolean,
+): Promise<void> {
 	const { deps, db, scope, principal, nowMs } = context;
 	const begin = insertUpload({
 		id,
@@ -417,7 +425,7 @@ async function beginFile(context: TusContext, id: string, path: string, lengthBy
 		reserved_bytes: lengthBytes,
 	});
 	if (lengthBytes > 0) {
-		await batchInQuotas(db, deps.config.quotas, uploadQuotas(scope, principal, nowMs), [begin]);
+		await batchInQuotas(db, deps.config.quotas, uploadQuotas(scope, principal, nowMs, isPreview), [begin]);
 		return;
 	}
 	// The client sends nothing more for a file of no bytes, so it is complete now.

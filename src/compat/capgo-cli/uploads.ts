@@ -68,7 +68,7 @@ function uploadLink<const Path extends string>(path: Path) {
 			response: { url: "https://updates.example.com/files/upload/one/…" },
 		},
 		load: ({ body }) => [bundleByName(body.app_id, body.name)] as const,
-		async handle({ db, deps, scope, principal, loaded, nowMs, origin }) {
+		async handle({ db, deps, scope, principal, loaded, nowMs, origin, ownWorkOnly }) {
 			const [bundle] = loaded[0].rows;
 			if (bundle === undefined) throw bundleNotFound();
 			refuseForeignBundle(bundle, principal, "app.upload_bundle");
@@ -77,7 +77,7 @@ function uploadLink<const Path extends string>(path: Path) {
 			await batchInQuotas(
 				db,
 				deps.config.quotas,
-				uploadQuotas(scope, principal, nowMs),
+				uploadQuotas(scope, principal, nowMs, ownWorkOnly("app.upload_bundle") !== undefined),
 				replaceUploadStatements(scope.appId, bundle.id, id, null, principal, nowMs),
 				{ bundle_pending: bundleAlreadyReady },
 			);
