@@ -30,8 +30,12 @@ export function signingRulesOfApp(publicAppId: string): CompiledQuery<{ signing_
 }
 
 /** A condition on bundle `b` of app `a`. A bundle with a manifest is signed if every hash of the manifest is, because devices prefer it to the zip. */
-const IS_SIGNED = sql<boolean>`(EXISTS (SELECT 1 FROM signing_keys k WHERE k.org_id = a.owner_org AND k.fingerprint = b.signed_by)
+const IS_SIGNED = isSignedFor(sql`a.owner_org`);
+/** The same of the keys of another organization than the one that has the app. */
+function isSignedFor(orgId: RawBuilder<unknown>) {
+	return sql<boolean>`(EXISTS (SELECT 1 FROM signing_keys k WHERE k.org_id = ${orgId} AND k.fingerprint = b.signed_by)
 	AND (b.manifest_signed_by IS b.signed_by OR NOT EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id)))`;
+}
 
 /** For guards: the organization demands no signatures, or a registered key verified each of the bundles. */
 export function bundlesAreSigned(appId: AppId, bundleIds: readonly number[]) {
@@ -87,6 +91,16 @@ export function unsignedChannels(
 		WHERE ${wanted ? 1 : 0} = 1 AND a.owner_org = ${orgId} AND (NOT ${IS_SIGNED} OR b.signed_by IS (
 			SELECT fingerprint FROM signing_keys WHERE id = ${withoutKeyId} AND org_id = ${orgId}))
 		ORDER BY a.app_id, c.name, b.id LIMIT ${limit}`.compile(query);
+}
+
+/** Of an app that is offered to an organization which demands signatures: by that organization's keys; for loading beside the decision. */
+export function unsignedChannelsOfOffer(publicAppId: string, limit: number): CompiledQuery<UnsignedChannel> {
+	return sql<UnsignedChannel>`SELECT a.app_id, c.name AS channel, b.name AS version, count(*) OVER () AS total
+		FROM app_transfers t JOIN organizations o ON o.id = t.to_org AND o.require_signed_bundles = 1
+		JOIN apps a ON a.id = t.app_id JOIN channels c ON c.app_id = a.id
+		JOIN bundles b ON b.id IN (c.version_id, c.rollout_version_id)
+		WHERE t.app_id = ${appIdOf(publicAppId)} AND NOT ${isSignedFor(sql`t.to_org`)}
+		ORDER BY c.name, b.id LIMIT ${limit}`.compile(query);
 }
 
 /** The organization's keys, oldest first; for loading beside the decision. */

@@ -10,6 +10,7 @@ import { databaseText } from "./support/database-text";
 import { readThenWrite } from "./support/interleave";
 import { violations } from "./support/invariants";
 import { signIn } from "./support/sessions";
+import { createSigner, type Signer } from "./support/signing";
 import {
 	createTestApp,
 	createTestKey,
@@ -169,6 +170,41 @@ describe("an app that is offered", () => {
 		expect((log.body as { action: string }[]).map(({ action }) => action)).toEqual(
 			expect.arrayContaining(["app.restore", "channel.create", "bundle.upload", "app.create"]),
 		);
+	});
+
+	test("names the channels whose bundles no key of a receiver that requires signatures verified", async () => {
+		const [own, foreign] = [await createSigner(), await createSigner()];
+		const sendSigned = async (version: string, signer: Signer) => {
+			await giver.request("POST", "/organization/signing_key", {
+				key: giver.adminKey,
+				body: { orgId: giver.orgId, name: version, public_key: signer.publicKey },
+			});
+			const { bytes, fields } = await signer.encrypt(testBundle(version));
+			const registered = await register(giver, app, version, giver.adminKey, fields);
+			expect((await putBytes(giver, registered.body.upload_url, bytes)).status).toBe(200);
+			await setTestChannel(giver, app, `by-${version}`, { version });
+		};
+		await sendSigned("2.0.0", own);
+		await sendSigned("3.0.0", foreign);
+		const inReceiver = (path: string, body: object) =>
+			receiver.request("POST", path, { key: receiver.adminKey, body: { orgId: receiver.orgId, ...body } });
+		await inReceiver("/organization/signing_key", { name: "ours", public_key: own.publicKey });
+		await offer();
+		const dryRun = () => accept(receiver, receiver.adminKey, { dry_run: true });
+		expect((await dryRun()).body, "where none are required").toMatchObject({
+			unsigned_channels: [],
+			unsigned_channel_count: 0,
+		});
+		expect((await inReceiver("/organization", { require_signed_bundles: true })).status).toBe(200);
+		const named = {
+			unsigned_channels: [
+				{ app_id: app.appId, channel: "by-3.0.0", version: "3.0.0" },
+				{ app_id: app.appId, channel: "production", version: "1.0.1" },
+			],
+			unsigned_channel_count: 2,
+		};
+		expect((await dryRun()).body).toMatchObject(named);
+		expect(await accept()).toMatchObject({ status: 200, body: named, trips: 2 });
 	});
 
 	test("leaves no right on it to keys and people of the giving organization, nor to a link of theirs", async () => {

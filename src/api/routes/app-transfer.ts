@@ -27,6 +27,7 @@ import { auditBundlesGoing } from "../../db/bundle-audit";
 import { batchOrFail, guard } from "../../db/client";
 import { organizationIsLive } from "../../db/organizations";
 import { appsOfOrganization, storageOfOrganization } from "../../db/quotas";
+import { unsignedChannelsOfOffer } from "../../db/signing-keys";
 import { invalidRequest } from "../../errors";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
@@ -34,6 +35,7 @@ import { batchInQuotas } from "../quotas";
 import { acknowledgement, OK, optional, pageNumber, publicAppId, rfc3339, time, uuid } from "../schemas";
 import { appScope, hiddenAs, organizationNotFound, orgScope, type ScopeSource, textAt } from "../scope";
 import { roleOnNewApp } from "./app";
+import { MOST_UNSIGNED_CHANNELS, unsignedChannelFields, unsignedChannelsAnswer } from "./signing-key";
 
 const EXAMPLE_APP = "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10";
 const FROM_ORG = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
@@ -236,7 +238,7 @@ export const acceptTransfer = endpoint({
 	tag: "Apps",
 	summary: "Accept an app that another organization offers",
 	description:
-		"The app and everything in it is the organization's from then on; devices notice nothing. Whoever accepts gets on it what they would get on an app that they create. `dry_run: true` tells what comes, and moves nothing.",
+		"The app and everything in it is the organization's from then on; devices notice nothing. Whoever accepts gets on it what they would get on an app that they create. Where it requires signed bundles, channels that serve a bundle which none of its keys verified are in `unsigned_channels` (the first 100): they go on serving it. `dry_run: true` tells what comes, and moves nothing.",
 	access: { permission: "org.create_app", scope: offerScope },
 	body: v.object({ app_id: publicAppId, dry_run: optional(v.boolean()) }),
 	response: v.strictObject({
@@ -248,6 +250,7 @@ export const acceptTransfer = endpoint({
 		to_org: v.string(),
 		receives: v.strictObject({ channels: v.number(), bundles: v.number(), bundle_bytes: v.number() }),
 		ends: v.strictObject({ binding_count: v.number() }),
+		...unsignedChannelFields,
 	}),
 	errors: ["transfer_not_found", "quota_exceeded"],
 	example: {
@@ -261,9 +264,12 @@ export const acceptTransfer = endpoint({
 			to_org: TO_ORG,
 			receives: { channels: 5, bundles: 41, bundle_bytes: 83_886_080 },
 			ends: { binding_count: 3 },
+			unsigned_channels: [],
+			unsigned_channel_count: 0,
 		},
 	},
-	load: ({ body }) => [appContents(body.app_id, true)] as const,
+	load: ({ body }) =>
+		[appContents(body.app_id, true), unsignedChannelsOfOffer(body.app_id, MOST_UNSIGNED_CHANNELS)] as const,
 	async handle({ db, deps, principal, scope, scopeRow: offer, input, loaded, nowMs, actor }) {
 		const [contents] = loaded[0].rows;
 		if (contents === undefined || offer.expires_at_ms <= nowMs) throw transferNotFound();
@@ -318,6 +324,7 @@ export const acceptTransfer = endpoint({
 			...{ id: offer.id, app_id: offer.app_id, from_org: offer.from_org, to_org: offer.to_org },
 			receives: { channels, bundles, bundle_bytes },
 			ends: { binding_count: api_key_bindings },
+			...unsignedChannelsAnswer(loaded[1].rows),
 		};
 	},
 });
