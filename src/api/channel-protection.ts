@@ -11,6 +11,7 @@ import type { Principal } from "../authz/principal";
 import type { ChannelRow, ChannelValues, Platforms } from "../db/channels";
 import { guard, jsonList, query } from "../db/client";
 import { channelHas } from "../db/proposals";
+import { appIdOf } from "../db/public-app-id";
 import { ApiError } from "../errors";
 import { optional, uuid } from "./schemas";
 
@@ -139,7 +140,7 @@ export interface ProtectedPublicRow extends Platforms {
 /** For loading beside the decision. */
 export function protectedPublicChannels(publicAppId: string) {
 	return sql<ProtectedPublicRow>`SELECT c.name, c.ios, c.android, c.electron FROM apps a JOIN channels c ON c.app_id = a.id
-		WHERE a.app_id = ${publicAppId} AND c.public = 1 AND c.protected = 1`.compile(query);
+		WHERE a.id = ${appIdOf(publicAppId)} AND c.public = 1 AND c.protected = 1`.compile(query);
 }
 
 const PLATFORMS = ["ios", "android", "electron"] as const;

@@ -6,6 +6,7 @@ import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysel
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { type ChannelValues, differsFrom } from "./channels";
 import { jsonList, query } from "./client";
+import { appIdOf } from "./public-app-id";
 import type { ProposalsTable, StoredProposalState } from "./schema";
 
 /** How long a proposal waits. */
@@ -71,7 +72,7 @@ export function proposalsPage(
 		FROM apps a JOIN proposals p ON p.app_id = a.id JOIN channels c ON c.id = p.channel_id
 			LEFT JOIN bundles b ON b.id = p.version_id LEFT JOIN bundles live ON live.id = c.version_id
 			LEFT JOIN bundles rollout ON rollout.id = c.rollout_version_id
-		WHERE a.app_id = ${publicAppId} AND p.id = coalesce(${id ?? null}, p.id) AND c.name = coalesce(${channel ?? null}, c.name)
+		WHERE a.id = ${appIdOf(publicAppId)} AND p.id = coalesce(${id ?? null}, p.id) AND c.name = coalesce(${channel ?? null}, c.name)
 			AND c.id = coalesce(${channelId ?? null}, c.id) AND ${isWaiting === true ? sql`p.state = 'pending'` : sql`true`}
 		ORDER BY ${stateAt(nowMs)} = 'pending' DESC, p.created_at_ms DESC, p.id LIMIT ${limit} OFFSET ${offset}`.compile(
 		query,

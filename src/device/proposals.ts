@@ -57,6 +57,7 @@ import {
 	proposalsPage,
 	proposerMayPromote,
 } from "../db/proposals";
+import { appIdOf } from "../db/public-app-id";
 import { followRollout } from "../db/rollouts";
 import { bumpRevision } from "../db/snapshot";
 import { ApiError } from "../errors";
@@ -263,7 +264,7 @@ const proposalScope: ScopeSource<ChannelScopeRow> = {
 				"apps.preview_prereleases_only",
 			])
 			.select(CHANNEL_SCOPE_COLUMNS)
-			.where("apps.app_id", "=", appId)
+			.where("apps.id", "=", appIdOf(appId))
 			.where("proposals.id", "=", id.toLowerCase())
 			.compile();
 	},

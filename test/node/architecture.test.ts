@@ -202,6 +202,27 @@ const RULES: Readonly<Record<string, Rule>> = {
 		],
 		fine: [file("api/x.ts", "if (ROLES[role].ownWorkOnly) limit(); // not org_admin\n")],
 	},
+	"statements find an app by its public id with appIdOf, in whatever case": {
+		breaks({ path, text }) {
+			// These are about the id itself, which an organization keeps without an app.
+			const excepted = ["db/public-app-id.ts", "db/deleted-apps.ts", "api/routes/app-deletion.ts", "cli/app-ids.ts"];
+			if (excepted.includes(path)) return undefined;
+			const found = /\bapps?\.app_id", "="|\bapp_id(?: = \$\{|", "=", )publicAppId\b/.exec(withoutComments(text));
+			return found === null ? undefined : `${found[0]}: compare the app's UUID with appIdOf(publicAppId)`;
+		},
+		violations: [
+			file("db/x.ts", 'query.selectFrom("apps").where("apps.app_id", "=", id);\n'),
+			file("db/x.ts", 'query.selectFrom("apps").where("app_id", "=", publicAppId);\n'),
+			file("api/x.ts", `const where = "a.app_id = \${publicAppId} AND 1";\n`),
+		],
+		fine: [
+			file(
+				"db/x.ts",
+				`const where = "app_id = \${appIdOf(publicAppId)}";\njoin.onRef("channels.app_id", "=", "apps.id");\n`,
+			),
+			file("db/public-app-id.ts", `const where = "app_id = \${publicAppId}";\n`),
+		],
+	},
 	"no any, and no non-null assertion": {
 		breaks({ text }) {
 			const found = /:\s*any\b|\bas any\b|[<,]\s*any\s*[,>[]|[\w\])]!(?=[.;,)[\]])/.exec(
