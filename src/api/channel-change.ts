@@ -532,7 +532,7 @@ export async function changeChannel(
 		return { id: channel.id, public: channel.public === 1, created, previewAccessEnded: [] };
 	}
 	if (channel !== undefined && Object.keys(change.bundles).length > 0) {
-		if (needsApproval(change, channel)) {
+		if (needsApproval(change, channel, body)) {
 			const proposal = await propose(context, channel, change, loaded[5].rows[0]);
 			return { id: channel.id, public: channel.public === 1, created, previewAccessEnded: [], proposal };
 		}
@@ -694,15 +694,33 @@ export function signatureGuards(appId: AppId, bundleIds: readonly number[]) {
 
 const PROTECTION_COLUMNS = ["protected", "promoters", "requires_approval"] as const;
 
-/** @throws {ApiError} `approval_required` for settings in the same request, because nobody would approve those */
-function needsApproval({ settings, bundles }: ChannelChange, channel: ChannelRow): boolean {
+/**
+ * @throws {ApiError} `approval_required` for settings in the same request, because nobody would approve those, and for a second bundle,
+ * because a proposal shows one
+ */
+function needsApproval({ settings, bundles }: ChannelChange, channel: ChannelRow, body: ChannelBody): boolean {
 	if (channel.protected === 0 || channel.requires_approval === 0 || onlySlowsDown(bundles, channel)) return false;
+	if (concernsTwoBundles(bundles, channel, body)) {
+		throw new ApiError(
+			"approval_required",
+			`A promotion to channel ${channel.name} waits for approval, and a proposal is about one bundle; propose the stable bundle and the rollout one after the other.`,
+		);
+	}
 	if (Object.keys(settings).length === 0) return true;
 	throw new ApiError(
 		"approval_required",
 		`A promotion to channel ${channel.name} waits for approval and its settings do not; send the bundle and the settings in two requests.`,
 		{ moreInfo: { settings: Object.keys(settings) } },
 	);
+}
+
+/** The change brings a stable bundle and touches a rollout that goes on, or names a bundle beside the rollout that it finishes. */
+function concernsTwoBundles(bundles: ChannelValues, channel: ChannelRow, body: ChannelBody): boolean {
+	const { version, promoteToStable } = rolloutOf(body);
+	if (promoteToStable && (body.version !== undefined || version !== undefined)) return true;
+	const rolloutId = bundles.rollout_version_id === undefined ? channel.rollout_version_id : bundles.rollout_version_id;
+	const touchesRollout = Object.keys(bundles).some((column) => column.startsWith("rollout_"));
+	return bundles.version_id !== undefined && touchesRollout && rolloutId !== null;
 }
 
 /** A promotion that waits for approval. */

@@ -176,11 +176,17 @@ export function manifestIsNewOrHolds(bundleId: number, part: string, keyId: stri
 		FROM bundle_files WHERE bundle_id = ${bundleId}))`;
 }
 
-/** For guards: a bundle that devices may run already, or whose promotion is about to be approved, gets no manifest it did not have. */
+/**
+ * For guards: a bundle gets no manifest that it did not have once devices may run it, a rollback without approval may return to it, or
+ * its promotion waits for approval.
+ */
 export function manifestIsSetOrBundleUnused(appId: AppId, bundleId: number) {
 	return sql<boolean>`(EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = ${bundleId})
 		OR (${bundleUnusedExceptBy(appId, bundleId, 0)}
-			AND NOT EXISTS (SELECT 1 FROM proposals WHERE version_id = ${bundleId} AND state = 'pending')))`;
+			AND NOT EXISTS (SELECT 1 FROM channel_history WHERE app_id = ${appId} AND version_id = ${bundleId})
+			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE app_id = ${appId} AND version_id = ${bundleId})
+			AND NOT EXISTS (SELECT 1 FROM proposals WHERE app_id = ${appId} AND state = 'pending'
+				AND ${bundleId} IN (version_id, changes ->> 'version_id', changes ->> 'rollout_version_id'))))`;
 }
 
 /** The key's own file where it has one, else the one that all may use. */

@@ -393,6 +393,34 @@ describe("a promotion to a channel that requires approval", () => {
 		expect(await served()).toBe("1.2.0");
 	});
 
+	test("brings one bundle: a second one, which nobody would be shown, is refused", async () => {
+		await uploadTestBundle(world, app, "1.3.0", uploader.text);
+		const REFUSED = { status: 409, body: { error: "approval_required" } };
+		const by = keyed(uploader.text);
+		const rollout = { rolloutPercentageBps: 100, rolloutEnabled: true };
+		for (const version of ["1.2.0", null]) {
+			expect(await set(by, { version, rolloutVersion: "1.3.0", ...rollout })).toMatchObject(REFUSED);
+		}
+		const id = await propose(by, { rolloutVersion: "1.2.0", ...rollout });
+		expect((await decide("approve", { headers: approver.headers }, id)).status).toBe(200);
+		for (const second of [
+			{ advanceRollout: true, rolloutVersion: "1.3.0" },
+			{ promoteToStable: true, rolloutVersion: "1.3.0" },
+			{ promoteToStable: true, version: "1.3.0" },
+			{ version: "1.3.0", rolloutPercentageBps: 9000 },
+		]) {
+			expect(await set(by, second), JSON.stringify(second)).toMatchObject(REFUSED);
+		}
+		expect((await proposals()).map(({ state }: { state: string }) => state)).toEqual(["approved"]);
+		expect((await shown()).version.name).toBe("1.1.0");
+		await propose(by, { promoteToStable: true });
+		await propose(by, { version: "1.3.0" });
+		expect((await proposals())[0]).toMatchObject({ state: "pending", version: "1.3.0", rollout: null });
+		await set(admin(), { protected: false });
+		const both = { advanceRollout: true, rolloutVersion: "1.3.0" };
+		expect((await set(by, both)).status, "where no approval is needed").toBe(200);
+	});
+
 	test("cannot be changed behind the approver's back: its bundle gets no files", async () => {
 		const path = `orgs/${world.orgId}/apps/${app.appId}/delta/late.js`;
 		const stored = await world.request("POST", "/files/upload/attachments", {
@@ -401,16 +429,49 @@ describe("a promotion to a channel that requires approval", () => {
 		});
 		expect(stored.status).toBe(201);
 		const setManifest = (version: string) =>
-			world.request("POST", "/compat/capgo-cli/private/set_manifest", {
+			world.request("POST", "/private/set_manifest", {
 				key: uploader.text,
 				body: {
-					...{ app_id: app.appId, name: version, version_id: nextId },
+					...{ app_id: app.appId, name: version },
 					manifest: [{ file_name: "index.html", s3_path: path, file_hash: "0".repeat(64) }],
 				},
 			});
+		const LATE = { status: 409, body: { error: "bundle_already_ready" } };
 		const id = await propose();
-		expect((await setManifest("1.2.0")).status).toBeGreaterThanOrEqual(400);
+		expect(await setManifest("1.2.0"), "proposed").toMatchObject(LATE);
 		expect((await decide("approve", { headers: approver.headers }, id)).status).toBe(200);
+		expect(await setManifest("1.2.0"), "live").toMatchObject(LATE);
+		await uploadTestBundle(world, app, "1.2.1", uploader.text);
+		const bundleId = await uploadTestBundle(world, app, "1.2.2", uploader.text);
+		expect((await setManifest("1.2.1")).status, "never used").toBe(200);
+		const device_id = crypto.randomUUID();
+		expect((await send("POST", "/device", admin(), { device_id, version_id: bundleId })).status).toBe(200);
+		expect(await setManifest("1.2.2"), "set for a device").toMatchObject(LATE);
+	});
+
+	test("cannot be replaced by a rollback: a bundle that was live keeps the files that were approved", async () => {
+		const live = await propose();
+		expect((await decide("approve", { headers: approver.headers }, live)).status).toBe(200);
+		await set(admin(), { requires_approval: false });
+		await set(admin(), { version: "1.1.0" });
+		await set(admin(), { requires_approval: true });
+		const path = `orgs/${world.orgId}/apps/${app.appId}/delta/later.js`;
+		const stored = await world.request("POST", "/files/upload/attachments", {
+			key: uploader.text,
+			headers: { "tus-resumable": "1.0.0", "upload-length": "0", "upload-metadata": `filename ${btoa(path)}` },
+		});
+		expect(stored.status).toBe(201);
+		const late = await world.request("POST", "/private/set_manifest", {
+			key: uploader.text,
+			body: {
+				...{ app_id: app.appId, name: "1.2.0" },
+				manifest: [{ file_name: "index.html", s3_path: path, file_hash: "0".repeat(64) }],
+			},
+		});
+		expect(late).toMatchObject({ status: 409, body: { error: "bundle_already_ready" } });
+		const back = await send("POST", "/channel/rollback", admin(), { channel: "production", version: "1.2.0" });
+		expect(back).toMatchObject({ status: 200 });
+		expect(await served()).toBe("1.2.0");
 	});
 
 	test("shows the files that differ by manifest where both bundles have one", async () => {

@@ -228,7 +228,10 @@ function noStartPage(): ApiError {
 }
 
 function manifestAlreadySet(): ApiError {
-	return new ApiError("bundle_already_ready", "The bundle has another manifest already; upload another version.");
+	return new ApiError(
+		"bundle_already_ready",
+		"The bundle has another manifest already, or was given to a channel or device or proposed without one; upload another version.",
+	);
 }
 
 function refuseRepeatedFiles(manifest: readonly { readonly file_name: string }[]): void {
