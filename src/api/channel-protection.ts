@@ -22,7 +22,7 @@ export const PROMOTING_ROLES = ROLE_NAMES.filter(
 	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
 );
 /** Who promotes where the request names nobody. */
-const ADMINISTRATORS = PROMOTING_ROLES.filter((role) => ROLES[role].permissions.includes("app.update_user_roles"));
+export const ADMINISTRATORS = PROMOTING_ROLES.filter((role) => ROLES[role].permissions.includes("app.update_user_roles"));
 const MOST_PROMOTERS = 50;
 
 export const protectionFields = {

@@ -4,8 +4,8 @@
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
-import type { RoleName } from "../authz/permissions";
-import { query } from "./client";
+import { ROLE_NAMES, type RoleName } from "../authz/permissions";
+import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import { selectedToGarbage } from "./uploads";
 
@@ -68,8 +68,12 @@ export function deleteTransfer(appId: string): CompiledQuery {
 	return sql`DELETE FROM app_transfers WHERE app_id = ${appId}`.compile(query);
 }
 
-/** Moves the app; everything in it names the app alone and goes along. */
-export function moveApp(offer: TransferRow, nowMs: number): CompiledQuery[] {
+/**
+ * Moves the app; everything in it names the app alone and goes along. Promoters that are keys or people stay behind, and roles go along.
+ *
+ * @param administrators roles that promote where a protected channel would have no promoter left
+ */
+export function moveApp(offer: TransferRow, administrators: readonly RoleName[], nowMs: number): CompiledQuery[] {
 	return [
 		// Links of the giving organization's keys would still take bytes in.
 		selectedToGarbage(
@@ -81,6 +85,10 @@ export function moveApp(offer: TransferRow, nowMs: number): CompiledQuery[] {
 			sql`DELETE FROM bundles WHERE app_id = ${offer.id} AND status = 'pending'`,
 			sql`DELETE FROM role_bindings WHERE app_id = ${offer.id}`,
 			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id} COLLATE NOCASE`,
+			sql`UPDATE proposals SET state = 'withdrawn', decided_at_ms = ${nowMs} WHERE app_id = ${offer.id} AND state = 'pending'`,
+			sql`UPDATE channels SET promoters = coalesce((SELECT nullif(json_group_array(value), '[]') FROM json_each(promoters)
+				WHERE value IN ${jsonList(JSON.stringify(ROLE_NAMES))}), ${JSON.stringify(administrators)})
+				WHERE app_id = ${offer.id} AND protected = 1`,
 			sql`UPDATE apps SET owner_org = ${offer.to_org}, updated_at_ms = ${nowMs}, revision = revision + 1
 				WHERE id = ${offer.id} AND owner_org = ${offer.from_org}`,
 		].map((statement) => statement.compile(query)),

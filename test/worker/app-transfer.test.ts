@@ -70,6 +70,45 @@ async function removeGiver(): Promise<void> {
 const NOT_FOUND = { status: 404, body: { error: "transfer_not_found" } };
 
 describe("an app that is offered", () => {
+	test("leaves promoters behind that are keys or people, and the proposals that wait", async () => {
+		await uploadTestBundle(giver, app, "1.1.0");
+		const key = await createTestKey(giver, "app_uploader", app);
+		const protect = (channel: string, promoters: readonly string[], version = "1.0.1") =>
+			giver.request("POST", "/channel", {
+				key: giver.adminKey,
+				body: { app_id: app.appId, channel, version, protected: true, promoters },
+			});
+		await protect("beta", [key.id, giver.userId]);
+		await giver.request("POST", "/channel", {
+			key: giver.adminKey,
+			body: { app_id: app.appId, channel: "production", protected: true, requires_approval: true },
+		});
+		await giver.request("POST", "/channel", {
+			key: giver.adminKey,
+			body: { app_id: app.appId, channel: "production", promoters: ["app_developer", key.id] },
+		});
+		const proposed = await giver.request("POST", "/channel", {
+			key: key.text,
+			body: { app_id: app.appId, channel: "production", version: "1.1.0" },
+		});
+		expect(proposed.status).toBe(202);
+		await offer();
+		expect((await accept()).status).toBe(200);
+		const shown = async (channel: string) =>
+			(
+				await receiver.request("GET", "/channel", {
+					...{ key: receiver.adminKey, query: { app_id: app.appId, channel } },
+				})
+			).body;
+		expect(await shown("production")).toMatchObject({ protected: true, promoters: ["app_developer"] });
+		const { promoters } = await shown("beta");
+		expect(promoters).toContain("org_admin");
+		expect(promoters).not.toContain(key.id);
+		expect(promoters).not.toContain(giver.userId);
+		const list = { key: receiver.adminKey, query: { app_id: app.appId } };
+		expect((await receiver.request("GET", "/proposal", list)).body).toMatchObject([{ state: "withdrawn" }]);
+	});
+
 	test("moves when the other organization accepts, with all that is in it, and its devices notice nothing", async () => {
 		expect((await check()).body).toMatchObject({ version: "1.0.1" });
 		expect(await offer()).toMatchObject({ status: 201, body: { dry_run: false, to_org: receiver.orgId }, trips: 2 });

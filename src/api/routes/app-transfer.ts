@@ -29,6 +29,7 @@ import { organizationIsLive } from "../../db/organizations";
 import { appsOfOrganization, storageOfOrganization } from "../../db/quotas";
 import { unsignedChannelsOfOffer } from "../../db/signing-keys";
 import { invalidRequest } from "../../errors";
+import { ADMINISTRATORS } from "../channel-protection";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import { batchInQuotas } from "../quotas";
@@ -297,7 +298,7 @@ export const acceptTransfer = endpoint({
 						target,
 						details: { to_org: scope.orgId },
 					}),
-					...moveApp(offer, nowMs),
+					...moveApp(offer, ADMINISTRATORS, nowMs),
 					...(needsBinding
 						? [
 								insertBinding("app", {
