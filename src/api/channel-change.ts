@@ -48,6 +48,7 @@ import {
 	PROPOSAL_LIFETIME_MS,
 	type ProposalRow,
 	proposalsPage,
+	pruneProposals,
 	supersedeProposals,
 	waitingFor,
 	withdrawProposals,
@@ -73,6 +74,7 @@ import {
 	protectionGuards,
 	refuseNonPromoter,
 	requestedProtection,
+	requireRecentPromoter,
 } from "./channel-protection";
 import type { Context } from "./endpoint";
 import { batchInQuotas } from "./quotas";
@@ -537,6 +539,7 @@ export async function changeChannel(
 			return { id: channel.id, public: channel.public === 1, created, previewAccessEnded: [], proposal };
 		}
 		refuseNonPromoter(principal, channel, scope);
+		if (!onlySlowsDown(change.bundles, channel)) requireRecentPromoter(principal, channel, nowMs);
 	}
 	const endsPreview = channel !== undefined && (values.public === 1 || values.protected === 1);
 
@@ -675,16 +678,37 @@ export async function changeChannel(
 	return { id: row.id, public: row.public === 1, created, previewAccessEnded };
 }
 
-/** Bundles that a change brings to more devices: those that it puts on the channel, and the rollout's if its share grows. */
+/** What lets more devices have what is on the channel. */
+const OPENING_COLUMNS = [
+	"public",
+	"ios",
+	"android",
+	"electron",
+	"allow_device_self_set",
+	"allow_emulator",
+	"allow_device",
+	"allow_dev",
+	"allow_prod",
+] as const;
+
+/**
+ * Bundles that a change brings to more devices: those that it puts on the channel, the rollout's if its share grows, and both that are
+ * there if the channel opens.
+ *
+ * @param values what differs from the channel
+ */
 export function promotedBundles(values: ChannelValues, channel: ChannelRow | undefined): number[] {
-	const brought = [values.version_id, values.rollout_version_id].filter((id) => typeof id === "number");
-	if (channel === undefined || channel.rollout_version_id === null || values.rollout_version_id !== undefined)
-		return brought;
+	const isNumber = (id: unknown) => typeof id === "number";
+	const brought = [values.version_id, values.rollout_version_id].filter(isNumber);
+	if (channel === undefined) return brought;
+	const opens = OPENING_COLUMNS.some((column) => values[column] === 1);
+	const stable = opens && values.version_id === undefined ? channel.version_id : null;
 	const grows =
 		values.rollout_enabled === 1 ||
 		values.rollout_paused_at_ms === null ||
 		(values.rollout_percentage_bps ?? 0) > channel.rollout_percentage_bps;
-	return grows ? [...brought, channel.rollout_version_id] : brought;
+	const rollout = (opens || grows) && values.rollout_version_id === undefined ? channel.rollout_version_id : null;
+	return [...brought, stable, rollout].filter(isNumber);
 }
 
 /** For every batch that promotes: the organization's signing policy lets the bundles through. */
@@ -790,6 +814,7 @@ async function propose(
 					${app.id} AS app_id, NULL AS before, NULL AS after FROM proposals p WHERE ${waitingFor(scope.appId, scope.channelId)}`,
 				),
 				supersedeProposals(scope.appId, scope.channelId, nowMs),
+				pruneProposals(scope.appId, scope.channelId),
 				insertProposal(scope.appId, {
 					id,
 					channel_id: scope.channelId,

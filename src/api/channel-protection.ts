@@ -8,6 +8,7 @@ import * as v from "valibot";
 import { type AppId, type ChannelId, holdsRole, type OrgId, type Target } from "../authz/decide";
 import { ROLE_NAMES, ROLES } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
+import { requireRecentSignIn } from "../authz/session";
 import type { ChannelRow, ChannelValues, Platforms } from "../db/channels";
 import { guard, jsonList, query } from "../db/client";
 import { channelHas } from "../db/proposals";
@@ -22,7 +23,9 @@ export const PROMOTING_ROLES = ROLE_NAMES.filter(
 	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
 );
 /** Who promotes where the request names nobody. */
-export const ADMINISTRATORS = PROMOTING_ROLES.filter((role) => ROLES[role].permissions.includes("app.update_user_roles"));
+export const ADMINISTRATORS = PROMOTING_ROLES.filter((role) =>
+	ROLES[role].permissions.includes("app.update_user_roles"),
+);
 const MOST_PROMOTERS = 50;
 
 export const protectionFields = {
@@ -90,6 +93,11 @@ export function refuseNonPromoter(principal: Principal, channel: Protection, tar
 		`Channel ${channel.name} is protected and this caller is none of its promoters; ask one of them, or have an administrator add the caller to promoters.`,
 		{ moreInfo: { channel: channel.name, promoters: JSON.parse(channel.promoters) } },
 	);
+}
+
+/** A stolen session publishes nothing on a protected channel. @throws {ApiError} for a person whose sign-in is not recent */
+export function requireRecentPromoter(principal: Principal, channel: Protection, nowMs: number): void {
+	if (channel.protected === 1 && principal.kind === "session") requireRecentSignIn(principal, true, nowMs);
 }
 
 /** Deletion would free the name, and the protection would be gone with the channel. */

@@ -86,6 +86,16 @@ export function insertProposal(appId: AppId, values: Omit<Insertable<ProposalsTa
 		.compile();
 }
 
+/** Decided proposals of a channel that are kept. */
+export const KEPT_PROPOSALS = 200;
+
+/** Deletes what was decided before the newest; the audit log keeps its own entries. */
+export function pruneProposals(appId: AppId, channelId: ChannelId): CompiledQuery {
+	return sql`DELETE FROM proposals WHERE app_id = ${appId} AND channel_id = ${channelId} AND state <> 'pending' AND id NOT IN (
+		SELECT id FROM proposals WHERE channel_id = ${channelId} AND state <> 'pending'
+		ORDER BY created_at_ms DESC, id LIMIT ${KEPT_PROPOSALS})`.compile(query);
+}
+
 /** For audit entries: what waits for the channel. */
 export const waitingFor = (appId: AppId, channelId: ChannelId) =>
 	sql`p.app_id = ${appId} AND p.channel_id = ${channelId} AND p.state = 'pending'`;
@@ -174,18 +184,19 @@ export function manifestDifference(
 		WHERE ${has(before)} AND ${has(after)} ORDER BY change, file_name LIMIT ${limit}`.compile(query);
 }
 
-/** Objects of two bundles, with whether each has a manifest: what can be compared. */
+/** Objects of two bundles, with the forms that each is served in: what can be compared. */
 export interface ComparableBundle {
 	readonly id: number;
 	readonly object_key: string | null;
 	readonly size_bytes: number | null;
 	readonly session_key: string | null;
+	readonly has_zip: 0 | 1;
 	readonly has_manifest: 0 | 1;
 }
 
 export function comparableBundles(appId: AppId, ids: readonly number[]): CompiledQuery<ComparableBundle> {
 	return sql<ComparableBundle>`SELECT id, object_key, size_bytes, session_key,
-			EXISTS (SELECT 1 FROM bundle_files WHERE bundle_files.bundle_id = bundles.id) AS has_manifest
+			(object_key IS NOT NULL OR external_url IS NOT NULL) AS has_zip, EXISTS (SELECT 1 FROM bundle_files WHERE bundle_files.bundle_id = bundles.id) AS has_manifest
 		FROM bundles WHERE app_id = ${appId} AND id IN ${jsonList(JSON.stringify(ids))} AND status = 'ready'`.compile(
 		query,
 	);

@@ -1,6 +1,6 @@
 /**
- * How the files of two bundles differ, for a person who approves one: by their manifests where both have one, else by the central
- * directories of their zips. The content is never read, and neither is a directory that is large.
+ * How the files of two bundles differ, for a person who approves one, in each form that devices are served: by their manifests and by the
+ * central directories of their zips. Bundles with different forms are not compared, because devices would take the other form. The content is never read, and neither is a directory that is large.
  */
 import * as v from "valibot";
 import type { AppId } from "../authz/decide";
@@ -14,42 +14,57 @@ const MOST_NAMED = 100;
 /** About 20,000 files. Two are held in memory at once. */
 const MOST_DIRECTORY_BYTES = 2 * 1024 * 1024;
 
-export const differenceSchema = v.strictObject({
-	by: v.picklist(["manifest", "zip"]),
+const counted = {
 	added: v.number(),
 	changed: v.number(),
 	removed: v.number(),
 	files: v.array(v.strictObject({ file: v.string(), change: v.picklist(["added", "changed", "removed"]) })),
+};
+export const differenceSchema = v.strictObject({
+	by: v.picklist(["manifest", "zip"]),
+	...counted,
+	/** Of bundles that have manifests and zips. */
+	zip: v.nullable(v.strictObject(counted)),
 });
 type Difference = v.InferOutput<typeof differenceSchema>;
+
+/** A form that the bundles are served in and that could not be compared, or both. */
+export const NOT_COMPARED = ["forms_differ", "zip"] as const;
+
+interface Comparison {
+	readonly difference: Difference | null;
+	readonly not_compared: (typeof NOT_COMPARED)[number] | null;
+}
 
 /** What `bundleDifference` compares; for one batch. */
 export function differenceReads(appId: AppId, before: number, after: number) {
 	return [comparableBundles(appId, [before, after]), manifestDifference(appId, before, after, MOST_NAMED)] as const;
 }
 
-/** Null where the two cannot be compared: one is encrypted, external, gone, or has too many files. */
+/** Nothing is compared where one of the two is gone or is the store build. */
 export async function bundleDifference(
 	deps: Pick<Deps, "bundles">,
 	bundles: readonly ComparableBundle[],
 	differing: readonly ManifestDifference[],
 	before: number,
 	after: number,
-): Promise<Difference | null> {
+): Promise<Comparison> {
 	const old = bundles.find(({ id }) => id === before);
 	const next = bundles.find(({ id }) => id === after);
-	if (old === undefined || next === undefined) return null;
-	if (old.has_manifest === 1 && next.has_manifest === 1) {
-		const [first] = differing;
-		const counts = { added: first?.added ?? 0, changed: first?.changed ?? 0, removed: first?.removed ?? 0 };
-		return {
-			by: "manifest",
-			...counts,
-			files: differing.map(({ file_name, change }) => ({ file: file_name, change })),
-		};
+	if (old === undefined || next === undefined) return { difference: null, not_compared: null };
+	if (old.has_manifest !== next.has_manifest || old.has_zip !== next.has_zip) {
+		return { difference: null, not_compared: "forms_differ" };
 	}
-	const [oldFiles, newFiles] = [await filesOf(deps, old), await filesOf(deps, next)];
-	return oldFiles === undefined || newFiles === undefined ? null : compare(oldFiles, newFiles);
+	const [oldFiles, newFiles] = old.has_zip === 1 ? [await filesOf(deps, old), await filesOf(deps, next)] : [];
+	const zip = oldFiles === undefined || newFiles === undefined ? null : compare(oldFiles, newFiles);
+	const not_compared = old.has_zip === 1 && zip === null ? "zip" : null;
+	if (old.has_manifest === 0) {
+		return { difference: zip === null ? null : { by: "zip", ...zip, zip: null }, not_compared };
+	}
+	const [first] = differing;
+	const counts = { added: first?.added ?? 0, changed: first?.changed ?? 0, removed: first?.removed ?? 0 };
+	const files = differing.map(({ file_name, change }) => ({ file: file_name, change }));
+	return { difference: { by: "manifest", ...counts, files, zip }, not_compared };
 }
 
 async function filesOf(
@@ -78,7 +93,10 @@ class BundleGone extends Error {
 	override readonly name = "BundleGone";
 }
 
-function compare(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): Difference {
+function compare(
+	before: ReadonlyMap<string, string>,
+	after: ReadonlyMap<string, string>,
+): Omit<Difference, "by" | "zip"> {
 	const files: Difference["files"] = [];
 	for (const [file, content] of after) {
 		const old = before.get(file);
@@ -88,7 +106,6 @@ function compare(before: ReadonlyMap<string, string>, after: ReadonlyMap<string,
 	const count = (wanted: string) => files.filter(({ change }) => change === wanted).length;
 	files.sort((one, other) => (one.file < other.file ? -1 : 1));
 	return {
-		by: "zip",
 		...{ added: count("added"), changed: count("changed"), removed: count("removed") },
 		files: files.slice(0, MOST_NAMED),
 	};

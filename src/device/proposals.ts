@@ -61,7 +61,7 @@ import { appIdOf } from "../db/public-app-id";
 import { followRollout } from "../db/rollouts";
 import { bumpRevision } from "../db/snapshot";
 import { ApiError } from "../errors";
-import { bundleDifference, differenceReads, differenceSchema } from "./bundle-difference";
+import { bundleDifference, differenceReads, differenceSchema, NOT_COMPARED } from "./bundle-difference";
 import { bundlesOf, effectOf, effectReads } from "./what-if";
 
 /** Waiting proposals whose effect one answer computes; the others have it when they are asked for by `id`. */
@@ -101,6 +101,7 @@ const proposalSchema = v.strictObject({
 		}),
 	),
 	difference: v.nullable(differenceSchema),
+	not_compared: v.nullable(v.picklist(NOT_COMPARED)),
 });
 type Proposal = v.InferOutput<typeof proposalSchema>;
 
@@ -128,7 +129,9 @@ const EXAMPLE_PROPOSAL: Proposal = {
 			{ file: "assets/pay.js", change: "added" },
 			{ file: "index.html", change: "changed" },
 		],
+		zip: null,
 	},
+	not_compared: null,
 };
 
 /** What the proposal says of a rollout; null where it changes the bundle of every device alone. */
@@ -149,7 +152,7 @@ export const listProposals = endpoint({
 	tag: "Channels",
 	summary: "List promotions that wait for approval, and how earlier ones ended",
 	description:
-		"Waiting ones come first, then the newest. `version` is the bundle that is proposed (null: the store build), for every device or, with `rollout`, for a share of them. `outdated` says that the channel changed since: such a proposal cannot be approved any more, propose again. `what_if` and `difference` are computed for the first waiting ones, and for one that is asked for by `id`: how many devices seen in the last 30 days would get another version (null without app.read_devices), and which files differ from the live bundle, by manifest or by the zips' directories (null for encrypted and external bundles and very large ones). `can_approve` is about the caller's role; the proposer's own account cannot approve. Names of people and keys need app.read_audit.",
+		"Waiting ones come first, then the newest. `version` is the bundle that is proposed (null: the store build), for every device or, with `rollout`, for a share of them. `outdated` says that the channel changed since: such a proposal cannot be approved any more, propose again. `what_if` and `difference` are computed for the first waiting ones, and for one that is asked for by `id`: how many devices seen in the last 30 days would get another version (null without app.read_devices), and which files differ from the live bundle, by manifest or by the zips' directories; bundles with both are compared by manifest, and their zips in `difference.zip`. `not_compared` says what is missing: `forms_differ` (one is served as single files or as a zip and the other is not; nothing is compared) or `zip` (encrypted, external or very large). `can_approve` is about the caller's role; the proposer's own account cannot approve. Names of people and keys need app.read_audit.",
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, id: optional(uuid), channel: optional(channelName), page: pageNumber }),
 	response: v.array(proposalSchema),
@@ -191,12 +194,13 @@ export const listProposals = endpoint({
 				isApprover(principal, { ...row, name: row.channel_name, protected: 1 }, app),
 			what_if: null,
 			difference: null,
+			not_compared: null,
 			...judged.get(row.id),
 		}));
 	},
 });
 
-type Effect = Pick<Proposal, "what_if" | "difference">;
+type Effect = Pick<Proposal, "what_if" | "difference" | "not_compared">;
 
 /** What the first waiting proposals would do, in one round trip. */
 async function effectsOf(
@@ -236,7 +240,9 @@ async function effectsOf(
 							unjudged: plan.unjudged,
 							sampled: plan.sampled,
 						},
-			difference: mayCompare ? await bundleDifference(deps, compared ?? [], differing ?? [], ...ids) : null,
+			...(mayCompare
+				? await bundleDifference(deps, compared ?? [], differing ?? [], ...ids)
+				: { difference: null, not_compared: null }),
 		});
 	}
 	return effects;

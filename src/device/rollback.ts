@@ -8,7 +8,12 @@
 import * as v from "valibot";
 import { bundleNotSigned, promoting } from "../api/bundle-signing";
 import { bundleOfChoice, channelChanged, found, refuseForeignBundle, signatureGuards } from "../api/channel-change";
-import { protectionChanged, protectionGuards, refuseNonPromoter } from "../api/channel-protection";
+import {
+	protectionChanged,
+	protectionGuards,
+	refuseNonPromoter,
+	requireRecentPromoter,
+} from "../api/channel-protection";
 import { endpoint } from "../api/endpoint";
 import { channelName, integerId, label, optional, publicAppId, text } from "../api/schemas";
 import { bundleNotFound, channelNotFound, channelScope } from "../api/scope";
@@ -148,6 +153,7 @@ export const rollBackChannel = endpoint({
 			return { ...answer, dry_run: true as const, ...meaningToDevices(plan, channel.name) };
 		}
 		if (!answer.changed) return answer;
+		requireRecentPromoter(principal, channel, nowMs);
 		const reason = body.reason ?? null;
 		await promoting(context, scope.appId, promoted, (verified) =>
 			batchOrFail(

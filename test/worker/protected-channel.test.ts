@@ -3,7 +3,7 @@
  * same request by somebody who may beside every refusal.
  */
 import { beforeEach, describe, expect, test } from "vitest";
-import { addTestFiles } from "./support/delta-files";
+import { addTestFiles, removeTestZip } from "./support/delta-files";
 import { readThenWrite } from "./support/interleave";
 import { signIn, signInByPasskey, type TestSession } from "./support/sessions";
 import {
@@ -129,6 +129,32 @@ describe("a protected channel", () => {
 			expect(await set(old, body)).toMatchObject({ status: 403, body: { error: "recent_sign_in_required" } });
 		}
 		expect((await set({ headers: (await signIn(world, other.email)).headers }, { protected: false })).status).toBe(200);
+	});
+
+	test("asks people for a recent sign-in before they publish on it or roll it back, and never before they slow down", async () => {
+		await protect({ promoters: ["org_admin", "app_admin", "org_super_admin"] });
+		expect(
+			(await set(admin(), { rolloutVersion: "1.2.0", rolloutPercentageBps: 100, rolloutEnabled: true })).status,
+		).toBe(200);
+		world.clock.nowMs += 20 * 60_000;
+		const old = { headers: approver.headers };
+		const ways = (by: Caller) => [
+			() => set(by, { rolloutPercentageBps: 5000 }),
+			() => set(by, { version: "1.2.0" }),
+			() => send("PUT", "/bundle", by, { version_id: nextId, channel_id: channelId }),
+			() => send("POST", "/channel/rollback", by, { channel: "production", version: "1.0.1" }),
+		];
+		const RECENT = { status: 403, body: { error: "recent_sign_in_required" } };
+		for (const way of ways(old)) expect(await way()).toMatchObject(RECENT);
+		expect((await set(old, { rolloutPaused: true })).status, "pause").toBe(200);
+		expect((await shown()).version.name).toBe("1.1.0");
+		const recent = await signIn(world, other.email);
+		for (const way of ways({ headers: recent.headers })) expect((await way()).status).toBe(200);
+		expect(await served()).toBe("1.0.1");
+		expect((await set(admin(), { version: "1.1.0" })).status, "a key").toBe(200);
+		await set(admin(), { protected: false });
+		world.clock.nowMs += 20 * 60_000;
+		expect((await set(old, { version: "1.2.0" })).status, "not protected").toBe(200);
 	});
 
 	test("is not deleted, and its platforms are not taken, without an administrator", async () => {
@@ -484,14 +510,67 @@ describe("a promotion to a channel that requires approval", () => {
 			.bind(nextId)
 			.run();
 		await propose();
-		expect((await proposals())[0].difference).toEqual({
+		const [both] = await proposals();
+		expect(both.difference).toEqual({
 			...{ by: "manifest", added: 1, changed: 1, removed: 1 },
 			files: [
 				{ file: "new.js", change: "added" },
 				{ file: "index.html", change: "changed" },
 				{ file: "old.js", change: "removed" },
 			],
+			zip: { added: 0, changed: 1, removed: 0, files: [{ file: "index.html", change: "changed" }] },
 		});
+		expect(both.not_compared).toBe(null);
+		await testEnv.DB.prepare("UPDATE bundles SET session_key = 'a:b' WHERE id = ?").bind(nextId).run();
+		expect((await proposals())[0], "encrypted").toMatchObject({
+			...{ difference: { by: "manifest", zip: null }, not_compared: "zip" },
+		});
+		for (const id of [live, nextId]) await removeTestZip(id);
+		expect((await proposals())[0], "without zips").toMatchObject({
+			...{ difference: { by: "manifest", zip: null }, not_compared: null },
+		});
+	});
+
+	test("compares nothing where devices take one bundle as single files and the other as a zip", async () => {
+		await addTestFiles(app, nextId, ["index.html"]);
+		await propose();
+		expect((await proposals())[0]).toMatchObject({ difference: null, not_compared: "forms_differ" });
+	});
+
+	test("is the same in another case of the app id: one proposal, listed and approved", async () => {
+		const app_id = app.appId.toUpperCase();
+		const by = keyed(uploader.text);
+		const id = await propose(by, { version: "1.2.0", app_id });
+		expect(await propose(by, { version: "1.2.0", app_id })).toBe(id);
+		expect(await proposals({ app_id })).toMatchObject([{ id, state: "pending" }]);
+		await setTestChannel(world, app, "other", { version: "1.2.0" });
+		const developer = keyed((await createTestKey(world, "app_developer", app)).text);
+		const taken = await send("POST", "/channel", developer, { app_id, channel: "other", public: true });
+		expect(taken).toMatchObject(needs("app.update_user_roles"));
+		const approved = await send("POST", "/proposal/approve", { headers: approver.headers }, { app_id, id });
+		expect(approved).toMatchObject({ status: 200 });
+		expect(await served()).toBe("1.2.0");
+	});
+
+	test("is kept with the newest 200 that were decided on its channel", async () => {
+		const first = await propose();
+		await decide("reject", admin(), first);
+		const copies = testEnv.DB.prepare(
+			`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 199)
+			INSERT INTO proposals (id, app_id, channel_id, state, changes, base, proposer_type, proposed_by, proposer_name, created_at_ms, expires_at_ms)
+			SELECT id || '-' || i, app_id, channel_id, state, changes, base, proposer_type, proposed_by, proposer_name, created_at_ms + i, expires_at_ms
+			FROM proposals, n WHERE id = ?`,
+		);
+		await copies.bind(first).run();
+		world.clock.nowMs += 1000;
+		const second = await propose();
+		expect(await proposals({ id: first }), "200 decided").toHaveLength(1);
+		await decide("reject", admin(), second);
+		world.clock.nowMs += 1000;
+		const third = await propose();
+		expect(await proposals({ id: first }), "201 decided").toEqual([]);
+		expect(await proposals({ id: second })).toMatchObject([{ state: "withdrawn" }]);
+		expect(await proposals({ id: third })).toMatchObject([{ state: "pending" }]);
 	});
 
 	test("names nobody to callers without the audit log, and is announced to the stock CLI", async () => {

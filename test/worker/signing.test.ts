@@ -323,6 +323,30 @@ describe("a promotion while signatures are required", () => {
 			body: { app_id: app.appId, version_id: (await bundle(version)).id, channel_id: channelId },
 		});
 
+	test("is also what opens a channel to more devices: refused for the unsigned bundle there, not for a signed one", async () => {
+		await uploadTestBundle(world, app, "1.0.0");
+		const closed = { allow_device_self_set: false, allow_emulator: false, ios: false };
+		expect((await promote("1.0.0", "beta", closed)).status).toBeLessThan(300);
+		expect((await sendSigned("1.1.0")).status).toBe(200);
+		await promote("1.1.0", "signed", closed);
+		await requireSigned();
+		const open = (channel: string, fields: object) =>
+			world.request("POST", "/channel", { key: ci.text, body: { app_id: app.appId, channel, ...fields } });
+		const give = (channel: string) =>
+			world.request("POST", "/device", {
+				key: ci.text,
+				body: { app_id: app.appId, device_id: crypto.randomUUID(), channel },
+			});
+		for (const fields of [{ ios: true }, { allow_device_self_set: true }, { allow_emulator: true }, { public: true }]) {
+			expect(await open("beta", fields), JSON.stringify(fields)).toMatchObject(NOT_SIGNED);
+			expect((await open("signed", fields)).status, JSON.stringify(fields)).toBe(200);
+		}
+		expect(await give("beta")).toMatchObject(NOT_SIGNED);
+		expect((await give("signed")).status).toBe(200);
+		expect((await open("beta", { android: false })).status, "narrower").toBe(200);
+		expect(await served()).toBe("1.1.0");
+	});
+
 	test("of an unsigned bundle is refused by every way that leads to devices; signed ones pass", async () => {
 		await unsignedOf("1.0.0", "1.1.0");
 		const { body: channel } = await setTestChannelOf("1.0.0");

@@ -216,7 +216,9 @@ export const setDevice = endpoint({
 				);
 			}
 		}
-		const promoted = bundle === undefined ? [] : [bundle.id];
+		const promoted = [bundle?.id, channel?.version_id, channel?.rollout_version_id].filter(
+			(id) => typeof id === "number",
+		);
 		await promoting(context, scope.appId, promoted, (verified) =>
 			batchOrFail(
 				db,
