@@ -422,7 +422,7 @@ export function channelChangeReads(body: ChannelBody, nowMs: number) {
 		channelByName(body.app_id, body.channel),
 		bundleOfChoice(body.app_id, body.version),
 		bundleOfChoice(body.app_id, rolloutOf(body).version),
-		previewName(body.app_id, body.channel),
+		previewName(body.app_id, body.channel, nowMs),
 		protectedPublicChannels(body.app_id),
 		proposalsPage(body.app_id, { channel: body.channel, isWaiting: true }, nowMs, 1, 0),
 	] as const;
@@ -434,7 +434,7 @@ export function promotionReads(publicAppId: string, channelId: number, versionId
 		channelById(publicAppId, channelId),
 		bundleById(publicAppId, versionId),
 		bundleById(publicAppId, NO_BUNDLE),
-		previewName(publicAppId, ""),
+		previewName(publicAppId, "", nowMs),
 		protectedPublicChannels(publicAppId),
 		proposalsPage(publicAppId, { channelId, isWaiting: true }, nowMs, 1, 0),
 	] as const;

@@ -9,6 +9,8 @@ import { appIdOf } from "./public-app-id";
 
 /** More devices than these that name an absent channel are a fleet, not testers. */
 export const MOST_DEVICES_NAMING = 20;
+/** Devices count from a day after they were first seen, so that a stranger who invents some takes no name from a preview of today. */
+const NAMING_FROM_MS = 24 * 60 * 60 * 1000;
 /** A preview that is opened again keeps its testers, however many: for so long after it was closed. */
 export const REOPENED_WITHIN_MS = 90 * 24 * 60 * 60 * 1000;
 
@@ -18,18 +20,20 @@ export interface PreviewNameRow {
 	readonly is_reserved: 0 | 1;
 	/** When a preview channel of this name was deleted last. */
 	readonly preview_used_at_ms: number | null;
-	/** Devices that name it, counted no further than one more than are allowed. */
+	/** Devices that name it, counted no further than one more than are allowed; none where the app sets names aside by a prefix. */
 	readonly devices: number;
 }
 
-const devicesNaming = (appId: RawBuilder<unknown>, name: string) =>
+const devicesNaming = (appId: RawBuilder<unknown>, name: string, nowMs: number) =>
 	sql<number>`(SELECT count(*) FROM (SELECT 1 FROM devices INDEXED BY devices_by_default_channel
-		WHERE devices.app_id = ${appId} AND devices.default_channel = ${name} LIMIT ${sql.lit(MOST_DEVICES_NAMING + 1)}))`;
+		WHERE devices.app_id = ${appId} AND devices.default_channel = ${name}
+			AND devices.created_at_ms <= ${nowMs - NAMING_FROM_MS} LIMIT ${sql.lit(MOST_DEVICES_NAMING + 1)}))`;
 
 /** What decides whether a preview key may take the name; for loading beside the decision. */
-export function previewName(publicAppId: string, name: string): CompiledQuery<PreviewNameRow> {
+export function previewName(publicAppId: string, name: string, nowMs: number): CompiledQuery<PreviewNameRow> {
 	return sql<PreviewNameRow>`SELECT a.default_upload_channel, a.preview_channel_prefix, coalesce(n.reserved, 0) AS is_reserved,
-			CASE WHEN n.reserved = 0 THEN n.used_at_ms END AS preview_used_at_ms, ${devicesNaming(sql`a.id`, name)} AS devices
+			CASE WHEN n.reserved = 0 THEN n.used_at_ms END AS preview_used_at_ms,
+			CASE WHEN a.preview_channel_prefix IS NULL THEN ${devicesNaming(sql`a.id`, name, nowMs)} ELSE 0 END AS devices
 		FROM apps a LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name} WHERE a.id = ${appIdOf(publicAppId)}`.compile(
 		query,
 	);

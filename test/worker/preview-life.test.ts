@@ -43,12 +43,12 @@ const bindingsOn = async (channel: string) =>
 			.bind(channel, app.uuid)
 			.first<{ bindings: number }>()
 	)?.bindings;
-const addDevices = (channel: string, devices: number) =>
+const addDevices = (channel: string, devices: number, createdAtMs = 0) =>
 	testEnv.DB.batch(
 		Array.from({ length: devices }, () =>
 			testEnv.DB.prepare(
-				"INSERT INTO devices (app_id, device_id, default_channel, created_at_ms, updated_at_ms) VALUES (?, ?, ?, 0, 0)",
-			).bind(app.uuid, crypto.randomUUID(), channel),
+				"INSERT INTO devices (app_id, device_id, default_channel, created_at_ms, updated_at_ms) VALUES (?, ?, ?, ?, 0)",
+			).bind(app.uuid, crypto.randomUUID(), channel, createdAtMs),
 		),
 	);
 
@@ -169,6 +169,16 @@ describe("the name of a channel that a preview key creates", () => {
 		await addDevices("pr-20", 20);
 		await remove(ci.text, "pr-20");
 		expect((await post(ci.text, { channel: "pr-20" })).status, "reopened").toBe(201);
+	});
+
+	test("is not taken by devices that were made up today, nor by any where the app has a prefix", async () => {
+		const dayMs = 24 * 3_600_000;
+		await addDevices("pr-500", 21, world.clock.nowMs - dayMs + 1);
+		expect((await post(ci.text, { channel: "pr-500" })).status, "made up today").toBe(201);
+		await addDevices("pr-501", 21, world.clock.nowMs - dayMs);
+		expect(await post(ci.text, { channel: "pr-501" })).toMatchObject(reserved("named_by_devices"));
+		await putApp({ preview_channel_prefix: "pr-" });
+		expect((await post(ci.text, { channel: "pr-501" })).status, "with the prefix").toBe(201);
 	});
 
 	test("is not the default upload channel, existing or not", async () => {
