@@ -8,7 +8,7 @@
  */
 import type { Database } from "../db/client";
 import type { Deps, RequestLimit } from "../deps";
-import { recentMap } from "../events/recent";
+import { recentMap } from "../domain/recent";
 import { addressKey, isWithinLimit, tooManyFailures, tooManyRequests } from "./request-limits";
 
 const MINUTE_MS = 60_000;

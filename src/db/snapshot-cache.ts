@@ -7,6 +7,8 @@
  * four seconds. Nothing that belongs to a request is kept: plain data alone. Requests that miss the same app share one load. Everything
  * here is bounded by bytes, and apps that do not exist have a list of their own, so that made-up ids displace no app.
  */
+
+import { recentMap } from "../domain/recent";
 import { ApiError } from "../errors";
 import type { Database } from "./client";
 import {
@@ -40,6 +42,10 @@ const SHARED_LOAD_MS = 5_000;
 const MOST_HELD_BYTES = 24 * 1024 * 1024;
 /** Ids of apps that do not exist, of up to 128 characters. */
 const MOST_ABSENT = 5_000;
+/** An app or a manifest that is read again so soon, though it did not change, was displaced from memory: strangers can cause that. */
+const DISPLACED_WITHIN_MS = 10_000;
+/** Apps and manifests whose last reading is remembered; about 100 bytes each. */
+const MOST_READINGS = 10_000;
 /** How long an absent app is still reported as absent while its address may not ask again. */
 const ABSENT_MS = 60_000;
 
@@ -72,6 +78,11 @@ interface Held {
 	readonly bytes: number;
 }
 
+interface Reading {
+	readonly atMs: number;
+	readonly revision: number;
+}
+
 interface HeldManifest {
 	readonly files: readonly SnapshotFile[];
 	readonly bytes: number;
@@ -100,6 +111,20 @@ export function createSnapshotCache({ now, deadline }: Clock) {
 	const loading = new Map<string, Promise<Held | null>>();
 	/** A load that began before an invalidation must not be cached. */
 	let forgotten = 0;
+	/** When an app, or a manifest, was read last, and at which revision of the app. */
+	const readings = recentMap<Reading>(MOST_READINGS);
+
+	/** Notes a reading, and says whether it was the first of this revision in a while: such ones are bounded by what exists. */
+	function noteReading(key: string, revision: number, atMs: number): boolean {
+		const isFirst = !wasReadLately(key, revision, atMs);
+		readings.set(key, { atMs, revision });
+		return isFirst;
+	}
+
+	function wasReadLately(key: string, revision: number, atMs: number): boolean {
+		const last = readings.get(key);
+		return last !== undefined && last.revision === revision && atMs - last.atMs < DISPLACED_WITHIN_MS;
+	}
 
 	/** The key of an app in `held`: one for all spellings of its id, unless the app has a twin. */
 	function keyOf(publicAppId: string): string {
@@ -184,8 +209,13 @@ export function createSnapshotCache({ now, deadline }: Clock) {
 			}
 			return entry;
 		});
-		// Apps that exist are loaded as often as they change; made-up ids, and spellings of an app with a twin, without end.
-		if (loaded.every((entry) => entry?.snapshot.app.has_twin === 0)) db.refund?.();
+		// Apps that exist are loaded as often as they change; made-up ids, spellings of an app with a twin, and apps that displace
+		// each other, without end.
+		const isFirst = loaded.map((entry) => {
+			const app = entry?.snapshot.app;
+			return app?.has_twin === 0 && noteReading(app.id, app.revision, checkedAtMs);
+		});
+		if (isFirst.every(Boolean)) db.refund?.();
 		return loaded;
 	}
 
@@ -367,8 +397,13 @@ export function createSnapshotCache({ now, deadline }: Clock) {
 		async manifest(db: Database, snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[]> {
 			const remembered = this.knownManifest(snapshot, bundleId);
 			if (remembered !== undefined) return remembered;
-			// Bounded by the bundles that channels serve.
-			const [files] = await (db.unlimited ?? db).batch([manifestOf(snapshot.app.id, bundleId)]);
+			// The first reading is bounded by the bundles that channels serve.
+			const key = `${snapshot.app.id} ${bundleId}`;
+			const { revision } = snapshot.app;
+			const isDisplaced = wasReadLately(key, revision, now());
+			const reader = isDisplaced ? db : (db.unlimited ?? db);
+			const [files] = await reader.batch([manifestOf(snapshot.app.id, bundleId)]);
+			noteReading(key, revision, now());
 			const known = held.get(keyOf(snapshot.publicAppId));
 			if (known?.snapshot === snapshot) {
 				drop(snapshot.publicAppId);

@@ -4,11 +4,11 @@
  * that the answer came from; anything else is decided anew.
  */
 import type { AppSnapshot } from "../db/snapshot-cache";
+import { recentMap } from "../domain/recent";
 import type { Decision } from "../domain/update-decision";
 import { dayOf } from "../events/days";
 import type { GatherEvents } from "../events/gather";
 import type { DeviceSeen } from "../events/messages";
-import { recentMap } from "../events/recent";
 import { downloadLinksExpireAt } from "../storage/links";
 import { type DeviceBody, seenOf } from "./device";
 

@@ -7,6 +7,7 @@
  * event, so an app that floods displaces nothing of another one. Lost events are counted in their app's statistics.
  */
 import type { Deps } from "../deps";
+import { hashOf, recentMap } from "../domain/recent";
 import { dayOf } from "./days";
 import { factsIn, runsBuild } from "./device-record";
 import type {
@@ -18,7 +19,6 @@ import type {
 	RolloutRuns,
 	RolloutServed,
 } from "./messages";
-import { hashOf, recentMap } from "./recent";
 
 const GATHER_MS = 1_000;
 /** How often the same is said again: what is served may have to be known soon, that a bundle still runs changes nothing. */

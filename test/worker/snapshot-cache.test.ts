@@ -4,6 +4,8 @@
  */
 import { describe, expect, test } from "vitest";
 import { allEndpoints } from "../../src/app";
+import { type Database, openDb } from "../../src/db/client";
+import { createSnapshotCache } from "../../src/db/snapshot-cache";
 import { beforeEachTrip } from "./support/interleave";
 import { PUBLIC_REQUESTS, REQUESTS } from "./support/requests";
 import { SESSION_REQUESTS } from "./support/session-requests";
@@ -91,6 +93,42 @@ describe("a snapshot", () => {
 		const made = await world.request("POST", "/device", { key: world.adminKey, body: override });
 		expect(made.status, JSON.stringify(made.body)).toBeLessThan(300);
 		expect([await asked(set), await asked(plain)]).toEqual(["1.0.3", "1.0.1"]);
+	});
+
+	test("that apps displace from memory counts for the address that asks again so soon; one that changed does not", async () => {
+		const { world, app } = await scene();
+		let refunds = 0;
+		let limited = 0;
+		const unlimited = openDb(world.deps.d1, "first-primary");
+		const db: Database = {
+			...{ trips: 0, unlimited },
+			refund() {
+				refunds += 1;
+			},
+			batch(statements) {
+				limited += 1;
+				return unlimited.batch(statements);
+			},
+		};
+		const cache = createSnapshotCache(world.deps);
+		const asked = async () => {
+			[refunds, limited] = [0, 0];
+			const { snapshot } = await cache.read(db, app.appId, () => undefined);
+			if (snapshot === null) throw new Error("there is no app");
+			await cache.manifest(db, snapshot, 1);
+			return { loads: limited, refunds };
+		};
+		// As when others fill the memory.
+		const displace = () => cache.forgetAll();
+		expect(await asked(), "the first time").toEqual({ loads: 1, refunds: 1 });
+		displace();
+		expect(await asked(), "at once again").toEqual({ loads: 2, refunds: 0 });
+		displace();
+		await testEnv.DB.prepare("UPDATE apps SET revision = revision + 1 WHERE id = ?").bind(app.uuid).run();
+		expect(await asked(), "changed").toEqual({ loads: 1, refunds: 1 });
+		displace();
+		world.clock.nowMs += 10_000;
+		expect(await asked(), "ten seconds later").toEqual({ loads: 1, refunds: 1 });
 	});
 
 	test("that is still true costs one row, not everything again", async () => {
