@@ -79,9 +79,9 @@ export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoi
 		return c.json(errorBody(known, requestId), known.status as 400, { ...tus, ...known.headers });
 	});
 
-	async function route(request: Request, ctx: ExecutionContext): Promise<Response> {
+	async function route(request: Request, ctx: ExecutionContext, isCounted = false): Promise<Response> {
 		const requestId = deps.newId();
-		const response = await app.fetch(request, { requestId }, ctx);
+		const response = await app.fetch(request, { requestId, isCounted }, ctx);
 		await drain(request);
 		return withCommonHeaders(response, requestId, deps.config.publicUrl ?? request.url);
 	}

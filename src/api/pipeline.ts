@@ -74,6 +74,8 @@ const DRY_RUN = "dry_run";
 /** What every request is given before the router. */
 export interface RequestBindings {
 	requestId: string;
+	/** The address limit on requests has counted it already. */
+	isCounted?: boolean;
 }
 
 export type CapstanApp = Hono<{ Bindings: RequestBindings }>;
@@ -205,7 +207,8 @@ async function answer(
 	const nowMs = deps.now();
 	const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
 	const origin = deps.config.publicUrl ?? new URL(c.req.url).origin;
-	if ("public" in access && !strangers.takeRequest(ipAddress, nowMs)) throw strangers.tooMany();
+	const isUncounted = "public" in access && c.env.isCounted !== true;
+	if (isUncounted && !strangers.takeRequest(ipAddress, nowMs)) throw strangers.tooMany();
 	const credential = "public" in access ? undefined : readCredential(endpoint, c.req.raw, origin);
 	if (credential !== undefined) {
 		strangers.admitCredential(ipAddress, credential.hash, nowMs);

@@ -5,7 +5,7 @@
  * a success.
  */
 import * as v from "valibot";
-import { endpoint } from "../api/endpoint";
+import { type Context, endpoint } from "../api/endpoint";
 import { booleanText, optional, publicAppId, uuid } from "../api/schemas";
 import type { SnapshotChannel } from "../db/snapshot";
 import type { AppSnapshot } from "../db/snapshot-cache";
@@ -78,7 +78,8 @@ export const chooseChannel = endpoint({
 		body: { ...EXAMPLE_DEVICE, channel: "beta" },
 		response: { status: "ok", allowSet: true, allow_set: true },
 	},
-	async handle({ db, input, snapshots, waitUntil }) {
+	async handle(context) {
+		const { db, input, snapshots, waitUntil } = context;
 		const { body } = input;
 		const { snapshot } = await snapshots.read(db, body.app_id, waitUntil);
 		if (snapshot === null) return unknownApp();
@@ -92,7 +93,7 @@ export const chooseChannel = endpoint({
 				"This version of the plugin cannot keep a channel; update it to 6.34, 7.34 or 8.",
 			);
 		}
-		const override = await snapshots.override(db, snapshot, body.device_id);
+		const override = await overrideOf(context, snapshot, body.device_id);
 		if (override?.channel_id != null) {
 			return refuse(
 				"cannot_override",
@@ -135,15 +136,40 @@ export const currentChannel = endpoint({
 		body: EXAMPLE_DEVICE,
 		response: { channel: "pr-128", status: "default", allowSet: true, allow_set: true },
 	},
-	async handle({ db, input, snapshots, waitUntil }) {
+	async handle(context) {
+		const { db, input, snapshots, waitUntil } = context;
 		const { body } = input;
 		const { snapshot } = await snapshots.read(db, body.app_id, waitUntil);
 		if (snapshot === null) return unknownApp();
-		return currentOf(snapshot, body, await snapshots.override(db, snapshot, body.device_id));
+		return currentOf(snapshot, body, await overrideOf(context, snapshot, body.device_id));
 	},
 });
 
 type Override = Parameters<typeof decisionSnapshot>[2];
+
+/** What an operator set for the device. A question to the database is bounded by the device ids that an address may show. */
+async function overrideOf(
+	{
+		db,
+		snapshots,
+		gather,
+		strangers,
+		actor,
+		nowMs,
+	}: Pick<
+		Context<string, undefined, undefined, undefined, readonly []>,
+		"db" | "snapshots" | "gather" | "strangers" | "actor" | "nowMs"
+	>,
+	snapshot: AppSnapshot,
+	deviceId: string,
+): Promise<Override> {
+	const { app, overrides, askedOverrides } = snapshot;
+	const isHeld = overrides !== null || askedOverrides.has(deviceId);
+	if (!isHeld && !gather.knows(app.app_id, deviceId)) {
+		await strangers.admitNewDevices(actor.ipAddress, app.app_id, 1, nowMs);
+	}
+	return snapshots.override(db.unlimited ?? db, snapshot, deviceId);
+}
 
 function currentOf(
 	snapshot: AppSnapshot,
@@ -209,7 +235,8 @@ export const selectableChannels = endpoint({
 		query: { app_id: EXAMPLE_DEVICE.app_id, platform: "android" },
 		response: [{ id: 7, name: "beta", public: false, allow_self_set: true }],
 	},
-	async handle({ db, input, snapshots, waitUntil }) {
+	async handle(context) {
+		const { db, input, snapshots, waitUntil } = context;
 		const { query } = input;
 		const { snapshot } = await snapshots.read(db, query.app_id, waitUntil);
 		if (snapshot === null) return unknownApp();
@@ -225,8 +252,7 @@ export const selectableChannels = endpoint({
 				version_os: undefined,
 				version_code: undefined,
 			};
-			const override =
-				query.device_id === undefined ? undefined : await snapshots.override(db, snapshot, query.device_id);
+			const override = query.device_id === undefined ? undefined : await overrideOf(context, snapshot, query.device_id);
 			return currentOf(snapshot, device, override);
 		}
 		const channels = [...snapshot.channelsByName.values()]

@@ -41,10 +41,13 @@ interface Answered {
 /** Undefined: not a plain check, and nothing was read of it. */
 export type QuickCheck = (request: Request, ctx: ExecutionContext) => Promise<Response> | undefined;
 
-/** @param endpoint answers what was read and is no plain check; asked from here, because each promise around every check costs a turn */
+/**
+ * @param endpoint answers what was read and is no plain check; asked from here, because each promise around every check costs a turn.
+ *   `isCounted`: the request counts already among those of its address
+ */
 export function createQuickCheck(
 	{ deps, snapshots, gather, strangers }: Isolate,
-	endpoint: (request: Request, ctx: ExecutionContext) => Promise<Response>,
+	endpoint: (request: Request, ctx: ExecutionContext, isCounted?: boolean) => Promise<Response>,
 ): QuickCheck {
 	const originOf = createOriginReader();
 	const knownChecks = createKnownChecks(gather.hashOf);
@@ -64,12 +67,12 @@ export function createQuickCheck(
 		const nowMs = deps.now();
 		if (!strangers.takeRequest(address, nowMs)) return endpoint(withBody(request, text), ctx);
 		const answered = fromMemory(text, origin, request, address, nowMs);
-		if (answered === undefined) return endpoint(withBody(request, text), ctx);
+		if (answered === undefined) return endpoint(withBody(request, text), ctx, true);
 		if (answered.admission !== undefined) {
 			try {
 				await answered.admission;
 			} catch {
-				return endpoint(withBody(request, text), ctx);
+				return endpoint(withBody(request, text), ctx, true);
 			}
 		}
 		if (answered.events.length > 0) gather(answered.events, (work) => ctx.waitUntil(work));

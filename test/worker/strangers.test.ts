@@ -304,6 +304,46 @@ describe("an office of 500 devices behind one address", () => {
 		expect(await statistics({ world, app })).not.toHaveProperty("lost_events");
 	});
 
+	test("is never refused where the app has too many overrides to hold, whatever it asks first", async () => {
+		const { world, app } = await scene();
+		const many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)";
+		await testEnv.DB.batch([
+			testEnv.DB.prepare(`${many} INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms)
+				SELECT ?, 'd' || i, 1, 1 FROM n`).bind(app.uuid),
+			testEnv.DB.prepare(`${many} INSERT INTO device_overrides
+				(app_id, device_id, version_id, created_by, created_at_ms, updated_at_ms)
+				SELECT ?1, 'd' || i, (SELECT id FROM bundles WHERE app_id = ?1), ?2, 1, 1 FROM n`).bind(app.uuid, world.userId),
+		]);
+		const request = requestThrough(createApp(world.deps));
+		const asked = { app_id: app.appId, platform: "electron", version_name: "builtin", version_build: "1.0.0" };
+		const ask = async (device: string) => [
+			await request("PUT", "/channel_self", { body: about(app.appId, device), headers: from(OFFICE) }),
+			await request("POST", "/channel_self", {
+				body: about(app.appId, device, { channel: "production" }),
+				headers: from(OFFICE),
+			}),
+			await request("GET", "/channel_self", { query: { ...asked, device_id: device }, headers: from(OFFICE) }),
+			await check({ request }, app.appId, device, OFFICE),
+		];
+		const statuses = new Set<number>();
+		for (const device of deviceList(500)) for (const { status } of await ask(device)) statuses.add(status);
+		expect([...statuses]).toEqual([200]);
+		let refused = 0;
+		const config = { ...world.deps.config, addressLimitScale: 0.1 };
+		const narrow = requestThrough(createApp({ ...world.deps, config }));
+		const flood = await tripsOf(async () => {
+			for (const device of deviceList(310)) {
+				const answer = await narrow("PUT", "/channel_self", {
+					body: about(app.appId, device),
+					headers: from(STRANGER),
+				});
+				if (answer.status === 429) refused += 1;
+			}
+		});
+		// One more loads the app.
+		expect([flood, refused]).toEqual([301, 10]);
+	});
+
 	test("is not refused when it comes to three isolates at once", async () => {
 		const newDevices = counting(3_000);
 		const questions = counting(120);
@@ -350,8 +390,7 @@ test("one address sends so many requests in ten seconds, whatever they ask for; 
 	const { world, app } = await scene({ config: { ADDRESS_LIMIT_SCALE: "0.01" } });
 	const device = newDevice();
 	let answer = await check(world, app.appId, device);
-	// The first check also went to the endpoint, and counts there.
-	for (let request = 2; request < 300; request += 1) answer = await check(world, app.appId, device);
+	for (let request = 2; request <= 300; request += 1) answer = await check(world, app.appId, device);
 	expect(answer.status).toBe(200);
 	answer = await check(world, app.appId, device);
 	expect(answer).toMatchObject(TOO_MANY);
@@ -362,6 +401,43 @@ test("one address sends so many requests in ten seconds, whatever they ask for; 
 	expect((await world.request("GET", link.pathname + link.search, { headers: from(OFFICE) })).status).toBe(200);
 	world.clock.nowMs += 10_000;
 	expect((await check(world, app.appId, device)).status).toBe(200);
+});
+
+test("a check that memory cannot answer counts once among the requests of its address", async () => {
+	const { world } = await scene({ config: { ADDRESS_LIMIT_SCALE: "0.01" } });
+	const statuses: number[] = [];
+	for (let request = 1; request <= 301; request += 1) {
+		statuses.push((await check(world, "com.example.retired", newDevice())).status);
+	}
+	expect(statuses.indexOf(429)).toBe(300);
+});
+
+test("an address that has used up its questions downloads what exists, and nothing whose organization was deleted", async () => {
+	const [lost, kept] = [await scene(), await scene()];
+	const linkOf = async ({ world, app }: Scene) => {
+		const { pathname, search } = new URL((await check(world, app.appId, newDevice(), OFFICE)).body.url);
+		return pathname + search;
+	};
+	const [lostLink, keptLink] = [await linkOf(lost), await linkOf(kept)];
+	const gone = await createTestApp(kept.world, "gone");
+	await uploadTestBundle(kept.world, gone, "1.0.1");
+	await setTestChannel(kept.world, gone, "production", { public: true, version: "1.0.1" });
+	const goneLink = await linkOf({ world: kept.world, app: gone });
+	const { objects } = await testEnv.BUNDLES.list({ prefix: gone.uuid });
+	await testEnv.BUNDLES.delete(objects.map(({ key }) => key));
+	await lost.world.request("DELETE", "/organization", {
+		key: lost.world.adminKey,
+		query: { orgId: lost.world.orgId },
+	});
+	const config = { ...lost.world.deps.config, addressLimitScale: 0.05 };
+	const delay = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+	const request = requestThrough(createApp({ ...lost.world.deps, config, delay }));
+	const get = async (link: string, address = STRANGER) =>
+		(await request("GET", link, { headers: from(address) })).status;
+	const used: number[] = [];
+	for (let again = 0; again < 10; again += 1) used.push(await get(goneLink));
+	expect([used[0], used.at(-1)]).toEqual([503, 429]);
+	expect([await get(keptLink), await get(lostLink), await get(lostLink, OFFICE)]).toEqual([200, 404, 404]);
 });
 
 describe("a body", () => {
