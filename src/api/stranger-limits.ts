@@ -9,6 +9,8 @@
 import type { Database } from "../db/client";
 import type { Deps, RequestLimit } from "../deps";
 import { recentMap } from "../domain/recent";
+import { dayOf } from "../events/days";
+import type { DeviceEvent } from "../events/messages";
 import { addressKey, isWithinLimit, tooManyFailures, tooManyRequests } from "./request-limits";
 
 const MINUTE_MS = 60_000;
@@ -17,6 +19,13 @@ const REQUEST_WINDOW_MS = 10_000;
 const MOST_REQUESTS = 30_000;
 /** Device ids that one address shows this isolate for the first time, by app and minute; wrangler.toml has the same number. */
 const MOST_NEW_DEVICES = 3_000;
+/**
+ * The same by app and day. Beyond it checks are answered as before, but no new device of the address is stored: an address alone does not
+ * use up what an app may add in a day.
+ */
+const MOST_NEW_DEVICES_A_DAY = 10_000;
+/** Addresses by app whose devices of the day are counted; about 150 bytes each. */
+const MOST_DAY_COUNTERS = 10_000;
 /** Questions to D1 that requests of one address cause, by minute; wrangler.toml has the same number. */
 const MOST_QUESTIONS = 120;
 /** Installs, downloads and failures that one address reports, by app and minute. */
@@ -51,6 +60,14 @@ export function createStrangerLimits(deps: Deps) {
 	const counters = new Map<string, Counter>();
 	let minute = -1;
 	const good = recentMap<true>(MOST_GOOD);
+	/** By app and network. */
+	const devicesOfDay = recentMap<{ readonly day: number; readonly devices: number }>(MOST_DAY_COUNTERS);
+
+	function devicesToday(key: string, nowMs: number): number {
+		const counted = devicesOfDay.get(key);
+		return counted?.day === dayOf(nowMs) ? counted.devices : 0;
+	}
+
 	const failuresOf = (address: string | null, nowMs: number) => counterBy(`keys ${counterOf(address, nowMs).key}`);
 
 	function counterOf(address: string | null, nowMs: number): Counter {
@@ -121,11 +138,21 @@ export function createStrangerLimits(deps: Deps) {
 			if (scale === 0 || devices === 0) return undefined;
 			const counter = counterBy(`${appId} ${counterOf(address, nowMs).key}`);
 			counter.newDevices += devices;
+			devicesOfDay.set(counter.key, { day: dayOf(nowMs), devices: devicesToday(counter.key, nowMs) + devices });
 			const limit = MOST_NEW_DEVICES * scale;
 			if (counter.newDevices <= limit * LOCAL_SHARE) return undefined;
 			const what = "This address has sent too many device ids that were never seen";
 			if (counter.newDevices > limit) return Promise.reject(tooManyRequests(what, MINUTE_MS / 1_000));
 			return askPlatform(deps.requestLimits.newDevices, counter, counter.newDevices, what);
+		},
+
+		/** The events of a request, marked where its address has shown so many device ids today that no more are stored. */
+		markCrowded(events: readonly DeviceEvent[], address: string | null, nowMs: number): readonly DeviceEvent[] {
+			if (scale === 0) return events;
+			const { key } = counterOf(address, nowMs);
+			const isCrowded = ({ appId }: { readonly appId: string }) =>
+				devicesToday(`${appId} ${key}`, nowMs) > MOST_NEW_DEVICES_A_DAY * scale;
+			return events.map((event) => (event.type === "seen" && isCrowded(event) ? { ...event, crowded: true } : event));
 		},
 
 		/** How many of the reports that the address sends now are counted. */

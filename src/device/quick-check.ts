@@ -75,7 +75,9 @@ export function createQuickCheck(
 				return endpoint(withBody(request, text), ctx, true);
 			}
 		}
-		if (answered.events.length > 0) gather(answered.events, (work) => ctx.waitUntil(work));
+		if (answered.events.length > 0) {
+			gather(strangers.markCrowded(answered.events, address, nowMs), (work) => ctx.waitUntil(work));
+		}
 		return new Response(answered.text, {
 			headers: {
 				"content-type": "application/json",

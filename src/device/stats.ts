@@ -199,7 +199,7 @@ async function accept(
 			? [...own, ...reportEvidence(appId, report, versionOf(report), actor.ipAddress, nowMs)]
 			: own;
 	});
-	gather(withoutOvertaken(events), waitUntil);
+	gather(strangers.markCrowded(withoutOvertaken(events), actor.ipAddress, nowMs), waitUntil);
 	return refused;
 }
 

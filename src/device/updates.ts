@@ -107,10 +107,8 @@ export const checkUpdate = endpoint({
 		const { app_id, device_id } = report;
 		if (!gather.knows(app_id, device_id)) await strangers.admitNewDevices(actor.ipAddress, app_id, 1, nowMs);
 		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, deviceOf(input.body));
-		gather(
-			eventsOfCheck(report, nowMs, decision, () => actor.ipAddress),
-			waitUntil,
-		);
+		const events = eventsOfCheck(report, nowMs, decision, () => actor.ipAddress);
+		gather(strangers.markCrowded(events, actor.ipAddress, nowMs), waitUntil);
 		return new Reply(200, answer, headers);
 	},
 });

@@ -16,8 +16,8 @@ import { inTurns, Overtaken } from "./turns";
 type Words = readonly [DeviceSeen, ...DeviceSeen[]];
 
 /**
- * Devices that an app adds beyond its limit of a day, or while the database is nearly full, are not written; those that are known never
- * suffer. What was refused is counted for the app, more than once where a message comes again.
+ * Devices that an app or an address adds beyond its limit of a day, or while the database is nearly full, are not written; those that are
+ * known never suffer. What was refused is counted for the app, more than once where a message comes again.
  * @returns app and id of those that were refused
  */
 export async function writeDevices(
@@ -96,7 +96,8 @@ async function writePart({ deps, db, firstDay, today, refused }: Writing, part: 
 		if (isNew) {
 			const of = newcomers.get(app) ?? { added: 0, refused: 0 };
 			newcomers.set(app, of);
-			if ((addedToday.get(app) ?? 0) + of.added >= limit) {
+			const isCrowded = words.every(({ crowded }) => crowded === true);
+			if (isCrowded || (addedToday.get(app) ?? 0) + of.added >= limit) {
 				of.refused += 1;
 				refused.add(deviceKey(words[0]));
 				return [];

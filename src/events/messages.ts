@@ -43,6 +43,8 @@ export interface DeviceSeen {
 	 * row says the same already: a message of before may be consumed later.
 	 */
 	readonly moved?: true;
+	/** The address has shown more device ids of the app today than it may add: the device is recorded only if it is known already. */
+	readonly crowded?: true;
 }
 
 /** `start`, the start of a download, is not counted itself: it is what the time of an install is measured from. */

@@ -588,6 +588,30 @@ describe("NEW_DEVICES_PER_DAY", () => {
 	});
 });
 
+test("one address adds so many devices to an app in a day; known devices, other addresses and the next day do not notice", async () => {
+	const { world, app } = await scene({ config: { ADDRESS_LIMIT_SCALE: "0.01" } });
+	const known = newDevice();
+	await check(world, app.appId, known, OFFICE);
+	await deliver(world);
+	const madeUp = deviceList(150);
+	for (const [index, device] of madeUp.entries()) {
+		if (index % 30 === 0) world.clock.nowMs += 60_000;
+		expect((await check(world, app.appId, device)).body.version).toBe("1.0.1");
+	}
+	await deliver(world);
+	expect(await statistics({ world, app })).toMatchObject({ mau: 101, refused_devices: 50 });
+	// What one of them says later makes it no device either.
+	for (const device of madeUp.slice(-10)) await stats(world, install(app.appId, device));
+	await stats(world, install(app.appId, known));
+	await check(world, app.appId, newDevice(), OFFICE);
+	await deliver(world);
+	expect(await statistics({ world, app })).toMatchObject({ mau: 102, install: 1, refused_devices: 60 });
+	world.clock.nowMs += 24 * 3_600_000;
+	await check(world, app.appId, newDevice());
+	await deliver(world);
+	expect(await statistics({ world, app })).toMatchObject({ mau: 103 });
+});
+
 describe("a database that is nearly full, or a Queue that fails", () => {
 	const managementWorks = async ({ world, app }: Scene) => {
 		expect((await check(world, app.appId, newDevice(), OFFICE)).body.version).toBe("1.0.1");
