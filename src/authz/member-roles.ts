@@ -63,5 +63,8 @@ export function isLowered(before: readonly string[], role: RoleName): boolean {
 /** Roles that may end the organization. It always keeps a member who has one. */
 export const OWNING_ROLES: readonly RoleName[] = memberRolesHolding(["org.delete"]);
 
+/** Roles that may offer the organization's apps to another one. */
+export const GIVING_ROLES: readonly RoleName[] = memberRolesHolding(["app.delete", "org.update_settings"]);
+
 /** Roles that global permissions hold beside. */
 export const ADMINISTERING_ROLES: readonly RoleName[] = ROLE_NAMES.filter(administersOrganization);

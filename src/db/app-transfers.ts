@@ -1,11 +1,16 @@
 /**
  * Statements about offers of an app to another organization. An offer gives the receiver nothing but the right to accept it: the app
- * moves in the batch of the acceptance, and what keys and people of the giving organization held on it ends there.
+ * moves in the batch of the acceptance, and what keys and people of the giving organization held on it ends there. It is worth
+ * something while the account that made it, and the key that it was made with, could still make it.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
+import { GIVING_ROLES } from "../authz/member-roles";
 import { ROLE_NAMES, type RoleName } from "../authz/permissions";
+import type { Holder } from "./api-keys";
+import { type Actor, auditEach } from "./audit";
 import { jsonList, query } from "./client";
+import { memberHolds } from "./members";
 import { appIdOf } from "./public-app-id";
 import { selectedToGarbage } from "./uploads";
 
@@ -16,14 +21,17 @@ export const TRANSFER_LIFETIME_MS = 7 * 24 * 60 * 60 * 1000;
 export function offerApp(
 	orgId: OrgId,
 	appId: AppId,
-	offer: { readonly toOrg: string; readonly offeredBy: string },
+	offer: { readonly toOrg: string; readonly offeredBy: string; readonly holder: Holder },
 	nowMs: number,
 ): CompiledQuery {
-	return sql`INSERT INTO app_transfers (app_id, from_org, to_org, offered_by, created_at_ms, expires_at_ms)
-		SELECT id, owner_org, ${offer.toOrg}, ${offer.offeredBy}, ${nowMs}, ${nowMs + TRANSFER_LIFETIME_MS}
+	return sql`INSERT INTO app_transfers (app_id, from_org, to_org, offered_by, offered_by_user, offered_by_key, created_at_ms, expires_at_ms)
+		SELECT id, owner_org, ${offer.toOrg}, ${offer.offeredBy}, ${offer.holder.userId}, ${offer.holder.keyId}, ${nowMs},
+			${nowMs + TRANSFER_LIFETIME_MS}
 		FROM apps WHERE id = ${appId} AND owner_org = ${orgId}
 		ON CONFLICT (app_id) DO UPDATE SET from_org = excluded.from_org, to_org = excluded.to_org, offered_by = excluded.offered_by,
-			created_at_ms = excluded.created_at_ms, expires_at_ms = excluded.expires_at_ms`.compile(query);
+			offered_by_user = excluded.offered_by_user, offered_by_key = excluded.offered_by_key, created_at_ms = excluded.created_at_ms, expires_at_ms = excluded.expires_at_ms`.compile(
+		query,
+	);
 }
 
 export interface TransferRow {
@@ -45,7 +53,7 @@ const TRANSFERS = sql`SELECT a.id, a.app_id, a.name, t.from_org, o.name AS from_
 /** Open offers to and from the organization, the newest first; for loading beside the decision. */
 export function transfersPage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<TransferRow> {
 	return sql<TransferRow>`${TRANSFERS} WHERE (t.from_org = ${orgId} OR t.to_org = ${orgId}) AND t.expires_at_ms > ${nowMs}
-		ORDER BY t.created_at_ms DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+			AND ${isBacked(nowMs)} ORDER BY t.created_at_ms DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
 /** The offer of an app by its public id, run out or not; for the scope of a request. */
@@ -57,6 +65,36 @@ export function transferOf(publicAppId: string): CompiledQuery<TransferRow> {
 export function transferIsOpen(offer: TransferRow, nowMs: number) {
 	return sql<boolean>`EXISTS (${TRANSFERS} WHERE a.id = ${offer.id} AND t.from_org = ${offer.from_org} AND t.to_org = ${offer.to_org}
 		AND t.created_at_ms = ${offer.created_at_ms} AND t.expires_at_ms > ${nowMs})`;
+}
+
+/** Of an offer `t`: its account still holds a role that may give the app away, and so does the key that it was made with. */
+const isBacked = (
+	nowMs: number,
+) => sql<boolean>`(${memberHolds(sql`t.from_org`, sql`t.offered_by_user`, GIVING_ROLES, nowMs)}
+	AND (t.offered_by_key IS NULL OR EXISTS (SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
+		WHERE b.api_key_id = t.offered_by_key AND b.org_id = t.from_org AND b.scope_type = 'org'
+			AND b.role_name IN ${jsonList(JSON.stringify(GIVING_ROLES))} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
+			AND coalesce(k.expires_at_ms, ${nowMs} + 1) > ${nowMs})))`;
+
+/** For guards: whoever made the offer of the app could still make it. */
+export function transferIsBacked(appId: string, nowMs: number) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM app_transfers t WHERE t.app_id = ${appId} AND ${isBacked(nowMs)})`;
+}
+
+/** Withdraws what a person offered, and their keys, when they lose the right to. */
+export function withdrawTransfersOf(orgId: OrgId, userId: string, actor: Actor, nowMs: number): CompiledQuery[] {
+	const theirs = sql`t.from_org = ${orgId} AND t.offered_by_user = ${userId}`;
+	return [
+		auditEach(
+			actor,
+			nowMs,
+			{ action: "app.transfer_withdraw", targetType: "app", ofApps: true, details: { lost_the_right: userId } },
+			sql`SELECT t.from_org AS org_id, a.id AS target_id, a.app_id AS target_name, a.id AS app_uuid, a.app_id,
+				json_object('to_org', t.to_org) AS before, NULL AS after
+				FROM app_transfers t INNER JOIN apps a ON a.id = t.app_id WHERE ${theirs} ORDER BY a.id`,
+		),
+		sql`DELETE FROM app_transfers AS t WHERE ${theirs}`.compile(query),
+	];
 }
 
 /** For guards: there is an offer of the app by the organization. */

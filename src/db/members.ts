@@ -145,7 +145,7 @@ export function isNoMember(orgId: OrgId, email: string, nowMs: number) {
 
 /** For guards: the person holds one of the roles on the whole organization. */
 export function memberHolds(
-	orgId: string,
+	orgId: string | RawBuilder<unknown>,
 	userId: string | RawBuilder<unknown>,
 	roles: readonly RoleName[],
 	nowMs: number,

@@ -152,6 +152,8 @@ export interface AppTransfersTable {
 	from_org: string;
 	to_org: string;
 	offered_by: string;
+	offered_by_user: string;
+	offered_by_key: string | null;
 	created_at_ms: number;
 	expires_at_ms: number;
 }

@@ -14,6 +14,7 @@ import { createSigner, type Signer } from "./support/signing";
 import {
 	createTestApp,
 	createTestKey,
+	createTestMember,
 	createWorld,
 	setTestChannel,
 	type TestApp,
@@ -311,6 +312,82 @@ describe("an app that is offered", () => {
 		}
 		expect((await offers(receiver)).body).toEqual([]);
 		expect((await offer({ key: (await createTestKey(giver, "org_admin")).text })).status, "the control").toBe(201);
+	});
+
+	test("is worth nothing when its maker was demoted, was removed, or lost the key that made it", async () => {
+		const members = (method: "PUT" | "DELETE", email: string) =>
+			giver.request(method, "/organization/members", {
+				key: giver.adminKey,
+				...(method === "PUT"
+					? { body: { orgId: giver.orgId, email, role: "org_member", keep_keys: true } }
+					: { query: { orgId: giver.orgId, email } }),
+			});
+		const endings: Record<string, (made: { email: string; id: string }) => Promise<unknown>> = {
+			demotion: ({ email }) => members("PUT", email),
+			removal: ({ email }) => members("DELETE", email),
+			"a role that went otherwise": ({ email }) =>
+				run(
+					query
+						.deleteFrom("role_bindings")
+						.where("user_id", "=", (users) => users.selectFrom("users").select("id").where("email", "=", email)),
+				),
+			"the key's end": ({ id }) => giver.request("DELETE", `/apikey/${id}`, { key: giver.adminKey }),
+			"the key's expiry": ({ id }) => run(query.updateTable("api_keys").set({ expires_at_ms: 1 }).where("id", "=", id)),
+			"the key's role": ({ id }) => run(query.deleteFrom("role_bindings").where("api_key_id", "=", id)),
+		};
+		for (const [name, end] of Object.entries(endings)) {
+			const member = await createTestMember(giver, "org_admin");
+			expect((await offer({ key: member.key.text })).status, name).toBe(201);
+			expect((await accept(receiver, receiver.adminKey, { dry_run: true })).status, name).toBe(200);
+			await end({ email: member.email, id: member.key.id });
+			expect(await accept(receiver, receiver.adminKey, { dry_run: true }), name).toMatchObject(NOT_FOUND);
+			expect(await accept(), name).toMatchObject(NOT_FOUND);
+			expect((await offers(receiver)).body, name).toEqual([]);
+		}
+		expect(await ownerOf()).toBe(giver.orgId);
+		const log = await giver.request("GET", "/organization/audit", {
+			key: giver.adminKey,
+			query: { orgId: giver.orgId, action: "app.transfer_withdraw" },
+		});
+		expect(log.body, "demotion and removal").toHaveLength(2);
+		const keeper = await createTestMember(giver, "org_admin");
+		const session = await signIn(giver, keeper.email);
+		expect(
+			(
+				await giver.request("POST", "/app/transfer", {
+					headers: session.headers,
+					body: { app_id: app.appId, to_org: receiver.orgId },
+				})
+			).status,
+		).toBe(201);
+		await giver.request("DELETE", `/apikey/${keeper.key.id}`, { key: giver.adminKey });
+		expect((await accept()).status, "an offer that a person made without a key").toBe(200);
+	});
+
+	test("is not accepted while its maker is demoted", async () => {
+		const member = await createTestMember(giver, "org_admin");
+		await offer({ key: member.key.text });
+		const answer = await readThenWrite(
+			receiver,
+			(via) => accept(receiver, receiver.adminKey, {}, via),
+			() =>
+				giver.request("PUT", "/organization/members", {
+					key: giver.adminKey,
+					body: { orgId: giver.orgId, email: member.email, role: "org_member" },
+				}),
+		);
+		expect(answer).toMatchObject(NOT_FOUND);
+		expect(await ownerOf()).toBe(giver.orgId);
+	});
+
+	test("is not made with a key whose account administers the organization no more", async () => {
+		const member = await createTestMember(giver, "org_admin");
+		await giver.request("PUT", "/organization/members", {
+			key: giver.adminKey,
+			body: { orgId: giver.orgId, email: member.email, role: "org_member", keep_keys: true },
+		});
+		expect(await offer({ key: member.key.text })).toMatchObject({ status: 403, body: { error: "permission_denied" } });
+		expect((await offers(receiver)).body).toEqual([]);
 	});
 
 	test("needs a sign-in of the last minutes from a person, and a dry run needs none", async () => {

@@ -142,7 +142,10 @@ const FILLINGS: Readonly<Record<string, Filling>> = {
 			return {
 				create: (index) => register(world, app, `1.0.${index}-pr`, key.text, { size: 1 }),
 				remove: () =>
-					world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version: "1.0.0-pr" } }),
+					world.request("DELETE", "/bundle", {
+						key: world.adminKey,
+						query: { app_id: app.appId, version: "1.0.0-pr" },
+					}),
 			};
 		},
 	},

@@ -15,6 +15,7 @@ import {
 	offerApp,
 	TRANSFER_LIFETIME_MS,
 	type TransferRow,
+	transferIsBacked,
 	transferIsOffered,
 	transferIsOpen,
 	transferOf,
@@ -28,7 +29,7 @@ import { batchOrFail, guard } from "../../db/client";
 import { organizationIsLive } from "../../db/organizations";
 import { appsOfOrganization, storageOfOrganization } from "../../db/quotas";
 import { unsignedChannelsOfOffer } from "../../db/signing-keys";
-import { invalidRequest } from "../../errors";
+import { ApiError, invalidRequest } from "../../errors";
 import { ADMINISTRATORS } from "../channel-protection";
 import { endpoint, Reply } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
@@ -48,6 +49,14 @@ const transferNotFound = hiddenAs(
 	"transfer_not_found",
 	"There is no open offer of this app for this caller; list offers with GET /app/transfer.",
 );
+
+/** The account that the key acts for answers for the offer, so it must be a member who could make it. */
+const offererMustBeMember = () =>
+	new ApiError(
+		"permission_denied",
+		"The account that this API key acts for is no administrator of the organization, so it cannot give an app away; ask an administrator to offer it.",
+		{ moreInfo: { permission: "org.update_settings", scope: "org" } },
+	);
 
 const transferSchema = v.strictObject({
 	id: v.string(),
@@ -96,7 +105,7 @@ export const offerTransfer = endpoint({
 	tag: "Apps",
 	summary: "Offer an app to another organization",
 	description:
-		"The app moves when somebody of the other organization who may create apps accepts the offer, within 7 days. Channels, bundles, devices, statistics and the audit log go along. Role bindings on the app end then (`ends.bindings`, the first 100), and unfinished uploads are dropped. A second offer replaces the first. `dry_run: true` tells what would end, and offers nothing.",
+		"The app moves when somebody of the other organization who may create apps accepts the offer, within 7 days and while the account and the key that offered it may still give it away. Channels, bundles, devices, statistics and the audit log go along. Role bindings on the app end then (`ends.bindings`, the first 100), and unfinished uploads are dropped. A second offer replaces the first. `dry_run: true` tells what would end, and offers nothing.",
 	access: { ...GIVING, scope: appScope("body.app_id") },
 	recentSignIn: ({ body }) => body.dry_run !== true,
 	body: v.object({ app_id: publicAppId, to_org: uuid, dry_run: optional(v.boolean()) }),
@@ -122,14 +131,14 @@ export const offerTransfer = endpoint({
 		},
 	},
 	load: ({ body }) => [bindingsEnding(body.app_id, MOST_BINDINGS)] as const,
-	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
+	async handle({ db, principal, scope, scopeRow, input, loaded, nowMs, actor }) {
 		const { to_org, dry_run } = input.body;
 		if (to_org === scope.orgId) {
 			throw invalidRequest([{ path: "to_org", message: "has the app already; name another organization" }]);
 		}
 		const expires_at = rfc3339(nowMs + TRANSFER_LIFETIME_MS);
 		const isLive = guard("to_org_live", organizationIsLive(to_org));
-		const failures = { to_org_live: organizationNotFound };
+		const failures = { to_org_live: organizationNotFound, offerer_may: offererMustBeMember };
 		if (dry_run === true) {
 			await batchOrFail(db, [isLive], failures);
 		} else {
@@ -137,7 +146,8 @@ export const offerTransfer = endpoint({
 				db,
 				[
 					isLive,
-					offerApp(scope.orgId, scope.appId, { toOrg: to_org, offeredBy: actor.name }, nowMs),
+					offerApp(scope.orgId, scope.appId, { toOrg: to_org, offeredBy: actor.name, holder: principal }, nowMs),
+					guard("offerer_may", transferIsBacked(scope.appId, nowMs)),
 					auditStatement(actor, nowMs, {
 						orgId: scope.orgId,
 						action: "app.transfer_offer",
@@ -274,7 +284,10 @@ export const acceptTransfer = endpoint({
 	async handle({ db, deps, principal, scope, scopeRow: offer, input, loaded, nowMs, actor }) {
 		const [contents] = loaded[0].rows;
 		if (contents === undefined || offer.expires_at_ms <= nowMs) throw transferNotFound();
-		if (input.body.dry_run !== true) {
+		const open = [guard("open", transferIsOpen(offer, nowMs)), guard("open", transferIsBacked(offer.id, nowMs))];
+		if (input.body.dry_run === true) {
+			await batchOrFail(db, open, { open: transferNotFound });
+		} else {
 			const appId = offer.id as AppId;
 			const app = { uuid: appId, id: offer.app_id };
 			const target = { type: "app", id: appId, name: offer.app_id };
@@ -287,7 +300,7 @@ export const acceptTransfer = endpoint({
 				deps.config.quotas,
 				[appsOfOrganization(scope.orgId), storageOfOrganization(scope.orgId)],
 				[
-					guard("open", transferIsOpen(offer, nowMs)),
+					...open,
 					auditBindingsOfApp(stranger, nowMs, giver, app),
 					auditBundlesGoing(stranger, nowMs, sql`app_id = ${appId} AND status = 'pending'`, {
 						reason: "app_transferred",

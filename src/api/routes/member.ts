@@ -6,6 +6,7 @@ import * as v from "valibot";
 import { mintInvitationToken } from "../../authz/keys";
 import {
 	ADMINISTERING_ROLES,
+	GIVING_ROLES,
 	isLowered,
 	OWNING_ROLES,
 	rolesBeyond,
@@ -14,6 +15,7 @@ import {
 } from "../../authz/member-roles";
 import type { Principal } from "../../authz/principal";
 import { keysRevealedTo } from "../../db/api-keys";
+import { withdrawTransfersOf } from "../../db/app-transfers";
 import { auditStatement } from "../../db/audit";
 import { batchOrFail, guard } from "../../db/client";
 import {
@@ -251,6 +253,7 @@ export const updateMember = endpoint({
 							after: { role },
 							...(keepKeys ? { details: { kept_keys: true } } : {}),
 						}),
+						...(GIVING_ROLES.includes(role) ? [] : withdrawTransfersOf(orgId, uid, actor, nowMs)),
 						...(lowers ? lowerKeysOfMember(orgId, uid, beyond, ADMINISTERING_ROLES, actor, nowMs) : []),
 					];
 			const results = await batchOrFail(
@@ -357,6 +360,7 @@ export const removeMember = endpoint({
 							target: { type: "user", id: uid, name: member.email },
 							before: { role: strongestMemberRole(roles) ?? roles[0] ?? null },
 						}),
+						...withdrawTransfersOf(orgId, uid, actor, nowMs),
 						...removeMemberStatements(orgId, uid, ADMINISTERING_ROLES, actor, nowMs),
 						deleteKeysOfMember(orgId, uid),
 					],

@@ -29,6 +29,9 @@ CREATE TABLE app_transfers (
   from_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   to_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   offered_by TEXT NOT NULL,
+  -- Who answers for it: an offer is worth what this account, and the key if one made it, may still give.
+  offered_by_user TEXT NOT NULL,
+  offered_by_key TEXT,
   created_at_ms INTEGER NOT NULL,
   expires_at_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
