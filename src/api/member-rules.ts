@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { firstPermissionNotHeld } from "../authz/decide";
 import { MEMBER_ROLES, memberRolesHolding } from "../authz/member-roles";
-import { isRoleName, ROLES, type RoleName } from "../authz/permissions";
+import { isRoleName, ROLE_NAMES, ROLES, type RoleName } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
 import { ApiError } from "../errors";
 
@@ -17,6 +17,13 @@ export const invitationLink = (origin: string, token: string) => `${origin}/invi
 /** Roles whose holder may invite people with this role. */
 export function rolesThatMayInvite(role: RoleName): RoleName[] {
 	return memberRolesHolding([...ROLES[role].permissions, "org.invite_user"]);
+}
+
+/** Roles of a whole organization that hold what the caller does not. */
+export function rolesNotHeld(principal: Principal, orgId: string): RoleName[] {
+	return ROLE_NAMES.filter(
+		(role) => ROLES[role].scopeType === "org" && firstPermissionNotHeld(principal, role, { orgId }) !== undefined,
+	);
 }
 
 /** @throws {ApiError} `cannot_remove_higher_role` when one of the roles to be taken holds what the caller does not */

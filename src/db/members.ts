@@ -91,9 +91,12 @@ const bindingsOf = (orgId: string, user: RawBuilder<unknown>) => sql`b.org_id = 
 const isThere = (orgId: string, user: RawBuilder<unknown>) => sql`(
 	EXISTS (SELECT 1 FROM role_bindings b WHERE ${bindingsOf(orgId, user)})
 	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId}))`;
-/** Roles on apps and channels are left out: they are never stronger than whoever may manage members, and previews come and go. */
+/**
+ * Roles on apps and channels are left out: they are never stronger than whoever may manage members. Keys are left out as well, because their
+ * owner, who may be the person whose role is taken, can make and delete them without end.
+ */
 const fingerprint = (orgId: string, user: RawBuilder<unknown>) => sql`(SELECT json_group_array(id) FROM (
-	SELECT b.id FROM role_bindings b WHERE ${bindingsOf(orgId, user)} AND b.scope_type = 'org' ORDER BY b.id))`;
+	SELECT b.id FROM role_bindings b WHERE b.org_id = ${orgId} AND b.user_id = ${user} AND b.scope_type = 'org' ORDER BY b.id))`;
 
 /** The person with this address, if they have a part in the organization; for loading beside the decision. */
 export function membershipByEmail(orgId: string, email: string, nowMs: number): CompiledQuery<Membership> {
@@ -119,9 +122,15 @@ export function membershipExists(orgId: OrgId, userId: string) {
 	return isThere(orgId, sql`${userId}`) as RawBuilder<boolean>;
 }
 
-/** For guards: roles of the person and of their keys on the whole organization are what they were. */
+/** For guards: the person's own roles on the whole organization are what they were. */
 export function membershipIs(orgId: OrgId, member: Membership) {
 	return sql<boolean>`${fingerprint(orgId, sql`${member.user_id}`)} = ${member.fingerprint}`;
+}
+
+/** For guards: no key of the person holds one of the roles on the whole organization. */
+export function keysHoldNone(orgId: OrgId, userId: string, roles: readonly RoleName[]) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${orgId} AND b.scope_type = 'org'
+		AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}))`;
 }
 
 /** For guards: the person may do beyond any organization what they could when they were read. */

@@ -295,6 +295,7 @@ describe("PUT /organization/members", () => {
 				{ id: member.key.id, name: "Personal key", lost: [{ role_name: "org_admin", app_id: null }] },
 				{ id: expect.any(String), name: "second", lost: [{ role_name: "org_admin", app_id: null }] },
 			],
+			revealed_api_keys: [],
 			dry_run: false,
 			link: null,
 		});
@@ -322,6 +323,7 @@ describe("PUT /organization/members", () => {
 			role: "org_super_admin",
 			api_keys: [],
 			lowered_api_keys: [],
+			revealed_api_keys: [],
 			dry_run: false,
 			link: expect.stringContaining("/invitation#token=inv_"),
 		});

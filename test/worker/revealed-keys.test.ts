@@ -87,6 +87,32 @@ describe("a key", () => {
 	});
 });
 
+describe("a demotion", () => {
+	test("lists the keys of others that the person has seen, which keep what they hold", async () => {
+		const seen = await makeKey({
+			hashed: false,
+			bindings: [{ role_name: "org_admin", scope_type: "org", org_id: world.orgId }],
+		});
+		const own = await makeKey({ hashed: false, name: "Own" }, reader.key.text);
+		for (const { id } of [seen, own]) await show(id, { reveal: "true" });
+		const other = await makeKey({ hashed: false, name: "Seen by somebody else" });
+		await show(other.id, { reveal: "true" }, world.adminKey);
+		const setRole = (role: string, fields: object = {}) =>
+			world.request("PUT", "/organization/members", {
+				key: world.adminKey,
+				body: { orgId: world.orgId, email: reader.email, role, ...fields },
+			});
+		const before = await databaseText();
+		const dryRun = await setRole("org_member", { dry_run: true });
+		expect(await databaseText()).toBe(before);
+		expect(dryRun.body.revealed_api_keys).toEqual([{ id: seen.id, name: "Shared" }]);
+		expect((await setRole("org_super_admin", { dry_run: true })).body.revealed_api_keys, "raised").toEqual([]);
+		expect((await setRole("org_member", { keep_keys: true, dry_run: true })).body.revealed_api_keys).toHaveLength(1);
+		const { body } = await setRole("org_member");
+		expect({ ...body, dry_run: true }).toEqual(dryRun.body);
+	});
+});
+
 describe("a policy of an organization", () => {
 	test("is changed by a person with a recent sign-in only; its name, and a dry run, by any session", async () => {
 		const { headers } = await signIn(world);

@@ -235,6 +235,47 @@ describe("a demotion", () => {
 		expect(await rows(query.selectFrom("invitations").select("id").where("org_id", "=", world.orgId))).toEqual([]);
 	});
 
+	test("and a removal are not held off by keys that the person makes and deletes", async () => {
+		for (const end of [
+			(via: Pick<World, "request">) => setRole("org_member", {}, via),
+			(via: Pick<World, "request">) =>
+				via.request("DELETE", PATH, { key: world.adminKey, query: { orgId: world.orgId, email: admin.email } }),
+		]) {
+			admin = await createTestMember(world, "org_admin");
+			const going = await makeKey("going", [onOrganization("org_admin")]);
+			let coming: { id: string } | undefined;
+			const answer = await readThenWrite(world, end, async () => {
+				coming = await makeKey("coming", [onOrganization("org_admin")]);
+				return world.request("DELETE", `/apikey/${going.id}`, { key: admin.key.text });
+			});
+			expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+			expect(await rolesOf(coming?.id ?? "")).not.toContain("org_admin");
+		}
+	});
+
+	test("and a removal take nothing from a key that got more than the caller holds meanwhile", async () => {
+		const caller = (await createTestMember(world, "org_admin")).key.text;
+		for (const end of [
+			(via: Pick<World, "request">) =>
+				via.request("PUT", PATH, {
+					key: caller,
+					body: { orgId: world.orgId, email: admin.email, role: "org_member" },
+				}),
+			(via: Pick<World, "request">) =>
+				via.request("DELETE", PATH, { key: caller, query: { orgId: world.orgId, email: admin.email } }),
+		]) {
+			admin = await createTestMember(world, "org_admin");
+			const answer = await readThenWrite(world, end, () =>
+				world.request("PUT", `/apikey/${admin.key.id}`, {
+					key: world.adminKey,
+					body: { bindings: [onOrganization("org_super_admin")] },
+				}),
+			);
+			expect(answer).toMatchObject({ status: 409, body: { error: "member_changed" } });
+			expect(await rolesOf(admin.key.id)).toEqual(["org_super_admin"]);
+		}
+	});
+
 	test("sees a key that is created while it runs", async () => {
 		let late: { id: string } | undefined;
 		const answer = await readThenWrite(

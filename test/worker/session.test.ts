@@ -381,6 +381,7 @@ describe("what outlives a session", () => {
 		["GET", `/apikey/${world.adminKeyId}`, { query: { reveal: "true" } }],
 		["POST", "/organization/members", { body: { orgId: world.orgId, email: "friend@example.com", role: "org_admin" } }],
 		["PUT", "/organization/members", { body: { orgId: world.orgId, email, role: "org_admin" } }],
+		["DELETE", "/organization/members", { query: { orgId: world.orgId, email } }],
 		[
 			"PUT",
 			"/organization/members/permissions",
@@ -424,6 +425,7 @@ describe("what outlives a session", () => {
 			["GET", key, {}],
 			["PUT", key, { body: { name: "renamed" } }],
 			["DELETE", "/account/sessions", { query: { others: "true" } }],
+			["DELETE", "/organization/members", { query: { orgId: world.orgId, email: world.adminEmail, dry_run: "true" } }],
 			["POST", "/sign-out", {}],
 		];
 		for (const [method, path, options] of harmless) {

@@ -217,8 +217,8 @@ function ChangeRole({
 	const isOperator = useAsk("GET /account", {}).data?.is_operator === true;
 	const mayGive = useMayCreateOrganizations() && isOperator && !member.is_tmp;
 	const [keepsKeys, setKeepsKeys] = useState(false);
-	const lowered =
-		useRolePlan(orgId, member.email, role === member.role ? undefined : role).data?.lowered_api_keys ?? [];
+	const plan = useRolePlan(orgId, member.email, role === member.role ? undefined : role).data;
+	const [lowered, revealed] = [plan?.lowered_api_keys ?? [], plan?.revealed_api_keys ?? []];
 	const permissions = useChange("PUT /organization/members/permissions");
 	const roles = useChange("PUT /organization/members", ({ link }) => {
 		if (link !== null) onLink({ email: member.email, link });
@@ -269,6 +269,7 @@ function ChangeRole({
 					/>
 				</>
 			)}
+			<SecretsSeen keys={revealed} />
 		</FormDialog>
 	);
 }
@@ -316,12 +317,7 @@ function Remove({
 								</ul>
 							</>
 						)}
-						{revealed_api_keys.length === 0 ? null : (
-							<Text size="sm">
-								They have seen the secrets of {revealed_api_keys.map(({ name }) => name).join(", ")}. Regenerate these
-								keys.
-							</Text>
-						)}
+						<SecretsSeen keys={revealed_api_keys} />
 						{known.length + others === 0 ? null : (
 							<Text size="sm">
 								They are used in{" "}
@@ -336,5 +332,13 @@ function Remove({
 				)}
 			</Answer>
 		</Confirm>
+	);
+}
+
+function SecretsSeen({ keys }: { readonly keys: readonly { readonly name: string }[] }) {
+	return keys.length === 0 ? null : (
+		<Text size="sm">
+			They have seen the secrets of {keys.map(({ name }) => name).join(", ")}. Regenerate these keys.
+		</Text>
 	);
 }

@@ -32,6 +32,7 @@ import {
 	isNotTheLast,
 	type KeyOfMember,
 	keysBeyond,
+	keysHoldNone,
 	type LoweredKey,
 	lowerKeysOfMember,
 	type MemberRow,
@@ -48,7 +49,14 @@ import { organizationsOfKeys } from "../../db/organizations";
 import { ApiError } from "../../errors";
 import { endpoint } from "../endpoint";
 import { refuseMoreAddresses, refuseStronger } from "../key-rules";
-import { invitationLink, inviterMustBeMember, memberRole, refuseToTake, rolesThatMayInvite } from "../member-rules";
+import {
+	invitationLink,
+	inviterMustBeMember,
+	memberRole,
+	refuseToTake,
+	rolesNotHeld,
+	rolesThatMayInvite,
+} from "../member-rules";
 import { otherOrganizations, otherOrganizationsSchema } from "../other-organizations";
 import { pageBounds, pageReply } from "../page";
 import { booleanText, emailAddress, optional, PAGE_SIZE, pageLimit, pageNumberIfAny, uuid } from "../schemas";
@@ -148,7 +156,7 @@ export const updateMember = endpoint({
 	tag: "Members",
 	summary: "Change the role of a member, or the one that a pending invitation offers",
 	description:
-		"Neither the old nor the new role may be stronger than the caller. A lower role lowers, at once, what the member's API keys may do in the organization: a stronger role of a key becomes the new role, a stronger role on an app is removed unless the member holds it there. `lowered_api_keys` lists these keys with what they lose, and `dry_run: true` lists them and changes nothing. `keep_keys: true` leaves the keys as they are; they still cannot manage keys, members and invitations when the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link with the new role (`link`), and the old link stops working.",
+		"Neither the old nor the new role may be stronger than the caller. A lower role lowers, at once, what the member's API keys may do in the organization: a stronger role of a key becomes the new role, a stronger role on an app is removed unless the member holds it there. `lowered_api_keys` lists these keys with what they lose, and `dry_run: true` lists them and changes nothing. `keep_keys: true` leaves the keys as they are; they still cannot manage keys, members and invitations when the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link with the new role (`link`), and the old link stops working. `revealed_api_keys` are, of somebody who is lowered, other people's keys whose stored secret they have seen: these keep what they hold, so regenerate them.",
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
 	recentSignIn: ({ body }) => body.dry_run !== true,
 	body: v.object({
@@ -171,6 +179,7 @@ export const updateMember = endpoint({
 				lost: v.array(v.strictObject({ role_name: v.string(), app_id: v.nullable(v.string()) })),
 			}),
 		),
+		revealed_api_keys: v.array(keySchema),
 		link: v.nullable(v.string()),
 	}),
 	errors: ["member_not_found", "member_changed", "cannot_remove_higher_role", "cannot_remove_last_super_admin"],
@@ -178,7 +187,7 @@ export const updateMember = endpoint({
 		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
 		response: {
 			...{ status: "ok", uid: EXAMPLE_UID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE, dry_run: false },
-			...{ api_keys: [], lowered_api_keys: [], link: null },
+			...{ api_keys: [], lowered_api_keys: [], revealed_api_keys: [], link: null },
 		},
 	},
 	load: ({ body }, nowMs) =>
@@ -222,7 +231,12 @@ export const updateMember = endpoint({
 			}
 			return {
 				...{ status: "ok" as const, uid: invitation.id, email: invitation.email, role, dry_run: dryRun },
-				...{ api_keys: [], lowered_api_keys: [], link: isChanged ? invitationLink(origin, token.text) : null },
+				...{
+					api_keys: [],
+					lowered_api_keys: [],
+					revealed_api_keys: [],
+					link: isChanged ? invitationLink(origin, token.text) : null,
+				},
 			};
 		}
 
@@ -230,14 +244,17 @@ export const updateMember = endpoint({
 		refuseStronger(principal, role, { orgId });
 		const uid = member.user_id;
 		const beyond = rolesBeyond(role);
-		const lowers = !keepKeys && isLowered(roles, role);
+		const isLess = isLowered(roles, role);
+		const lowers = isLess && !keepKeys;
 		if (lowers) refuseToTakeFromKeys(principal, member, orgId);
 		let lowered: readonly LoweredKey[] = [];
+		let revealed: readonly { id: string; name: string }[] = [];
 		if (roles.length > 1 || roles[0] !== role) {
 			const staysOwner = OWNING_ROLES.includes(role);
 			const conditions = [
 				guard("member_there", membershipExists(orgId, uid)),
 				guard("member_as_read", membershipIs(orgId, member)),
+				...(lowers ? [guard("member_as_read", keysHoldNone(orgId, uid, rolesNotHeld(principal, orgId)))] : []),
 				...(staysOwner ? [] : [guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES))]),
 			];
 			const changes = dryRun
@@ -258,15 +275,22 @@ export const updateMember = endpoint({
 					];
 			const results = await batchOrFail(
 				db,
-				[...conditions, ...(lowers ? [keysBeyond(orgId, uid, beyond, nowMs)] : []), ...changes],
+				[
+					...conditions,
+					keysRevealedTo(orgId, uid),
+					...(lowers ? [keysBeyond(orgId, uid, beyond, nowMs)] : []),
+					...changes,
+				],
 				{ member_there: memberNotFound, member_as_read: memberChanged, owner_left: lastSuperAdmin },
 			);
-			if (lowers) lowered = (results[conditions.length]?.rows ?? []) as unknown as LoweredKey[];
+			if (isLess) revealed = (results[conditions.length]?.rows ?? []) as unknown as { id: string; name: string }[];
+			if (lowers) lowered = (results[conditions.length + 1]?.rows ?? []) as unknown as LoweredKey[];
 		}
 		return {
 			...{ status: "ok" as const, uid, email: member.email, role, dry_run: dryRun, link: null },
 			api_keys: keysOf(member.keys).map(named),
 			lowered_api_keys: lowered.map(({ lost, ...key }) => ({ ...key, lost: JSON.parse(lost) })),
+			revealed_api_keys: [...revealed],
 		};
 	},
 });
@@ -279,6 +303,7 @@ export const removeMember = endpoint({
 	description:
 		"Every binding of theirs in the organization goes; their API keys that belong to it (`revoked_api_keys`) stop working at once, in other organizations as well (`other_organizations`: those that the caller may see, and how many others), and what their keys of other organizations hold in it goes as well, like the invitations they made. `revealed_api_keys` are other people's keys whose stored secret they have seen: they keep working, so regenerate them. `dry_run=true` shows the same and does nothing.",
 	access: { permission: "org.update_user_roles", scope: orgScope("query.orgId") },
+	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ orgId: uuid, email: emailAddress, dry_run: optional(booleanText) }),
 	queryOrBody: true,
 	response: v.strictObject({
@@ -345,6 +370,7 @@ export const removeMember = endpoint({
 		const conditions = [
 			guard("member_there", membershipExists(orgId, uid)),
 			guard("member_as_read", membershipIs(orgId, member)),
+			guard("member_as_read", keysHoldNone(orgId, uid, rolesNotHeld(principal, orgId))),
 			guard("owner_left", isNotTheLast(orgId, uid, OWNING_ROLES)),
 			keysRevealedTo(orgId, uid),
 		];
