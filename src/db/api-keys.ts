@@ -150,13 +150,18 @@ export function markRevealed(orgId: OrgId, id: string, userId: string, nowMs: nu
 		ON CONFLICT (api_key_id, user_id) DO UPDATE SET at_ms = excluded.at_ms`.compile(query);
 }
 
-/** Nobody has seen the new secret of a key that was regenerated. */
+/** Nobody has seen the new secret of a key that was regenerated, but whoever did it, who is then noted with `markRevealed`. */
 export function clearReveals(orgId: OrgId, id: string): CompiledQuery {
 	return sql`DELETE FROM api_key_reveals WHERE api_key_id = (
 		SELECT id FROM api_keys WHERE id = ${id} AND org_id = ${orgId})`.compile(query);
 }
 
-/** Keys of the organization, other people's, whose stored secret the account has seen; oldest first. */
+/** For guards: the account has seen no secret of the key that works, neither stored nor new. */
+export function isUnseenBy(apiKeyId: string | null, userId: string) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM api_key_reveals WHERE api_key_id = ${apiKeyId} AND user_id = ${userId})`;
+}
+
+/** Keys of the organization, other people's, whose secret the account has revealed or made anew; oldest first. */
 export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id: string; name: string }> {
 	return sql<{ id: string; name: string }>`SELECT k.id, k.name FROM api_key_reveals r
 		INNER JOIN api_keys k ON k.id = r.api_key_id

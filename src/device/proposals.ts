@@ -41,6 +41,7 @@ import {
 } from "../api/scope";
 import { MAY_WAIT } from "../api/visibility";
 import { holds } from "../authz/decide";
+import { isUnseenBy } from "../db/api-keys";
 import { auditStatement } from "../db/audit";
 import { bundleIsReady } from "../db/bundles";
 import { auditChannelChange } from "../db/channel-audit";
@@ -316,7 +317,7 @@ export const approveProposal = endpoint({
 	tag: "Channels",
 	summary: "Approve a promotion to a protected channel, which then happens",
 	description:
-		"For a promoter of the channel who is not the proposer: another key of the proposer's account is the same person. A person needs a sign-in with a passkey of the last minutes; a key approves only where `promoters` names its id. The change is exactly the one that was proposed. It is refused as `proposal_outdated` if the channel changed since, and if the bundle is gone or the proposer could not promote any more.",
+		"For a promoter of the channel who is not the proposer: another key of the proposer's account is the same person, and so is a key whose secret the proposer revealed or regenerated. A person needs a sign-in with a passkey of the last minutes; a key approves only where `promoters` names its id. The change is exactly the one that was proposed. It is refused as `proposal_outdated` if the channel changed since, and if the bundle is gone or the proposer could not promote any more.",
 	access,
 	body: decisionBody,
 	recentSignIn: "passkey",
@@ -343,9 +344,11 @@ export const approveProposal = endpoint({
 		const { db, scope, scopeRow, input, nowMs, actor, principal } = context;
 		const { proposal, channel } = waitingProposal(context);
 		if (proposal.proposed_by === principal.userId) {
-			throw new ApiError(
-				"proposal_needs_another_person",
-				"This account proposed the change itself, and its other keys count as the same person; have another promoter approve it.",
+			throw needsAnotherPerson("This account proposed the change itself, and its other keys count as the same person");
+		}
+		if (principal.kind === "key" && principal.secretIsReplaced) {
+			throw needsAnotherPerson(
+				"This secret of the API key has been replaced, and nobody knows any more who has seen it",
 			);
 		}
 		refuseNonPromoter(principal, channel, scope);
@@ -376,6 +379,8 @@ export const approveProposal = endpoint({
 					guard("is_pending", proposalIsPending(scope.appId, proposal.id, nowMs)),
 					guard("channel_as_proposed", channelHas(scope.appId, scope.channelId, JSON.parse(proposal.base))),
 					...protectionGuards(scope.appId, scope.channelId, channel),
+					guard("two_people", isUnseenBy(principal.keyId, proposal.proposed_by)),
+					guard("two_people", isUnseenBy(proposal.proposed_by_key, principal.userId)),
 					guard("proposer_good", proposerMayPromote(scope.orgId, scope.appId, proposal, PROMOTING_ROLES, nowMs)),
 					...bundles.map((id) => guard("bundle_ready", bundleIsReady(scope.appId, id))),
 					decideProposal(scope.appId, proposal.id, {
@@ -410,6 +415,10 @@ export const approveProposal = endpoint({
 					is_pending: () => notPending("decided or expired"),
 					channel_as_proposed: outdated,
 					protection_as_read: protectionChanged,
+					two_people: () =>
+						needsAnotherPerson(
+							"One person knows the secrets of both sides: the proposer has revealed or regenerated the key that approves, or the approver the key that proposed",
+						),
 					proposer_good: proposerGone,
 					bundle_ready: bundleNotFound,
 					...FORM_REFUSALS,
@@ -419,6 +428,10 @@ export const approveProposal = endpoint({
 		return { ...OK, channel: channel.name, version: proposal.version_name };
 	},
 });
+
+function needsAnotherPerson(reason: string): ApiError {
+	return new ApiError("proposal_needs_another_person", `${reason}; have another promoter approve it.`);
+}
 
 function proposerGone(): ApiError {
 	return new ApiError(

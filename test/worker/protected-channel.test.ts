@@ -107,6 +107,15 @@ describe("a protected channel", () => {
 		expect(await served()).toBe("1.2.0");
 	});
 
+	test("keeps its platforms, and says so to who would take one", async () => {
+		await protect();
+		const developer = keyed((await createTestKey(world, "app_developer", app)).text);
+		const answer = await set(developer, { channel: "other", version: "1.0.1", public: true });
+		expect(answer).toMatchObject(needs("app.update_user_roles"));
+		expect(answer.body.message).toContain("protected channel");
+		expect(await served()).toBe("1.1.0");
+	});
+
 	test("is protected, unprotected and set by administrators alone", async () => {
 		const developer = keyed((await createTestKey(world, "app_developer", app)).text);
 		expect(await set(developer, { protected: true })).toMatchObject(needs("app.update_user_roles"));
@@ -296,6 +305,52 @@ describe("a promotion to a channel that requires approval", () => {
 		expect(await served()).toBe("1.1.0");
 		await set(admin(), { promoters: ["org_admin", other.key.id] });
 		expect((await decide("approve", keyed(other.key.text), id)).status, "a key that is named").toBe(200);
+		expect(await served()).toBe("1.2.0");
+	});
+
+	test("is not approved with a key whose secret the proposer knows, nor by who knows the one that proposed", async () => {
+		const stored = async (by: string) => {
+			const { body } = await world.request("POST", "/apikey", {
+				key: by,
+				body: {
+					...{ name: "stored", hashed: false, expires_at: "2026-12-01T00:00:00Z" },
+					bindings: [{ role_name: "app_admin", scope_type: "app", org_id: world.orgId, app_id: app.uuid }],
+				},
+			});
+			return { id: body.id as string, text: body.key as string };
+		};
+		const keys = { revealed: await stored(other.key.text), made: await stored(other.key.text) };
+		await protect({
+			promoters: ["org_admin", keys.revealed.id, keys.made.id],
+			requires_approval: true,
+		});
+		const reveal = await world.request("GET", `/apikey/${keys.revealed.id}`, { ...admin(), query: { reveal: "true" } });
+		const regenerate = await world.request("PUT", `/apikey/${keys.made.id}`, {
+			...admin(),
+			body: { regenerate: true, overlap_seconds: 3600 },
+		});
+		const id = await propose();
+		const refused = { status: 403, body: { error: "proposal_needs_another_person" } };
+		const known = { revealed: reveal.body.key, regenerated: regenerate.body.key, replaced: keys.made.text };
+		for (const [name, text] of Object.entries(known)) {
+			expect(await decide("approve", keyed(text), id), name).toMatchObject(refused);
+		}
+		// The other way round: the approver has the key that proposed.
+		const taken = await world.request("PUT", `/apikey/${uploader.id}`, {
+			headers: approver.headers,
+			body: { regenerate: true },
+		});
+		expect(taken.status, JSON.stringify(taken.body)).toBe(200);
+		expect(await decide("approve", { headers: approver.headers }, id), "its key").toMatchObject(refused);
+		expect(await served()).toBe("1.1.0");
+		// Its own person makes the secret anew, and nobody else knows it.
+		const renewed = await world.request("PUT", `/apikey/${keys.made.id}`, {
+			key: other.key.text,
+			body: { regenerate: true },
+		});
+		const owned = await world.request("PUT", `/apikey/${uploader.id}`, { ...admin(), body: { regenerate: true } });
+		expect(owned.status).toBe(200);
+		expect((await decide("approve", keyed(renewed.body.key), id)).status, "the control").toBe(200);
 		expect(await served()).toBe("1.2.0");
 	});
 

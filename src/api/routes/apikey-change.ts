@@ -21,6 +21,7 @@ import {
 	deleteBindings,
 	type Holder,
 	insertBinding,
+	markRevealed,
 	policiesElsewhere,
 	policiesElsewhereAre,
 	updateApiKey,
@@ -202,6 +203,10 @@ export const changeApiKey = endpoint({
 							}),
 				}),
 				...(minted === undefined ? [] : [clearReveals(scope.orgId, row.id)]),
+				// Whoever makes the new secret of somebody else's key knows it.
+				...(minted === undefined || row.user_id === principal.userId
+					? []
+					: [markRevealed(scope.orgId, row.id, principal.userId, nowMs)]),
 				// What came from them; the entry of the change names the bindings that it is about.
 				auditBindingsTaken(
 					actor,

@@ -156,7 +156,7 @@ export const updateMember = endpoint({
 	tag: "Members",
 	summary: "Change the role of a member, or the one that a pending invitation offers",
 	description:
-		"Neither the old nor the new role may be stronger than the caller. A lower role lowers, at once, what the member's API keys may do in the organization: a stronger role of a key becomes the new role, a stronger role on an app is removed unless the member holds it there. `lowered_api_keys` lists these keys with what they lose, and `dry_run: true` lists them and changes nothing. `keep_keys: true` leaves the keys as they are; they still cannot manage keys, members and invitations when the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link with the new role (`link`), and the old link stops working. `revealed_api_keys` are, of somebody who is lowered, other people's keys whose stored secret they have seen: these keep what they hold, so regenerate them.",
+		"Neither the old nor the new role may be stronger than the caller. A lower role lowers, at once, what the member's API keys may do in the organization: a stronger role of a key becomes the new role, a stronger role on an app is removed unless the member holds it there. `lowered_api_keys` lists these keys with what they lose, and `dry_run: true` lists them and changes nothing. `keep_keys: true` leaves the keys as they are; they still cannot manage keys, members and invitations when the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link with the new role (`link`), and the old link stops working. `revealed_api_keys` are, of somebody who is lowered, other people's keys whose secret they have revealed or regenerated: these keep what they hold, so regenerate them.",
 	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
 	recentSignIn: ({ body }) => body.dry_run !== true,
 	body: v.object({
@@ -301,7 +301,7 @@ export const removeMember = endpoint({
 	tag: "Members",
 	summary: "Remove a member with everything they hold in the organization, or withdraw an invitation",
 	description:
-		"Every binding of theirs in the organization goes; their API keys that belong to it (`revoked_api_keys`) stop working at once, in other organizations as well (`other_organizations`: those that the caller may see, and how many others), and what their keys of other organizations hold in it goes as well, like the invitations they made. `revealed_api_keys` are other people's keys whose stored secret they have seen: they keep working, so regenerate them. `dry_run=true` shows the same and does nothing.",
+		"Every binding of theirs in the organization goes; their API keys that belong to it (`revoked_api_keys`) stop working at once, in other organizations as well (`other_organizations`: those that the caller may see, and how many others), and what their keys of other organizations hold in it goes as well, like the invitations they made. `revealed_api_keys` are other people's keys whose secret they have revealed or regenerated: they keep working, so regenerate them. `dry_run=true` shows the same and does nothing.",
 	access: { permission: "org.update_user_roles", scope: orgScope("query.orgId") },
 	recentSignIn: ({ query }) => query.dry_run !== true,
 	query: v.object({ orgId: uuid, email: emailAddress, dry_run: optional(booleanText) }),
