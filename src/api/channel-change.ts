@@ -940,7 +940,7 @@ export function refuseForeignBundle(
 	if (isOwnWork(bundle, caller)) return;
 	throw new ApiError(
 		"permission_denied",
-		"A preview role covers the bundles that the caller uploaded itself; use what uploaded this one, or a wider role.",
+		"The caller may do this to bundles that it uploaded itself alone; use what uploaded this one, or a wider role.",
 		{ moreInfo: { permission, scope: "app" } },
 	);
 }

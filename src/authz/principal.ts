@@ -235,11 +235,17 @@ export function violatesPolicy(policy: KeyPolicyName, orgId: string): ApiError {
 	);
 }
 
+/** What a permission is for, where the request does not show it. */
+const NEEDED_FOR: Partial<Record<Permission, string>> = {
+	"app.update_user_roles":
+		", which a protected channel needs for its protection, its settings and the platforms that it serves",
+};
+
 /** 403 for a caller that lacks the permission, in words that are true of a key and of a person. */
 export function lacksPermission({ kind }: Pick<Principal, "kind">, permission: Permission, scope: ScopeType): ApiError {
 	return new ApiError(
 		"permission_denied",
-		`The ${kind === "key" ? "API key" : "account"} lacks the permission ${permission} here; ask an administrator for a role that has it.`,
+		`The ${kind === "key" ? "API key" : "account"} lacks the permission ${permission} here${NEEDED_FOR[permission] ?? ""}; ask an administrator for a role that has it.`,
 		{ moreInfo: { permission, scope } },
 	);
 }

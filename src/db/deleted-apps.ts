@@ -54,6 +54,11 @@ export function appIdIsFreeAgain(publicAppId: string, orgId: OrgId) {
 				AND (app_id = ${publicAppId} OR owner_org = ${orgId}))))`;
 }
 
+/** For guards: the organization does not keep the id, in whatever case, from an app that was deleted. */
+export function appIdIsUnused(publicAppId: string, orgId: OrgId) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} COLLATE NOCASE AND org_id = ${orgId})`;
+}
+
 /** For guards: the app was deleted from the organization after the given time. */
 export function appIsRestorable(orgId: OrgId, appId: AppId, deletedAfterMs: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM deleted_apps

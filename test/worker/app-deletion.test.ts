@@ -118,7 +118,10 @@ describe("an app that is deleted", () => {
 			expect((await by("GET", path, { query: { app_id: app.appId } })).body).toEqual([]);
 			expect(await by("GET", path, { key: bound.text, query: { app_id: app.appId } })).toMatchObject({ status: 404 });
 		}
-		expect(await restore()).toMatchObject({ status: 409, body: { error: "app_id_already_exists" } });
+		expect(await restore()).toMatchObject({
+			status: 409,
+			body: { error: "app_id_already_exists", message: expect.stringContaining("delete that app first") },
+		});
 		expect(await removeApp()).toMatchObject({ status: 200 });
 		expect((await deletedApps()).map(({ id }: { id: string }) => id).sort()).toEqual(
 			[app.uuid, (again.body as { id: string }).id].sort(),
@@ -126,6 +129,26 @@ describe("an app that is deleted", () => {
 		const first = { app_id: app.appId, id: app.uuid };
 		expect(await by("POST", "/app/restore", { body: first })).toMatchObject({ status: 200 });
 		expect((await check(app.appId)).body).toMatchObject({ version: "1.0.1" });
+	});
+
+	test("has an id that no member but an administrator gives to a new app, which its devices would run", async () => {
+		const member = await createTestKey(world, "org_member");
+		const create = (appId: string, key = member.text, via: Pick<World, "request"> = world) =>
+			via.request("POST", "/app", { key, body: { app_id: appId, name: "taken", owner_org: world.orgId } });
+		const refused = {
+			status: 409,
+			body: { error: "app_id_already_exists", message: expect.stringContaining("have an administrator") },
+		};
+		const answer = await readThenWrite(
+			world,
+			(via) => create(app.appId, member.text, via),
+			() => removeApp(),
+		);
+		expect(answer, "deleted at the same moment").toMatchObject(refused);
+		for (const appId of [app.appId, app.appId.toUpperCase()]) expect(await create(appId)).toMatchObject(refused);
+		expect(await create(`${app.appId}.other`), "a new id").toMatchObject({ status: 201 });
+		const admin = await createTestKey(world, "org_admin");
+		expect(await create(app.appId, admin.text), "the control").toMatchObject({ status: 201 });
 	});
 
 	test("has an id that no other organization can take, in whatever case, before and after it is removed for good", async () => {

@@ -86,7 +86,10 @@ describe("a refusal that a person gets", () => {
 			key: preview.text,
 			body: { app_id: app.appId, channel: "pr-7", version: "7.7.7" },
 		});
-		expect(answer).toMatchObject({ status: 403, body: { message: expect.stringContaining("A preview role covers") } });
+		expect(answer).toMatchObject({
+			status: 403,
+			body: { message: expect.stringContaining("bundles that it uploaded itself") },
+		});
 	});
 
 	test("tells a browser that sends nothing to sign in, and a program which header takes the key", async () => {

@@ -20,6 +20,7 @@ import {
 import { RESTORABLE_MS } from "../../db/organizations";
 import { prepared } from "../../db/prepared";
 import { appsOfOrganization } from "../../db/quotas";
+import { ApiError } from "../../errors";
 import { endpoint } from "../endpoint";
 import { pageBounds, pageReply } from "../page";
 import { batchInQuotas } from "../quotas";
@@ -36,7 +37,6 @@ import {
 	uuid,
 } from "../schemas";
 import { appNotFound, appScope, orgScope, type ScopeSource, textAt } from "../scope";
-import { appIdTaken } from "./app";
 
 const EXAMPLE_ORG = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
 
@@ -151,11 +151,17 @@ export const restoreApp = endpoint({
 					after: { app_id: scopeRow.app_id },
 				}),
 			],
-			{ restorable: appNotFound, app_id_free: appIdTaken },
+			{ restorable: appNotFound, app_id_free: appIdReused },
 		);
 		return OK;
 	},
 });
+
+const appIdReused = () =>
+	new ApiError(
+		"app_id_already_exists",
+		"Another app has this app_id meanwhile; delete that app first (DELETE /app/:app_id), then restore this one with its id.",
+	);
 
 const reservationSchema = v.strictObject({
 	app_id: v.string(),

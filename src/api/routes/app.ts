@@ -13,7 +13,7 @@ import { auditBindingGiven } from "../../db/binding-audit";
 import { MOST_KEPT_LIVE_BUNDLES } from "../../db/channel-history";
 import { type EndedPreviewAccess, previewAccessOf } from "../../db/channel-names";
 import { guard } from "../../db/client";
-import { appIdIsFree, deletedAppsPage } from "../../db/deleted-apps";
+import { appIdIsFree, appIdIsUnused, deletedAppsPage } from "../../db/deleted-apps";
 import { RESTORABLE_MS } from "../../db/organizations";
 import { appsOfOrganization } from "../../db/quotas";
 import { ApiError } from "../../errors";
@@ -174,7 +174,7 @@ export const createApp = endpoint({
 	tag: "Apps",
 	summary: "Create an app",
 	description:
-		"Ids that differ in upper and lower case alone are the same id. The id of an app that was deleted belongs to its organization, which may give it to a new app; every other organization gets 409. The deleted app can be restored when the new one is deleted in its turn.",
+		"Ids that differ in upper and lower case alone are the same id. The id of an app that was deleted belongs to its organization, whose administrators may give it to a new app; other members and every other organization gets 409. The deleted app can be restored when the new one is deleted in its turn.",
 	access: { permission: "org.create_app", scope: orgScope("body.owner_org") },
 	body: v.object({
 		app_id: publicAppId,
@@ -201,7 +201,8 @@ export const createApp = endpoint({
 		const id = deps.newId() as AppId;
 		const role = roleOnNewApp(principal, scope.orgId);
 		// Whoever may already do everything with the organization's apps needs no binding of their own.
-		const needsBinding = role !== undefined && !holds(principal, "app.delete", { orgId: scope.orgId, appId: id });
+		const mayDelete = holds(principal, "app.delete", { orgId: scope.orgId, appId: id });
+		const needsBinding = role !== undefined && !mayDelete;
 		const bindingId = deps.newId();
 		const results = await batchInQuotas(
 			db,
@@ -209,6 +210,8 @@ export const createApp = endpoint({
 			[appsOfOrganization(scope.orgId)],
 			[
 				guard("app_id_free", appIdIsFree(body.app_id, scope.orgId)),
+				// Devices that have the deleted app installed would get what the new one serves.
+				...(mayDelete ? [] : [guard("app_id_unused", appIdIsUnused(body.app_id, scope.orgId))]),
 				insertApp({
 					id,
 					app_id: body.app_id,
@@ -247,10 +250,11 @@ export const createApp = endpoint({
 			],
 			{
 				app_id_free: appIdTaken,
+				app_id_unused: appIdKept,
 				"apps.app_id": appIdTaken,
 			},
 		);
-		const app = (results[2] as { rows: AppRow[] }).rows[0];
+		const app = (results[mayDelete ? 2 : 3] as { rows: AppRow[] }).rows[0];
 		if (app === undefined) throw new Error("the app that was just inserted is missing");
 		return new Reply(201, appAnswer(app));
 	},
@@ -267,6 +271,12 @@ export function roleOnNewApp({ bindings }: Principal, orgId: string): RoleName |
 /** One answer for an id that an app has and one that another organization keeps. */
 export const appIdTaken = () =>
 	new ApiError("app_id_already_exists", "An app with this app_id exists already; choose another app_id.");
+
+const appIdKept = () =>
+	new ApiError(
+		"app_id_already_exists",
+		"A deleted app of this organization had this app_id, and devices may still run it; have an administrator create the app or restore the deleted one, or choose another app_id.",
+	);
 
 export const updateApp = endpoint({
 	method: "PUT",
