@@ -17,7 +17,7 @@ export function useRemovalPlan(
 	);
 }
 
-/** What a change of the role would do to the member's keys; `role` undefined asks nothing. */
+/** The member's keys that a change of the role would lower; `role` undefined asks nothing. */
 export function useRolePlan(
 	orgId: string,
 	email: string,
@@ -92,7 +92,7 @@ export function useAppDeletionPlan(appId: string): UseQueryResult<PlanOf<AnswerO
 	);
 }
 
-/** What would end with a transfer; asked when the other organization is known. */
+/** Rights that would end with a transfer; asked when the other organization is known. */
 export function useTransferPlan(
 	appId: string,
 	toOrg: string | undefined,

@@ -109,7 +109,7 @@ export function registeredValues<
 	};
 }
 
-/** What a registration adds to. */
+/** The quotas that a registration adds to. */
 export function registrationQuotas(
 	{
 		scope,
@@ -195,7 +195,7 @@ export function replaceUploadStatements(
 	lengthBytes: number | null,
 	uploader: Uploader,
 	nowMs: number,
-	/** Of them, those that the bundle's row does not say. */
+	/** The part of them that the bundle's row does not hold. */
 	reservedBytes = 0,
 ): CompiledQuery[] {
 	const expiresAtMs = nowMs + PENDING_LIFETIME_MS;

@@ -381,7 +381,7 @@ function takenPlatforms({ movesPlatforms, isPublic, platforms }: ReturnType<type
 }
 
 /**
- * What a POST needs: nothing but sight of an existing channel when it changes nothing. Rules and settings of a protected channel are for
+ * Permissions that a POST needs: only sight of an existing channel when it changes nothing. Rules and settings of a protected channel are for
  * administrators, and so is what takes a platform from one.
  */
 function permissionsToChange(request: ChannelRequest, nowMs: number): readonly [Permission, ...Permission[]] {
@@ -678,7 +678,7 @@ export async function changeChannel(
 	return { id: row.id, public: row.public === 1, created, previewAccessEnded };
 }
 
-/** What lets more devices have what is on the channel. */
+/** Settings that open the channel to more devices. */
 const OPENING_COLUMNS = [
 	"public",
 	"ios",

@@ -22,7 +22,7 @@ type Protection = Pick<ChannelRow, "name" | "protected" | "promoters" | "require
 export const PROMOTING_ROLES = ROLE_NAMES.filter(
 	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
 );
-/** Who promotes where the request names nobody. */
+/** The promoters where the request names none. */
 export const ADMINISTRATORS = PROMOTING_ROLES.filter((role) =>
 	ROLES[role].permissions.includes("app.update_user_roles"),
 );

@@ -235,7 +235,7 @@ export function violatesPolicy(policy: KeyPolicyName, orgId: string): ApiError {
 	);
 }
 
-/** What a permission is for, where the request does not show it. */
+/** The purpose of a permission, where the request does not show it. */
 const NEEDED_FOR: Partial<Record<Permission, string>> = {
 	"app.update_user_roles":
 		", which a protected channel needs for its protection, its settings and the platforms that it serves",

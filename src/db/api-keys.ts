@@ -150,7 +150,7 @@ export function markRevealed(orgId: OrgId, id: string, userId: string, nowMs: nu
 		ON CONFLICT (api_key_id, user_id) DO UPDATE SET at_ms = excluded.at_ms`.compile(query);
 }
 
-/** Nobody has seen the new secret of a key that was regenerated, but whoever did it, who is then noted with `markRevealed`. */
+/** A regenerated secret has been seen by its creator alone, who is recorded with `markRevealed`. */
 export function clearReveals(orgId: OrgId, id: string): CompiledQuery {
 	return sql`DELETE FROM api_key_reveals WHERE api_key_id = (
 		SELECT id FROM api_keys WHERE id = ${id} AND org_id = ${orgId})`.compile(query);

@@ -67,7 +67,7 @@ export function transferIsOpen(offer: TransferRow, nowMs: number) {
 		AND t.created_at_ms = ${offer.created_at_ms} AND t.expires_at_ms > ${nowMs})`;
 }
 
-/** Of an offer `t`: its account still holds a role that may give the app away, and so does the key that it was made with. */
+/** Condition on an offer `t`: its account still holds a role that may give the app away, and so does the key that it was made with. */
 const isBacked = (
 	nowMs: number,
 ) => sql<boolean>`(${memberHolds(sql`t.from_org`, sql`t.offered_by_user`, GIVING_ROLES, nowMs)}
@@ -76,7 +76,7 @@ const isBacked = (
 			AND b.role_name IN ${jsonList(JSON.stringify(GIVING_ROLES))} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
 			AND coalesce(k.expires_at_ms, ${nowMs} + 1) > ${nowMs})))`;
 
-/** For guards: whoever made the offer of the app could still make it. */
+/** For guards: the account and key that made the offer could still make it. */
 export function transferIsBacked(appId: string, nowMs: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM app_transfers t WHERE t.app_id = ${appId} AND ${isBacked(nowMs)})`;
 }
@@ -142,7 +142,7 @@ export interface EndingBinding {
 	readonly holder_type: "api_key" | "user";
 	readonly holder_id: string;
 	readonly holder_name: string;
-	/** Of all of them. */
+	/** Number of all bindings, before the limit. */
 	readonly bindings: number;
 }
 

@@ -25,7 +25,7 @@ export interface HistoryReason {
 	/** The change is a rollback: what it leaves is not offered as the next target. */
 	readonly isRollback?: boolean;
 	readonly reason?: string | null;
-	/** Who proposed a change that the actor approved. */
+	/** The proposer of a change that the actor approved. */
 	readonly proposer?: string | null;
 }
 

@@ -29,7 +29,7 @@ const devicesNaming = (appId: RawBuilder<unknown>, name: string, nowMs: number) 
 		WHERE devices.app_id = ${appId} AND devices.default_channel = ${name}
 			AND devices.created_at_ms <= ${nowMs - NAMING_FROM_MS} LIMIT ${sql.lit(MOST_DEVICES_NAMING + 1)}))`;
 
-/** What decides whether a preview key may take the name; for loading beside the decision. */
+/** The facts that decide whether a preview key may take the name; for loading beside the decision. */
 export function previewName(publicAppId: string, name: string, nowMs: number): CompiledQuery<PreviewNameRow> {
 	return sql<PreviewNameRow>`SELECT a.default_upload_channel, a.preview_channel_prefix, coalesce(n.reserved, 0) AS is_reserved,
 			CASE WHEN n.reserved = 0 THEN n.used_at_ms END AS preview_used_at_ms,
@@ -80,7 +80,7 @@ export function keepNameOf(appId: AppId, channelId: ChannelId, nowMs: number): C
 	);
 }
 
-/** Names of previews that were closed too long ago to be told apart from any other name. */
+/** Names of previews that were closed too long ago to differ from any other name. */
 export function forgetPreviewNames(nowMs: number, limit: number): CompiledQuery {
 	return sql`DELETE FROM channel_names WHERE (app_id, name) IN (SELECT app_id, name FROM channel_names
 		WHERE reserved = 0 AND used_at_ms <= ${nowMs - REOPENED_WITHIN_MS} LIMIT ${limit})`.compile(query);

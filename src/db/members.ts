@@ -92,7 +92,7 @@ const isThere = (orgId: string, user: RawBuilder<unknown>) => sql`(
 	EXISTS (SELECT 1 FROM role_bindings b WHERE ${bindingsOf(orgId, user)})
 	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId}))`;
 /**
- * Roles on apps and channels are left out: they are never stronger than whoever may manage members. Keys are left out as well, because their
+ * Roles on apps and channels are left out: they are never stronger than a manager of members. Keys are left out as well, because their
  * owner, who may be the person whose role is taken, can make and delete them without end.
  */
 const fingerprint = (orgId: string, user: RawBuilder<unknown>) => sql`(SELECT json_group_array(id) FROM (

@@ -20,7 +20,7 @@ export interface ProposalRow extends Omit<Selectable<ProposalsTable>, "state"> {
 	readonly live_version_id: number | null;
 	readonly live_version_name: string | null;
 	readonly rollout_version_name: string | null;
-	/** Of the channel: who approves. */
+	/** Promoters of the channel, who approve. */
 	readonly promoters: string;
 	readonly requires_approval: 0 | 1;
 	/** 1: the channel is not as it was when the change was proposed. */
@@ -158,7 +158,7 @@ export function proposerMayPromote(
 export interface ManifestDifference {
 	readonly file_name: string;
 	readonly change: "added" | "changed" | "removed";
-	/** Of all, before the limit. */
+	/** Number of all proposals, before the limit. */
 	readonly added: number;
 	readonly changed: number;
 	readonly removed: number;

@@ -1,5 +1,5 @@
 /**
- * What counts towards each quota, as SQL for a guard of the batch that adds to it. A guard stands after the write and looks at its
+ * The count behind each quota, as SQL for a guard of the batch that adds to it. A guard stands after the write and looks at its
  * result, so requests that race never exceed a quota together. Counts are bounded by the quota; stored bytes are kept in the app's row.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
@@ -82,7 +82,7 @@ export const bundlesOfPreviewKey = (appId: AppId, holder: Holder): Quota =>
 		sql`(SELECT count(*) FROM bundles WHERE ${madeBy(appId, holder)} AND deleted_at_ms IS NULL)`,
 	);
 
-/** What its registered bundles take or announce, and resumable uploads of which no bundle says the size. */
+/** Bytes that its registered bundles take or announce, and those of resumable uploads whose bundle announces no size. */
 export const storageOfPreviewKey = (appId: AppId, holder: Holder, nowMs: number): Quota =>
 	quota(
 		"storage_bytes_per_preview_key",
@@ -93,7 +93,7 @@ export const storageOfPreviewKey = (appId: AppId, holder: Holder, nowMs: number)
 	);
 
 /**
- * What an upload of a caller adds to: uploads under way, and stored bytes.
+ * The quotas that an upload adds to: uploads under way, and stored bytes.
  * @param isPreview the caller's rights reach its own work alone
  */
 export const uploadQuotas = (

@@ -93,7 +93,7 @@ export function unsignedChannels(
 		ORDER BY a.app_id, c.name, b.id LIMIT ${limit}`.compile(query);
 }
 
-/** Of an app that is offered to an organization which demands signatures: by that organization's keys; for loading beside the decision. */
+/** Channels of an offered app that serve bundles which no key of the receiver verified; for loading beside the decision. */
 export function unsignedChannelsOfOffer(publicAppId: string, limit: number): CompiledQuery<UnsignedChannel> {
 	return sql<UnsignedChannel>`SELECT a.app_id, c.name AS channel, b.name AS version, count(*) OVER () AS total
 		FROM app_transfers t JOIN organizations o ON o.id = t.to_org AND o.require_signed_bundles = 1

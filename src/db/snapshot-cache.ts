@@ -114,7 +114,7 @@ export function createSnapshotCache({ now, deadline }: Clock) {
 	/** When an app, or a manifest, was read last, and at which revision of the app. */
 	const readings = recentMap<Reading>(MOST_READINGS);
 
-	/** Notes a reading, and says whether it was the first of this revision in a while: such ones are bounded by what exists. */
+	/** Records a reading; true if it was the first of this revision in a while: such ones are bounded by what exists. */
 	function noteReading(key: string, revision: number, atMs: number): boolean {
 		const isFirst = !wasReadLately(key, revision, atMs);
 		readings.set(key, { atMs, revision });

@@ -1,5 +1,5 @@
 /**
- * What each app stores is counted where it is written, by triggers, so that the quota of stored bytes costs one row an app however much
+ * Stored bytes of each app are counted where they are written, by triggers, so that the quota of stored bytes costs one row an app however much
  * there is. They are installed through the binding, by the sweep and by a local start: `wrangler d1 migrations apply --remote` has cut
  * triggers at the semicolons in them (https://github.com/cloudflare/workers-sdk/issues/15178).
  */
@@ -51,7 +51,7 @@ export const STORAGE_TRIGGERS: readonly string[] = [
 		END`,
 ];
 
-/** What the triggers would have counted. */
+/** Counts from scratch what the triggers count step by step. */
 export const RECOUNT_STORAGE = `UPDATE apps SET storage_bytes =
 	(SELECT coalesce(sum(size_bytes), 0) FROM bundles
 		WHERE bundles.app_id = apps.id AND storage_provider = 'r2' AND (status = 'pending' OR object_key IS NOT NULL))

@@ -23,7 +23,7 @@ const counted = {
 export const differenceSchema = v.strictObject({
 	by: v.picklist(["manifest", "zip"]),
 	...counted,
-	/** Of bundles that have manifests and zips. */
+	/** Present for bundles that have manifests and zips. */
 	zip: v.nullable(v.strictObject(counted)),
 });
 type Difference = v.InferOutput<typeof differenceSchema>;
@@ -36,7 +36,7 @@ interface Comparison {
 	readonly not_compared: (typeof NOT_COMPARED)[number] | null;
 }
 
-/** What `bundleDifference` compares; for one batch. */
+/** Reads for `bundleDifference`; for one batch. */
 export function differenceReads(appId: AppId, before: number, after: number) {
 	return [comparableBundles(appId, [before, after]), manifestDifference(appId, before, after, MOST_NAMED)] as const;
 }

@@ -147,7 +147,7 @@ export const currentChannel = endpoint({
 
 type Override = Parameters<typeof decisionSnapshot>[2];
 
-/** What an operator set for the device. A question to the database is bounded by the device ids that an address may show. */
+/** The override that an operator set for the device. A question to the database is bounded by the device ids that an address may show. */
 async function overrideOf(
 	{
 		db,

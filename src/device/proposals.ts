@@ -135,7 +135,7 @@ const EXAMPLE_PROPOSAL: Proposal = {
 	not_compared: null,
 };
 
-/** What the proposal says of a rollout; null where it changes the bundle of every device alone. */
+/** The rollout that the proposal changes; null where it changes only the bundle of every device. */
 function rolloutOf(changes: ChannelValues, row: ProposalRow): Proposal["rollout"] {
 	const isAbout = Object.keys(changes).some((column) => column.startsWith("rollout_"));
 	if (!isAbout || changes.rollout_version_id === null) return null;
@@ -203,7 +203,7 @@ export const listProposals = endpoint({
 
 type Effect = Pick<Proposal, "what_if" | "difference" | "not_compared">;
 
-/** What the first waiting proposals would do, in one round trip. */
+/** Effects of the first waiting proposals, in one round trip. */
 async function effectsOf(
 	{ db, deps, scope, scopeRow, nowMs }: Pick<ListContext, "db" | "deps" | "scope" | "scopeRow" | "nowMs">,
 	rows: readonly ProposalRow[],

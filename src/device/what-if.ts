@@ -220,7 +220,7 @@ export async function whatWouldChange(
 export const bundlesOf = ({ version_id, rollout_version_id }: ChannelValues): number[] =>
 	[version_id, rollout_version_id].filter((id) => typeof id === "number");
 
-/** What `effectOf` is computed from: the app as it is, bundles that it would serve, and a page of its devices. */
+/** Reads for `effectOf`: the app as it is, bundles that it would serve, and a page of its devices. */
 export function effectReads(
 	{ appId, publicAppId }: { readonly appId: AppId; readonly publicAppId: string },
 	newBundles: readonly number[],

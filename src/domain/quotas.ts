@@ -21,7 +21,7 @@ export type QuotaName = keyof typeof DEFAULT_QUOTAS;
 export type QuotaLimits = Readonly<Record<QuotaName, number>>;
 export const QUOTA_NAMES = Object.keys(DEFAULT_QUOTAS) as QuotaName[];
 
-/** What is counted, and how somebody makes room. */
+/** The thing that is counted, and how to make room. */
 export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; readonly remedy: string }>> = {
 	organizations_per_account: {
 		counts: "organizations of this account",

@@ -132,7 +132,7 @@ export function purgeStatements(orgId: string, requestId: string, nowMs: number)
 		...takeGlobalPermissionsWith(orgId, bindings, ADMINISTERING_ROLES, actor, nowMs),
 		sql`DELETE FROM role_bindings WHERE id IN ${bindings}`.compile(query),
 		sql`DELETE FROM invitations WHERE id IN ${chunk("invitations", MOST_ROWS)}`.compile(query),
-		// What was written about an app goes along with the app where another organization has it now, but not where people worked from.
+		// Entries about an app go along with the app where another organization has it now, without the addresses of people.
 		sql`UPDATE audit_log SET org_id = ${newOwner}, ip_address = NULL
 			WHERE id IN ${chunk("audit_log", MOST_ROWS)} AND ${isOfTransferredApp}`.compile(query),
 		sql`DELETE FROM audit_log WHERE id IN ${chunk("audit_log", MOST_ROWS)} AND NOT ${isOfTransferredApp}`.compile(

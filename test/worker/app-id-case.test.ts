@@ -100,7 +100,7 @@ describe("an app id in another case", () => {
 		for (const body of world.deps.sent) await consume(world.deps, { messages: [{ body }] } as never);
 		const devices = await by("GET", "/device", { query: { app_id: app.appId } });
 		expect(devices.body).toMatchObject([{ device_id: sent.device_id, app_id: app.appId }]);
-		// What this isolate changes under one spelling, its next check sees under the other.
+		// A change of this isolate under one spelling shows in its next check under the other.
 		await setTestChannel(world, app, "production", { version: null });
 		expect((await check(other)).body).not.toHaveProperty("version");
 	});
@@ -231,7 +231,7 @@ test("the migration accepts ids that differ in case alone, and counts what each 
 		"older",
 	]);
 	expect(await found("com.example.none")).toBe(null);
-	// What the Worker before this migration writes is counted by the first sweep, and from then on at once.
+	// Writes of the Worker before this migration are counted by the first sweep, later ones at once.
 	await SECOND_DB.prepare("UPDATE delta_objects SET size_bytes = 4").run();
 	await installStorageTriggers({ d1: SECOND_DB });
 	await SECOND_DB.prepare(

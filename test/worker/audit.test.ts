@@ -99,7 +99,7 @@ describe("every endpoint that changes something", () => {
 			}
 			expect(entries.length, "add an auditStatement to the batch of the change").toBeGreaterThan(0);
 			for (const entry of entries) {
-				// What another organization learns has no address.
+				// Entries in another organization's log have no address.
 				const isElsewhere = endpoint.path.startsWith("/app/transfer") && entry.org_id !== world.orgId;
 				const ip_address = isElsewhere ? null : "192.0.2.44";
 				expect(entry).toMatchObject({ actor_type: "api_key", actor_id: world.adminKeyId, ip_address });

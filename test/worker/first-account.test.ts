@@ -189,7 +189,7 @@ describe("--new-admin-key", () => {
 		expect(await names(key)).toEqual(["My organization"]);
 		const made = await as(key, "PUT", "/organization", { body: { name: "Lab" } });
 		expect(made.status).toBe(201);
-		// What the lost key created is the first account's.
+		// Things that the lost key created are the first account's.
 		expect(await names((await newAdminKey()).key)).toEqual(["Lab", "My organization"]);
 	});
 });

@@ -151,7 +151,7 @@ describe("the name of a channel that a preview key creates", () => {
 		expect(await post(ci.text, { channel: "was-public" })).toMatchObject(reserved("used_by_a_channel"));
 	});
 
-	test("is free again after a preview, whoever deletes that, and even if the key is gone", async () => {
+	test("is free again after a preview, even if an administrator deletes it or the key is gone", async () => {
 		await post(ci.text, { channel: "pr-1" });
 		expect((await remove(ci.text, "pr-1")).status).toBe(200);
 		expect((await post(ci.text, { channel: "pr-1" })).status, "reopened").toBe(201);

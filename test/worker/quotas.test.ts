@@ -33,7 +33,7 @@ const exceeded = (quota: string, limit: number, used = limit) => ({
 /** Ways to fill a quota of 3, each from its start: `create` makes one more, `remove` deletes one. */
 interface Filling {
 	readonly begin: (world: World, app: TestApp) => Promise<Filler>;
-	/** What is there at the start. */
+	/** Number at the start. */
 	readonly present?: number;
 }
 interface Filler {
@@ -252,7 +252,7 @@ describe("the quota of stored bytes", () => {
 		const used = exceeded("storage_bytes_per_organization", 3 * SIZE);
 		expect(await register(world, app, "1.0.2", world.adminKey, { size: 1 })).toMatchObject(used);
 		expect(await tusCreate(world, world.adminKey, deltaName(world, app, "b.js"), 1)).toMatchObject({ status: 409 });
-		// What was counted before it was sent is stored, and counts as much as before.
+		// Bytes that were counted before they were sent count as much once they are stored.
 		const content = bundleOf(SIZE);
 		const sent = await tusPatch(world, world.adminKey, locationOf(begun), 0, new Uint8Array(SIZE));
 		expect(sent.status).toBe(204);

@@ -600,7 +600,7 @@ test("one address adds so many devices to an app in a day; known devices, other 
 	}
 	await deliver(world);
 	expect(await statistics({ world, app })).toMatchObject({ mau: 101, refused_devices: 50 });
-	// What one of them says later makes it no device either.
+	// A later report of one of them adds no device either.
 	for (const device of madeUp.slice(-10)) await stats(world, install(app.appId, device));
 	await stats(world, install(app.appId, known));
 	await check(world, app.appId, newDevice(), OFFICE);

@@ -1,4 +1,4 @@
-/** What an organization and its apps hold, beside the quotas that bound it. */
+/** Usage of an organization and its apps, beside their quotas. */
 import { Group, Progress, Stack, Text } from "@mantine/core";
 import { type AnswerOf, useAsk } from "../api";
 import { Answer } from "../parts/answer";

@@ -203,7 +203,7 @@ export const changeApiKey = endpoint({
 							}),
 				}),
 				...(minted === undefined ? [] : [clearReveals(scope.orgId, row.id)]),
-				// Whoever makes the new secret of somebody else's key knows it.
+				// An account that creates the new secret of another account's key knows it.
 				...(minted === undefined || row.user_id === principal.userId
 					? []
 					: [markRevealed(scope.orgId, row.id, principal.userId, nowMs)]),

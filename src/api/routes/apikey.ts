@@ -190,7 +190,7 @@ export const getApiKey = endpoint({
 	tag: "API keys",
 	summary: "Show one API key",
 	description:
-		"`org_id` asks as another organization that the key has a binding in; it is told of the bindings in it. `reveal=true` adds the secret of a key made with `hashed: false`, for a caller that is no weaker than the key. A reveal is audited, and `revealed_at` and `revealed_by` (an account) mark the key until it is regenerated.",
+		"`org_id` asks as another organization that the key has a binding in; the answer has the bindings in it. `reveal=true` adds the secret of a key made with `hashed: false`, for a caller that is no weaker than the key. A reveal is audited, and `revealed_at` and `revealed_by` (an account) mark the key until it is regenerated.",
 	access: { permission: "org.manage_apikeys", scope: boundApiKeyScope },
 	recentSignIn: ({ query }) => query.reveal === true,
 	query: v.object({ reveal: optional(booleanText), org_id: optional(uuid) }),

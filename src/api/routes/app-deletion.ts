@@ -1,6 +1,6 @@
 /**
  * Deleting an app, which is announced, and can be undone for thirty days. It is gone for everyone at once: its devices get app_not_found
- * and its keys grant nothing. Its public id stays its organization's until that one gives it up, because whoever has the id has the
+ * and its keys grant nothing. Its public id stays its organization's until that one gives it up, because the holder of the id has the
  * installed devices. The sweep removes the app's rows and objects (src/events/organization-purge.ts).
  */
 import { sql } from "kysely";
@@ -128,7 +128,7 @@ export const restoreApp = endpoint({
 	tag: "Apps",
 	summary: "Undo the deletion of an app",
 	description:
-		"For 30 days, by whoever may delete it; everything is as it was. Where several deleted apps had the id, the last deleted one comes back, or the one whose `id` is given (GET /app?deleted=true lists them). 409 while another app has the id.",
+		"For 30 days, by callers that may delete it; everything is as it was. If several deleted apps had the id, the last deleted one comes back, or the one whose `id` is given (GET /app?deleted=true lists them). 409 while another app has the id.",
 	access: { permission: "app.delete", scope: deletedAppScope },
 	body: v.object({ app_id: publicAppId, id: optional(uuid) }),
 	response: acknowledgement,

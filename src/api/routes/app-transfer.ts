@@ -66,7 +66,7 @@ const transferSchema = v.strictObject({
 	from_org: v.string(),
 	from_org_name: v.string(),
 	to_org: v.string(),
-	/** Of an outgoing offer. */
+	/** Shown for an outgoing offer. */
 	offered_by: v.nullable(v.string()),
 	created_at: time,
 	expires_at: time,
@@ -249,7 +249,7 @@ export const acceptTransfer = endpoint({
 	tag: "Apps",
 	summary: "Accept an app that another organization offers",
 	description:
-		"The app and everything in it is the organization's from then on; devices notice nothing. Whoever accepts gets on it what they would get on an app that they create. Where it requires signed bundles, channels that serve a bundle which none of its keys verified are in `unsigned_channels` (the first 100): they go on serving it. `dry_run: true` tells what comes, and moves nothing.",
+		"The app and everything in it is the organization's from then on; devices notice nothing. The accepting caller gets on it the role that creating an app gives. Where it requires signed bundles, channels that serve a bundle which none of its keys verified are in `unsigned_channels` (the first 100): they go on serving it. `dry_run: true` tells what comes, and moves nothing.",
 	access: { permission: "org.create_app", scope: offerScope },
 	body: v.object({ app_id: publicAppId, dry_run: optional(v.boolean()) }),
 	response: v.strictObject({

@@ -260,7 +260,7 @@ export const createApp = endpoint({
 	},
 });
 
-/** What the service gives to the caller on an app that they bring into the organization. */
+/** The role that the caller gets on an app that they bring into the organization. */
 export function roleOnNewApp({ bindings }: Principal, orgId: string): RoleName | undefined {
 	const granted = bindings.find(
 		(binding) => binding.orgId === orgId && ROLES[binding.role].roleOnCreatedApp !== undefined,

@@ -205,7 +205,7 @@ export const appAudit = endpoint({
 	example: { query: { from: "2026-11-01" }, response: [EXAMPLE_ENTRY] },
 	load: ({ params, query }) => [firstEntries({ publicAppId: params.app_id }, query)] as const,
 	async handle({ deps, request, requestId, origin, input, loaded, scope, principal }) {
-		// Where people work from is for those who read the organization's own log. An app that was transferred brings entries of others.
+		// Addresses of people are for readers of the organization's own log. An app that was transferred brings entries of others.
 		const readsLog = holds(principal, "org.read_audit", { orgId: scope.orgId });
 		const shown = { addressesOf: readsLog ? scope.orgId : undefined };
 		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows, shown);

@@ -1,5 +1,5 @@
 /**
- * What an organization and its apps hold, beside the quotas that bound it.
+ * Usage of an organization and its apps, beside their quotas.
  */
 import * as v from "valibot";
 import {

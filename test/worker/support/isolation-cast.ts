@@ -167,7 +167,7 @@ export function isAboutApp({ access }: AnyEndpoint): boolean {
 	return permissions.length > 0 && !permissions.every((permission) => permission.startsWith("org."));
 }
 
-/** What is about apps that are deleted answers for them, and about no other. */
+/** Requests about deleted apps, which answer for those alone. */
 const ABOUT_DELETED_APPS = ["POST /app/restore", "DELETE /app/reservation"];
 
 async function createGoneApp(world: World): Promise<Gone> {
