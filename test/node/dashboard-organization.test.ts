@@ -197,6 +197,9 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 				),
 			)
 			.toMatchObject({ role: "org_admin", is_tmp: true });
+		// The link changed with the role.
+		expect(await admin.page.getByRole("textbox", { name: "Link", exact: true }).inputValue()).not.toBe(link);
+		await button("I have kept it").click();
 		await button("Withdraw the invitation of ada@example.com").click();
 		await admin.page.getByText("Their link stops working.").waitFor();
 		await button("Withdraw").last().click();
@@ -260,7 +263,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		});
 		const isRequired = async () =>
 			(await get(`/organization?orgId=${stage.product.orgId}`)).require_signed_bundles as boolean;
-		const policy = () => admin.page.getByText("Require signed bundles", { exact: true }).first();
+		const policy = admin.page.getByRole("switch", { name: "Require signed bundles" });
 		await admin.open(`${at}/settings`, "Policies and settings");
 		await button("Add a signing key").click();
 		await admin.page.getByLabel("Name").last().fill("Release key");
@@ -268,7 +271,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await expectSound(admin);
 		await button("Add key").click();
 		await admin.page.getByText("The signing key Release key is added.").waitFor();
-		await policy().click();
+		await policy.click();
 		await button("See what changes").click();
 		await admin.page.getByText("would serve unsigned bundles").waitFor();
 		await expectSound(admin);
@@ -276,7 +279,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await button("Require signed bundles").click();
 		await admin.page.getByText("Only signed bundles are accepted from now on.").waitFor();
 		expect(await isRequired()).toBe(true);
-		await policy().click();
+		await policy.click();
 		await button("Accept unsigned bundles").click();
 		await admin.page.getByText("Unsigned bundles are accepted again.").waitFor();
 		expect(await isRequired()).toBe(false);
@@ -468,12 +471,14 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 
 	test("shows what the organization holds beside its quotas", async () => {
 		await admin.open(`${at}/settings`, "Policies and settings");
-		const usage = admin.page.getByRole("region", { name: "Usage" });
-		await usage.getByRole("progressbar", { name: "Storage" }).waitFor();
-		for (const name of ["Apps", "API keys", "Open invitations"]) {
-			await usage.getByRole("progressbar", { name }).waitFor();
+		// An empty bar has no width, so it counts as hidden.
+		for (const name of ["Storage", "Apps", "API keys", "Open invitations"]) {
+			await admin.page.getByRole("progressbar", { name, exact: true }).waitFor({ state: "attached" });
 		}
-		await usage.getByRole("link", { name: "Example shop" }).waitFor();
+		await admin.page
+			.getByRole("region", { name: "Usage of apps" })
+			.getByRole("link", { name: "Example shop" })
+			.waitFor();
 		await expectSound(admin);
 	});
 
