@@ -11,8 +11,8 @@ import { PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
 
 export const DATABASE_BINDING = "DB";
-/** wrangler.toml with the ids that Cloudflare gave. The user's own file stays as it is. */
-export const RESOLVED_CONFIG = join(PROJECT_DIRECTORY, "dist/wrangler.deploy.json");
+/** wrangler.toml with the ids that Cloudflare gave, a file for each process. The user's own file stays as it is. */
+export const RESOLVED_CONFIG = join(PROJECT_DIRECTORY, `dist/wrangler.deploy-${process.pid}.json`);
 
 /** What wrangler.toml says about the deployment. */
 export interface Project {

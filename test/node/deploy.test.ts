@@ -11,6 +11,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { hashKey } from "../../src/authz/keys";
 import { type DeployOptions, deploy, deploymentSteps } from "../../src/cli/deploy";
 import { literal, sqlText } from "../../src/cli/sql-text";
+import { RESOLVED_CONFIG } from "../../src/cli/wrangler";
 import type { FakeAccount } from "./support/fake-wrangler";
 
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
@@ -181,7 +182,7 @@ describe("npm run deploy -- --dry-run", () => {
 		for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
 		code = await new Promise((resolve) => child.on("close", resolve));
 	});
-	afterAll(() => rm(join(PROJECT, "dist/wrangler.deploy.json"), { force: true }));
+	afterAll(() => rm(RESOLVED_CONFIG, { force: true }));
 
 	test("shows every step and builds the Worker with the real wrangler, without an account", () => {
 		expect(code, output).toBe(0);
