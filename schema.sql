@@ -1,53 +1,53 @@
--- The whole current schema, with the reason for what is not obvious. Databases are changed by src/db/migrations only;
--- test/schema.test.ts holds this file, the migrations and the row types of src/db/schema.ts equal.
--- Conventions: STRICT tables; times are INTEGER epoch milliseconds (`*_at_ms`); booleans are INTEGER 0 or 1; UUIDs are
--- lower-case TEXT; JSON is TEXT. Foreign keys are always enforced by D1.
+-- The whole current schema, with the reason for what is not obvious. Only src/db/migrations changes databases;
+-- test/worker/storage/schema.test.ts holds this file, the migrations and the row types of src/db/schema.ts equal.
+-- Conventions: STRICT tables; times are INTEGER epoch milliseconds (`*_at_ms`); booleans are INTEGER 0 or 1; UUIDs are lower-case TEXT;
+-- JSON is TEXT. D1 always enforces foreign keys.
 
--- A person. Keys act on behalf of an account; a session is one.
+-- A person. API keys act on behalf of an account; a session is the account itself.
 CREATE TABLE users (
   id TEXT PRIMARY KEY,
   email TEXT NOT NULL COLLATE NOCASE UNIQUE,
   created_at_ms INTEGER NOT NULL,
-  -- JSON array of permissions that belong to no organization, e.g. "org.create".
+  -- JSON array of permissions outside of any organization, such as "org.create".
   global_permissions TEXT NOT NULL DEFAULT '[]',
-  -- When somebody last proved that the address is theirs. NULL: whoever uses the account may be anybody who got an invitation's link.
+  -- When the address was last verified. NULL: the account may be used by anybody who received the link of an invitation.
   email_verified_at_ms INTEGER
 ) STRICT;
 
--- Somebody who is signed in, in one browser. Only the hash of the token in the cookie is kept.
+-- A signed-in person in one browser. Only the hash of the cookie's token is stored.
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY,
   user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   token_hash TEXT NOT NULL UNIQUE,
-  -- How they signed in: code, link, passkey, invitation, or the name of a provider.
+  -- The way of the sign-in: code, link, passkey, invitation, or the name of a provider.
   method TEXT NOT NULL,
   user_agent TEXT,
   ip_address TEXT,
   created_at_ms INTEGER NOT NULL,
-  -- To five minutes: a busy session does not write with every request.
+  -- To five minutes, so that a busy session does not write with every request.
   last_seen_at_ms INTEGER NOT NULL,
-  -- However busy it is.
+  -- Independent of use.
   expires_at_ms INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX sessions_by_user ON sessions (user_id, created_at_ms);
 CREATE INDEX sessions_by_expiry ON sessions (expires_at_ms);
 CREATE INDEX sessions_by_use ON sessions (last_seen_at_ms);
 
--- A sign-in, or a proof about an account, that has begun: known by the hash of a token that the browser holds. Rows of codes stay for
--- a day, because the limits on an address count them; the other kinds go when they are used.
+-- A sign-in, or a verification for an account, that has begun, by the hash of the browser's token. Rows of codes stay for a day, because
+-- limits on an address count them; other kinds are deleted on use.
 CREATE TABLE sign_in_attempts (
   token_hash TEXT PRIMARY KEY,
   kind TEXT NOT NULL CHECK (kind IN ('code', 'email', 'passkey', 'passkey_registration')),
-  -- Whose passkey is registered, or whose address is changed.
+  -- The account that registers a passkey or changes its address.
   user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
-  -- Where the code was sent.
+  -- The recipient of the code.
   email TEXT COLLATE NOCASE,
-  -- Keyed hash of the code, or the challenge of the passkey.
+  -- Keyed hash of the code, or the challenge for the passkey.
   secret TEXT NOT NULL,
   failed_tries INTEGER NOT NULL DEFAULT 0,
   created_at_ms INTEGER NOT NULL,
   expires_at_ms INTEGER NOT NULL,
-  -- Of a code: 'browser <id>' that signed in with this address before, 'account <id>', or 'network <range>'.
+  -- The requester of a code: 'browser <id>' that signed in with this address before, 'account <id>', or 'network <range>'.
   asked_by TEXT,
   CHECK ((kind IN ('code', 'email')) = (email IS NOT NULL)),
   CHECK ((kind IN ('email', 'passkey_registration')) = (user_id IS NOT NULL))
@@ -56,13 +56,13 @@ CREATE INDEX sign_in_attempts_by_email ON sign_in_attempts (email, created_at_ms
 CREATE INDEX sign_in_attempts_by_user ON sign_in_attempts (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX sign_in_attempts_by_creation ON sign_in_attempts (created_at_ms);
 
--- A link that signs in once; the operator's command line makes it.
+-- A single-use sign-in link, created by the operator's command line.
 CREATE TABLE sign_in_links (
   token_hash TEXT PRIMARY KEY,
   user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   created_at_ms INTEGER NOT NULL,
   expires_at_ms INTEGER NOT NULL,
-  -- Whether the operator vouches that the address is the account's owner's.
+  -- 1: the operator confirms that the account's owner has the address.
   proves_email INTEGER NOT NULL DEFAULT 0 CHECK (proves_email IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sign_in_links_by_user ON sign_in_links (user_id);
@@ -75,7 +75,7 @@ CREATE TABLE passkeys (
   credential_id TEXT NOT NULL UNIQUE,
   -- COSE, hexadecimal.
   public_key TEXT NOT NULL,
-  -- Signatures that the authenticator has made. One that goes back is a copy; 0 for ever where it does not count.
+  -- Signature counter of the authenticator. A lower value indicates a copy; always 0 for authenticators that do not count.
   counter INTEGER NOT NULL,
   -- JSON array.
   transports TEXT NOT NULL,
@@ -85,8 +85,8 @@ CREATE TABLE passkeys (
 ) STRICT;
 CREATE INDEX passkeys_by_user ON passkeys (user_id, created_at_ms);
 
--- Who somebody is at GitHub or an OpenID provider. A subject means something at its issuer alone, so OpenID providers are named
--- 'oidc <issuer>'.
+-- A person's identity at GitHub or an OpenID provider. A subject is unique only within its issuer, so OpenID providers are named 'oidc
+-- <issuer>'.
 CREATE TABLE identities (
   provider TEXT NOT NULL,
   subject TEXT NOT NULL,
@@ -96,14 +96,14 @@ CREATE TABLE identities (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX identities_by_user ON identities (user_id);
 
--- What happened to an account, for its owner alone: an account has no organization, and an organization has no business with when its
--- members sign in elsewhere. Kept for ninety days, and gone with the account.
+-- Events of an account, visible only to its owner, because organizations must not see where their members sign in. Kept for ninety days,
+-- and deleted with the account.
 CREATE TABLE account_log (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   at_ms INTEGER NOT NULL,
   action TEXT NOT NULL,
-  -- JSON, never with a secret in it.
+  -- JSON without secrets.
   details TEXT NOT NULL DEFAULT '{}',
   request_id TEXT NOT NULL,
   ip_address TEXT,
@@ -112,7 +112,7 @@ CREATE TABLE account_log (
 CREATE INDEX account_log_by_user ON account_log (user_id, id);
 CREATE INDEX account_log_by_time ON account_log (at_ms);
 
--- The tenant. Every other table reaches exactly one row of this one.
+-- The tenant. Every row of another table belongs to exactly one organization.
 CREATE TABLE organizations (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL,
@@ -122,30 +122,29 @@ CREATE TABLE organizations (
   created_by TEXT NOT NULL REFERENCES users (id),
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
-  -- Policies: what an API key must be to work in this organization. Checked when a key is made, changed and used.
+  -- Policies for API keys in this organization, checked when a key is created, changed and used.
   enforce_hashed_api_keys INTEGER NOT NULL DEFAULT 0 CHECK (enforce_hashed_api_keys IN (0, 1)),
   require_apikey_expiration INTEGER NOT NULL DEFAULT 0 CHECK (require_apikey_expiration IN (0, 1)),
-  -- A key without an expiry counts as one that is too far away.
+  -- A key without an expiry exceeds every maximum.
   max_apikey_expiration_days INTEGER CHECK (max_apikey_expiration_days BETWEEN 1 AND 365),
-  -- Set by a deletion that can still be undone: every binding in the organization grants nothing, its devices are told nothing.
-  -- The sweep removes the rows and the bytes thirty days later. An app that is deleted passes to an organization of its own, without
-  -- members, whose deletion is that old already.
+  -- Set by a deletion that can still be undone: bindings in the organization grant nothing, and its devices get no updates. Clean-up
+  -- removes the rows and the bytes thirty days later. A deleted app moves to a dedicated organization without members whose deletion is
+  -- already that old.
   deleted_at_ms INTEGER,
-  -- Policy: new bundles become ready and are promoted only when a registered signing key verifies them.
+  -- Policy: bundles become ready and are promoted only if a registered signing key verifies them.
   require_signed_bundles INTEGER NOT NULL DEFAULT 0 CHECK (require_signed_bundles IN (0, 1))
 ) STRICT;
 CREATE INDEX organizations_by_creator ON organizations (created_by);
 CREATE INDEX organizations_deleted ON organizations (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
 
--- The account and the organization of the first run, by their ids; one row. The rows themselves may be gone, so these are no foreign
--- keys. NULL: nothing proves which they were (migration 0021).
+-- The first account and organization; one row. No foreign keys, because both may be deleted. NULL: unknown (migration 0021).
 CREATE TABLE installation (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   first_user_id TEXT,
   first_org_id TEXT
 ) STRICT;
 
--- RSA public keys that an organization's bundles are verified with. `public_key` is base64 of its PKCS#1 bytes, `fingerprint` their SHA-256.
+-- RSA public keys that verify an organization's bundles. `public_key` is base64 of the PKCS#1 bytes, `fingerprint` their SHA-256.
 CREATE TABLE signing_keys (
   id TEXT PRIMARY KEY,
   org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
@@ -156,49 +155,135 @@ CREATE TABLE signing_keys (
 ) STRICT;
 CREATE UNIQUE INDEX signing_keys_by_fingerprint ON signing_keys (org_id, fingerprint);
 
--- One app of one organization. `app_id` is the public reverse-domain id, unique over all organizations because devices send
--- nothing else; `id` is the UUID that bindings name. A deleted app's `app_id` is its UUID, and its organization is one of its own.
+-- Endpoints that events of an organization are sent to. A row of format 'mail' is a person's choice of mails.
+CREATE TABLE webhooks (
+  id TEXT PRIMARY KEY,
+  org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  -- UUID of an app: only events of this app. No foreign key, because an app may move to another organization, whose events stay there.
+  app_id TEXT,
+  -- Only for 'mail'.
+  user_id TEXT REFERENCES users (id) ON DELETE CASCADE,
+  format TEXT NOT NULL CHECK (format IN ('standard', 'slack', 'discord', 'teams', 'mail')),
+  description TEXT NOT NULL,
+  -- The address without the parts that may be secret.
+  shown_url TEXT NOT NULL,
+  -- Address and secrets, sealed as stored API keys are (src/authz/secrets.ts).
+  sealed TEXT NOT NULL,
+  -- Public ed25519 key, `whpk_…`; only for 'standard'.
+  public_key TEXT,
+  -- The secret before the last rotation signs as well until then.
+  previous_until_ms INTEGER,
+  -- JSON array of event types; empty: all.
+  events TEXT NOT NULL,
+  -- First failed attempt since the last success.
+  failing_since_ms INTEGER,
+  disabled_at_ms INTEGER,
+  disabled_reason TEXT CHECK (disabled_reason IN ('requested', 'failing', 'gone')),
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX webhooks_by_org ON webhooks (org_id);
+CREATE UNIQUE INDEX webhooks_by_user ON webhooks (user_id, org_id) WHERE user_id IS NOT NULL;
+
+-- Events of organizations that have webhooks. The triggers of src/db/webhook-triggers.ts write an event in the batch of its audit entry, and
+-- a delivery for each endpoint that asked for it. `id` is the `webhook-id` of all its deliveries.
+CREATE TABLE webhook_events (
+  id TEXT PRIMARY KEY,
+  org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  -- UUID.
+  app_id TEXT,
+  type TEXT NOT NULL,
+  at_ms INTEGER NOT NULL,
+  -- JSON object.
+  data TEXT NOT NULL
+) STRICT;
+CREATE INDEX webhook_events_by_org ON webhook_events (org_id);
+CREATE INDEX webhook_events_by_time ON webhook_events (at_ms);
+
+-- Events on their way to endpoints, and what became of them. Kept for 30 days.
+CREATE TABLE webhook_deliveries (
+  id TEXT PRIMARY KEY,
+  org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
+  webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+  event_id TEXT NOT NULL REFERENCES webhook_events (id) ON DELETE CASCADE,
+  state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
+  attempts INTEGER NOT NULL DEFAULT 0,
+  -- While an attempt runs: the end of its lease.
+  next_attempt_at_ms INTEGER,
+  -- Id of the consumer's run that made the last attempt.
+  claim TEXT,
+  -- Of the last attempt.
+  status_code INTEGER,
+  duration_ms INTEGER,
+  error TEXT,
+  last_attempt_at_ms INTEGER,
+  created_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX webhook_deliveries_by_webhook ON webhook_deliveries (webhook_id, created_at_ms);
+CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_id);
+CREATE INDEX webhook_deliveries_by_org ON webhook_deliveries (org_id);
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at_ms, webhook_id) WHERE state = 'pending';
+
+-- An app of an organization. `app_id` is the public reverse-domain id, unique across organizations because devices send only that; `id` is
+-- the UUID in bindings. A deleted app's `app_id` is its UUID, and it has a dedicated organization.
 CREATE TABLE apps (
   id TEXT PRIMARY KEY,
   app_id TEXT NOT NULL UNIQUE,
   owner_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
   icon_url TEXT,
-  -- Seconds that a bundle is kept which nothing uses; 0: for ever.
+  -- Seconds that an unused bundle is kept; 0: forever.
   retention INTEGER NOT NULL DEFAULT 2592000,
-  -- The channel that a stock CLI uploads to when none is named.
+  -- The channel of uploads by stock CLIs that name none.
   default_upload_channel TEXT NOT NULL DEFAULT 'dev',
-  -- Whether devices are told a bundle's link and comment.
+  -- 1: devices get a bundle's link and comment.
   expose_metadata INTEGER NOT NULL DEFAULT 0 CHECK (expose_metadata IN (0, 1)),
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
-  -- Goes up in the batch of every change of what the app's devices are told: what isolates keep in memory is checked against it.
+  -- Incremented in the batch of every change of what devices are offered; cached snapshots are validated with it.
   revision INTEGER NOT NULL DEFAULT 0,
-  -- How many bundles that were live on a channel before the present one count as in use.
+  -- How many bundles that were live on a channel before the current one count as used.
   keep_live_bundles INTEGER NOT NULL DEFAULT 5 CHECK (keep_live_bundles BETWEEN 0 AND 50),
-  -- 0: custom ids that devices report are neither stored nor shown.
+  -- 0: reported custom ids are neither stored nor shown.
   allow_device_custom_id INTEGER NOT NULL DEFAULT 1 CHECK (allow_device_custom_id IN (0, 1)),
-  -- 1: devices in Google's and Apple's own networks get no update and are not counted.
+  -- 1: devices in Google's and Apple's networks get no update and are not counted.
   block_provider_infra_requests INTEGER NOT NULL DEFAULT 0 CHECK (block_provider_infra_requests IN (0, 1)),
-  -- 1: preview links open by their ids alone, as the stock CLI prints them; 0: only signed ones do.
+  -- 1: preview links open by their ids, as the stock CLI prints them; 0: only signed links open.
   allow_preview INTEGER NOT NULL DEFAULT 0 CHECK (allow_preview IN (0, 1)),
-  -- Where testers find the store build.
+  -- Store pages for testers.
   ios_store_url TEXT,
   android_store_url TEXT,
-  -- Bytes that the app's bundles and files take, and those that uploads under way will take. Kept by the triggers of
-  -- src/db/storage-triggers.ts.
+  -- Bytes of the app's bundles, files and open uploads, kept by the triggers of src/db/storage-triggers.ts.
   storage_bytes INTEGER NOT NULL DEFAULT 0,
-  -- Names of channels that preview keys create begin with it. NULL: any name that is not reserved.
+  -- Required prefix of channel names that preview keys create. NULL: any name that is not reserved.
   preview_channel_prefix TEXT,
-  -- 1: preview keys register pre-releases only, so that they cannot take the version of a release.
-  preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1))
+  -- 1: preview keys register only pre-releases, so that they cannot take the version of a release.
+  preview_prereleases_only INTEGER NOT NULL DEFAULT 0 CHECK (preview_prereleases_only IN (0, 1)),
+  -- Random, replaced with each revision, because a restored database gives the same revision a second time.
+  revision_token TEXT,
+  -- The longest time to live of a preview.
+  preview_max_days INTEGER NOT NULL DEFAULT 30 CHECK (preview_max_days BETWEEN 1 AND 365)
 ) STRICT;
 CREATE INDEX apps_by_owner ON apps (owner_org, name);
--- App ids are compared without regard to case. The index is not unique, because an installation may hold two such ids from before.
+-- App ids are case-insensitive. The index is not unique, because older installations may have ids that differ only in case.
 CREATE INDEX apps_by_public_id ON apps (app_id COLLATE NOCASE, created_at_ms, id);
 
--- The id of an app that was deleted, or that went with its organization: it belongs to that organization until that one, or the operator,
--- releases it. No foreign key: the reservation stays when the organization is removed.
+-- The change feed: one row for each change of what an app's devices are offered, and for each app that is created, renamed, moved or deleted.
+-- Isolates ask for the rows after the last one that they know. The triggers of src/db/change-triggers.ts write them; clean-up keeps the
+-- newest 10,000. No foreign key, because a row outlives its app.
+CREATE TABLE changes (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  -- NULL in the row that starts the feed.
+  app_id TEXT,
+  -- The public id by which devices knew the app before the change.
+  public_app_id TEXT,
+  -- Random: a restored database gives the same `seq` a second time, with another token.
+  token TEXT NOT NULL,
+  at_ms INTEGER NOT NULL
+) STRICT;
+
+-- The id of an app that was deleted, or whose organization was. It belongs to that organization until the organization or the operator
+-- releases it. No foreign key, because the reservation outlives the organization.
 CREATE TABLE app_reservations (
   app_id TEXT PRIMARY KEY,
   org_id TEXT NOT NULL,
@@ -207,11 +292,11 @@ CREATE TABLE app_reservations (
 CREATE INDEX app_reservations_by_public_id ON app_reservations (app_id COLLATE NOCASE);
 CREATE INDEX app_reservations_by_org ON app_reservations (org_id);
 
--- A deleted app, which can be restored for 30 days.
+-- A deleted app that can be restored for 30 days.
 CREATE TABLE deleted_apps (
   app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,
   public_app_id TEXT NOT NULL,
-  -- Where it was, and returns to. No foreign key: the app goes by itself when the organization is removed.
+  -- Its former organization, for the restoration. No foreign key: the app is removed separately from the organization.
   org_id TEXT NOT NULL,
   deleted_at_ms INTEGER NOT NULL,
   deleted_by TEXT NOT NULL
@@ -219,13 +304,13 @@ CREATE TABLE deleted_apps (
 CREATE INDEX deleted_apps_by_public_id ON deleted_apps (public_app_id COLLATE NOCASE);
 CREATE INDEX deleted_apps_by_org ON deleted_apps (org_id, deleted_at_ms);
 
--- An app that its organization offers to another one.
+-- An offer of an app to another organization.
 CREATE TABLE app_transfers (
   app_id TEXT PRIMARY KEY REFERENCES apps (id) ON DELETE CASCADE,
   from_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   to_org TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   offered_by TEXT NOT NULL,
-  -- Who answers for it: an offer is worth what this account, and the key if one made it, may still give.
+  -- The account that offers, and its key if one was used: the offer is valid only while these may transfer the app.
   offered_by_user TEXT NOT NULL,
   offered_by_key TEXT,
   created_at_ms INTEGER NOT NULL,
@@ -234,8 +319,8 @@ CREATE TABLE app_transfers (
 CREATE INDEX app_transfers_by_giver ON app_transfers (from_org);
 CREATE INDEX app_transfers_by_receiver ON app_transfers (to_org);
 
--- A secret that CI and scripts carry. Only `key_hash` identifies it; `key_ciphertext` exists for keys made with
--- `hashed: false` alone, so that their managers can see them again, and is sealed with the Worker's secret.
+-- A secret for CI and scripts. `key_hash` identifies it; `key_ciphertext`, sealed with the Worker's secret, exists only for keys created
+-- with `hashed: false`, so that their managers can see them again.
 CREATE TABLE api_keys (
   id TEXT PRIMARY KEY,
   org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
@@ -247,21 +332,21 @@ CREATE TABLE api_keys (
   -- JSON array; the only value today is "org.create".
   global_permissions TEXT NOT NULL DEFAULT '[]',
   expires_at_ms INTEGER,
-  -- Written by the queue consumer, to the minute: requests never write it.
+  -- To the minute; written by the queue consumer, never by a request.
   last_used_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
-  -- The secret before the last regeneration, good until the second time for clients that have not changed over yet.
+  -- The secret before the last regeneration, valid until the second column for clients that still use it.
   previous_key_hash TEXT,
   previous_valid_until_ms INTEGER,
-  -- JSON array of CIDR ranges that the key may be used from. NULL: from everywhere.
+  -- JSON array of CIDR ranges that may use the key. NULL: all addresses.
   ip_allow_list TEXT
 ) STRICT;
 CREATE INDEX api_keys_by_org ON api_keys (org_id, created_at_ms);
 CREATE UNIQUE INDEX api_keys_by_previous_hash ON api_keys (previous_key_hash) WHERE previous_key_hash IS NOT NULL;
 CREATE INDEX api_keys_by_user ON api_keys (user_id, org_id);
 
--- Who has seen the stored secret of a key; a new secret ends that.
+-- Accounts that have seen the stored secret of a key, until the secret is regenerated.
 CREATE TABLE api_key_reveals (
   api_key_id TEXT NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
   user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -270,8 +355,68 @@ CREATE TABLE api_key_reveals (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX api_key_reveals_by_user ON api_key_reveals (user_id);
 
--- A person asked to join an organization. Whoever has the link joins; only the hash of its token is kept. An invitation goes
--- when it is accepted or withdrawn, and with the membership of the person who made it.
+-- A CI job that an app trusts: jobs whose identity token has these claims get a key of some minutes (POST /oidc/token). The publisher acts
+-- by the key `api_key_id`, whose own secret nobody knows and whose role bindings are what the publisher may do. Both are deleted together.
+CREATE TABLE publishers (
+  id TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  api_key_id TEXT NOT NULL UNIQUE REFERENCES api_keys (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  provider TEXT NOT NULL,
+  -- Exactly as the claim `iss`.
+  issuer TEXT NOT NULL,
+  stage TEXT NOT NULL CHECK (stage IN ('preview', 'upload', 'propose', 'promote')),
+  -- JSON object: the claims that a token must have.
+  claims TEXT NOT NULL,
+  -- The claim that identifies the repository, as `name=value`, and the one of its owner: a token finds its publishers by them.
+  anchor TEXT NOT NULL,
+  owner_anchor TEXT,
+  -- JSON array of channel names; NULL: every channel. The role bindings decide.
+  channels TEXT,
+  -- 1: one exchange for each attempt of a run.
+  once_per_run INTEGER NOT NULL DEFAULT 0 CHECK (once_per_run IN (0, 1)),
+  created_by TEXT NOT NULL,
+  expires_at_ms INTEGER,
+  last_used_at_ms INTEGER,
+  -- JSON: the job of the last exchange.
+  last_ci TEXT,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX publishers_by_app ON publishers (app_id, created_at_ms);
+CREATE INDEX publishers_by_anchor ON publishers (issuer, anchor);
+CREATE INDEX publishers_by_owner ON publishers (issuer, owner_anchor) WHERE owner_anchor IS NOT NULL;
+
+-- A secret that a CI job got for its identity token: it authenticates as the publisher's key until it expires.
+CREATE TABLE ci_keys (
+  key_hash TEXT PRIMARY KEY,
+  publisher_id TEXT NOT NULL REFERENCES publishers (id) ON DELETE CASCADE,
+  -- JSON: repository, run, commit and person of the job (src/domain/ci-context.ts).
+  ci TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  expires_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ci_keys_by_publisher ON ci_keys (publisher_id, expires_at_ms);
+CREATE INDEX ci_keys_by_expiry ON ci_keys (expires_at_ms);
+
+-- Identity tokens that were exchanged, by a hash of issuer and `jti`, until they expire: each is exchanged once.
+CREATE TABLE spent_identity_tokens (
+  hash TEXT PRIMARY KEY,
+  expires_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX spent_identity_tokens_by_expiry ON spent_identity_tokens (expires_at_ms);
+
+-- The public keys of issuers that publishers name. `attempted_at_ms` limits fetches for all isolates.
+CREATE TABLE issuer_keys (
+  issuer TEXT PRIMARY KEY,
+  -- JSON array of JWKs; NULL: never fetched.
+  keys TEXT,
+  fetched_at_ms INTEGER,
+  attempted_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- An invitation to an organization. Its link admits one person, and only the hash of the token is stored. Deleted on acceptance, on
+-- withdrawal, and with the membership of the inviter.
 CREATE TABLE invitations (
   id TEXT PRIMARY KEY,
   org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
@@ -286,13 +431,12 @@ CREATE TABLE invitations (
 CREATE INDEX invitations_by_expiry ON invitations (expires_at_ms);
 CREATE INDEX invitations_by_inviter ON invitations (invited_by, org_id);
 
--- A named distribution target of an app. AUTOINCREMENT: a channel id that was once granted to a key must never come back
--- as another channel.
+-- A named distribution target of an app. AUTOINCREMENT, because a channel id that was granted to a key must never be reused.
 CREATE TABLE channels (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
-  -- NULL: the bundle that is built into the store binary.
+  -- NULL: the bundle in the store build.
   version_id INTEGER REFERENCES bundles (id),
   public INTEGER NOT NULL DEFAULT 0 CHECK (public IN (0, 1)),
   ios INTEGER NOT NULL DEFAULT 1 CHECK (ios IN (0, 1)),
@@ -306,7 +450,7 @@ CREATE TABLE channels (
   disable_auto_update TEXT NOT NULL DEFAULT 'major'
     CHECK (disable_auto_update IN ('major', 'minor', 'patch', 'version_number', 'none')),
   disable_auto_update_under_native INTEGER NOT NULL DEFAULT 1 CHECK (disable_auto_update_under_native IN (0, 1)),
-  -- A second bundle for a share of the devices. `rollout_id` salts the draw: a new rollout bundle draws a new cohort.
+  -- A second bundle for a share of the devices. `rollout_id` salts the cohort, so another rollout bundle gets another cohort.
   rollout_version_id INTEGER REFERENCES bundles (id),
   rollout_id TEXT,
   rollout_percentage_bps INTEGER NOT NULL DEFAULT 0 CHECK (rollout_percentage_bps BETWEEN 0 AND 10000),
@@ -317,16 +461,16 @@ CREATE TABLE channels (
   created_by_key TEXT,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
-  -- Steps that rollouts of this channel take by themselves: a JSON array of growing basis points. NULL: a person sets the share.
+  -- Automatic steps: JSON array of increasing basis points. NULL: a person sets the share.
   rollout_steps TEXT,
   rollout_step_minutes INTEGER NOT NULL DEFAULT 60,
-  -- Devices that must have told of the bundle since the step began.
+  -- Devices that must report the bundle after the step began.
   rollout_step_min_devices INTEGER NOT NULL DEFAULT 50,
-  -- Whether devices count that were first seen on the rollout's first day or later; such ids can be made up.
+  -- 1: devices count that were first seen on the first day of the rollout or later. Such ids may be forged.
   rollout_count_new_devices INTEGER NOT NULL DEFAULT 0 CHECK (rollout_count_new_devices IN (0, 1)),
-  -- Devices of one network that count. NULL: all of them.
+  -- Devices per network that count. NULL: all.
   rollout_devices_per_network INTEGER DEFAULT 3,
-  -- The health gate (src/domain/rollout-gate.ts). The window: outcomes of so many last minutes; NULL: of the whole rollout.
+  -- The health gate (src/domain/rollout-gate.ts). The window covers outcomes of the last minutes; NULL: the whole rollout.
   auto_pause_enabled INTEGER NOT NULL DEFAULT 0 CHECK (auto_pause_enabled IN (0, 1)),
   auto_pause_window_minutes INTEGER,
   auto_pause_failure_rate_bps INTEGER NOT NULL DEFAULT 500,
@@ -335,25 +479,25 @@ CREATE TABLE channels (
   auto_pause_min_failures INTEGER NOT NULL DEFAULT 10,
   auto_pause_action TEXT NOT NULL DEFAULT 'pause' CHECK (auto_pause_action IN ('pause', 'rollback', 'notify')),
   auto_pause_cooldown_minutes INTEGER NOT NULL DEFAULT 0,
-  -- Which form of a bundle devices are offered: the zip, the single files of its manifest, or both. The `_from_builtin` modes hold
-  -- while a device runs its store build.
+  -- The forms of a bundle that devices are offered: zip, single files of its manifest, or both. The `_from_builtin` modes apply while a
+  -- device runs its store build.
   update_package TEXT NOT NULL DEFAULT 'all'
   CHECK (update_package IN ('all', 'zip', 'delta', 'zip_from_builtin', 'delta_from_builtin')),
-  -- What the health gate last reported of this rollout with the action 'notify'; NULL once dismissed or when the rollout changes.
+  -- The last report of the health gate with the action 'notify'; NULL once dismissed, or when the rollout changes.
   rollout_notice TEXT,
   rollout_notice_at_ms INTEGER,
-  -- 1: a preview key created it, and it never was public, the default upload channel or protected. It is listed to no device.
+  -- 1: created by a preview key, and never public, protected or the default upload channel. Not listed to devices.
   is_preview INTEGER NOT NULL DEFAULT 0 CHECK (is_preview IN (0, 1)),
-  -- 1: only `promoters` (JSON array of roles, ids of API keys and ids of accounts) change what it serves.
+  -- 1: only `promoters` (JSON array of roles, API key ids and account ids) change what it serves.
   protected INTEGER NOT NULL DEFAULT 0 CHECK (protected IN (0, 1)),
   promoters TEXT NOT NULL DEFAULT '[]',
   -- 1: a promotion to the protected channel is a proposal until a promoter approves it.
   requires_approval INTEGER NOT NULL DEFAULT 0 CHECK (requires_approval IN (0, 1)),
   UNIQUE (app_id, name),
-  -- A channel left with no platform stops being public.
+  -- A channel without a platform cannot be public.
   CHECK (public = 0 OR ios + android + electron > 0)
 ) STRICT;
--- At most one public channel a platform. The three conditions are also what an update check looks up.
+-- At most one public channel per platform. Update checks look up the same three conditions.
 CREATE UNIQUE INDEX channels_public_ios ON channels (app_id) WHERE public = 1 AND ios = 1;
 CREATE UNIQUE INDEX channels_public_android ON channels (app_id) WHERE public = 1 AND android = 1;
 CREATE UNIQUE INDEX channels_public_electron ON channels (app_id) WHERE public = 1 AND electron = 1;
@@ -361,21 +505,21 @@ CREATE INDEX channels_by_creator ON channels (app_id, created_by_key);
 CREATE INDEX channels_by_version ON channels (version_id);
 CREATE INDEX channels_by_rollout_version ON channels (rollout_version_id);
 
--- One uploaded web build. Registered as `pending`, `ready` when every byte is stored and checked. A deleted bundle keeps its
--- row (history names it) and gives up its name and its bytes.
+-- An uploaded web build: `pending` when registered, `ready` when every byte is stored and checked. A deleted bundle keeps its row for
+-- history, but neither its name nor its bytes.
 CREATE TABLE bundles (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   -- SemVer without a leading v.
   name TEXT NOT NULL,
   status TEXT NOT NULL CHECK (status IN ('pending', 'ready', 'deleted')),
-  -- Given by the uploader and passed to devices as it is: a SHA-256, or for an encrypted bundle an RSA value.
+  -- From the uploader, passed to devices unchanged: a SHA-256, or an RSA value for an encrypted bundle.
   checksum TEXT,
-  -- Our own SHA-256 of the stored bytes.
+  -- SHA-256 of the stored bytes, computed by the server.
   sha256 TEXT,
   size_bytes INTEGER,
   storage_provider TEXT NOT NULL CHECK (storage_provider IN ('r2', 'external')),
-  -- Where the bytes are in R2. NULL for external bundles, bundles that consist of a manifest alone, and deleted ones.
+  -- R2 key of the bytes. NULL for external bundles, bundles that have only a manifest, and deleted ones.
   object_key TEXT UNIQUE,
   external_url TEXT,
   session_key TEXT,
@@ -386,46 +530,51 @@ CREATE TABLE bundles (
   link TEXT,
   cli_version TEXT,
   created_by TEXT NOT NULL,
-  -- The key that uploaded the bundle: immutable, and what a preview key's rights hang on. No foreign key: history outlives keys.
+  -- The key that uploaded the bundle. Immutable, because a preview key's rights depend on it. No foreign key: history outlives keys.
   created_by_key TEXT,
-  -- A pending registration is given up after this time.
+  -- A pending bundle is deleted after this time.
   expires_at_ms INTEGER,
-  -- Set while the stock CLI's two-call clean-up stands between its calls: the bundle goes when its last channel goes.
+  -- Set between the two calls of the stock CLI's clean-up: the bundle is deleted with its last channel.
   delete_marked_at_ms INTEGER,
   deleted_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
-  -- Fingerprint of the signing key that verified the bundle, and of the one that verified every hash of its manifest. No foreign key: a key
-  -- that was removed and is registered again counts again, and whether it is registered now is asked when the bundle is promoted.
+  -- Fingerprints of the signing keys that verified the bundle, and every hash of its manifest. No foreign key: a promotion checks whether
+  -- the key is registered, so a key that is removed and registered again counts again.
   signed_by TEXT,
   manifest_signed_by TEXT,
+  -- The preview that the bundle belongs to, and is deleted with. No foreign key: the row of a deleted bundle outlives its preview.
+  preview_id TEXT,
   CHECK ((status = 'deleted') = (deleted_at_ms IS NOT NULL))
 ) STRICT;
--- The name of a deleted bundle is free again.
+-- The name of a deleted bundle can be used again.
 CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
--- Those that are deleted as well: an app's deletion finds them by it, and a counted event its version.
+-- Includes deleted bundles: for the deletion of apps, and for the version of counted events.
 CREATE INDEX bundles_by_app ON bundles (app_id, name);
--- The sweep reads those that are older than their app keeps them, however many younger ones there are.
+-- For retention: finds expired bundles without reading younger ones.
 CREATE INDEX bundles_by_age ON bundles (app_id, created_at_ms) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_by_creator ON bundles (app_id, created_by_key) WHERE deleted_at_ms IS NULL;
 CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending';
+-- For the clean-up of rows of bundles that were deleted long ago.
+CREATE INDEX bundles_deleted ON bundles (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
+CREATE INDEX bundles_by_preview ON bundles (preview_id) WHERE preview_id IS NOT NULL;
 CREATE INDEX bundles_marked ON bundles (delete_marked_at_ms) WHERE delete_marked_at_ms IS NOT NULL;
 
--- One file in the delta store of an app. `path` is the address the stock CLI chooses (it contains a hash of the content);
--- `object_key` is ours and never used twice, so removing an old object can never remove a new one. Only files of no bytes share
--- one object, which stays as long as the app does.
+-- A file in the delta store of an app. The stock CLI chooses `path`, which contains a hash of the content. `object_key` is never reused, so
+-- the removal of an old object cannot remove a new one. Empty files share one object, which stays as long as the app.
 CREATE TABLE delta_objects (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   path TEXT NOT NULL,
   object_key TEXT NOT NULL,
   size_bytes INTEGER NOT NULL,
-  -- When an uploader last asked for it or stored it; unreferenced files are kept for a day after that.
+  -- When an uploader last requested or stored the file. A day later the clean-up removes it unless a bundle refers to it. A deletion of its
+  -- last bundle moves the time up, so that the clean-up looks again (src/db/delta-files.ts).
   last_claimed_at_ms INTEGER NOT NULL,
   PRIMARY KEY (app_id, path)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX delta_objects_by_claim ON delta_objects (last_claimed_at_ms);
 
--- The manifest of a bundle: which file of the delta store each file is.
+-- The manifest of a bundle: its files in the delta store.
 CREATE TABLE bundle_files (
   bundle_id INTEGER NOT NULL REFERENCES bundles (id) ON DELETE CASCADE,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
@@ -437,23 +586,23 @@ CREATE TABLE bundle_files (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bundle_files_by_path ON bundle_files (app_id, path);
 
--- An upload that has begun: written before the first byte reaches R2, so that every object in R2 is known to D1 at all times.
--- `object_prefix` is where its segments and its final object are.
+-- An open upload. Written before the first byte reaches R2, so that D1 knows every object in R2. `object_prefix` contains its segments and
+-- its final object.
 CREATE TABLE uploads (
   id TEXT PRIMARY KEY,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
-  -- Exactly one of the two: the bundle whose zip this is, or the path in the delta store.
+  -- Exactly one of the two: the bundle of the zip, or the path in the delta store.
   bundle_id INTEGER REFERENCES bundles (id) ON DELETE CASCADE,
   delta_path TEXT,
   object_prefix TEXT NOT NULL UNIQUE,
-  -- Of a resumable upload. NULL: the bytes come in one request to a signed link.
+  -- Total of a resumable upload. NULL: one request to a signed link.
   length_bytes INTEGER,
   created_by TEXT NOT NULL,
   created_by_key TEXT,
   completed_at_ms INTEGER,
   expires_at_ms INTEGER NOT NULL,
   created_at_ms INTEGER NOT NULL,
-  -- Bytes of a resumable upload that count towards storage until it is complete. 0: its bundle's row says the size.
+  -- Bytes of a resumable upload that count as stored until it is complete. 0: the row of its bundle has the size.
   reserved_bytes INTEGER NOT NULL DEFAULT 0,
   CHECK ((bundle_id IS NULL) <> (delta_path IS NULL))
 ) STRICT;
@@ -463,9 +612,9 @@ CREATE INDEX uploads_by_app ON uploads (app_id);
 CREATE INDEX uploads_by_bundle ON uploads (bundle_id);
 CREATE INDEX uploads_by_expiry ON uploads (expires_at_ms);
 
--- Objects that nothing refers to any more. The row is written in the batch that drops the last reference. Everything under the
--- prefix is removed at once, and again a day later, when the row goes: a request that was still sending bytes when the
--- reference went may have stored them after the first removal.
+-- Objects without references. The row is written in the batch that removes the last reference. Everything under the prefix is removed
+-- immediately, and again a day later together with the row, because a request that was still sending may store bytes after the first
+-- removal.
 CREATE TABLE garbage_objects (
   object_prefix TEXT PRIMARY KEY,
   created_at_ms INTEGER NOT NULL,
@@ -474,7 +623,7 @@ CREATE TABLE garbage_objects (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX garbage_objects_by_due ON garbage_objects (due_at_ms);
 
--- A role given to exactly one principal at one scope. The columns of narrower scopes are NULL for wider ones.
+-- A role of exactly one principal at one scope. Columns of narrower scopes are NULL for wider ones.
 CREATE TABLE role_bindings (
   id TEXT PRIMARY KEY,
   api_key_id TEXT REFERENCES api_keys (id) ON DELETE CASCADE,
@@ -484,7 +633,7 @@ CREATE TABLE role_bindings (
   org_id TEXT NOT NULL REFERENCES organizations (id) ON DELETE CASCADE,
   app_id TEXT REFERENCES apps (id) ON DELETE CASCADE,
   channel_id INTEGER REFERENCES channels (id) ON DELETE CASCADE,
-  -- The app_preview binding that a channel_preview binding came from and dies with.
+  -- The app_preview binding that created this channel_preview binding; both are deleted together.
   parent_binding_id TEXT REFERENCES role_bindings (id) ON DELETE CASCADE,
   expires_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
@@ -501,13 +650,13 @@ CREATE INDEX role_bindings_by_app ON role_bindings (app_id);
 CREATE INDEX role_bindings_by_channel ON role_bindings (channel_id);
 CREATE INDEX role_bindings_by_parent ON role_bindings (parent_binding_id);
 
--- A device as it was last seen, or as an operator named it before it was. Written by the queue consumer, never by a check.
+-- A device as last reported, or as an operator named it before. Written by the queue consumer, never by a check.
 CREATE TABLE devices (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   -- Chosen by the device, lower case.
   device_id TEXT NOT NULL,
   platform TEXT,
-  -- What it runs: a version, or `builtin`.
+  -- The running version, or `builtin`.
   version_name TEXT,
   version_build TEXT,
   os_version TEXT,
@@ -518,32 +667,38 @@ CREATE TABLE devices (
   install_source TEXT,
   key_id TEXT,
   default_channel TEXT,
-  -- The channel that decided its last check. No foreign key: deleting a channel must not write a row for each device.
+  -- The channel of its last check. No foreign key, because the deletion of a channel must not write a row per device.
   channel_id INTEGER,
-  -- To the day, unless something changed: a device that asks every minute is written once a day.
+  -- To a week unless something changed, so that a device that changes nothing costs one write a week.
   last_seen_at_ms INTEGER,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
-  -- When facts were told that are not as old as `last_seen_at_ms`, by column: `{"channel_id":1795248000000}`. What a message tells is
-  -- taken where it is the later word, so messages may come in any order.
+  -- Report times of columns that are older than `last_seen_at_ms`: `{"channel_id":1795248000000}`. Last writer wins per column, so messages
+  -- may arrive in any order.
   told_at TEXT,
-  -- The days it is counted on, of those that messages may still come of, with the version of each and when on that day it was told:
-  -- `{"20778":[3600000,"1.4.0"],"20779":[60000],"20780":[]}` (src/events/device-record.ts).
+  -- The days on which its version changed and for which messages may still arrive, with the last version of each day and the time of its
+  -- report: `{"20778":[3600000,"1.4.0"],"20779":[60000]}` (src/domain/device-record.ts). It is counted in daily_counts on these days, and by a
+  -- sketch on all others.
   counted_days TEXT,
-  -- Goes up when the queue consumer writes the row, so that two consumers never overwrite each other's.
+  -- Optimistic lock of the queue consumer, incremented by each write.
   revision INTEGER NOT NULL DEFAULT 0,
-  -- When the device first reported a custom id, and when it last reported another one. Anybody can report any.
+  -- When the device first reported a custom id, and when it last changed it. Devices can report any value.
   custom_id_first_at_ms INTEGER,
   custom_id_changed_at_ms INTEGER,
+  -- Ids of the counted reports that may be repeated, by day, and steps of installs that may get another step, by version
+  -- (src/domain/recent-reports.ts). In this row, because a row for each of them would be written and deleted.
+  recent_reports TEXT,
   PRIMARY KEY (app_id, device_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX devices_by_version ON devices (app_id, version_name);
+-- Finds the devices of a channel as well, version by version, because each index is a row written for each new device.
+CREATE INDEX devices_by_version ON devices (app_id, version_name, channel_id);
+-- Not used; the next release drops it, because the release before names it.
 CREATE INDEX devices_by_channel ON devices (app_id, channel_id);
 CREATE INDEX devices_by_custom_id ON devices (app_id, custom_id) WHERE custom_id IS NOT NULL;
 CREATE INDEX devices_by_default_channel ON devices (app_id, default_channel) WHERE default_channel IS NOT NULL;
 CREATE INDEX devices_by_key ON devices (app_id, key_id) WHERE key_id IS NOT NULL;
 
--- What an operator set for one device: a channel, a bundle, or both.
+-- An operator's override for one device: a channel, a bundle, or both.
 CREATE TABLE device_overrides (
   app_id TEXT NOT NULL,
   device_id TEXT NOT NULL,
@@ -559,8 +714,8 @@ CREATE TABLE device_overrides (
 CREATE INDEX device_overrides_by_channel ON device_overrides (channel_id);
 CREATE INDEX device_overrides_by_version ON device_overrides (version_id);
 
--- What was counted in the last days, by the id that it has however often it arrives: the row and the count are written in one batch.
--- A day is removed only when the consumer takes nothing of that day any more.
+-- Deduplication of events that are not about one device: the row and the count are written in one batch. A day is deleted only when the
+-- consumer accepts no events of that day. Ids of devices' reports are in devices.recent_reports; those here are from the release before.
 CREATE TABLE counted_events (
   -- Days since 1970-01-01, UTC.
   day INTEGER NOT NULL,
@@ -568,9 +723,8 @@ CREATE TABLE counted_events (
   PRIMARY KEY (day, id)
 ) STRICT, WITHOUT ROWID;
 
--- What was counted, by day, bundle and channel. The name of the version is empty for what belongs to no bundle that is known, the name
--- of the channel for what no channel decided. Metric `devices`: those that were there on the day, each under the version it ran last;
--- its channel is always empty.
+-- Counts by day, version and channel. The version is empty for unknown bundles, the channel if no channel decided. The metric `devices`
+-- counts active devices that changed their version on the day, by the last one; its channel is always empty. device_sketches has the others.
 CREATE TABLE daily_counts (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -581,7 +735,7 @@ CREATE TABLE daily_counts (
   PRIMARY KEY (app_id, day, version_name, channel_name, metric)
 ) STRICT, WITHOUT ROWID;
 
--- The sums of a day over all bundles and channels, so that a year of an app is 366 rows.
+-- Sums of a day over all versions and channels, so that a year of an app is 366 rows.
 CREATE TABLE daily_totals (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -590,30 +744,29 @@ CREATE TABLE daily_totals (
   fail_count INTEGER NOT NULL DEFAULT 0,
   bandwidth_bytes INTEGER NOT NULL DEFAULT 0,
   device_count INTEGER NOT NULL DEFAULT 0,
-  -- By the day on which the consumer met them: devices that it added, devices beyond the app's limit of a day, and events that were taken
-  -- and could not be kept.
+  -- By the day on which the consumer saw them: devices added, devices beyond the daily limit of the app, and events that were accepted and
+  -- lost.
   new_device_count INTEGER NOT NULL DEFAULT 0,
   refused_device_count INTEGER NOT NULL DEFAULT 0,
   lost_event_count INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 
--- Starts of downloads and `set`s of bundles: an install takes from the one to the other that follows it. Kept for as long as another
--- may still come between them.
+-- Download starts and `set`s of bundles that the release before stored; devices.recent_reports has them now. Read as long as an event between
+-- them may arrive.
 CREATE TABLE install_steps (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
   version_name TEXT NOT NULL,
   step TEXT NOT NULL CHECK (step IN ('start', 'set')),
-  -- When it arrived here.
+  -- Time of arrival at the server.
   at_ms INTEGER NOT NULL,
-  -- The device's own clock, where it said.
+  -- The device's own clock, if reported.
   device_at_ms INTEGER,
   PRIMARY KEY (app_id, device_id, version_name, at_ms, step)
 ) STRICT, WITHOUT ROWID;
 
--- How many installs took how long: a histogram with buckets of five per cent (src/domain/duration-histogram.ts), which adds up over
--- days and bundles.
+-- Histogram of install durations with buckets of 5 % (src/domain/duration-histogram.ts), which adds up over days and versions.
 CREATE TABLE daily_install_times (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -623,35 +776,73 @@ CREATE TABLE daily_install_times (
   PRIMARY KEY (app_id, day, version_name, bucket)
 ) STRICT, WITHOUT ROWID;
 
--- Messages that the consumer could not do in all its tries. A person looks at them, sets `resend`, and the next sweep sends them again.
+-- Messages that failed all retries. A person inspects them and sets `resend`, and the next clean-up sends them again.
 CREATE TABLE dead_messages (
   -- The Queue's id of the message.
   id TEXT PRIMARY KEY,
   kind TEXT NOT NULL,
-  -- JSON, as it was sent.
+  -- JSON as sent.
   body TEXT NOT NULL,
   sent_at_ms INTEGER NOT NULL,
   died_at_ms INTEGER NOT NULL,
   resend INTEGER NOT NULL DEFAULT 0 CHECK (resend IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
--- Where a step of the sweep goes on that looks at a part of a large table in each run.
+-- Apps whose reports (devices, install_steps, device_sketches and daily_…, but not daily_storage) move or have moved to a telemetry database
+-- (src/features/telemetry/move.ts). An app without a row has them here. No foreign key, because the row outlives its app until its reports are
+-- deleted. The triggers of src/db/telemetry-homes.ts refuse reports of these apps here.
+CREATE TABLE telemetry_homes (
+  app_id TEXT PRIMARY KEY,
+  -- Name of the database in wrangler.toml.
+  binding TEXT NOT NULL,
+  -- 'copying': the reports are here, complete and frozen. 'moved': they are there, and the old rows are still here. 'settled': no old row is
+  -- left. 'removed': the app was removed, and its reports will be.
+  state TEXT NOT NULL CHECK (state IN ('copying', 'moved', 'settled', 'removed')),
+  -- JSON: by table, the key of the last copied row. NULL: nothing is copied.
+  position TEXT,
+  moved_at_ms INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX telemetry_homes_open ON telemetry_homes (state, app_id) WHERE state <> 'settled';
+
+-- The position of a clean-up job that reads a part of a large table in each run (src/db/table-walk.ts), and as `sweep` the last run of the
+-- clean-up (src/db/sweep-runs.ts).
 CREATE TABLE sweep_positions (
   step TEXT PRIMARY KEY,
   position TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The different devices of a day, as a sketch that can be merged with other days' (src/domain/distinct-count.ts).
+-- The distinct devices of a day, as a sketch that can be merged with those of other days (src/domain/distinct-count.ts). Written by versions
+-- of the Worker before device_sketches, and read together with it.
 CREATE TABLE daily_devices (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
   sketch TEXT NOT NULL,
-  -- Goes up with every write, so that two consumers never overwrite each other's.
+  -- Optimistic lock of the queue consumer, incremented by each write.
   revision INTEGER NOT NULL,
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 
--- Bytes that an app's bundles and their files took at the end of a day; today's row is of the last sweep, and statistics add up anew.
+-- Sketches of the devices of a day. A consumer adds to a slot that it draws, so that concurrent consumers write different rows; clean-up
+-- merges the slots into slot 0 (src/db/device-sketches.ts).
+CREATE TABLE device_sketches (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  -- 'all': devices of the day. 'version': those that reported this version. 'moved': those that changed from or to this version on the day.
+  kind TEXT NOT NULL CHECK (kind IN ('all', 'version', 'moved')),
+  -- Empty for 'all', and for versions that the app never had.
+  version_name TEXT NOT NULL,
+  -- 0: merged.
+  slot INTEGER NOT NULL,
+  sketch TEXT NOT NULL,
+  -- In slot 0, the number that statistics show while the day has no other slots.
+  devices INTEGER,
+  -- Optimistic lock, incremented by each write.
+  revision INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, kind, version_name, slot)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX device_sketches_open ON device_sketches (app_id, day) WHERE slot > 0;
+
+-- Bytes of an app's bundles and files at the end of a day. Today's row is from the last clean-up; statistics compute the current value.
 CREATE TABLE daily_storage (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   day INTEGER NOT NULL,
@@ -659,81 +850,83 @@ CREATE TABLE daily_storage (
   PRIMARY KEY (app_id, day)
 ) STRICT, WITHOUT ROWID;
 
--- A rollout of a channel, by `channels.rollout_id`: written by the batch of every change of the channel's rollout
--- (src/db/rollouts.ts), and kept for a while when it has ended.
+-- A rollout of a channel, by `channels.rollout_id`. Written by the batch of every change of the channel's rollout (src/db/rollouts.ts), and
+-- kept for a while after its end.
 CREATE TABLE rollouts (
   id TEXT PRIMARY KEY,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   channel_id INTEGER NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
-  -- The bundle that is rolled out, and its name, which outlives it.
+  -- The bundle, and its name, which outlives it.
   version_id INTEGER NOT NULL,
   version_name TEXT NOT NULL,
-  -- The channel's share, and whether it takes in no devices now (paused, or off): what a write changed is seen by them.
+  -- The channel's share, and whether it offers the bundle to no new devices (paused or off). A write detects its changes with these.
   percentage_bps INTEGER NOT NULL,
   paused INTEGER NOT NULL CHECK (paused IN (0, 1)),
-  -- Devices that were known before its day count.
+  -- Devices count that were known before this day.
   started_at_ms INTEGER NOT NULL,
-  -- When the share was last changed, or the rollout resumed.
+  -- When the share last changed, or the rollout resumed.
   step_at_ms INTEGER NOT NULL,
-  -- Outcomes before it count no more: who resumes a rollout has looked at them.
+  -- Earlier outcomes do not count, because the person who resumed the rollout has seen them.
   judged_from_ms INTEGER NOT NULL,
   -- 0: enough devices of this step are known.
   sampling INTEGER NOT NULL DEFAULT 1 CHECK (sampling IN (0, 1)),
-  -- When the gate last looked, and when it last acted.
+  -- When the gate last ran, and when it last acted.
   checked_at_ms INTEGER,
   triggered_at_ms INTEGER,
   ended_at_ms INTEGER,
   ended_as TEXT CHECK (ended_as IN ('promoted', 'rolled_back', 'replaced')),
-  -- 0: enough devices that do not count are known.
+  -- 0: enough uncounted devices are known.
   noting_uncounted INTEGER NOT NULL DEFAULT 1 CHECK (noting_uncounted IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rollouts_by_channel ON rollouts (channel_id, ended_at_ms);
 CREATE INDEX rollouts_by_app ON rollouts (app_id);
 CREATE INDEX rollouts_under_way ON rollouts (app_id, version_name) WHERE ended_at_ms IS NULL;
 
--- The devices that were offered a rollout's bundle: those by which it is judged, and up to 5,000 that do not count. Times only grow, so
--- messages may be delivered again and in any order.
+-- Devices that were offered a rollout's bundle: all counted ones, and up to 5,000 uncounted ones. Times only increase, so writes are
+-- idempotent and independent of order.
 CREATE TABLE rollout_devices (
   rollout_id TEXT NOT NULL REFERENCES rollouts (id) ON DELETE CASCADE,
   device_id TEXT NOT NULL,
-  -- Keyed hash of rollout and network, which is in no other rollout the same. NULL until the device was served.
+  -- Keyed hash of rollout and network, different in every rollout. NULL until the device was offered the bundle.
   network TEXT,
-  -- The same of where the outcome was told from. NULL: nothing was told.
+  -- The same for the network of the report. NULL: no report.
   told_network TEXT,
-  -- What it ran when it was served.
+  -- The version that ran when the bundle was offered.
   from_version TEXT,
-  -- When update checks answered with the bundle. NULL: never, as far as is known; what the device tells of the bundle counts only with it.
+  -- When update checks offered the bundle. NULL: not known; reports of the device count only after an offer.
   first_served_at_ms INTEGER,
   last_served_at_ms INTEGER,
-  -- Which of the two was told last decides; what was told before the device was served does not count.
+  -- The later of the two reports wins; reports before the offer do not count.
   installed_at_ms INTEGER,
   failed_at_ms INTEGER,
-  -- Why the device does not count towards the rollout's health: it is newer than the rollout, or enough devices of its network count.
-  -- NULL: it counts.
+  -- Why the device does not count for the rollout's health: it is newer than the rollout, or its network has enough devices. NULL: it
+  -- counts.
   not_counted TEXT CHECK (not_counted IN ('newer', 'network')),
+  -- When the device was first seen, because its row may be in a telemetry database. NULL: it is in devices.
+  device_created_at_ms INTEGER,
   PRIMARY KEY (rollout_id, device_id)
 ) STRICT, WITHOUT ROWID;
--- Devices that do not count take none of their network's places.
+-- Uncounted devices do not use up their network's limit.
 CREATE INDEX rollout_devices_by_network ON rollout_devices (rollout_id, network) WHERE network IS NOT NULL AND not_counted IS NULL;
--- Devices that told from another network than the one in which they were served: few of one network may.
+-- Devices that reported from another network than that of the offer; limited per network.
 CREATE INDEX rollout_devices_abroad ON rollout_devices (rollout_id, told_network) WHERE told_network <> network;
--- Devices of which something was told before it was known that they were served; forgotten after a day.
+-- Devices with reports but no known offer; deleted after a day.
 CREATE INDEX rollout_devices_early ON rollout_devices (rollout_id, told_network) WHERE first_served_at_ms IS NULL;
 
--- What was live on a channel when, by whom and why, rollouts included: written in the batch of every change of what the channel serves
--- (src/db/channel-history.ts). Names are copied, so an entry stays readable when its bundle or actor is gone. Bounded per channel.
+-- What was live on a channel when, by whom and why, rollouts included. Written in the batch of every change of what the channel serves
+-- (src/db/channel-history.ts). Names are copied, so entries outlive bundles and actors. Bounded per channel.
 CREATE TABLE channel_history (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   channel_id INTEGER NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
   at_ms INTEGER NOT NULL,
   action TEXT NOT NULL,
-  -- The bundle that went live, or that is rolled out. NULL: the store build. No foreign key: history outlives bundles.
+  -- The live or rolled out bundle. NULL: the store build. No foreign key: history outlives bundles.
   version_id INTEGER,
   version_name TEXT,
-  -- What was live before; for an entry about a rollout, what the other devices get.
+  -- The bundle that was live before; for an entry about a rollout, the bundle of the other devices.
   previous_version_name TEXT,
-  -- The share of a rollout after the change.
+  -- The rollout's share after the change.
   rollout_percentage_bps INTEGER,
   reason TEXT,
   actor_type TEXT NOT NULL CHECK (actor_type IN ('api_key', 'user', 'system')),
@@ -741,19 +934,19 @@ CREATE TABLE channel_history (
   actor_name TEXT NOT NULL,
   -- 1 on the newest entry by which this bundle (or the store build) went live on the channel, while the bundle exists.
   rollback_target INTEGER NOT NULL DEFAULT 0 CHECK (rollback_target IN (0, 1)),
-  -- 1: a rollback left this bundle, so the next one does not return to it by itself.
+  -- 1: a rollback left this bundle, so it is not the default target of the next one.
   rolled_back INTEGER NOT NULL DEFAULT 0 CHECK (rolled_back IN (0, 1)),
-  -- Who proposed what the actor approved.
+  -- The proposer of a change that the actor approved.
   proposer_name TEXT
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
 CREATE INDEX channel_history_by_app ON channel_history (app_id);
--- What a rollback may return to, and whether a bundle is one of the last that were live on a channel.
+-- For targets of rollbacks, and for bundles that were live recently.
 CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE rollback_target = 1;
 CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;
 
--- Names that channels of an app have or had. Devices keep a channel's name after the channel is gone, so a reserved name is closed to preview
--- keys for good; that of a deleted preview channel is free for previews.
+-- Current and former names of an app's channels. Devices keep a channel's name after its deletion, so preview keys can never use a reserved
+-- name; the name of a deleted preview channel is free for previews.
 CREATE TABLE channel_names (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
@@ -763,21 +956,91 @@ CREATE TABLE channel_names (
 ) STRICT;
 CREATE INDEX channel_names_of_previews ON channel_names (used_at_ms) WHERE reserved = 0;
 
--- Promotions to protected channels that wait for approval, and how they ended. An expired one, or one whose bundle was deleted, stays
--- `pending` here and is neither shown as such nor approved.
+-- A preview of a pull request, one row for each, which is opened again after it was closed. A row without a channel name records that the
+-- pull request was closed before its first upload. Rows of closed previews are kept for 30 days, so that late uploads are refused.
+CREATE TABLE previews (
+  id TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  -- In lower case, such as "acme/shop".
+  repository TEXT NOT NULL,
+  -- The repository's immutable id at its provider. Webhooks are matched by it.
+  repository_id TEXT,
+  number INTEGER NOT NULL,
+  -- 'reopened': closed, and the next POST /preview may open it without a later event.
+  state TEXT NOT NULL CHECK (state IN ('open', 'closed', 'reopened')),
+  -- Kept after the preview was closed, so that late uploads and promotions are refused.
+  channel_name TEXT,
+  channel_id INTEGER REFERENCES channels (id) ON DELETE SET NULL,
+  -- Part of the page's address, together with a signature. A new id revokes the address.
+  page_id TEXT NOT NULL UNIQUE,
+  commit_sha TEXT,
+  title TEXT,
+  -- Each upload sets expires_at_ms this far ahead.
+  lifetime_ms INTEGER NOT NULL,
+  expires_at_ms INTEGER NOT NULL,
+  opened_at_ms INTEGER,
+  -- Times of the provider's events, of which the latest counts, in whatever order they arrive.
+  opened_event_at_ms INTEGER,
+  reopened_event_at_ms INTEGER,
+  closed_event_at_ms INTEGER,
+  closed_at_ms INTEGER,
+  -- 'kept': its channel became public, protected or the default upload channel, so it is no preview any more.
+  closed_as TEXT CHECK (closed_as IN ('request', 'time', 'webhook', 'kept')),
+  -- Optimistic lock of whatever opens and closes it.
+  revision INTEGER NOT NULL DEFAULT 0,
+  created_by TEXT NOT NULL,
+  created_by_key TEXT,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL,
+  UNIQUE (app_id, repository, number),
+  UNIQUE (app_id, channel_name)
+) STRICT;
+CREATE INDEX previews_by_channel ON previews (channel_id) WHERE channel_id IS NOT NULL;
+CREATE INDEX previews_open ON previews (expires_at_ms) WHERE state = 'open';
+CREATE INDEX previews_ended ON previews (updated_at_ms) WHERE state <> 'open';
+
+-- The part of channel names that tells the repositories of an app apart: empty for the first one. Never deleted, because devices keep names.
+CREATE TABLE preview_repositories (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  repository TEXT NOT NULL,
+  suffix TEXT NOT NULL,
+  PRIMARY KEY (app_id, repository),
+  UNIQUE (app_id, suffix)
+) STRICT, WITHOUT ROWID;
+
+-- Webhooks of GitHub and GitLab that close previews.
+CREATE TABLE preview_hooks (
+  id TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  provider TEXT NOT NULL CHECK (provider IN ('github', 'gitlab')),
+  -- Sealed with the server's secret, because a signature is verified with it.
+  sealed_secret TEXT NOT NULL,
+  -- Valid until previous_until_ms, after a rotation.
+  previous_sealed_secret TEXT,
+  previous_until_ms INTEGER,
+  -- To the hour.
+  last_delivery_at_ms INTEGER,
+  created_by TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  updated_at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX preview_hooks_by_app ON preview_hooks (app_id, created_at_ms);
+
+-- Proposed promotions to protected channels, and their outcome. One that expired, or whose bundle was deleted, stays `pending` here, but is
+-- neither shown as pending nor approved.
 CREATE TABLE proposals (
   id TEXT PRIMARY KEY,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   channel_id INTEGER NOT NULL REFERENCES channels (id) ON DELETE CASCADE,
   state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'approved', 'rejected', 'superseded', 'withdrawn')),
-  -- The bundle that it is about; NULL: the store build.
+  -- The proposed bundle; NULL: the store build.
   version_id INTEGER,
   version_name TEXT,
-  -- JSON objects of columns of the channel: what the approval writes, and what must still be there then.
+  -- JSON objects of channel columns: the values that the approval writes, and the values that must still be current then.
   changes TEXT NOT NULL,
   base TEXT NOT NULL,
   proposer_type TEXT NOT NULL CHECK (proposer_type IN ('api_key', 'user')),
-  -- The account, and the key if a key of the account proposed it.
+  -- The account, and its key if one was used.
   proposed_by TEXT NOT NULL,
   proposed_by_key TEXT,
   proposer_name TEXT NOT NULL,
@@ -793,7 +1056,7 @@ CREATE INDEX proposals_by_channel ON proposals (channel_id);
 CREATE INDEX proposals_by_app ON proposals (app_id, created_at_ms);
 CREATE INDEX proposals_pending_by_version ON proposals (version_id) WHERE state = 'pending';
 
--- What was changed, by whom, in the same batch as the change. Names are copied: an entry stays readable when its actor is gone.
+-- What was changed and by whom, written in the batch of the change. Names are copied, so entries outlive their actors.
 CREATE TABLE audit_log (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   org_id TEXT NOT NULL,
@@ -804,20 +1067,20 @@ CREATE TABLE audit_log (
   action TEXT NOT NULL,
   target_type TEXT NOT NULL,
   target_id TEXT NOT NULL,
-  -- JSON, never with a secret in it.
+  -- JSON without secrets.
   details TEXT NOT NULL DEFAULT '{}',
   request_id TEXT NOT NULL,
   ip_address TEXT,
-  -- What people call the target, e.g. the name of a channel.
+  -- Display name of the target, such as the name of a channel.
   target_name TEXT,
-  -- JSON objects of the fields that changed; NULL where there was nothing before (creation) or is nothing after (deletion).
+  -- JSON objects of the changed fields; NULL before a creation and after a deletion.
   before TEXT,
   after TEXT,
-  -- The app that the entry is about, by its UUID and its public id: both outlive the app.
+  -- UUID and public id of the app of the entry; both outlive the app.
   app_uuid TEXT,
   app_id TEXT
 ) STRICT;
 CREATE INDEX audit_log_by_org ON audit_log (org_id, id);
 CREATE INDEX audit_log_by_app ON audit_log (app_uuid, id) WHERE app_uuid IS NOT NULL;
--- Denied attempts are counted, because their number in an hour is bounded.
+-- For the limit of denied attempts per hour.
 CREATE INDEX audit_log_denied ON audit_log (org_id, at_ms) WHERE action = 'access.denied';

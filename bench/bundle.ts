@@ -1,4 +1,4 @@
-/** A zip that the service accepts as a bundle, of exactly the given size. */
+/** A valid bundle zip of exactly the given size. */
 import { zipSync } from "fflate";
 
 const MTIME = new Date("2026-11-21T08:00:00Z");

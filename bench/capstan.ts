@@ -1,55 +1,60 @@
 /**
- * Capstan as it is deployed, minified and with the bindings of wrangler.toml, and an app of a given number of bundles and channels. One
- * of each is made through the API and then copied by SQL, column by column as the database names them, so that a thousand are there in
- * a moment and a new column needs no change here.
+ * Capstan as deployed: minified, with the bindings of wrangler.toml, and an app with a given number of bundles and channels. One of each is
+ * created through the API and copied with SQL that reads the column names from the database, so that new columns need no change here.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { Response as MiniflareResponse } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
-import { makeAdminKey } from "../src/cli/admin-key";
-import { buildAssets, buildWorker, PROJECT_DIRECTORY } from "../src/cli/build";
-import { migrate } from "../src/cli/migrate";
 import { bootstrapStatements } from "../src/db/bootstrap";
+import { createAdminKey } from "../src/operator/admin-key";
+import { buildAssets, buildWorker, PROJECT_DIRECTORY, type WorkerModules } from "../src/operator/build";
+import { migrate } from "../src/operator/migrate";
 import { bundleOf, SMALL_BUNDLE_BYTES } from "./bundle";
-import type { WorkerDefinition } from "./runtime";
+import { bundle, type WorkerDefinition } from "./runtime";
 import { deviceId } from "./scenarios";
 
 export interface CapstanFacts {
 	readonly appId: string;
 	readonly key: string;
-	/** What the public channel serves. */
+	/** Bundle of the public channel. */
 	readonly newestVersion: string;
-	/** What the channel serves that devices are put on by an override. */
+	/** Bundle of the channel in the overrides. */
 	readonly overrideVersion: string;
-	/** Device 0 to this one, exclusive, have an override; 0 where the product has no such thing. */
+	/** Number of devices with an override, from device 0 on; 0 if the product has no overrides. */
 	readonly overriddenDevices: number;
-	/** Apps `<prefix>1` to `<prefix><count>` have been asked by no device. */
+	/** No device has asked for apps `<prefix>1` to `<prefix><count>`. */
 	readonly freshApps: { readonly prefix: string; readonly count: number };
 }
 
 export interface CapstanSize {
-	/** Bundles, and as many channels. */
+	/** Number of bundles and of channels. */
 	readonly bundles: number;
 	readonly overrides?: number;
 	readonly freshApps?: number;
 }
 
+const ENTRY = "worker.js";
 const APP_ID = "com.example.fleet";
 const FRESH_PREFIX = "com.example.fresh";
 const JSON_TYPE = { "content-type": "application/json" };
 
-export async function capstanScript(): Promise<string> {
+export async function capstanScript(): Promise<WorkerModules> {
 	await buildAssets();
-	const { script } = await buildWorker({ minify: true });
-	return script;
+	const { modules } = await buildWorker({ minify: true });
+	return modules;
 }
 
-export function capstan(script: string, size: CapstanSize): WorkerDefinition<CapstanFacts> {
-	const { workerOptions } = unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml"));
-	// Before a deployed Worker stands Cloudflare's own router for static assets. Its local stand-in is a Worker of the same process, and
-	// would be measured with ours.
+const { workerOptions } = unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml"));
+
+const consumers = Object.entries(workerOptions.queueConsumers ?? {}) as [string, { maxBatchTimeout?: number }][];
+
+/** How long the deployed Queue collects messages for a batch, unless a hundred have come. */
+export const BATCH_SECONDS = consumers.find(([queue]) => queue === "capstan-events")?.[1].maxBatchTimeout ?? Number.NaN;
+
+export function capstan(script: WorkerModules, size: CapstanSize): WorkerDefinition<CapstanFacts> {
+	// On Cloudflare, a separate router serves static assets. The local stand-in runs in the Worker's process and would be measured too.
 	const { modulesRules: _, assets: __, ...options } = workerOptions;
 	const simple = { limit: Number.MAX_SAFE_INTEGER, period: 60 };
 	return {
@@ -60,13 +65,17 @@ export function capstan(script: string, size: CapstanSize): WorkerDefinition<Cap
 				...options.bindings,
 				CAPSTAN_SECRET: randomBytes(32).toString("hex"),
 				CAPSTAN_CLIENT_ADDRESS: "127.0.0.1",
-				// The load is one address; what its limits cost is measured with it.
+				// All load comes from one address, so its limit must not apply. The cost of checking it is still measured.
 				ADDRESS_LIMIT_SCALE: "1000",
 			},
 			serviceBindings: { ASSETS: () => new MiniflareResponse(null, { status: 404 }) },
 			d1Databases: { DB: "DB" },
 			r2Buckets: { BUNDLES: "BUNDLES" },
-			// The load is one client with one key.
+			// Results wait for the consumer.
+			queueConsumers: Object.fromEntries(
+				consumers.map(([queue, consumer]) => [queue, { ...consumer, maxBatchTimeout: 1 }]),
+			),
+			// The load uses one key, so its limit must not apply.
 			ratelimits: Object.fromEntries(
 				Object.entries(options.ratelimits ?? {}).map(([name, limiter]) => [name, { ...(limiter as object), simple }]),
 			),
@@ -75,9 +84,22 @@ export function capstan(script: string, size: CapstanSize): WorkerDefinition<Cap
 	};
 }
 
+/** Capstan with a path that runs the statements of GET /channel alone. */
+export async function rawCapstan(script: WorkerModules, size: CapstanSize): Promise<WorkerDefinition<CapstanFacts>> {
+	const entry = await bundle("worker/raw.ts", ["./capstan.js"]);
+	const renamed = script.map((module) => (module.name === ENTRY ? { ...module, name: "capstan.js" } : module));
+	return capstan([{ name: ENTRY, contents: entry }, ...renamed], size);
+}
+
+/** Without the consumer of the Queue, whose work would count as that of the requests. */
+export function withoutConsumer<Facts>(definition: WorkerDefinition<Facts>): WorkerDefinition<Facts> {
+	const { queueConsumers: _, ...options } = definition.options;
+	return { ...definition, options };
+}
+
 async function seed(database: D1Database, origin: string, size: CapstanSize): Promise<CapstanFacts> {
 	await migrate(database);
-	const key = makeAdminKey();
+	const key = createAdminKey();
 	const { statements, organizationId } = bootstrapStatements(key, randomUUID, Date.now());
 	await database.batch(statements.map(({ sql, parameters }) => database.prepare(sql).bind(...parameters)));
 
@@ -104,7 +126,7 @@ async function seed(database: D1Database, origin: string, size: CapstanSize): Pr
 		version_id: "(SELECT id FROM bundles WHERE name = '1.0.' || (copy.number + 1))",
 	});
 	const newestVersion = `1.0.${size.bundles}`;
-	// Through the API and last, so that whatever the product keeps of an app beside its rows is brought up to date.
+	// Last and through the API, so that derived state of the app is up to date.
 	await send("POST", "/channel", { app_id: APP_ID, channel: `channel-${size.bundles}`, public: true });
 	const overrideVersion = "1.0.2";
 	let overriddenDevices = 0;
@@ -118,13 +140,13 @@ async function seed(database: D1Database, origin: string, size: CapstanSize): Pr
 	return { appId: APP_ID, key: key.text, newestVersion, overrideVersion, overriddenDevices, freshApps };
 }
 
-/** Asked without a key: a path that is there demands one. */
+/** Sends no key: an existing path answers that one is required. */
 async function hasDevices(origin: string): Promise<boolean> {
 	const response = await fetch(`${origin}/device`, { method: "POST", headers: JSON_TYPE, body: "{}" });
 	return response.status !== 404 && response.status !== 405;
 }
 
-/** Copies every row of the table `count` times; `changed` gives the columns that differ, as SQL over the row and `copy.number`. */
+/** Copies every row of the table `count` times. `changed` has SQL for columns that differ, over the row and `copy.number`. */
 async function copyRows(
 	database: D1Database,
 	table: string,
@@ -149,7 +171,7 @@ async function copyRows(
 		.run();
 }
 
-/** The app with its bundles and channels, many times over under other names. */
+/** Copies the app with its bundles and channels under other names. */
 async function copyApps(database: D1Database, count: number): Promise<void> {
 	const original = `(SELECT id FROM apps WHERE app_id = '${APP_ID}')`;
 	const copyId = "printf('00000000-0000-4000-8000-%012d', copy.number)";

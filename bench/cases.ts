@@ -1,7 +1,4 @@
-/**
- * What is measured and against what. The first contender of a case is Capstan; each of the others is what somebody might think is as
- * good or better. The goals are the project's own, held to the ratios of this very run.
- */
+/** The cases of the bench. The first contender of each case is Capstan. The goals are ratios within the same run. */
 import type { CapstanFacts } from "./capstan";
 import type { Host, Hosts } from "./hosts";
 import type { HotUpdaterFacts } from "./hot-updater";
@@ -11,7 +8,7 @@ import { requestsOf, type Scenario } from "./scenarios";
 export interface Contender {
 	readonly label: string;
 	readonly host: Host<unknown>;
-	/** The Worker, or its counting copy, and what is asked of it; a text says why there is nothing to measure. */
+	/** The Worker or its counting copy, with the scenario; a text says why there is nothing to measure. */
 	open(which: "timed" | "counting"): Promise<Lane | string>;
 }
 
@@ -25,7 +22,7 @@ export interface Case {
 	readonly name: string;
 	readonly title: string;
 	readonly contenders: readonly Contender[];
-	/** A new runtime process before each single operation, or rounds of load; of at most so many operations where given. */
+	/** A new runtime process before each operation, or rounds of load with an optional limit of operations. */
 	readonly way: "load" | "restart";
 	readonly operationsPerRound?: number;
 }
@@ -35,11 +32,11 @@ export interface Goal {
 	readonly caseName: string;
 	readonly ours: string;
 	readonly theirs: string;
-	/** The least ratio of the rates. */
+	/** Minimum ratio of the rates. */
 	readonly atLeast: number;
 }
 
-/** All but `visible` and `memory` are compared with others; these two are measured by themselves (visible.ts, memory.ts). */
+/** `visible`, `isolates` (isolate-load.ts), `memory`, `consumers`, `cost` and `cold` measure dedicated isolates; all others compare. */
 export const CASE_NAMES = [
 	"check",
 	"check-current",
@@ -47,45 +44,60 @@ export const CASE_NAMES = [
 	"check-override",
 	"check-cold",
 	"check-first",
+	"stats",
 	"channel-get",
 	"channel-post",
 	"upload",
 	"visible",
+	"isolates",
 	"memory",
+	"consumers",
+	"cost",
+	"cold",
 ] as const;
 
 const OURS = "Capstan, 10 bundles and channels";
 const OURS_1000 = "Capstan, 1,000 bundles and channels";
+const OURS_APPS = "Capstan, one of 10,000 apps";
+const OURS_KINDS = "Capstan, 3,000 kinds of devices in turn";
+const OURS_REPORT = "Capstan, an event that starts no message";
+const OURS_COUNT = "Capstan, an install that is counted";
 const BARE = "Hono, bare route";
 const BARE_BODY = "Hono, reads a JSON body";
 const ROW = "Hono, one D1 query";
+const RAW = "its three statements raw in one batch";
 const THEIRS = "hot-updater 0.35.8, 10 bundles";
 const THEIRS_1000 = "hot-updater 0.35.8, 1,000 bundles";
 
+const goal = (title: string, caseName: string, ours: string, theirs: string, atLeast: number): Goal => ({
+	title,
+	caseName,
+	ours,
+	theirs,
+	atLeast,
+});
+
 export const GOALS: readonly Goal[] = [
-	{ title: "warm check against a bare Hono route", caseName: "check", ours: OURS, theirs: BARE, atLeast: 0.7 },
-	{ title: "warm check against hot-updater, 10 bundles", caseName: "check", ours: OURS, theirs: THEIRS, atLeast: 30 },
-	{
-		title: "warm check against hot-updater, 1,000 bundles",
-		caseName: "check",
-		ours: OURS_1000,
-		theirs: THEIRS_1000,
-		atLeast: 100,
-	},
-	{ title: "warm check, 1,000 bundles against 10", caseName: "check", ours: OURS_1000, theirs: OURS, atLeast: 0.9 },
-	{
-		title: "GET /channel against Hono with one D1 query",
-		caseName: "channel-get",
-		ours: OURS,
-		theirs: ROW,
-		atLeast: 0.85,
-	},
+	goal("warm check against a Hono route that reads JSON", "check", OURS, BARE_BODY, 0.9),
+	goal("the same, 3,000 kinds of devices in turn", "check", OURS_KINDS, BARE_BODY, 0.9),
+	goal("warm check against hot-updater, 10 bundles", "check", OURS, THEIRS, 30),
+	goal("warm check against hot-updater, 1,000 bundles", "check", OURS_1000, THEIRS_1000, 100),
+	goal("warm check, 1,000 bundles against 10", "check", OURS_1000, OURS, 0.9),
+	goal("warm check, 10,000 apps against one", "check", OURS_APPS, OURS, 0.9),
+	goal("an event against a Hono route that reads JSON", "stats", OURS_REPORT, BARE_BODY, 0.6),
+	goal("an install against the same", "stats", OURS_COUNT, BARE_BODY, 0.6),
+	goal("GET /channel against its own statements", "channel-get", OURS, RAW, 0.95),
+	goal("GET /channel against Hono with one D1 query", "channel-get", OURS, ROW, 0.8),
+	goal("GET /channel, 1,000 bundles against 10", "channel-get", OURS_1000, OURS, 0.9),
+	goal("GET /channel, 10,000 apps against one", "channel-get", OURS_APPS, OURS, 0.9),
 ];
 
 const UPLOAD_BYTES = 100_000;
-/** They come back, as phones do each time that the app is opened. */
-const DEVICES = 10_000;
-/** As many as never come back: each says for the first time what it is and runs. */
+/** Devices that return, as phones do whenever the app opens. */
+const DEVICES = 5_000;
+/** Combinations of system, store build, version of the app and plugin, as a fleet of phones has them. */
+const KINDS = 3_000;
+/** Enough devices that each reports for the first time. */
 const NEW_DEVICES = 100_000_000;
 export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 	const bare = contender(BARE, hosts.hono, () => get("/bare", ['"version":"1.0.1"']));
@@ -97,6 +109,8 @@ export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 	}));
 	const row = contender(ROW, hosts.hono, () => numberedGet("/row?id=:item", ['"name":"item ']));
 	const check = (facts: CapstanFacts) => checkOf(facts, "builtin", update(facts));
+	// Other devices than those of one kind, which would report something new each time.
+	const kinds = (facts: CapstanFacts) => ({ ...check(facts), kinds: KINDS, devices: KINDS, firstDevice: 1_000_000 });
 	const current = (facts: CapstanFacts) =>
 		checkOf(facts, facts.newestVersion, ['"error":"no_new_version_available"', '"kind":"up_to_date"']);
 	const theirCheck = (facts: HotUpdaterFacts) =>
@@ -105,11 +119,13 @@ export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 	return [
 		{
 			name: "check",
-			title: "Warm check, an update is there",
+			title: "Warm check, update available",
 			way: "load",
 			contenders: [
 				contender(OURS, hosts.capstan10, check),
 				contender(OURS_1000, hosts.capstan1000, check),
+				contender(OURS_APPS, hosts.capstanApps, check),
+				contender(OURS_KINDS, hosts.capstan10, kinds),
 				bare,
 				bareBody,
 				row,
@@ -152,7 +168,7 @@ export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 			way: "load",
 			operationsPerRound: freshAppsPerRound,
 			contenders: [
-				contender(OURS, hosts.capstanFresh, (facts) => ({
+				contender(OURS, hosts.capstanApps, (facts) => ({
 					...checkOf(facts, "builtin", update(facts)),
 					appId: `${facts.freshApps.prefix}:n`,
 				})),
@@ -167,12 +183,24 @@ export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 			contenders: [contender(OURS, hosts.capstan10, check), row, ...optional(THEIRS, hosts.hotUpdater10, theirCheck)],
 		},
 		{
+			name: "stats",
+			title: "POST /stats with a single event",
+			way: "load",
+			contenders: [
+				contender(OURS_REPORT, hosts.capstanReports, ({ appId }) => reportOf(appId, "app_moved_to_foreground", false)),
+				contender(OURS_COUNT, hosts.capstanReports, ({ appId }) => reportOf(appId, "set", true)),
+				bareBody,
+			],
+		},
+		{
 			name: "channel-get",
 			title: "GET /channel with a key",
 			way: "load",
 			contenders: [
-				contender(OURS, hosts.capstan10, readChannel),
+				contender(OURS, hosts.raw, readChannel),
 				contender(OURS_1000, hosts.capstan1000, readChannel),
+				contender(OURS_APPS, hosts.capstanApps, readChannel),
+				contender(RAW, hosts.raw, (facts) => readChannel(facts, "/raw")),
 				row,
 			],
 		},
@@ -209,7 +237,7 @@ export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** As long as what a device sends. */
+/** As long as a device's body. */
 const CHECK_SIZED_BODY = JSON.stringify({ app_id: "com.example.fleet", number: ":n", rest: "-".repeat(240) });
 
 function contender<Facts>(label: string, host: Host<Facts>, scenario: (facts: Facts) => Scenario | string): Contender {
@@ -242,7 +270,7 @@ function numberedGet(path: string, contains: readonly string[]): Scenario {
 
 const update = ({ newestVersion }: CapstanFacts) => [`"version":"${newestVersion}"`, "/files/download/", "&signature="];
 
-/** Of devices without an override. */
+/** For devices without an override. */
 function checkOf(
 	{ appId, overriddenDevices }: CapstanFacts,
 	versionName: string,
@@ -257,8 +285,12 @@ function overridden(facts: CapstanFacts): Scenario | string {
 	return { ...checkOf(facts, "builtin", expected), firstDevice: 0, devices: facts.overriddenDevices };
 }
 
-function readChannel({ appId, key }: CapstanFacts): Scenario {
-	const path = `/channel?app_id=${appId}&channel=channel-1`;
+function reportOf(appId: string, action: string, isTimed: boolean): Scenario {
+	return { kind: "report", appId, action, devices: DEVICES, isTimed };
+}
+
+function readChannel({ appId, key }: CapstanFacts, route = "/channel"): Scenario {
+	const path = `${route}?app_id=${appId}&channel=channel-1`;
 	return {
 		kind: "same",
 		question: { method: "GET", path, headers: { authorization: key } },

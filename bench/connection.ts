@@ -1,7 +1,6 @@
 /**
- * One kept-alive HTTP/1.1 connection that asks and waits, with as little work for each answer as reading it right takes: Node's own
- * client and fetch cost more than a Worker's bare route, so they would be what is measured. It reads what workerd writes (a length or
- * chunks) and treats anything else as a fault.
+ * One keep-alive HTTP/1.1 connection with one request at a time. Node's own client and fetch cost more than a Worker's bare route, so they
+ * would dominate the measurement. Reads the two encodings that workerd writes (length and chunks) and fails on anything else.
  */
 import { connect, type Socket } from "node:net";
 
@@ -81,7 +80,7 @@ function createReader(socket: Socket): { next(): Promise<Answer> } {
 	};
 }
 
-/** The answer at the start of the bytes and where it ends; undefined while some of it is missing. */
+/** The first answer in the bytes and the offset of its end; undefined while it is incomplete. */
 export function parseAnswer(bytes: Buffer): { readonly answer: Answer; readonly end: number } | undefined {
 	const headEnd = bytes.indexOf(HEAD_END);
 	if (headEnd < 0) return undefined;

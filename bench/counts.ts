@@ -1,4 +1,4 @@
-/** What a counting copy of a Worker tells: how often it asked the platform for what is billed. */
+/** Counts of billed platform operations, reported by a counting copy of a Worker. */
 export interface Counts {
 	d1Trips: number;
 	d1RowsRead: number;
@@ -6,9 +6,13 @@ export interface Counts {
 	queueMessages: number;
 	r2ClassA: number;
 	r2ClassB: number;
+	/** Lines of console. */
+	logLines: number;
+	/** Batches that read a whole app for update checks; not billed as such. */
+	appLoads: number;
 }
 
-/** Where it tells. */
+/** Path that reports them. */
 export const COUNTS_PATH = "/bench-counts";
 
 export const NOTHING: Readonly<Counts> = {
@@ -18,4 +22,6 @@ export const NOTHING: Readonly<Counts> = {
 	queueMessages: 0,
 	r2ClassA: 0,
 	r2ClassB: 0,
+	logLines: 0,
+	appLoads: 0,
 };

@@ -1,15 +1,16 @@
-/** The Workers of a run by name: started when a case first needs one, shared by the cases that do, ended with the last of them. */
-import { type CapstanFacts, capstan, capstanScript } from "./capstan";
+/** The Workers of a run by name. A Worker starts with the first case that needs it and ends with the last. */
+import type { WorkerModules } from "../src/operator/build";
+import { type CapstanFacts, capstan, capstanScript, rawCapstan, withoutConsumer } from "./capstan";
 import { fetchHotUpdater, type HotUpdaterFacts, type HotUpdaterPackage, hotUpdater } from "./hot-updater";
-import { bundle, type RunningWorker, startWorker, type WorkerDefinition } from "./runtime";
+import { bundle, type RunningWorker, singleModule, startWorker, type WorkerDefinition } from "./runtime";
 
 export interface Host<Facts> {
 	readonly name: string;
-	/** The copy that counts; until `timed`. */
+	/** The counting copy, until `timed`. */
 	counting(): Promise<RunningWorker<Facts>>;
 	/** The Worker itself. */
 	timed(): Promise<RunningWorker<Facts>>;
-	/** The first of this many numbers that no operation since the start has had. */
+	/** Reserves this many numbers for operations and returns the first. */
 	takeNumbers(count: number): number;
 	stop(): Promise<void>;
 }
@@ -17,17 +18,21 @@ export interface Host<Facts> {
 export interface Hosts {
 	readonly capstan10: Host<CapstanFacts>;
 	readonly capstan1000: Host<CapstanFacts>;
-	/** Ten bundles and channels, like many other apps of the same server that no device has asked about. */
-	readonly capstanFresh: Host<CapstanFacts>;
+	/** Ten bundles and channels, in each of many apps. All but one are apps that no device has asked for. */
+	readonly capstanApps: Host<CapstanFacts>;
+	/** For reports: without a consumer, whose work would count as that of the requests. */
+	readonly capstanReports: Host<CapstanFacts>;
+	/** Capstan, with a path that runs only the statements of GET /channel, over the same database. */
+	readonly raw: Host<CapstanFacts>;
 	readonly hono: Host<null>;
-	/** Undefined where the package cannot be had. */
+	/** Undefined if the package cannot be fetched. */
 	readonly hotUpdater10: Host<HotUpdaterFacts> | undefined;
 	readonly hotUpdater1000: Host<HotUpdaterFacts> | undefined;
 }
 
 export interface Sources {
 	readonly hosts: Hosts;
-	readonly scripts: readonly { readonly name: string; readonly script: string }[];
+	readonly scripts: readonly { readonly name: string; readonly script: WorkerModules }[];
 	/** Why hot-updater is left out. */
 	readonly missing: string | undefined;
 }
@@ -35,8 +40,8 @@ export interface Sources {
 const OVERRIDDEN_DEVICES = 100;
 const BASELINE_ROWS = 1000;
 
-/** Builds the Workers; starts none. */
-export async function prepareHosts(freshApps: number): Promise<Sources> {
+/** Builds the Workers without starting them. */
+export async function prepareHosts(apps: number): Promise<Sources> {
 	const [product, baseline, fetched] = await Promise.all([
 		capstanScript(),
 		bundle("worker/baseline.ts"),
@@ -48,26 +53,32 @@ export async function prepareHosts(freshApps: number): Promise<Sources> {
 	return {
 		hosts: {
 			capstan10: host("Capstan, 10 bundles", () => capstan(product, { bundles: 10, overrides: OVERRIDDEN_DEVICES })),
-			capstan1000: host("Capstan, 1,000 bundles", () => capstan(product, { bundles: 1000 })),
-			capstanFresh: host("Capstan, many apps", () => capstan(product, { bundles: 10, freshApps })),
+			capstan1000: host("Capstan, 1,000 bundles", () =>
+				capstan(product, { bundles: 1000, overrides: OVERRIDDEN_DEVICES }),
+			),
+			capstanApps: host("Capstan, many apps", () =>
+				capstan(product, { bundles: 10, overrides: OVERRIDDEN_DEVICES, freshApps: apps }),
+			),
+			capstanReports: host("Capstan, reports", () => withoutConsumer(capstan(product, { bundles: 10 }))),
+			raw: host("raw statements", () => rawCapstan(product, { bundles: 10, overrides: OVERRIDDEN_DEVICES })),
 			hono: host("Hono", () => hono(baseline)),
 			hotUpdater10: incumbent(10),
 			hotUpdater1000: incumbent(1000),
 		},
 		scripts: [
 			{ name: "Capstan", script: product },
-			{ name: "bare Hono", script: baseline },
+			{ name: "bare Hono", script: singleModule(baseline) },
 			...(shipped === undefined ? [] : [scriptOf(shipped)]),
 		],
 		missing: typeof fetched === "string" ? fetched : undefined,
 	};
 }
 
-const scriptOf = ({ script }: HotUpdaterPackage) => ({ name: "hot-updater", script });
+const scriptOf = ({ script }: HotUpdaterPackage) => ({ name: "hot-updater", script: singleModule(script) });
 
 function hono(script: string): WorkerDefinition<null> {
 	return {
-		script,
+		script: singleModule(script),
 		options: {
 			compatibilityDate: "2026-04-01",
 			compatibilityFlags: ["nodejs_compat"],
@@ -88,12 +99,15 @@ function hono(script: string): WorkerDefinition<null> {
 	};
 }
 
-function host<Facts>(name: string, define: () => WorkerDefinition<Facts>): Host<Facts> {
+function host<Facts>(
+	name: string,
+	define: () => WorkerDefinition<Facts> | Promise<WorkerDefinition<Facts>>,
+): Host<Facts> {
 	let seeded: Promise<RunningWorker<Facts>> | undefined;
 	let timed: Promise<RunningWorker<Facts>> | undefined;
 	let nextNumber = 1;
 	const counting = () => {
-		seeded ??= startWorker(define());
+		seeded ??= Promise.resolve(define()).then(startWorker);
 		return seeded;
 	};
 	return {

@@ -1,6 +1,6 @@
 /**
- * The published Cloudflare Worker of hot-updater, as its package ships it for deployment, with as many bundles as Capstan has. The
- * package is fetched when the bench runs and checked against its digest; nothing of it is installed.
+ * The Cloudflare Worker that the hot-updater package ships, with as many bundles as Capstan. The bench fetches the package, checks its digest
+ * and installs nothing.
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { unstable_splitSqlQuery } from "wrangler";
-import type { WorkerDefinition } from "./runtime";
+import { singleModule, type WorkerDefinition } from "./runtime";
 
 export const HOT_UPDATER = "@hot-updater/cloudflare@0.35.8";
 const INTEGRITY = "sha512-EUG2zs9+Pvbek6w7e0xcNFiehtljWvMZXdiY21Ky90BGSjEyU1G7KCrYYmWccCEIhWtv+8L+qyArn+BdyEvo5w==";
@@ -23,27 +23,27 @@ export interface HotUpdaterPackage {
 }
 
 export interface HotUpdaterFacts {
-	/** What a device without a bundle asks, and one that has the newest. */
+	/** Paths for a device without a bundle and for one with the newest. */
 	readonly checkPath: string;
 	readonly currentPath: string;
 	readonly newestId: string;
 }
 
-/** @throws with the remedy when the registry cannot be reached or gives something else */
+/** @throws {Error} with the remedy if the registry is unreachable or the digest differs */
 export async function fetchHotUpdater(): Promise<HotUpdaterPackage> {
 	const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
 	const run = promisify(execFile);
 	try {
 		const arguments_ = ["pack", HOT_UPDATER, "--prefer-offline", "--pack-destination", directory, "--ignore-scripts"];
 		await run("npm", arguments_, { cwd: directory, timeout: FETCH_LIMIT_MS }).catch(() => {
-			throw new Error(`npm could not fetch ${HOT_UPDATER}; its rows are left out until npm reaches a registry`);
+			throw new Error(`npm could not fetch ${HOT_UPDATER}. Its rows are left out`);
 		});
 		const archive = (await readdir(directory)).find((name) => name.endsWith(".tgz"));
 		if (archive === undefined) throw new Error(`npm pack ${HOT_UPDATER} left no archive`);
 		const digest = createHash("sha512")
 			.update(await readFile(join(directory, archive)))
 			.digest("base64");
-		if (`sha512-${digest}` !== INTEGRITY) throw new Error(`${HOT_UPDATER} is not what it was: its digest has changed`);
+		if (`sha512-${digest}` !== INTEGRITY) throw new Error(`${HOT_UPDATER} has a different digest than expected`);
 		await run("tar", ["-xzf", archive], { cwd: directory });
 		const worker = join(directory, "package/worker");
 		const read = (path: string) => readFile(join(worker, path), "utf8");
@@ -71,7 +71,7 @@ const NO_BUNDLE = "00000000-0000-0000-0000-000000000000";
 
 export function hotUpdater(shipped: HotUpdaterPackage, bundles: number): WorkerDefinition<HotUpdaterFacts> {
 	return {
-		script: shipped.script,
+		script: singleModule(shipped.script),
 		options: shipped.options,
 		async seed(database) {
 			for (const migration of shipped.migrations) {

@@ -1,15 +1,10 @@
 /**
- * The product as several isolates over one database: Workers of one runtime, each with memory of its own and a socket of its own, as
- * Cloudflare runs one in each of its places. Which of them a request comes to is the caller's choice here.
+ * Runs the product as several isolates over one database: Workers of one runtime, each with its own memory and socket, as Cloudflare runs one
+ * per location. The caller chooses the isolate of each request.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
-import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
-import type { WorkerDefinition } from "./runtime";
-
-const HOST = "127.0.0.1";
+import { miniflareModules } from "../src/operator/build";
+import { bundle, startRuntime, type WorkerDefinition, workerOf } from "./runtime";
 
 export interface Isolates<Facts> {
 	readonly origins: readonly string[];
@@ -20,37 +15,28 @@ export interface Isolates<Facts> {
 export async function startIsolates<Facts>(
 	definition: WorkerDefinition<Facts>,
 	count: number,
+	{ isCounting = false, hasCache = true }: { readonly isCounting?: boolean; readonly hasCache?: boolean } = {},
 ): Promise<Isolates<Facts>> {
-	const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
 	const names = Array.from({ length: count }, (_, index) => `isolate-${index + 1}`);
 	const { queueConsumers, ...shared } = definition.options;
-	const miniflare = new Miniflare({
-		host: HOST,
-		port: 0,
-		cf: false,
-		d1Persist: join(directory, "d1"),
-		r2Persist: join(directory, "r2"),
-		log: new Log(LogLevel.ERROR),
-		workers: names.map((name, index) => ({
-			...shared,
-			// A queue has one consumer.
-			...(index === 0 ? { queueConsumers } : {}),
-			name,
-			modules: [{ type: "ESModule", path: "/worker.js", contents: definition.script }],
-			modulesRoot: "/",
-			unsafeDirectSockets: [{ host: HOST, port: 0 }],
-		})),
-	} as unknown as MiniflareOptions);
-	const stop = async () => {
-		await miniflare.dispose();
-		await rm(directory, { recursive: true, force: true });
-	};
+	const modules = [
+		...(isCounting
+			? [{ type: "ESModule", path: "/entry.js", contents: await bundle("worker/counting.ts", ["./worker.js"]) }]
+			: []),
+		...miniflareModules(definition.script),
+	];
+	const { miniflare, stop } = await startRuntime(
+		names.map((name, index) =>
+			// A Queue has only one consumer.
+			workerOf(name, modules, { ...shared, cache: hasCache, ...(index === 0 ? { queueConsumers } : {}) }),
+		),
+	);
 	try {
 		await miniflare.ready;
 		const urls = await Promise.all(names.map((name) => miniflare.unsafeGetDirectURL(name)));
 		const origins = urls.map(({ origin }) => origin);
 		const [first] = origins;
-		if (first === undefined) throw new Error("no isolate was asked for");
+		if (first === undefined) throw new Error("no isolates requested");
 		const database = (await miniflare.getD1Database("DB", names[0])) as unknown as D1Database;
 		return { origins, facts: await definition.seed(database, first), stop };
 	} catch (error) {

@@ -1,7 +1,4 @@
-/**
- * The load generator as a process of its own, so that it takes no time from the Workers' side. It is told what to do over the channel to
- * its parent, and ends with it.
- */
+/** The load generator as a separate process, so that it uses none of the Workers' time. It receives orders over IPC. */
 import { type LoadOrder, runLoad } from "./load";
 
 process.on("message", async (order: LoadOrder) => {

@@ -1,4 +1,4 @@
-/** The load: eight connections that each ask again as soon as they are answered. The first wrong answer ends it. */
+/** The load: eight connections, each of which sends the next request after an answer. The first wrong answer ends it. */
 import { type Connection, openConnection } from "./connection";
 import { operationOf, type Scenario } from "./scenarios";
 
@@ -6,20 +6,20 @@ export interface LoadOrder {
 	readonly origin: string;
 	readonly scenario: Scenario;
 	readonly connections: number;
-	/** No operation begins later. */
+	/** No operation starts later. */
 	readonly durationMs: number;
 	readonly mostOperations: number;
-	/** Of the first operation. */
+	/** Number of the first operation. */
 	readonly firstNumber: number;
 }
 
 export type LoadResult =
 	| {
-			/** From the first question to the last answer. */
+			/** From the first request to the last answer. */
 			readonly elapsedMs: number;
 			/** CPU time of the generator itself. */
 			readonly cpuMs: number;
-			/** One for each operation. */
+			/** One value per operation. */
 			readonly latenciesMs: readonly number[];
 	  }
 	| { readonly failure: string };

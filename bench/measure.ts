@@ -1,7 +1,6 @@
 /**
- * How a case is measured. Counting comes first, in copies; then short rounds in which every contender has its turn, so that whatever
- * else the machine does weighs on all of them. The order turns from round to round. A case that runs out of its time has fewer rounds,
- * never shorter ones.
+ * Measures a case. Counting comes first, in copies. Then every contender runs in each of several short rounds, in rotating order, so that other
+ * load on the machine affects all of them. A case that runs out of time gets fewer rounds, never shorter ones.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
@@ -14,44 +13,50 @@ import { median, percentile } from "./statistics";
 export interface Effort {
 	readonly rounds: number;
 	readonly roundMs: number;
-	/** Long enough for every device that comes back to have come once. */
+	/** Long enough for every returning device to check once. */
 	readonly warmUpMs: number;
-	/** Of the case of apps that nobody has asked about: each is fresh once. */
+	/** For the case of fresh apps: each app is fresh only once. */
 	readonly freshAppsPerRound: number;
-	/** Operations that are counted, one after the other. */
+	/** Number of apps of the database with many. */
+	readonly apps: number;
+	/** Number of operations that are counted. */
 	readonly counted: number;
 	readonly limitMs: number;
 }
 
 export const FULL: Effort = {
-	rounds: 5,
-	roundMs: 1000,
+	rounds: 10,
+	roundMs: 500,
 	warmUpMs: 3000,
 	freshAppsPerRound: 300,
+	apps: 10_000,
 	counted: 20,
-	limitMs: 225_000,
+	limitMs: 400_000,
 };
 export const QUICK: Effort = {
 	rounds: 3,
 	roundMs: 150,
 	warmUpMs: 100,
 	freshAppsPerRound: 60,
+	apps: 500,
 	counted: 5,
 	limitMs: 34_000,
 };
 
 export const CONNECTIONS = 8;
 
-/** All figures are for one operation. */
+/** All figures are per operation. */
 export interface Measured {
 	readonly label: string;
-	/** Operations a second, by round; after a restart, what the one operation would make. */
+	/** Operations per second, by round; after a restart, extrapolated from one operation. */
 	readonly rates: readonly number[];
 	readonly operationsPerSecond: number;
 	readonly p50Ms: number;
 	readonly p99Ms: number;
-	/** Of the whole runtime process: the Worker, its HTTP, and the local D1 and R2. */
+	/** CPU of the whole runtime process: the Worker, HTTP, local D1 and R2. */
 	readonly cpuMs: number | undefined;
+	/** By round; empty if the system does not report it. */
+	readonly cpuMsOfRounds: readonly number[];
 	readonly requests: number;
 	readonly counts: Counts;
 	readonly dollarsPerMillion: number | undefined;
@@ -90,11 +95,11 @@ export function startLoad(): Load {
 	};
 }
 
-/** Longer than events gather in the Worker, and longer than the Queue waits for a batch to fill. */
+/** Longer than the Worker buffers events, and longer than the Queue waits for a batch. */
 const SETTLED_MS = 2_500;
 const REFRESHED_MS = 300;
 
-/** What one operation asks of the platform, once the Worker is warm. Undefined where there is nothing to measure. */
+/** Platform operations per operation of a warm Worker; undefined if there is nothing to measure. */
 export async function count(
 	load: Load,
 	{ way, name }: Case,
@@ -104,7 +109,7 @@ export async function count(
 	const lane = await open("counting");
 	if (typeof lane === "string") return undefined;
 	const { worker } = lane;
-	// Devices that come back do so within the count.
+	// Returning devices return during the count.
 	const scenario =
 		lane.scenario.kind === "check" && lane.scenario.devices < MANY_OPERATIONS
 			? { ...lane.scenario, devices: Math.min(lane.scenario.devices, effort.counted) }
@@ -120,13 +125,13 @@ export async function count(
 				firstNumber: host.takeNumbers(operations),
 			})
 			.catch(withPlace(name, label));
-	// The first operation of a new runtime is just what that case is about.
+	// That case measures exactly the first operation of a new runtime.
 	if (way === "restart") {
 		await worker.restart();
 	} else {
 		await run(effort.counted);
 		await settle(worker);
-		// What was believed for two seconds is looked up again now, once and not by each check.
+		// Snapshots that are older than two seconds are revalidated now, once instead of during the checks.
 		await run(1);
 		await pause(REFRESHED_MS);
 	}
@@ -141,7 +146,7 @@ export async function count(
 	) as unknown as Counts;
 }
 
-/** Waits until what operations set off behind their answers is done and counted. */
+/** Waits until background work of the operations is finished and counted. */
 async function settle(worker: Lane["worker"]): Promise<void> {
 	let [known, quietSinceMs] = [JSON.stringify(await worker.counts()), Date.now()];
 	while (Date.now() - quietSinceMs < SETTLED_MS) {
@@ -156,7 +161,8 @@ interface Tally {
 	readonly lane: Lane;
 	readonly rates: number[];
 	readonly latenciesMs: number[];
-	cpuMs: number | undefined;
+	/** Per operation, by round. */
+	readonly cpuMsOfRounds: number[];
 }
 
 export async function measure(
@@ -173,11 +179,11 @@ export async function measure(
 		progress(`starting ${contender.host.name}`);
 		const lane = await contender.open("timed");
 		if (typeof lane === "string") return { name, title, skipped: lane };
-		tallies.push({ contender, lane, rates: [], latenciesMs: [], cpuMs: 0 });
+		tallies.push({ contender, lane, rates: [], latenciesMs: [], cpuMsOfRounds: [] });
 	}
 	progress("warming up");
 	for (const tally of tallies) {
-		await turn(load, measured, tally, effort.warmUpMs, false);
+		await runRound(load, measured, tally, effort.warmUpMs, false);
 		if (measured.way === "load") await untilQuiet(tally.lane.worker);
 	}
 	let rounds = 0;
@@ -185,14 +191,14 @@ export async function measure(
 		progress(`round ${rounds + 1} of ${effort.rounds}`);
 		const first = rounds % tallies.length;
 		for (const tally of [...tallies.slice(first), ...tallies.slice(0, first)]) {
-			await turn(load, measured, tally, effort.roundMs, true);
+			await runRound(load, measured, tally, effort.roundMs, true);
 		}
 	}
 	const contenders = tallies.map((tally) => summary(tally, countsOf(tally.contender)));
 	return { name, title, way: measured.way, rounds, contenders };
 }
 
-async function turn(load: Load, measured: Case, tally: Tally, durationMs: number, kept: boolean): Promise<void> {
+async function runRound(load: Load, measured: Case, tally: Tally, durationMs: number, kept: boolean): Promise<void> {
 	const { way, operationsPerRound } = measured;
 	const { host, label } = tally.contender;
 	const { worker, scenario } = tally.lane;
@@ -216,13 +222,11 @@ async function turn(load: Load, measured: Case, tally: Tally, durationMs: number
 	if (!kept) return;
 	tally.rates.push((latenciesMs.length * 1000) / elapsedMs);
 	for (const latencyMs of latenciesMs) tally.latenciesMs.push(latencyMs);
-	tally.cpuMs =
-		cpuBeforeMs === undefined || cpuAfterMs === undefined || tally.cpuMs === undefined
-			? undefined
-			: tally.cpuMs + cpuAfterMs - cpuBeforeMs;
+	if (cpuBeforeMs === undefined || cpuAfterMs === undefined) return;
+	tally.cpuMsOfRounds.push((cpuAfterMs - cpuBeforeMs) / latenciesMs.length);
 }
 
-/** Waits for what the warm-up left to be done, which is a queue's: in a round it would be measured as the requests' own. */
+/** Waits for Queue work of the warm-up, which would otherwise be measured in a round. */
 async function untilQuiet(worker: Lane["worker"]): Promise<void> {
 	const endMs = Date.now() + LONGEST_SETTLING_MS;
 	for (let quietLooks = 0, before = await worker.cpuMs(); quietLooks < QUIET_LOOKS && Date.now() < endMs; ) {
@@ -235,16 +239,16 @@ async function untilQuiet(worker: Lane["worker"]): Promise<void> {
 }
 
 const LOOK_EVERY_MS = 500;
-/** A batch of a queue waits for some seconds before it is handed over. */
+/** A Queue delivers a batch after some seconds. */
 const QUIET_LOOKS = 8;
 const QUIET_SHARE = 0.02;
 const LONGEST_SETTLING_MS = 20_000;
 
-/** More than a round can have. */
+/** More operations than any round has. */
 const MANY_OPERATIONS = 1_000_000;
 
-function summary({ contender, lane, rates, latenciesMs, cpuMs: totalCpuMs }: Tally, counts: Counts): Measured {
-	const cpuMs = totalCpuMs === undefined ? undefined : totalCpuMs / latenciesMs.length;
+function summary({ contender, lane, rates, latenciesMs, cpuMsOfRounds }: Tally, counts: Counts): Measured {
+	const cpuMs = cpuMsOfRounds.length === 0 ? undefined : median(cpuMsOfRounds);
 	return {
 		label: contender.label,
 		rates,
@@ -252,6 +256,7 @@ function summary({ contender, lane, rates, latenciesMs, cpuMs: totalCpuMs }: Tal
 		p50Ms: percentile(latenciesMs, 50),
 		p99Ms: percentile(latenciesMs, 99),
 		cpuMs,
+		cpuMsOfRounds,
 		requests: lane.requests,
 		counts,
 		dollarsPerMillion:

@@ -1,17 +1,18 @@
 /**
- * The memory that strangers can make an isolate hold: the Worker's process is measured while requests without a key try to fill it, each
- * attack in a process of its own. The Queue refuses everything, so events pile up, and addresses change as if a thousand machines sent.
- * An isolate of Cloudflare's ends at 128 MB; D1 and R2 run in the same process here, but no attack writes to them.
+ * How much memory requests without a key can make an isolate use. Each attack runs against a separate Worker process. The Queue refuses every
+ * message, so events pile up, and client addresses vary as if a thousand machines sent. Cloudflare ends an isolate at 128 MB. D1 and R2 share
+ * the process here, but no attack writes to them.
  */
 import { readFile } from "node:fs/promises";
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
+import { miniflareModules, type WorkerModules } from "../src/operator/build";
 import { type CapstanFacts, capstan } from "./capstan";
 import { openConnection, type Question } from "./connection";
 import { runtimePids } from "./runtime";
 import { deviceId } from "./scenarios";
 
 export interface MemoryEffort {
-	/** Made-up devices, texts and apps of each attack; bodies are a fiftieth of that. */
+	/** Invented devices, texts and apps per attack, and fifty times fewer bodies. */
 	readonly made: number;
 }
 
@@ -21,9 +22,9 @@ export const QUICK_MEMORY: MemoryEffort = { made: 15_000 };
 export interface MemoryAttack {
 	readonly title: string;
 	readonly requests: number;
-	/** By the answer's status; `closed`: the connection ended before one came. */
+	/** Answers by status; `closed`: the connection ended without an answer. */
 	readonly statuses: Readonly<Record<string, number>>;
-	/** The process's memory above what it had after one check. */
+	/** Memory of the process above its level after one check. */
 	readonly peakMegabytes: number;
 	readonly afterMegabytes: number;
 }
@@ -33,7 +34,7 @@ export interface MemoryResult {
 	readonly attacks: readonly MemoryAttack[];
 }
 
-/** An isolate's memory is not to grow by more. */
+/** Goal for the growth of memory. */
 export const MEMORY_GOAL_MEGABYTES = 100;
 
 const CONNECTIONS = 8;
@@ -43,7 +44,7 @@ const BODIES_SHARE = 50;
 const REPORTS_A_REQUEST = 250;
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** Refuses events, and believes what an address says of itself. */
+/** Refuses events and takes the client address from a header. */
 const ENTRY = `import measured from "./worker.js";
 const EVENTS = { send: async () => { throw new Error("the Queue is down"); } };
 for (const level of ["info", "warn", "error"]) console[level] = () => undefined;
@@ -67,14 +68,14 @@ const about = (facts: CapstanFacts, number: number, fields: object = {}) => ({
 	...{ app_id: facts.appId, device_id: deviceId(number), version_name: "builtin", version_build: "1.0.0" },
 	...{ platform: "ios", plugin_version: "8.51.23", is_emulator: false, is_prod: true, defaultChannel: "", ...fields },
 });
-/** Another text each time, of two bytes a character. */
+/** A different text each time, with two bytes per character. */
 const long = (number: number, length: number) => `${number}-`.padEnd(length, "\u0416");
 const all = ({ made }: MemoryEffort) => made;
 const bodies = ({ made }: MemoryEffort) => Math.ceil(made / BODIES_SHARE);
 
 const ATTACKS: readonly Attack[] = [
 	{
-		title: "checks of made-up devices with the longest texts",
+		title: "checks of invented devices with the longest texts",
 		count: all,
 		path: "/updates",
 		body: (number, facts) =>
@@ -86,26 +87,26 @@ const ATTACKS: readonly Attack[] = [
 			),
 	},
 	{
-		title: "checks of one device, each with another field of 15 kB",
+		title: "checks of one device, each with a different field of 15 kB",
 		count: all,
 		path: "/updates",
 		body: (number, facts) => JSON.stringify(about(facts, number % 100, { unknown: long(number, 7_000) })),
 	},
 	{
-		title: "checks that run another version each time",
+		title: "checks with a different version each time",
 		count: all,
 		path: "/updates",
 		body: (number, facts) =>
 			JSON.stringify(about(facts, number % 100, { version_name: `9.0.0-${number}`, defaultChannel: "nowhere" })),
 	},
 	{
-		title: "checks of made-up apps",
+		title: "checks of invented apps",
 		count: all,
 		path: "/updates",
 		body: (number, facts) => JSON.stringify(about(facts, number, { app_id: `com.${"a".repeat(100)}.n${number}` })),
 	},
 	{
-		title: "reports of made-up devices, 250 in each request",
+		title: "reports of invented devices, 250 per request",
 		count: bodies,
 		path: "/stats",
 		body: (number, facts) =>
@@ -123,13 +124,13 @@ const ATTACKS: readonly Attack[] = [
 		body: () => `[${Array.from({ length: 85_000 }, () => "{}").join()}]`,
 	},
 	{
-		title: "sizes of manifests, 16 MB of nested arrays in each request",
+		title: "sizes of manifests, 16 MB of nested arrays per request",
 		count: () => 20,
 		path: "/updates/manifest_size",
 		body: (_, { appId }) => `{"app_id":"${appId}","x":[${"[],".repeat(5_300_000)}[]]}`,
 	},
 	{
-		title: "sizes of manifests, 64 kB of files in each request",
+		title: "sizes of manifests, 64 kB of files per request",
 		count: bodies,
 		path: "/updates/manifest_size",
 		body: (number, { appId, newestVersion }) =>
@@ -142,7 +143,7 @@ const ATTACKS: readonly Attack[] = [
 ];
 
 export async function measureMemory(
-	script: string,
+	script: WorkerModules,
 	effort: MemoryEffort,
 	signal: AbortSignal,
 	say: (text: string) => void,
@@ -160,18 +161,15 @@ export async function measureMemory(
 	return { idleMegabytes, attacks };
 }
 
-/** Undefined where the system does not tell a process's memory. */
-async function measureAttack(script: string, attack: Attack, effort: MemoryEffort, signal: AbortSignal) {
+/** Undefined if the system does not report memory per process. */
+async function measureAttack(script: WorkerModules, attack: Attack, effort: MemoryEffort, signal: AbortSignal) {
 	const definition = capstan(script, { bundles: 10 });
 	const { queueConsumers: _, ...options } = definition.options;
 	const before = new Set(await runtimePids());
 	const miniflare = new Miniflare({
 		...options,
 		name: "measured",
-		modules: [
-			{ type: "ESModule", path: "/entry.js", contents: ENTRY },
-			{ type: "ESModule", path: "/worker.js", contents: script },
-		],
+		modules: [{ type: "ESModule", path: "/entry.js", contents: ENTRY }, ...miniflareModules(script)],
 		modulesRoot: "/",
 		host: "127.0.0.1",
 		port: 0,
@@ -234,7 +232,7 @@ async function measureAttack(script: string, attack: Attack, effort: MemoryEffor
 }
 
 interface Reopening {
-	/** The answer's status; undefined when the Worker closed the connection, as it does on a body that is too long. */
+	/** The status; undefined if the Worker closed the connection, as it does for a body that is too long. */
 	ask(question: Question): Promise<number | undefined>;
 	close(): void;
 }

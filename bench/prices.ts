@@ -1,7 +1,4 @@
-/**
- * Cloudflare's list prices and what a request costs at them. The table is the only place that knows a price; allowances and the
- * monthly fee are left out, so the figure is what one more million costs.
- */
+/** Cloudflare's list prices and the cost of a request. Excludes allowances and the monthly fee: the marginal cost of a million requests. */
 
 /** https://developers.cloudflare.com/workers/platform/pricing/ and the pages of D1, Queues and R2, paid plan, US dollars a million. */
 export const PRICES = {
@@ -14,9 +11,11 @@ export const PRICES = {
 	queueMessage: 3 * 0.4,
 	r2ClassA: 4.5,
 	r2ClassB: 0.36,
+	/** Workers Logs. */
+	logLine: 0.6,
 } as const;
 
-/** What one operation uses. */
+/** Usage of one operation. */
 export interface Usage {
 	readonly requests: number;
 	readonly cpuMs: number;
@@ -25,9 +24,10 @@ export interface Usage {
 	readonly queueMessages: number;
 	readonly r2ClassA: number;
 	readonly r2ClassB: number;
+	readonly logLines: number;
 }
 
-/** US dollars for a million such operations. */
+/** US dollars per million operations. */
 export function dollarsPerMillion(usage: Usage): number {
 	return (
 		usage.requests * PRICES.request +
@@ -36,6 +36,7 @@ export function dollarsPerMillion(usage: Usage): number {
 		usage.d1RowsWritten * PRICES.d1RowWritten +
 		usage.queueMessages * PRICES.queueMessage +
 		usage.r2ClassA * PRICES.r2ClassA +
-		usage.r2ClassB * PRICES.r2ClassB
+		usage.r2ClassB * PRICES.r2ClassB +
+		usage.logLines * PRICES.logLine
 	);
 }

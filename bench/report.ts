@@ -1,9 +1,13 @@
 /** Results of a run, as data and as Markdown for bench/README.md. They describe the machine for comparison, without its host name. */
 import { GOALS } from "./cases";
+import { type ColdResult, coldLines } from "./cold";
+import { type ConsumersResult, consumersLines } from "./consumers";
+import { type CostCounts, costLines } from "./cost-model";
+import { type IsolateLoadResult, isolateLoadLines } from "./isolate-load";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
 import { type MemoryResult, memoryLines } from "./memory";
 import { PRICES } from "./prices";
-import { ratioOfRounds } from "./statistics";
+import { ratioOfRounds, spreadOfRounds } from "./statistics";
 import { type VisibleResult, visibleLines } from "./visible";
 
 export interface Report {
@@ -21,9 +25,15 @@ export interface Report {
 	readonly workers: readonly { readonly name: string; readonly bytes: number; readonly gzipBytes: number }[];
 	readonly cases: readonly CaseResult[];
 	readonly goals: readonly GoalResult[];
-	/** Undefined where it was not asked for. */
+	/** Undefined if it was not requested. */
 	readonly visible: VisibleResult | undefined;
+	readonly isolates: readonly IsolateLoadResult[] | undefined;
 	readonly memory: MemoryResult | undefined;
+	readonly consumers: ConsumersResult | undefined;
+	readonly cost: CostCounts | undefined;
+	/** Isolates of each fleet in `cost`; undefined: a number for each. */
+	readonly costIsolates: number | undefined;
+	readonly cold: ColdResult | undefined;
 	readonly leftOut: string | undefined;
 }
 
@@ -32,12 +42,22 @@ export interface GoalResult {
 	readonly atLeast: number;
 	/** Ratio of the rates. */
 	readonly measured: number;
-	/** The same in CPU time, which a busy machine distorts less; undefined where the system does not say. */
+	/** Ratio of CPU times, which a busy machine distorts less; undefined if the system does not report it. */
 	readonly measuredByCpu: number | undefined;
-	readonly met: boolean;
+	readonly verdict: Verdict;
 }
 
-/** The goals that this run says something about. */
+type Verdict = "met" | "missed" | "too noisy to judge";
+
+/** A goal is not judged above this spread of the ratios of the rounds. */
+const MOST_SPREAD = 0.25;
+
+function verdictOf(our: Measured, their: Measured, atLeast: number): Verdict {
+	if (!(spreadOfRounds(our.rates, their.rates) <= MOST_SPREAD)) return "too noisy to judge";
+	return ratioOfRounds(our.rates, their.rates) >= atLeast ? "met" : "missed";
+}
+
+/** Goals that this run measured. */
 export function goalsOf(cases: readonly CaseResult[]): GoalResult[] {
 	return GOALS.flatMap(({ title, caseName, ours, theirs, atLeast }) => {
 		const found = cases.find(({ name }) => name === caseName);
@@ -46,15 +66,20 @@ export function goalsOf(cases: readonly CaseResult[]): GoalResult[] {
 		const their = contenders.find(({ label }) => label === theirs);
 		if (our === undefined || their === undefined) return [];
 		const measured = ratioOfRounds(our.rates, their.rates);
-		const measuredByCpu = our.cpuMs === undefined || their.cpuMs === undefined ? undefined : their.cpuMs / our.cpuMs;
-		return [{ title, atLeast, measured, measuredByCpu, met: measured >= atLeast }];
+		const [cpuMs, theirCpuMs] = [our.cpuMsOfRounds, their.cpuMsOfRounds];
+		const measuredByCpu = cpuMs.length === 0 || theirCpuMs.length === 0 ? undefined : ratioOfRounds(theirCpuMs, cpuMs);
+		return [{ title, atLeast, measured, measuredByCpu, verdict: verdictOf(our, their, atLeast) }];
 	});
 }
 
 export function markdown(report: Report): string {
 	const lines = report.cases.length === 0 ? [headOf(report)] : comparedLines(report);
 	if (report.visible !== undefined) lines.push("", ...visibleLines(report.visible));
+	for (const result of report.isolates ?? []) lines.push("", ...isolateLoadLines(result));
 	if (report.memory !== undefined) lines.push("", ...memoryLines(report.memory));
+	if (report.consumers !== undefined) lines.push("", ...consumersLines(report.consumers));
+	if (report.cost !== undefined) lines.push("", ...costLines(report.cost, report.costIsolates));
+	if (report.cold !== undefined) lines.push("", ...coldLines(report.cold));
 	return lines.join("\n");
 }
 
@@ -91,10 +116,10 @@ function comparedLines(report: Report): string[] {
 		lines.push(`| ${name} | ${kilobytes(bytes)} | ${kilobytes(gzipBytes)} |`);
 	}
 	if (report.goals.length > 0) {
-		lines.push("", "| Goal | at least | measured | by CPU time |", "|---|--:|--:|--:|");
-		for (const { title, atLeast, measured, measuredByCpu, met } of report.goals) {
+		lines.push("", "| Goal | at least | measured | by CPU time | |", "|---|--:|--:|--:|---|");
+		for (const { title, atLeast, measured, measuredByCpu, verdict } of report.goals) {
 			const byCpu = measuredByCpu === undefined ? "–" : times(measuredByCpu);
-			lines.push(`| ${title} | ${atLeast} | ${times(measured)}${met ? "" : " (missed)"} | ${byCpu} |`);
+			lines.push(`| ${title} | ${atLeast} | ${times(measured)} | ${byCpu} | ${verdict} |`);
 		}
 	}
 	return lines;
@@ -117,7 +142,7 @@ function rowOf(measured: Measured, { way, contenders }: Extract<CaseResult, { wa
 	return `| ${cells.join(" | ")} |`;
 }
 
-/** Three digits; more would be noise. */
+/** Three digits, because more would be noise. */
 function significant(value: number): string {
 	return Number(value.toPrecision(3)).toLocaleString("en-US");
 }

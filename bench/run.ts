@@ -1,16 +1,21 @@
 /**
- * `npm run bench`: builds the Worker and measures it on this machine beside a bare Hono route, a Hono route with one D1 query, and the
- * published Worker of hot-updater with as much data. Ratios are what it is for; the figures themselves are this machine's. Progress
- * goes to stderr, so stdout is a Markdown report, or JSON with `--json`.
+ * `npm run bench`: measures the built Worker against a bare Hono route, a Hono route with one D1 query, and the published Worker of hot-updater
+ * with as much data. Only ratios compare across machines. Progress goes to stderr; stdout is a Markdown report, or JSON with `--json`.
  */
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { arch, availableParallelism, loadavg, platform } from "node:os";
 import { gzipSync } from "node:zlib";
-import { Failure } from "../src/cli/failure";
+import type { WorkerModules } from "../src/operator/build";
+import { Failure } from "../src/operator/failure";
 import { type Case, type Contender, casesOf } from "./cases";
+import { type ColdResult, FULL_COLD, measureCold, QUICK_COLD } from "./cold";
+import { type ConsumersResult, FULL_CONSUMERS, measureConsumers, QUICK_CONSUMERS } from "./consumers";
+import { measureCost } from "./cost";
+import type { CostCounts } from "./cost-model";
 import { type Counts, NOTHING } from "./counts";
 import { type Host, prepareHosts } from "./hosts";
+import { FULL_ISOLATE_LOAD, type IsolateLoadResult, measureIsolateLoad, QUICK_ISOLATE_LOAD } from "./isolate-load";
 import { type CaseResult, count, type Effort, FULL, type Load, measure, QUICK, startLoad } from "./measure";
 import { FULL_MEMORY, type MemoryResult, measureMemory, QUICK_MEMORY } from "./memory";
 import { type BenchOptions, parseOptions } from "./options";
@@ -35,7 +40,7 @@ async function run(options: BenchOptions): Promise<Report> {
 	const startMs = Date.now();
 	const loadBefore = loadavg()[0] ?? 0;
 	say("building");
-	const { hosts, scripts, missing } = await prepareHosts(effort.freshAppsPerRound * (effort.rounds + 1));
+	const { hosts, scripts, missing } = await prepareHosts(effort.apps);
 	if (missing !== undefined) note(`hot-updater is left out: ${missing}`);
 	const cases = casesOf(hosts, effort.freshAppsPerRound).filter(({ name }) => options.only.includes(name));
 	const load = startLoad();
@@ -43,7 +48,11 @@ async function run(options: BenchOptions): Promise<Report> {
 		const counts = await countAll(load, cases, effort);
 		const results = await measureAll(load, cases, counts, effort, startMs + effort.limitMs);
 		const visible = options.only.includes("visible") ? await visibleAfter(scripts, options) : undefined;
+		const isolates = options.only.includes("isolates") ? await isolatesAfter(scripts, options) : undefined;
 		const memory = options.only.includes("memory") ? await memoryAfter(scripts, options) : undefined;
+		const consumers = options.only.includes("consumers") ? await consumersAfter(options) : undefined;
+		const cost = options.only.includes("cost") ? await costAfter(scripts) : undefined;
+		const cold = options.only.includes("cold") ? await coldAfter(scripts, options) : undefined;
 		const chosen = ["bench", ...(options.quick ? ["--quick"] : []), ...onlyOf(options)];
 		return {
 			command: `npm run ${chosen.length > 1 ? [chosen[0], "--", ...chosen.slice(1)].join(" ") : "bench"}`,
@@ -58,13 +67,18 @@ async function run(options: BenchOptions): Promise<Report> {
 			prices: PRICES,
 			workers: scripts.map(({ name, script }) => ({
 				name,
-				bytes: Buffer.byteLength(script),
-				gzipBytes: gzipSync(script, { level: 9 }).length,
+				bytes: Buffer.byteLength(textOf(script)),
+				gzipBytes: gzipSync(textOf(script), { level: 9 }).length,
 			})),
 			cases: results,
 			goals: goalsOf(results),
 			visible,
+			isolates,
 			memory,
+			consumers,
+			cost,
+			costIsolates: options.isolates,
+			cold,
 			leftOut: missing === undefined ? undefined : `hot-updater (${missing})`,
 		};
 	} finally {
@@ -74,13 +88,13 @@ async function run(options: BenchOptions): Promise<Report> {
 	}
 }
 
-/** What everything asks of the platform, before anything is timed. */
+/** Counts platform operations of all cases, before anything is timed. */
 async function countAll(load: Load, cases: readonly Case[], effort: Effort): Promise<Map<Contender, Counts>> {
 	const pairs = cases.flatMap((measured) => measured.contenders.map((contender) => ({ measured, contender })));
 	const hosts = new Set(pairs.map(({ contender }) => contender.host));
 	say(`starting ${hosts.size} Workers with their data`);
-	const started = await Promise.allSettled([...hosts].map((host) => host.counting()));
-	for (const start of started) if (start.status === "rejected") throw start.reason;
+	// One after another: a runtime whose event loop is starved closes connections that are in use.
+	for (const host of hosts) await host.counting();
 	const counts = new Map<Contender, Counts>();
 	for (const { measured, contender } of pairs) {
 		if (counts.has(contender)) continue;
@@ -92,7 +106,7 @@ async function countAll(load: Load, cases: readonly Case[], effort: Effort): Pro
 	return counts;
 }
 
-/** Each case has its share of the time that is left; a Worker ends with the last case that needs it. */
+/** Each case gets its share of the remaining time. A Worker ends with the last case that needs it. */
 async function measureAll(
 	load: Load,
 	cases: readonly Case[],
@@ -124,9 +138,9 @@ async function measureAll(
 	return results;
 }
 
-/** With nothing else running: what is measured is time. */
+/** Runs alone, because it measures time. */
 async function visibleAfter(
-	scripts: readonly { readonly name: string; readonly script: string }[],
+	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
 	{ quick }: BenchOptions,
 ): Promise<VisibleResult> {
 	const product = scripts.find(({ name }) => name === "Capstan");
@@ -135,8 +149,23 @@ async function visibleAfter(
 	return measureVisible(product.script, quick ? QUICK_VISIBLE : FULL_VISIBLE, stopping.signal);
 }
 
+async function isolatesAfter(
+	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
+	{ quick }: BenchOptions,
+): Promise<IsolateLoadResult[]> {
+	const product = scripts.find(({ name }) => name === "Capstan");
+	if (product === undefined) throw new Error("the product was not built");
+	say("isolates: many isolates over one database");
+	const effort = quick ? QUICK_ISOLATE_LOAD : FULL_ISOLATE_LOAD;
+	const results: IsolateLoadResult[] = [];
+	for (const hasCache of [false, true]) {
+		results.push(await measureIsolateLoad(product.script, effort, hasCache, stopping.signal));
+	}
+	return results;
+}
+
 async function memoryAfter(
-	scripts: readonly { readonly name: string; readonly script: string }[],
+	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
 	{ quick }: BenchOptions,
 ): Promise<MemoryResult | undefined> {
 	const product = scripts.find(({ name }) => name === "Capstan");
@@ -144,6 +173,31 @@ async function memoryAfter(
 	return measureMemory(product.script, quick ? QUICK_MEMORY : FULL_MEMORY, stopping.signal, (text) =>
 		say(`memory: ${text}`),
 	);
+}
+
+async function consumersAfter({ quick }: BenchOptions): Promise<ConsumersResult> {
+	return measureConsumers(quick ? QUICK_CONSUMERS : FULL_CONSUMERS, (text) => say(`consumers: ${text}`));
+}
+
+async function costAfter(
+	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
+): Promise<CostCounts> {
+	const product = scripts.find(({ name }) => name === "Capstan");
+	if (product === undefined) throw new Error("the product was not built");
+	return measureCost(product.script, stopping.signal, (text) => say(`cost: ${text}`));
+}
+
+async function coldAfter(
+	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
+	{ quick }: BenchOptions,
+): Promise<ColdResult | undefined> {
+	const product = scripts.find(({ name }) => name === "Capstan");
+	if (product === undefined) throw new Error("the product was not built");
+	return measureCold(product.script, quick ? QUICK_COLD : FULL_COLD, stopping.signal, (text) => say(`cold: ${text}`));
+}
+
+function textOf(script: WorkerModules): string {
+	return script.map(({ contents }) => contents).join("\n");
 }
 
 function onlyOf({ only }: BenchOptions): string[] {
@@ -155,12 +209,12 @@ async function versionOf(name: string): Promise<string> {
 	return (JSON.parse(await readFile(path, "utf8")) as { version: string }).version;
 }
 
-/** What is going on: one line that changes on a terminal, else nothing but the milestones. */
+/** Progress: one changing line on a terminal, otherwise milestones only. */
 function say(text: string): void {
 	if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`);
 }
 
-/** What the reader must not miss. */
+/** Important messages. */
 function note(text: string): void {
 	process.stderr.write(`${process.stderr.isTTY ? "\r\x1b[K" : ""}${text}\n`);
 }

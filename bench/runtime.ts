@@ -1,25 +1,24 @@
 /**
- * A Worker on Miniflare as the bench needs it: straight to its own socket on loopback, its runtime process known by number so that its
- * CPU time can be read, and restartable. Every Worker here is started the same way, Capstan and what it is held against.
+ * A Worker on Miniflare for the bench: direct socket on loopback, known process id (to read its CPU time), restartable. Capstan and the Workers
+ * that it is compared with start the same way.
  */
-import { execFile } from "node:child_process";
 import { cp, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import type { D1Database } from "@cloudflare/workers-types";
 import { build } from "esbuild";
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
+import { miniflareModules, type WorkerModules } from "../src/operator/build";
 import { COUNTS_PATH, type Counts } from "./counts";
 
 const HOST = "127.0.0.1";
-/** Leaves out what else a Worker exports: some have constants there, which workerd refuses. */
+/** Exports only the handlers, because workerd refuses other exports such as constants. */
 const PLAIN_ENTRY = `export { default } from "./worker.js";`;
 
-/** A Worker and the data it has. `Facts` is what a client must know of the data. */
+/** A Worker and its data. `Facts` is what a client needs to know about the data. */
 export interface WorkerDefinition<Facts> {
-	readonly script: string;
-	/** Compatibility, bindings and limits, as its own deployment has them. */
+	readonly script: WorkerModules;
+	/** Compatibility, bindings and limits of its deployment. */
 	readonly options: Record<string, unknown>;
 	seed(database: D1Database, origin: string): Promise<Facts>;
 }
@@ -27,18 +26,41 @@ export interface WorkerDefinition<Facts> {
 export interface RunningWorker<Facts> {
 	readonly origin: string;
 	readonly facts: Facts;
-	/** What the Worker has asked of the platform so far; only until it is measured. */
+	/** Platform operations so far; only before it is timed. */
 	counts(): Promise<Counts>;
-	/** Ends the counting copy and starts the Worker itself over the data as they were when it was seeded. */
+	/** Replaces the counting copy by the Worker itself, with the data as seeded. */
 	beginMeasuring(): Promise<void>;
-	/** A new runtime process over the same data: nothing is in memory any more. */
+	/** Starts a new runtime process over the same data, so that memory is empty. */
 	restart(): Promise<void>;
-	/** CPU time of the runtime's process so far; undefined where the system does not say. */
+	/** Runs the scheduled handler once. */
+	runScheduled(): Promise<void>;
+	/** CPU time of the runtime process so far; undefined if the system does not report it. */
 	cpuMs(): Promise<number | undefined>;
 	stop(): Promise<void>;
 }
 
-/** Starts a copy that counts, and fills it. */
+/** Starts Workers of one runtime over the same data. */
+export async function startRuntime(
+	workers: readonly object[],
+): Promise<{ miniflare: Miniflare; stop(): Promise<void> }> {
+	const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
+	const miniflare = new Miniflare({
+		...{ host: HOST, port: 0, cf: false, log: new Log(LogLevel.ERROR), workers },
+		...{ d1Persist: join(directory, "d1"), r2Persist: join(directory, "r2") },
+	} as unknown as MiniflareOptions);
+	const stop = async () => {
+		await miniflare.dispose();
+		await rm(directory, { recursive: true, force: true });
+	};
+	return { miniflare, stop };
+}
+
+/** A Worker of such a runtime, with its own socket. */
+export function workerOf(name: string, modules: readonly object[], options: object): object {
+	return { ...options, name, modules, modulesRoot: "/", unsafeDirectSockets: [{ host: HOST, port: 0 }] };
+}
+
+/** Starts a counting copy and seeds it. */
 export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): Promise<RunningWorker<Facts>> {
 	const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
 	const [seeded, counted] = [join(directory, "seeded"), join(directory, "counted")];
@@ -51,7 +73,7 @@ export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): P
 			name: "measured",
 			modules: [
 				{ type: "ESModule", path: "/entry.js", contents: counting ? countingEntry : PLAIN_ENTRY },
-				{ type: "ESModule", path: "/worker.js", contents: definition.script },
+				...miniflareModules(definition.script),
 			],
 			modulesRoot: "/",
 			host: HOST,
@@ -97,7 +119,14 @@ export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): P
 				await restart();
 			},
 			restart,
-			cpuMs: () => cpuMsOf(pid),
+			async runScheduled() {
+				const { outcome } = await (await miniflare.getWorker()).scheduled({ cron: "*/15 * * * *" });
+				if (outcome !== "ok") throw new Error(`the scheduled handler ended with ${outcome}`);
+			},
+			async cpuMs() {
+				const usedMs = await cpuMsOf(pid ?? "");
+				return Number.isNaN(usedMs) ? undefined : usedMs;
+			},
 			stop,
 		};
 	} catch (error) {
@@ -106,7 +135,7 @@ export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): P
 	}
 }
 
-/** Two starts at once could not tell whose process is whose. */
+/** Serializes starts, because concurrent ones could not distinguish their processes. */
 function oneAtATime<Result>(work: () => Promise<Result>): Promise<Result> {
 	const result = lastStart.then(work);
 	lastStart = result.catch(() => undefined);
@@ -114,7 +143,10 @@ function oneAtATime<Result>(work: () => Promise<Result>): Promise<Result> {
 }
 let lastStart: Promise<unknown> = Promise.resolve();
 
-/** A Worker's file in this directory as one minified module. */
+/** A Worker of one file. */
+export const singleModule = (contents: string): WorkerModules => [{ name: "worker.js", contents }];
+
+/** Bundles a Worker's file of this directory into one minified module. */
 export async function bundle(path: string, external: readonly string[] = []): Promise<string> {
 	const result = await build({
 		entryPoints: [join(import.meta.dirname, path)],
@@ -129,11 +161,11 @@ export async function bundle(path: string, external: readonly string[] = []): Pr
 		outfile: "worker.js",
 	});
 	const [file] = result.outputFiles;
-	if (file === undefined) throw new Error("esbuild made no output");
+	if (file === undefined) throw new Error("esbuild wrote no output");
 	return file.text;
 }
 
-/** This process's runtimes; none where there is no /proc. */
+/** Process ids of this process's runtimes; empty without /proc. */
 export async function runtimePids(): Promise<string[]> {
 	const threads = await readdir("/proc/self/task").catch(() => []);
 	const lists = await Promise.all(
@@ -144,17 +176,12 @@ export async function runtimePids(): Promise<string[]> {
 	return pids.filter((_, index) => names[index]?.trim() === "workerd");
 }
 
-let ticksPerSecond: Promise<number> | undefined;
-
-async function cpuMsOf(pid: string | undefined): Promise<number | undefined> {
-	if (pid === undefined) return undefined;
-	ticksPerSecond ??= promisify(execFile)("getconf", ["CLK_TCK"]).then(
-		({ stdout }) => Number(stdout),
-		() => 100,
+/** CPU time of the process so far, to the microsecond: the ticks of /proc/<pid>/stat are as long as a hundred checks. NaN without /proc. */
+export async function cpuMsOf(pid: string): Promise<number> {
+	const threads = await readdir(`/proc/${pid}/task`).catch(() => []);
+	const texts = await Promise.all(
+		threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/schedstat`, "utf8").catch(() => "")),
 	);
-	const line = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined);
-	// The name, in parentheses, may hold spaces; utime and stime are the 14th and 15th field.
-	const fields = line?.slice(line.lastIndexOf(")") + 2).split(" ");
-	const ticks = Number(fields?.[11]) + Number(fields?.[12]);
-	return Number.isNaN(ticks) ? undefined : (ticks * 1000) / (await ticksPerSecond);
+	if (texts.length === 0) return Number.NaN;
+	return texts.reduce((sum, text) => sum + Number(text.split(" ")[0] || Number.NaN) / 1e6, 0);
 }

@@ -1,6 +1,6 @@
 /**
- * What a client does in each case, once, and how its answer is known to be right. A wrong answer is an error that ends the run: a
- * Worker that refuses is fast. The values in a scenario travel to the load generator's process, so they are plain data.
+ * The requests of each case and the checks of their answers. A wrong answer ends the run, because a Worker that refuses is fast. Scenarios are
+ * plain data, because they are sent to the load generator's process.
  */
 import { bundleOf } from "./bundle";
 import type { Answer, Connection, Question } from "./connection";
@@ -12,7 +12,7 @@ export type Scenario =
 			readonly status: number;
 			readonly contains: readonly string[];
 	  }
-	/** `:n` in the path and in the body becomes a number that is never used again; `:item` in the path one of 1 to 1,000. */
+	/** `:n` in path and body becomes a unique number; `:item` in the path becomes a number from 1 to 1,000. */
 	| {
 			readonly kind: "numbered";
 			readonly question: Question;
@@ -26,24 +26,34 @@ export type Scenario =
 			readonly versionName: string;
 			readonly firstDevice: number;
 			readonly devices: number;
+			/** Kinds of devices that take turns: systems, store builds and versions of the app differ. Default: one. */
+			readonly kinds?: number;
 			readonly contains: readonly string[];
+	  }
+	/** A report of one event by one of `devices` devices. With `isTimed` each has a distinct time, so that no report repeats another. */
+	| {
+			readonly kind: "report";
+			readonly appId: string;
+			readonly action: string;
+			readonly devices: number;
+			readonly isTimed: boolean;
 	  }
 	| { readonly kind: "upload"; readonly appId: string; readonly key: string; readonly sizeBytes: number }
 	| { readonly kind: "store"; readonly sizeBytes: number };
 
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** The same for each number: a v4 UUID. */
+/** A v4 UUID, derived from the number. */
 export function deviceId(number: number): string {
 	return `00000000-0000-4000-8000-${number.toString(16).padStart(12, "0")}`;
 }
 
-/** How many requests one operation is. */
+/** Number of requests of one operation. */
 export function requestsOf(scenario: Scenario): number {
 	return scenario.kind === "upload" ? 3 : 1;
 }
 
-/** One operation; `number` is never given twice to the same Worker. */
+/** One operation. `number` is unique per Worker. */
 export type Operation = (connection: Connection, number: number) => Promise<void>;
 
 export function operationOf(scenario: Scenario): Operation {
@@ -65,6 +75,39 @@ export function operationOf(scenario: Scenario): Operation {
 				app_id: scenario.appId,
 				device_id: ":device",
 				version_name: scenario.versionName,
+				version_build: ":build",
+				version_os: ":os",
+				version_code: ":code",
+				platform: "ios",
+				plugin_version: "8.51.:plugin",
+				is_emulator: false,
+				is_prod: true,
+				defaultChannel: "",
+			});
+			const bodies = Array.from({ length: scenario.kinds ?? 1 }, (_, kind) =>
+				body
+					.replace(":build", `1.0.${kind % 10}`)
+					.replace(":os", `18.${Math.floor(kind / 10) % 20}`)
+					.replace(":code", String(100 + (Math.floor(kind / 200) % 5)))
+					.replace(":plugin", String(Math.floor(kind / 1_000))),
+			);
+			const expected = { status: 200, contains: scenario.contains };
+			return async (connection, number) => {
+				const device = scenario.firstDevice + (number % scenario.devices);
+				const kind = bodies[device % bodies.length] ?? body;
+				const asked = kind.replace(":device", deviceId(device)).replace(":n", String(number));
+				expectAnswer(
+					await connection.ask({ method: "POST", path: "/updates", headers: JSON_TYPE, body: asked }),
+					expected,
+				);
+			};
+		}
+		case "report": {
+			const body = JSON.stringify({
+				app_id: scenario.appId,
+				device_id: ":device",
+				action: scenario.action,
+				version_name: "1.0.1",
 				version_build: "1.0.0",
 				version_os: "18.2",
 				version_code: "100",
@@ -73,13 +116,16 @@ export function operationOf(scenario: Scenario): Operation {
 				is_emulator: false,
 				is_prod: true,
 				defaultChannel: "",
+				...(scenario.isTimed ? { timestamp: ":time" } : {}),
 			});
-			const expected = { status: 200, contains: scenario.contains };
+			const startedAtMs = Date.now();
+			const expected = { status: 200, contains: ['"status":"ok"'] };
 			return async (connection, number) => {
-				const device = scenario.firstDevice + (number % scenario.devices);
-				const asked = body.replace(":device", deviceId(device)).replace(":n", String(number));
+				const asked = body
+					.replace(":device", deviceId(number % scenario.devices))
+					.replace('":time"', String(startedAtMs + number));
 				expectAnswer(
-					await connection.ask({ method: "POST", path: "/updates", headers: JSON_TYPE, body: asked }),
+					await connection.ask({ method: "POST", path: "/stats", headers: JSON_TYPE, body: asked }),
 					expected,
 				);
 			};
@@ -117,6 +163,6 @@ function expectAnswer(
 ): void {
 	if (status === expected.status && expected.contains.every((text) => body.includes(text))) return;
 	throw new Error(
-		`a wrong answer: ${status} ${body.slice(0, 300)}; expected ${expected.status} with ${expected.contains.join(" and ")}`,
+		`wrong answer: ${status} ${body.slice(0, 300)}; expected ${expected.status} with ${expected.contains.join(" and ")}`,
 	);
 }

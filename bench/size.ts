@@ -1,18 +1,19 @@
-/**
- * `npm run bench:size`: what the built Worker weighs, and how many D1 round trips each endpoint of the public API takes, counted by the
- * Worker itself on the running product.
- */
+/** `npm run bench:size`: size of the built Worker, and D1 round trips of each endpoint, counted by the Worker itself. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { buildWorker } from "../src/cli/build";
-import { serveCapstan } from "../src/cli/serve";
+import { buildWorker, type WorkerModules } from "../src/operator/build";
+import { serveCapstan } from "../src/operator/serve";
 import { bundleOf, SMALL_BUNDLE_BYTES } from "./bundle";
 
 const kilobytes = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`;
-const { script } = await buildWorker({ minify: true });
-const compressed = gzipSync(script, { level: 9 }).length;
+const { modules, devicePath } = await buildWorker({ minify: true });
+const sizeOf = (part: WorkerModules) => {
+	const text = part.map(({ contents }) => contents).join("\n");
+	return { bytes: text.length, gzipBytes: gzipSync(text, { level: 9 }).length };
+};
+const [worker, device] = [sizeOf(modules), sizeOf(devicePath)];
 
 const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
 const capstan = await serveCapstan({ stateDirectory: directory, port: 0, diagnostics: true });
@@ -70,10 +71,16 @@ try {
 
 if (process.argv.includes("--json")) {
 	console.log(
-		JSON.stringify({ workerBytes: script.length, workerGzipBytes: compressed, d1Trips: Object.fromEntries(trips) }),
+		JSON.stringify({
+			workerBytes: worker.bytes,
+			workerGzipBytes: worker.gzipBytes,
+			devicePathGzipBytes: device.gzipBytes,
+			d1Trips: Object.fromEntries(trips),
+		}),
 	);
 } else {
-	console.log(`Worker: ${kilobytes(script.length)} minified, ${kilobytes(compressed)} gzip\n`);
+	const line = (part: typeof worker) => `${kilobytes(part.bytes)} minified, ${kilobytes(part.gzipBytes)} gzip`;
+	console.log(`Worker: ${line(worker)}; loaded by a check of a device: ${line(device)}\n`);
 	console.log("D1 round trips");
 	for (const [request, count] of trips) console.log(`  ${count}  ${request}`);
 }

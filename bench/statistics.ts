@@ -1,4 +1,4 @@
-/** The few figures that a run is told in. Pure; the tests hold them to worked examples. */
+/** Percentile, median and ratio. Pure. */
 
 /** Nearest rank: the smallest value that at least `percent` of the values do not exceed. */
 export function percentile(values: readonly number[], percent: number): number {
@@ -8,7 +8,7 @@ export function percentile(values: readonly number[], percent: number): number {
 	return sorted[rank - 1] ?? Number.NaN;
 }
 
-/** The middle one, or the mean of the two middle ones. */
+/** The middle value, or the mean of the two middle values. */
 export function median(values: readonly number[]): number {
 	const sorted = Float64Array.from(values).sort();
 	const middle = sorted.length / 2;
@@ -16,11 +16,19 @@ export function median(values: readonly number[]): number {
 	return low === undefined || high === undefined ? Number.NaN : (low + high) / 2;
 }
 
-/**
- * How many times the rate of `others` the rate of `ours` is: the median over the rounds of the ratio within a round. What else the
- * machine was doing in a round weighs on both sides of it.
- */
-export function ratioOfRounds(ours: readonly number[], others: readonly number[]): number {
+/** The ratio of `ours` and `others` within each round, because other load affects both sides of a round. */
+function ratiosOfRounds(ours: readonly number[], others: readonly number[]): number[] {
 	const rounds = Math.min(ours.length, others.length);
-	return median(Array.from({ length: rounds }, (_, round) => (ours[round] ?? 0) / (others[round] ?? 0)));
+	return Array.from({ length: rounds }, (_, round) => (ours[round] ?? 0) / (others[round] ?? 0));
+}
+
+/** The median of the ratios of all rounds. */
+export function ratioOfRounds(ours: readonly number[], others: readonly number[]): number {
+	return median(ratiosOfRounds(ours, others));
+}
+
+/** How far the ratios of the rounds lie apart: the interquartile range by the median. */
+export function spreadOfRounds(ours: readonly number[], others: readonly number[]): number {
+	const ratios = ratiosOfRounds(ours, others);
+	return (percentile(ratios, 75) - percentile(ratios, 25)) / median(ratios);
 }

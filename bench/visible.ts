@@ -1,9 +1,10 @@
 /**
- * How long after a change an isolate still tells devices what was true before it. Devices of many apps ask several isolates all the
- * time, some of them rarely, while one isolate after the other takes changes; every answer is judged by the change before it. An answer
- * counts as stale when it was asked for after the change had been answered, and is as old as the time from then to its own arrival.
+ * How long isolates answer with the old state after a change. Devices of many apps ask several isolates, some of them rarely, while the isolates
+ * take turns in making changes. An answer is stale if it was requested after the change was answered. Its age is the time from that answer to
+ * its own arrival.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { WorkerModules } from "../src/operator/build";
 import { type CapstanFacts, capstan } from "./capstan";
 import { type Connection, openConnection } from "./connection";
 import { type Isolates, startIsolates } from "./isolates";
@@ -12,9 +13,9 @@ import { percentile } from "./statistics";
 
 export interface VisibleEffort {
 	readonly durationMs: number;
-	/** For each kind of change. */
+	/** Number of changes of each kind. */
 	readonly busyApps: number;
-	/** Asked so rarely that an isolate's memory of them has time to age. */
+	/** Apps that are asked so rarely that cached snapshots age. */
 	readonly quietApps: number;
 }
 
@@ -23,9 +24,9 @@ export const QUICK_VISIBLE: VisibleEffort = { durationMs: 20_000, busyApps: 3, q
 
 export interface VisibleKind {
 	readonly title: string;
-	/** One for each change and each isolate that did not take it: the age of its last stale answer, 0 without one. */
+	/** Age of the last stale answer (0: none), for each change and each isolate that did not make it. */
 	readonly elsewhereMs: readonly number[];
-	/** The same for the isolate that took the change. */
+	/** The same for the isolate that made the change. */
 	readonly hereMs: readonly number[];
 }
 
@@ -37,14 +38,14 @@ export interface VisibleResult {
 	readonly kinds: readonly VisibleKind[];
 }
 
-/** 99 of 100 changes are to be seen by then. */
+/** Goal for p99. */
 export const VISIBLE_GOAL_MS = 5_000;
 
 const ISOLATES = 3;
 const BUSY_PAUSE_MS = 100;
-/** Longer than an isolate's memory lasts without asking. */
+/** Longer than an isolate uses a snapshot without revalidation. */
 const QUIET_PAUSE_MS = 4_500;
-/** workerd closes connections that are idle for five seconds; a request that it had not seen would be lost. */
+/** workerd closes connections after five idle seconds, which could lose a request. */
 const MOST_IDLE_MS = 1_000;
 /** More would not be that. */
 const MOST_LOST = 10;
@@ -57,7 +58,7 @@ type Ask = readonly [method: "POST" | "DELETE", path: string, fields: Readonly<R
 interface Kind {
 	readonly title: string;
 	readonly prepare: readonly Ask[];
-	/** Makes the device get OLD, and NEW again. */
+	/** Makes the device get OLD, then NEW again. */
 	readonly there: Ask;
 	readonly back: Ask;
 	readonly backTitle?: string;
@@ -92,7 +93,7 @@ const KINDS: readonly Kind[] = [
 	},
 	{
 		title: "override",
-		backTitle: "take an override away",
+		backTitle: "remove an override",
 		prepare: [stable],
 		there: override,
 		back: noOverride,
@@ -108,9 +109,9 @@ const KINDS: readonly Kind[] = [
 	{ title: "override, and wait for all", prepare: [stable], there: override, back: noOverride, waits: true },
 ];
 
-/** @throws {Error} for an answer that is neither what was nor what is */
+/** @throws {Error} for an answer that is neither the old nor the new state */
 export async function measureVisible(
-	script: string,
+	script: WorkerModules,
 	effort: VisibleEffort,
 	signal: AbortSignal,
 ): Promise<VisibleResult> {
@@ -169,16 +170,16 @@ interface PlayedApp {
 	readonly pauseMs: () => number;
 	readonly origins: readonly string[];
 	readonly key: string;
-	/** No change is begun any more; one that was begun is waited for, or the slowest would be left out. */
+	/** Starts no further change, but waits for the current one: leaving it out would leave out the slowest. */
 	readonly over: () => boolean;
 	readonly ended: () => boolean;
 	readonly totals: { changes: number; answers: number };
 }
 
-/** One change after the other, each by the next isolate, each when all of them have shown the last one. */
+/** Makes one change after the other, each in the next isolate, after all isolates have answered with the previous one. */
 async function playApp(
 	{ kind, appId, pauseMs, origins, key, over, ended, totals }: PlayedApp,
-	tell: (title: string, hereMs: number, elsewhereMs: readonly number[]) => void,
+	report: (title: string, hereMs: number, elsewhereMs: readonly number[]) => void,
 ): Promise<void> {
 	const watchers = origins.map((origin) => watch(origin, appId, kind, pauseMs, totals));
 	const send = async ([method, path, fields]: Ask, isolate: number, waits = false) => {
@@ -203,7 +204,7 @@ async function playApp(
 		const seen = () => Promise.race([settled(watchers, ended), ...watchers.map(({ failure }) => failure)]);
 		if (!(await seen())) return;
 		for (let turn = 0; !over(); turn += 1) {
-			// At any point of a memory's age.
+			// At any age of the cached snapshot.
 			await Promise.race([sleep(Math.random() * 2_000), ...watchers.map(({ failure }) => failure)]);
 			const isolate = turn % origins.length;
 			const forth = turn % 2 === 0;
@@ -214,7 +215,7 @@ async function playApp(
 			if (!(await seen())) return;
 			totals.changes += 1;
 			const stale = watchers.map(({ staleMs }) => staleMs());
-			tell(
+			report(
 				forth ? kind.title : (kind.backTitle ?? kind.title),
 				stale[isolate] ?? 0,
 				stale.filter((_, index) => index !== isolate),
@@ -225,18 +226,18 @@ async function playApp(
 	}
 }
 
-/** True once every isolate has told what is; false when the run was ended first. */
+/** True once every isolate answers with the change; false if the run was ended first. */
 async function settled(watchers: readonly ReturnType<typeof watch>[], ended: () => boolean): Promise<boolean> {
 	const giveUpAtMs = performance.now() + GIVE_UP_AFTER_MS;
 	while (!watchers.every((watcher) => watcher.settled())) {
 		if (ended()) return false;
-		if (performance.now() > giveUpAtMs) throw new Error("a change was not seen at all");
+		if (performance.now() > giveUpAtMs) throw new Error("a change never became visible");
 		await sleep(20);
 	}
 	return true;
 }
 
-/** A device that asks one isolate again and again. */
+/** A device that asks one isolate repeatedly. */
 function watch(
 	origin: string,
 	appId: string,
@@ -272,7 +273,7 @@ function watch(
 				if (stopped || ++lost > MOST_LOST) throw error;
 			});
 			if (answer === undefined) {
-				// Closed by the server while it was idle; the device asks again.
+				// The server closed the idle connection. The device asks again.
 				connection.close();
 				connection = undefined;
 				continue;
@@ -281,7 +282,7 @@ function watch(
 			const answeredAtMs = performance.now();
 			totals.answers += 1;
 			const { version } = JSON.parse(body) as { version?: string };
-			if (version !== OLD && version !== NEW) throw new Error(`a wrong answer: ${body.slice(0, 300)}`);
+			if (version !== OLD && version !== NEW) throw new Error(`wrong answer: ${body.slice(0, 300)}`);
 			if (expected !== undefined && askedAtMs >= expected.fromMs) {
 				current = version === expected.version;
 				if (!current) stale = Math.max(stale, answeredAtMs - expected.fromMs);
@@ -304,7 +305,7 @@ function watch(
 	failure.catch(() => undefined);
 	return {
 		failure,
-		/** A change is under way: either answer is right. */
+		/** During a change, both answers are right. */
 		changing() {
 			expected = undefined;
 		},

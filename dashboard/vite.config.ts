@@ -1,6 +1,6 @@
 /**
- * How the dashboard is built: one page under /dashboard/, its files under /dashboard-assets/ with a hash of their content in the name, so
- * that they may be kept for ever. Nothing inline: the page's Content-Security-Policy lets nothing inline run.
+ * Builds the dashboard: one page under /dashboard/, and files under /dashboard-assets/ with a content hash in their names, so that browsers can
+ * cache them forever. Nothing is inlined, because the page's Content-Security-Policy forbids it.
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

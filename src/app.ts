@@ -1,25 +1,24 @@
 /**
- * The HTTP application: request id, CORS, the endpoints, and the only places where an error or an unknown path becomes an answer.
- * Nothing here decides who may do what; that is the pipeline's.
+ * The HTTP application: request id, CORS, endpoints, and the only places where an error or an unknown path becomes an answer. Authorization
+ * is the pipeline's.
  */
 import { Hono } from "hono";
 import { cors } from "hono/cors";
-import { KEY_HEADERS } from "./api/credentials";
-import type { AnyEndpoint } from "./api/endpoint";
-import { endpoints } from "./api/endpoints";
-import { createIsolate, mount, type RequestBindings } from "./api/pipeline";
-import { WAIT_HEADER } from "./api/visibility";
-import { compatEndpoints } from "./compat/capgo-cli/endpoints";
-import { refusedRequest } from "./compat/capgo-cli/refusals";
+import { refusedRequest } from "./compat/capgo-cli/service";
 import type { Deps, Env } from "./deps";
-import { deviceEndpoints } from "./device/endpoints";
-import { createQuickCheck } from "./device/quick-check";
-import { transportSecurity } from "./domain/transport-security";
-import { ApiError, causeText } from "./errors";
+import { allEndpoints } from "./endpoints";
+import { ApiError } from "./errors";
+import { FAST_ENDPOINTS } from "./fast-endpoints";
+import { errorAnswer, withCommonHeaders } from "./http/answers";
+import { KEY_HEADERS } from "./http/credentials";
+import { createDeviceState } from "./http/device-state";
+import type { AnyEndpoint } from "./http/endpoint";
+import { createFastPath, type Route } from "./http/fast-path";
+import { createIsolate, type Isolate, type RequestBindings } from "./http/isolate";
+import { mount } from "./http/pipeline";
+import { WAIT_HEADER } from "./http/wait-visible";
 
-export const allEndpoints = [...endpoints, ...deviceEndpoints, ...compatEndpoints];
-
-/** What a browser may send and read across origins. */
+/** Headers and methods that browsers may use across origins. */
 const CORS_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 const CORS_REQUEST_HEADERS = ["authorization", "content-type", WAIT_HEADER, ...KEY_HEADERS];
 const TUS_HEADERS = [
@@ -31,8 +30,9 @@ const TUS_HEADERS = [
 	"upload-expires",
 ];
 
-/** Builds the application; one for each isolate. */
-export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoints) {
+/** Builds the router; one per isolate. */
+export function createRouter(isolate: Isolate, served: readonly AnyEndpoint[] = allEndpoints): Route {
+	const { deps } = isolate;
 	const app = new Hono<{ Bindings: RequestBindings }>({ strict: false });
 
 	const crossOrigin = cors({
@@ -44,85 +44,51 @@ export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoi
 	});
 	if (deps.config.corsAllowedOrigins.length > 0) {
 		app.use(async (c, next) => {
-			// An OPTIONS that is no preflight is a TUS client's question.
+			// An OPTIONS request that is no preflight comes from a TUS client.
 			const preflight = c.req.header("access-control-request-method") !== undefined;
 			if (c.req.method === "OPTIONS" && !preflight) return next();
 			return crossOrigin(c, next);
 		});
 	}
 
-	const isolate = createIsolate(deps);
 	mount(app, served, isolate);
 
 	app.notFound((c) => {
 		const error =
 			refusedRequest(c.req.method, c.req.path) ??
-			new ApiError("not_found", "There is nothing at this path; the API is described at /docs.");
-		return c.json(errorBody(error, c.env.requestId), error.status as 400);
+			new ApiError("not_found", "No endpoint has this path; the API is documented at /docs.");
+		return errorAnswer(deps, error, c.req.raw, c.env.requestId);
 	});
-	app.onError((error, c) => {
-		const requestId = c.env.requestId;
-		const known =
-			error instanceof ApiError
-				? error
-				: new ApiError("internal_error", "Something went wrong on our side; quote the requestId when you report it.");
-		if (known.status >= 500) {
-			deps.log("error", "request_failed", {
-				requestId,
-				method: c.req.method,
-				path: c.req.path,
-				cause: causeText(error),
-			});
-		}
-		// TUS wants its version on every answer of its paths.
-		const tus = c.req.path.startsWith("/files/upload/attachments") ? { "Tus-Resumable": "1.0.0" } : {};
-		return c.json(errorBody(known, requestId), known.status as 400, { ...tus, ...known.headers });
-	});
+	app.onError((error, c) => errorAnswer(deps, error, c.req.raw, c.env.requestId));
 
-	async function route(request: Request, ctx: ExecutionContext, isCounted = false): Promise<Response> {
+	return async (request, ctx, isCounted = false) => {
 		const requestId = deps.newId();
 		const response = await app.fetch(request, { requestId, isCounted }, ctx);
 		await drain(request);
 		return withCommonHeaders(response, requestId, deps.config.publicUrl ?? request.url);
-	}
-
-	const quickCheck = createQuickCheck(isolate, route);
-
-	return {
-		fetch: (request: Request, _env: Env, ctx: ExecutionContext): Promise<Response> =>
-			quickCheck(request, ctx) ?? route(request, ctx),
 	};
 }
 
-/** On the answer itself: the router's way to set them would make each answer twice. */
-function withCommonHeaders(response: Response, requestId: string, url: string): Response {
-	try {
-		response.headers.set("x-request-id", requestId);
-	} catch {
-		// What another service answered cannot be written to.
-		return withCommonHeaders(new Response(response.body, response), requestId, url);
-	}
-	// Nothing that is answered here is a page: no browser may make one of it, whoever uploaded or named what is in it.
-	response.headers.set("x-content-type-options", "nosniff");
-	response.headers.set("content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox");
-	for (const [name, value] of Object.entries(transportSecurity(url))) response.headers.set(name, value);
-	if (!response.headers.has("cache-control")) response.headers.set("cache-control", "private, no-store");
-	return response;
+/** The whole service, with the fast path of devices before the router. worker.ts does the same, and loads this file when a request needs it. */
+export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoints) {
+	const devices = createDeviceState(deps);
+	const route = createRouter(createIsolate(deps, devices), served);
+	const fastPath = createFastPath(devices, FAST_ENDPOINTS, route);
+	return {
+		fetch: (request: Request, _env: Env, ctx: ExecutionContext): Promise<Response> =>
+			fastPath(request, ctx) ?? route(request, ctx),
+	};
 }
 
-/** Bodies up to this size are read to their end even where nobody wants them. */
+/** Unread bodies are drained up to this size. */
 const DRAIN_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /**
- * An unread body makes the server close the connection: a client that still sends it, or already its next request, sees a network error
- * instead of the answer. Larger ones are not worth reading for that.
+ * The server closes the connection after an answer to an unread body, so a client that still sends would see a network error instead of the
+ * answer. Larger bodies are not worth draining.
  */
 async function drain(request: Request): Promise<void> {
 	if (request.body === null || request.bodyUsed) return;
 	if (Number(request.headers.get("content-length") ?? Number.POSITIVE_INFINITY) > DRAIN_LIMIT_BYTES) return;
 	await request.body.pipeTo(new WritableStream()).catch(() => undefined);
-}
-
-function errorBody(error: ApiError, requestId: string) {
-	return { error: error.code, message: error.message, moreInfo: error.moreInfo, requestId };
 }

@@ -1,57 +1,64 @@
 /**
- * The settings of a deployment, read from the Worker's variables once per isolate. A bad value is one clear error that names the
- * variable; nothing else in the source reads `env` for a setting.
+ * Settings of a deployment, from the Worker's variables, parsed once per isolate. An invalid value is an error that names the variable. No
+ * other file reads `env` for a setting.
  */
 
 import { DEFAULT_QUOTAS, QUOTA_NAMES, type QuotaLimits, type QuotaName } from "./domain/quotas";
 import { parseSecret, SECRET_NAMES, type Secrets } from "./domain/secrets";
 
+/** This release; package.json has the same. */
+export const VERSION = "0.1.0";
+
 export interface Config {
-	/** Origin that clients reach the service at; undefined: the origin of each request. */
+	/** Public origin of the service; undefined: the origin of each request. */
 	readonly publicUrl: string | undefined;
+	/** Public origin of an R2 custom domain, to which download links point; undefined: downloads go through the Worker. */
+	readonly bundlesUrl: string | undefined;
 	readonly corsAllowedOrigins: readonly string[];
 	readonly maxBundleBytes: number;
-	/** Upper limit for the total unpacked size of a zip's entries. */
+	/** Largest total unpacked size of a zip's entries. */
 	readonly maxUncompressedBundleBytes: number;
-	/** They sign links and codes, and seal the text of keys made with `hashed: false`. */
+	/** For signing links and codes, and sealing keys created with `hashed: false`. */
 	readonly secrets: Secrets;
-	/** Where every request comes from, for runs behind no Cloudflare; undefined: what Cloudflare says. */
+	/** Client address of all requests, for runs without Cloudflare; undefined: the address that Cloudflare reports. */
 	readonly clientAddress: string | undefined;
 	/** Autonomous systems in which Google and Apple run apps for review; an app may refuse devices there. */
 	readonly reviewNetworks: ReadonlySet<number>;
-	/** How `npm start` serves; undefined on a deployment. */
+	/** How `npm start` serves; undefined in a deployment. */
 	readonly localRun: LocalRun | undefined;
-	/** Days that an event is remembered for, so that it is counted once; older ones are not counted at all. */
+	/** Days of deduplication of events by id; older events are not counted. */
 	readonly eventMemoryDays: number;
-	/** Days that statistics go back. */
+	/** Retention of statistics, days. */
 	readonly statisticsDays: number;
-	/** Days after which a device that was not seen is forgotten, unless an operator set something for it. */
+	/** Retention of the audit log, days. */
+	readonly auditDays: number;
+	/** Days after which an inactive device is deleted, unless an operator configured it. */
 	readonly deviceDays: number;
-	/** How much organizations, apps, keys and accounts may hold. */
+	/** Quotas of organizations, apps, keys and accounts. */
 	readonly quotas: QuotaLimits;
-	/** Multiplies the limits on requests without a key; 0 switches them off. */
+	/** Factor for the limits on requests without a key; 0 disables them. */
 	readonly addressLimitScale: number;
-	/** Devices that one app may add in a day. */
+	/** New devices per app and day. */
 	readonly newDevicesPerDay: number;
-	/** Size of the database from which on no telemetry is stored. */
+	/** Database size from which no telemetry is stored. */
 	readonly telemetryMaxBytes: number;
-	/** How codes are sent; undefined: nobody can be sent one. */
+	/** Mail provider for codes; undefined: no mail is sent. */
 	readonly mail: MailConfig | undefined;
-	/** Where people can sign in besides, by the name that stands in paths. */
+	/** Other ways to sign in, by the name in paths. */
 	readonly providers: readonly ProviderConfig[];
-	/** Answers are checked against their declared schema and carry counters. For development and tests. */
+	/** Validates answers against their declared schema and adds counters. For development and tests. */
 	readonly diagnostics: boolean;
 }
 
 export interface LocalRun {
-	/** Whether devices in the local network reach it. */
+	/** Whether devices in the local network can reach it. */
 	readonly servesNetwork: boolean;
-	/** This machine's addresses in its networks, the likeliest one first. */
+	/** Addresses of this machine, likeliest first. */
 	readonly networkAddresses: readonly string[];
 }
 
 export type MailConfig =
-	/** Printed to the terminal in which the service runs; set by `npm start` only. */
+	/** Prints to the terminal of the service; set by `npm start` only. */
 	| { readonly provider: "terminal" }
 	| { readonly provider: MailProvider; readonly from: string; readonly apiKey: string };
 
@@ -60,13 +67,13 @@ export type MailProvider = (typeof MAIL_PROVIDERS)[number];
 
 export interface ProviderConfig {
 	readonly id: "github" | "oidc";
-	/** What its accounts are kept under. A subject means something at its issuer alone, and OIDC_ISSUER may change. */
+	/** Key of its accounts: a subject is unique only within its issuer, and OIDC_ISSUER may change. */
 	readonly identity: string;
-	/** What people call it. */
+	/** Display name. */
 	readonly name: string;
 	readonly clientId: string;
 	readonly clientSecret: string;
-	/** Of an OpenID provider: where its configuration is found. */
+	/** Issuer of an OpenID provider, where its configuration is published. */
 	readonly issuer: string;
 }
 
@@ -82,12 +89,14 @@ export interface ConfigVariables {
 	readonly OIDC_CLIENT_SECRET?: string;
 	readonly CAPSTAN_MAIL_TO_TERMINAL?: string;
 	readonly PUBLIC_URL?: string;
+	readonly BUNDLES_URL?: string;
 	readonly CORS_ALLOWED_ORIGINS?: string;
 	readonly MAX_BUNDLE_BYTES?: string;
 	readonly MAX_UNCOMPRESSED_BUNDLE_BYTES?: string;
 	readonly REVIEW_NETWORKS?: string;
 	readonly EVENT_MEMORY_DAYS?: string;
 	readonly STATISTICS_DAYS?: string;
+	readonly AUDIT_DAYS?: string;
 	readonly DEVICE_DAYS?: string;
 	readonly QUOTAS?: string;
 	readonly ADDRESS_LIMIT_SCALE?: string;
@@ -101,22 +110,24 @@ export interface ConfigVariables {
 	readonly CAPSTAN_DIAGNOSTICS?: string;
 }
 
-/** The bytes of a bundle pass through one R2 upload, which ends at 5 GiB. */
+/** A bundle is one R2 upload, which is limited to 5 GiB. */
 const LARGEST_BUNDLE_BYTES = 5 * 1024 ** 3;
 const DEFAULT_MAX_BUNDLE_BYTES = 1024 ** 3;
 const LARGEST_UNCOMPRESSED_BYTES = 100 * 1024 ** 3;
-/** Google (its own network and Google Cloud, where pre-launch reports run) and Apple. */
+/** Google (its own network, and Google Cloud, where pre-launch reports run) and Apple. */
 const DEFAULT_REVIEW_NETWORKS = "15169,396982,714,6185";
 
 export class ConfigError extends Error {
 	override readonly name = "ConfigError";
 }
 
-/** Parses the variables; throws a ConfigError that names the first bad one and says what it must be. */
+/** @throws {ConfigError} for the first invalid variable */
 export function parseConfig(variables: ConfigVariables): Config {
 	const maxBundleBytes = parseMaxBundleBytes(variables.MAX_BUNDLE_BYTES ?? "");
+	const publicUrl = parsePublicUrl(variables.PUBLIC_URL ?? "");
 	return {
-		publicUrl: parsePublicUrl(variables.PUBLIC_URL ?? ""),
+		publicUrl,
+		bundlesUrl: parseBundlesUrl(variables.BUNDLES_URL ?? "", publicUrl),
 		corsAllowedOrigins: listOf(variables.CORS_ALLOWED_ORIGINS),
 		maxBundleBytes,
 		maxUncompressedBundleBytes: parseMaxUncompressedBytes(
@@ -124,7 +135,7 @@ export function parseConfig(variables: ConfigVariables): Config {
 			2 * maxBundleBytes,
 		),
 		reviewNetworks: parseReviewNetworks(variables.REVIEW_NETWORKS ?? ""),
-		// The Queue itself may deliver for four days; the device rows know 31 days.
+		// The Queue delivers for up to four days; device rows cover 31 days.
 		eventMemoryDays: parseDays("EVENT_MEMORY_DAYS", variables.EVENT_MEMORY_DAYS ?? "", {
 			least: 6,
 			most: 30,
@@ -135,7 +146,8 @@ export function parseConfig(variables: ConfigVariables): Config {
 			most: 3660,
 			usual: 400,
 		}),
-		// Not earlier than events are forgotten, or an old event would make the row of a device again.
+		auditDays: parseDays("AUDIT_DAYS", variables.AUDIT_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
+		// At least as long as events are deduplicated, because an old event would create the device row again.
 		deviceDays: parseDays("DEVICE_DAYS", variables.DEVICE_DAYS ?? "", { least: 31, most: 3660, usual: 400 }),
 		quotas: parseQuotas(variables.QUOTAS ?? ""),
 		addressLimitScale: parseScale(variables.ADDRESS_LIMIT_SCALE ?? ""),
@@ -172,6 +184,21 @@ function parsePublicUrl(text: string): string | undefined {
 	return url.origin;
 }
 
+function parseBundlesUrl(text: string, publicUrl: string | undefined): string | undefined {
+	if (text === "") return undefined;
+	const url = URL.canParse(text) ? new URL(text) : undefined;
+	// R2 serves an object at its key, so a path in front of it would lead to nothing.
+	if (url?.protocol !== "https:" || `${url.origin}/` !== url.href) {
+		throw new ConfigError(
+			'BUNDLES_URL must be the https address of a custom domain of the bucket, without a path, such as "https://bundles.example.com".',
+		);
+	}
+	if (url.origin === publicUrl) {
+		throw new ConfigError("BUNDLES_URL must be another address than PUBLIC_URL, because the bucket answers there.");
+	}
+	return url.origin;
+}
+
 function parseMaxBundleBytes(text: string): number {
 	if (text === "") return DEFAULT_MAX_BUNDLE_BYTES;
 	const bytes = Number(text);
@@ -196,7 +223,7 @@ function parseReviewNetworks(text: string): ReadonlySet<number> {
 	const numbers = (text === "" ? DEFAULT_REVIEW_NETWORKS : text).split(",").map((part) => part.trim());
 	if (!numbers.every((number) => /^[1-9]\d{0,9}$/.test(number))) {
 		throw new ConfigError(
-			`REVIEW_NETWORKS must be numbers of autonomous systems with commas between them, such as "${DEFAULT_REVIEW_NETWORKS}".`,
+			`REVIEW_NETWORKS must be comma-separated numbers of autonomous systems, such as "${DEFAULT_REVIEW_NETWORKS}".`,
 		);
 	}
 	return new Set(numbers.map(Number));
@@ -221,7 +248,7 @@ function parseQuotas(text: string): QuotaLimits {
 		const known = QUOTA_NAMES.find((quota) => quota === name);
 		if (known === undefined || !/^\d{1,15}$/.test(limit)) {
 			throw new ConfigError(
-				`QUOTAS must be empty or limits with commas between them, such as "channels_per_app=10000"; the names are ${QUOTA_NAMES.join(", ")}.`,
+				`QUOTAS must be empty or comma-separated limits, such as "channels_per_app=10000"; the names are ${QUOTA_NAMES.join(", ")}.`,
 			);
 		}
 		return [known, Number(limit)];
@@ -251,7 +278,9 @@ function parseSecrets(variables: ConfigVariables): Secrets {
 	const [first, ...more] = (given.length === 0 ? [SECRET_NAMES[0]] : given).map((name) => {
 		const secret = parseSecret(variables[name] ?? "");
 		if (secret !== undefined) return secret;
-		throw new ConfigError(`${name} must be 64 lower-case hexadecimal digits; make one with \`openssl rand -hex 32\`.`);
+		throw new ConfigError(
+			`${name} must be 64 lower-case hexadecimal digits; create one with \`openssl rand -hex 32\`.`,
+		);
 	});
 	if (first === undefined) throw new Error("no secret was read");
 	return [first, ...more];
@@ -264,16 +293,18 @@ function parseMail(variables: ConfigVariables): MailConfig | undefined {
 	if (provider === undefined)
 		throw new ConfigError(`MAIL_PROVIDER must be empty or one of ${MAIL_PROVIDERS.join(", ")}.`);
 	if (!/^[^<>]*<?[^\s<>@]+@[^\s<>@]+>?$/.test(from)) {
-		throw new ConfigError('MAIL_FROM must be the sender\'s address, such as "Capstan <updates@example.com>".');
+		throw new ConfigError('MAIL_FROM must be the address of the sender, such as "Capstan <updates@example.com>".');
 	}
-	if (apiKey === "") throw new ConfigError("MAIL_API_KEY is missing; `npx wrangler secret put MAIL_API_KEY` sets it.");
+	if (apiKey === "")
+		throw new ConfigError("MAIL_API_KEY is missing; set it with `npx wrangler secret put MAIL_API_KEY`.");
 	return { provider, from, apiKey };
 }
 
 function parseGitHub(variables: ConfigVariables): ProviderConfig[] {
 	const { GITHUB_CLIENT_ID: clientId = "", GITHUB_CLIENT_SECRET: clientSecret = "" } = variables;
 	if (clientId === "") return [];
-	if (clientSecret === "") throw new ConfigError("GITHUB_CLIENT_SECRET is missing beside GITHUB_CLIENT_ID.");
+	if (clientSecret === "")
+		throw new ConfigError("GITHUB_CLIENT_SECRET is missing; set it as well as GITHUB_CLIENT_ID.");
 	return [{ id: "github", identity: "github", name: "GitHub", clientId, clientSecret, issuer: "https://github.com" }];
 }
 
@@ -284,8 +315,8 @@ function parseOpenId(variables: ConfigVariables): ProviderConfig[] {
 	if (!URL.canParse(issuer) || new URL(issuer).protocol !== "https:") {
 		throw new ConfigError('OIDC_ISSUER must be an https address such as "https://accounts.google.com".');
 	}
-	if (clientId === "") throw new ConfigError("OIDC_CLIENT_ID is missing beside OIDC_ISSUER.");
-	if (clientSecret === "") throw new ConfigError("OIDC_CLIENT_SECRET is missing beside OIDC_ISSUER.");
+	if (clientId === "") throw new ConfigError("OIDC_CLIENT_ID is missing; set it as well as OIDC_ISSUER.");
+	if (clientSecret === "") throw new ConfigError("OIDC_CLIENT_SECRET is missing; set it as well as OIDC_ISSUER.");
 	const shownName = name === "" ? new URL(issuer).hostname : name;
 	return [{ id: "oidc", identity: `oidc ${issuer}`, name: shownName, clientId, clientSecret, issuer }];
 }

@@ -1,21 +1,28 @@
 /**
- * Everything that a request needs from the outside world, in one value. This is the only file that touches the clock, randomness and
- * the network; tests hand in their own, so they never sleep and never depend on chance.
+ * Everything that a request needs from the outside world. Only this file touches the clock, randomness and the network; tests pass their
+ * own, so they never sleep and are deterministic.
  */
 import { type Config, type ConfigVariables, parseConfig } from "./config";
-import type { QueueMessage } from "./events/messages";
+import type { QueueMessage, WebhookDue } from "./messages";
 
 /** The Worker's bindings, as wrangler.toml declares them. */
 export interface Env extends ConfigVariables {
 	readonly DB: D1Database;
+	/** A deployment may have several, named `TELEMETRY_0`, `TELEMETRY_1` and so on. */
+	readonly TELEMETRY?: D1Database;
 	readonly BUNDLES: R2Bucket;
 	readonly EVENTS: Queue<QueueMessage>;
+	readonly WEBHOOKS: Queue<WebhookDue>;
+	/** Reaches this machine and private networks; only a local run that serves no network has it. */
+	readonly LOCAL_NETWORK?: Fetcher;
 	readonly ASSETS: Fetcher;
 	readonly FAILED_AUTHENTICATIONS: Limiter;
 	readonly KEY_REQUESTS: Limiter;
 	readonly SIGN_INS: Limiter;
 	readonly NEW_DEVICES: Limiter;
 	readonly QUESTIONS: Limiter;
+	/** Reaches loopback; only `npm start` has it (src/operator/serve.ts). */
+	readonly LOCAL_ISSUERS?: Fetcher;
 }
 
 /** Cloudflare's Rate Limiting binding. */
@@ -25,18 +32,27 @@ export interface Limiter {
 
 export interface RequestLimit {
 	readonly limiter: Limiter;
-	/** The `period` that wrangler.toml gives the limiter, seconds: how long a refused client waits. */
+	/** `period` of the limiter in wrangler.toml, seconds: how long a refused client waits. */
 	readonly periodSeconds: number;
 }
 
-/** One line of the log: a name for the event and facts about it. Never a secret. */
+/** One log line: an event name and facts. Never a secret. */
 export type Log = (level: "info" | "warn" | "error", event: string, facts?: Record<string, unknown>) => void;
+
+/** Whether a binding is a database for reports of devices and statistics. */
+export const isTelemetryBinding = (name: string): boolean => /^TELEMETRY(_\d+)?$/.test(name);
 
 export interface Deps {
 	readonly d1: D1Database;
+	/** Databases for reports of devices and statistics, by binding; none: `d1` has them. */
+	readonly telemetry: Readonly<Record<string, D1Database>>;
 	readonly bundles: R2Bucket;
-	readonly events: Pick<Queue<QueueMessage>, "send">;
+	/** Local runtimes have no metrics. */
+	readonly events: Pick<Queue<QueueMessage>, "send"> & Partial<Pick<Queue<QueueMessage>, "metrics">>;
+	readonly webhooks: { send(message: WebhookDue, options?: QueueSendOptions): Promise<unknown> };
 	readonly assets: Pick<Fetcher, "fetch">;
+	/** The cache of this data center; undefined where the runtime has none. It has no effect on workers.dev. */
+	readonly cache: Pick<Cache, "match" | "put"> | undefined;
 	/** Epoch milliseconds. */
 	readonly now: () => number;
 	/** A fresh random UUID. */
@@ -45,35 +61,52 @@ export interface Deps {
 	readonly requestLimits: {
 		/** By address. */
 		readonly failedAuthentications: RequestLimit;
-		/** By the hash of the key or of the session's token. */
+		/** By hash of the key or session token. */
 		readonly perKey: RequestLimit;
 		/** By address. */
 		readonly signIns: RequestLimit;
-		/** Device ids that an isolate has not seen, by app and address. */
+		/** New device ids, by app and address. */
 		readonly newDevices: RequestLimit;
-		/** Questions to D1 that requests without a key cause, by address. */
+		/** Reads of D1 by requests without a key, by address. */
 		readonly questions: RequestLimit;
 	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
-	/** Resolves after that long. */
+	/** The same for addresses on loopback, from which a local run may fetch the keys of issuers; undefined in a deployment. */
+	readonly localFetch?: Deps["fetch"];
+	/** Also to private addresses, where the runtime has such a network; for webhooks of a local run. */
+	readonly fetchLocally: (url: string, init: RequestInit) => Promise<Response>;
+	/** Resolves after the given time. */
 	readonly delay: (ms: number) => Promise<void>;
-	/** Resolves when something else has taken too long. Apart from `delay`, because tests that skip waits must not cut work short. */
+	/** A deadline. Separate from `delay`, because tests that skip waits must not cut work short. */
 	readonly deadline: (ms: number) => Promise<void>;
 	readonly log: Log;
-	/** A line for the person at the terminal of a local run. */
+	/** Prints a line to the terminal of a local run. */
 	readonly print: (line: string) => void;
 	readonly config: Config;
 }
 
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** The real world. */
+/** The dashboard, which imports types of this file, compiles with the browser's `caches`, which has no default. */
+const runtime = globalThis as unknown as { readonly caches?: { readonly default: Cache } };
+
+/** The platform's types of requests and those of the standard differ in details that do not matter here. */
+function localIssuers({ LOCAL_ISSUERS: local }: Env): Pick<Deps, "localFetch"> {
+	return local === undefined ? {} : { localFetch: (url, init) => local.fetch(url, init as never) as never };
+}
+
+/** The production dependencies. */
 export function createDeps(env: Env): Deps {
 	return {
 		d1: env.DB,
+		telemetry: Object.fromEntries(
+			Object.entries(env).filter((binding): binding is [string, D1Database] => isTelemetryBinding(binding[0])),
+		),
 		bundles: env.BUNDLES,
 		events: env.EVENTS,
+		webhooks: env.WEBHOOKS,
 		assets: env.ASSETS,
+		cache: runtime.caches?.default,
 		now: () => Date.now(),
 		newId: () => crypto.randomUUID(),
 		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
@@ -85,6 +118,8 @@ export function createDeps(env: Env): Deps {
 			questions: { limiter: env.QUESTIONS, periodSeconds: 60 },
 		},
 		fetch: (url, init) => fetch(url, init),
+		...localIssuers(env),
+		fetchLocally: (url, init) => (env.LOCAL_NETWORK ?? globalThis).fetch(url, init),
 		delay: wait,
 		deadline: wait,
 		log: (level, event, facts = {}) => console[level](JSON.stringify({ level, event, ...facts })),

@@ -1,9 +1,9 @@
 /**
- * The one error type of the service and the one table of its codes. An error that reaches a client is an ApiError with a code from
- * this table; anything else is answered as `internal_error` and its message never leaves the log.
+ * The error type of the service and the table of its codes. An ApiError has a code from this table; any other error is answered as
+ * `internal_error`, and its message never leaves the log.
  */
 
-/** Every error code that an answer can carry, with its HTTP status. */
+/** Every error code, with its HTTP status. */
 export const ERROR_STATUS = {
 	invalid_request: 400,
 	ambiguous_api_key: 400,
@@ -30,6 +30,7 @@ export const ERROR_STATUS = {
 	invalid_session: 401,
 	sign_in_failed: 401,
 	sign_in_required: 401,
+	invalid_identity_token: 401,
 	permission_denied: 403,
 	ip_address_not_allowed: 403,
 	cannot_remove_higher_role: 403,
@@ -39,6 +40,7 @@ export const ERROR_STATUS = {
 	passkey_required: 403,
 	link_expired: 403,
 	invalid_signature: 403,
+	no_matching_publisher: 403,
 	not_found: 404,
 	organization_not_found: 404,
 	app_not_found: 404,
@@ -53,8 +55,12 @@ export const ERROR_STATUS = {
 	sign_in_method_not_found: 404,
 	upload_not_found: 404,
 	signing_key_not_found: 404,
+	webhook_not_found: 404,
+	delivery_not_found: 404,
 	preview_not_found: 404,
+	preview_hook_not_found: 404,
 	transfer_not_found: 404,
+	publisher_not_found: 404,
 	method_not_allowed: 405,
 	app_id_already_exists: 409,
 	quota_exceeded: 409,
@@ -68,6 +74,9 @@ export const ERROR_STATUS = {
 	channel_delta_required: 409,
 	cannot_delete_own_api_key: 409,
 	api_key_changed: 409,
+	api_key_of_publisher: 409,
+	identity_token_replayed: 409,
+	publisher_changed: 409,
 	already_member: 409,
 	passkey_already_registered: 409,
 	email_not_available: 409,
@@ -77,6 +86,9 @@ export const ERROR_STATUS = {
 	policy_stops_every_admin_key: 409,
 	channel_changed: 409,
 	channel_name_reserved: 409,
+	preview_closed: 409,
+	preview_changed: 409,
+	bundle_of_another_preview: 409,
 	channel_protected: 403,
 	approval_required: 409,
 	proposal_not_found: 404,
@@ -90,6 +102,10 @@ export const ERROR_STATUS = {
 	signing_key_already_exists: 409,
 	signing_key_limit_reached: 409,
 	signing_key_required: 409,
+	webhook_limit_reached: 409,
+	webhook_changed: 409,
+	webhook_disabled: 409,
+	webhook_has_no_secret: 409,
 	upload_offset_conflict: 409,
 	upload_in_progress: 409,
 	length_required: 411,
@@ -106,24 +122,25 @@ export const ERROR_STATUS = {
 	too_many_requests: 429,
 	internal_error: 500,
 	service_unavailable: 503,
+	issuer_unavailable: 503,
 } as const;
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
 export interface ApiErrorOptions {
-	/** Facts for programs, shown as `moreInfo`. Never a secret, never text from an unknown error. */
+	/** Machine-readable details, sent as `moreInfo`. Never a secret, never text of an unknown error. */
 	readonly moreInfo?: Record<string, unknown>;
 	readonly headers?: Record<string, string>;
 	/** For the log only. */
 	readonly cause?: unknown;
-	/** Whose sign-in was refused; for the log of the account only. */
+	/** The account whose sign-in was refused; for the account log only. */
 	readonly account?: RefusedAccount;
 }
 
-/** An account, or the hash of the attempt that leads to it. */
+/** An account, or the hash of its sign-in attempt. */
 export type RefusedAccount = { readonly userId: string } | { readonly attempt: string };
 
-/** An error that the client is told about. `message` is one sentence that names the remedy. */
+/** An error for the client. `message` says what is wrong, then what to do. */
 export class ApiError extends Error {
 	override readonly name = "ApiError";
 	readonly code: ErrorCode;
@@ -142,20 +159,20 @@ export class ApiError extends Error {
 	}
 }
 
-/** What an error says in the log: of an ApiError, the cause that its receiver is not told. */
+/** The text of an error for the log; for an ApiError its cause, which the client does not get. */
 export function causeText(error: unknown): string {
 	const cause = error instanceof ApiError && error.cause !== undefined ? error.cause : error;
 	return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
 }
 
-/** One field that was refused: `path` is dotted from the root of the body or the query, e.g. `bindings.0.app_id`. */
+/** One invalid field; `path` is dotted from the root of the body or the query, such as `bindings.0.app_id`. */
 export interface RequestIssue {
 	readonly path: string;
 	readonly message: string;
 	readonly received?: string;
 }
 
-/** 400 `invalid_request` that names every offending field. */
+/** 400 `invalid_request` that names every invalid field. */
 export function invalidRequest(issues: readonly RequestIssue[]): ApiError {
 	const first = issues[0];
 	const message =
@@ -167,14 +184,18 @@ export function invalidRequest(issues: readonly RequestIssue[]): ApiError {
 	return new ApiError("invalid_request", message, { moreInfo: { issues } });
 }
 
-/** Seconds that a client waits before it tries again after a fault of a backing service. */
+/** Seconds until a client should retry after a fault of a backing service. */
 const RETRY_AFTER_SECONDS = 5;
 
 /** 503 for a failing D1, R2 or Queue; `cause` goes to the log. */
 export function serviceUnavailable(cause: unknown): ApiError {
-	return new ApiError("service_unavailable", "A storage service did not answer; try again after the given seconds.", {
-		headers: { "Retry-After": String(RETRY_AFTER_SECONDS) },
-		moreInfo: { retryAfterSeconds: RETRY_AFTER_SECONDS },
-		cause,
-	});
+	return new ApiError(
+		"service_unavailable",
+		"A storage service did not answer; try again after the seconds in Retry-After.",
+		{
+			headers: { "Retry-After": String(RETRY_AFTER_SECONDS) },
+			moreInfo: { retryAfterSeconds: RETRY_AFTER_SECONDS },
+			cause,
+		},
+	);
 }

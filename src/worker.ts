@@ -1,31 +1,47 @@
 /**
- * The Worker's entry: HTTP requests, queue batches and the scheduled sweep. The application is built once per isolate; a deployment
- * whose settings are wrong answers every request with what is wrong.
+ * The Worker's entry: HTTP requests, queue batches and scheduled clean-up. It loads only what checks of devices need; the router with all
+ * endpoints, the consumer and the clean-up are loaded by the first request, batch or run that needs them. An invalid configuration answers
+ * every request with an error.
  */
-
-import { createApp } from "./app";
 import { ConfigError } from "./config";
 import { createDeps, type Deps, type Env } from "./deps";
 import { transportSecurity } from "./domain/transport-security";
-import { consumeAndSettle } from "./events/consumer";
-import { bury, DEAD_LETTERS } from "./events/dead-letters";
-import type { QueueMessage } from "./events/messages";
-import { sweep } from "./events/sweep";
+import { causeText } from "./errors";
+import { FAST_ENDPOINTS } from "./fast-endpoints";
+import { createDeviceState } from "./http/device-state";
+import { createFastPath, type FastPath, type Route } from "./http/fast-path";
+import type { QueueMessage, WebhookDue } from "./messages";
+import { warmUp } from "./warm-up";
 
 interface Isolate {
 	readonly deps: Deps;
-	readonly app: ReturnType<typeof createApp>;
+	readonly fastPath: FastPath;
+	readonly route: Route;
 }
 
 let isolate: Isolate | undefined;
 
+// Only a gain: an isolate whose warm-up fails answers all the same.
+warmUp().catch(() => undefined);
+
+/** Suffix of the name of the queue of webhooks. */
+const WEBHOOKS = "-webhooks";
 /** Until somebody has set the variable. */
 const CONFIGURATION_RETRY_SECONDS = 60;
 
 function start(env: Env): Isolate {
 	if (isolate === undefined) {
 		const deps = createDeps(env);
-		isolate = { deps, app: createApp(deps) };
+		const devices = createDeviceState(deps);
+		let router: Route | undefined;
+		const route: Route = async (...given) => {
+			if (router === undefined) {
+				const [{ createRouter }, { createIsolate }] = await Promise.all([import("./app"), import("./http/isolate")]);
+				router ??= createRouter(createIsolate(deps, devices));
+			}
+			return router(...given);
+		};
+		isolate = { deps, route, fastPath: createFastPath(devices, FAST_ENDPOINTS, route) };
 	}
 	return isolate;
 }
@@ -34,7 +50,7 @@ function notConfigured(error: ConfigError, url: string): Response {
 	console.error(JSON.stringify({ level: "error", event: "bad_configuration", message: error.message }));
 	const body = {
 		error: "service_unavailable",
-		message: "This deployment is not configured; its log says which variable to set.",
+		message: "This deployment is not configured; its log names the variable to set.",
 		moreInfo: { retryAfterSeconds: CONFIGURATION_RETRY_SECONDS },
 		// Nothing was started that could give it one, and every answer has the same cause.
 		requestId: "",
@@ -50,7 +66,7 @@ function notConfigured(error: ConfigError, url: string): Response {
 }
 
 export default {
-	// No async function: nearly every request is an update check, and each one around it would be a turn of its loop.
+	// Not an async function: nearly every request is an update check, and each async wrapper costs a turn of the event loop.
 	fetch: (request, env, ctx) => {
 		let started: Isolate;
 		try {
@@ -59,14 +75,30 @@ export default {
 			if (!(error instanceof ConfigError)) throw error;
 			return notConfigured(error, request.url);
 		}
-		return started.app.fetch(request, env, ctx);
+		return started.fastPath(request, ctx) ?? started.route(request, ctx);
 	},
-	async queue(batch, env) {
+	async queue(batch, env, ctx) {
 		const { deps } = start(env);
+		if (batch.queue.endsWith(WEBHOOKS)) {
+			const { deliverDue } = await import("./features/webhooks/deliver");
+			// Not awaited, so that the next message does not wait for a slow receiver.
+			for (const { body } of batch.messages) {
+				const work = deliverDue(deps, body as unknown as WebhookDue);
+				ctx.waitUntil(
+					work.catch((error: unknown) => deps.log("error", "webhook_run_failed", { cause: causeText(error) })),
+				);
+			}
+			return;
+		}
+		const [{ consumeAndSettle }, { bury, DEAD_LETTERS }] = await Promise.all([
+			import("./consumer"),
+			import("./queue/dead-letters"),
+		]);
 		if (batch.queue.endsWith(DEAD_LETTERS)) await bury(deps, batch.messages);
 		else await consumeAndSettle(deps, batch);
 	},
 	async scheduled(_controller, env) {
+		const { sweep } = await import("./schedule");
 		await sweep(start(env).deps);
 	},
 } satisfies ExportedHandler<Env, QueueMessage>;

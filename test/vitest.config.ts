@@ -1,23 +1,24 @@
 /**
- * Two projects: `worker` runs inside workerd with real D1, R2 and Queues; `node` starts the whole product and drives it from outside,
- * with the stock clients among others.
+ * Three projects: `unit` needs no runtime; `worker` runs inside workerd with real D1, R2 and Queues; `node` starts the whole product and
+ * drives it from outside, with the stock clients among others.
  */
 import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { buildSync } from "esbuild";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { unstable_readConfig } from "wrangler";
 import { PATIENCE_MS } from "./patience";
 
 const root = new URL("..", import.meta.url).pathname;
-/** What a deployment puts in the place of packages, the tests run with too. */
+/** The tests run with the same replacements of packages as a deployment. */
 const standIns = Object.entries(unstable_readConfig({ config: `${root}wrangler.toml` }).alias ?? {}).map(
 	([name, path]) => ({ find: name, replacement: `${root}${path}` }),
 );
 
 /**
- * Libraries of many files, each bundled into one as a deployment bundles them: workerd fetches the files anew for every test file, one
- * by one, and waits longer for them than for the tests.
+ * Libraries of many files, each bundled into one as a deployment bundles them: workerd fetches the files again for every test file, one
+ * by one, which takes longer than the tests.
  */
 const LIBRARIES = ["d3-scale", "d3-shape", "hono", "kysely", "valibot"];
 
@@ -35,13 +36,28 @@ const bundledLibraries = LIBRARIES.map((name) => {
 	return { find: new RegExp(`^${name}$`), replacement };
 });
 
+/** Short files that run long. Without the durations of an earlier run, Vitest starts the largest files first and these at the end. */
+const SLOW = ["memory.test.ts", "mutation-runner.test.ts", "demo.test.ts"];
+
+class SlowFirst extends BaseSequencer {
+	override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+		const sorted = await super.sort(files);
+		const isSlow = ({ moduleId }: TestSpecification) => SLOW.some((name) => moduleId.endsWith(`/test/node/${name}`));
+		return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
+	}
+}
+
 export default defineConfig({
 	test: {
+		sequence: { sequencer: SlowFirst },
 		// Also where there are two cores only: a test file waits for its workerd half of the time.
 		maxWorkers: Math.max(2, availableParallelism() - 1),
 		silent: "passed-only",
 		reporters: ["default", ["json", { outputFile: `${root}dist/test-results.json` }]],
 		projects: [
+			{
+				test: { name: "unit", root, include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 60_000 },
+			},
 			{
 				resolve: { alias: [...bundledLibraries, ...standIns] },
 				plugins: [
@@ -55,6 +71,7 @@ export default defineConfig({
 								CAPSTAN_SECRET: "5e".repeat(32),
 								CAPSTAN_DIAGNOSTICS: "true",
 								TEST_MIGRATIONS: await readD1Migrations(`${root}src/db/migrations`),
+								TELEMETRY_MIGRATIONS: await readD1Migrations(`${root}src/db/telemetry-migrations`),
 							},
 						},
 					})),
@@ -64,6 +81,7 @@ export default defineConfig({
 					root,
 					include: ["test/worker/**/*.test.ts"],
 					setupFiles: ["test/worker/support/migrate.ts"],
+					isolate: false,
 					// A loaded machine is no defect; nothing here is a measure of speed.
 					testTimeout: 180_000,
 					hookTimeout: 180_000,
@@ -74,6 +92,11 @@ export default defineConfig({
 					name: "node",
 					root,
 					include: ["test/node/**/*.test.ts"],
+					// Files follow each other in one process: Miniflare and wrangler take two seconds to load, and files share one product.
+					isolate: false,
+					sequence: { groupOrder: 1 },
+					// Many files wait for the Queue's delays or for a program to end.
+					maxWorkers: Math.max(3, availableParallelism() - 1),
 					// Many start programs, several times in one test.
 					testTimeout: 300_000,
 					hookTimeout: 300_000,

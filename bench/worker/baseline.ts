@@ -1,7 +1,4 @@
-/**
- * What Capstan is held against: the least that a Worker of Hono can do for the same kind of request. Nothing here may do less than its
- * name says, or the comparison would flatter no one.
- */
+/** Baselines: the minimal Hono Worker for the same kind of request. No route may do less than its name says. */
 import { Hono } from "hono";
 
 interface Bindings {
@@ -25,7 +22,7 @@ app.get("/row", async (c) => {
 	return c.json(row);
 });
 
-/** The least that a checked write can be: one read that decides, then the row. */
+/** A minimal checked write: one read that decides, then the row. */
 app.post("/row", async (c) => {
 	const { name } = await c.req.json<{ name: string }>();
 	const allowed = await c.env.DB.prepare("SELECT id FROM items WHERE id = ?").bind(1).first();
@@ -34,7 +31,7 @@ app.post("/row", async (c) => {
 	return c.json({ name });
 });
 
-/** The least that an upload can be: the bytes, then the row that names them. */
+/** A minimal upload: the bytes, then the row. */
 app.put("/object", async (c) => {
 	const key = crypto.randomUUID();
 	await c.env.BUCKET.put(key, c.req.raw.body);

@@ -1,17 +1,30 @@
 /**
- * Stands before a Worker and counts what it asks of the platform: D1 round trips and rows, Queue messages, R2 operations. It runs in a
- * copy of the Worker that nobody times, so that counting costs the measured one nothing.
+ * Wraps a Worker and counts its platform operations: D1 round trips and rows, Queue messages, R2 operations. It runs in a copy that is not
+ * timed, so counting does not affect measurements.
  */
 import { COUNTS_PATH, type Counts, NOTHING } from "../counts";
-// Put beside this module when the Worker is started.
+// Added beside this module when the Worker starts.
 // @ts-expect-error
 import measured from "./worker.js";
 
 const counts: Counts = { ...NOTHING };
 
+for (const level of ["log", "info", "warn", "error"] as const) {
+	const write = console[level].bind(console);
+	console[level] = (...parts: unknown[]) => {
+		counts.logLines += 1;
+		write(...parts);
+	};
+}
+
+/** How far the Worker's clock is ahead, ms. */
+let clockMs = 0;
+const realNow = Date.now.bind(Date);
+Date.now = () => realNow() + clockMs;
+
 type Method = (...parameters: unknown[]) => unknown;
 
-/** The object with some of its methods replaced; each gets the original one. */
+/** The object with some methods replaced; each replacement receives the original. */
 function replaced<Value extends object>(value: Value, methods: Record<string, (original: Method) => Method>): Value {
 	return new Proxy(value, {
 		get(target, name) {
@@ -24,28 +37,34 @@ function replaced<Value extends object>(value: Value, methods: Record<string, (o
 	});
 }
 
-function note(result: D1Result): void {
+function note(result: D1Result, text: string): void {
 	counts.d1RowsRead += result.meta.rows_read;
 	counts.d1RowsWritten += result.meta.rows_written;
+	// Clean-up deletes each of these rows two weeks later.
+	if (/^INSERT INTO counted_events/.test(text)) counts.d1RowsWritten += result.meta.rows_written;
 }
 
 const originals = new WeakMap<object, D1PreparedStatement>();
+const texts = new WeakMap<object, string>();
 
-function statement(original: D1PreparedStatement): D1PreparedStatement {
+/** Those that read the channels of an app for its snapshot. */
+const loading = new WeakSet<object>();
+
+function statement(original: D1PreparedStatement, text: string): D1PreparedStatement {
 	const all = async () => {
 		counts.d1Trips += 1;
 		const result = await original.all<Record<string, unknown>>();
-		note(result);
+		note(result, text);
 		return result;
 	};
 	const counted = replaced(original, {
 		bind:
 			(bind) =>
 			(...values) =>
-				statement(bind(...values) as D1PreparedStatement),
+				statement(bind(...values) as D1PreparedStatement, text),
 		all: () => all,
 		run: () => all,
-		// `first` and `raw` give no count of rows; the same statement's `all` does.
+		// `first` and `raw` report no row counts, but `all` of the same statement does.
 		first: () => async (column) => {
 			const [row] = (await all()).results;
 			if (row === undefined) return null;
@@ -54,24 +73,27 @@ function statement(original: D1PreparedStatement): D1PreparedStatement {
 		raw: () => async () => (await all()).results.map((row) => Object.values(row)),
 	});
 	originals.set(counted, original);
+	texts.set(counted, text);
+	if (/^SELECT [^?]* is_preview,[^?]* FROM channels WHERE/.test(text)) loading.add(counted);
 	return counted;
 }
 
 function database<Value extends object>(value: Value): Value {
 	return replaced(value, {
-		prepare: (prepare) => (sql) => statement(prepare(sql) as D1PreparedStatement),
+		prepare: (prepare) => (sql) => statement(prepare(sql) as D1PreparedStatement, String(sql)),
 		batch: (batch) => async (statements) => {
 			counts.d1Trips += 1;
 			const given = statements as D1PreparedStatement[];
+			if (given.some((one) => loading.has(one))) counts.appLoads += 1;
 			const results = (await batch(given.map((counted) => originals.get(counted) ?? counted))) as D1Result[];
-			for (const result of results) note(result);
+			for (const [index, result] of results.entries()) note(result, texts.get(given[index] ?? {}) ?? "");
 			return results;
 		},
 		withSession: (withSession) => (constraint) => database(withSession(constraint) as object),
 	});
 }
 
-/** Counts the calls, and the classes that R2 bills them in. */
+/** Counts calls by the billing class of R2. */
 function bucket(value: R2Bucket): R2Bucket {
 	const inClass =
 		(kind: "r2ClassA" | "r2ClassB") =>
@@ -121,7 +143,11 @@ function counted(env: Environment): Environment {
 
 export default {
 	fetch(request, env, context) {
-		if (new URL(request.url).pathname === COUNTS_PATH) return Response.json(counts);
+		const { pathname, searchParams } = new URL(request.url);
+		if (pathname === COUNTS_PATH) {
+			clockMs = Number(searchParams.get("clock") ?? clockMs);
+			return Response.json(counts);
+		}
 		return measured.fetch(request, counted(env), context);
 	},
 	queue: (batch, env, context) => measured.queue?.(batch, counted(env), context),

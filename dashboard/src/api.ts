@@ -1,6 +1,6 @@
 /**
- * The dashboard's way to the API: the project's typed client over the session's cookie, and the hooks that keep what it answered. There is
- * no other way to the server; whatever the API refuses is shown in its own words.
+ * Access to the API: the typed client with the session cookie, and the query and mutation hooks. The dashboard has no other way to the
+ * server, and shows the API's own error messages.
  */
 import {
 	keepPreviousData,
@@ -22,31 +22,31 @@ export const api = createClient({ baseUrl: location.origin });
 const here = () => encodeURIComponent(location.pathname + location.search);
 
 let isLeaving = false;
-// Whoever comes back gets the page as it was left.
+// A page that Back restores from the browser's cache may leave again.
 addEventListener("pageshow", () => {
 	isLeaving = false;
 });
 
-/** To another page, once: an answer that comes on the way must not lead elsewhere. */
+/** Leaves for another page once: an answer that arrives meanwhile must not redirect elsewhere. */
 export function leaveFor(address: string): void {
 	if (isLeaving) return;
 	isLeaving = true;
 	location.assign(address);
 }
 
-/** Whoever is not signed in, or not any more, signs in and comes back to where they were. */
+/** To the sign-in page, which returns here afterwards. */
 export function goToSignIn(): void {
 	leaveFor(`/sign-in?next=${here()}`);
 }
 
-/** Without a session, or with one that is over; a wrong code is 401 as well, and the screen's to show. */
+/** No session, or an expired one. A wrong sign-in code is 401 too, but the screen shows that. */
 const isSignedOut = (error: unknown) =>
 	error instanceof CapstanError && (error.code === "missing_api_key" || error.code === "invalid_session");
 const onError = (error: unknown) => {
 	if (isSignedOut(error)) goToSignIn();
 };
 
-/** A busy or restarting server may answer the next time; what was refused once is refused again. */
+/** A busy or restarting server may answer a retry; other errors repeat. */
 const mayAnswerLater = (error: unknown) =>
 	!(error instanceof CapstanError) || error.status === 429 || error.status >= 500;
 
@@ -62,11 +62,11 @@ export const queryClient = new QueryClient({
 
 export interface AskOptions {
 	readonly enabled?: boolean;
-	/** Asks again after so long, for as long as the screen is open. */
+	/** Refetch interval while the screen is open. */
 	readonly everyMs?: number | false;
 }
 
-/** What an endpoint answers, kept until something is changed. */
+/** Queries an endpoint. The answer is cached until a change invalidates it. */
 export function useAsk<const Key extends EndpointKey>(
 	endpoint: Key,
 	request: RequestOf<Key>,
@@ -87,7 +87,7 @@ export interface Paged<Item> {
 
 type ItemOf<Answer> = Extract<Answer, readonly unknown[]> extends readonly (infer Item)[] ? Item : never;
 
-/** One page of a list. While the next one comes the last one stays. */
+/** One page of a list. The previous page stays visible while the next one loads. */
 export function usePage<const Key extends EndpointKey>(
 	endpoint: Key,
 	request: RequestOf<Key>,
@@ -122,6 +122,27 @@ export async function askPage<const Key extends EndpointKey>(
 	return { items: items as ItemOf<AnswerOf<Key>>[], hasNext: link !== null };
 }
 
+const MOST_PAGES = 20;
+
+/** A whole list, for choices that need every item. */
+export function useAllPages<const Key extends EndpointKey>(
+	endpoint: Key,
+	request: RequestOf<Key>,
+): UseQueryResult<readonly ItemOf<AnswerOf<Key>>[], Error> {
+	return useQuery<readonly ItemOf<AnswerOf<Key>>[], Error>({
+		queryKey: [endpoint, "all pages", request],
+		queryFn: async () => {
+			const items: ItemOf<AnswerOf<Key>>[] = [];
+			for (let page = 0; page < MOST_PAGES; page++) {
+				const answer = await askPage(endpoint, request, page);
+				items.push(...answer.items);
+				if (!answer.hasNext) break;
+			}
+			return items;
+		},
+	});
+}
+
 /** The client with a request that is known to fit its endpoint. */
 type Ask = (endpoint: EndpointKey, request: object) => Promise<unknown>;
 
@@ -129,10 +150,10 @@ export function ask<const Key extends EndpointKey>(endpoint: Key, request: Reque
 	return confirmed(() => (api as Ask)(endpoint, request)) as Promise<AnswerOf<Key>>;
 }
 
-/** True of `recent_sign_in_required` where only a passkey will do. */
+/** Whether a `recent_sign_in_required` error accepts a passkey only. */
 export const needsPasskey = ({ moreInfo }: CapstanError) => moreInfo.method === "passkey";
 
-/** Sends a request that needs a recent sign-in once more when the reader has confirmed who they are; the first one changed nothing. */
+/** Repeats a request that needs a recent sign-in after the user has confirmed their identity. The first attempt changed nothing. */
 async function confirmed(send: () => Promise<unknown>): Promise<unknown> {
 	try {
 		return await send();
@@ -153,11 +174,11 @@ const waitingApi = createClient({
 });
 
 export interface ChangeOptions {
-	/** The answer comes when every device's next check is answered with the change, which takes some seconds. */
+	/** Resolves only when every isolate answers with the change, about four seconds later. */
 	readonly waitsUntilVisible?: boolean;
 }
 
-/** A change; everything that is shown is asked anew afterwards. */
+/** Sends a change and invalidates every query afterwards. */
 export function useChange<const Key extends EndpointKey>(
 	endpoint: Key,
 	onDone?: (answer: AnswerOf<Key>, request: RequestOf<Key>) => void,

@@ -1,72 +1,59 @@
-/**
- * Which address shows which screen. Each screen is a file of its own that is loaded when it is opened; whoever is not signed in is sent to
- * sign in by the first answer of the API.
- */
+/** Routes of the dashboard. Each screen is loaded when it is opened. Without a session, the first API answer redirects to the sign-in page. */
 import { type ComponentType, lazy, Suspense } from "react";
 import { Redirect, Route, Switch, useLocation } from "wouter";
 import { useAsk } from "./api";
+import { Answer, Loading } from "./components/answer";
+import { Empty, Screen } from "./components/screen";
 import { useIdentityRequest } from "./identity";
 import { lastOrganization, useOrganizations } from "./organizations";
-import { Answer, Loading } from "./parts/answer";
-import { Empty, Screen } from "./parts/screen";
 import { organizationPath } from "./paths";
+import type { AppItemProps, AppScreenProps, OrganizationItemProps, OrganizationScreenProps } from "./screen-props";
 import { Boundary } from "./shell/boundary";
 import { Shell } from "./shell/shell";
 
-export interface OrganizationScreenProps {
-	readonly orgId: string;
-}
-export interface OrganizationItemProps extends OrganizationScreenProps {
-	/** The id of what is looked at. */
-	readonly item: string;
-}
-export interface AppScreenProps {
-	readonly appId: string;
-	/** Undefined until the app is known. */
-	readonly orgId: string | undefined;
-}
+const ConfirmIdentity = lazy(() => import("./components/confirm-identity"));
+const Organizations = lazy(() => import("./screens/organization/organizations"));
+const Account = lazy(() => import("./screens/account/account"));
 
-export interface AppItemProps extends AppScreenProps {
-	/** The name or id of what is looked at. */
-	readonly item: string;
-}
-
-const ConfirmIdentity = lazy(() => import("./parts/confirm-identity"));
-const Organizations = lazy(() => import("./screens/organizations"));
-const Account = lazy(() => import("./screens/account"));
+const auditLog = () => import("./screens/audit/audit-log");
+const statistics = () => import("./screens/statistics/statistics");
 
 const ORGANIZATION_SCREENS: readonly (readonly [string, ComponentType<OrganizationScreenProps>])[] = [
-	["apps", lazy(() => import("./screens/apps"))],
-	["members", lazy(() => import("./screens/members"))],
-	["keys", lazy(() => import("./screens/keys"))],
-	["statistics", lazy(() => import("./screens/organization-statistics"))],
-	["changes", lazy(() => import("./screens/organization-changes"))],
-	["settings", lazy(() => import("./screens/settings"))],
+	["apps", lazy(() => import("./screens/apps/apps"))],
+	["members", lazy(() => import("./screens/organization/members"))],
+	["keys", lazy(() => import("./screens/keys/keys"))],
+	["statistics", lazy(async () => ({ default: (await statistics()).OrganizationStatistics }))],
+	["changes", lazy(async () => ({ default: (await auditLog()).OrganizationChanges }))],
+	["webhooks", lazy(() => import("./screens/webhooks/webhooks"))],
+	["settings", lazy(() => import("./screens/organization/settings"))],
 ];
 
 const ORGANIZATION_ITEMS: readonly (readonly [string, ComponentType<OrganizationItemProps>])[] = [
-	["keys", lazy(() => import("./screens/key"))],
+	["keys", lazy(() => import("./screens/keys/key"))],
+	["webhooks", lazy(() => import("./screens/webhooks/webhook"))],
 ];
 
 const APP_SCREENS: readonly (readonly [string, ComponentType<AppScreenProps>])[] = [
-	["overview", lazy(() => import("./screens/overview"))],
-	["channels", lazy(() => import("./screens/channels"))],
-	["bundles", lazy(() => import("./screens/bundles"))],
-	["devices", lazy(() => import("./screens/devices"))],
-	["statistics", lazy(() => import("./screens/app-statistics"))],
-	["changes", lazy(() => import("./screens/app-changes"))],
-	["connect", lazy(() => import("./screens/connect"))],
-	["settings", lazy(() => import("./screens/app-settings"))],
+	["overview", lazy(() => import("./screens/apps/overview"))],
+	["channels", lazy(() => import("./screens/channels/channels"))],
+	["previews", lazy(() => import("./screens/previews/previews"))],
+	["bundles", lazy(() => import("./screens/bundles/bundles"))],
+	["devices", lazy(() => import("./screens/devices/devices"))],
+	["statistics", lazy(async () => ({ default: (await statistics()).AppStatistics }))],
+	["changes", lazy(async () => ({ default: (await auditLog()).AppChanges }))],
+	["publishers", lazy(() => import("./screens/publishers/publishers"))],
+	["connect", lazy(() => import("./screens/connect/connect"))],
+	["settings", lazy(() => import("./screens/apps/settings"))],
 ];
 
-/** What is opened from the list of the same name. */
+/** Screens of one item, opened from the list of the same name. */
 const APP_ITEMS: readonly (readonly [string, ComponentType<AppItemProps>])[] = [
-	["channels", lazy(() => import("./screens/channel"))],
-	["bundles", lazy(() => import("./screens/bundle"))],
-	["devices", lazy(() => import("./screens/device"))],
+	["channels", lazy(() => import("./screens/channels/channel"))],
+	["bundles", lazy(() => import("./screens/bundles/bundle"))],
+	["devices", lazy(() => import("./screens/devices/device"))],
 ];
 
-/** The router leaves those characters encoded that have a meaning in addresses, e.g. the / in a channel's name. */
+/** The router leaves reserved characters encoded, e.g. the / in a channel's name. */
 function decoded(text: string): string {
 	try {
 		return decodeURIComponent(text);
@@ -132,7 +119,7 @@ function Plain({ children }: { readonly children: React.ReactNode }) {
 	);
 }
 
-/** To the apps of the organization that was looked at last. */
+/** Redirects to the apps of the organization that was open last. */
 function Start() {
 	const organizations = useOrganizations();
 	const last = lastOrganization();
@@ -213,8 +200,8 @@ function AppFrame({
 
 function NoScreen() {
 	return (
-		<Screen title="No such screen">
-			<Empty title="There is nothing at this address">Choose something from the navigation.</Empty>
+		<Screen title="Page not found">
+			<Empty title="There is no page at this address">Choose one from the navigation.</Empty>
 		</Screen>
 	);
 }

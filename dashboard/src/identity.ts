@@ -1,16 +1,19 @@
 /**
- * The request to confirm who the reader is, for actions that need a recent sign-in. It is asked in a dialog above everything else, so the
- * form that caused it keeps its input and its request is sent again afterwards.
+ * Asks the user to confirm their identity for an action that needs a recent sign-in. The dialog opens above everything else, so the form
+ * below keeps its input and sends its request again afterwards.
  */
 import { useSyncExternalStore } from "react";
 
 export interface IdentityRequest {
-	/** Only a passkey will do. */
+	/** Only a passkey is accepted. */
 	readonly byPasskey: boolean;
 	readonly confirmed: Promise<boolean>;
-	/** False: the reader closed the dialog. */
+	/** False: the user closed the dialog. */
 	readonly settle: (isConfirmed: boolean) => void;
 }
+
+/** Browsers throw this error when the user closes the passkey dialog. */
+export const isDismissed = (error: Error) => error.name === "NotAllowedError";
 
 let current: IdentityRequest | undefined;
 const listeners = new Set<() => void>();
@@ -20,7 +23,7 @@ function change(request: IdentityRequest | undefined): void {
 	for (const listener of listeners) listener();
 }
 
-/** Resolves with whether the reader confirmed; requests that fail together share one dialog. */
+/** Resolves with whether the user confirmed. Requests that fail together share one dialog. */
 export function confirmIdentity(byPasskey = false): Promise<boolean> {
 	if (current !== undefined) return current.confirmed;
 	let resolve: (isConfirmed: boolean) => void = () => undefined;

@@ -1,6 +1,6 @@
 /**
- * Where the dashboard starts: the theme, the memory of what the API answered, and the router. The component library writes no style of its
- * own into the page; the page's Content-Security-Policy would refuse it.
+ * Entry of the dashboard: theme, query cache and router. The component library must not insert style elements, because the page's
+ * Content-Security-Policy refuses them.
  */
 import "@mantine/core/styles.css";
 import "@mantine/notifications/styles.css";
@@ -16,16 +16,16 @@ import { App } from "./app";
 
 const theme = createTheme({
 	components: {
-		// Locking the scroll would write a style element; theme.css does it.
+		// Locking the scroll would insert a style element; theme.css does it instead.
 		Modal: { defaultProps: { lockScroll: false, closeButtonProps: { "aria-label": "Close" } } },
 		Drawer: { defaultProps: { lockScroll: false, closeButtonProps: { "aria-label": "Close" } } },
 	},
 });
 
-/** Long enough to be read by everybody; what must not be missed stands on the page. */
+/** Long enough for slow readers. Important messages stay on the page instead. */
 const SHOWN_MS = 8_000;
 
-/** A local run's pages live at one host, because sessions and passkeys belong to it. */
+/** Local runs use one host name, because sessions and passkeys belong to it. */
 function leaveForCanonicalHost(): boolean {
 	if (!/^(127\.0\.0\.1|\[::1\])$/.test(location.hostname)) return false;
 	const url = new URL(location.href);

@@ -1,19 +1,22 @@
-/** The addresses of the screens, below /dashboard. Names that people chose are encoded here and nowhere else. */
+/** Paths of the screens, below /dashboard. Only this file encodes names that people chose. */
 const at = (...parts: readonly string[]) => `/${parts.map(encodeURIComponent).join("/")}`;
 
-export type OrganizationScreen = "apps" | "members" | "keys" | "statistics" | "changes" | "settings";
+export type OrganizationScreen = "apps" | "members" | "keys" | "statistics" | "changes" | "webhooks" | "settings";
 export type AppScreen =
 	| "overview"
 	| "channels"
+	| "previews"
 	| "bundles"
 	| "devices"
 	| "statistics"
 	| "changes"
+	| "publishers"
 	| "connect"
 	| "settings";
 
 export const organizationPath = (orgId: string, screen: OrganizationScreen = "apps") =>
 	at("organizations", orgId, screen);
+export const webhookPath = (orgId: string, id: string) => at("organizations", orgId, "webhooks", id);
 export const keyPath = (orgId: string, keyId: string) => at("organizations", orgId, "keys", keyId);
 export const appPath = (appId: string, screen: AppScreen = "overview") => at("apps", appId, screen);
 export const channelPath = (appId: string, channel: string) => at("apps", appId, "channels", channel);

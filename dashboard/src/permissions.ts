@@ -1,6 +1,6 @@
 /**
- * What the reader may do, so that nothing is offered that the API would refuse. It is only a matter of looks: the API decides. Roles of the
- * whole organization come from the list of members, what each holds from the role table of the project; no role is named.
+ * The user's permissions, so that screens offer nothing that the API would refuse. The API decides; this is only presentation. The user's
+ * role comes from the member list, its permissions from the role table of src/authz; no role is named here.
  */
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { MEMBER_ROLES } from "../../src/authz/member-roles";
@@ -17,7 +17,7 @@ import { useOrganizations } from "./organizations";
 
 export type { Permission, RoleName };
 
-/** Undefined while it is not known yet. */
+/** Undefined while the permissions load. */
 export type May = (permission: Permission) => boolean | undefined;
 
 export function roleNamed(name: string | undefined): RoleName | undefined {
@@ -29,7 +29,7 @@ const permissionsOf = (role: RoleName | undefined): readonly Permission[] =>
 
 type Member = AnswerOf<"GET /organization/members">[number];
 
-/** The reader as a member of the organization; null where they are none. */
+/** The user's membership of the organization, or null. */
 const ownMembership = (orgId: string, uid: string) => ({
 	queryKey: ["GET /organization/members", "own", orgId, uid],
 	queryFn: async (): Promise<Member | null> => {
@@ -38,7 +38,7 @@ const ownMembership = (orgId: string, uid: string) => ({
 	},
 });
 
-/** The reader's role in each of the organizations, in their order; null where they have none, undefined while it is not known. */
+/** The user's role in each organization, in the same order: null if they have none, undefined while it loads. */
 export function useOwnRoles(orgIds: readonly string[]): readonly (RoleName | null | undefined)[] {
 	const uid = useAsk("GET /account", {}).data?.uid;
 	const memberships = useQueries({
@@ -49,14 +49,14 @@ export function useOwnRoles(orgIds: readonly string[]): readonly (RoleName | nul
 	);
 }
 
-/** The reader's role in the organization; null where they have none. */
+/** The user's role in the organization: null if they have none, undefined while it loads. */
 export function useOwnRole(orgId: string | undefined): RoleName | null | undefined {
 	return useOwnRoles(orgId === undefined ? [] : [orgId])[0];
 }
 
 /**
- * Whether the reader creates organizations, and so may let others. It is the account's, and holds while the account administers any
- * organization. Every organization tells of it, so those who do not have it are told by the first.
+ * Whether the user may create organizations, and so grant that. The permission belongs to the account and is effective while the account
+ * administers any organization. Every membership lists it, so for users without it the first one is enough.
  */
 export function useMayCreateOrganizations(): boolean {
 	const uid = useAsk("GET /account", {}).data?.uid;
@@ -89,25 +89,25 @@ export function useOrganizationMay(orgId: string): May {
 	return (permission) => (role === undefined ? undefined : permissionsOf(role ?? undefined).includes(permission));
 }
 
-/** Somebody whose role gives them another one at the apps that they make has that one at those, as the log tells. */
+/** Some roles grant a further role on apps that the member creates. The audit log says who created the app. */
 export function useAppMay(appId: string, orgId: string | undefined): May {
 	const account = useAsk("GET /account", {});
 	const role = useOwnRole(orgId);
-	const roleOfMaker = role === undefined || role === null ? undefined : ROLES[role].roleOnCreatedApp;
+	const roleOfCreator = role === undefined || role === null ? undefined : ROLES[role].roleOnCreatedApp;
 	const creation = useAsk(
 		"GET /app/:app_id/audit",
 		{ params: { app_id: appId }, query: { action: "app.create" } },
-		{ enabled: roleOfMaker !== undefined },
+		{ enabled: roleOfCreator !== undefined },
 	);
-	const isMaker =
+	const isCreator =
 		Array.isArray(creation.data) &&
 		creation.data.some(({ actor }) => actor.id === account.data?.uid && actor.id !== null);
-	const held = [...permissionsOf(role ?? undefined), ...(isMaker ? permissionsOf(roleOfMaker) : [])];
-	const isKnown = role !== undefined && (roleOfMaker === undefined || !creation.isPending);
+	const held = [...permissionsOf(role ?? undefined), ...(isCreator ? permissionsOf(roleOfCreator) : [])];
+	const isKnown = role !== undefined && (roleOfCreator === undefined || !creation.isPending);
 	return (permission) => (held.includes(permission) ? true : isKnown ? false : undefined);
 }
 
-/** Nobody gives what they do not have: the roles whose every permission the granter holds. */
+/** Roles that the user may grant: those whose every permission they hold. */
 export function grantableRoles(own: RoleName | null | undefined, scope: "org" | "app"): RoleName[] {
 	const held = permissionsOf(own ?? undefined);
 	return ROLE_NAMES.filter(
@@ -118,13 +118,13 @@ export function grantableRoles(own: RoleName | null | undefined, scope: "org" | 
 	);
 }
 
-/** Nobody takes anything from whoever is stronger: whether the role, or a missing one, holds all that the other does. */
+/** Whether the user's role has every permission of the other role. Without that they may not change its holder. */
 export function covers(own: RoleName | null | undefined, roleName: string): boolean {
 	const held = permissionsOf(own ?? undefined);
 	return permissionsOf(roleNamed(roleName)).every((permission) => held.includes(permission));
 }
 
-/** What a member can be made by somebody with the role, weakest first. */
+/** Roles that a user with this role may give to members, weakest first. */
 export function memberRoles(own: RoleName | null | undefined): RoleName[] {
 	const grantable = grantableRoles(own, "org");
 	return MEMBER_ROLES.filter((role) => grantable.includes(role)).reverse();

@@ -1,10 +1,16 @@
 /**
- * The one decision: may this principal use this permission on this target? Pure. It also makes the branded ids: code that holds an
- * `AppId` got it from here, and the query functions take nothing else, so a query without a decided tenant does not compile.
+ * The one decision: may this principal use this permission on this target? Pure. It also creates the branded ids: query functions take only
+ * these, so a query for a tenant that was not decided about does not compile.
  */
-import type { ScopeType } from "../db/schema";
 import type { KeyPolicyName } from "../domain/key-policy";
-import { administersOrganization, type GlobalPermission, type Permission, ROLES, type RoleName } from "./permissions";
+import {
+	administersOrganization,
+	type GlobalPermission,
+	type Permission,
+	ROLES,
+	type RoleName,
+	type ScopeType,
+} from "./permissions";
 import type { Binding, Principal } from "./principal";
 
 declare const authorized: unique symbol;
@@ -12,27 +18,27 @@ export type OrgId = string & { readonly [authorized]: "org" };
 export type AppId = string & { readonly [authorized]: "app" };
 export type ChannelId = number & { readonly [authorized]: "channel" };
 
-/** Something that exists, and where it belongs. */
+/** An existing thing with its organization, app and channel. */
 export interface Target {
 	readonly orgId: string;
 	readonly appId?: string;
 	readonly channelId?: number;
-	/** The channel is public, the app's default upload channel or protected: more than a preview. */
+	/** The channel is public, protected or the default upload channel, so it is more than a preview. */
 	readonly isMoreThanPreview?: boolean;
-	/** Only what undoes a deletion has such a target; no binding covers both kinds. */
+	/** Set for requests that restore an organization; no binding covers both kinds. */
 	readonly inDeletedOrganization?: true;
-	/** Only what undoes the deletion of an app has such a target: its organization is the one that it was deleted from. */
+	/** Set for requests that restore an app; `orgId` is the organization that it was deleted from. */
 	readonly isDeletedApp?: true;
 }
 
-/** The same, after a decision allowed it. */
+/** A target that a decision allowed. */
 export interface Scope {
 	readonly orgId: OrgId;
 	readonly appId: AppId;
 	readonly channelId: ChannelId;
 }
 
-/** Set when every binding that grants is limited to the holder's own work: which binding, and what it gives on created channels. */
+/** Set when every granting binding is limited to the holder's own work. */
 export interface OwnWorkOnly {
 	readonly bindingId: string;
 	readonly roleOnCreatedChannel: RoleName | undefined;
@@ -41,25 +47,28 @@ export interface OwnWorkOnly {
 export type Decision =
 	| { readonly outcome: "allow"; readonly ownWorkOnly: OwnWorkOnly | undefined }
 	| { readonly outcome: "forbidden"; readonly permission: Permission; readonly scope: ScopeType }
-	/** The principal has bindings here, and the organization's policy stops them all. */
-	| { readonly outcome: "stopped"; readonly policy: KeyPolicyName }
-	/** The secret has been replaced: what gives rights to keys and people is for the new one. */
+	/** The organization's policy suspends every binding of the principal here. */
+	| { readonly outcome: "suspended"; readonly policy: KeyPolicyName }
+	/** The secret was replaced, and only the new one grants rights to keys and people. */
 	| { readonly outcome: "replaced"; readonly permission: Permission }
-	/** The key holds the permission and its account does not: a key gives no rights that its account cannot give. */
+	/** The key holds the permission, but its account does not: a key cannot grant rights that its account lacks. */
 	| { readonly outcome: "account"; readonly permission: Permission }
 	| { readonly outcome: "hidden" };
 
-/** With one of these a secret could outlive its own end, and raise its own account. */
+/**
+ * Permissions that grant rights to others. A replaced secret could create its own successor with them, and a key could raise its own
+ * account.
+ */
 const GIVES_RIGHTS: readonly Permission[] = ["org.manage_apikeys", "org.invite_user", "org.update_user_roles"];
 
-/** Holding this at a target of that level means knowing that the target exists. */
+/** The permission that makes a target of that level visible. */
 const VISIBILITY: Readonly<Record<ScopeType, Permission>> = {
 	org: "org.read",
 	app: "app.read",
 	channel: "channel.read",
 };
 
-/** `target` is null when the thing does not exist, which answers exactly as when the principal may not know of it. */
+/** @param target null when it does not exist; the answer is the same as for a target that the principal may not see */
 export function decide(principal: Principal, permission: Permission, target: Target | null): Decision {
 	if (target === null) return { outcome: "hidden" };
 	if (principal.kind === "key" && principal.secretIsReplaced && GIVES_RIGHTS.includes(permission)) {
@@ -67,7 +76,7 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 		return seen ? { outcome: "replaced", permission } : { outcome: "hidden" };
 	}
 	const granting = principal.bindings.filter(
-		(binding) => works(binding, target) && ROLES[binding.role].permissions.includes(permission),
+		(binding) => grants(binding, target) && ROLES[binding.role].permissions.includes(permission),
 	);
 	if (granting.length > 0 && !accountMayGive(principal, permission, target.orgId))
 		return { outcome: "account", permission };
@@ -81,10 +90,10 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 					: { bindingId: limited.id, roleOnCreatedChannel: ROLES[limited.role].roleOnCreatedChannel },
 		};
 	}
-	const covering = principal.bindings.filter((binding) => isCovering(binding, target));
+	const covering = principal.bindings.filter((binding) => covers(binding, target));
 	const [stopped] = covering;
-	if (stopped?.stoppedBy !== undefined && covering.every((binding) => binding.stoppedBy !== undefined)) {
-		return { outcome: "stopped", policy: stopped.stoppedBy };
+	if (stopped?.suspendedBy !== undefined && covering.every((binding) => binding.suspendedBy !== undefined)) {
+		return { outcome: "suspended", policy: stopped.suspendedBy };
 	}
 	const scope = levelOf(target);
 	const visible =
@@ -93,12 +102,12 @@ export function decide(principal: Principal, permission: Permission, target: Tar
 	return visible ? { outcome: "forbidden", permission, scope } : { outcome: "hidden" };
 }
 
-/** True unless the permission gives rights, and the caller is a key whose account does not hold it in the organization. */
+/** False if the permission grants rights, and the caller is a key whose account does not hold it in the organization. */
 function accountMayGive(principal: Principal, permission: Permission, orgId: string): boolean {
 	return !GIVES_RIGHTS.includes(permission) || accountHolds(principal, permission, orgId);
 }
 
-/** True of sessions: their bindings are the account's. */
+/** A session's bindings are its account's. */
 function accountHolds(principal: Principal, permission: Permission, orgId: string): boolean {
 	if (principal.kind === "session") return true;
 	return principal.accountRoles.some(
@@ -109,16 +118,24 @@ function accountHolds(principal: Principal, permission: Permission, orgId: strin
 /** Whether the principal has the permission on the target. */
 export function holds(principal: Principal, permission: Permission, target: Target): boolean {
 	return principal.bindings.some(
-		(binding) => works(binding, target) && ROLES[binding.role].permissions.includes(permission),
+		(binding) => grants(binding, target) && ROLES[binding.role].permissions.includes(permission),
 	);
 }
 
-/** Whether one of the roles is given to the principal on the target or above it, and nothing stops it. */
-export function holdsRole(principal: Principal, roles: readonly string[], target: Target): boolean {
-	return principal.bindings.some((binding) => works(binding, target) && roles.includes(binding.role));
+/** Whether every promotion of the principal on the target becomes a proposal. */
+export function onlyProposes(principal: Principal, target: Target): boolean {
+	const promoting = principal.bindings.filter(
+		(binding) => grants(binding, target) && ROLES[binding.role].permissions.includes("channel.promote_bundle"),
+	);
+	return promoting.length > 0 && promoting.every((binding) => ROLES[binding.role].proposesOnly === true);
 }
 
-/** Whether the principal has the global permission now: it holds only beside a live binding that administers an organization. */
+/** Whether the principal has one of the roles on the target or above it, not suspended. */
+export function holdsRole(principal: Principal, roles: readonly string[], target: Target): boolean {
+	return principal.bindings.some((binding) => grants(binding, target) && roles.includes(binding.role));
+}
+
+/** A global permission needs a live binding that administers an organization. */
 export function holdsGlobally(principal: Principal, permission: GlobalPermission): boolean {
 	return (
 		principal.globalPermissions.includes(permission) &&
@@ -127,8 +144,8 @@ export function holdsGlobally(principal: Principal, permission: GlobalPermission
 }
 
 /**
- * The first permission of the role that the principal does not have on the target itself; undefined when it has them all. A key gives
- * and takes no role that its account could not, or it could raise its own account.
+ * The first permission of the role that the principal lacks on the target; undefined when it has them all. A key can neither grant nor
+ * revoke a role beyond its account, because it could raise its own account with it.
  */
 export function firstPermissionNotHeld(principal: Principal, role: RoleName, target: Target): Permission | undefined {
 	return ROLES[role].permissions.find((permission) => {
@@ -138,17 +155,17 @@ export function firstPermissionNotHeld(principal: Principal, role: RoleName, tar
 	});
 }
 
-/** Ids of the organizations where the principal holds the permission for the whole organization. */
+/** Organizations for which the principal holds the permission as a whole. */
 export function orgsWhere(principal: Principal, permission: Permission): OrgId[] {
 	return orgsOf(bindingsGranting(principal, permission, "org", false));
 }
 
-/** The same for deleted organizations, in which a permission is good for nothing but to undo that. */
+/** The same for deleted organizations, where a permission only allows restoring them. */
 export function deletedOrgsWhere(principal: Principal, permission: Permission): OrgId[] {
 	return orgsOf(bindingsGranting(principal, permission, "org", true));
 }
 
-/** Ids of the apps where the principal holds the permission through a binding on that very app. */
+/** Apps on which the principal holds the permission by a binding on the app itself. */
 export function appsWhere(principal: Principal, permission: Permission): AppId[] {
 	const bindings = bindingsGranting(principal, permission, "app", false);
 	return [...new Set(bindings.flatMap(({ appId }) => (appId === null ? [] : [appId as AppId])))];
@@ -158,7 +175,7 @@ function orgsOf(bindings: readonly Binding[]): OrgId[] {
 	return [...new Set(bindings.map(({ orgId }) => orgId as OrgId))];
 }
 
-/** Bindings of the scope itself, none above it, whose role holds the permission and that nothing stops. */
+/** Bindings exactly on that scope whose role holds the permission, not suspended. */
 function bindingsGranting(
 	principal: Principal,
 	permission: Permission,
@@ -167,7 +184,7 @@ function bindingsGranting(
 ): Binding[] {
 	return principal.bindings.filter(
 		(binding) =>
-			binding.stoppedBy === undefined &&
+			binding.suspendedBy === undefined &&
 			(binding.inDeletedOrganization === true) === inDeletedOrganization &&
 			binding.scopeType === scopeType &&
 			ROLES[binding.role].permissions.includes(permission) &&
@@ -175,26 +192,26 @@ function bindingsGranting(
 	);
 }
 
-/** Whether the binding grants anything in an organization that is there. */
+/** Whether the binding is not suspended and its organization is not deleted. */
 export function isLive(binding: Binding): boolean {
-	return binding.stoppedBy === undefined && binding.inDeletedOrganization !== true;
+	return binding.suspendedBy === undefined && binding.inDeletedOrganization !== true;
 }
 
-/** Whether the binding grants what its role holds on the target. */
-function works(binding: Binding, target: Target): boolean {
+/** Whether the binding grants the permissions of its role on the target. */
+function grants(binding: Binding, target: Target): boolean {
 	if (target.isMoreThanPreview === true && ROLES[binding.role].previewChannelsOnly === true) return false;
-	return binding.stoppedBy === undefined && isCovering(binding, target);
+	return binding.suspendedBy === undefined && covers(binding, target);
 }
 
 function isOfOrganization(binding: Binding, target: Target): boolean {
 	return binding.orgId === target.orgId && binding.inDeletedOrganization === target.inDeletedOrganization;
 }
 
-/** Whether the target lies where the binding was given. */
-export function isCovering(binding: Binding, target: Target): boolean {
+/** Whether the binding's scope contains the target. */
+export function covers(binding: Binding, target: Target): boolean {
 	if (!isOfOrganization(binding, target)) return false;
 	if (binding.scopeType === "org") return true;
-	// Null is never equal to what is undefined: a damaged binding covers nothing.
+	// null !== undefined: a corrupt binding covers nothing.
 	if (binding.appId !== target.appId) return false;
 	if (binding.scopeType === "app") return true;
 	return binding.channelId === target.channelId;

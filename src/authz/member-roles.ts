@@ -1,15 +1,15 @@
 /**
- * What the role table says about roles of whole organizations, for members and invitations: which can be given, which is the
- * strongest, which hold a permission. Everything here is computed from the table; no role is named.
+ * Roles of whole organizations, for members and invitations, computed from the role table: which can be assigned, which is strongest, which
+ * hold a permission. No role is named here.
  */
 import { administersOrganization, type Permission, ROLE_NAMES, ROLES, type RoleName } from "./permissions";
 
-/** Roles that a member can be given, strongest first. */
+/** Roles that can be assigned to a member, strongest first. */
 export const MEMBER_ROLES: readonly RoleName[] = ROLE_NAMES.filter(
 	(name) => ROLES[name].assignable && ROLES[name].scopeType === "org",
 ).sort((left, right) => ROLES[right].permissions.length - ROLES[left].permissions.length);
 
-/** The weakest of them. */
+/** The weakest assignable role. */
 export const WEAKEST_MEMBER_ROLE: RoleName | undefined = MEMBER_ROLES.at(-1);
 
 /** The strongest role of a whole organization among these names; undefined when there is none. */
@@ -22,14 +22,14 @@ export function memberRolesHolding(permissions: readonly Permission[]): RoleName
 	return MEMBER_ROLES.filter((role) => permissions.every((permission) => ROLES[role].permissions.includes(permission)));
 }
 
-/** The roles that hold more than a role of a whole organization: what its holder's keys may not keep. */
+/** Roles that exceed a role of a whole organization: the keys of its holder must not keep them. */
 export interface RolesBeyond {
 	readonly role: RoleName;
 	/** Roles of whole organizations. */
 	readonly ofOrganization: readonly RoleName[];
 	/** Roles of apps. */
 	readonly ofApp: readonly RoleName[];
-	/** Pairs of such a role of an app and a role of the app that holds, together with `role`, all its permissions. */
+	/** Pairs of such an app role and another app role that, together with `role`, holds all its permissions. */
 	readonly covered: readonly (readonly [RoleName, RoleName])[];
 }
 
@@ -54,17 +54,17 @@ export function rolesBeyond(role: RoleName): RolesBeyond {
 	};
 }
 
-/** Whether a member with these roles loses a permission by getting the role instead. */
+/** Whether a member with these roles loses a permission when the role replaces them. */
 export function isLowered(before: readonly string[], role: RoleName): boolean {
 	const { ofOrganization } = rolesBeyond(role);
 	return before.some((name) => ofOrganization.some((beyond) => beyond === name));
 }
 
-/** Roles that may end the organization. It always keeps a member who has one. */
+/** Roles that may delete the organization. One member always keeps such a role. */
 export const OWNING_ROLES: readonly RoleName[] = memberRolesHolding(["org.delete"]);
 
 /** Roles that may offer the organization's apps to another one. */
 export const GIVING_ROLES: readonly RoleName[] = memberRolesHolding(["app.delete", "org.update_settings"]);
 
-/** Roles that global permissions hold beside. */
+/** Roles that make global permissions effective. */
 export const ADMINISTERING_ROLES: readonly RoleName[] = ROLE_NAMES.filter(administersOrganization);

@@ -1,8 +1,12 @@
 /**
- * THE role table: which permissions exist, which role holds which, and at what scope a role may be given. No other file branches on
- * the name of a role; a difference between roles is a property in this table.
+ * The role table: which permissions exist, which role holds which, and at what scope a role can be assigned. No other file branches on the
+ * name of a role; a difference between roles is a property here.
  */
-import type { ScopeType } from "../db/schema";
+
+import type { PublisherStage } from "../domain/ci-context";
+
+/** The level at which a role is assigned. */
+export type ScopeType = "org" | "app" | "channel";
 
 const ORG_PERMISSIONS = [
 	"org.read",
@@ -38,7 +42,7 @@ const CHANNEL_PERMISSIONS = [
 	"channel.promote_bundle",
 ] as const;
 
-/** Permissions that belong to no organization; given to a key one by one, by no role. */
+/** Permissions outside of any organization; assigned to keys and accounts one by one, never by a role. */
 export const GLOBAL_PERMISSIONS = ["org.create"] as const;
 export type GlobalPermission = (typeof GLOBAL_PERMISSIONS)[number];
 
@@ -55,17 +59,19 @@ const APP_READER = ["app.read", "app.read_bundles", "app.read_devices", "app.rea
 
 export interface Role {
 	readonly permissions: readonly Permission[];
-	/** The level it is given at. Permissions hold for everything below that level. */
+	/** The level at which it is assigned. Its permissions hold for everything below. */
 	readonly scopeType: ScopeType;
-	/** False: only the service itself gives it. */
+	/** False: only the service assigns it. */
 	readonly assignable: boolean;
-	/** Holders act on bundles they uploaded and on channels they created alone, and their channels are private. */
+	/** Holders act only on bundles that they uploaded and channels that they created, and their channels are private. */
 	readonly ownWorkOnly?: true;
-	/** Grants nothing on a channel that ordinary devices depend on: a public one, the default upload channel, a protected one. */
+	/** Grants nothing on a channel that ordinary devices depend on: public, protected, or the default upload channel. */
 	readonly previewChannelsOnly?: true;
-	/** What the service gives to the holder on each channel it creates; it dies with this binding. */
+	/** Every promotion of the holder becomes a proposal, on any channel, and it approves none. */
+	readonly proposesOnly?: true;
+	/** The role that the holder gets on each channel it creates; removed with this binding. */
 	readonly roleOnCreatedChannel?: RoleName;
-	/** What the service gives to the holder on each app it creates. */
+	/** The role that the holder gets on each app it creates. */
 	readonly roleOnCreatedApp?: RoleName;
 }
 
@@ -79,6 +85,9 @@ export const ROLE_NAMES = [
 	"app_reader",
 	"app_preview",
 	"channel_preview",
+	"app_publisher_upload",
+	"app_publisher_propose",
+	"app_publisher_promote",
 ] as const;
 export type RoleName = (typeof ROLE_NAMES)[number];
 
@@ -128,15 +137,38 @@ export const ROLES: Readonly<Record<RoleName, Role>> = {
 		ownWorkOnly: true,
 		previewChannelsOnly: true,
 	},
+	app_publisher_upload: {
+		scopeType: "app",
+		assignable: false,
+		permissions: ["app.read", "app.read_bundles", "app.upload_bundle", "channel.read"],
+	},
+	app_publisher_propose: {
+		scopeType: "app",
+		assignable: false,
+		permissions: ["channel.read", "channel.promote_bundle"],
+		proposesOnly: true,
+	},
+	app_publisher_promote: {
+		scopeType: "app",
+		assignable: false,
+		permissions: ["channel.read", "channel.promote_bundle"],
+	},
 };
 
-/** What the service gives to whoever creates an organization, on that organization. */
+/** The role of each stage on the app; `promoting` is the one that the stage has on the channels it may promote to. */
+export const STAGE_ROLES: Readonly<
+	Record<PublisherStage, { readonly role: RoleName; readonly promoting: RoleName | undefined }>
+> = {
+	preview: { role: "app_preview", promoting: undefined },
+	upload: { role: "app_publisher_upload", promoting: undefined },
+	propose: { role: "app_publisher_upload", promoting: "app_publisher_propose" },
+	promote: { role: "app_publisher_upload", promoting: "app_publisher_promote" },
+};
+
+/** The role that the creator of an organization gets on it. */
 export const ORGANIZATION_CREATOR_ROLE: RoleName = "org_super_admin";
 
-/**
- * Whether the role, given on an organization, administers it. Global permissions hold only beside such a role, for as long as it is
- * there.
- */
+/** Whether the role, on an organization, administers it. Global permissions are effective only beside such a role. */
 export function administersOrganization(role: RoleName): boolean {
 	return ROLES[role].scopeType === "org" && ROLES[role].permissions.includes("org.update_settings");
 }

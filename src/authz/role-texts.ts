@@ -1,6 +1,5 @@
 /**
- * What people read where a role is meant, on every page of the service. It decides nothing: the role table does, and no code compares
- * these texts.
+ * Display names of roles, on every page. They decide nothing and no code compares them.
  */
 import type { RoleName } from "./permissions";
 
@@ -14,4 +13,7 @@ export const ROLE_TEXTS: Readonly<Record<RoleName, string>> = {
 	app_reader: "App reader",
 	app_preview: "App previews",
 	channel_preview: "Channel preview",
+	app_publisher_upload: "Publisher: uploads",
+	app_publisher_propose: "Publisher: proposes",
+	app_publisher_promote: "Publisher: promotes",
 };

@@ -1,24 +1,21 @@
 /**
- * A person with a session as a principal: the account's own role bindings, and every rule of keys. What organizations demand of keys
- * does not concern a session; it ends when nobody used it for a while, and after its time however busy it is.
+ * A person with a session as a principal: the account's own role bindings under the rules of keys. Organizations' key policies do not
+ * apply. A session ends after a while without use, and after its lifetime in any case.
  */
-import { type CompiledQuery, sql } from "kysely";
-import { query } from "../db/client";
-import type { Flag } from "../db/schema";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
-import { bindingsFrom, globalPermissionsFrom, invalidSession, liveBindings, type SessionPrincipal } from "./principal";
+import { bindingsFrom, type Flag, globalPermissionsFrom, invalidSession, type SessionPrincipal } from "./principal";
 
-/** A session that nobody used for so long is over. */
+/** A session ends after this time without use. */
 export const SESSION_IDLE_MS = 7 * DAY_MS;
-/** And any session after so long. */
+/** A session ends after this time in any case. */
 export const SESSION_LIFETIME_MS = 30 * DAY_MS;
-/** How long a sign-in counts as recent. */
+/** A sign-in counts as recent for this time. */
 export const RECENT_SIGN_IN_MS = 15 * 60 * 1000;
 
 /** `sessions.method` of a sign-in with a passkey; no provider has this id. */
 export const PASSKEY_METHOD = "passkey";
-/** `"passkey"`: the recent sign-in must have been made with a passkey. */
+/** `"passkey"`: the recent sign-in must be one with a passkey. */
 export type RecentSignIn = boolean | typeof PASSKEY_METHOD;
 
 export interface SessionRow {
@@ -34,21 +31,7 @@ export interface SessionRow {
 	readonly bindings: string;
 }
 
-/** For SQL: the session `s` is good. */
-export const sessionIsLive = (nowMs: number) =>
-	sql<boolean>`s.expires_at_ms > ${nowMs} AND s.last_seen_at_ms > ${nowMs - SESSION_IDLE_MS}`;
-
-/** The session with this hash, while it is good, and the live bindings of its account. */
-export function sessionStatement(tokenHash: string, nowMs: number): CompiledQuery<SessionRow> {
-	return sql<SessionRow>`
-		SELECT s.id, s.user_id, u.email, s.token_hash, s.created_at_ms, s.last_seen_at_ms, s.method,
-			EXISTS (SELECT 1 FROM passkeys WHERE user_id = u.id) AS has_passkey, u.global_permissions,
-			${liveBindings(sql`ON o.id = b.org_id AND b.user_id = u.id`, nowMs)} AS bindings
-		FROM sessions s INNER JOIN users u ON u.id = s.user_id
-		WHERE s.token_hash = ${tokenHash} AND ${sessionIsLive(nowMs)}`.compile(query);
-}
-
-/** @throws {ApiError} `invalid_session` when there is no such session, or it is over */
+/** @throws {ApiError} `invalid_session` for an unknown or ended session */
 export function sessionPrincipalFrom(row: SessionRow | undefined): SessionPrincipal {
 	if (row === undefined) throw invalidSession();
 	return {
@@ -70,8 +53,8 @@ export function sessionPrincipalFrom(row: SessionRow | undefined): SessionPrinci
 }
 
 /**
- * Every sign-in creates a session, so the age of the session is the age of the proof.
- * @throws {ApiError} `recent_sign_in_required`; `passkey_required` when a passkey is wanted and the account has none
+ * Every sign-in creates a session, so the age of the session is the age of the sign-in.
+ * @throws {ApiError} `recent_sign_in_required`; `passkey_required` when a passkey is required and the account has none
  */
 export function requireRecentSignIn(session: SessionPrincipal, wanted: RecentSignIn, nowMs: number): void {
 	if (wanted === false) return;

@@ -1,8 +1,8 @@
 /**
- * The typed client: every endpoint by its method and path, with its parameters, body and answer known to the compiler. All types come
- * from the endpoint list; at run time this is fetch and nothing of the server.
+ * The typed client: every endpoint by method and path, with typed parameters, body and answer. All types come from the endpoint list. At run
+ * time the client is only fetch and has no code of the server.
  */
-import type { allEndpoints } from "../app";
+import type { allEndpoints } from "../endpoints";
 
 type Endpoints = (typeof allEndpoints)[number];
 type Typed = { readonly method: string; readonly path: string; readonly types?: unknown };
@@ -21,7 +21,7 @@ type EndpointOf<Key> = Endpoints extends infer Endpoint
 type TypesOf<Key> = NonNullable<Extract<EndpointOf<Key>, Typed>["types"]>;
 type Part<Key, Name extends string> = TypesOf<Key> extends { readonly [name in Name]: infer Value } ? Value : never;
 
-/** A part of the request, left out where the endpoint has none. */
+/** A part of the request, omitted if the endpoint has none. */
 type Field<Name extends string, Value> = [Value] extends [undefined]
 	? unknown
 	: Record<never, never> extends Value
@@ -33,7 +33,7 @@ export type RequestOf<Key extends EndpointKey> = Field<"params", Part<Key, "para
 	Field<"body", Part<Key, "body">> & { readonly signal?: AbortSignal };
 export type AnswerOf<Key extends EndpointKey> = Part<Key, "answer">;
 
-/** Left out where an endpoint needs nothing. */
+/** Optional if the endpoint needs no parameters. */
 type RequestArguments<Key extends EndpointKey> =
 	Record<never, never> extends RequestOf<Key> ? [request?: RequestOf<Key>] : [request: RequestOf<Key>];
 
@@ -49,7 +49,7 @@ export interface ClientOptions {
 	readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
 
-/** An answer that is no success, as the service words it. */
+/** An error answer, with the message of the server. */
 export class CapstanError extends Error {
 	override readonly name = "CapstanError";
 	constructor(
@@ -75,7 +75,7 @@ interface AnyRequest {
  * @example
  * const capstan = createClient({ baseUrl, key });
  * const { id } = await capstan("POST /channel", { body: { app_id: "com.example.app", channel: "pr-128" } });
- * @throws {CapstanError} for every answer that is no success
+ * @throws {CapstanError} for every error answer
  */
 export function createClient(options: ClientOptions): CapstanClient {
 	const send = options.fetch ?? ((url: string, init: RequestInit) => fetch(url, init));
@@ -97,14 +97,14 @@ export function createClient(options: ClientOptions): CapstanClient {
 		});
 		if (!response.ok) throw await errorOf(response);
 		const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-		// JSON of no content: only its header says that it would have been JSON.
+		// 204 with a JSON content type has no body.
 		const answer = !isJson ? response : response.status === 204 ? null : await response.json();
 		return answer as AnswerOf<Key>;
 	};
 }
 
-/** Fills in the parameters. Empty ones and dots would be taken out of the path, and another endpoint would answer. */
-function filledPath(path: string, params: Readonly<Record<string, string>>): string {
+/** Fills in the parameters. Refuses empty values and dots, because URL parsing would remove them and another endpoint would answer. */
+export function filledPath(path: string, params: Readonly<Record<string, string>>): string {
 	return path.replace(/:(\w+)(\{.+?\})?/g, (_, name: string) => {
 		const value = params[name] ?? "";
 		if (["", ".", ".."].includes(value)) throw new TypeError(`The path parameter ${name} must not be "${value}".`);
@@ -112,13 +112,14 @@ function filledPath(path: string, params: Readonly<Record<string, string>>): str
 	});
 }
 
-/** The part of an unreadable answer that its error quotes. */
+/** Characters of an unreadable answer that its error quotes. */
 const EXCERPT_LENGTH = 200;
 
-async function errorOf(response: Response): Promise<CapstanError> {
+/** The error that an answer is; for requests that the client does not send, such as uploads. */
+export async function errorOf(response: Response): Promise<CapstanError> {
 	const text = await response.text();
 	const { error, message, moreInfo, requestId } = parsedObject(text);
-	// Something between client and service may answer as well, in words of its own.
+	// A proxy may answer instead of the server, in another format.
 	if (typeof error !== "string" || typeof message !== "string") {
 		const excerpt = text.slice(0, EXCERPT_LENGTH);
 		return new CapstanError(response.status, "unreadable_answer", `HTTP ${response.status}: ${excerpt}`, {}, "");

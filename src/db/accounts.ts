@@ -1,25 +1,25 @@
 /**
- * Statements about an account as a whole. Deleting one does in every organization what removing the member does there, in one batch, and
- * leaves every organization somebody who may end it.
+ * Statements about an account as a whole. Deleting an account removes its member from every organization in one batch; every organization
+ * keeps at least one owner.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
-import { type Actor, auditEach, auditStatement } from "./audit";
-import { jsonList, query } from "./client";
+import { type Actor, auditEach, auditStatement } from "./audit/entries";
+import { jsonList, onUnique, query, type Statement } from "./client";
 import { deleteKeysOfMember, removeMember } from "./members";
 import type { Flag } from "./schema";
 
-/** For loading beside the decision: the account of a session. */
+/** SQL for the account of a session; for loads in the authorization batch. */
 const accountOf = (tokenHash: string) => sql<string>`(SELECT user_id FROM sessions WHERE token_hash = ${tokenHash})`;
 
-export interface AccountDetails {
+interface AccountDetails {
 	readonly id: string;
 	readonly email: string;
 	readonly created_at_ms: number;
 	readonly email_verified_at_ms: number | null;
 	readonly passkeys: number;
-	/** 1: owns the first organization. */
+	/** 1: the account owns the first organization. */
 	readonly is_operator: Flag;
 }
 
@@ -36,14 +36,14 @@ export function accountDetails(
 		FROM users WHERE id = ${accountOf(tokenHash)}`.compile(query);
 }
 
-/** An organization that an account has a part in. */
+/** An organization in which an account has a role, a key or an invitation that it sent. */
 export interface Part {
 	readonly id: string;
 	readonly name: string;
 	readonly deleted_at_ms: number | null;
-	/** Nobody else may end the organization for good. */
+	/** 1: no other account owns the organization permanently. */
 	readonly is_last_owner: 0 | 1;
-	/** JSON array of the names of the account's roles on the whole organization. */
+	/** JSON array of role names: the account's roles on the whole organization. */
 	readonly roles: string;
 	/** JSON array of `{ id, name }`: the account's keys that belong to the organization. */
 	readonly keys: string;
@@ -64,7 +64,7 @@ const isLastOwnerOf = (
 	EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${org} AND b.user_id = ${user} AND ${owns(owning)})
 	AND NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${org} AND b.user_id <> ${user} AND ${owns(owning)}))`;
 
-/** Every organization that the account has a part in, deleted ones that can be restored included. */
+/** Every organization in which the account has a part, including deleted ones that can still be restored. */
 export function partsOf(tokenHash: string, owning: readonly RoleName[]): CompiledQuery<Part> {
 	const user = accountOf(tokenHash);
 	const org = sql`o.id`;
@@ -76,18 +76,18 @@ export function partsOf(tokenHash: string, owning: readonly RoleName[]): Compile
 		FROM organizations o WHERE ${isPartOf(org, user)} ORDER BY o.name, o.id`.compile(query);
 }
 
-/** For guards: the account is nobody's last owner. */
+/** Guard: no organization has this account as its last owner. */
 export function isNoLastOwner(userId: string, owning: readonly RoleName[]) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM organizations o WHERE ${isLastOwnerOf(sql`o.id`, sql`${userId}`, owning)})`;
 }
 
-/** For guards: the account has a part in these organizations and in no other. */
+/** Guard: the account has a part in these organizations only. */
 export function partsAre(userId: string, orgIds: readonly string[]) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM organizations o WHERE ${isPartOf(sql`o.id`, sql`${userId}`)}
 		AND o.id NOT IN ${jsonList(JSON.stringify(orgIds))})`;
 }
 
-/** Deletes the account, after `isNoLastOwner` and `partsAre`: what it held and made in each organization, then itself. */
+/** Deletes what the account holds and created in each organization, then the account. Requires the guards `isNoLastOwner` and `partsAre`. */
 export function deleteAccountStatements(
 	account: { readonly id: string; readonly email: string },
 	parts: readonly Part[],
@@ -98,14 +98,14 @@ export function deleteAccountStatements(
 	const { id, email } = account;
 	const heirOf = (org: RawBuilder<unknown>) => sql`(SELECT b.user_id FROM role_bindings b
 		WHERE b.org_id = ${org} AND b.user_id <> ${id} AND ${owns(roles.owning)} ORDER BY b.created_at_ms, b.id LIMIT 1)`;
-	// The organization that a deleted app is in has no members, nor has one that is being removed: it is named after somebody who stays.
+	// `created_by` must name an existing account. Organizations without members (of a deleted app, or being purged) get another owner's.
 	const heir = sql`coalesce(${heirOf(sql`organizations.id`)},
 		${heirOf(sql`(SELECT d.org_id FROM apps a INNER JOIN deleted_apps d ON d.app_id = a.id WHERE a.owner_org = organizations.id)`)},
 		${heirOf(sql`(SELECT first_org_id FROM installation)`)},
 		(SELECT u.id FROM users u WHERE u.id = (SELECT first_user_id FROM installation) AND u.id <> ${id}), created_by)`;
 	return [
 		...parts.flatMap((part) => {
-			// Whoever leaves needs nobody's permission.
+			// Leaving an organization requires no permission in it.
 			const orgId = part.id as OrgId;
 			return [
 				auditStatement(actor, nowMs, {
@@ -119,13 +119,13 @@ export function deleteAccountStatements(
 				deleteKeysOfMember(orgId, id),
 			];
 		}),
-		// The account that an organization's first key acts for; who created it stands in the audit log.
+		// The first key of an organization acts for `created_by`. The audit log keeps the account that created the organization.
 		sql`UPDATE organizations SET created_by = ${heir} WHERE created_by = ${id}`.compile(query),
 		query.deleteFrom("users").where("id", "=", id).compile(),
 	];
 }
 
-/** Entries in every organization of the account, on the condition: its address is another one now. Before `changeEmail`. */
+/** One audit entry per organization of the account about its new address, if the condition holds. Run before `changeEmail`. */
 export function auditEmailChange(
 	userId: string,
 	email: string,
@@ -143,18 +143,22 @@ export function auditEmailChange(
 	);
 }
 
-/** On the condition: the address, which was proved by it, and a new token for this session in the place of all others. */
+/** If the condition holds: sets the verified address, ends all other sessions, and replaces this session's token. */
 export function changeEmail(
 	account: { readonly userId: string; readonly sessionId: string },
 	email: string,
 	newTokenHash: string,
 	condition: RawBuilder<boolean>,
 	nowMs: number,
-): CompiledQuery[] {
+	taken: () => Error,
+): Statement[] {
 	const { userId, sessionId } = account;
+	const setEmail = sql`UPDATE users SET email = ${email}, email_verified_at_ms = ${nowMs} WHERE id = ${userId} AND ${condition}`;
 	return [
-		sql`UPDATE users SET email = ${email}, email_verified_at_ms = ${nowMs} WHERE id = ${userId} AND ${condition}`,
-		sql`DELETE FROM sessions WHERE user_id = ${userId} AND id <> ${sessionId} AND ${condition}`,
-		sql`UPDATE sessions SET token_hash = ${newTokenHash} WHERE user_id = ${userId} AND id = ${sessionId} AND ${condition}`,
-	].map((statement) => statement.compile(query));
+		onUnique(setEmail.compile(query), "users.email", taken),
+		sql`DELETE FROM sessions WHERE user_id = ${userId} AND id <> ${sessionId} AND ${condition}`.compile(query),
+		sql`UPDATE sessions SET token_hash = ${newTokenHash} WHERE user_id = ${userId} AND id = ${sessionId} AND ${condition}`.compile(
+			query,
+		),
+	];
 }

@@ -1,13 +1,13 @@
 /**
- * Statements about API keys and their role bindings. The hash and the sealed text never leave this file except through the
- * functions that say so; lists and records cannot show them.
+ * Statements about API keys and their role bindings. Only the functions whose docstring says so return the hash or the sealed secret;
+ * lists and records cannot show them.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
-import type { RoleName } from "../authz/permissions";
+import type { RoleName, ScopeType } from "../authz/permissions";
 import type { PolicyColumns, Principal } from "../authz/principal";
 import { jsonList, query } from "./client";
-import type { ApiKeysTable, Flag, ScopeType } from "./schema";
+import type { ApiKeysTable, Flag } from "./schema";
 
 export interface ApiKeyRow {
 	readonly id: string;
@@ -22,11 +22,13 @@ export interface ApiKeyRow {
 	readonly created_at_ms: number;
 	readonly updated_at_ms: number;
 	readonly previous_valid_until_ms: number | null;
-	/** JSON array of CIDR ranges; null: none. */
+	/** JSON array of CIDR ranges; null: any address. */
 	readonly ip_allow_list: string | null;
-	/** When the stored secret was last revealed, and to which account. */
+	/** The time at which the stored secret was last revealed, and the account that saw it. */
 	readonly revealed_at_ms: number | null;
 	readonly revealed_by: string | null;
+	/** The trusted publisher that acts by the key; null: an ordinary key. */
+	readonly publisher_id: string | null;
 	/** JSON array of BindingRecord. */
 	readonly bindings: string;
 }
@@ -40,11 +42,11 @@ export interface BindingRecord {
 	readonly channel_id: number | null;
 	readonly parent_binding_id: string | null;
 	readonly expires_at_ms: number | null;
-	/** 1: it can be restored, and grants nothing until then. */
+	/** 1: the organization is deleted; the binding grants nothing until it is restored. */
 	readonly in_deleted_organization: Flag;
 }
 
-/** @param shown which bindings, `b` in SQL, the record tells of */
+/** @param shown SQL condition on a binding `b`: whether the record includes it */
 const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 	query.selectFrom("api_keys").select([
 		"api_keys.id",
@@ -62,6 +64,7 @@ const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 		sql<number | null>`(SELECT max(at_ms) FROM api_key_reveals WHERE api_key_id = api_keys.id)`.as("revealed_at_ms"),
 		sql<string | null>`(SELECT user_id FROM api_key_reveals WHERE api_key_id = api_keys.id
 			ORDER BY at_ms DESC, user_id LIMIT 1)`.as("revealed_by"),
+		sql<string | null>`(SELECT id FROM publishers WHERE api_key_id = api_keys.id)`.as("publisher_id"),
 		sql<0 | 1>`api_keys.key_ciphertext IS NULL`.as("is_hashed_key"),
 		sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role_name', b.role_name, 'scope_type', b.scope_type,
 				'org_id', b.org_id, 'app_id', b.app_id, 'channel_id', b.channel_id, 'parent_binding_id', b.parent_binding_id,
@@ -71,21 +74,21 @@ const apiKeyRows = (shown: RawBuilder<unknown> = sql`1`) =>
 	]);
 
 export interface ApiKeyFilter {
-	/** Keys that belong to one of these organizations or have a binding in it, */
+	/** Includes keys that belong to one of these organizations or have a binding in it. */
 	readonly orgIds: readonly OrgId[];
-	/** and this one. */
+	/** Includes this key as well. */
 	readonly ownKeyId: string;
-	/** Of them, those that belong to this organization or have a binding in it. */
+	/** Keeps keys that belong to this organization or have a binding in it. */
 	readonly orgId: string | undefined;
-	/** Of them, those that were made and last used no later than this. */
+	/** Keeps keys that were created and last used no later than this. */
 	readonly unusedSinceMs: number | undefined;
 }
 
-/** Oldest first. Of a key that belongs to another organization, only the bindings in these are told. */
+/** Keys that match, oldest first. A key of another organization shows only its bindings in `filter.orgIds`. */
 export function apiKeysPage(filter: ApiKeyFilter, limit: number, offset: number): CompiledQuery<ApiKeyRow> {
 	const { orgId, unusedSinceMs } = filter;
 	const orgIds = jsonList(JSON.stringify(filter.orgIds));
-	// A binding in an organization that the caller does not manage must not show by what the filter finds either.
+	// The filter must not reveal bindings in organizations that the caller does not manage.
 	const wanted = jsonList(JSON.stringify(filter.orgIds.filter((id) => id === orgId)));
 	const shown = sql`(b.org_id IN ${orgIds} OR api_keys.org_id IN ${orgIds} OR api_keys.id = ${filter.ownKeyId})`;
 	return apiKeyRows(shown)
@@ -123,12 +126,12 @@ function keysBoundIn(orgIds: RawBuilder<string>) {
 		.where("api_key_id", "is not", null);
 }
 
-/** One key by its id; for loading beside the decision. */
+/** One key by its id; for loads in the authorization batch. */
 export function apiKeyById(id: string): CompiledQuery<ApiKeyRow> {
 	return apiKeyRows().where("api_keys.id", "=", id).compile();
 }
 
-/** The same, with the bindings in one organization alone unless the key belongs to it; for loading beside the decision. */
+/** One key by its id. If `orgId` is given and is not the key's organization, only the bindings in `orgId`. For loads in the authorization batch. */
 export function apiKeyAsSeenBy(orgId: string | undefined, id: string): CompiledQuery<ApiKeyRow> {
 	if (orgId === undefined) return apiKeyById(id);
 	return apiKeyRows(sql`(b.org_id = ${orgId} OR api_keys.org_id = ${orgId})`).where("api_keys.id", "=", id).compile();
@@ -138,30 +141,30 @@ export function apiKeyRecord(orgId: OrgId, id: string): CompiledQuery<ApiKeyRow>
 	return apiKeyRows().where("api_keys.org_id", "=", orgId).where("api_keys.id", "=", id).compile();
 }
 
-/** The sealed text of a key made with `hashed: false`, for its managers to see again; for loading beside the decision. */
+/** The sealed secret of a key created with `hashed: false`, to reveal it; for loads in the authorization batch. */
 export function sealedKeyText(id: string): CompiledQuery<{ key_ciphertext: string | null }> {
 	return query.selectFrom("api_keys").select("key_ciphertext").where("id", "=", id).compile();
 }
 
-/** Notes that the account has seen the stored secret of a key of the organization. */
+/** Records that the account has seen the stored secret of a key of the organization. */
 export function markRevealed(orgId: OrgId, id: string, userId: string, nowMs: number): CompiledQuery {
 	return sql`INSERT INTO api_key_reveals (api_key_id, user_id, at_ms)
 		SELECT id, ${userId}, ${nowMs} FROM api_keys WHERE id = ${id} AND org_id = ${orgId}
 		ON CONFLICT (api_key_id, user_id) DO UPDATE SET at_ms = excluded.at_ms`.compile(query);
 }
 
-/** A regenerated secret has been seen by its creator alone, who is recorded with `markRevealed`. */
+/** Deletes the recorded reveals of a key. After a regeneration only the actor has seen the secret; `markRevealed` records that. */
 export function clearReveals(orgId: OrgId, id: string): CompiledQuery {
 	return sql`DELETE FROM api_key_reveals WHERE api_key_id = (
 		SELECT id FROM api_keys WHERE id = ${id} AND org_id = ${orgId})`.compile(query);
 }
 
-/** For guards: the account has seen no secret of the key that works, neither stored nor new. */
+/** Guard: the account has seen no valid secret of the key, neither by a reveal nor by a regeneration. */
 export function isUnseenBy(apiKeyId: string | null, userId: string) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM api_key_reveals WHERE api_key_id = ${apiKeyId} AND user_id = ${userId})`;
 }
 
-/** Keys of the organization, other people's, whose secret the account has revealed or made anew; oldest first. */
+/** Other members' keys of the organization whose secret the account has revealed or regenerated, oldest first. */
 export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id: string; name: string }> {
 	return sql<{ id: string; name: string }>`SELECT k.id, k.name FROM api_key_reveals r
 		INNER JOIN api_keys k ON k.id = r.api_key_id
@@ -169,7 +172,7 @@ export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id
 		ORDER BY k.created_at_ms, k.id`.compile(query);
 }
 
-/** Keys whose text another secret sealed, of all organizations: for the rotation of a secret. */
+/** Keys of all organizations that another signing secret sealed; for the rotation of the signing secret. */
 export function keysSealedByOthers(
 	secretId: string,
 	most: number,
@@ -180,14 +183,14 @@ export function keysSealedByOthers(
 	);
 }
 
-/** Seals a key's text anew, unless the key was regenerated meanwhile. */
+/** Replaces the sealed secret of a key, unless the key was regenerated after `before` was read. */
 export function replaceSealedText(id: string, before: string, after: string): CompiledQuery {
 	return sql`UPDATE api_keys SET key_ciphertext = ${after} WHERE id = ${id} AND key_ciphertext = ${before}`.compile(
 		query,
 	);
 }
 
-/** The hash of a key's secret, for it to be kept as the previous one; for loading beside the decision. */
+/** The hash of a key's secret, to be kept as the previous one; for loads in the authorization batch. */
 export function currentKeyHash(id: string): CompiledQuery<{ key_hash: string }> {
 	return query.selectFrom("api_keys").select("key_hash").where("id", "=", id).compile();
 }
@@ -207,12 +210,12 @@ export function updateApiKey(
 	return query.updateTable("api_keys").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
 }
 
-/** The policies of an organization, as its row has them, with its id. */
+/** The policy columns of an organization, with its id. */
 export interface PoliciesElsewhere extends PolicyColumns {
 	readonly id: string;
 }
 
-/** The policies of the other organizations that the key acts in; for loading beside the decision. */
+/** The policies of the other organizations in which the key has bindings; for loads in the authorization batch. */
 export function policiesElsewhere(apiKeyId: string): CompiledQuery<PoliciesElsewhere> {
 	return sql<PoliciesElsewhere>`SELECT o.id, o.enforce_hashed_api_keys, o.require_apikey_expiration, o.max_apikey_expiration_days
 		FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id IN (SELECT b.org_id FROM role_bindings b
@@ -220,7 +223,7 @@ export function policiesElsewhere(apiKeyId: string): CompiledQuery<PoliciesElsew
 		ORDER BY o.id`.compile(query);
 }
 
-/** For guards: none of these policies was changed since they were read. */
+/** Guard: these policies are unchanged since they were read. */
 export function policiesElsewhereAre(policies: readonly PoliciesElsewhere[]) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM json_each(${JSON.stringify(policies)}) AS read
 		INNER JOIN organizations o ON o.id = read.value ->> 'id'
@@ -229,24 +232,24 @@ export function policiesElsewhereAre(policies: readonly PoliciesElsewhere[]) {
 			OR o.max_apikey_expiration_days IS NOT read.value ->> 'max_apikey_expiration_days')`;
 }
 
-/** For guards: the key is there and belongs to the organization. */
+/** Guard: the key exists and belongs to the organization. */
 export function apiKeyExists(orgId: OrgId, id: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE org_id = ${orgId} AND id = ${id})`;
 }
 
-/** For guards: the key has a binding in the organization. */
+/** Guard: the key has a binding in the organization. */
 export function isBoundIn(orgId: OrgId, apiKeyId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM role_bindings WHERE org_id = ${orgId} AND api_key_id = ${apiKeyId})`;
 }
 
-/** For guards: these are all apps of the organization. */
+/** Guard: all of these are apps of the organization. */
 export function appsAreOf(orgId: OrgId, appIds: readonly string[]) {
 	const wanted = [...new Set(appIds)];
 	return sql<boolean>`(SELECT count(*) FROM apps WHERE owner_org = ${orgId}
 		AND id IN ${jsonList(JSON.stringify(wanted))}) = ${wanted.length}`;
 }
 
-/** Takes bindings of a key in one organization away; what came from them goes with them. */
+/** Removes bindings of a key in one organization, and by cascade the bindings that came from them. */
 export function deleteBindings(orgId: OrgId, apiKeyId: string, ids: readonly string[]): CompiledQuery {
 	return query
 		.deleteFrom("role_bindings")
@@ -256,20 +259,20 @@ export function deleteBindings(orgId: OrgId, apiKeyId: string, ids: readonly str
 		.compile();
 }
 
-/** For guards: the key is as it was read, its bindings included. */
+/** Guard: the key and its bindings are unchanged since they were read. */
 export function apiKeyUnchanged(row: Pick<ApiKeyRow, "id" | "updated_at_ms" | "bindings">) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${row.id} AND updated_at_ms = ${row.updated_at_ms})
 		AND ${bindingsUnchanged(row.id, bindingIds(row))}
 		AND NOT EXISTS (SELECT 1 FROM role_bindings WHERE api_key_id = ${row.id} AND ${isNewSince(row)})`;
 }
 
-/** For guards: the key, as the organization sees it, has got no stronger there since it was read. */
+/** Guard: the key has gained no binding in the organization since it was read. */
 export function apiKeyNoStronger(orgId: OrgId, row: Pick<ApiKeyRow, "id" | "bindings">) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings WHERE api_key_id = ${row.id} AND org_id = ${orgId}
 		AND ${isNewSince(row)})`;
 }
 
-/** Bindings that came from others add nothing to them. */
+/** Ignores bindings that came from a parent binding, because they grant nothing beyond it. */
 function isNewSince(row: Pick<ApiKeyRow, "bindings">) {
 	return sql`parent_binding_id IS NULL AND id NOT IN ${jsonList(JSON.stringify(bindingIds(row)))}`;
 }
@@ -279,11 +282,12 @@ function bindingIds(row: Pick<ApiKeyRow, "bindings">): string[] {
 }
 
 /**
- * For guards: the calling key was not revoked, its secret not replaced, its expiry and addresses not changed, or the calling session
- * not ended; and the caller has all the bindings that the decision was made with.
+ * Guard: the caller still has every binding of the decision, and is still valid: a key keeps its secret, expiry and address limit; the
+ * publisher of a CI job exists; a session has not ended.
  */
 export function callerUnchanged(
 	caller: Pick<Principal, "kind" | "userId" | "keyId" | "secretHash" | "expiresAtMs" | "ipAllowList"> & {
+		readonly publisher?: { readonly id: string } | undefined;
 		readonly bindings: readonly { readonly id: string }[];
 	},
 ) {
@@ -294,13 +298,18 @@ export function callerUnchanged(
 				AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
 	}
 	const addresses = caller.ipAllowList === null ? null : JSON.stringify(caller.ipAllowList);
+	if (caller.publisher !== undefined) {
+		return sql<boolean>`EXISTS (SELECT 1 FROM ci_keys t INNER JOIN publishers p ON p.id = t.publisher_id
+				WHERE t.key_hash = ${caller.secretHash} AND p.api_key_id = ${caller.keyId} AND p.id = ${caller.publisher.id})
+			AND ${bindingsUnchanged(caller.keyId, ids)}`;
+	}
 	return sql<boolean>`EXISTS (SELECT 1 FROM api_keys WHERE id = ${caller.keyId}
 			AND ${caller.secretHash} IN (key_hash, coalesce(previous_key_hash, key_hash))
 			AND expires_at_ms IS ${caller.expiresAtMs} AND ip_allow_list IS ${addresses})
 		AND ${bindingsUnchanged(caller.keyId, ids)}`;
 }
 
-/** For guards: the account of a calling key still has these roles on the whole organization. */
+/** Guard: the account still has these roles on the whole organization. */
 export function accountRolesAre(userId: string, orgId: string, roles: readonly RoleName[]) {
 	return sql<boolean>`(SELECT count(*) FROM role_bindings WHERE user_id = ${userId} AND org_id = ${orgId} AND scope_type = 'org'
 		AND role_name IN ${jsonList(JSON.stringify(roles))}) = ${roles.length}`;
@@ -311,13 +320,13 @@ function bindingsUnchanged(keyId: string, ids: readonly string[]) {
 		AND id IN ${jsonList(JSON.stringify(ids))}) = ${ids.length}`;
 }
 
-/** Who gets a binding: a key, or an account that came without one. */
+/** The holder of a binding: a key, or an account if `keyId` is null. */
 export type Holder = Pick<Principal, "userId" | "keyId">;
 
 const holderColumns = ({ userId, keyId }: Holder) =>
 	keyId === null ? { api_key_id: null, user_id: userId } : { api_key_id: keyId, user_id: null };
 
-export interface NewBinding {
+interface NewBinding {
 	readonly id: string;
 	readonly holder: Holder;
 	readonly role: RoleName;
@@ -336,17 +345,14 @@ export function insertBinding(scopeType: "org" | "app", binding: NewBinding): Co
 			scope_type: scopeType,
 			org_id: binding.orgId,
 			app_id: binding.appId,
-			channel_id: null,
-			parent_binding_id: null,
-			expires_at_ms: null,
 			created_at_ms: binding.createdAtMs,
 		})
 		.compile();
 }
 
 /**
- * The binding on a channel that the same batch made, which is named because its id is not known yet. Nothing is inserted unless the
- * parent binding is still there.
+ * A binding on a channel that the same batch creates; the channel is found by its name, because its id is not known yet. Inserts nothing
+ * if the parent binding no longer exists.
  */
 export function insertChannelBinding(
 	binding: NewBinding & { readonly appId: string },

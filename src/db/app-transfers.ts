@@ -1,23 +1,25 @@
 /**
- * Statements about offers of an app to another organization. An offer gives the receiver nothing but the right to accept it: the app
- * moves in the batch of the acceptance, and what keys and people of the giving organization held on it ends there. It is worth
- * something while the account that made it, and the key that it was made with, could still make it.
+ * Statements about offers of an app to another organization. An offer grants only the right to accept it. The app moves in the batch of the
+ * acceptance, which ends the bindings of the giving organization's keys and people. An offer is valid while the account and the key that made
+ * it may still give the app away.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { GIVING_ROLES } from "../authz/member-roles";
 import { ROLE_NAMES, type RoleName } from "../authz/permissions";
+import { DAY_MS } from "../domain/time";
 import type { Holder } from "./api-keys";
-import { type Actor, auditEach } from "./audit";
+import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query } from "./client";
+import { releaseDeltaFiles } from "./delta-files";
 import { memberHolds } from "./members";
 import { appIdOf } from "./public-app-id";
 import { selectedToGarbage } from "./uploads";
 
-/** How long an offer can be accepted. */
-export const TRANSFER_LIFETIME_MS = 7 * 24 * 60 * 60 * 1000;
+/** Lifetime of an offer. */
+export const TRANSFER_LIFETIME_MS = 7 * DAY_MS;
 
-/** Offers the app; an earlier offer of it is replaced. */
+/** Offers the app and replaces an earlier offer. */
 export function offerApp(
 	orgId: OrgId,
 	appId: AppId,
@@ -56,18 +58,18 @@ export function transfersPage(orgId: string, nowMs: number, limit: number, offse
 			AND ${isBacked(nowMs)} ORDER BY t.created_at_ms DESC, a.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
-/** The offer of an app by its public id, run out or not; for the scope of a request. */
+/** The offer of an app by its public id, expired or not; for the scope of a request. */
 export function transferOf(publicAppId: string): CompiledQuery<TransferRow> {
 	return sql<TransferRow>`${TRANSFERS} WHERE a.id = ${appIdOf(publicAppId)}`.compile(query);
 }
 
-/** For guards: the offer is as it was read and has not run out, and the app is still the giving organization's. */
+/** For guards: the offer is unchanged and has not expired, and the giving organization still has the app. */
 export function transferIsOpen(offer: TransferRow, nowMs: number) {
 	return sql<boolean>`EXISTS (${TRANSFERS} WHERE a.id = ${offer.id} AND t.from_org = ${offer.from_org} AND t.to_org = ${offer.to_org}
 		AND t.created_at_ms = ${offer.created_at_ms} AND t.expires_at_ms > ${nowMs})`;
 }
 
-/** Condition on an offer `t`: its account still holds a role that may give the app away, and so does the key that it was made with. */
+/** Condition on an offer `t`: its account and its key still hold a role that may give the app away. */
 const isBacked = (
 	nowMs: number,
 ) => sql<boolean>`(${memberHolds(sql`t.from_org`, sql`t.offered_by_user`, GIVING_ROLES, nowMs)}
@@ -76,12 +78,12 @@ const isBacked = (
 			AND b.role_name IN ${jsonList(JSON.stringify(GIVING_ROLES))} AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
 			AND coalesce(k.expires_at_ms, ${nowMs} + 1) > ${nowMs})))`;
 
-/** For guards: the account and key that made the offer could still make it. */
+/** For guards: the account and key of the offer may still give the app away. */
 export function transferIsBacked(appId: string, nowMs: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM app_transfers t WHERE t.app_id = ${appId} AND ${isBacked(nowMs)})`;
 }
 
-/** Withdraws what a person offered, and their keys, when they lose the right to. */
+/** Withdraws the offers of a person and their keys, when the person loses the right to offer. */
 export function withdrawTransfersOf(orgId: OrgId, userId: string, actor: Actor, nowMs: number): CompiledQuery[] {
 	const theirs = sql`t.from_org = ${orgId} AND t.offered_by_user = ${userId}`;
 	return [
@@ -107,20 +109,23 @@ export function deleteTransfer(appId: string): CompiledQuery {
 }
 
 /**
- * Moves the app; everything in it names the app alone and goes along. Promoters that are keys or people stay behind, and roles go along.
+ * Moves the app with everything in it, because its rows name only the app. Channel promoters that are roles stay; keys and people are removed.
  *
- * @param administrators roles that promote where a protected channel would have no promoter left
+ * @param administrators roles that become promoters of a protected channel without any other promoter
  */
 export function moveApp(offer: TransferRow, administrators: readonly RoleName[], nowMs: number): CompiledQuery[] {
 	return [
-		// Links of the giving organization's keys would still take bytes in.
+		// Upload links of the giving organization's keys would stay valid otherwise.
 		selectedToGarbage(
 			sql`SELECT object_prefix FROM uploads WHERE app_id = ${offer.id} AND completed_at_ms IS NULL`,
 			nowMs,
 		),
+		releaseDeltaFiles(sql`app_id = ${offer.id} AND status = 'pending'`, nowMs),
 		...[
 			sql`DELETE FROM uploads WHERE app_id = ${offer.id} AND completed_at_ms IS NULL`,
 			sql`DELETE FROM bundles WHERE app_id = ${offer.id} AND status = 'pending'`,
+			// With their publishers, which trust jobs of the giving organization.
+			sql`DELETE FROM api_keys WHERE id IN (SELECT api_key_id FROM publishers WHERE app_id = ${offer.id})`,
 			sql`DELETE FROM role_bindings WHERE app_id = ${offer.id}`,
 			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id} COLLATE NOCASE`,
 			sql`UPDATE proposals SET state = 'withdrawn', decided_at_ms = ${nowMs} WHERE app_id = ${offer.id} AND state = 'pending'`,

@@ -1,5 +1,5 @@
 /**
- * Statements about apps. The public id is unique over all organizations, because devices know nothing else.
+ * Statements about apps. The public id is unique over all organizations, because devices send nothing else.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -8,7 +8,7 @@ import { appIdOf } from "./public-app-id";
 import type { AppsTable } from "./schema";
 
 export interface AppRow extends Selectable<AppsTable> {
-	/** Name of the public channel: Android's, or else whichever there is. */
+	/** Name of the public channel: Android's if there is one, otherwise another. */
 	readonly default_channel: string | null;
 }
 
@@ -34,17 +34,17 @@ export function appByPublicId(publicAppId: string): CompiledQuery<AppRow> {
 }
 
 export interface AppFilter {
-	/** All apps of these. */
+	/** All apps of these organizations. */
 	readonly orgIds: readonly OrgId[];
-	/** And these apps. */
+	/** And these single apps. */
 	readonly appIds: readonly AppId[];
-	/** Of them those of one organization; it need not be there. */
+	/** Narrows both to one organization, which may not exist. */
 	readonly orgId: string | undefined;
 }
 
 /** A page of the apps of whole organizations and of single apps, by name. */
 export function appsPage({ orgIds, appIds, orgId }: AppFilter, limit: number, offset: number): CompiledQuery<AppRow> {
-	// One JSON parameter each: a key may have more bindings than D1 takes parameters.
+	// One JSON parameter each, because a key may have more bindings than D1 accepts parameters.
 	return (
 		appRows()
 			.where((eb) =>
@@ -53,7 +53,7 @@ export function appsPage({ orgIds, appIds, orgId }: AppFilter, limit: number, of
 					eb("apps.id", "in", jsonList(JSON.stringify(appIds))),
 				]),
 			)
-			// A deleted app keeps its bindings, and has its UUID for an id.
+			// A deleted app keeps its bindings, and its UUID replaces its public id.
 			.whereRef("apps.app_id", "<>", "apps.id")
 			.$if(orgId !== undefined, (rows) => rows.where("apps.owner_org", "=", orgId ?? ""))
 			.orderBy("apps.name")
@@ -88,6 +88,7 @@ const AUDITED_SETTINGS = {
 	allow_preview: switchText("allow_preview"),
 	preview_channel_prefix: sql`preview_channel_prefix`,
 	preview_prereleases_only: switchText("preview_prereleases_only"),
+	preview_max_days: sql`preview_max_days`,
 	ios_store_url: sql`ios_store_url`,
 	android_store_url: sql`android_store_url`,
 };
@@ -98,7 +99,7 @@ function switchText(column: string) {
 
 export type AuditedSetting = keyof typeof AUDITED_SETTINGS;
 
-/** What goes with an app, too. */
+/** Counts of the contents that are deleted with an app. */
 const AUDITED_CONTENTS = {
 	channel_count: sql`(SELECT count(*) FROM channels WHERE channels.app_id = apps.id)`,
 	bundle_count: sql`(SELECT count(*) FROM bundles WHERE bundles.app_id = apps.id AND bundles.deleted_at_ms IS NULL)`,
@@ -107,19 +108,19 @@ const AUDITED = { ...AUDITED_SETTINGS, ...AUDITED_CONTENTS };
 type Audited = keyof typeof AUDITED;
 export const EVERYTHING_AUDITED = Object.keys(AUDITED) as Audited[];
 
-/** Those settings of the app as it is at this point of the batch; for the audit log. */
+/** These settings of the app at this point of the batch, for the audit log. */
 export function auditedAppNow(appId: AppId, settings: readonly Audited[]): RawBuilder<string | null> {
 	const fields = settings.map((setting) => sql`${sql.lit(setting)}, ${AUDITED[setting]}`);
 	return sql<string | null>`(SELECT json_object(${sql.join(fields)}) FROM apps WHERE id = ${appId})`;
 }
 
-/** For guards: the app is there, the organization's, and that one is not deleted. */
+/** For guards: the organization has the app and is not deleted. */
 export function appIsLive(orgId: string, appId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
 		WHERE apps.id = ${appId} AND apps.owner_org = ${orgId} AND organizations.deleted_at_ms IS NULL)`;
 }
 
-/** What a deletion removes. */
+/** Counts for the dry run of a deletion. */
 export interface AppContents {
 	readonly channels: number;
 	readonly bundles: number;

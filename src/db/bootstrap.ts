@@ -1,26 +1,26 @@
 /**
- * The rows of a first run: one account, one organization, one admin key. Local starts and deployments insert the same rows, and
- * inserting them into a database that already has an organization does nothing. The table `installation` names the account and the
- * organization by their ids; nothing here may find either by an address or by age, because strangers choose both.
+ * The rows of a first run: one account, one organization, one admin key. Local starts and deployments insert the same rows; in a database
+ * that already has an organization the statements do nothing. The table `installation` holds the ids of the account and the organization.
+ * No statement may find either by address or age, because strangers can choose both.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import type { MintedKey } from "../authz/keys";
+import type { MintedKey } from "../authz/secrets";
 import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/reserved-address";
 import { DAY_MS } from "../domain/time";
-import { type Actor, auditEach } from "./audit";
-import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./binding-audit";
+import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./audit/bindings";
+import { type Actor, auditEach } from "./audit/entries";
 import { query, RANDOM_UUID } from "./client";
 
-export interface Bootstrap {
+interface Bootstrap {
 	readonly organizationId: string;
 	readonly statements: CompiledQuery[];
 }
 
-export const FIRST_ORGANIZATION_NAME = "My organization";
+const FIRST_ORGANIZATION_NAME = "My organization";
 const FIRST_KEY_NAME = "First admin key";
 const FIRST_ROLE = sql`json_object('role', 'org_super_admin')`;
 
-/** The statements, to be run as one batch. `key` holds `org_super_admin` on the first organization, and `org.create`. */
+/** The statements of a first run, for one batch. `key` gets `org_super_admin` on the first organization, and `org.create`. */
 export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
 	const [userId, organizationId, keyId, bindingId] = [newId(), newId(), newId(), newId()];
 	const untouched = sql`WHERE NOT EXISTS (SELECT 1 FROM organizations)`;
@@ -46,11 +46,11 @@ export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: 
 	return { organizationId, statements: [...statements, auditBindingGiven(firstRun, nowMs, organizationId, bindingId)] };
 }
 
-/** The reserved address, or one of the same domain where an earlier account has that. */
+/** The reserved address, or another address of the reserved domain if an account already has it. */
 const freeAddress = (userId: string) =>
 	sql<string>`iif(EXISTS (SELECT 1 FROM users WHERE email = ${FIRST_ACCOUNT_EMAIL}), ${operatorAddress(userId)}, ${FIRST_ACCOUNT_EMAIL})`;
 
-/** What the first run did, for the audit log: nobody had a key yet. */
+/** An audit entry by the system, because no key exists yet. */
 function firstEntry(
 	nowMs: number,
 	requestId: string,
@@ -67,21 +67,21 @@ function firstEntry(
 			${after}, ${requestId} ${condition}`;
 }
 
-/** Lifetime of a new admin key where the organization demands an expiry and sets no maximum. */
+/** Lifetime of a new admin key if the organization requires an expiry and sets no maximum. */
 const REPLACEMENT_LIFE_DAYS = 90;
 const OWNER_ROLE = "org_super_admin";
 const FIRST_USER = sql<string>`(SELECT first_user_id FROM installation)`;
 const FIRST_ORG = sql<string>`(SELECT first_org_id FROM installation)`;
 const FIRST_ORG_IS_LIVE = sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${FIRST_ORG} AND deleted_at_ms IS NULL)`;
-/** The binding `b` owns its organization without an end. */
+/** SQL condition: binding `b` owns its organization permanently. */
 const OWNS = sql`b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND b.expires_at_ms IS NULL`;
 
 /**
- * Replaces the admin keys that the first run and earlier calls of this created, whatever their names are now: a new key with the same
- * rights on the first organization, which meets its policies. The key acts for the first account. A new account of the operator takes
- * its place if that account is gone or is a person who no longer owns the first organization, so that nobody who left comes back. A new
- * organization (`organizationId`) takes the place of the first one if that was deleted; no other organization ever does. The key also
- * owns the organizations that no working key and no other person owns.
+ * Replaces the admin keys that the first run and earlier replacements created, whatever their names are now, with one new key of the same
+ * rights on the first organization. The key meets the policies of the organization and acts for the first account. If that account was
+ * deleted, or belongs to a person who no longer owns the first organization, a new operator account replaces it. If the first
+ * organization was deleted, a new one (`organizationId`) replaces it. The key also owns the organizations that no valid key and no other
+ * person owns.
  */
 export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
 	const [userId, organizationId, keyId, bindingId, requestId] = [newId(), newId(), newId(), newId(), newId()];
@@ -123,7 +123,7 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 		];
 	};
 	const isCreated = sql`EXISTS (SELECT 1 FROM organizations WHERE id = ${organizationId})`;
-	// The lost key created organizations that no working key owns any more, and no person but the first account.
+	// Organizations created with the lost key: no valid key and no person other than the first account owns them.
 	const orphans = sql`FROM organizations o WHERE o.deleted_at_ms IS NULL AND o.id <> ${FIRST_ORG} AND NOT EXISTS (
 		SELECT 1 FROM role_bindings b INNER JOIN api_keys k ON k.id = b.api_key_id
 		WHERE b.org_id = o.id AND b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE}
@@ -203,12 +203,12 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 /** Printed when `replaceFirstKeyStatements` created an organization. */
 export const FIRST_ORGANIZATION_REPLACED = `The first organization was deleted, so a new one named "${FIRST_ORGANIZATION_NAME}" was created for the key. Within 30 days of the deletion, an owner of the old one can restore it: sign in, or POST /organization/restore.`;
 
-/** How long the operator's link signs in. */
+/** Lifetime of the operator's sign-in link. */
 export const SIGN_IN_LINK_MINUTES = 60;
 
 /**
- * A link that signs the operator in, once: to the first account while it owns the first organization, or else to the longest-standing
- * owner. Earlier links of the account stop working.
+ * A single-use sign-in link for the operator: to the first account if it owns the first organization, otherwise to the owner since the
+ * earliest time. Earlier links of the account stop working.
  */
 export function signInLinkStatements(token: MintedKey, newId: () => string, nowMs: number): CompiledQuery[] {
 	const owner = sql`SELECT user_id FROM (
@@ -220,8 +220,8 @@ export function signInLinkStatements(token: MintedKey, newId: () => string, nowM
 }
 
 /**
- * A link that signs in to the account with this address, once, and proves that the address is its owner's: everything that somebody else
- * signed in with before stops working. For an address that was taken by an invitation where no mail is configured.
+ * A single-use sign-in link for the account with this address that also verifies the address, which removes credentials added before. For
+ * deployments without mail, where an invitee may have taken the address.
  */
 export function reclaimLinkStatements(
 	token: MintedKey,

@@ -1,46 +1,38 @@
 /**
- * The history of a channel: what was live when, by whom and why. The statements belong to the batch of the change and read the channel
- * before it, so an entry is true whatever another request did meanwhile, and a change of nothing writes none.
+ * The history of a channel: which bundle was live when, the actor and the reason. The statements run in the batch of the change and read
+ * the channel before it, so an entry is correct despite concurrent requests, and a change without effect writes none.
  *
- * Each bundle that was live has `rollback_target` on its newest entry while it exists. A rollback chooses among these entries, and the
- * newest of them (`apps.keep_live_bundles`) hold their bundles against clean-up, so both look at an index and never at the whole history.
+ * The newest entry of each existing bundle that was live has `rollback_target`. A rollback chooses among these entries, and the newest
+ * (`apps.keep_live_bundles`) protect their bundles from clean-up. Both queries read an index, never the whole history.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
-import type { Actor } from "./audit";
+import type { Actor } from "./audit/entries";
+import { columnsOf, SERVED_FIELDS } from "./channel-fields";
 import type { ChannelValues } from "./channels";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { ChannelHistoryAction, ChannelHistoryTable } from "./schema";
 
-/** Entries of one channel that are kept, those of rollback targets apart. */
+/** Entries that a channel keeps, rollback targets apart. */
 export const MOST_ENTRIES = 1000;
 /** `apps.keep_live_bundles` is at most this. */
 export const MOST_KEPT_LIVE_BUNDLES = 50;
 
-/** Entries by which a bundle, or the store build, went live for every device of the channel. */
+/** Entries after which a bundle, or the store build, is live for every device of the channel. */
 export const GOES_LIVE: readonly ChannelHistoryAction[] = ["created", "promotion", "rollback", "rollout_finished"];
 
 export interface HistoryReason {
-	/** The change is a rollback: what it leaves is not offered as the next target. */
+	/** True for a rollback: the bundle that it replaces is not offered as the next target. */
 	readonly isRollback?: boolean;
 	readonly reason?: string | null;
-	/** The proposer of a change that the actor approved. */
+	/** Name of the proposer, if the actor approved a proposal. */
 	readonly proposer?: string | null;
 }
 
-/** Columns of a channel that say what it serves. */
-const SERVED = [
-	"version_id",
-	"rollout_id",
-	"rollout_version_id",
-	"rollout_percentage_bps",
-	"rollout_enabled",
-	"rollout_paused_at_ms",
-	"rollout_pause_reason",
-] as const;
+const SERVED = columnsOf(SERVED_FIELDS);
 
-/** The entries of a change that `updateChannel` with the same values is about to make. */
+/** Entries for a change of `values`; run them before `updateChannel`. */
 export function recordChannelChange(
 	actor: Actor,
 	nowMs: number,
@@ -74,7 +66,7 @@ export function recordChannelChange(
 	];
 }
 
-/** The first entries of a channel, in the batch that created it and after it did. */
+/** Entries for a new channel; run them after `insertChannel`. */
 export function recordNewChannel(actor: Actor, nowMs: number, appId: AppId, name: string): CompiledQuery[] {
 	const change = sql.join(
 		SERVED.map((column) => sql`NULL AS ${sql.ref(`was_${column}`)}, ${sql.ref(column)} AS ${sql.ref(column)}`),
@@ -83,7 +75,7 @@ export function recordNewChannel(actor: Actor, nowMs: number, appId: AppId, name
 	return entries(actor, nowMs, created, { reason: null, proposer: null }, sql`'created'`, sql`true`);
 }
 
-/** Up to three entries, in the order of what happens: a rollout ends, a bundle goes live, a rollout begins or moves. */
+/** Up to three entries, in this order: a rollout ends, a bundle goes live, a rollout begins or changes. */
 function entries(
 	actor: Actor,
 	nowMs: number,
@@ -126,14 +118,14 @@ function entries(
 	];
 }
 
-// Below the index is named where a version may be NULL: by versions, every channel of every app that had the store build would be read.
+// The statements below name their index, because version_id may be NULL and the index by versions would then read all apps.
 
-/** The channel that the condition names, by its id. */
+/** Id of the channel that the condition selects. */
 const idOf = (which: RawBuilder<unknown>) => sql`(SELECT id FROM channels WHERE ${which})`;
 
 /**
- * Marks the live bundle as rolled back, because the rollback leaves it. A rollback to a bundle that was never live, or back to one that a
- * rollback left, condemns nothing: the live bundle stays a target.
+ * Marks the live bundle as rolled back. A rollback to a bundle that was never live, or to one that an earlier rollback replaced, marks
+ * nothing, so the live bundle stays a target.
  */
 function markRolledBack(which: RawBuilder<unknown>, target: number | null): CompiledQuery {
 	return sql`UPDATE channel_history INDEXED BY channel_history_targets SET rolled_back = 1 WHERE channel_id = ${idOf(which)} AND rollback_target = 1
@@ -142,7 +134,7 @@ function markRolledBack(which: RawBuilder<unknown>, target: number | null): Comp
 			AND target.rollback_target = 1 AND target.rolled_back = 0 AND target.version_id IS ${target})`.compile(query);
 }
 
-/** One target for each bundle, its newest; and no more entries than are kept. */
+/** Keeps one target for each bundle, its newest entry, and deletes the oldest entries beyond `MOST_ENTRIES`. */
 function keepInBounds(which: RawBuilder<unknown>): CompiledQuery[] {
 	const channel = idOf(which);
 	const newest = sql`SELECT id, version_id FROM channel_history WHERE channel_id = ${channel} AND rollback_target = 1 ORDER BY id DESC LIMIT 1`;
@@ -157,13 +149,13 @@ function keepInBounds(which: RawBuilder<unknown>): CompiledQuery[] {
 	];
 }
 
-/** Bundles that are about to be deleted are no longer offered. `bundles` is what `version_id` is compared to, e.g. `= 7`. */
+/** Before bundles are deleted: they are no rollback targets any more. `bundles` is compared with `version_id`, such as `= 7`. */
 export function dropRollbackTargets(appId: AppId, bundles: RawBuilder<unknown>): CompiledQuery {
 	return sql`UPDATE channel_history INDEXED BY channel_history_targets_by_version SET rollback_target = 0
 		WHERE app_id = ${appId} AND rollback_target = 1 AND version_id ${bundles}`.compile(query);
 }
 
-/** The bundle is one of the last that were live on a channel before what is live there now, as many as its app keeps. */
+/** Condition: the bundle is one of the last `keep_live_bundles` that were live on a channel before the present one. */
 export const KEPT_FOR_ROLLBACK = sql<boolean>`EXISTS (
 	SELECT 1 FROM channel_history AS target INDEXED BY channel_history_targets_by_version
 	JOIN channels AS home ON home.id = target.channel_id
@@ -173,13 +165,13 @@ export const KEPT_FOR_ROLLBACK = sql<boolean>`EXISTS (
 				AND newer.version_id IS NOT NULL AND newer.version_id IS NOT home.version_id LIMIT ${sql.lit(MOST_KEPT_LIVE_BUNDLES)})
 	) < (SELECT keep_live_bundles FROM apps WHERE apps.id = bundles.app_id))`;
 
-/** Names of the channels that offer to go back to the bundle, as a JSON array. */
+/** Names of the channels that have the bundle as a rollback target: JSON array. */
 export const rollbackTargetOf = sql<string>`(SELECT json_group_array(name) FROM (SELECT home.name
 	FROM channel_history AS target INDEXED BY channel_history_targets_by_version JOIN channels AS home ON home.id = target.channel_id
 	WHERE target.version_id = bundles.id AND target.rollback_target = 1 AND home.version_id IS NOT bundles.id ORDER BY home.name))`;
 
 export interface HistoryRow extends Omit<Selectable<ChannelHistoryTable>, "app_id" | "channel_id"> {
-	/** Null where the entry names no bundle, or its row is gone. */
+	/** Null for an entry without a bundle, or if the row of the bundle is deleted. */
 	readonly bundle_status: "pending" | "ready" | "deleted" | null;
 	/** The bundle that is live on the channel now. */
 	readonly live_version_id: number | null;
@@ -192,19 +184,11 @@ export function channelHistoryPage(
 	limit: number,
 	offset: number,
 ): CompiledQuery<HistoryRow> {
-	return query
-		.selectFrom("channel_history")
-		.innerJoin("channels", "channels.id", "channel_history.channel_id")
-		.leftJoin("bundles", "bundles.id", "channel_history.version_id")
-		.selectAll("channel_history")
-		.select(["bundles.status as bundle_status", "channels.version_id as live_version_id"])
-		.where("channels.app_id", "=", appIdOf(publicAppId))
-		.where("channels.name", "=", channel)
-		.orderBy("channel_history.id", "desc")
-		.limit(limit)
-		.offset(offset)
-		.$castTo<HistoryRow>()
-		.compile();
+	return sql<HistoryRow>`SELECT h.*, b.status AS bundle_status, c.version_id AS live_version_id
+		FROM channels c JOIN channel_history h ON h.channel_id = c.id LEFT JOIN bundles b ON b.id = h.version_id
+		WHERE c.app_id = ${appIdOf(publicAppId)} AND c.name = ${channel} ORDER BY h.id DESC LIMIT ${limit} OFFSET ${offset}`.compile(
+		query,
+	);
 }
 
 /** Target of a rollback: a ready bundle, or the store build if the fields are null. */
@@ -225,7 +209,7 @@ export function previousLive(publicAppId: string, channel: string): CompiledQuer
 		ORDER BY h.id DESC LIMIT 1`.compile(query);
 }
 
-/** The bundles that the channel can go back to, null being the store build; for loading beside the decision. */
+/** Rollback targets of the channel (null: the store build); for loading beside the decision. */
 export function rollbackTargetIds(
 	publicAppId: string,
 	channel: string,

@@ -1,6 +1,6 @@
 /**
- * Statements about channels. Each takes ids that a decision gave out and carries the tenant in its own WHERE; a statement that loads
- * before the decision names the app by its public id instead, and its rows are dropped when the decision is no.
+ * Statements on channels. Writes take the ids of an authorization decision and name the tenant in their own WHERE. Statements that load
+ * beside the decision name the app by its public id; their rows are dropped if the decision is no.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
@@ -12,106 +12,80 @@ import type { ChannelsTable, Flag } from "./schema";
 export interface ChannelRow extends Selectable<ChannelsTable> {
 	readonly version_name: string | null;
 	readonly rollout_version_name: string | null;
-	/** Key that uploaded the stable and the rollout bundle. */
+	/** Keys that uploaded the stable and the rollout bundle. */
 	readonly version_created_by_key: string | null;
 	readonly rollout_version_created_by_key: string | null;
 }
 
-const channelRows = () =>
-	query
-		.selectFrom("channels")
-		.leftJoin("bundles as stable", "stable.id", "channels.version_id")
-		.leftJoin("bundles as rollout", "rollout.id", "channels.rollout_version_id")
-		.selectAll("channels")
-		.select([
-			"stable.name as version_name",
-			"stable.created_by_key as version_created_by_key",
-			"rollout.name as rollout_version_name",
-			"rollout.created_by_key as rollout_version_created_by_key",
-		]);
-
-const namedChannel = prepared<{ publicAppId: string; name: string }, ChannelRow>((value) =>
-	channelRows()
-		.where("channels.app_id", "=", appIdOf(value("publicAppId")))
-		.where("channels.name", "=", value("name"))
-		.compile(),
-);
+/** @param more further columns */
+const channelRows = (more = sql``) => sql<ChannelRow>`SELECT channels.*, stable.name AS version_name,
+		stable.created_by_key AS version_created_by_key, rollout.name AS rollout_version_name,
+		rollout.created_by_key AS rollout_version_created_by_key${more}
+	FROM channels LEFT JOIN bundles AS stable ON stable.id = channels.version_id
+		LEFT JOIN bundles AS rollout ON rollout.id = channels.rollout_version_id`;
 
 /** One channel by name; for loading beside the decision. */
 export function channelByName(publicAppId: string, name: string): CompiledQuery<ChannelRow> {
-	return namedChannel({ publicAppId, name });
+	return sql<ChannelRow>`${channelRows()} WHERE channels.app_id = ${appIdOf(publicAppId)} AND channels.name = ${name}`.compile(
+		query,
+	);
 }
-
-const numberedChannel = prepared<{ publicAppId: string; id: number }, ChannelRow>((value) =>
-	channelRows()
-		.where("channels.app_id", "=", appIdOf(value("publicAppId")))
-		.where("channels.id", "=", value("id"))
-		.compile(),
-);
 
 /** One channel by its id; for loading beside the decision. */
 export function channelById(publicAppId: string, id: number): CompiledQuery<ChannelRow> {
-	return numberedChannel({ publicAppId, id });
+	return sql<ChannelRow>`${channelRows()} WHERE channels.app_id = ${appIdOf(publicAppId)} AND channels.id = ${id}`.compile(
+		query,
+	);
 }
 
 /** The channel of a proposal; for loading beside the decision. */
 export function channelOfProposal(publicAppId: string, proposalId: string): CompiledQuery<ChannelRow> {
-	return channelRows()
-		.innerJoin("proposals", "proposals.channel_id", "channels.id")
-		.where("channels.app_id", "=", appIdOf(publicAppId))
-		.where("proposals.id", "=", proposalId)
-		.compile();
+	return sql<ChannelRow>`${channelRows()} JOIN proposals ON proposals.channel_id = channels.id
+		WHERE channels.app_id = ${appIdOf(publicAppId)} AND proposals.id = ${proposalId}`.compile(query);
 }
 
-/** A channel as lists show it: with what tells whether any device can get its bundle. */
+/** A channel with the facts that `misconfigured` derives from. */
 export interface ListedChannelRow extends ChannelRow {
 	readonly version_min_update_version: string | null;
 	readonly rollout_min_update_version: string | null;
-	/** JSON list of `[version_build, last_seen_at_ms]`, of a sample of the app's devices. */
+	/** JSON array of `[version_build, last_seen_at_ms]` from a sample of the app's devices. */
 	readonly store_builds: string;
 }
 
-/** Ids are random, so the first devices are a fair sample, and a list costs no more in an app with a million of them. */
+/** Device ids are random, so the first ones are a fair sample of a constant cost. */
 const SAMPLED_DEVICES = 100;
 
-const listedRows = (publicAppId: string) =>
-	channelRows().select([
-		"stable.min_update_version as version_min_update_version",
-		"rollout.min_update_version as rollout_min_update_version",
-		// Names no column of the row, so SQLite runs it once for the whole list.
-		sql<string>`(SELECT json_group_array(json_array(version_build, seen_at_ms)) FROM (
+const storeBuilds = (appId: RawBuilder<unknown>) =>
+	sql<string>`(SELECT json_group_array(json_array(version_build, seen_at_ms)) FROM (
 			SELECT version_build, max(last_seen_at_ms) AS seen_at_ms FROM (
 				SELECT version_build, last_seen_at_ms FROM devices
-				WHERE app_id = ${appIdOf(publicAppId)} ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})
-			WHERE version_build IS NOT NULL AND last_seen_at_ms IS NOT NULL GROUP BY version_build))`.as("store_builds"),
-	]);
+				WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})
+			WHERE version_build IS NOT NULL AND last_seen_at_ms IS NOT NULL GROUP BY version_build))`;
 
-const listedChannel = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>
-	listedRows(value("publicAppId"))
-		.where("channels.app_id", "=", appIdOf(value("publicAppId")))
-		.where("channels.name", "=", value("name"))
-		.compile(),
-);
-
-/** One channel as lists show it; for loading beside the decision. */
-export function listedChannelByName(publicAppId: string, name: string): CompiledQuery<ListedChannelRow> {
-	return listedChannel({ publicAppId, name });
+/** `store_builds` from a telemetry database. */
+export function storeBuildsOf(appId: AppId): CompiledQuery<Pick<ListedChannelRow, "store_builds">> {
+	return sql<Pick<ListedChannelRow, "store_builds">>`SELECT ${storeBuilds(sql`${appId}`)} AS store_builds`.compile(
+		query,
+	);
 }
 
-const pageOfChannels = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>((value) =>
-	listedRows(value("publicAppId"))
-		.where("channels.app_id", "=", appIdOf(value("publicAppId")))
-		.orderBy("channels.created_at_ms")
-		.orderBy("channels.id")
-		.limit(value("limit"))
-		.offset(value("offset"))
-		.compile(),
+const listedRows = (publicAppId: string) =>
+	// The subquery is independent of the row, so SQLite evaluates it once for the list.
+	channelRows(sql`, stable.min_update_version AS version_min_update_version,
+		rollout.min_update_version AS rollout_min_update_version, ${storeBuilds(appIdOf(publicAppId))} AS store_builds`);
+
+/** One channel as lists show it; for loading beside the decision. */
+export const listedChannelByName = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>
+	sql<ListedChannelRow>`${listedRows(value("publicAppId"))}
+		WHERE channels.app_id = ${appIdOf(value("publicAppId"))} AND channels.name = ${value("name")}`.compile(query),
 );
 
 /** A page of the app's channels, oldest first; for loading beside the decision. */
-export function channelsPage(publicAppId: string, limit: number, offset: number): CompiledQuery<ListedChannelRow> {
-	return pageOfChannels({ publicAppId, limit, offset });
-}
+export const channelsPage = prepared<{ publicAppId: string; limit: number; offset: number }, ListedChannelRow>(
+	(value) =>
+		sql<ListedChannelRow>`${listedRows(value("publicAppId"))} WHERE channels.app_id = ${appIdOf(value("publicAppId"))}
+		ORDER BY channels.created_at_ms, channels.id LIMIT ${value("limit")} OFFSET ${value("offset")}`.compile(query),
+);
 
 export type ChannelValues = Updateable<
 	Omit<ChannelsTable, "id" | "app_id" | "name" | "created_by" | "created_by_key" | "created_at_ms">
@@ -129,18 +103,18 @@ export function insertChannel(
 		.compile();
 }
 
-/** The channel has another value in one of the columns. */
+/** Condition: at least one column has another value. */
 export function differsFrom(values: ChannelValues): RawBuilder<boolean> {
 	const differences = Object.entries(values).map(([column, value]) => sql`${sql.ref(column)} IS NOT ${value}`);
 	return sql<boolean>`(${differences.length === 0 ? sql`0` : sql.join(differences, sql` OR `)})`;
 }
 
-/** The channel is there and has another value in one of the columns. */
+/** Guard condition: the channel exists and at least one column has another value. */
 export function channelDiffers(appId: AppId, channelId: ChannelId, values: ChannelValues) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND ${differsFrom(values)})`;
 }
 
-/** Changes the channel where anything differs. */
+/** Writes nothing, not even `updated_at_ms`, if no value differs. */
 export function updateChannel(appId: AppId, channelId: ChannelId, values: ChannelValues, nowMs: number): CompiledQuery {
 	return query
 		.updateTable("channels")
@@ -154,8 +128,8 @@ export function updateChannel(appId: AppId, channelId: ChannelId, values: Channe
 export type Platforms = Readonly<Record<"ios" | "android" | "electron", Flag>>;
 
 /**
- * Takes the given platforms away from the public channels that hold them; one left with none stops being public. Runs before the
- * channel that gets them is written, in the same batch.
+ * Removes the platforms from the public channels that have them; a channel without platforms stops being public. Runs before the write of
+ * the channel that takes them, because a unique index allows one public channel for each platform.
  */
 export function yieldPublicPlatforms(
 	appId: AppId,
@@ -182,15 +156,15 @@ export function deleteChannel(appId: AppId, channelId: ChannelId): CompiledQuery
 	return query.deleteFrom("channels").where("app_id", "=", appId).where("id", "=", channelId).compile();
 }
 
-/** What a channel's deletion removes besides itself and its bundles. */
+/** Rows that the deletion of a channel removes, its bundles apart. */
 export interface ChannelContents {
 	readonly api_key_bindings: number;
-	/** Devices that were given the channel or one of the bundles. */
+	/** Device overrides to the channel or to one of the bundles. */
 	readonly device_overrides: number;
 	readonly rollouts: number;
 }
 
-/** Counts of what goes with a channel, and with bundles that go with it. */
+/** @param bundleIds bundles that are deleted with the channel */
 export function channelContents(
 	appId: AppId,
 	channelId: ChannelId,
@@ -203,7 +177,7 @@ export function channelContents(
 		(SELECT count(*) FROM rollouts WHERE app_id = ${appId} AND channel_id = ${channelId}) AS rollouts`.compile(query);
 }
 
-/** For guards: the channel is there, and still points to these bundles. */
+/** Guard condition: the channel exists and still points to these bundles. */
 export function channelStillPointsTo(
 	appId: AppId,
 	channelId: ChannelId,
@@ -214,20 +188,20 @@ export function channelStillPointsTo(
 		AND version_id IS ${versionId} AND rollout_version_id IS ${rolloutVersionId})`;
 }
 
-/** For guards: the channel is public, and on for platforms, as it was read. */
+/** Guard condition: the channel's `public` and platforms are as they were read. */
 export function channelPlatformsAre(appId: AppId, channelId: ChannelId, read: Platforms & { readonly public: Flag }) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND public = ${read.public}
 		AND ios = ${read.ios} AND android = ${read.android} AND electron = ${read.electron})`;
 }
 
-/** The text of a channel's id, for an entry of the batch that made the channel. */
+/** A channel's id as text, for an audit entry in the batch that creates the channel. */
 export function channelIdNamed(appId: AppId, name: string) {
 	return sql<string>`(SELECT CAST(id AS TEXT) FROM channels WHERE app_id = ${appId} AND name = ${name})`;
 }
 
 /**
- * For guards, after the channel was written: each bundle that it points to has the form that its update package asks for, the zip or the
- * single files of a manifest.
+ * Guard condition, after the write: each bundle of the channel has the form that the channel's update package demands, a zip or the single
+ * files of a manifest.
  */
 export function bundlesHaveForm(
 	appId: AppId,
@@ -243,11 +217,22 @@ export function bundlesHaveForm(
 		WHERE c.app_id = ${appId} AND ${isIt} AND c.update_package IN (${form}, ${`${form}_from_builtin`}) AND NOT ${hasForm})`;
 }
 
+/** For the answer to a write, in the same batch. */
+export function writtenChannel(appId: AppId, channel: ChannelId | { readonly name: string }) {
+	const [column, value] = typeof channel === "object" ? (["name", channel.name] as const) : (["id", channel] as const);
+	return query
+		.selectFrom("channels")
+		.select(["id", "public"])
+		.where("app_id", "=", appId)
+		.where(column, "=", value)
+		.compile();
+}
+
 export function channelExists(appId: AppId, channelId: ChannelId) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId})`;
 }
 
-/** For guards: no channel but the given one (0: none is excepted) uses the bundle. */
+/** Guard condition: no channel uses the bundle, `channelId` apart (0: no exception). */
 export function bundleUnusedExceptBy(appId: AppId, bundleId: number, channelId: number) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id <> ${channelId}
 		AND (version_id = ${bundleId} OR rollout_version_id = ${bundleId}))`;

@@ -1,22 +1,21 @@
 /**
- * Statements about dead messages, for the operator at the command line. Marking one again and removing one that is gone change nothing, so
- * a command whose answer was lost may be given again.
+ * Statements of the operator's command for dead messages. All are idempotent, so a command can be repeated.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { jsonList, query } from "./client";
 
 export interface DeadMessage {
 	readonly id: string;
-	/** What kind of work it is. */
+	/** The `kind` of the message. */
 	readonly kind: string;
 	readonly body: string;
 	readonly sent_at_ms: number;
 	readonly died_at_ms: number;
-	/** 1: the next sweep sends it again. */
+	/** 1: the next clean-up sends it again. */
 	readonly resend: number;
 }
 
-/** The oldest first, of each so much of its body. */
+/** Oldest first, with the beginning of each body. */
 export function deadMessages(limit: number, bodyCharacters: number): CompiledQuery<DeadMessage> {
 	return query
 		.selectFrom("dead_messages")
@@ -30,7 +29,16 @@ export function deadMessages(limit: number, bodyCharacters: number): CompiledQue
 
 export type Chosen = readonly string[] | "all";
 
-/** Marks them for the next sweep; those that are there are given back. */
+/** Marks messages for the next clean-up, and returns the existing ones. */
+/** Counted up to this number, so that the question stays cheap. */
+const MOST_COUNTED = 1_000;
+
+export function countDeadMessages(): CompiledQuery<{ readonly dead: number }> {
+	return sql<{
+		dead: number;
+	}>`SELECT count(*) AS dead FROM (SELECT 1 FROM dead_messages LIMIT ${MOST_COUNTED})`.compile(query);
+}
+
 export function resendDeadMessages(chosen: Chosen): CompiledQuery<{ readonly id: string }> {
 	return query
 		.updateTable("dead_messages")
@@ -40,7 +48,7 @@ export function resendDeadMessages(chosen: Chosen): CompiledQuery<{ readonly id:
 		.compile() as CompiledQuery<{ readonly id: string }>;
 }
 
-/** Gives up what they would have counted. */
+/** Deletes the messages; what they would have counted is lost. */
 export function dropDeadMessages(chosen: Chosen): CompiledQuery<{ readonly id: string }> {
 	return query
 		.deleteFrom("dead_messages")

@@ -1,8 +1,7 @@
 /**
- * Statements about deleted apps and the ids that organizations keep. A deleted app passes to an organization of its own that is deleted,
- * so everything which keeps to deleted organizations has no such app from then on, and the sweep removes its rows in steps like any
- * other's after 30 days. Its public id stays its organization's, and its role bindings stay as they are: they name its UUID, and grant
- * nothing while the app is not in the organization that they are in.
+ * Statements about deleted apps and reserved ids. A deleted app moves into a dedicated, deleted organization, so every statement that excludes
+ * deleted organizations excludes the app, and the clean-up after 30 days is the same. The public id stays reserved for the app's organization.
+ * Role bindings stay unchanged: they name the app's UUID and grant nothing while the app is in another organization.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -11,8 +10,8 @@ import { jsonList, query } from "./client";
 import { RESTORABLE_MS } from "./organizations";
 
 /**
- * Deletes an app, whatever its size, and keeps its id for its organization.
- * @param graveId the id of the organization that it passes to, which nobody is a member of
+ * Deletes an app in constant time and reserves its id for its organization.
+ * @param graveId the id of the new organization without members that the app moves to
  */
 export function deleteApp(
 	orgId: OrgId,
@@ -32,20 +31,20 @@ export function deleteApp(
 			SELECT app_id, owner_org, ${nowMs} FROM apps WHERE id = ${appId} AND owner_org = ${orgId}
 			ON CONFLICT (app_id) DO UPDATE SET org_id = excluded.org_id, reserved_at_ms = excluded.reserved_at_ms`,
 		sql`DELETE FROM app_transfers WHERE app_id = ${appId} AND from_org = ${orgId}`,
-		// No public id looks like a UUID.
+		// The UUID replaces the public id; no public id looks like a UUID.
 		sql`UPDATE apps SET owner_org = ${graveId}, app_id = id WHERE id = ${appId} AND owner_org = ${orgId}`,
 	].map((statement) => statement.compile(query));
 }
 
-/** For guards: no app has the id, in whatever case, and it is not kept for another organization. */
+/** For guards: no app has the id, in any case, and no other organization has reserved it. */
 export function appIdIsFree(publicAppId: string, orgId: OrgId) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM apps WHERE app_id = ${publicAppId} COLLATE NOCASE)
 		AND NOT EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} COLLATE NOCASE AND org_id <> ${orgId})`;
 }
 
 /**
- * For guards: a deleted app of the organization can have its id back. Beside an id that the organization keeps in this very spelling, other
- * organizations hold another one only where both are from before; the two do not block each other.
+ * For guards: a deleted app of the organization can get its id back. Installations from before ids were compared without case may hold the
+ * same id in two spellings, reserved for two organizations; an exact spelling is not blocked by the other one.
  */
 export function appIdIsFreeAgain(publicAppId: string, orgId: OrgId) {
 	return sql<boolean>`(${appIdIsFree(publicAppId, orgId)}
@@ -54,7 +53,7 @@ export function appIdIsFreeAgain(publicAppId: string, orgId: OrgId) {
 				AND (app_id = ${publicAppId} OR owner_org = ${orgId}))))`;
 }
 
-/** For guards: the organization does not keep the id, in whatever case, from an app that was deleted. */
+/** For guards: the organization has not reserved the id, in any case, for a deleted app. */
 export function appIdIsUnused(publicAppId: string, orgId: OrgId) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM app_reservations WHERE app_id = ${publicAppId} COLLATE NOCASE AND org_id = ${orgId})`;
 }
@@ -65,7 +64,7 @@ export function appIsRestorable(orgId: OrgId, appId: AppId, deletedAfterMs: numb
 		WHERE app_id = ${appId} AND org_id = ${orgId} AND deleted_at_ms > ${deletedAfterMs})`;
 }
 
-/** Undoes the deletion of an app; everything is as it was. */
+/** Undoes the deletion of an app. */
 export function restoreApp(orgId: OrgId, appId: AppId): CompiledQuery[] {
 	const deleted = sql`FROM deleted_apps WHERE app_id = ${appId} AND org_id = ${orgId}`;
 	return [
@@ -84,7 +83,7 @@ export interface DeletedAppRow extends AppRow {
 	readonly deleted_by: string;
 }
 
-/** A page of the apps that were deleted after the given time from whole organizations, and of single ones, the last deleted first. */
+/** A page of the apps that were deleted after the given time from these organizations, and of these single apps, newest deletion first. */
 export function deletedAppsPage(
 	{
 		orgIds,
@@ -107,13 +106,13 @@ export interface ReservationRow {
 	readonly app_id: string;
 	readonly org_id: string;
 	readonly reserved_at_ms: number;
-	/** When the newest deleted app of this id was deleted, while it can be restored. */
+	/** Time of the latest deletion of an app with this id that can be restored. */
 	readonly deleted_at_ms: number | null;
 }
 
 const NO_APP_HAS_IT = sql`NOT EXISTS (SELECT 1 FROM apps WHERE apps.app_id = r.app_id COLLATE NOCASE)`;
 
-/** A page of the ids that are kept for the organization and that no app has; for loading beside the decision. */
+/** A page of the organization's reserved ids that no app has; for loading beside the decision. */
 export function reservationsPage(
 	orgId: string,
 	deletedAfterMs: number,
@@ -126,13 +125,13 @@ export function reservationsPage(
 		ORDER BY r.app_id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
-/** For guards: the id is kept for the organization, and no app has it. */
+/** For guards: the id is reserved for the organization, and no app has it. */
 export function appIdIsReserved(orgId: OrgId, publicAppId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM app_reservations r
 		WHERE r.org_id = ${orgId} AND r.app_id = ${publicAppId} COLLATE NOCASE AND ${NO_APP_HAS_IT})`;
 }
 
-/** Gives the id up; the organization's deleted apps of that id can no longer be restored, and the next sweep removes them. */
+/** Releases the id. The organization's deleted apps with it can no longer be restored; the next clean-up removes them. */
 export function releaseAppId(orgId: OrgId, publicAppId: string, nowMs: number): CompiledQuery[] {
 	const deleted = sql`FROM deleted_apps WHERE org_id = ${orgId} AND public_app_id = ${publicAppId} COLLATE NOCASE`;
 	return [

@@ -1,17 +1,17 @@
 /**
- * What keys of other organizations hold in one, and its removal: by the removal of their owner, of one such key, or of the organization. A key that thereby
- * loses the last role that `org.create` holds beside loses that as well, as if it had been taken away at home.
+ * Removes the bindings that keys of other organizations have in one organization. A key that thereby loses its last administering role
+ * also loses its global permissions.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
-import { type Actor, auditEach } from "./audit";
-import { auditBindingsTaken, elsewhere } from "./binding-audit";
+import { auditBindingsTaken, elsewhere } from "./audit/bindings";
+import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query } from "./client";
 
 /**
- * With the audit entries, in the organization's own log and, of a lost global permission, in that of the key's.
- * @param keys which of the keys that belong elsewhere, `k` in SQL
+ * Includes the audit entries: in the organization's log, and for a lost global permission in the log of the key's organization.
+ * @param keys SQL condition on a key `k` of another organization
  * @param because details of the entries in the organization's log
  */
 export function removeForeignBindings(
@@ -33,9 +33,9 @@ export function removeForeignBindings(
 }
 
 /**
- * Before these bindings go from an organization that goes itself: the global permissions of keys of others that held them beside one of
- * these, and hold no such role in any other organization.
- * @param going which bindings, as SQL that gives their ids
+ * Removes the global permissions of foreign keys whose last administering role is among the bindings that a purge is about to delete.
+ * Run before the DELETE.
+ * @param going SQL that selects the ids of these bindings
  */
 export function takeGlobalPermissionsWith(
 	orgId: string,
@@ -49,7 +49,7 @@ export function takeGlobalPermissionsWith(
 	return takeGlobalPermissions(orgId, losing, administering, actor, nowMs);
 }
 
-/** @param losing which keys lose a role that administers the organization, `k` in SQL */
+/** @param losing SQL condition: key `k` loses a role that administers the organization */
 function takeGlobalPermissions(
 	orgId: string,
 	losing: RawBuilder<unknown>,
@@ -74,7 +74,7 @@ function takeGlobalPermissions(
 	];
 }
 
-/** The key `k` has a live binding `b` that administers an organization which is not deleted. */
+/** SQL condition: key `k` has a live binding `b` that administers an organization that is not deleted. */
 function administers(administering: readonly RoleName[], nowMs: number, organization: RawBuilder<unknown>) {
 	return sql`EXISTS (SELECT 1 FROM role_bindings b
 		INNER JOIN organizations o ON o.id = b.org_id AND o.deleted_at_ms IS NULL

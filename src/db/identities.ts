@@ -1,6 +1,6 @@
 /**
- * Statements about who an account is at providers, as its owner sees it, and about what is left to sign in with when one of these or a
- * passkey goes. An account may have several identities at one provider; they are shown, and go, as one.
+ * Statements about the identities that link an account to providers, and the guard that keeps one way to sign in. An account may have
+ * several identities at one provider; they are listed and deleted together.
  */
 import { type CompiledQuery, sql } from "kysely";
 import { jsonList, query } from "./client";
@@ -16,7 +16,7 @@ export function identitiesOf(userId: string): CompiledQuery<{ provider: string; 
 		.compile();
 }
 
-/** For guards: the account is linked to the provider. */
+/** Guard: the account is linked to the provider. */
 export function identityExists(userId: string, provider: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM identities WHERE user_id = ${userId} AND provider = ${provider})`;
 }
@@ -25,12 +25,10 @@ export function deleteIdentities(userId: string, provider: string): CompiledQuer
 	return query.deleteFrom("identities").where("user_id", "=", userId).where("provider", "=", provider).compile();
 }
 
-/** What is about to go: a passkey by its id, or all that a provider knows. */
+/** The way to sign in that is about to be removed: a passkey by its id, or all identities at a provider. */
 export type WayOut = { readonly passkey: string } | { readonly provider: string };
 
-/**
- * For guards: the account can sign in by a passkey, where they work, or by one of these providers, without what is about to go.
- */
+/** Guard: without `gone`, the account can still sign in with a passkey (if the deployment supports them) or one of the providers. */
 export function hasAnotherWayIn(
 	userId: string,
 	ways: { readonly passkeys: boolean; readonly providers: readonly string[] },

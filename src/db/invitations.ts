@@ -1,6 +1,6 @@
 /**
- * Statements about invitations. One is known by the hash of its token alone, and is good while it has not run out, its organization is
- * there, and whoever made it is still a member who could make it.
+ * Statements about invitations. An invitation is found by the hash of its token. It is valid until it expires, while its organization
+ * exists and its inviter is still a member whose role may invite.
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
@@ -21,7 +21,7 @@ const INVITATION_COLUMNS = [
 	"invitations.created_at_ms",
 ] as const;
 
-/** The invitation of an address, run out or not; for loading beside the decision. */
+/** The invitation of an address, expired or not; for loads in the authorization batch. */
 export function invitationByEmail(orgId: string, email: string): CompiledQuery<InvitationRow> {
 	return query
 		.selectFrom("invitations")
@@ -31,7 +31,7 @@ export function invitationByEmail(orgId: string, email: string): CompiledQuery<I
 		.compile();
 }
 
-/** For guards: the invitation of the address is the one that was read; undefined: there was none. */
+/** Guard: the invitation of the address is the one that was read, or there is still none if `read` is undefined. */
 export function invitationIsAsRead(orgId: OrgId, email: string, read: InvitationRow | undefined) {
 	return read === undefined
 		? sql<boolean>`NOT EXISTS (SELECT 1 FROM invitations WHERE org_id = ${orgId} AND email = ${email})`
@@ -42,14 +42,14 @@ export function invitationIsAsRead(orgId: OrgId, email: string, read: Invitation
 export interface InvitationWithOrganization extends InvitationRow {
 	readonly organization_name: string;
 	readonly max_apikey_expiration_days: number | null;
-	/** The account that has this address already. */
+	/** The existing account with this address. */
 	readonly user_id: string | null;
 	readonly inviter_email: string;
-	/** JSON array of the names of live roles that whoever made the invitation has on the whole organization. */
+	/** JSON array of role names: the inviter's live roles on the whole organization. */
 	readonly inviter_roles: string;
 }
 
-/** The invitation with this token, if it has not run out and its organization is there; the token is the right to see it. */
+/** The unexpired invitation with this token, if its organization exists. The token authorizes reading it. */
 export function invitationByToken(tokenHash: string, nowMs: number): CompiledQuery<InvitationWithOrganization> {
 	return query
 		.selectFrom("invitations")
@@ -74,8 +74,8 @@ export function invitationByToken(tokenHash: string, nowMs: number): CompiledQue
 }
 
 /**
- * For guards: the invitation is as it was read, has not run out, its organization is there, and whoever made it is a member with one of
- * the roles that may.
+ * Guard: the invitation is unchanged since it was read and unexpired, its organization exists, and its inviter holds a role in
+ * `mayInvite`.
  */
 export function invitationIsGood(
 	invitation: InvitationRow,
@@ -90,7 +90,7 @@ export function invitationIsGood(
 			AND ${memberHolds(invitation.org_id, inviter, mayInvite, nowMs)})`;
 }
 
-/** Invites an address; an invitation that it had before is gone, and its link dead. */
+/** Creates the invitation of an address and deletes its previous one, whose link stops working. */
 export function replaceInvitation(orgId: OrgId, values: Omit<Insertable<InvitationsTable>, "org_id">): CompiledQuery[] {
 	return [
 		deleteInvitation(orgId, values.email),
@@ -101,7 +101,7 @@ export function replaceInvitation(orgId: OrgId, values: Omit<Insertable<Invitati
 	];
 }
 
-/** Changes what an invitation offers, with a new token: the old link was somebody else's to send. */
+/** Changes the role that an invitation offers, with a new token, because the previous inviter sent the old link for the old role. */
 export function changeInvitation(
 	orgId: OrgId,
 	id: string,
@@ -110,7 +110,7 @@ export function changeInvitation(
 	return query.updateTable("invitations").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
 }
 
-/** For guards: the invitation is there and offers the role that was read. */
+/** Guard: the invitation exists and offers the role that was read. */
 export function invitationIs(orgId: OrgId, invitation: InvitationRow) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM invitations WHERE org_id = ${orgId} AND id = ${invitation.id}
 		AND role_name = ${invitation.role_name})`;

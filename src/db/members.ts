@@ -1,13 +1,13 @@
 /**
- * Statements about the members of an organization: people with a role binding on it. Keys have bindings of their own; what becomes of
- * the keys of somebody who is removed stands here as well, because it happens in the same batch.
+ * Statements about the members of an organization: people with a role binding on it. Also lowers and revokes a member's keys, because
+ * that happens in the batch that changes or removes the member.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RolesBeyond } from "../authz/member-roles";
 import type { RoleName } from "../authz/permissions";
-import { type Actor, auditEach } from "./audit";
-import { auditBindingsOfKeys, auditBindingsTaken, auditedBinding } from "./binding-audit";
+import { auditBindingsOfKeys, auditBindingsTaken, auditedBinding } from "./audit/bindings";
+import { type Actor, auditEach } from "./audit/entries";
 import { jsonList, query, RANDOM_UUID } from "./client";
 import { removeForeignBindings } from "./foreign-bindings";
 
@@ -17,16 +17,16 @@ export interface MemberRow {
 	/** The account's id, or the invitation's. */
 	readonly id: string;
 	readonly email: string;
-	/** JSON array of names of roles. */
+	/** JSON array of role names. */
 	readonly roles: string;
 	readonly is_invitation: 0 | 1;
-	/** JSON array of what the account may do beyond any organization. */
+	/** JSON array of the account's global permissions. */
 	readonly global_permissions: string;
 }
 
 /**
- * Members with a live role on the whole organization, and invitations that are still good, by e-mail address; the one of the id alone, where
- * one is given. A person is then found by who they are, not among everybody of the organization: the + keeps SQLite from that.
+ * Members with a live role on the whole organization and unexpired invitations, ordered by e-mail address; limited to one `id` if given.
+ * With an id, the unary + keeps SQLite from scanning all members by organization.
  */
 export function membersOf(
 	orgId: OrgId,
@@ -47,14 +47,14 @@ export function membersOf(
 		ORDER BY email, id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
-export interface NewMemberBinding {
+interface NewMemberBinding {
 	readonly id: string;
 	readonly userId: string;
 	readonly orgId: string;
 	readonly role: RoleName;
 }
 
-/** Gives a person the role on the whole organization. A binding of the same role that ran out is good again. */
+/** Gives a person the role on the whole organization. Revives an expired binding of the same role. */
 export function insertMemberBinding(binding: NewMemberBinding, nowMs: number): CompiledQuery {
 	return sql`INSERT INTO role_bindings (id, user_id, role_name, scope_type, org_id, created_at_ms)
 		VALUES (${binding.id}, ${binding.userId}, ${binding.role}, 'org', ${binding.orgId}, ${nowMs})
@@ -66,15 +66,15 @@ export function insertMemberBinding(binding: NewMemberBinding, nowMs: number): C
 export interface Membership {
 	readonly user_id: string;
 	readonly email: string;
-	/** JSON array of the names of live roles on the whole organization. */
+	/** JSON array of role names: live roles on the whole organization. */
 	readonly roles: string;
 	/** JSON array of KeyOfMember: keys that belong to the organization. */
 	readonly keys: string;
 	/** JSON array of KeyOfMember: keys of other organizations with a binding in this one. */
 	readonly foreign_keys: string;
-	/** What `membershipIs` compares. */
+	/** Compared by `membershipIs`. */
 	readonly fingerprint: string;
-	/** JSON array of what the account may do beyond any organization. */
+	/** JSON array of the account's global permissions. */
 	readonly global_permissions: string;
 }
 
@@ -92,13 +92,13 @@ const isThere = (orgId: string, user: RawBuilder<unknown>) => sql`(
 	EXISTS (SELECT 1 FROM role_bindings b WHERE ${bindingsOf(orgId, user)})
 	OR EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${user} AND org_id = ${orgId}))`;
 /**
- * Roles on apps and channels are left out: they are never stronger than a manager of members. Keys are left out as well, because their
- * owner, who may be the person whose role is taken, can make and delete them without end.
+ * Leaves out roles on apps and channels, because they are never stronger than the role that manages members. Leaves out keys, because
+ * their owner could block their own removal by creating and deleting keys in a loop.
  */
 const fingerprint = (orgId: string, user: RawBuilder<unknown>) => sql`(SELECT json_group_array(id) FROM (
 	SELECT b.id FROM role_bindings b WHERE b.org_id = ${orgId} AND b.user_id = ${user} AND b.scope_type = 'org' ORDER BY b.id))`;
 
-/** The person with this address, if they have a part in the organization; for loading beside the decision. */
+/** The person with this address, if they have a part in the organization; for loads in the authorization batch. */
 export function membershipByEmail(orgId: string, email: string, nowMs: number): CompiledQuery<Membership> {
 	const user = sql`u.id`;
 	const keys = (condition: RawBuilder<unknown>) => sql`(
@@ -117,28 +117,28 @@ export function membershipByEmail(orgId: string, email: string, nowMs: number): 
 		FROM users u WHERE u.email = ${email} AND ${isThere(orgId, user)}`.compile(query);
 }
 
-/** For guards: the person still has a part in the organization. */
+/** Guard: the person still has a part in the organization. */
 export function membershipExists(orgId: OrgId, userId: string) {
 	return isThere(orgId, sql`${userId}`) as RawBuilder<boolean>;
 }
 
-/** For guards: the person's own roles on the whole organization are what they were. */
+/** Guard: the person's own roles on the whole organization are unchanged since they were read. */
 export function membershipIs(orgId: OrgId, member: Membership) {
 	return sql<boolean>`${fingerprint(orgId, sql`${member.user_id}`)} = ${member.fingerprint}`;
 }
 
-/** For guards: no key of the person holds one of the roles on the whole organization. */
+/** Guard: no key of the person holds one of the roles on the whole organization. */
 export function keysHoldNone(orgId: OrgId, userId: string, roles: readonly RoleName[]) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = ${orgId} AND b.scope_type = 'org'
 		AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}))`;
 }
 
-/** For guards: the person may do beyond any organization what they could when they were read. */
+/** Guard: the account's global permissions are unchanged since they were read. */
 export function memberPermissionsAre({ user_id, global_permissions }: Membership) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM users WHERE id = ${user_id} AND global_permissions = ${global_permissions})`;
 }
 
-/** What a member of the organization may do beyond any organization. */
+/** Sets the global permissions of a member of the organization. */
 export function setMemberPermissions(orgId: OrgId, userId: string, permissions: readonly string[]): CompiledQuery {
 	return sql`UPDATE users SET global_permissions = ${JSON.stringify(permissions)} WHERE id = ${userId} AND EXISTS (
 		SELECT 1 FROM role_bindings b WHERE b.user_id = users.id AND b.org_id = ${orgId} AND b.scope_type = 'org')`.compile(
@@ -146,13 +146,13 @@ export function setMemberPermissions(orgId: OrgId, userId: string, permissions: 
 	);
 }
 
-/** For guards: nobody with this address has a role on the whole organization. */
+/** Guard: no account with this address has a role on the whole organization. */
 export function isNoMember(orgId: OrgId, email: string, nowMs: number) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM role_bindings b INNER JOIN users u ON u.id = b.user_id
 		WHERE u.email = ${email} AND b.org_id = ${orgId} AND b.scope_type = 'org' AND ${live(nowMs)})`;
 }
 
-/** For guards: the person holds one of the roles on the whole organization. */
+/** Guard: the person holds one of the roles on the whole organization. */
 export function memberHolds(
 	orgId: string | RawBuilder<unknown>,
 	userId: string | RawBuilder<unknown>,
@@ -163,14 +163,14 @@ export function memberHolds(
 		AND b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(roles))} AND ${live(nowMs)})`;
 }
 
-/** For guards: somebody else has one of the roles for good, or this person has none of them. */
+/** Guard: another member has one of the roles permanently, or this person has none of them. */
 export function isNotTheLast(orgId: OrgId, userId: string, roles: readonly RoleName[]) {
 	const holds = sql`SELECT 1 FROM role_bindings WHERE org_id = ${orgId} AND scope_type = 'org' AND expires_at_ms IS NULL
 		AND role_name IN ${jsonList(JSON.stringify(roles))}`;
 	return sql<boolean>`(NOT EXISTS (${holds} AND user_id = ${userId}) OR EXISTS (${holds} AND user_id <> ${userId}))`;
 }
 
-/** Takes every role on the whole organization from a person; roles on its apps stay. */
+/** Removes a person's roles on the whole organization; roles on its apps stay. */
 export function deleteMemberRoles(orgId: OrgId, userId: string): CompiledQuery {
 	return query
 		.deleteFrom("role_bindings")
@@ -186,7 +186,7 @@ export interface RevokedKey {
 	readonly created_at_ms: number;
 }
 
-/** Revokes the person's keys that belong to the organization, after `removeMember`, which writes what they were. */
+/** Revokes the person's keys that belong to the organization. Run after `removeMember`, which audits them. */
 export function deleteKeysOfMember(orgId: OrgId, userId: string): CompiledQuery<RevokedKey> {
 	return query
 		.deleteFrom("api_keys")
@@ -197,9 +197,9 @@ export function deleteKeysOfMember(orgId: OrgId, userId: string): CompiledQuery<
 }
 
 /**
- * Removes a person from an organization: every binding of theirs in it, what their keys of other organizations hold in it, `org.create`
- * of those that thereby lose the last role that it holds beside, and the invitations they made or have. With the audit entries, which also tell
- * of their keys that belong to the organization; `deleteKeysOfMember` comes last.
+ * Removes a person from an organization: their bindings, the bindings of their keys of other organizations (with `org.create`, if a key
+ * loses its last administering role), and the invitations they sent or received. Includes the audit entries, also those of their keys that
+ * belong to the organization; `deleteKeysOfMember` must follow.
  */
 export function removeMember(
 	orgId: OrgId,
@@ -239,17 +239,17 @@ export function removeMember(
 	];
 }
 
-export interface LoweredKey {
+interface LoweredKey {
 	readonly id: string;
 	readonly name: string;
-	/** JSON array of `{ role_name, app_id }`: what it loses. */
+	/** JSON array of `{ role_name, app_id }`: the bindings that the key loses. */
 	readonly lost: string;
 }
 
 const ofOrganization = ({ ofOrganization: names }: RolesBeyond) =>
 	sql`b.scope_type = 'org' AND b.role_name IN ${jsonList(JSON.stringify(names))}`;
 
-/** Bindings `b` of the account's keys in the organization that hold more than the role and the account's own roles on apps. */
+/** SQL condition: binding `b` of a key of the account exceeds both the new role and the account's own roles on apps. */
 function exceeds(orgId: OrgId, userId: string, beyond: RolesBeyond, nowMs: number) {
 	return sql`b.org_id = ${orgId} AND b.api_key_id IN (SELECT id FROM api_keys WHERE user_id = ${userId}) AND (
 		(${ofOrganization(beyond)}) OR (b.scope_type = 'app' AND b.role_name IN ${jsonList(JSON.stringify(beyond.ofApp))}
@@ -259,7 +259,7 @@ function exceeds(orgId: OrgId, userId: string, beyond: RolesBeyond, nowMs: numbe
 					AND pair.value ->> 0 = b.role_name AND (own.expires_at_ms IS NULL OR own.expires_at_ms > ${nowMs}))))`;
 }
 
-/** The account's keys that hold more than the role in the organization, oldest first; before `lowerKeysOfMember`. */
+/** The account's keys that exceed the new role in the organization, oldest first. Run before `lowerKeysOfMember`. */
 export function keysBeyond(
 	orgId: OrgId,
 	userId: string,
@@ -272,9 +272,9 @@ export function keysBeyond(
 }
 
 /**
- * Lowers what the account's keys may do in the organization to the role: a stronger role on the organization becomes this one, a
- * stronger role on an app goes, unless the account has it itself. A key that administers no organization any more loses its global
- * permissions. With the audit entries.
+ * Lowers the account's keys in the organization to the new role: a stronger role on the organization becomes the new role, and a stronger
+ * role on an app is removed unless the account holds it itself. A key that no longer administers any organization loses its global
+ * permissions. Includes the audit entries.
  */
 export function lowerKeysOfMember(
 	orgId: OrgId,

@@ -1,6 +1,6 @@
 /**
- * Statements about organizations, the tenants of the service. A deleted organization is shown by none of them; it stays until the
- * sweep removes it, and can be restored until then.
+ * Statements about organizations, the tenants of the service. A deleted organization is hidden, except from the statements that restore
+ * it; its rows stay until the clean-up purges them.
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
@@ -9,7 +9,7 @@ import type { Principal } from "../authz/principal";
 import { jsonList, query } from "./client";
 import type { Flag, OrganizationsTable } from "./schema";
 
-/** How long a deletion can be undone. */
+/** Time in which a deletion can be undone. */
 export const RESTORABLE_MS = 30 * 24 * 60 * 60 * 1000;
 
 export type OrganizationRow = Selectable<OrganizationsTable>;
@@ -32,11 +32,11 @@ export function organizationsPage(
 		.compile();
 }
 
-export interface DeletedOrganizationRow extends OrganizationRow {
+interface DeletedOrganizationRow extends OrganizationRow {
 	readonly deleted_at_ms: number;
 }
 
-/** A page of those of them that were deleted after the given time, the last deleted first. */
+/** A page of the organizations with these ids that were deleted after the given time, most recently deleted first. */
 export function deletedOrganizationsPage(
 	orgIds: readonly OrgId[],
 	deletedAfterMs: number,
@@ -56,7 +56,7 @@ export function deletedOrganizationsPage(
 		.compile();
 }
 
-/** One organization that is not deleted; for loading beside the decision. */
+/** One organization that is not deleted; for loads in the authorization batch. */
 export function organizationById(orgId: string): CompiledQuery<OrganizationRow> {
 	return query
 		.selectFrom("organizations")
@@ -66,7 +66,7 @@ export function organizationById(orgId: string): CompiledQuery<OrganizationRow> 
 		.compile();
 }
 
-/** One deleted organization; for loading beside the decision about what undoes a deletion. */
+/** One deleted organization; for loads in the authorization batch of a restore. */
 export function deletedOrganizationById(orgId: string): CompiledQuery<OrganizationRow> {
 	return query
 		.selectFrom("organizations")
@@ -111,12 +111,12 @@ export function restoreOrganization(orgId: OrgId, deletedAfterMs: number): Compi
 		.compile();
 }
 
-/** For guards: the organization is there and not deleted. */
+/** Guard: the organization exists and is not deleted. */
 export function organizationIsLive(orgId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND deleted_at_ms IS NULL)`;
 }
 
-/** For guards: the organization is deleted, and was not before the given time. */
+/** Guard: the organization was deleted after the given time. */
 export function organizationIsRestorable(orgId: OrgId, deletedAfterMs: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND deleted_at_ms > ${deletedAfterMs})`;
 }
@@ -126,7 +126,7 @@ export type PolicyColumns = Pick<
 	"enforce_hashed_api_keys" | "require_apikey_expiration" | "max_apikey_expiration_days"
 >;
 
-/** For guards: nobody has changed the organization since it was read. */
+/** Guard: the organization is unchanged since it was read. */
 export function organizationIsAsRead(
 	orgId: OrgId,
 	{ updated_at_ms, ...policies }: PolicyColumns & { readonly updated_at_ms: number },
@@ -135,7 +135,7 @@ export function organizationIsAsRead(
 		AND EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND updated_at_ms = ${updated_at_ms})`;
 }
 
-/** For guards: nobody has changed the policies since they were read, or deleted the organization. */
+/** Guard: the policies are unchanged since they were read, and the organization is not deleted. */
 export function policiesAre(orgId: OrgId, policies: PolicyColumns) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM organizations WHERE id = ${orgId} AND deleted_at_ms IS NULL
 		AND enforce_hashed_api_keys = ${policies.enforce_hashed_api_keys}
@@ -143,8 +143,8 @@ export function policiesAre(orgId: OrgId, policies: PolicyColumns) {
 		AND max_apikey_expiration_days IS ${policies.max_apikey_expiration_days})`;
 }
 
-/** What a deletion removes. */
-export interface OrganizationContents {
+/** Counts of what a deletion removes. */
+interface OrganizationContents {
 	readonly apps: number;
 	readonly channels: number;
 	readonly bundles: number;
@@ -154,7 +154,7 @@ export interface OrganizationContents {
 	readonly invitations: number;
 }
 
-/** Counts of an organization's rows and stored bytes; for loading beside the decision. */
+/** Counts of an organization's rows and stored bytes; for loads in the authorization batch. */
 export function organizationContents(orgId: string, nowMs: number): CompiledQuery<OrganizationContents> {
 	const apps = sql`(SELECT id FROM apps WHERE owner_org = ${orgId})`;
 	const bundles = sql`FROM bundles WHERE app_id IN ${apps} AND deleted_at_ms IS NULL`;
@@ -171,14 +171,17 @@ export function organizationContents(orgId: string, nowMs: number): CompiledQuer
 	);
 }
 
-/** An organization, and how many keys of another one have a binding in it. */
+/** An organization, and the number of another organization's keys with a binding in it. */
 export interface OrganizationWithKeys {
 	readonly id: string;
 	readonly name: string;
 	readonly api_keys: number;
 }
 
-/** The other organizations that the organization's keys act in, those of one account where an address is given; for loading beside the decision. */
+/**
+ * The other organizations in which the organization's keys have bindings; with `ownerEmail`, only the keys of that account. For loads in
+ * the authorization batch.
+ */
 export function organizationsOfKeys(orgId: string, ownerEmail?: string): CompiledQuery<OrganizationWithKeys> {
 	const owner = ownerEmail === undefined ? sql`1` : sql`k.user_id = (SELECT id FROM users WHERE email = ${ownerEmail})`;
 	return sql<OrganizationWithKeys>`SELECT o.id, o.name, count(DISTINCT k.id) AS api_keys
@@ -186,24 +189,24 @@ export function organizationsOfKeys(orgId: string, ownerEmail?: string): Compile
 		WHERE k.org_id = ${orgId} AND b.org_id <> ${orgId} AND ${owner} GROUP BY o.id ORDER BY o.name, o.id`.compile(query);
 }
 
-/** A key that policies of the organization can stop, with the policies of its own one. */
+/** A key that a policy of the organization can suspend, with the policies of the key's home organization. */
 export interface KeyUnderPolicy extends PolicyColumns {
 	readonly id: string;
 	readonly name: string;
 	readonly org_id: string;
 	readonly is_hashed_key: Flag;
 	readonly expires_at_ms: number | null;
-	/** 1: it holds one of the administering roles on the whole organization. */
+	/** 1: the key holds an administering role on the whole organization. */
 	readonly administers: Flag;
-	/** 1: it holds one of the owning roles on the whole organization. */
+	/** 1: the key holds an owning role on the whole organization. */
 	readonly owns: Flag;
 }
 
 const liveBinding = (nowMs: number) => sql`(b.expires_at_ms IS NULL OR b.expires_at_ms > ${nowMs})`;
 
 /**
- * The unexpired keys that belong to the organization or have a live binding in it, oldest first; none unless `wanted`. For loading
- * beside the decision.
+ * The unexpired keys that belong to the organization or have a live binding in it, oldest first; none unless `wanted`. For loads in the
+ * authorization batch.
  */
 export function keysUnderPolicy(
 	orgId: string,
@@ -227,7 +230,7 @@ export function keysUnderPolicy(
 		ORDER BY k.created_at_ms, k.id`.compile(query);
 }
 
-/** For guards: one of these keys is as it was read and still administers the organization. */
+/** Guard: at least one of these keys is unchanged since it was read and still administers the organization. */
 export function someKeyStillAdministers(
 	orgId: OrgId,
 	keys: readonly KeyUnderPolicy[],
@@ -245,7 +248,7 @@ export function someKeyStillAdministers(
 			AND ${liveBinding(nowMs)})`;
 }
 
-/** For guards: the caller still has the global permission and an administering role on an organization that is not deleted. */
+/** Guard: the caller still has the global permission and an administering role on an organization that is not deleted. */
 export function stillHoldsGlobally(
 	caller: Pick<Principal, "userId" | "keyId">,
 	globalPermission: string,

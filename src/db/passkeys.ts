@@ -1,5 +1,5 @@
 /**
- * Statements about passkeys. Signing in finds one by its credential id, which is public; everything else names the account.
+ * Statements about passkeys. Sign-in finds a passkey by its public credential id; every other statement names the account.
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
 import { query } from "./client";
@@ -18,7 +18,7 @@ export function passkeysOf(userId: string): CompiledQuery<PasskeyRow> {
 		.compile();
 }
 
-/** The passkey that an authenticator names, with the address of its account. */
+/** The passkey with this credential id, with the address of its account. */
 export function passkeyByCredential(credentialId: string): CompiledQuery<PasskeyRow & { readonly email: string }> {
 	return query
 		.selectFrom("passkeys")
@@ -33,12 +33,12 @@ export function insertPasskey(values: Insertable<PasskeysTable>): CompiledQuery 
 	return query.insertInto("passkeys").values(values).compile();
 }
 
-/** For guards: the passkey is there, and has signed nothing since it was read. */
+/** Guard: the passkey exists and has not been used since it was read. */
 export function passkeyIs({ user_id, id, counter }: PasskeyRow) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM passkeys WHERE user_id = ${user_id} AND id = ${id} AND counter = ${counter})`;
 }
 
-/** For guards: the account has the passkey. */
+/** Guard: the account has the passkey. */
 export function passkeyExists(userId: string, id: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM passkeys WHERE user_id = ${userId} AND id = ${id})`;
 }

@@ -1,22 +1,19 @@
 /**
- * Statements whose text is always the same are built and compiled once in an isolate; a request puts its values in. Building one costs
- * more than SQLite takes to run it, and every request brings the same few: its caller's, its target's, and what it reads.
+ * Statements of constant text are built and compiled once per isolate, and each request binds its values. Building one costs more than
+ * SQLite takes to run it, and every request needs the same few.
  */
 import type { CompiledQuery } from "kysely";
 
-/** Stands in the compiled statement where a value of the request goes. */
+/** A placeholder in the compiled statement for a value of the request. */
 class Slot {
 	constructor(readonly name: PropertyKey) {}
 
 	[Symbol.toPrimitive](): never {
-		throw new TypeError(`the value ${String(this.name)} is not known when the statement is built`);
+		throw new TypeError(`the text of a prepared statement must not depend on ${String(this.name)}`);
 	}
 }
 
-/**
- * @param build makes the statement; `value(name)` stands for the value of that name, and only ever as a parameter: what the statement
- * says must not depend on it
- */
+/** @param build creates the statement; `value(name)` is the parameter of that name, and nothing else may depend on it */
 export function prepared<Values extends object, Row>(
 	build: (value: <Name extends keyof Values>(name: Name) => Values[Name]) => CompiledQuery<Row>,
 ): (values: Values) => CompiledQuery<Row> {

@@ -1,16 +1,16 @@
 /**
- * Proposals: promotions to protected channels that wait for approval. At most one waits for each channel. What has expired, or whose bundle
- * was deleted, is `pending` in its row and nowhere else: every statement here looks at the time and at the bundle itself.
+ * Proposals: promotions to protected channels that wait for approval, at most one for each channel. The row of an expired proposal, or of
+ * one whose bundle was deleted, still says `pending`, so every statement here checks the time and the bundle.
  */
 import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import { DAY_MS } from "../domain/time";
 import { type ChannelValues, differsFrom } from "./channels";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { ProposalsTable, StoredProposalState } from "./schema";
 
-/** How long a proposal waits. */
-export const PROPOSAL_LIFETIME_MS = 7 * 24 * 60 * 60 * 1000;
+export const PROPOSAL_LIFETIME_MS = 7 * DAY_MS;
 
 export type ProposalState = StoredProposalState | "expired";
 
@@ -20,20 +20,14 @@ export interface ProposalRow extends Omit<Selectable<ProposalsTable>, "state"> {
 	readonly live_version_id: number | null;
 	readonly live_version_name: string | null;
 	readonly rollout_version_name: string | null;
-	/** Promoters of the channel, who approve. */
+	/** JSON array: the promoters of the channel, who may approve. */
 	readonly promoters: string;
 	readonly requires_approval: 0 | 1;
-	/** 1: the channel is not as it was when the change was proposed. */
+	/** 1: the channel has changed since the proposal. */
 	readonly is_outdated: 0 | 1;
 }
 
-/** For SQL, of `p` and its channel `c`: a column of the base has another value now. JSON null is SQL's NULL on both sides. */
-const IS_OUTDATED = sql`EXISTS (SELECT 1 FROM json_each(p.base) AS was WHERE was.value IS NOT (
-	SELECT now.value FROM json_each(json_object('version_id', c.version_id, 'rollout_id', c.rollout_id, 'public', c.public,
-		'rollout_version_id', c.rollout_version_id, 'rollout_percentage_bps', c.rollout_percentage_bps,
-		'rollout_enabled', c.rollout_enabled, 'rollout_paused_at_ms', c.rollout_paused_at_ms)) AS now WHERE now.key = was.key))`;
-
-/** Columns that a base may hold: `IS_OUTDATED` knows these. */
+/** Columns that a proposal's base may hold. */
 export const BASE_COLUMNS = [
 	"version_id",
 	"rollout_id",
@@ -44,6 +38,11 @@ export const BASE_COLUMNS = [
 	"rollout_paused_at_ms",
 ] as const;
 
+const baseNow = sql.join(BASE_COLUMNS.map((column) => sql`${sql.lit(column)}, ${sql.ref(`c.${column}`)}`));
+/** A column of the base of proposal `p` has another value in channel `c` now. JSON null equals SQL's NULL. */
+const IS_OUTDATED = sql`EXISTS (SELECT 1 FROM json_each(p.base) AS was WHERE was.value IS NOT (
+	SELECT now.value FROM json_each(json_object(${baseNow})) AS now WHERE now.key = was.key))`;
+
 const stateAt = (nowMs: number) => sql<ProposalState>`CASE WHEN p.state <> 'pending' THEN p.state
 	WHEN p.expires_at_ms <= ${nowMs} THEN 'expired'
 	WHEN p.version_id IS NOT NULL AND b.status IS NOT 'ready' THEN 'withdrawn' ELSE 'pending' END`;
@@ -53,11 +52,11 @@ export interface ProposalFilter {
 	readonly id?: string | undefined;
 	readonly channel?: string | undefined;
 	readonly channelId?: number | undefined;
-	/** Only what nobody decided or replaced. */
+	/** Leaves out decided and superseded proposals. */
 	readonly isWaiting?: true;
 }
 
-/** Proposals of an app, the waiting ones first and then the newest; for loading beside the decision. */
+/** Proposals of an app, waiting ones first, then by age; for loading beside the decision. */
 export function proposalsPage(
 	publicAppId: string,
 	{ id, channel, channelId, isWaiting }: ProposalFilter,
@@ -86,28 +85,28 @@ export function insertProposal(appId: AppId, values: Omit<Insertable<ProposalsTa
 		.compile();
 }
 
-/** Decided proposals of a channel that are kept. */
+/** Decided proposals that a channel keeps. */
 export const KEPT_PROPOSALS = 200;
 
-/** Deletes what was decided before the newest; the audit log keeps its own entries. */
+/** Deletes the oldest decided proposals; their audit entries stay. */
 export function pruneProposals(appId: AppId, channelId: ChannelId): CompiledQuery {
 	return sql`DELETE FROM proposals WHERE app_id = ${appId} AND channel_id = ${channelId} AND state <> 'pending' AND id NOT IN (
 		SELECT id FROM proposals WHERE channel_id = ${channelId} AND state <> 'pending'
 		ORDER BY created_at_ms DESC, id LIMIT ${KEPT_PROPOSALS})`.compile(query);
 }
 
-/** For audit entries: what waits for the channel. */
+/** Condition: proposal `p` waits for the channel. */
 export const waitingFor = (appId: AppId, channelId: ChannelId) =>
 	sql`p.app_id = ${appId} AND p.channel_id = ${channelId} AND p.state = 'pending'`;
 
-/** Ends what waits for the channel, because something newer is proposed. */
+/** Ends the waiting proposal, because a newer one replaces it. */
 export function supersedeProposals(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
 	return sql`UPDATE proposals AS p SET state = 'superseded', decided_at_ms = ${nowMs} WHERE ${waitingFor(appId, channelId)}`.compile(
 		query,
 	);
 }
 
-/** Ends what waits for the channel, because it requires approval no longer. */
+/** Ends the waiting proposal, because the channel no longer requires approval. */
 export function withdrawProposals(appId: AppId, channelId: ChannelId, nowMs: number): CompiledQuery {
 	return sql`UPDATE proposals AS p SET state = 'withdrawn', decided_at_ms = ${nowMs} WHERE ${waitingFor(appId, channelId)}`.compile(
 		query,
@@ -128,18 +127,18 @@ export function decideProposal(
 	return query.updateTable("proposals").set(decision).where("app_id", "=", appId).where("id", "=", id).compile();
 }
 
-/** For guards: nobody decided it, and it has not expired. */
+/** Guard condition: the proposal is neither decided nor expired. */
 export function proposalIsPending(appId: AppId, id: string, nowMs: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM proposals WHERE app_id = ${appId} AND id = ${id} AND state = 'pending'
 		AND expires_at_ms > ${nowMs})`;
 }
 
-/** For guards: the channel is there and has these values. */
+/** Guard condition: the channel exists and has these values. */
 export function channelHas(appId: AppId, channelId: ChannelId, values: ChannelValues) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND NOT ${differsFrom(values)})`;
 }
 
-/** For guards: who proposed it could still promote in the app: the key is there and good, its account or the person holds a role. */
+/** Guard condition: the proposer could still promote in the app, because the key is valid, or the person has a promoting role. */
 export function proposerMayPromote(
 	orgId: OrgId,
 	appId: AppId,
@@ -154,17 +153,17 @@ export function proposerMayPromote(
 			AND coalesce(k.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
 }
 
-/** How the files of two bundles differ, by their manifests. */
+/** A file that differs between the manifests of two bundles. */
 export interface ManifestDifference {
 	readonly file_name: string;
 	readonly change: "added" | "changed" | "removed";
-	/** Number of all proposals, before the limit. */
+	/** Differences of this kind, before the limit. */
 	readonly added: number;
 	readonly changed: number;
 	readonly removed: number;
 }
 
-/** No row unless both have manifests and differ. */
+/** Returns no row unless both bundles have manifests. */
 export function manifestDifference(
 	appId: AppId,
 	before: number,
@@ -184,7 +183,7 @@ export function manifestDifference(
 		WHERE ${has(before)} AND ${has(after)} ORDER BY change, file_name LIMIT ${limit}`.compile(query);
 }
 
-/** Objects of two bundles, with the forms that each is served in: what can be compared. */
+/** The stored object of a bundle, and the forms in which devices get it. */
 export interface ComparableBundle {
 	readonly id: number;
 	readonly object_key: string | null;

@@ -1,13 +1,13 @@
 /**
- * The count behind each quota, as SQL for a guard of the batch that adds to it. A guard stands after the write and looks at its
- * result, so requests that race never exceed a quota together. Counts are bounded by the quota; stored bytes are kept in the app's row.
+ * The count of each quota, as SQL for a guard of the batch that adds to it. The guard runs after the write and reads its result, so concurrent
+ * requests never exceed a quota together. Counts stop at the quota; stored bytes are kept in the app's row.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import type { QuotaName } from "../domain/quotas";
 import { query } from "./client";
 
-/** A quota of one thing. */
+/** A quota of one app, organization, key or account. */
 export interface Quota {
 	readonly name: QuotaName;
 	readonly used: RawBuilder<number>;
@@ -23,7 +23,7 @@ interface Holder {
 export const organizationsOfAccount = (userId: string): Quota =>
 	quota(
 		"organizations_per_account",
-		// The organization that a deleted app is in has no bindings.
+		// A deleted app is in an organization without bindings.
 		sql`(SELECT count(*) FROM organizations o WHERE o.created_by = ${userId}
 			AND (o.deleted_at_ms IS NULL OR EXISTS (SELECT 1 FROM role_bindings b WHERE b.org_id = o.id)))`,
 	);
@@ -43,7 +43,7 @@ export const invitationsOfOrganization = (orgId: string, nowMs: number): Quota =
 export const storageOfOrganization = (orgId: string): Quota =>
 	quota("storage_bytes_per_organization", storedBytes(sql`${orgId}`));
 
-/** Bytes of the organization's apps, and of those that it deleted and can restore. */
+/** Bytes of the organization's apps and of its deleted apps that can be restored. */
 export function storedBytes(orgId: RawBuilder<unknown>): RawBuilder<number> {
 	// Aliases, because the id may be a column of an outer `apps`.
 	return sql<number>`((SELECT coalesce(sum(stored.storage_bytes), 0) FROM apps AS stored WHERE stored.owner_org = ${orgId})
@@ -56,6 +56,12 @@ export const channelsOfApp = (appId: string): Quota =>
 
 export const bundlesOfApp = (appId: string): Quota =>
 	quota("bundles_per_app", sql`(SELECT count(*) FROM bundles WHERE app_id = ${appId} AND deleted_at_ms IS NULL)`);
+
+export const previewsOfApp = (appId: string): Quota =>
+	quota("previews_per_app", sql`(SELECT count(*) FROM previews WHERE app_id = ${appId})`);
+
+export const hooksOfAppQuota = (appId: string): Quota =>
+	quota("preview_hooks_per_app", sql`(SELECT count(*) FROM preview_hooks WHERE app_id = ${appId})`);
 
 export const openUploadsOfApp = (appId: string, nowMs: number): Quota =>
 	quota(
@@ -82,7 +88,7 @@ export const bundlesOfPreviewKey = (appId: AppId, holder: Holder): Quota =>
 		sql`(SELECT count(*) FROM bundles WHERE ${madeBy(appId, holder)} AND deleted_at_ms IS NULL)`,
 	);
 
-/** Bytes that its registered bundles take or announce, and those of resumable uploads whose bundle announces no size. */
+/** Stored or registered bytes of the app's bundles, and those of resumable uploads of bundles without a registered size. */
 export const storageOfPreviewKey = (appId: AppId, holder: Holder, nowMs: number): Quota =>
 	quota(
 		"storage_bytes_per_preview_key",
@@ -94,7 +100,7 @@ export const storageOfPreviewKey = (appId: AppId, holder: Holder, nowMs: number)
 
 /**
  * The quotas that an upload adds to: uploads under way, and stored bytes.
- * @param isPreview the caller's rights reach its own work alone
+ * @param isPreview the caller may act only on its own work
  */
 export const uploadQuotas = (
 	scope: { readonly orgId: OrgId; readonly appId: AppId },
@@ -122,7 +128,7 @@ export interface AppUsageRow {
 	readonly open_uploads: number;
 }
 
-/** A page of an organization's apps with what each holds, the largest first; for loading beside the decision. */
+/** A page of an organization's apps with the counts of each, the largest first; for loading beside the decision. */
 export function appUsagePage(orgId: string, nowMs: number, limit: number, offset: number): CompiledQuery<AppUsageRow> {
 	return sql<AppUsageRow>`SELECT a.id, a.app_id, a.name, a.storage_bytes,
 			(SELECT count(*) FROM channels WHERE app_id = a.id) AS channels,

@@ -1,50 +1,45 @@
 /**
- * Statements about staged rollouts. `channels` says what devices are told; `rollouts` says since when and how it ended, and every batch
- * that changes a channel's rollout ends with `followRollout`, which reads the channel as it then is: the two cannot disagree.
+ * Statements on staged rollouts. `channels` has what devices are offered, `rollouts` has the course of each rollout. Every batch that
+ * changes a channel's rollout runs `followRollout` after the change, so the two tables cannot disagree.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
 import { DAY_MS } from "../domain/time";
+import { columnsOf, defaultsOf, NOTICE_FIELDS, ROLLOUT_RULE_FIELDS, SERVED_FIELDS } from "./channel-fields";
 import type { ChannelValues } from "./channels";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { ChannelsTable, RolloutsTable } from "./schema";
 
 /**
- * Whether the device, as `r`, `c` and `d` name its rollout, channel and row, is old enough to count. The day, not the hour: the row of a
- * device may have the time of a later message of its first day.
+ * Condition on rollout `r` and channel `c`: the device predates the rollout. Compares days, because the row of a device may have the time of a
+ * later message of its first day.
  */
-export const predatesRollout = sql`c.rollout_count_new_devices = 1 OR d.created_at_ms < r.started_at_ms - r.started_at_ms % ${sql.lit(DAY_MS)}`;
-/** Nothing of the rollout waits to be read. */
-export const NO_NOTICE = { rollout_notice: null, rollout_notice_at_ms: null } as const satisfies ChannelValues;
+export const predatesRollout = (createdAtMs: RawBuilder<unknown>) =>
+	sql`c.rollout_count_new_devices = 1 OR ${createdAtMs} < r.started_at_ms - r.started_at_ms % ${sql.lit(DAY_MS)}`;
+/** No message of the health gate is shown. */
+export const NO_NOTICE = defaultsOf(NOTICE_FIELDS);
 
+const { version_id: _stable, ...noRollout } = defaultsOf(SERVED_FIELDS);
 /** A channel without a rollout. */
-export const NO_ROLLOUT = {
-	...NO_NOTICE,
-	rollout_version_id: null,
-	rollout_id: null,
-	rollout_percentage_bps: 0,
-	rollout_enabled: 0,
-	rollout_paused_at_ms: null,
-	rollout_pause_reason: null,
-} as const satisfies ChannelValues;
+export const NO_ROLLOUT = { ...NO_NOTICE, ...noRollout } as const satisfies ChannelValues;
 
 /**
- * Ends, begins and moves on the channel's rollout, after what the batch made of the channel. A changed share begins a step; a resumed
- * rollout is judged by what comes after, because whoever resumed it has looked at what came before.
+ * Ends, starts or updates the channel's rollout; run it after the write to the channel. A changed share starts a step. A resumed rollout is
+ * judged only by later reports, because the person who resumed it has seen the earlier ones.
  */
 export function followRollout(appId: AppId, channel: ChannelId | { readonly name: string }, nowMs: number) {
-	const isIt = typeof channel === "object" ? sql`c.name = ${channel.name}` : sql`c.id = ${channel}`;
+	const isChannel = typeof channel === "object" ? sql`c.name = ${channel.name}` : sql`c.id = ${channel}`;
 	return [
 		sql`UPDATE rollouts SET ended_at_ms = ${nowMs}, ended_as = CASE WHEN c.version_id = rollouts.version_id THEN 'promoted'
 				WHEN c.rollout_id IS NOT NULL THEN 'replaced' ELSE 'rolled_back' END
-			FROM channels c WHERE c.app_id = ${appId} AND ${isIt} AND rollouts.channel_id = c.id AND rollouts.ended_at_ms IS NULL
+			FROM channels c WHERE c.app_id = ${appId} AND ${isChannel} AND rollouts.channel_id = c.id AND rollouts.ended_at_ms IS NULL
 				AND rollouts.id IS NOT c.rollout_id`.compile(query),
 		sql`INSERT INTO rollouts (id, app_id, channel_id, version_id, version_name, percentage_bps, paused, started_at_ms, step_at_ms,
 				judged_from_ms)
 			SELECT c.rollout_id, c.app_id, c.id, b.id, b.name, c.rollout_percentage_bps,
 				c.rollout_paused_at_ms IS NOT NULL OR c.rollout_enabled = 0, ${nowMs}, ${nowMs}, ${nowMs}
-			FROM channels c JOIN bundles b ON b.id = c.rollout_version_id WHERE c.app_id = ${appId} AND ${isIt} AND c.rollout_id IS NOT NULL
+			FROM channels c JOIN bundles b ON b.id = c.rollout_version_id WHERE c.app_id = ${appId} AND ${isChannel} AND c.rollout_id IS NOT NULL
 			ON CONFLICT (id) DO UPDATE SET percentage_bps = excluded.percentage_bps, paused = excluded.paused, sampling = 1,
 				step_at_ms = CASE WHEN excluded.paused = 1 THEN step_at_ms ELSE excluded.step_at_ms END,
 				judged_from_ms = CASE WHEN excluded.paused < paused THEN excluded.judged_from_ms ELSE judged_from_ms END
@@ -53,17 +48,18 @@ export function followRollout(appId: AppId, channel: ChannelId | { readonly name
 }
 
 /**
- * Decides again for the devices that do not count, after a change of the channel's rules: looser rules count devices that were offered the
- * bundle before as well, stricter ones take no device away that counts already. Reads at most the devices that the consumer notes.
+ * Applies changed eligibility rules to the excluded devices of a rollout. Looser rules count devices that were offered the bundle earlier;
+ * stricter rules keep the devices that count already. Reads at most the devices that the consumer records.
  */
-export function countByNewRules(appId: AppId, channelId: ChannelId): CompiledQuery {
+export function recountExcluded(appId: AppId, channelId: ChannelId): CompiledQuery {
+	const isOldEnough = predatesRollout(sql`coalesce(d.created_at_ms, n.device_created_at_ms)`);
 	return sql`WITH waiting AS MATERIALIZED (
-			SELECT n.rollout_id, n.device_id, n.network, c.rollout_devices_per_network AS most, (${predatesRollout}) AS is_old_enough,
-				row_number() OVER (PARTITION BY n.network, (${predatesRollout}) ORDER BY n.first_served_at_ms, n.device_id) AS rank
+			SELECT n.rollout_id, n.device_id, n.network, c.rollout_devices_per_network AS most, (${isOldEnough}) AS is_old_enough,
+				row_number() OVER (PARTITION BY n.network, (${isOldEnough}) ORDER BY n.first_served_at_ms, n.device_id) AS rank
 			FROM channels c CROSS JOIN rollouts r ON r.id = c.rollout_id AND r.ended_at_ms IS NULL
 				CROSS JOIN rollout_devices n ON n.rollout_id = r.id AND n.not_counted IS NOT NULL
-				CROSS JOIN devices d ON d.app_id = r.app_id AND d.device_id = n.device_id
-			WHERE c.app_id = ${appId} AND c.id = ${channelId}),
+				LEFT JOIN devices d ON d.app_id = r.app_id AND d.device_id = n.device_id
+			WHERE c.app_id = ${appId} AND c.id = ${channelId} AND coalesce(d.created_at_ms, n.device_created_at_ms) IS NOT NULL),
 		placed AS MATERIALIZED (SELECT rollout_id, device_id, CASE WHEN is_old_enough = 0 THEN 'newer'
 			WHEN most IS NULL OR rank + (SELECT count(*) FROM rollout_devices k WHERE k.rollout_id = waiting.rollout_id
 				AND k.network = waiting.network AND k.not_counted IS NULL) <= most THEN NULL ELSE 'network' END AS reason FROM waiting)
@@ -73,8 +69,8 @@ export function countByNewRules(appId: AppId, channelId: ChannelId): CompiledQue
 	);
 }
 
-/** What the judgement of a rollout is made of. */
-export interface StandingRow
+/** A rollout under way, with the counts of its devices. */
+export interface ActiveRolloutRow
 	extends Omit<Selectable<ChannelsTable>, "id" | "app_id">,
 		Pick<
 			Selectable<RolloutsTable>,
@@ -87,48 +83,48 @@ export interface StandingRow
 			| "checked_at_ms"
 			| "triggered_at_ms"
 		> {
-	/** Branded: the service read them itself, where no request decides. */
+	/** Branded without an authorization decision, because the service reads these rows for itself. */
 	readonly id: ChannelId;
 	readonly app_id: AppId;
 	readonly public_app_id: string;
 	readonly org_id: OrgId;
-	/** Devices that count and were offered the bundle, ever and since the step began. */
+	/** Devices that count and were offered the bundle: in total, and since the step began. */
 	readonly served: number;
 	readonly served_since_step: number;
-	/** Devices that count by their last report; within the window, and after the rollout was resumed. */
+	/** Devices that count by the outcome of their last report, within the window and after the rollout was resumed. */
 	readonly installed: number;
 	readonly failed: number;
-	/** Both of them, since the step began. */
-	readonly told_since_step: number;
+	/** Sum of both since the step began. */
+	readonly reported_since_step: number;
 	/** Devices that count, were offered the bundle and have not reported yet. */
 	readonly silent: number;
-	/** Devices that were offered the bundle and installed it by their last report, whether they count or not. */
+	/** Devices that installed the bundle by their last report, excluded ones included. */
 	readonly running: number;
-	/** Devices that were offered the bundle and do not count, by the reason. */
+	/** Excluded devices by reason. */
 	readonly not_counted_newer: number;
 	readonly not_counted_network: number;
 }
 
-/** Rollouts that are under way, and what was counted of them. `which` names them by `c` (channels), `r` (rollouts) and `a` (apps). */
-function standings(which: RawBuilder<unknown>, nowMs: number): RawBuilder<StandingRow> {
-	// A report from before the offer is about something else.
-	const heardAtMs = (column: string) =>
+/** Active rollouts with their counts. `which` is a condition on `c` (channels), `r` (rollouts) and `a` (apps). */
+function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuilder<ActiveRolloutRow> {
+	// A report from before the offer is about another bundle.
+	const reportedSince = (column: string) =>
 		sql`CASE WHEN ${sql.ref(column)} >= d.first_served_at_ms THEN ${sql.ref(column)} ELSE 0 END`;
-	const [installedAtMs, failedAtMs] = [heardAtMs("d.installed_at_ms"), heardAtMs("d.failed_at_ms")];
-	// A failure that came with or after the installation is how it ended; one before it was overcome.
+	const [installedAtMs, failedAtMs] = [reportedSince("d.installed_at_ms"), reportedSince("d.failed_at_ms")];
+	// A failure with or after the installation is the outcome; an earlier failure was followed by a successful attempt.
 	const isFailed = sql`(${failedAtMs}) >= max(1, ${installedAtMs})`;
-	const toldAtMs = sql`nullif(max(${failedAtMs}, ${installedAtMs}), 0)`;
+	const reportedAtMs = sql`nullif(max(${failedAtMs}, ${installedAtMs}), 0)`;
 	const sinceMs = sql`max(r.judged_from_ms, coalesce(${nowMs} - c.auto_pause_window_minutes * 60000, 0))`;
 	const counts = sql`FILTER (WHERE d.not_counted IS NULL)`;
-	return sql<StandingRow>`
+	return sql<ActiveRolloutRow>`
 		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
 			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms,
 			count(d.device_id) ${counts} AS served, coalesce(sum(d.first_served_at_ms >= r.step_at_ms) ${counts}, 0) AS served_since_step,
-			coalesce(sum(${toldAtMs} >= ${sinceMs} AND NOT ${isFailed}) ${counts}, 0) AS installed,
-			coalesce(sum(${toldAtMs} >= ${sinceMs} AND ${isFailed}) ${counts}, 0) AS failed,
-			coalesce(sum(${toldAtMs} >= max(${sinceMs}, r.step_at_ms)) ${counts}, 0) AS told_since_step,
-			count(d.device_id) ${counts} - count(${toldAtMs}) ${counts} AS silent,
-			coalesce(sum(${toldAtMs} IS NOT NULL AND NOT ${isFailed}), 0) AS running,
+			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND NOT ${isFailed}) ${counts}, 0) AS installed,
+			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND ${isFailed}) ${counts}, 0) AS failed,
+			coalesce(sum(${reportedAtMs} >= max(${sinceMs}, r.step_at_ms)) ${counts}, 0) AS reported_since_step,
+			count(d.device_id) ${counts} - count(${reportedAtMs}) ${counts} AS silent,
+			coalesce(sum(${reportedAtMs} IS NOT NULL AND NOT ${isFailed}), 0) AS running,
 			count(d.device_id) FILTER (WHERE d.not_counted = 'newer') AS not_counted_newer,
 			count(d.device_id) FILTER (WHERE d.not_counted = 'network') AS not_counted_network
 		FROM rollouts r JOIN channels c ON c.id = r.channel_id AND c.rollout_id = r.id JOIN apps a ON a.id = r.app_id
@@ -138,63 +134,39 @@ function standings(which: RawBuilder<unknown>, nowMs: number): RawBuilder<Standi
 		GROUP BY r.id`;
 }
 
-/** The rollouts that devices are served of and that nobody looked at since, the longest ago first. */
-export function dueRollouts(checkedBeforeMs: number, limit: number, nowMs: number): CompiledQuery<StandingRow> {
-	// What is deleted is left out before it is counted: it is never checked, and would stand first for ever.
+/** Running rollouts that were not checked since, the least recently checked first. */
+export function dueRollouts(checkedBeforeMs: number, limit: number, nowMs: number): CompiledQuery<ActiveRolloutRow> {
+	// Rollouts of deleted organizations are left out before the limit, because they are never checked and would stay first.
 	const due = sql`r.id IN (SELECT due.id FROM rollouts due JOIN channels u ON u.id = due.channel_id AND u.rollout_id = due.id
 		JOIN apps ON apps.id = due.app_id JOIN organizations home ON home.id = apps.owner_org AND home.deleted_at_ms IS NULL
 		WHERE due.ended_at_ms IS NULL AND u.rollout_enabled = 1 AND u.rollout_paused_at_ms IS NULL
 			AND coalesce(due.checked_at_ms, 0) <= ${checkedBeforeMs} ORDER BY coalesce(due.checked_at_ms, 0), due.id LIMIT ${limit})`;
-	return standings(due, nowMs).compile(query);
+	return activeRolloutsWhere(due, nowMs).compile(query);
 }
 
-/** The standing of one channel's rollout; for loading beside the decision. */
-export function standingOf(publicAppId: string, channel: string, nowMs: number): CompiledQuery<StandingRow> {
-	return standings(sql`a.id = ${appIdOf(publicAppId)} AND c.name = ${channel}`, nowMs).compile(query);
+/** The active rollout of a channel; for loading beside the decision. */
+export function activeRollout(publicAppId: string, channel: string, nowMs: number): CompiledQuery<ActiveRolloutRow> {
+	return activeRolloutsWhere(sql`a.id = ${appIdOf(publicAppId)} AND c.name = ${channel}`, nowMs).compile(query);
 }
 
 export type EndedRollout = Pick<Selectable<RolloutsTable>, "version_name" | "ended_at_ms" | "ended_as">;
 
-/** How the channel's rollout before ended; for loading beside the decision. */
+/** The last ended rollout of a channel; for loading beside the decision. */
 export function lastEndedRollout(publicAppId: string, channel: string): CompiledQuery<EndedRollout> {
-	return query
-		.selectFrom("rollouts")
-		.innerJoin("channels", "channels.id", "rollouts.channel_id")
-		.select(["rollouts.version_name", "rollouts.ended_at_ms", "rollouts.ended_as"])
-		.where("channels.app_id", "=", appIdOf(publicAppId))
-		.where("channels.name", "=", channel)
-		.where("rollouts.ended_at_ms", "is not", null)
-		.orderBy("rollouts.ended_at_ms", "desc")
-		.limit(1)
-		.compile();
+	return sql<EndedRollout>`SELECT r.version_name, r.ended_at_ms, r.ended_as FROM channels c JOIN rollouts r ON r.channel_id = c.id
+		WHERE c.app_id = ${appIdOf(publicAppId)} AND c.name = ${channel} AND r.ended_at_ms IS NOT NULL
+		ORDER BY r.ended_at_ms DESC LIMIT 1`.compile(query);
 }
 
-/** For guards: the channel has the rollout that it had when it was read; null: none. */
+/** Guard condition: the channel still has this rollout (null: none). */
 export function rolloutIs(appId: AppId, channelId: ChannelId, rolloutId: string | null) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND rollout_id IS ${rolloutId})`;
 }
 
-/** What a person may change of the judgement, or of what comes of it. */
-const GATE_COLUMNS = [
-	"rollout_steps",
-	"rollout_step_minutes",
-	"rollout_step_min_devices",
-	"rollout_count_new_devices",
-	"rollout_devices_per_network",
-	"auto_pause_enabled",
-	"auto_pause_window_minutes",
-	"auto_pause_failure_rate_bps",
-	"auto_pause_confidence_bps",
-	"auto_pause_min_attempts",
-	"auto_pause_min_failures",
-	"auto_pause_action",
-	"auto_pause_cooldown_minutes",
-] as const satisfies readonly (keyof StandingRow)[];
-
-/** For guards: the rollout stands where it stood when it was judged, and would be judged by the same. */
-export function rolloutStandsAt(row: StandingRow) {
+/** Guard condition: the state and the rules of the rollout are as they were judged. */
+export function rolloutUnchanged(row: ActiveRolloutRow) {
 	const gate = sql.join(
-		GATE_COLUMNS.map((column) => sql`c.${sql.ref(column)} IS ${row[column]}`),
+		columnsOf(ROLLOUT_RULE_FIELDS).map((column) => sql`c.${sql.ref(column)} IS ${row[column]}`),
 		sql` AND `,
 	);
 	return sql<boolean>`EXISTS (SELECT 1 FROM channels c JOIN rollouts r ON r.id = c.rollout_id
@@ -203,28 +175,21 @@ export function rolloutStandsAt(row: StandingRow) {
 			AND r.step_at_ms = ${row.step_at_ms} AND r.triggered_at_ms IS ${row.triggered_at_ms} AND ${gate})`;
 }
 
-/** That the gate looked, whether more devices are noted (of this step, and of those that do not count), and when it acted. */
+/**
+ * Records a check by the health gate.
+ * @param noting whether the consumer records more devices that count, and more excluded ones
+ * @param acted the gate changed the rollout, or reported
+ */
 export function rolloutChecked(
-	row: StandingRow,
+	row: ActiveRolloutRow,
 	noting: { readonly counted: boolean; readonly uncounted: boolean },
 	acted: boolean,
 	nowMs: number,
 ): CompiledQuery {
-	return (
-		query
-			.updateTable("rollouts")
-			.set({
-				checked_at_ms: nowMs,
-				sampling: noting.counted ? 1 : 0,
-				noting_uncounted: noting.uncounted ? 1 : 0,
-				...(acted ? { triggered_at_ms: nowMs } : {}),
-			})
-			.where("id", "=", row.rollout_id)
-			.where("app_id", "=", row.app_id)
-			// A share that changed meanwhile began a sample of its own.
-			.where("step_at_ms", "=", row.step_at_ms)
-			.compile()
-	);
+	// A share that changed in between started a new sample, so the step must be the same.
+	return sql`UPDATE rollouts SET checked_at_ms = ${nowMs}, sampling = ${noting.counted ? 1 : 0},
+			noting_uncounted = ${noting.uncounted ? 1 : 0}, triggered_at_ms = ${acted ? nowMs : sql.ref("triggered_at_ms")}
+		WHERE id = ${row.rollout_id} AND app_id = ${row.app_id} AND step_at_ms = ${row.step_at_ms}`.compile(query);
 }
 
 /** Recipients of an organization's rollout notices: its management address, or else the first members with one of the roles. */
@@ -243,17 +208,17 @@ export function noticeRecipients(
 			ORDER BY b.created_at_ms, u.id LIMIT ${limit})`.compile(query);
 }
 
-/** Forgets what devices told of rollouts that they were not served of: no check that came before it is on its way any more. */
-export function forgetEarlyOutcomes(toldBeforeMs: number, limit: number): CompiledQuery {
+/** Deletes reports that arrived before an offer, because no earlier check can still be in the Queue. */
+export function deleteEarlyOutcomes(reportedBeforeMs: number, limit: number): CompiledQuery {
 	return sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (
 		SELECT rollout_id, device_id FROM rollout_devices WHERE first_served_at_ms IS NULL
-			AND max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0)) <= ${toldBeforeMs} LIMIT ${limit})`.compile(
+			AND max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0)) <= ${reportedBeforeMs} LIMIT ${limit})`.compile(
 		query,
 	);
 }
 
-/** Forgets rollouts that ended long ago: their devices, so many at a time, and those of which no device is left. */
-export function forgetEndedRollouts(endedBeforeMs: number, limit: number): readonly [CompiledQuery, CompiledQuery] {
+/** Deletes devices of rollouts that ended before the time, then rollouts without devices; each at most `limit` rows. */
+export function deleteEndedRollouts(endedBeforeMs: number, limit: number): readonly [CompiledQuery, CompiledQuery] {
 	const old = sql`SELECT id FROM rollouts WHERE ended_at_ms <= ${endedBeforeMs}`;
 	return [
 		sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (SELECT d.rollout_id, d.device_id

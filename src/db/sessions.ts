@@ -1,15 +1,16 @@
 /**
- * Statements about sessions and what happened to an account. A session is known by the hash of its token alone; every statement names
- * the account that it belongs to, except where the token itself is the right to end it.
+ * Statements about sessions and the activity log of an account. A session is found by the hash of its token. Every statement names the
+ * account of the session, except the one that ends a session by its token.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
-import { SESSION_IDLE_MS, sessionIsLive } from "../authz/session";
+import { SESSION_IDLE_MS } from "../authz/session";
 import { query } from "./client";
+import { sessionIsLive } from "./principals";
 import type { AccountLogTable, SessionsTable } from "./schema";
 
-export type SessionListRow = Omit<Selectable<SessionsTable>, "user_id" | "token_hash">;
+type SessionListRow = Omit<Selectable<SessionsTable>, "user_id" | "token_hash">;
 
-/** The good sessions of an account, the last used first. */
+/** The live sessions of an account, most recently used first. */
 export function sessionsOf(userId: string, nowMs: number): CompiledQuery<SessionListRow> {
 	return query
 		.selectFrom("sessions")
@@ -22,10 +23,10 @@ export function sessionsOf(userId: string, nowMs: number): CompiledQuery<Session
 		.compile();
 }
 
-/** An account, by its id or by the SQL that finds it in the batch itself. */
+/** An account id, or SQL that finds the id within the batch. */
 export type AccountId = string | RawBuilder<string>;
 
-/** Adds a session, on the condition. */
+/** Adds a session, if the condition holds. */
 export function insertSession(
 	{ user_id, ...values }: Omit<Insertable<SessionsTable>, "user_id"> & { readonly user_id: AccountId },
 	condition: RawBuilder<boolean>,
@@ -51,7 +52,7 @@ export function deleteSession(userId: string, id: string): CompiledQuery<{ id: s
 	return query.deleteFrom("sessions").where("user_id", "=", userId).where("id", "=", id).returning("id").compile();
 }
 
-/** Ends all sessions of the account, or all but one. */
+/** Ends all sessions of the account, except `exceptId`. */
 export function deleteSessions(userId: string, exceptId: string | undefined): CompiledQuery<{ id: string }> {
 	return query
 		.deleteFrom("sessions")
@@ -61,23 +62,23 @@ export function deleteSessions(userId: string, exceptId: string | undefined): Co
 		.compile();
 }
 
-/** Ends the session with this token, whoever's it is, on the condition: a browser that signs in anew lets go of what it had. */
+/** Ends the session with this token, of any account, if the condition holds: a browser that signs in again replaces its session. */
 export function deleteSessionByToken(tokenHash: string, condition: RawBuilder<boolean>): CompiledQuery {
 	return query.deleteFrom("sessions").where("token_hash", "=", tokenHash).where(condition).compile();
 }
 
-/** For guards: the account has the session. */
+/** Guard: the account has the session. */
 export function sessionExists(userId: string, id: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM sessions WHERE user_id = ${userId} AND id = ${id})`;
 }
 
-/** For SQL: the session with this token is good, and the account's. */
+/** SQL condition: the session with this token is live and belongs to the account. */
 export function hasSession(userId: AccountId, tokenHash: string | undefined, nowMs: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM sessions s WHERE s.user_id = ${userId} AND s.token_hash = ${tokenHash ?? null}
 		AND ${sessionIsLive(nowMs)})`;
 }
 
-/** What is noted of something that happened to an account. */
+/** An entry of an account's activity log. */
 export interface AccountEvent {
 	readonly userId: AccountId;
 	/** E.g. `sign_in`. */
@@ -85,14 +86,14 @@ export interface AccountEvent {
 	readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** From where it came. */
-export interface AccountOrigin {
+/** The request that caused an entry. */
+interface AccountOrigin {
 	readonly requestId: string;
 	readonly ipAddress: string | null;
 	readonly userAgent: string | null;
 }
 
-/** @param condition where given, nothing is noted unless it holds */
+/** Adds an entry to the activity log, if the condition holds. */
 export function logAccount(
 	{ userId, action, details = {} }: AccountEvent,
 	{ requestId, ipAddress, userAgent }: AccountOrigin,
@@ -104,7 +105,7 @@ export function logAccount(
 		WHERE ${condition}`.compile(query);
 }
 
-/** What happened to an account, newest first. */
+/** The activity log of an account, newest first. */
 export function accountLogPage(
 	userId: string,
 	limit: number,

@@ -1,6 +1,6 @@
 /**
- * Statements of signing in: attempts that have begun, links that sign in once, and who somebody is at a provider. An attempt or a link
- * is known by the hash of its token alone. Whoever proves that an address is theirs throws out whoever used its account without proof.
+ * Statements of signing in: pending attempts, single-use links, and identities at providers. An attempt or a link is found by the hash of
+ * its token. The first verification of an address removes the credentials that were added to its account before.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { DAY_MS } from "../domain/time";
@@ -11,27 +11,28 @@ import { type AccountId, hasSession } from "./sessions";
 const MINUTE_MS = 60_000;
 
 export const CODE_LIFETIME_MS = 10 * MINUTE_MS;
-/** Wrong codes that one attempt bears. */
-export const MOST_TRIES = 5;
+/** Wrong codes that an attempt accepts before it is invalid. */
+const MOST_TRIES = 5;
+/** Limits for codes to one address. */
 interface Bounds {
-	/** Wrong codes in a day after which no more are sent. */
+	/** Wrong codes in a day after which no more codes are sent. */
 	readonly failedTriesADay: number;
-	/** Mails in the life of a code, and in a day, so that nobody is flooded. */
+	/** Codes sent within the lifetime of a code, and within a day; limits the mail that an address receives. */
 	readonly codesAtOnce: number;
 	readonly codesADay: number;
 }
 
-/** Of one who asks, for one address. */
-const OF_ONE: Bounds = { failedTriesADay: 25, codesAtOnce: 3, codesADay: 20 };
-/** Of all together of whom nothing is known: some hundred guesses a day at a million codes are all that strangers get. */
-const OF_STRANGERS: Bounds = { failedTriesADay: 100, codesAtOnce: 10, codesADay: 60 };
+/** Limits of one requester. */
+const PER_REQUESTER: Bounds = { failedTriesADay: 25, codesAtOnce: 3, codesADay: 20 };
+/** Limits of all unrecognized requesters together: at most 100 guesses a day at a code of six digits. */
+const ALL_STRANGERS: Bounds = { failedTriesADay: 100, codesAtOnce: 10, codesADay: 60 };
 
-/** Before the id of a browser in which the address was proved. */
+/** Prefix of the id of a browser in which the address was verified. */
 const BROWSER = "browser ";
 
 /**
- * Who asks for a code. Nobody must be able to use up what the owner of an address may ask for: a browser in which they proved it before
- * is counted by itself, and strangers by their network and all together.
+ * The requester of a code, stored as `asked_by`. A browser in which the address was verified before has its own limits, so that strangers
+ * cannot use up the limits of the address's owner. Strangers are limited per network and all together.
  */
 export const askedByBrowser = (id: string) => `${BROWSER}${id}`;
 export const askedByAccount = (userId: string) => `account ${userId}`;
@@ -44,14 +45,14 @@ export interface NewAttempt {
 	readonly email: string | null;
 	readonly secret: string;
 	readonly expiresAtMs: number;
-	/** Of what is sent by mail. */
+	/** The requester; required for attempts that send mail. */
 	readonly askedBy?: string;
 }
 
-/** Begins an attempt. One that sends mail is not begun when there have been too many; RETURNING tells. */
+/** Inserts an attempt and returns a row, or inserts nothing if an attempt that sends mail would exceed its limits. */
 export function beginAttempt(attempt: NewAttempt, nowMs: number): CompiledQuery<{ begun: number }> {
 	const { tokenHash, kind, userId, email, secret, expiresAtMs, askedBy } = attempt;
-	const areBearable = (those: RawBuilder<boolean>, bounds: Bounds) => {
+	const isWithin = (those: RawBuilder<boolean>, bounds: Bounds) => {
 		const earlier = (what: RawBuilder<number>, sinceMs: number) =>
 			sql<number>`(SELECT ${what} FROM sign_in_attempts
 				WHERE email = ${email} AND created_at_ms > ${nowMs - sinceMs} AND ${those})`;
@@ -60,16 +61,16 @@ export function beginAttempt(attempt: NewAttempt, nowMs: number): CompiledQuery<
 			AND ${earlier(sql`count(*)`, DAY_MS)} < ${bounds.codesADay})`;
 	};
 	const isStranger = askedBy?.startsWith(BROWSER) === false;
-	const isBearable = sql<boolean>`(${email === null ? sql`1` : areBearable(sql`asked_by = ${askedBy}`, OF_ONE)}
-		AND ${isStranger ? areBearable(sql`asked_by NOT LIKE ${`${BROWSER}%`}`, OF_STRANGERS) : sql`1`})`;
+	const isAllowed = sql<boolean>`(${email === null ? sql`1` : isWithin(sql`asked_by = ${askedBy}`, PER_REQUESTER)}
+		AND ${isStranger ? isWithin(sql`asked_by NOT LIKE ${`${BROWSER}%`}`, ALL_STRANGERS) : sql`1`})`;
 	return sql<{
 		begun: number;
 	}>`INSERT INTO sign_in_attempts (token_hash, kind, user_id, email, secret, created_at_ms, expires_at_ms, asked_by)
-		SELECT ${tokenHash}, ${kind}, ${userId}, ${email}, ${secret}, ${nowMs}, ${expiresAtMs}, ${askedBy ?? null} WHERE ${isBearable}
+		SELECT ${tokenHash}, ${kind}, ${userId}, ${email}, ${secret}, ${nowMs}, ${expiresAtMs}, ${askedBy ?? null} WHERE ${isAllowed}
 		RETURNING 1 AS begun`.compile(query);
 }
 
-/** Counts a try with a code, before anybody looks whether it is right: guesses sent at once count one by one. */
+/** Counts a try with a code. Run before the code is compared, so that concurrent guesses are counted one by one. */
 export function countTry(tokenHash: string, kind: AttemptKind, nowMs: number): CompiledQuery {
 	return (
 		query
@@ -77,7 +78,7 @@ export function countTry(tokenHash: string, kind: AttemptKind, nowMs: number): C
 			.set((eb) => ({ failed_tries: eb("failed_tries", "+", 1) }))
 			.where("token_hash", "=", tokenHash)
 			.where("kind", "=", kind)
-			// One more than the most: a try that is beyond it finds the attempt dead.
+			// Counts up to MOST_TRIES + 1, the value at which `isRightCode` rejects the attempt.
 			.where("failed_tries", "<=", MOST_TRIES)
 			.where("expires_at_ms", ">", nowMs)
 			.compile()
@@ -85,8 +86,8 @@ export function countTry(tokenHash: string, kind: AttemptKind, nowMs: number): C
 }
 
 /**
- * The condition that this is the code of the attempt, after `countTry`.
- * @param about whose address it is to prove, and which
+ * SQL condition: this is the code of a valid attempt. Run after `countTry`.
+ * @param about the account and the address that the attempt must be for
  */
 export function isRightCode(
 	tokenHash: string,
@@ -100,12 +101,12 @@ export function isRightCode(
 		AND secret IN ${jsonList(JSON.stringify(codeHashes))} AND failed_tries <= ${MOST_TRIES} AND expires_at_ms > ${nowMs} AND ${isAboutIt})`;
 }
 
-/** Uses an attempt up, on the condition where one is given. */
+/** Deletes a used attempt, if the condition holds. */
 export function deleteAttempt(tokenHash: string, condition: RawBuilder<boolean> = sql<boolean>`true`): CompiledQuery {
 	return query.deleteFrom("sign_in_attempts").where("token_hash", "=", tokenHash).where(condition).compile();
 }
 
-/** A challenge that was given out and is still good. */
+/** The unexpired challenge of an attempt. */
 export function challengeOf(
 	tokenHash: string,
 	kind: AttemptKind,
@@ -120,7 +121,7 @@ export function challengeOf(
 		.compile();
 }
 
-/** For guards: nobody has used the attempt up. */
+/** Guard: the attempt is unused. */
 export function attemptExists(tokenHash: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM sign_in_attempts WHERE token_hash = ${tokenHash})`;
 }
@@ -130,12 +131,12 @@ export interface AccountRow {
 	readonly email: string;
 }
 
-/** The account with this address; for showing nobody whether there is one. */
+/** The account with this address. Callers must not reveal to strangers whether it exists. */
 export function accountByEmail(email: string): CompiledQuery<AccountRow> {
 	return query.selectFrom("users").select(["id", "email"]).where("email", "=", email).compile();
 }
 
-/** For SQL: the account that a code was sent to. */
+/** SQL for the id of the account that a code was sent to. */
 export function accountOfAttempt(tokenHash: string) {
 	return sql<string>`(SELECT u.id FROM sign_in_attempts a INNER JOIN users u ON u.email = a.email WHERE a.token_hash = ${tokenHash})`;
 }
@@ -147,7 +148,7 @@ export function accountByCode(tokenHash: string, isRight: RawBuilder<boolean>): 
 	);
 }
 
-/** The account that a link signs in, and whether the link proves its address. */
+/** The account that an unexpired link signs in to, and whether the link verifies its address. */
 export function accountByLink(
 	tokenHash: string,
 	nowMs: number,
@@ -161,7 +162,7 @@ export function accountByLink(
 		.compile();
 }
 
-/** For guards: nobody has used the link. */
+/** Guard: the link is unused and unexpired. */
 export function linkExists(tokenHash: string, nowMs: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM sign_in_links WHERE token_hash = ${tokenHash} AND expires_at_ms > ${nowMs})`;
 }
@@ -170,7 +171,7 @@ export function deleteLink(tokenHash: string): CompiledQuery {
 	return query.deleteFrom("sign_in_links").where("token_hash", "=", tokenHash).compile();
 }
 
-/** The account of somebody at a provider. */
+/** The account that is linked to an identity at a provider. */
 export function accountByIdentity(provider: string, subject: string): CompiledQuery<AccountRow> {
 	return query
 		.selectFrom("identities")
@@ -185,14 +186,14 @@ export function insertIdentity(provider: string, subject: string, userId: string
 	return query.insertInto("identities").values({ provider, subject, user_id: userId, created_at_ms: nowMs }).compile();
 }
 
-/** For guards: the account is there under this address. */
+/** Guard: the account exists and has this address. */
 export function accountIs({ id, email }: AccountRow) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM users WHERE id = ${id} AND email = ${email})`;
 }
 
 /**
- * The address was proved to be its user's. Until now the account may have been somebody's who had only the link of an invitation: all
- * that they sign in with goes, unless the proof comes from a browser that is signed in to this account.
+ * Marks the address as verified. Credentials added before the first verification may belong to an invitee who never owned the address,
+ * so all are removed, unless this browser is already signed in to the account.
  */
 export function markEmailVerified(
 	userId: AccountId,

@@ -1,6 +1,6 @@
 /**
- * Statements about signing keys: the public keys of an organization that its bundles are verified with, and the policy that demands it.
- * Whether a bundle counts as signed is decided here alone, by the keys that are registered at that moment.
+ * Statements about signing keys, the public keys that an organization's bundles are verified with, and about the policy that requires it.
+ * Only this file decides whether a bundle counts as signed, by the keys that are registered at that moment.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
@@ -10,10 +10,10 @@ import type { SigningKeysTable } from "./schema";
 
 export type SigningKeyRow = Selectable<SigningKeysTable>;
 
-/** Each is tried on every encrypted bundle. */
+/** Verification tries each key on every encrypted bundle. */
 export const MOST_SIGNING_KEYS = 20;
 
-/** JSON of `SigningRules` (src/api/bundle-signing.ts) of the organization. */
+/** JSON of `SigningRules` (src/features/signing/verify.ts) of the organization. */
 export function signingRules(orgId: RawBuilder<unknown>) {
 	return sql<string>`(SELECT json_object('required', o.require_signed_bundles, 'keys', json((
 		SELECT json_group_array(k.public_key) FROM signing_keys k WHERE k.org_id = o.id)))
@@ -31,13 +31,13 @@ export function signingRulesOfApp(publicAppId: string): CompiledQuery<{ signing_
 
 /** A condition on bundle `b` of app `a`. A bundle with a manifest is signed if every hash of the manifest is, because devices prefer it to the zip. */
 const IS_SIGNED = isSignedFor(sql`a.owner_org`);
-/** The same of the keys of another organization than the one that has the app. */
+/** The same for the keys of another organization than the app's. */
 function isSignedFor(orgId: RawBuilder<unknown>) {
 	return sql<boolean>`(EXISTS (SELECT 1 FROM signing_keys k WHERE k.org_id = ${orgId} AND k.fingerprint = b.signed_by)
 	AND (b.manifest_signed_by IS b.signed_by OR NOT EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id)))`;
 }
 
-/** For guards: the organization demands no signatures, or a registered key verified each of the bundles. */
+/** For guards: the organization requires no signatures, or a registered key verified each bundle. */
 export function bundlesAreSigned(appId: AppId, bundleIds: readonly number[]) {
 	return sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles b JOIN apps a ON a.id = b.app_id JOIN organizations o ON o.id = a.owner_org
 		WHERE b.app_id = ${appId} AND b.id IN ${jsonList(JSON.stringify(bundleIds))}
@@ -61,7 +61,7 @@ export interface SignatureRow {
 	readonly file_hashes: string;
 }
 
-/** Everything that ready bundles, at most two, are verified by. A manifest of the most files takes 5 MB. */
+/** The values that verify at most two ready bundles. The largest manifest takes 5 MB. */
 export function signaturesOfBundles(appId: AppId, bundleIds: readonly number[]): CompiledQuery<SignatureRow> {
 	return sql<SignatureRow>`SELECT b.id, b.checksum, b.session_key, b.object_key, b.external_url,
 			${signingRules(sql`a.owner_org`)} AS signing_rules,
@@ -70,16 +70,16 @@ export function signaturesOfBundles(appId: AppId, bundleIds: readonly number[]):
 		WHERE b.app_id = ${appId} AND b.id IN ${jsonList(JSON.stringify(bundleIds))} AND b.status = 'ready'`.compile(query);
 }
 
-/** A channel that serves a bundle which no registered key verified. */
+/** A channel with a bundle that no registered key verified. */
 export interface UnsignedChannel {
 	readonly app_id: string;
 	readonly channel: string;
 	readonly version: string;
-	/** How many there are in all. */
+	/** Number of all such channels. */
 	readonly total: number;
 }
 
-/** @param withoutKeyId as if this key were not registered */
+/** @param withoutKeyId ignores this key */
 export function unsignedChannels(
 	orgId: string,
 	withoutKeyId: string,
@@ -93,7 +93,7 @@ export function unsignedChannels(
 		ORDER BY a.app_id, c.name, b.id LIMIT ${limit}`.compile(query);
 }
 
-/** Channels of an offered app that serve bundles which no key of the receiver verified; for loading beside the decision. */
+/** Channels of an offered app with bundles that no key of the receiver verified; for loading beside the decision. */
 export function unsignedChannelsOfOffer(publicAppId: string, limit: number): CompiledQuery<UnsignedChannel> {
 	return sql<UnsignedChannel>`SELECT a.app_id, c.name AS channel, b.name AS version, count(*) OVER () AS total
 		FROM app_transfers t JOIN organizations o ON o.id = t.to_org AND o.require_signed_bundles = 1
@@ -126,23 +126,23 @@ export function deleteSigningKey(orgId: OrgId, id: string): CompiledQuery {
 	return query.deleteFrom("signing_keys").where("org_id", "=", orgId).where("id", "=", id).compile();
 }
 
-/** For guards: the organization can take one more key. */
+/** For guards: the organization is below the limit of keys. */
 export function hasRoomForSigningKey(orgId: OrgId) {
 	return sql<boolean>`(SELECT count(*) FROM signing_keys WHERE org_id = ${orgId}) < ${MOST_SIGNING_KEYS}`;
 }
 
-/** For guards: nobody has removed the key. */
+/** For guards: the key exists. */
 export function signingKeyExists(orgId: OrgId, id: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM signing_keys WHERE org_id = ${orgId} AND id = ${id})`;
 }
 
-/** For guards, after the write: an organization that demands signatures has a key. */
+/** For guards, after the write: an organization that requires signatures has a key. */
 export function policyHasSigningKey(orgId: OrgId) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM organizations o WHERE o.id = ${orgId} AND (o.require_signed_bundles = 0
 		OR EXISTS (SELECT 1 FROM signing_keys k WHERE k.org_id = o.id)))`;
 }
 
-/** Keys that one answer counts devices for, and devices that it counts for one key: strangers choose what devices report. */
+/** Limits for the key ids of one answer, and for the devices counted for one. Reports are not verified, so strangers can invent key ids. */
 const MOST_COUNTED_KEYS = 50;
 export const MOST_COUNTED_DEVICES = 10_000;
 
@@ -154,17 +154,36 @@ export interface DevicesOfKey {
 	readonly signing_key_name: string | null;
 }
 
-/** Key ids that devices of the app report, in their order, with the number of devices; for loading beside the decision. */
-export function devicesByKey(publicAppId: string): CompiledQuery<DevicesOfKey> {
+const reportedKeys = (appId: RawBuilder<unknown>) => {
 	const next = (after: RawBuilder<unknown>) => sql`(SELECT min(key_id) FROM devices INDEXED BY devices_by_key
-		WHERE app_id = ${appIdOf(publicAppId)} AND key_id > ${after})`;
-	return sql<DevicesOfKey>`WITH RECURSIVE reported (key_id) AS (
+		WHERE app_id = ${appId} AND key_id > ${after})`;
+	return sql`reported (key_id) AS (
 			SELECT ${next(sql`''`)}
 			UNION ALL SELECT ${next(sql`reported.key_id`)} FROM reported WHERE reported.key_id IS NOT NULL
-			LIMIT ${sql.lit(MOST_COUNTED_KEYS)})
-		SELECT reported.key_id, (SELECT count(*) FROM (SELECT 1 FROM devices INDEXED BY devices_by_key
-				WHERE devices.app_id = a.id AND devices.key_id = reported.key_id LIMIT ${sql.lit(MOST_COUNTED_DEVICES)})) AS devices,
-			k.name AS signing_key_name
+			LIMIT ${sql.lit(MOST_COUNTED_KEYS)})`;
+};
+const devicesOfKey = (appId: RawBuilder<unknown>) =>
+	sql<number>`(SELECT count(*) FROM (SELECT 1 FROM devices INDEXED BY devices_by_key
+		WHERE devices.app_id = ${appId} AND devices.key_id = reported.key_id LIMIT ${sql.lit(MOST_COUNTED_DEVICES)}))`;
+
+/** The same from a telemetry database, which has no signing keys. */
+export function devicesByKeyThere(appId: AppId): CompiledQuery<Omit<DevicesOfKey, "signing_key_name">> {
+	return sql<Omit<DevicesOfKey, "signing_key_name">>`WITH RECURSIVE ${reportedKeys(sql`${appId}`)}
+		SELECT reported.key_id, ${devicesOfKey(sql`${appId}`)} AS devices
+		FROM reported WHERE reported.key_id IS NOT NULL ORDER BY devices DESC, reported.key_id`.compile(query);
+}
+
+/** Names of the registered keys by key id. */
+export function signingKeyNames(orgId: OrgId): CompiledQuery<{ key_id: string; name: string }> {
+	return sql<{ key_id: string; name: string }>`SELECT substr(public_key, 1, 20) AS key_id, name FROM signing_keys k
+		WHERE org_id = ${orgId} AND id = (SELECT min(id) FROM signing_keys
+			WHERE org_id = ${orgId} AND substr(public_key, 1, 20) = substr(k.public_key, 1, 20))`.compile(query);
+}
+
+/** Key ids that devices of the app report, in their order, with the number of devices; for loading beside the decision. */
+export function devicesByKey(publicAppId: string): CompiledQuery<DevicesOfKey> {
+	return sql<DevicesOfKey>`WITH RECURSIVE ${reportedKeys(appIdOf(publicAppId))}
+		SELECT reported.key_id, ${devicesOfKey(sql`a.id`)} AS devices, k.name AS signing_key_name
 		FROM reported JOIN apps a ON a.id = ${appIdOf(publicAppId)}
 			LEFT JOIN signing_keys k ON k.id = (SELECT min(id) FROM signing_keys
 				WHERE org_id = a.owner_org AND substr(public_key, 1, 20) = reported.key_id)

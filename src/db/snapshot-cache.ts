@@ -1,507 +1,343 @@
 /**
- * Snapshots of apps in the isolate's memory, so that an update check touches no database. One is believed for two seconds; then the
- * next check asks for the app's revision behind its answer, and one that is older than four seconds is never answered from without
- * asking. When the database does not answer within half a second, the last good snapshot does, and says how old it is.
+ * Snapshots of apps in the isolate's memory, so that an update check needs no database. The change feed says which of them a change has
+ * superseded: once in two seconds in the background, and before the answer if the last question is four seconds old. If the database does not
+ * answer within half a second, the last good snapshot is used, and the answer states its age.
  *
- * An isolate that changed an app forgets it (`forget`), so its own next check sees the change at once; other isolates see it within
- * four seconds. Nothing that belongs to a request is kept: plain data alone. Requests that miss the same app share one load. Everything
- * here is bounded by bytes, and apps that do not exist have a list of their own, so that made-up ids displace no app.
+ * A superseded snapshot is replaced by the stored one (`SnapshotSource`), which one isolate loads from D1 for all; its manifests come with it,
+ * so the replacement is complete or does not happen. An app that is not in memory is loaded from D1 in one round trip; if D1 does not answer,
+ * from its last stored snapshot.
+ *
+ * A change in this isolate marks the app (`invalidate`): the next check asks the feed first and sees the change; other isolates see it within
+ * four seconds. Requests that miss the same app share one load. Only plain data is kept, nothing that belongs to a request.
  */
 
-import { recentMap } from "../domain/recent";
-import { ApiError } from "../errors";
+import type { Override } from "../domain/update-model";
+import { ApiError, causeText, serviceUnavailable } from "../errors";
+import { type AppSnapshot, overrideFrom } from "./app-snapshot";
+import { type ChangeFeed, createChangeFeed, LATE, within } from "./change-feed";
 import type { Database } from "./client";
-import {
-	appPointer,
-	MOST_HELD_OVERRIDES,
-	manifestOf,
-	overrideOf,
-	readyBundle,
-	readyBundleOf,
-	type SnapshotApp,
-	type SnapshotBundle,
-	type SnapshotChannel,
-	type SnapshotFile,
-	type SnapshotOverride,
-	snapshotStatements,
-} from "./snapshot";
+import { PATIENCE_MS, pauseAfterMs } from "./freshness";
+import { entryFromRows, readApps, type SnapshotSource } from "./snapshot-entry";
+import { MOST_HELD_OVERRIDES, manifestOf, overrideOf, readyBundle, type SnapshotFile } from "./snapshot-load";
+import { createReplacements, type Loaded, type Outside, SHARED_LOAD_MS, type WaitUntil } from "./snapshot-replacement";
+import { bytesOf, createSnapshotStore, filesOfHeld, type Held } from "./snapshot-store";
 
-/** How long a snapshot is believed. */
-const FRESH_MS = 2_000;
-/** From this age on a check waits for the revision. */
-export const STALE_MS = 4_000;
-/** How long a failing database is left alone while there is something to answer from. */
-const RETRY_MS = 1_000;
-/** A refresh that was begun so long ago has died with its request. */
-const REFRESH_LIFETIME_MS = 10_000;
-/** How long a check waits for the database while there is a snapshot to answer from. */
-const PATIENCE_MS = 500;
-/** How long a request waits for the load that another request has begun, before it loads itself. */
-const SHARED_LOAD_MS = 5_000;
-/** Channels, bundles, overrides and files that are held in all. */
-const MOST_HELD_BYTES = 24 * 1024 * 1024;
-/** Ids of apps that do not exist, of up to 128 characters. */
-const MOST_ABSENT = 5_000;
-/** An app or a manifest that is read again so soon, though it did not change, was displaced from memory: strangers can cause that. */
-const DISPLACED_WITHIN_MS = 10_000;
-/** Apps and manifests whose last reading is remembered; about 100 bytes each. */
-const MOST_READINGS = 10_000;
-/** How long an absent app is still reported as absent while its address may not ask again. */
-const ABSENT_MS = 60_000;
-
-export type Platform = "ios" | "android" | "electron";
-const PLATFORMS: readonly Platform[] = ["ios", "android", "electron"];
-
-export interface AppSnapshot {
-	readonly publicAppId: string;
-	readonly app: SnapshotApp;
-	readonly channelsByName: ReadonlyMap<string, SnapshotChannel>;
-	readonly channelsById: ReadonlyMap<number, SnapshotChannel>;
-	readonly publicChannels: Readonly<Partial<Record<Platform, SnapshotChannel>>>;
-	readonly bundles: ReadonlyMap<number, SnapshotBundle>;
-	/** Null: there are too many to hold. */
-	readonly overrides: ReadonlyMap<string, SnapshotOverride> | null;
-	/** Overrides that were looked up singly, because there are too many to hold. Null: the device has none. */
-	readonly askedOverrides: Map<string, SnapshotOverride | null>;
-	/** Which versions have a ready bundle, as far as it was asked: true for as long as the rest is. */
-	readonly readyVersions: Map<string, boolean>;
-}
-
-interface Held {
-	readonly snapshot: AppSnapshot;
-	/** When it was last known to be true. */
-	readonly checkedAtMs: number;
-	readonly refreshingSinceMs: number;
-	readonly retryAtMs: number;
-	readonly manifests: Map<number, HeldManifest>;
-	/** Size of the snapshot; manifests are counted by themselves. */
-	readonly bytes: number;
-}
-
-interface Reading {
-	readonly atMs: number;
-	readonly revision: number;
-}
-
-interface HeldManifest {
-	readonly files: readonly SnapshotFile[];
-	readonly bytes: number;
-}
+/** Longest wait for D1 before a check of an app that is not in memory is answered from the app's last stored snapshot. */
+const COLD_PATIENCE_MS = 2_000;
 
 export interface ReadSnapshot {
 	readonly snapshot: AppSnapshot | null;
-	/** Milliseconds since it was last known to be true. */
+	/** Milliseconds since the snapshot was last known to be current. */
 	readonly ageMs: number;
 }
 
-type WaitUntil = (work: Promise<unknown>) => void;
-
-interface Clock {
-	readonly now: () => number;
-	readonly deadline: (ms: number) => Promise<void>;
+interface Load {
+	readonly entry: Promise<Held | null>;
+	/** False after a change in this isolate, which the load may not have seen. */
+	isCurrent: boolean;
 }
 
-/** One for each isolate. The time is asked again after the database answered: a check may have waited long. */
-export function createSnapshotCache({ now, deadline }: Clock) {
-	const held = new Map<string, Held>();
-	let heldBytes = 0;
-	/** When each app was last known not to exist, the oldest first. */
-	const absent = new Map<string, number>();
-	/** Loads under way, each for all who miss the app. */
-	const loading = new Map<string, Promise<Held | null>>();
-	/** A load that began before an invalidation must not be cached. */
-	let forgotten = 0;
-	/** When an app, or a manifest, was read last, and at which revision of the app. */
-	const readings = recentMap<Reading>(MOST_READINGS);
+/** One for each isolate. The clock is read again after each answer of the database, because a check may have waited long. */
+export function createSnapshotCache(
+	clock: Outside,
+	feed: ChangeFeed = createChangeFeed(clock),
+	source?: SnapshotSource,
+) {
+	const { now } = clock;
+	const store = createSnapshotStore();
+	const { storeLater, replaceShared, fromSource, storedManifest } = createReplacements(clock, feed, store, source);
+	/** Loads in progress, each shared by all requests that miss the app. */
+	const loading = new Map<string, Load>();
+	/** Reads of manifests in progress, by UUID and bundle. */
+	const reading = new Map<string, Promise<readonly SnapshotFile[]>>();
 
-	/** Records a reading; true if it was the first of this revision in a while: such ones are bounded by what exists. */
-	function noteReading(key: string, revision: number, atMs: number): boolean {
-		const isFirst = !wasReadLately(key, revision, atMs);
-		readings.set(key, { atMs, revision });
-		return isFirst;
-	}
-
-	function wasReadLately(key: string, revision: number, atMs: number): boolean {
-		const last = readings.get(key);
-		return last !== undefined && last.revision === revision && atMs - last.atMs < DISPLACED_WITHIN_MS;
-	}
-
-	/** The key of an app in `held`: one for all spellings of its id, unless the app has a twin. */
-	function keyOf(publicAppId: string): string {
-		const exact = exactKey(publicAppId);
-		return held.has(exact) ? exact : publicAppId.toLowerCase();
-	}
-
-	function keep(publicAppId: string, entry: Held): void {
-		drop(publicAppId);
-		const key = entry.snapshot.app.has_twin === 1 ? exactKey(publicAppId) : publicAppId.toLowerCase();
-		held.set(key, entry);
-		heldBytes += sizeOf(entry);
-		// The first of a Map is the one that was kept longest ago; every answer from memory moves its app to the end.
-		for (const oldest of held.keys()) {
-			if (heldBytes <= MOST_HELD_BYTES || oldest === key) break;
-			remove(oldest);
-		}
-		for (const [bundleId, { bytes }] of entry.manifests) {
-			if (heldBytes <= MOST_HELD_BYTES || entry.manifests.size === 1) break;
-			entry.manifests.delete(bundleId);
-			heldBytes -= bytes;
-		}
-	}
-
-	function drop(publicAppId: string): void {
-		remove(exactKey(publicAppId));
-		remove(publicAppId.toLowerCase());
-	}
-
-	function remove(key: string): void {
-		const entry = held.get(key);
-		if (entry === undefined) return;
-		heldBytes -= sizeOf(entry);
-		held.delete(key);
-	}
-
-	/** When the app was last known not to exist, in any spelling. */
-	const absentSince = (publicAppId: string) => absent.get(publicAppId.toLowerCase()) ?? Number.NEGATIVE_INFINITY;
-
-	function keepAbsent(publicAppId: string, atMs: number): void {
-		drop(publicAppId);
-		absent.delete(publicAppId.toLowerCase());
-		absent.set(publicAppId.toLowerCase(), atMs);
-		for (const oldest of absent.keys()) {
-			if (absent.size <= MOST_ABSENT) break;
-			absent.delete(oldest);
-		}
-	}
-
-	/** @param version what the asking device runs, so that whether that is still there needs no question of its own */
-	async function load(db: Database, publicAppIds: readonly string[], version: string): Promise<(Held | null)[]> {
-		const checkedAtMs = now();
-		const forgottenBefore = forgotten;
-		const results = await db.batch(
-			publicAppIds.flatMap((id) => [...snapshotStatements(id), readyBundleOf(id, version)] as const),
-		);
-		const loaded = publicAppIds.map((publicAppId, index) => {
-			const [apps, channels, bundles, overrides, ready] = results.slice(5 * index, 5 * index + 5) as unknown as [
-				{ rows: SnapshotApp[] },
-				{ rows: SnapshotChannel[] },
-				{ rows: SnapshotBundle[] },
-				{ rows: SnapshotOverride[] },
-				{ rows: unknown[] },
-			];
-			const isCurrent = forgotten === forgottenBefore;
-			const [app] = apps.rows;
-			if (app === undefined) {
-				if (isCurrent) keepAbsent(publicAppId, checkedAtMs);
-				return null;
+	feed.listen({
+		changed({ appId, publicIds, pointer }) {
+			for (const id of publicIds) {
+				store.dropAbsent(id);
+				const named = store.get(id);
+				if (named !== undefined && named.snapshot.app.id !== appId) store.drop(id);
 			}
-			const before = held.get(keyOf(publicAppId));
-			const snapshot = assemble(publicAppId, app, channels.rows, bundles.rows, overrides.rows);
-			snapshot.readyVersions.set(version, ready.rows.length > 0);
-			// Manifests of ready bundles never change; a bundle that is gone takes its own along.
-			const known = before?.snapshot.app.id === app.id ? [...before.manifests] : [];
-			const manifests = new Map(known.filter(([id]) => snapshot.bundles.has(id)));
-			const bytes = bytesOf(channels.rows) + bytesOf(bundles.rows) + bytesOf(overrides.rows) + 1_000;
-			const entry = { snapshot, checkedAtMs, refreshingSinceMs: 0, retryAtMs: 0, manifests, bytes };
-			if (isCurrent) {
-				absent.delete(publicAppId.toLowerCase());
-				keep(publicAppId, entry);
+			for (const entry of store.of(appId)) {
+				const { app, publicAppId } = entry.snapshot;
+				if (pointer === null || pointer.publicId !== app.publicId) store.drop(publicAppId);
+				else if (pointer.token === app.token) entry.supersededBy = undefined;
+				else {
+					if (entry.supersededBy === undefined && !entry.isUnconfirmed) entry.currentAtMs = feed.checkedAtMs;
+					entry.supersededBy = pointer;
+				}
 			}
-			return entry;
+		},
+		reset: () => store.clear(),
+	});
+
+	/** Loads from D1. */
+	async function load(db: Database, publicAppIds: readonly string[], isValid: () => boolean): Promise<Loaded[]> {
+		const question = feed.begin();
+		const { changes, apps } = await readApps(db, publicAppIds, feed.statement(), question.atMs);
+		await feed.settle(db, question, changes);
+		const loaded = apps.map((app, index) => {
+			const publicAppId = publicAppIds[index] ?? "";
+			const isCurrent = isValid() && feed.isCurrent(question, changes, app?.rows.app.id ?? null);
+			if (app === null) {
+				if (isCurrent) store.keepAbsent(publicAppId);
+				return { entry: null };
+			}
+			const entry = entryFromRows(publicAppId, app, store.get(publicAppId));
+			if (isCurrent) store.keep(publicAppId, entry);
+			return { entry, app, seq: changes.at(-1)?.seq ?? 0 };
 		});
-		// Apps that exist are loaded as often as they change; made-up ids, spellings of an app with a twin, and apps that displace
-		// each other, without end.
-		const isFirst = loaded.map((entry) => {
+		// Loads of existing apps are bounded by their changes. Loads of made-up ids, of spellings of an app with a twin and of apps that
+		// evict each other are not, so they count against the address.
+		const isFirst = loaded.map(({ entry }) => {
 			const app = entry?.snapshot.app;
-			return app?.has_twin === 0 && noteReading(app.id, app.revision, checkedAtMs);
+			return app?.hasTwin === false && store.noteReading(app.id, app.revision, question.atMs);
 		});
 		if (isFirst.every(Boolean)) db.refund?.();
 		return loaded;
 	}
 
-	/** The apps, in one batch; those that another request is loading come with its answer. */
+	/** Loads the apps in one batch, except for those that another request is loading. */
 	async function loadShared(
 		db: Database,
 		publicAppIds: readonly string[],
 		waitUntil: WaitUntil,
-		version: string,
 	): Promise<(Held | null)[]> {
 		const missing = publicAppIds.filter((id) => !loading.has(id));
+		const own: Load[] = [];
 		if (missing.length > 0) {
-			const work = load(db, missing, version);
+			const work = load(db, missing, () => own.every(({ isCurrent }) => isCurrent));
 			for (const [index, id] of missing.entries()) {
-				const one = work.then((loaded) => loaded[index] ?? null);
+				const one: Load = { entry: work.then((loaded) => loaded[index]?.entry ?? null), isCurrent: true };
+				own.push(one);
 				loading.set(id, one);
 				const done = () => {
 					if (loading.get(id) === one) loading.delete(id);
 				};
-				// Others wait for it even when its own request is gone.
-				waitUntil(one.then(done, done));
+				// Other requests wait for this load even if its own request has ended.
+				waitUntil(one.entry.then(done, done));
+				const failed = (error: unknown) => clock.log("warn", "snapshot_not_stored", { cause: causeText(error) });
+				waitUntil(work.then((loaded) => storeLater(db, loaded[index]).catch(failed)).catch(() => undefined));
 			}
 		}
 		return Promise.all(
 			publicAppIds.map(async (id) => {
-				const shared = loading.get(id);
+				const shared = loading.get(id)?.entry;
 				if (shared === undefined || missing.includes(id)) return (await shared) ?? null;
 				try {
-					const loaded = await within(SHARED_LOAD_MS, shared);
+					const loaded = await within(clock, SHARED_LOAD_MS, shared);
 					if (loaded !== LATE) return loaded;
 				} catch (error) {
-					// The other address may have asked too often; the database may be down for all.
+					// A limit on the other request's address must not fail this request; a failure of the database fails both.
 					if (error instanceof ApiError && error.code === "service_unavailable") throw error;
 				}
-				return (await load(db, [id], version))[0] ?? null;
+				return (await load(db, [id], () => true))[0]?.entry ?? null;
 			}),
 		);
 	}
 
-	async function within<Value>(ms: number, work: Promise<Value>): Promise<Value | typeof LATE> {
-		return Promise.race([work, deadline(ms).then((): typeof LATE => LATE)]);
-	}
-
-	/** Asks whether what is held is still true, and reads it again when it is not. Bounded by the apps that are held. */
-	async function refresh(limited: Database, publicAppId: string, current: Held): Promise<Held | null> {
-		const db = limited.unlimited ?? limited;
-		const checkedAtMs = now();
-		const forgottenBefore = forgotten;
-		const [pointers] = await db.batch([appPointer(publicAppId)]);
-		const [pointer] = pointers.rows;
-		const { app } = current.snapshot;
-		const unchanged = pointer !== undefined && pointer.id === app.id && pointer.revision === app.revision;
-		// A replica that is behind says less than is known already.
-		const behind = pointer !== undefined && pointer.id === app.id && pointer.revision < app.revision;
-		if (!unchanged && !behind) return (await load(db, [publicAppId], ""))[0] ?? null;
-		const entry = { ...(held.get(keyOf(publicAppId)) ?? current), checkedAtMs, refreshingSinceMs: 0, retryAtMs: 0 };
-		if (forgotten === forgottenBefore) keep(publicAppId, entry);
-		return entry;
-	}
-
-	/** @throws {ApiError} when a device may not ask for it, or the database does not answer, and nothing is known */
+	/** @throws {ApiError} if the address may not ask again, or the database does not answer, and nothing is in memory or stored */
 	async function readAll(
 		db: Database,
 		publicAppIds: readonly string[],
 		waitUntil: WaitUntil,
-		version: string,
+		mayBeOld = false,
 	): Promise<ReadSnapshot[]> {
-		const nowMs = now();
-		const unknown = publicAppIds.filter((id) => !held.has(keyOf(id)) && nowMs - absentSince(id) >= STALE_MS);
-		const loaded = new Map<string, Held | null>();
-		if (unknown.length > 0) {
-			try {
-				const entries = await loadShared(db, unknown, waitUntil, version);
-				for (const [index, id] of unknown.entries()) loaded.set(id, entries[index] ?? null);
-			} catch (error) {
-				const stillAbsent = (id: string) => nowMs - absentSince(id) < ABSENT_MS;
-				if (!unknown.every(stillAbsent)) throw error;
-			}
+		// A check after a change of this isolate waits for the feed and shares the load of the app; other readers load it in one trip.
+		const isUsable = (entry: Held) =>
+			mayBeOld ? !entry.isUnconfirmed || feed.isPaused() : !entry.isUnconfirmed && feed.isAnswered(entry.mark);
+		const known = publicAppIds.map((id) => store.get(id)).filter((entry) => entry !== undefined && isUsable(entry));
+		if (known.length > 0 || publicAppIds.some(store.isAbsent)) {
+			await feed.confirm(db, waitUntil, Math.max(0, ...known.map((entry) => entry?.mark ?? 0)));
 		}
+		const missing = publicAppIds.filter((id) => {
+			const entry = store.get(id);
+			return entry === undefined ? !store.isAbsent(id) : !isUsable(entry);
+		});
+		const loaded =
+			missing.length === 0 ? new Map<string, Held | null>() : await loadPatiently(db, missing, waitUntil, mayBeOld);
 		return Promise.all(
 			publicAppIds.map(async (id) => {
-				const entry = loaded.get(id);
-				if (entry != null) return shown(entry);
-				const current = held.get(keyOf(id));
-				return current === undefined ? { snapshot: null, ageMs: 0 } : readHeld(db, id, current, waitUntil);
+				const entry = loaded.get(id) ?? store.get(id);
+				return entry === undefined ? { snapshot: null, ageMs: 0 } : readHeld(db, entry, waitUntil);
 			}),
 		);
 	}
 
-	async function readHeld(
+	/** Loads from D1, or, if D1 does not answer, takes what was stored last. */
+	async function loadPatiently(
 		db: Database,
-		publicAppId: string,
-		current: Held,
+		ids: readonly string[],
 		waitUntil: WaitUntil,
-	): Promise<ReadSnapshot> {
-		const nowMs = now();
-		const ageMs = nowMs - current.checkedAtMs;
-		if (ageMs < FRESH_MS || nowMs < current.retryAtMs) {
-			moveToEnd(publicAppId, current);
-			return shown(current);
-		}
-		const isRefreshing = nowMs - current.refreshingSinceMs <= REFRESH_LIFETIME_MS;
-		if (ageMs < STALE_MS) {
-			if (!isRefreshing) {
-				keep(publicAppId, { ...current, refreshingSinceMs: nowMs });
-				waitUntil(refresh(db, publicAppId, current).catch(() => postpone(publicAppId)));
-			}
-			return shown(current);
-		}
+		mayBeOld: boolean,
+	): Promise<Map<string, Held | null>> {
+		const byId = (entries: readonly (Held | null)[]) => new Map(ids.map((id, index) => [id, entries[index] ?? null]));
+		const work = loadShared(db, ids, waitUntil);
+		if (!mayBeOld) return byId(await work);
+		const isHeld = ids.every((id) => store.get(id) !== undefined);
 		try {
-			const asked = refresh(db, publicAppId, current);
-			const entry = await within(PATIENCE_MS, asked);
-			if (entry !== LATE) return entry === null ? { snapshot: null, ageMs: 0 } : shown(entry);
-			waitUntil(asked.catch(() => undefined));
-			postpone(publicAppId);
-			return shown(current);
-		} catch {
-			postpone(publicAppId);
-			return shown(current);
+			const loaded = await within(clock, isHeld ? PATIENCE_MS : COLD_PATIENCE_MS, work);
+			if (loaded !== LATE) return byId(loaded);
+			clock.log("warn", "answered_from_stored_snapshot", { cause: "D1 did not answer in time" });
+		} catch (error) {
+			if (!(error instanceof ApiError) || error.code !== "service_unavailable") throw error;
+			clock.log("warn", "answered_from_stored_snapshot", { cause: causeText(error) });
 		}
+		feed.fail();
+		waitUntil(work.catch(() => undefined));
+		const stored = await Promise.all(ids.map((id) => store.get(id) ?? fromSource(id)));
+		return stored.every((entry) => entry !== undefined) ? byId(stored) : byId(await work);
+	}
+
+	async function readHeld(db: Database, entry: Held, waitUntil: WaitUntil): Promise<ReadSnapshot> {
+		const { supersededBy } = entry;
+		if (store.get(entry.snapshot.publicAppId) === entry) store.touch(entry.snapshot.publicAppId, entry);
+		if (supersededBy === undefined || now() < entry.retryAtMs) return withAge(entry);
+		try {
+			const replaced = await within(clock, PATIENCE_MS, replaceShared(db, entry, supersededBy, waitUntil));
+			if (replaced !== LATE) return replaced === null ? { snapshot: null, ageMs: 0 } : withAge(replaced);
+		} catch {
+			// Answered with what is held.
+		}
+		entry.failures += 1;
+		entry.retryAtMs = now() + pauseAfterMs(entry.failures);
+		return withAge(entry);
+	}
+
+	function withAge(entry: Held): ReadSnapshot {
+		const isOld = entry.isUnconfirmed || entry.supersededBy !== undefined;
+		return { snapshot: entry.snapshot, ageMs: Math.max(0, now() - (isOld ? entry.currentAtMs : feed.checkedAtMs)) };
 	}
 
 	return {
-		/** @throws {ApiError} `service_unavailable` when the database does not answer and nothing is held */
-		async read(db: Database, publicAppId: string, waitUntil: WaitUntil, version = ""): Promise<ReadSnapshot> {
-			const [read] = await readAll(db, [publicAppId], waitUntil, version);
+		/**
+		 * @param mayBeOld takes the app's last stored snapshot if the database does not answer
+		 * @param db must read from the primary, because a replica may be behind the feed
+		 * @throws {ApiError} `service_unavailable` if the database does not answer and nothing is in memory or stored
+		 */
+		async read(db: Database, publicAppId: string, waitUntil: WaitUntil, mayBeOld = false): Promise<ReadSnapshot> {
+			const [read] = await readAll(db, [publicAppId], waitUntil, mayBeOld);
 			return read ?? { snapshot: null, ageMs: 0 };
 		},
 
-		/** Several apps; all that are not held in one batch. */
+		/** Several apps; those that are not in memory are loaded in one batch. */
 		readMany: (db: Database, publicAppIds: readonly string[], waitUntil: WaitUntil): Promise<ReadSnapshot[]> =>
-			readAll(db, publicAppIds, waitUntil, ""),
+			readAll(db, publicAppIds, waitUntil),
 
-		/** One that is believed as it is; undefined where the database would be asked or there is no such app. */
+		/** A fresh snapshot; undefined if the database would be asked, or the app does not exist. */
 		fresh(publicAppId: string, nowMs: number): AppSnapshot | undefined {
-			const current = held.get(keyOf(publicAppId));
-			if (current === undefined || nowMs - current.checkedAtMs >= FRESH_MS) return undefined;
-			moveToEnd(publicAppId, current);
-			return current.snapshot;
+			const entry = store.get(publicAppId);
+			if (entry === undefined || entry.supersededBy !== undefined || entry.isUnconfirmed) return undefined;
+			if (!feed.isFresh(nowMs, entry.mark)) return undefined;
+			store.touch(publicAppId, entry);
+			return entry.snapshot;
 		},
 
-		/** As the database has it now, whatever is held; for those who want to see their own last change from anywhere. */
-		async readNow(db: Database, publicAppId: string, version: string): Promise<AppSnapshot | null> {
-			return (await load(db, [publicAppId], version))[0]?.snapshot ?? null;
+		/** The app as the database has it now, for callers that must see their own last change from any isolate. */
+		async readNow(db: Database, publicAppId: string): Promise<AppSnapshot | null> {
+			return (await load(db, [publicAppId], () => true))[0]?.entry?.snapshot ?? null;
 		},
 
-		/** What an operator set for the device. */
-		async override(db: Database, snapshot: AppSnapshot, deviceId: string): Promise<SnapshotOverride | undefined> {
+		/** The override that an operator set for the device. */
+		async override(db: Database, snapshot: AppSnapshot, deviceId: string): Promise<Override | undefined> {
 			if (snapshot.overrides !== null) return snapshot.overrides.get(deviceId);
 			const { askedOverrides } = snapshot;
 			const known = askedOverrides.get(deviceId);
 			if (known !== undefined) return known ?? undefined;
 			const [found] = await db.batch([overrideOf(snapshot.app.id, deviceId)]);
+			const [row] = found.rows;
+			const override = row === undefined ? undefined : overrideFrom(row, snapshot);
 			if (askedOverrides.size >= MOST_HELD_OVERRIDES) askedOverrides.clear();
-			askedOverrides.set(deviceId, found.rows[0] ?? null);
-			return found.rows[0];
+			askedOverrides.set(deviceId, override ?? null);
+			return override;
 		},
 
-		/** Whether a bundle of this version is there and ready. Asked once for each revision. */
+		/** Whether a ready bundle has this version. */
 		async hasReadyBundle(db: Database, snapshot: AppSnapshot, version: string): Promise<boolean> {
 			const { readyVersions } = snapshot;
-			const remembered = readyVersions.get(version);
-			if (remembered !== undefined) return remembered;
+			const known = readyVersions.get(version);
+			if (known !== undefined) return known;
 			const [found] = await db.batch([readyBundle(snapshot.app.id, version)]);
 			const exists = found.rows.length > 0;
-			// Devices send what they like as their version.
-			if (readyVersions.size >= MOST_REMEMBERED_VERSIONS) readyVersions.clear();
 			readyVersions.set(version, exists);
 			return exists;
 		},
 
-		/** The files of a bundle, as far as they were read already. */
-		knownManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
-			const known = held.get(keyOf(snapshot.publicAppId));
-			return known?.snapshot === snapshot ? known.manifests.get(bundleId)?.files : undefined;
+		/** The files of a bundle if they are in memory. */
+		cachedManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
+			const entry = store.get(snapshot.publicAppId);
+			const manifest = entry?.snapshot === snapshot ? entry.manifests.get(bundleId) : undefined;
+			return manifest === undefined ? undefined : filesOfHeld(manifest);
 		},
 
-		/** The same; read once for as long as it is held. */
+		/** The files of a bundle, from memory or from the database. */
 		async manifest(db: Database, snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[]> {
-			const remembered = this.knownManifest(snapshot, bundleId);
-			if (remembered !== undefined) return remembered;
-			// The first reading is bounded by the bundles that channels serve.
+			const cached = this.cachedManifest(snapshot, bundleId);
+			if (cached !== undefined) return cached;
 			const key = `${snapshot.app.id} ${bundleId}`;
-			const { revision } = snapshot.app;
-			const isDisplaced = wasReadLately(key, revision, now());
-			const reader = isDisplaced ? db : (db.unlimited ?? db);
-			const [files] = await reader.batch([manifestOf(snapshot.app.id, bundleId)]);
-			noteReading(key, revision, now());
-			const known = held.get(keyOf(snapshot.publicAppId));
-			if (known?.snapshot === snapshot) {
-				drop(snapshot.publicAppId);
-				known.manifests.set(bundleId, { files: files.rows, bytes: bytesOf(files.rows) });
-				keep(snapshot.publicAppId, known);
+			const shared = reading.get(key);
+			const work = shared ?? readManifest(db, snapshot, bundleId, key);
+			if (shared === undefined) {
+				reading.set(key, work);
+				const done = () => void reading.delete(key);
+				work.then(done, done);
 			}
-			return files.rows;
+			try {
+				const read = await within(clock, PATIENCE_MS, work);
+				if (read !== LATE) return read;
+			} catch (error) {
+				const isLimit = error instanceof ApiError && error.code !== "service_unavailable";
+				// A limit on the other request's address must not fail this request.
+				if (isLimit && shared !== undefined) return readManifest(db, snapshot, bundleId, key);
+				if (isLimit) throw error;
+			}
+			reading.delete(key);
+			const stored = await storedManifest(snapshot, bundleId);
+			if (stored === undefined) throw serviceUnavailable(new Error("D1 did not answer with a manifest"));
+			return stored;
 		},
 
-		/** The next check of this isolate reads the app again. */
-		forget(publicAppId: string): void {
-			forgotten += 1;
-			drop(publicAppId);
-			absent.delete(publicAppId.toLowerCase());
-			for (const id of loading.keys()) if (id.toLowerCase() === publicAppId.toLowerCase()) loading.delete(id);
+		/** After a change in this isolate, of one app or of any: the next check asks the feed first. */
+		invalidate(publicAppId?: string): void {
+			if (publicAppId === undefined) {
+				feed.recheck();
+				for (const load of loading.values()) load.isCurrent = false;
+				loading.clear();
+				return;
+			}
+			const entry = store.get(publicAppId);
+			if (entry !== undefined) entry.mark = feed.mark();
+			store.dropAbsent(publicAppId);
+			for (const [id, load] of loading) {
+				if (id.toLowerCase() !== publicAppId.toLowerCase()) continue;
+				load.isCurrent = false;
+				loading.delete(id);
+			}
 		},
 
-		forgetAll(): void {
-			forgotten += 1;
-			held.clear();
-			absent.clear();
-			loading.clear();
-			heldBytes = 0;
-		},
+		/** Drops everything, as if the isolate were new. */
+		clear: (): void => store.clear(),
 	};
 
-	function moveToEnd(publicAppId: string, current: Held): void {
-		const key = keyOf(publicAppId);
-		held.delete(key);
-		held.set(key, current);
-	}
-
-	function postpone(publicAppId: string): void {
-		const current = held.get(keyOf(publicAppId));
-		if (current !== undefined) keep(publicAppId, { ...current, refreshingSinceMs: 0, retryAtMs: now() + RETRY_MS });
-	}
-
-	function shown(entry: Held): ReadSnapshot {
-		return { snapshot: entry.snapshot, ageMs: now() - entry.checkedAtMs };
+	async function readManifest(
+		db: Database,
+		snapshot: AppSnapshot,
+		bundleId: number,
+		key: string,
+	): Promise<readonly SnapshotFile[]> {
+		const { revision } = snapshot.app;
+		// First readings are bounded by the bundles that channels serve; repeated ones count against the address.
+		const reader = store.wasReadLately(key, revision, now()) ? db : (db.unlimited ?? db);
+		const [files] = await reader.batch([manifestOf(snapshot.app.id, bundleId)]);
+		store.noteReading(key, revision, now());
+		const entry = store.get(snapshot.publicAppId);
+		if (entry?.snapshot === snapshot) {
+			store.drop(snapshot.publicAppId);
+			entry.manifests.set(bundleId, { files: files.rows, bytes: bytesOf(files.rows) });
+			store.keep(snapshot.publicAppId, entry);
+		}
+		return files.rows;
 	}
 }
-
-const LATE = "late";
 
 export type SnapshotCache = ReturnType<typeof createSnapshotCache>;
-
-/** Versions of one app; at most 128 characters each. */
-const MOST_REMEMBERED_VERSIONS = 1_000;
-
-/** The key of an app that has a twin (`SnapshotApp.has_twin`); no public id begins so. */
-function exactKey(publicAppId: string): string {
-	return `=${publicAppId}`;
-}
-
-function sizeOf({ bytes, manifests }: Held): number {
-	let sum = bytes;
-	for (const manifest of manifests.values()) sum += manifest.bytes;
-	return sum;
-}
-
-const ROW_BYTES = 100;
-const VALUE_BYTES = 8;
-
-/** About what the rows take in memory. */
-function bytesOf(rows: readonly object[]): number {
-	let bytes = 0;
-	for (const row of rows) {
-		bytes += ROW_BYTES;
-		for (const value of Object.values(row)) bytes += VALUE_BYTES + (typeof value === "string" ? value.length : 0);
-	}
-	return bytes;
-}
-
-/** What checks are answered from, of the rows that make it. */
-export function assemble(
-	publicAppId: string,
-	app: SnapshotApp,
-	channels: readonly SnapshotChannel[],
-	bundles: readonly SnapshotBundle[],
-	overrides: readonly SnapshotOverride[],
-): AppSnapshot {
-	const publicChannels: Partial<Record<Platform, SnapshotChannel>> = {};
-	for (const platform of PLATFORMS) {
-		const open = channels.find((channel) => channel.public === 1 && channel[platform] === 1);
-		if (open !== undefined) publicChannels[platform] = open;
-	}
-	return {
-		publicAppId,
-		app,
-		channelsByName: new Map(channels.map((channel) => [channel.name, channel])),
-		channelsById: new Map(channels.map((channel) => [channel.id, channel])),
-		publicChannels,
-		bundles: new Map(bundles.map((bundle) => [bundle.id, bundle])),
-		overrides:
-			overrides.length > MOST_HELD_OVERRIDES
-				? null
-				: new Map(overrides.map((override) => [override.device_id, override])),
-		askedOverrides: new Map(),
-		readyVersions: new Map(),
-	};
-}

@@ -1,11 +1,12 @@
 /**
- * Reading statistics. What one statement reads is bounded by its range: a row a day and app of the totals, of storage and of the
- * sketches, and by what happened on those days for the tables by bundle. Sums are made by the database; sketches and histograms are
- * merged by the caller, because SQLite cannot.
+ * Queries of statistics. Each statement is bounded by its range of days: one row per day and app for totals, storage and sketches, and the
+ * versions and channels in use for the tables by bundle. The database adds up; the caller merges sketches and histograms, because SQLite
+ * cannot.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import { guard, jsonList, query } from "./client";
+import { hasReportsHere, homeOf } from "./telemetry-homes";
 
 /** Days since 1970-01-01, UTC, both inclusive. */
 export interface DayRange {
@@ -13,26 +14,36 @@ export interface DayRange {
 	readonly lastDay: number;
 }
 
-/** Whole organizations and single apps; the ids were decided. */
+/** Whole organizations and single apps, by ids that a decision returned. */
 export interface StatisticsOf {
 	readonly orgIds: readonly OrgId[];
 	readonly appIds: readonly AppId[];
 }
 
+/** Apps whose reports are in a telemetry database. */
+export interface StatisticsThere {
+	readonly there: readonly string[];
+}
+
 export interface StatisticsApp {
 	readonly id: string;
 	readonly app_id: string;
+	/** Binding of the telemetry database that has its reports; null: the main one. */
+	readonly telemetry: string | null;
 }
 
 export interface TotalsRow {
-	/** UUID of the app; null where the apps are added up. */
+	/** UUID of the app; null for the sum of all apps. */
 	readonly app: string | null;
 	readonly day: number;
 	readonly get_count: number;
 	readonly install_count: number;
 	readonly fail_count: number;
 	readonly bandwidth_bytes: number;
+	/** Without days whose sketches are not merged yet: see openSketches. */
 	readonly device_count: number;
+	/** Those of such days when they were merged last. */
+	readonly open_device_count: number;
 	readonly lost_event_count: number;
 	readonly refused_device_count: number;
 }
@@ -51,26 +62,42 @@ export interface SketchOfDay {
 
 /** A Worker has 128 MB for everything; a sketch is 22 kB at most, so these are a thousand of the largest. */
 export const MOST_SKETCH_BYTES = 24 * 1024 * 1024;
-export const TOO_MANY_SKETCHES = "sketches_fit_into_memory";
 
 const appsOf = ({ orgIds, appIds }: StatisticsOf): RawBuilder<unknown> =>
 	sql`(SELECT id, app_id FROM apps WHERE owner_org IN ${jsonList(JSON.stringify(orgIds))}
 		UNION SELECT id, app_id FROM apps WHERE id IN ${jsonList(JSON.stringify(appIds))} AND app_id <> id)`;
 
+/** Those of them whose reports are in the asked database. */
+const reportsOf = (of: StatisticsOf | StatisticsThere): RawBuilder<unknown> =>
+	"there" in of
+		? sql`(SELECT id FROM apps WHERE id IN ${jsonList(JSON.stringify(of.there))})`
+		: sql`(SELECT id FROM ${appsOf(of)} AS found WHERE ${hasReportsHere(sql`found.id`)})`;
+
 const within = (table: string, { firstDay, lastDay }: DayRange) =>
 	sql`${sql.ref(`${table}.app_id`)} = app.id AND ${sql.ref(`${table}.day`)} BETWEEN ${firstDay} AND ${lastDay}`;
 
+/** Days of an app whose slots are not merged yet: today, and days that messages came late for. */
+const isOpen = (table: string) => sql`EXISTS (SELECT 1 FROM device_sketches slots INDEXED BY device_sketches_open
+	WHERE slots.app_id = ${sql.ref(`${table}.app_id`)} AND slots.day = ${sql.ref(`${table}.day`)} AND slots.slot > 0)`;
+
 export function statisticsApps(of: StatisticsOf): CompiledQuery<StatisticsApp> {
-	return sql<StatisticsApp>`SELECT id, app_id FROM ${appsOf(of)} ORDER BY app_id`.compile(query);
+	return sql<StatisticsApp>`SELECT id, app_id, ${homeOf(sql`found.id`)} AS telemetry
+		FROM ${appsOf(of)} AS found ORDER BY app_id`.compile(query);
 }
 
 /** A row a day, or a row a day and app. */
-export function dailyTotals(of: StatisticsOf, range: DayRange, byApp: boolean): CompiledQuery<TotalsRow> {
+export function dailyTotals(
+	of: StatisticsOf | StatisticsThere,
+	range: DayRange,
+	byApp: boolean,
+): CompiledQuery<TotalsRow> {
 	const app = byApp ? sql`app.id` : sql`NULL`;
 	return sql<TotalsRow>`SELECT ${app} AS app, t.day, sum(t.get_count) AS get_count, sum(t.install_count) AS install_count,
-			sum(t.fail_count) AS fail_count, sum(t.bandwidth_bytes) AS bandwidth_bytes, sum(t.device_count) AS device_count,
+			sum(t.fail_count) AS fail_count, sum(t.bandwidth_bytes) AS bandwidth_bytes, 
+			coalesce(sum(t.device_count) FILTER (WHERE NOT ${isOpen("t")}), 0) AS device_count,
+			coalesce(sum(t.device_count) FILTER (WHERE ${isOpen("t")}), 0) AS open_device_count,
 			sum(t.lost_event_count) AS lost_event_count, sum(t.refused_device_count) AS refused_device_count
-		FROM ${appsOf(of)} AS app CROSS JOIN daily_totals t ON ${within("t", range)}
+		FROM ${reportsOf(of)} AS app CROSS JOIN daily_totals t ON ${within("t", range)}
 		GROUP BY 1, 2 ORDER BY 1, 2`.compile(query);
 }
 
@@ -93,7 +120,7 @@ export interface StoredNowRow {
 export const MOST_STORED_NOW = 50_000;
 
 /**
- * Current storage of apps, added up as in `measureStorage` (src/events/retention.ts); an app without bytes has no row. The query reads at
+ * Current storage of apps, added up as in `measureStorage` (src/features/statistics/retention.ts); an app without bytes has no row. The query reads at
  * most `MOST_STORED_NOW` + 1 rows. If `counted` adds up to that number, the sums are incomplete.
  */
 export function storedNow(of: StatisticsOf, most = MOST_STORED_NOW): CompiledQuery<StoredNowRow> {
@@ -104,18 +131,58 @@ export function storedNow(of: StatisticsOf, most = MOST_STORED_NOW): CompiledQue
 			LIMIT ${most + 1}) GROUP BY app ORDER BY app`.compile(query);
 }
 
-/** Belongs before `dailySketches` in its batch, which then breaks off instead of filling the memory. */
-export function sketchesFit(of: StatisticsOf, range: DayRange): CompiledQuery {
+/** Sketches of both tables: daily_devices has those of days before sketches had slots. */
+const sketchesIn = (of: StatisticsOf | StatisticsThere, range: DayRange) =>
+	sql`(SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(of)} AS app CROSS JOIN device_sketches s ON ${within("s", range)} AND s.kind = 'all'
+		UNION ALL SELECT app.id, d.day, d.sketch FROM ${reportsOf(of)} AS app CROSS JOIN daily_devices d ON ${within("d", range)})`;
+
+/** Must precede `dailySketches` in its batch, which then fails instead of filling the memory. */
+export function sketchesFit(of: StatisticsOf | StatisticsThere, range: DayRange, tooMany: () => Error): CompiledQuery {
 	return guard(
-		TOO_MANY_SKETCHES,
-		sql<boolean>`(SELECT coalesce(sum(octet_length(d.sketch)), 0) FROM ${appsOf(of)} AS app
-			CROSS JOIN daily_devices d ON ${within("d", range)}) <= ${MOST_SKETCH_BYTES}`,
+		sql<boolean>`(SELECT coalesce(sum(octet_length(sketch)), 0) FROM ${sketchesIn(of, range)}) <= ${MOST_SKETCH_BYTES}`,
+		tooMany,
 	);
 }
 
-export function dailySketches(of: StatisticsOf, range: DayRange): CompiledQuery<SketchOfDay> {
-	return sql<SketchOfDay>`SELECT app.id AS app, d.day, d.sketch FROM ${appsOf(of)} AS app
-		CROSS JOIN daily_devices d ON ${within("d", range)} ORDER BY 1, 2`.compile(query);
+/** A day may have several, which the caller merges. */
+export function dailySketches(of: StatisticsOf | StatisticsThere, range: DayRange): CompiledQuery<SketchOfDay> {
+	return sql<SketchOfDay>`SELECT app, day, sketch FROM ${sketchesIn(of, range)} ORDER BY 1, 2`.compile(query);
+}
+
+/**
+ * Sketches of days whose slots are not merged yet; `device_count` of dailyTotals has the other days. None if there are too many to merge in
+ * one request: the last clean-up has counted these days, too.
+ */
+export function openSketches(of: StatisticsOf | StatisticsThere, range: DayRange): CompiledQuery<SketchOfDay> {
+	return sql<SketchOfDay>`WITH open AS MATERIALIZED (
+			SELECT app.id AS app, s.day, s.sketch FROM ${reportsOf(of)} AS app
+				CROSS JOIN device_sketches s ON ${within("s", range)} AND s.kind = 'all' AND ${isOpen("s")}
+			UNION ALL SELECT app.id, s.day, s.sketch FROM ${reportsOf(of)} AS app
+				CROSS JOIN daily_devices s ON ${within("s", range)} AND ${isOpen("s")})
+		SELECT app, day, sketch FROM open
+		WHERE (SELECT sum(octet_length(sketch)) FROM open) <= ${MOST_SKETCH_BYTES} ORDER BY 1, 2`.compile(query);
+}
+
+export interface VersionSketchRow {
+	readonly day: number;
+	readonly kind: "version" | "moved";
+	readonly version_name: string;
+	/** Devices when the day was merged last. */
+	readonly devices: number | null;
+	/** Null unless the day has slots that are not merged yet. */
+	readonly sketch: string | null;
+}
+
+/** Devices by version, without those that are in `dailyVersions`. */
+export function versionSketches(appId: AppId, range: DayRange): CompiledQuery<VersionSketchRow> {
+	return sql<VersionSketchRow>`WITH rows AS MATERIALIZED (SELECT s.day, s.kind, s.version_name, s.devices,
+				CASE WHEN ${isOpen("s")} THEN s.sketch END AS sketch
+			FROM device_sketches s WHERE s.app_id = ${appId} AND s.day BETWEEN ${range.firstDay} AND ${range.lastDay}
+				AND s.kind IN ('version', 'moved'))
+		SELECT day, kind, version_name, devices,
+			CASE WHEN (SELECT sum(octet_length(sketch)) FROM rows) <= ${MOST_SKETCH_BYTES} THEN sketch END AS sketch FROM rows`.compile(
+		query,
+	);
 }
 
 export interface VersionRow {
@@ -124,7 +191,7 @@ export interface VersionRow {
 	readonly amount: number;
 }
 
-/** Devices by the version they ran. */
+/** Devices whose version changed on the day, by their last one; of days before sketches by version, all devices. */
 export function dailyVersions(appId: AppId, range: DayRange): CompiledQuery<VersionRow> {
 	return sql<VersionRow>`SELECT version_name, day, amount FROM daily_counts
 		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} AND metric = 'devices' AND amount > 0

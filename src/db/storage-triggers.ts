@@ -1,7 +1,7 @@
 /**
- * Stored bytes of each app are counted where they are written, by triggers, so that the quota of stored bytes costs one row an app however much
- * there is. They are installed through the binding, by the sweep and by a local start: `wrangler d1 migrations apply --remote` has cut
- * triggers at the semicolons in them (https://github.com/cloudflare/workers-sdk/issues/15178).
+ * Triggers that keep the stored bytes of each app in its row, so that the storage quota reads one row for each app. The scheduled clean-up and
+ * a local start install them through the binding, because `wrangler d1 migrations apply --remote` has cut triggers at their semicolons
+ * (https://github.com/cloudflare/workers-sdk/issues/15178).
  */
 import { sql } from "kysely";
 import type { Deps } from "../deps";
@@ -51,14 +51,14 @@ export const STORAGE_TRIGGERS: readonly string[] = [
 		END`,
 ];
 
-/** Counts from scratch what the triggers count step by step. */
+/** Counts the bytes from scratch. */
 export const RECOUNT_STORAGE = `UPDATE apps SET storage_bytes =
 	(SELECT coalesce(sum(size_bytes), 0) FROM bundles
 		WHERE bundles.app_id = apps.id AND storage_provider = 'r2' AND (status = 'pending' OR object_key IS NOT NULL))
 	+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id)
 	+ (SELECT coalesce(sum(reserved_bytes), 0) FROM uploads WHERE uploads.app_id = apps.id AND completed_at_ms IS NULL)`;
 
-/** Installs the triggers where one is missing, and counts anew in the same batch. */
+/** Installs missing triggers, and counts the bytes from scratch in the same batch. */
 export async function installStorageTriggers(deps: Pick<Deps, "d1">): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
 	const [installed] = await db.batch([

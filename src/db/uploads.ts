@@ -1,6 +1,6 @@
 /**
- * Statements about uploads, the delta store and garbage: what ties D1 to the objects in R2. The order in which they are used is
- * explained in src/storage/objects.ts.
+ * Statements about uploads, the delta store and garbage, which link D1 to the objects in R2. Their order is explained in
+ * src/storage/objects.ts.
  */
 import { type CompiledQuery, type Insertable, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -12,7 +12,7 @@ import { signingRules } from "./signing-keys";
 
 export type UploadRow = Selectable<UploadsTable>;
 
-/** An upload with what its completion needs to know. */
+/** An upload with the data that its completion needs. */
 export interface UploadWithBundle extends UploadRow {
 	readonly public_app_id: string;
 	readonly owner_org: string;
@@ -22,7 +22,7 @@ export interface UploadWithBundle extends UploadRow {
 	readonly bundle_session_key: string | null;
 	readonly bundle_size_bytes: number | null;
 	readonly bundle_sha256: string | null;
-	/** JSON of `SigningRules` (src/api/bundle-signing.ts) of the organization. */
+	/** JSON of `SigningRules` (src/features/signing/verify.ts) of the organization. */
 	readonly signing_rules: string;
 }
 
@@ -45,8 +45,8 @@ const uploadRows = () =>
 		]);
 
 /**
- * An upload by its id, while the key that opened it is good, or the account that did has a part in the organization, and the
- * organization is there: a link is worth no more than whoever asked for it.
+ * An upload by its id, while its key is valid, or its account is a member, and the organization exists: a link grants no more than the caller
+ * who asked for it may do.
  */
 export function uploadByLink(
 	id: string,
@@ -71,7 +71,7 @@ export function uploadByLink(
 		.compile();
 }
 
-/** An upload by its id, which is random and handed to its owner alone; for loading beside the decision. */
+/** An upload by its random id, which only its owner gets; for loading beside the decision. */
 export function uploadById(id: string): CompiledQuery<UploadWithBundle> {
 	return uploadRows().where("uploads.id", "=", id).compile();
 }
@@ -92,7 +92,7 @@ export function insertUpload(values: Insertable<UploadsTable>): CompiledQuery {
 	return query.insertInto("uploads").values(values).compile();
 }
 
-/** For the bundle that the same batch inserted under this version: its id is not known yet. */
+/** For a bundle that the same batch inserted, by its version, because its id is not known yet. */
 export function insertUploadForNewBundle(
 	appId: AppId,
 	bundleName: string,
@@ -105,14 +105,14 @@ export function insertUploadForNewBundle(
 		FROM bundles WHERE app_id = ${appId} AND name = ${bundleName} AND status = 'pending'`.compile(query);
 }
 
-/** For guards: the upload was not given up, nor was the app deleted, or its organization, while bytes came in. */
+/** For guards: upload, app and organization still exist; they may be deleted while bytes come in. */
 export function uploadExists(appId: AppId, uploadId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM uploads INNER JOIN apps ON apps.id = uploads.app_id
 		INNER JOIN organizations ON organizations.id = apps.owner_org
 		WHERE uploads.app_id = ${appId} AND uploads.id = ${uploadId} AND organizations.deleted_at_ms IS NULL)`;
 }
 
-/** For guards: nobody has completed the upload yet. */
+/** For guards: the upload is not completed. */
 export function uploadIsOpen(appId: AppId, uploadId: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM uploads WHERE app_id = ${appId} AND id = ${uploadId} AND completed_at_ms IS NULL)`;
 }
@@ -126,7 +126,7 @@ export function completeUpload(appId: AppId, uploadId: string, nowMs: number): C
 		.compile();
 }
 
-/** Lets go of what the SELECT names, one object or prefix a row; what was let go of before is looked at anew. */
+/** Marks the objects or prefixes of the SELECT as garbage, one in each row. An earlier mark starts again. */
 export function selectedToGarbage(prefixes: RawBuilder<unknown>, nowMs: number): CompiledQuery {
 	return sql`INSERT INTO garbage_objects (object_prefix, created_at_ms, due_at_ms)
 		SELECT object_prefix, ${nowMs}, ${nowMs} FROM (${prefixes}) WHERE true
@@ -137,25 +137,27 @@ export function toGarbage(objectPrefix: string, nowMs: number): CompiledQuery {
 	return selectedToGarbage(sql`SELECT ${objectPrefix} AS object_prefix`, nowMs);
 }
 
-/** The stored bytes of a bundle, before its row lets go of them. */
-export function bytesOfBundleToGarbage(appId: AppId, bundleId: number, nowMs: number): CompiledQuery {
+/** The stored bytes of bundles, before their rows drop the reference. The condition names the app. */
+export function bytesOfBundlesToGarbage(which: RawBuilder<unknown>, nowMs: number): CompiledQuery {
 	return selectedToGarbage(
-		sql`SELECT object_key AS object_prefix FROM bundles
-			WHERE app_id = ${appId} AND id = ${bundleId} AND object_key IS NOT NULL`,
+		sql`SELECT object_key AS object_prefix FROM bundles WHERE ${which} AND object_key IS NOT NULL`,
 		nowMs,
 	);
 }
 
-/** Everything that unfinished uploads of a bundle stored, before their rows go. */
+/** Everything that unfinished uploads of bundles stored, before their rows are deleted. `bundles` is `= 5` or `IN (…)`. */
+export function uploadsOfBundlesToGarbage(appId: AppId, bundles: RawBuilder<unknown>, nowMs: number): CompiledQuery {
+	return selectedToGarbage(
+		sql`SELECT object_prefix FROM uploads WHERE +app_id = ${appId} AND bundle_id ${bundles} AND completed_at_ms IS NULL`,
+		nowMs,
+	);
+}
+
 export function uploadsOfBundleToGarbage(appId: AppId, bundleId: number, nowMs: number): CompiledQuery {
-	return selectedToGarbage(
-		sql`SELECT object_prefix FROM uploads
-			WHERE app_id = ${appId} AND bundle_id = ${bundleId} AND completed_at_ms IS NULL`,
-		nowMs,
-	);
+	return uploadsOfBundlesToGarbage(appId, sql`= ${bundleId}`, nowMs);
 }
 
-/** An upload that nobody has completed. */
+/** Deletes an upload unless it is completed. */
 export function deleteUpload(appId: AppId, uploadId: string): CompiledQuery {
 	return query
 		.deleteFrom("uploads")
@@ -175,15 +177,14 @@ export function deleteOpenUploadsOfBundle(appId: AppId, bundleId: number): Compi
 }
 
 /**
- * Where a key keeps a file of the delta store for itself: what a key that acts on its own work alone uploads, and what nobody can check
- * against its path (src/domain/delta-path.ts). Paths of the shared store begin with `orgs/`, so the two never meet, and nobody else's
- * update consists of such files.
+ * The path of a private file of a key in the delta store: files of preview keys, and files that cannot be checked against their path
+ * (src/domain/delta-path.ts). Shared paths begin with `orgs/`, so the two never collide, and no other key's update contains private files.
  */
 export function ownDeltaPath(path: string, keyId: string): string {
 	return `${keyId}:${path}`;
 }
 
-/** Stores a file under its path unless the path has one already, which is then claimed again. */
+/** Stores a file under its path. If the path already has a file, that one is kept and claimed again. */
 export function upsertDeltaObject(
 	appId: AppId,
 	values: { readonly path: string; readonly objectKey: string; readonly sizeBytes: number },
@@ -202,7 +203,7 @@ export function upsertDeltaObject(
 		.compile();
 }
 
-/** After `upsertDeltaObject`: our own object, when another stands under the path. */
+/** After `upsertDeltaObject`: marks this upload as garbage if the path has another object. */
 export function redundantDeltaObjectToGarbage(
 	appId: AppId,
 	path: string,

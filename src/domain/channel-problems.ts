@@ -1,9 +1,10 @@
 /**
- * Problems that keep every device from a channel's bundle, found from the channel's settings and the store builds seen recently. A channel
- * has no problem if it has no bundle, or if at least one store build accepts its bundle.
+ * Problems that keep every device from a channel's bundle, derived from the channel's settings and recent store builds. A channel without a
+ * bundle, or with a bundle that at least one store build accepts, has no problem.
  */
 import { explainDecision } from "./explanation";
-import { type Channel, type Device, decideUpdate, type Platform } from "./update-decision";
+import { decideUpdate } from "./update-decision";
+import type { Channel, Device, Platform } from "./update-model";
 import { compareVersions, readNativeVersion } from "./version";
 
 export const CHANNEL_PROBLEMS = [
@@ -29,19 +30,19 @@ export function channelProblems(channel: Channel, storeBuilds: readonly string[]
 	const served = [bundle, rollout?.enabled === true ? rollout.bundle : null].filter((each) => each !== null);
 	const versions = served.map(({ version }) => version).join(" and ");
 	if (versions === "") return [];
-	const nobody = `so no device gets bundle ${versions}`;
+	const effect = `so no device gets bundle ${versions}`;
 	const problems: ChannelProblem[] = [];
 	const platform = (["ios", "android", "electron"] as const).find((each) => channel.platforms[each]);
 	if (platform === undefined) {
-		const message = `Channel ${name} is off for every platform, ${nobody}. Turn on ios, android or electron.`;
+		const message = `Channel ${name} is off for every platform, ${effect}. Turn on ios, android or electron.`;
 		problems.push({ code: "no_platform", message });
 	}
 	if (!channel.allowDevice && !channel.allowEmulator) {
-		const message = `Channel ${name} is off for physical devices and for emulators, ${nobody}. Turn on allow_device or allow_emulator.`;
+		const message = `Channel ${name} is off for physical devices and for emulators, ${effect}. Turn on allow_device or allow_emulator.`;
 		problems.push({ code: "no_device_kind", message });
 	}
 	if (!channel.allowProd && !channel.allowDev) {
-		const message = `Channel ${name} is off for production builds and for development builds, ${nobody}. Turn on allow_prod or allow_dev.`;
+		const message = `Channel ${name} is off for production builds and for development builds, ${effect}. Turn on allow_prod or allow_dev.`;
 		problems.push({ code: "no_build_kind", message });
 	}
 	if (platform === undefined || problems.length > 0) return problems;
@@ -57,7 +58,7 @@ export function channelProblems(channel: Channel, storeBuilds: readonly string[]
 	return problems;
 }
 
-/** Decides for a device of each store build; undefined where one of them gets the bundle, or none was seen. */
+/** The problem if the decision refuses the bundle to every store build; undefined otherwise, or without store builds. */
 function refusedByAll(channel: Channel, platform: Platform, storeBuilds: readonly string[]): string | undefined {
 	const builds = storeBuilds
 		.flatMap((build) => {
@@ -77,10 +78,10 @@ function refusedByAll(channel: Channel, platform: Platform, storeBuilds: readonl
 	const named = builds.slice(0, MOST_NAMED).map(({ build }) => build);
 	const others = builds.length - named.length;
 	const list = `${named.join(", ")}${others === 0 ? "" : ` and ${others} more`}`;
-	return `No store build that was seen lately (${list}) takes bundle ${channel.bundle?.version}: ${because}. ${remedy?.message}`;
+	return `No recent store build (${list}) accepts bundle ${channel.bundle?.version}: ${because}. ${remedy?.message}`;
 }
 
-/** One that nothing but its store build can keep away. */
+/** A device that only its store build can keep from the bundle. */
 function deviceFor(channel: Channel, platform: Platform, versionBuild: string): Device {
 	return {
 		deviceId: "00000000-0000-0000-0000-000000000000",

@@ -1,10 +1,10 @@
 /**
- * What a GET with Range and conditions asks of one stored object, by RFC 9110 sections 13 and 14. Pure: the headers and three facts
- * about the object decide. A Range that is malformed, names several ranges or is taken back by If-Range is answered with the whole.
+ * Evaluates Range and conditional headers for one stored object, by RFC 9110 sections 13 and 14. Pure. A Range that is malformed, has
+ * several ranges or fails If-Range is answered with the whole object.
  */
 
 export interface ObjectFacts {
-	/** With its quotes, as the ETag header has it. */
+	/** With quotes, as in the ETag header. */
 	readonly etag: string;
 	readonly sizeBytes: number;
 	readonly modifiedMs: number;
@@ -55,7 +55,7 @@ function rangeOf(header: string, sizeBytes: number): Wanted {
 	return { kind: "range", offset, length: end - offset + 1 };
 }
 
-/** Whether a list of entity tags, or `*`, has the tag. Weak tags count only for `weak` comparison. */
+/** Whether a list of entity tags, or `*`, contains the tag. Weak tags match only in a `weak` comparison. */
 function listed(header: string, etag: string, weak: boolean): boolean {
 	return header
 		.split(",")
@@ -63,7 +63,7 @@ function listed(header: string, etag: string, weak: boolean): boolean {
 		.some((tag) => tag === "*" || tag === etag || (weak && tag === `W/${etag}`));
 }
 
-/** HTTP dates have whole seconds. Not a number, and so neither before nor after anything, when there is no valid date. */
+/** HTTP dates have whole seconds. NaN for an invalid date, which compares as neither before nor after. */
 function secondsOf(time: number | string | null): number {
 	const ms = typeof time === "number" ? time : Date.parse(time ?? "");
 	return Math.floor(ms / 1000);

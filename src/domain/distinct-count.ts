@@ -1,7 +1,7 @@
 /**
- * How many different devices there were, over any range of days, from one small sketch a day: the exact set of hashes up to a thousand,
- * a HyperLogLog above. Sketches are merged, never added, so a device that was there on thirty days counts once. Exact to 1,000; above
- * that the standard error is 0.57 %, so 2,000 of 2,001 answers lie within 2 % (test/worker/distinct-count.test.ts).
+ * Counts distinct devices over any range of days from one sketch per day: the set of their hashes up to 1,000 devices, a HyperLogLog above.
+ * Sketches are merged, so a device of thirty days counts once. Counts are exact to 1,000; above that the standard error is 0.57 %, so 2,000
+ * of 2,001 answers lie within 2 % (test/unit/distinct-count.test.ts).
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { utf8ToBytes } from "@noble/hashes/utils.js";
@@ -14,9 +14,7 @@ const INDEX_BITS = 15;
 const REGISTERS = 1 << INDEX_BITS;
 /** First byte of a stored sketch. */
 const EXACT = 1;
-/** A byte a register; read, and not written any more. */
-const BYTES = 2;
-/** Half a byte a register: how far it is above the lowest. The few that are farther follow as index and value, three bytes each. */
+/** Half a byte per register: its distance to the lowest one. Registers that are farther away follow as index and value, three bytes each. */
 const HALF_BYTES = 3;
 const FARTHEST = 15;
 const EXCEPTION_BYTES = 3;
@@ -29,12 +27,12 @@ export function emptySketch(): Sketch {
 	return { kind: "exact", hashes: new Set() };
 }
 
-/** The sketch with the device in it; the given one may have been changed. */
+/** Adds the device; may change and return the given sketch. */
 export function addDevice(sketch: Sketch, deviceId: string): Sketch {
 	return addHash(sketch, hashOf(deviceId));
 }
 
-/** What is in either; the first may have been changed. */
+/** The union; may change and return the first sketch. */
 export function mergeSketches(one: Sketch, other: Sketch): Sketch {
 	if (other.kind === "exact") {
 		let merged = one;
@@ -67,7 +65,7 @@ function bytesOf(sketch: Sketch): Uint8Array {
 	const view = new DataView(bytes.buffer);
 	bytes[0] = EXACT;
 	let offset = 1;
-	// In order, so that equal sets are equal bytes.
+	// Sorted, so that equal sets have equal bytes.
 	for (const hash of [...sketch.hashes].sort((left, right) => (left < right ? -1 : 1))) {
 		view.setBigUint64(offset, hash);
 		offset += HASH_BYTES;
@@ -94,7 +92,6 @@ function halfBytesOf(registers: Uint8Array): Uint8Array {
 }
 
 function registersOf(bytes: Uint8Array): Uint8Array {
-	if (bytes[0] === BYTES) return bytes.slice(1);
 	const registers = new Uint8Array(REGISTERS);
 	const lowest = bytes[1] ?? 0;
 	for (let index = 0; index < REGISTERS; index += 2) {
@@ -143,8 +140,8 @@ function estimate(hashes: ReadonlySet<bigint>): { readonly kind: "estimated"; re
 }
 
 /**
- * Ertl's improved estimator ("New cardinality estimation algorithms for HyperLogLog sketches", 2017): right over the whole range,
- * without the bias between linear counting and the raw estimate that needs tables.
+ * Ertl's improved estimator ("New cardinality estimation algorithms for HyperLogLog sketches", 2017). It is accurate over the whole range and
+ * needs no tables against the bias between linear counting and the raw estimate.
  */
 function cardinality(registers: Uint8Array): number {
 	const most = 64 - INDEX_BITS;

@@ -1,19 +1,20 @@
 /**
- * Percentiles of durations from counts in buckets. Buckets grow by five per cent, so a histogram of any number of durations is a few
- * hundred numbers, histograms are merged by adding them up, and a percentile read from one lies within 2.5 % of the true one. Nothing
- * here averages percentiles.
+ * Percentiles of durations from a histogram. Buckets grow by 5 %, so a histogram has a few hundred numbers whatever it counts, histograms
+ * are merged by addition, and a percentile lies within 2.5 % of the true one. Percentiles are never averaged.
+ *
+ * Bucket 0 is everything up to one millisecond; bucket n ends at BUCKET_GROWTH to the power n.
  */
 
 /** The upper edge of a bucket is this many times its lower edge. */
-export const BUCKET_GROWTH = 1.05;
+const BUCKET_GROWTH = 1.05;
 
-/** Bucket 0 is everything up to one millisecond; bucket n ends at BUCKET_GROWTH to the power n. */
 export function bucketOf(durationMs: number): number {
+	// A duration on the edge belongs to the bucket that ends there, whatever the rounding of the logarithm.
 	return durationMs <= 1 ? 0 : Math.ceil(Math.log(durationMs) / Math.log(BUCKET_GROWTH) - 1e-9);
 }
 
-/** Farthest from either edge of the bucket by the same share. */
-export function middleOfBucketMs(bucket: number): number {
+/** Differs from both edges of the bucket by the same share. */
+function middleOfBucketMs(bucket: number): number {
 	return bucket === 0 ? 1 : (2 * BUCKET_GROWTH ** bucket) / (1 + BUCKET_GROWTH);
 }
 
@@ -22,7 +23,7 @@ export interface Bucket {
 	readonly amount: number;
 }
 
-/** The duration that so many of a hundred did not exceed (nearest rank); null where there is none. Buckets may repeat, in any order. */
+/** Nearest-rank percentile; null without durations. Buckets may repeat, in any order. */
 export function percentileMs(buckets: readonly Bucket[], percent: number): number | null {
 	const total = buckets.reduce((sum, { amount }) => sum + amount, 0);
 	if (total === 0) return null;

@@ -1,12 +1,12 @@
 /**
- * SHA-256 of what AES-128-CBC encrypted, of a file of any length with a buffer of one piece. WebCrypto decrypts only whole messages whose
- * last block is padding, so each piece gets a padding block of its own behind it, encrypted for the place where it stands.
+ * SHA-256 of the plain text of an AES-128-CBC stream of any length, with a buffer of one piece. WebCrypto decrypts only whole padded
+ * messages, so each piece gets its own encrypted padding block appended.
  */
 
 const BLOCK_BYTES = 16;
 const PIECE_BYTES = 1024 * 1024;
 
-/** Undefined: the bytes are not what this key and IV encrypted. */
+/** @returns undefined if the bytes were not encrypted with this key and IV */
 export async function sha256OfDecrypted(
 	stream: ReadableStream<Uint8Array>,
 	aesKey: Uint8Array<ArrayBuffer>,
@@ -14,7 +14,7 @@ export async function sha256OfDecrypted(
 ): Promise<Uint8Array | undefined> {
 	const key = await crypto.subtle.importKey("raw", aesKey, "AES-CBC", false, ["encrypt", "decrypt"]);
 	const digest = new crypto.DigestStream("SHA-256");
-	// Both promises reject if the digest is given up; nothing waits for this one then.
+	// Both promises reject when the digest is aborted; this one is then not awaited.
 	digest.digest.catch(() => undefined);
 	const writer = digest.getWriter();
 	const buffer = new Uint8Array(PIECE_BYTES + BLOCK_BYTES);
@@ -28,7 +28,7 @@ export async function sha256OfDecrypted(
 				filled += part.length;
 				rest = rest.subarray(part.length);
 				if (filled < buffer.length) continue;
-				// The last block may be the padding of the whole, so it waits for what follows.
+				// The last block may be the final padding, so it waits for more data.
 				await writer.write(await decryptPiece(key, iv, buffer.slice(0, PIECE_BYTES)));
 				iv = buffer.slice(PIECE_BYTES - BLOCK_BYTES, PIECE_BYTES);
 				buffer.copyWithin(0, PIECE_BYTES);
@@ -69,7 +69,7 @@ async function decryptLast(key: CryptoKey, iv: Bytes, bytes: Bytes): Promise<Byt
 	try {
 		return new Uint8Array(await crypto.subtle.decrypt({ name: "AES-CBC", iv }, key, bytes));
 	} catch {
-		// The padding is wrong: another key, or other bytes.
+		// Wrong padding: another key, or other bytes.
 		return undefined;
 	}
 }

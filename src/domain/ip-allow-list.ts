@@ -1,12 +1,15 @@
 /**
- * The addresses that an API key may be used from: CIDR ranges, IPv4 and IPv6. An address that cannot be read is in no range, so a
- * limited key is refused rather than let through when nobody knows where a request comes from.
+ * Address ranges (CIDR, IPv4 and IPv6) that may use an API key. An address that cannot be parsed is in no range, so a limited key is
+ * refused when the address is unknown.
  */
 import ipaddr from "ipaddr.js";
 
 type Range = readonly [address: ipaddr.IPv4 | ipaddr.IPv6, prefixLength: number];
 
-/** `192.0.2.7` is `192.0.2.7/32`; host bits are cleared, so equal ranges are equal texts. Undefined when the text is no range. */
+/**
+ * Canonical form of a range: `192.0.2.7` is `192.0.2.7/32`, and host bits are cleared, so equal ranges are equal texts. Undefined when the
+ * text is no range.
+ */
 export function normalizedRange(text: string): string | undefined {
 	const range = parseRange(text);
 	if (range === undefined) return undefined;
@@ -19,7 +22,7 @@ export function normalizedRange(text: string): string | undefined {
 	return `${ipaddr.fromByteArray(cleared).toString()}/${prefixLength}`;
 }
 
-/** Whether the address lies in one of the ranges. */
+/** Whether one of the ranges contains the address. */
 export function isInRanges(ranges: readonly string[], address: string | null): boolean {
 	if (address === null || !ipaddr.isValid(address)) return false;
 	const parsed = ipaddr.process(address);
@@ -29,7 +32,7 @@ export function isInRanges(ranges: readonly string[], address: string | null): b
 	});
 }
 
-/** The first of the ranges that does not lie wholly within one of the outer ones. */
+/** The first range that is not within one of the outer ranges. */
 export function firstRangeOutside(ranges: readonly string[], outer: readonly string[]): string | undefined {
 	return ranges.find((text) => {
 		const range = parseRange(text);
@@ -49,7 +52,7 @@ export function firstRangeOutside(ranges: readonly string[], outer: readonly str
 }
 
 /**
- * The range of so many bits around an address, the address itself where that is all of it; a mapped IPv4 address counts as IPv4.
+ * The network of the given prefix length around an address, or the address itself at full length; a mapped IPv4 address counts as IPv4.
  * Undefined when the text is no address.
  */
 export function networkOf(address: string, bits: Readonly<Record<"ipv4" | "ipv6", number>>): string | undefined {
@@ -61,7 +64,7 @@ export function networkOf(address: string, bits: Readonly<Record<"ipv4" | "ipv6"
 
 function parseRange(text: string): Range | undefined {
 	const [address = "", prefix, ...rest] = text.split("/");
-	// ipaddr.js takes short forms such as "10.1" and octal for addresses; nobody means them here.
+	// ipaddr.js accepts short forms such as "10.1" and octal, which are typing errors here.
 	const fourParts = ipaddr.IPv4.isValidFourPartDecimal(address);
 	if (rest.length > 0 || !(fourParts || ipaddr.IPv6.isValid(address)) || address.includes("%")) return undefined;
 	const parsed = ipaddr.parse(address);

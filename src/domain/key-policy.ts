@@ -1,6 +1,6 @@
 /**
- * What an organization may demand of API keys, and whether a key meets it. Pure, and the only place that knows: creation, change and
- * every use of a key ask here, so no side door can be more lenient than the front one.
+ * Policies of an organization for API keys. Pure, and the only implementation: creation, change and every use of a key call it, so none is
+ * more lenient than another.
  */
 import { DAY_MS } from "./time";
 
@@ -28,8 +28,8 @@ export interface PolicedKey {
 export const MOST_EXPIRATION_DAYS = 365;
 
 /**
- * The first policy that the key breaks. `max_apikey_expiration_days` is measured from `nowMs`, so at no moment does a working key have
- * more days left than the organization allows; a key without an expiry counts as infinite.
+ * The first policy that the key violates. `max_apikey_expiration_days` is measured from `nowMs`, so a valid key never has more days left
+ * than allowed; a key without an expiry counts as infinite.
  */
 export function brokenPolicy(policy: KeyPolicy, key: PolicedKey, nowMs: number): KeyPolicyName | undefined {
 	if (policy.enforceHashed && !key.hashed) return "enforce_hashed_api_keys";
@@ -41,7 +41,7 @@ export function brokenPolicy(policy: KeyPolicy, key: PolicedKey, nowMs: number):
 	return undefined;
 }
 
-/** What a person does about a key that breaks the policy. */
+/** The remedy for a key that violates the policy. */
 export const POLICY_REMEDIES: Readonly<Record<KeyPolicyName, string>> = {
 	enforce_hashed_api_keys: "give it a new secret with regenerate: true and hashed: true",
 	require_apikey_expiration: "give it an expires_at",

@@ -1,6 +1,5 @@
 /**
- * Tells hosts that can only be private from those that may be public, by their text alone: what the URL parser made of them. Names
- * are not resolved here.
+ * Distinguishes private from possibly public hosts by their text, as the URL parser normalizes it. Names are not resolved.
  */
 import ipaddr from "ipaddr.js";
 
@@ -16,12 +15,12 @@ const PRIVATE_SUFFIXES = [
 	"onion",
 ];
 
-/** `hostname` as URL.hostname has it: lower case, IPv4 in dotted decimals, IPv6 in brackets. */
+/** @param hostname as in URL.hostname: lower case, dotted decimal IPv4, IPv6 in brackets */
 export function isPrivateHost(hostname: string): boolean {
 	const host = hostname.replace(/^\[|\]$/g, "").replace(/\.+$/, "");
 	if (ipaddr.isValid(host)) {
 		const address = ipaddr.parse(host);
-		// Public IPv6 is 2000::/3; what lies outside and is in no registry of ipaddr.js (e.g. ::127.0.0.1) may mean an IPv4 address.
+		// Public IPv6 is 2000::/3. Other addresses that ipaddr.js does not classify, such as ::127.0.0.1, may embed an IPv4 address.
 		if (address instanceof ipaddr.IPv6 && ((address.parts[0] ?? 0) & 0xe000) !== 0x2000) return true;
 		return address.range() !== "unicast";
 	}

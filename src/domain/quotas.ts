@@ -1,6 +1,6 @@
 /**
- * How much an organization, an app, a key or an account may hold. The defaults leave room for every ordinary use, a busy CI among them;
- * they bound what a mistake or a stolen key can fill. An operator changes them with the variable QUOTAS (src/config.ts).
+ * Quotas of organizations, apps, keys and accounts. The defaults leave room for ordinary use, including a busy CI, and bound the effect of
+ * a mistake or a stolen key. The variable QUOTAS (src/config.ts) changes them.
  */
 export const DEFAULT_QUOTAS = {
 	organizations_per_account: 100,
@@ -10,6 +10,8 @@ export const DEFAULT_QUOTAS = {
 	storage_bytes_per_organization: 1024 ** 4,
 	channels_per_app: 5_000,
 	bundles_per_app: 20_000,
+	previews_per_app: 10_000,
+	preview_hooks_per_app: 20,
 	open_uploads_per_app: 10_000,
 	open_uploads_per_key: 5_000,
 	channels_per_preview_key: 50,
@@ -21,24 +23,32 @@ export type QuotaName = keyof typeof DEFAULT_QUOTAS;
 export type QuotaLimits = Readonly<Record<QuotaName, number>>;
 export const QUOTA_NAMES = Object.keys(DEFAULT_QUOTAS) as QuotaName[];
 
-/** The thing that is counted, and how to make room. */
+/** The counted things of each quota, and how to free some of it. */
 export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; readonly remedy: string }>> = {
 	organizations_per_account: {
 		counts: "organizations of this account",
 		remedy: "delete organizations that are not used; a deleted one counts until it is removed after 30 days",
 	},
-	apps_per_organization: { counts: "apps of this organization", remedy: "delete apps that are not used" },
-	api_keys_per_organization: { counts: "API keys of this organization", remedy: "delete keys that are not used" },
+	apps_per_organization: { counts: "apps of this organization", remedy: "delete unused apps" },
+	api_keys_per_organization: { counts: "API keys of this organization", remedy: "delete unused keys" },
 	invitations_per_organization: {
 		counts: "open invitations of this organization",
-		remedy: "withdraw invitations that nobody accepts",
+		remedy: "withdraw old invitations",
 	},
 	storage_bytes_per_organization: {
-		counts: "bytes that this organization stores, uploads under way and deleted apps included",
-		remedy: "delete bundles that are not used, or give up ids of deleted apps",
+		counts: "bytes that this organization stores, including open uploads and deleted apps",
+		remedy: "delete unused bundles, or release the ids of deleted apps",
 	},
-	channels_per_app: { counts: "channels of this app", remedy: "delete channels that are not used" },
-	bundles_per_app: { counts: "bundles of this app", remedy: "delete bundles that are not used" },
+	channels_per_app: { counts: "channels of this app", remedy: "delete unused channels" },
+	bundles_per_app: { counts: "bundles of this app", remedy: "delete unused bundles" },
+	previews_per_app: {
+		counts: "previews of this app, including those that were closed in the last 30 days",
+		remedy: "wait until closed ones are removed",
+	},
+	preview_hooks_per_app: {
+		counts: "webhooks that close previews of this app",
+		remedy: "delete unused webhooks",
+	},
 	open_uploads_per_app: {
 		counts: "unfinished uploads to this app",
 		remedy: "finish them, or wait a day until they end",
@@ -49,14 +59,19 @@ export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; 
 	},
 	channels_per_preview_key: {
 		counts: "channels of this preview key",
-		remedy: "delete channels of previews that are closed",
+		remedy: "delete channels of closed previews",
 	},
 	bundles_per_preview_key: {
 		counts: "bundles of this preview key",
-		remedy: "delete bundles of previews that are closed",
+		remedy: "delete bundles of closed previews",
 	},
 	storage_bytes_per_preview_key: {
 		counts: "bytes of bundles and unfinished uploads of this preview key",
-		remedy: "delete bundles of previews that are closed",
+		remedy: "delete bundles of closed previews",
 	},
 };
+
+/** True when the database is nearly full: no more telemetry is stored, because people and CI need the rest. */
+export function isTelemetryFull(maxBytes: number, databaseBytes: number | undefined): boolean {
+	return databaseBytes !== undefined && databaseBytes >= maxBytes;
+}

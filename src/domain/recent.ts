@@ -1,10 +1,10 @@
 /**
- * Many devices in little memory: a map that forgets what was used least lately, and hashes in the place of
- * texts. The seed is a random number of the isolate, so nobody can prepare two texts with the same hash.
+ * Compact memory of many devices: a map that evicts the least recently used entries, and hashes instead of texts. The isolate's random seed
+ * prevents prepared collisions.
  */
 
 const PRIME = 0x01000193;
-/** 52 bits of the text. */
+/** A hash of 52 bits. */
 export function hashOf(text: string, seed: number): number {
 	let one = seed | 0;
 	let other = ~seed | 0;
@@ -23,7 +23,7 @@ export interface RecentMap<Value> {
 	set(key: string, value: Value): void;
 }
 
-/** Keeps at least so many of the latest entries, and at most twice as many. */
+/** Holds at least the `least` most recently used entries, and at most twice as many. */
 export function recentMap<Value>(least: number): RecentMap<Value> {
 	let young = new Map<string, Value>();
 	let old = new Map<string, Value>();

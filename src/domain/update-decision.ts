@@ -1,101 +1,44 @@
 /**
- * The update decision: what a device that asks is told, and why. One pure function over what is known of the app and the device; the
- * live route, its explanation and the tests all use it. It never throws, and every rule that was looked at leaves a step in the trace.
+ * The update decision: which bundle a device gets, and why. One pure function over what is known of the app and the device; the update
+ * check, its explanation, what-if and the tests all use it. It never throws. The decision states everything that code needs; the trace is
+ * for people, and it is recorded only when the caller passes an array for it.
  */
 import { isInRollout } from "./rollout";
-import { type Forms, offeredForm, type PackageForm, type UpdatePackage, wantedForm } from "./update-package";
-import { atLeastForMajor, compareVersions, readNativeVersion, readVersion, type SemVer } from "./version";
+import {
+	type Asking,
+	type Bundle,
+	type Channel,
+	type Device,
+	type Override,
+	type Platform,
+	type Rollout,
+	readsManifest,
+	runsStoreBuild,
+} from "./update-model";
+import { offeredForm, type PackageForm, wantedForm } from "./update-package";
+import { type Candidate, type Refusal, RULES, refusal, refuseRevert } from "./update-rules";
+import { readNativeVersion, readVersion, type SemVer } from "./version";
 
-export type Platform = "ios" | "android" | "electron";
-
-export interface Device {
-	readonly deviceId: string;
-	readonly platform: Platform;
-	/** The bundle it runs: a version, or `builtin`. */
-	readonly versionName: string;
-	/** Version of the store binary. */
-	readonly versionBuild: string;
-	readonly pluginVersion: string;
-	readonly isEmulator: boolean;
-	readonly isProd: boolean;
-	/** Empty when the device has none. */
-	readonly defaultChannel: string;
-	readonly keyId: string | undefined;
-}
-
-export interface Bundle extends Forms {
-	readonly id: number;
-	readonly version: string;
-	/** Whether every byte of it is stored and checked; no other bundle is served. */
-	readonly ready: boolean;
-	readonly keyId: string | null;
-	readonly minUpdateVersion: string | null;
-}
-
-export interface Channel {
-	readonly id: number;
-	readonly name: string;
-	readonly public: boolean;
-	readonly platforms: Readonly<Record<Platform, boolean>>;
-	readonly allowDeviceSelfSet: boolean;
-	readonly allowEmulator: boolean;
-	readonly allowDevice: boolean;
-	readonly allowDev: boolean;
-	readonly allowProd: boolean;
-	readonly disableAutoUpdate: "major" | "minor" | "patch" | "version_number" | "none";
-	readonly disableAutoUpdateUnderNative: boolean;
-	readonly updatePackage: UpdatePackage;
-	/** Null: the bundle inside the store binary. */
-	readonly bundle: Bundle | null;
-	readonly rollout: Rollout | null;
-}
-
-export interface Rollout {
-	readonly id: string;
-	readonly bundle: Bundle;
-	readonly percentageBps: number;
-	readonly enabled: boolean;
-	readonly paused: boolean;
-}
-
-/** What an operator set for this one device. */
-export interface Override {
-	/** Serves the device whatever the channel says of who may choose it; its other rules hold. */
-	readonly channel: Channel | null;
-	/** Takes the place of the bundle that the device's channel serves. */
-	readonly bundle: Bundle | null;
-}
-
-/** What is known of the app at the moment of the decision. Channels that cannot matter to the device may be left out. */
+/** Input of the decision. Channels that cannot matter to the device may be left out. */
 export interface Snapshot {
 	readonly channels: readonly Channel[];
-	/** Whether the bundle that the device runs is still there. */
+	/** The bundle that the device runs still exists. It matters only if the decision says so (`dependsOnCurrentBundle`). */
 	readonly currentBundleExists: boolean;
 	readonly override?: Override | undefined;
 }
 
-export type Kind = "up_to_date" | "blocked" | "failed";
-
 export interface TraceStep {
 	readonly rule: string;
 	readonly outcome: "passed" | "decided" | "skipped";
-	/** What was found, for a person to read. */
+	/** The rule's result, for a person to read. */
 	readonly finding: string;
 	/** The change that gets a device past this rule; src/domain/explanation.ts provides it for the rule that decided. */
 	readonly remedy?: string;
 }
-
-export interface Refusal {
-	readonly outcome: "none";
-	readonly error: string;
-	readonly message: string;
-	readonly kind: Kind;
-	/** Further fields of the answer. */
-	readonly extra: Readonly<Record<string, string | boolean>>;
-}
+export type Trace = TraceStep[] | undefined;
 
 export type Verdict =
-	/** The channel is null where the device's override alone serves it. */
+	/** The channel is null if only the device's override serves it. */
 	| {
 			readonly outcome: "update";
 			readonly bundle: Bundle;
@@ -105,55 +48,84 @@ export type Verdict =
 	| { readonly outcome: "builtin" }
 	| Refusal;
 
-export type Decision = Verdict & {
-	readonly trace: readonly TraceStep[];
-	/** Whose rules held, whatever came of it; null when no channel serves the device. */
+/** The facts that led to the verdict. */
+export interface Basis {
+	/** Channel whose rules applied; null if no channel serves the device. */
 	readonly resolved: Channel | null;
-};
-
-export const BUILTIN = "builtin";
-
-/** From these versions of the native plugin on, `{"version":"builtin"}` brings a device back to its store build. */
-export const REVERTS_TO_BUILTIN = { 6: "6.2.0" } as const;
-/** Up to this version the native plugin names its key in another way, which compares with nothing. */
-const LAST_WITH_OTHER_KEY_IDS = "8.40.7";
-
-/** The decision for one device. */
-export function decideUpdate(snapshot: Snapshot, device: Device): Decision {
-	const trace: TraceStep[] = [];
-	const resolved = { channel: null as Channel | null };
-	const verdict = climb(snapshot, device, trace, resolved);
-	return { ...verdict, trace, resolved: resolved.channel };
+	/** Bundle that the rules were applied to; null: the store build, or none because nothing serves the device. */
+	readonly target: Bundle | null;
+	/** Origin of the bundle: the device's override, the channel's rollout, or the channel itself. */
+	readonly targetBy: "override" | "rollout" | "channel";
+	/** An enabled rollout chose between its bundle and the channel's. An override leaves it no choice. */
+	readonly rolloutConsidered: boolean;
+	/** The verdict would be another one if the bundle that the device runs did not exist any more. */
+	readonly dependsOnCurrentBundle: boolean;
+	/** The bundle that the device runs was deleted, so the device should revert to its store build. */
+	readonly currentBundleDeleted: boolean;
 }
 
-function climb(snapshot: Snapshot, device: Device, trace: TraceStep[], resolved: { channel: Channel | null }): Verdict {
+export type Decision = Verdict & Basis;
+
+type Draft = { -readonly [Key in keyof Basis]: Basis[Key] };
+
+/**
+ * The decision for one device.
+ * @param trace receives one step for every rule that was applied
+ */
+export function decideUpdate(snapshot: Snapshot, device: Device, trace?: TraceStep[]): Decision {
+	const basis: Draft = {
+		resolved: null,
+		target: null,
+		targetBy: "channel",
+		rolloutConsidered: false,
+		dependsOnCurrentBundle: false,
+		currentBundleDeleted: false,
+	};
+	const verdict = evaluate(snapshot, device, basis, trace);
+	return { ...verdict, ...basis };
+}
+
+function evaluate(snapshot: Snapshot, device: Device, basis: Draft, trace: Trace): Verdict {
 	const native = readDevice(device, trace);
 	if ("outcome" in native) return native;
 	const channel = resolveChannel(snapshot, device, trace);
-	resolved.channel = channel;
+	basis.resolved = channel;
 	const forced = overrideBundle(snapshot, trace);
-	if (channel === null && forced === null) return goHomeOrStay(snapshot, device, trace);
-	const target = forced ?? (channel === null ? null : targetOf(channel, device, trace));
+	if (forced !== null) {
+		basis.target = forced;
+		basis.targetBy = "override";
+	} else if (channel === null) {
+		return noChannel(snapshot, device, basis, trace);
+	} else {
+		const takesRollout = joinsRollout(channel.rollout, device, trace);
+		basis.rolloutConsidered = channel.rollout?.enabled === true;
+		basis.target = takesRollout && channel.rollout !== null ? channel.rollout.bundle : channel.bundle;
+		basis.targetBy = takesRollout ? "rollout" : "channel";
+	}
+	const { target } = basis;
 	const candidate: Candidate = { device, native, channel, target };
-	for (const { rule, check } of LADDER) {
+	for (const { rule, check } of RULES) {
 		const finding = check(candidate);
 		if (finding === undefined) {
-			trace.push({ rule, outcome: "passed", finding: "nothing against it" });
+			trace?.push({ rule, outcome: "passed", finding: "nothing against it" });
 			continue;
 		}
 		const { verdict, why } = finding;
-		const homeless = verdict.kind !== "up_to_date" && bundleIsGone(snapshot, device);
-		trace.push({ rule, outcome: homeless ? "passed" : "decided", finding: why });
-		// It may not have what the channel serves, and must not stay on what was deleted.
-		return homeless ? goHome(device, trace) : verdict;
+		// A device that may not have the channel's bundle must not stay on a deleted one.
+		const reverts = verdict.kind !== "up_to_date" && mustRevert(snapshot, device, basis);
+		trace?.push({ rule, outcome: reverts ? "passed" : "decided", finding: why });
+		return reverts ? revertToBuiltin(device, basis, trace) : verdict;
 	}
 	if (target === null) {
-		trace.push({ rule: "store_build", outcome: "decided", finding: "the channel serves the store build" });
+		trace?.push({ rule: "store_build", outcome: "decided", finding: "the channel serves the store build" });
 		return { outcome: "builtin" };
 	}
 	const form = formFor(candidate, target, trace);
-	const from = channel === null ? "the device's override" : `channel ${channel.name}`;
-	trace.push({ rule: "serve", outcome: "decided", finding: `bundle ${target.version} of ${from}` });
+	trace?.push({
+		rule: "serve",
+		outcome: "decided",
+		finding: `bundle ${target.version} of ${channel === null ? "the device's override" : `channel ${channel.name}`}`,
+	});
 	return { outcome: "update", bundle: target, form, channel };
 }
 
@@ -163,28 +135,31 @@ const FORM_TEXTS: Readonly<Record<PackageForm, string>> = {
 	delta: "single files",
 };
 
-/** The form in which the device is offered the bundle, as the channel's update package says. */
-function formFor({ channel, device }: Candidate, target: Bundle, trace: TraceStep[]): PackageForm {
+/** The form in which the device is offered the bundle: the one of the channel's update package if bundle and device have it. */
+function formFor({ channel, device }: Candidate, target: Bundle, trace: Trace): PackageForm {
 	const mode = channel?.updatePackage ?? "all";
 	const wanted = wantedForm(mode, runsStoreBuild(device));
-	const form = offeredForm(wanted, target);
+	const form = offeredForm(wanted, {
+		hasZip: target.hasZip,
+		hasManifest: target.hasManifest && readsManifest(device),
+	});
 	if (mode === "all") return form;
 	const isOther = wanted !== "all" && form !== wanted;
-	trace.push({
+	trace?.push({
 		rule: "update_package",
 		outcome: isOther ? "skipped" : "passed",
 		finding: isOther
-			? `the channel offers ${FORM_TEXTS[wanted]} (${mode}), this device can use bundle ${target.version} only as ${FORM_TEXTS[form]} and gets that`
+			? `the channel offers ${FORM_TEXTS[wanted]} (${mode}), but this device can use bundle ${target.version} only as ${FORM_TEXTS[form]}`
 			: `the channel offers ${FORM_TEXTS[wanted]} (${mode})`,
 		...(isOther ? { remedy: "Upload the bundle in that form too, or set updatePackage to all on the channel." } : {}),
 	});
 	return form;
 }
 
-/** The version of the store binary, or the refusal where the device alone is reason enough for one. */
-function readDevice(device: Device, trace: TraceStep[]): SemVer | Refusal {
+/** The version of the store binary, or the refusal if the device itself cannot be served. */
+function readDevice(device: Device, trace: Trace): SemVer | Refusal {
 	const refuse = (error: string, message: string): Refusal => {
-		trace.push({ rule: error, outcome: "decided", finding: message });
+		trace?.push({ rule: error, outcome: "decided", finding: message });
 		return refusal("failed", error, message);
 	};
 	if (device.versionBuild === "unknown") {
@@ -197,11 +172,11 @@ function readDevice(device: Device, trace: TraceStep[]): SemVer | Refusal {
 			"The version of the store binary (version_build) cannot be read as a version number.",
 		);
 	}
-	// Electron's updater always says 0.0.1, so its version tells nothing.
+	// Electron's updater always sends 0.0.1 as its version.
 	if (device.platform !== "electron" && readVersion(device.pluginVersion)?.major === 4) {
 		return refuse("unsupported_plugin_version", "Version 4 of the plugin is too old.");
 	}
-	trace.push({ rule: "device", outcome: "passed", finding: `${device.platform}, store build ${native.version}` });
+	trace?.push({ rule: "device", outcome: "passed", finding: `${device.platform}, store build ${native.version}` });
 	return native;
 }
 
@@ -210,19 +185,19 @@ interface Obstacle {
 	readonly remedy: string;
 }
 
-/** The channel of the override, else the named default channel where it may serve the device, else the public one of its platform. */
+/** The override's channel, else the default channel that the device names, else the public channel of its platform. */
 export function resolveChannel(
 	{ override, channels }: Pick<Snapshot, "override" | "channels">,
-	device: Device,
-	trace: TraceStep[] = [],
+	device: Asking,
+	trace?: TraceStep[],
 ): Channel | null {
 	const consider = (
 		rule: string,
 		channel: Channel | undefined,
 		obstacle: Obstacle | undefined,
 	): Channel | undefined => {
-		if (obstacle !== undefined) trace.push({ rule, outcome: "skipped", ...obstacle });
-		else if (channel !== undefined) trace.push({ rule, outcome: "passed", finding: `channel ${channel.name}` });
+		if (obstacle !== undefined) trace?.push({ rule, outcome: "skipped", ...obstacle });
+		else if (channel !== undefined) trace?.push({ rule, outcome: "passed", finding: `channel ${channel.name}` });
 		return obstacle === undefined ? channel : undefined;
 	};
 	const forced = override?.channel ?? undefined;
@@ -233,12 +208,12 @@ export function resolveChannel(
 		(device.defaultChannel === ""
 			? undefined
 			: consider("default_channel", named, obstacleToNamed(named, device) ?? unreadyStable(named))) ??
-		consider("public_channel", open, obstacleToPublic(open, device) ?? unreadyStable(open)) ??
+		consider("public_channel", open, obstacleToPublic(open, device.platform) ?? unreadyStable(open)) ??
 		null
 	);
 }
 
-function obstacleToNamed(channel: Channel | undefined, device: Device): Obstacle | undefined {
+function obstacleToNamed(channel: Channel | undefined, device: Asking): Obstacle | undefined {
 	const name = `channel ${device.defaultChannel}`;
 	if (channel === undefined) {
 		return { finding: `${name} does not exist`, remedy: `Create ${name}, or correct defaultChannel in the app.` };
@@ -255,9 +230,9 @@ function obstacleToNamed(channel: Channel | undefined, device: Device): Obstacle
 	return undefined;
 }
 
-function obstacleToPublic(channel: Channel | undefined, device: Device): Obstacle | undefined {
+function obstacleToPublic(channel: Channel | undefined, platform: Platform): Obstacle | undefined {
 	return channel === undefined
-		? { finding: `no public channel for ${device.platform}`, remedy: `Make a channel public for ${device.platform}.` }
+		? { finding: `no public channel for ${platform}`, remedy: `Make a channel public for ${platform}.` }
 		: undefined;
 }
 
@@ -271,27 +246,23 @@ function unreadyStable(channel: Channel | undefined): Obstacle | undefined {
 			};
 }
 
-function overrideBundle({ override }: Snapshot, trace: TraceStep[]): Bundle | null {
+function overrideBundle({ override }: Snapshot, trace: Trace): Bundle | null {
 	const bundle = override?.bundle ?? null;
 	if (bundle === null) return null;
 	const rule = "override_bundle";
 	if (bundle.ready) {
-		trace.push({ rule, outcome: "passed", finding: `bundle ${bundle.version}` });
+		trace?.push({ rule, outcome: "passed", finding: `bundle ${bundle.version}` });
 		return bundle;
 	}
 	const remedy = `Finish the upload of bundle ${bundle.version}, or set another one for this device.`;
-	trace.push({ rule, outcome: "skipped", finding: `bundle ${bundle.version} is not ready`, remedy });
+	trace?.push({ rule, outcome: "skipped", finding: `bundle ${bundle.version} is not ready`, remedy });
 	return null;
 }
 
-/** No channel serves the device: it stays where it is, unless what it runs was deleted, as a preview is; then it goes home. */
-function goHomeOrStay(snapshot: Snapshot, device: Device, trace: TraceStep[]): Verdict {
-	if (bundleIsGone(snapshot, device)) return goHome(device, trace);
-	trace.push({
-		rule: "no_channel",
-		outcome: "decided",
-		finding: "no channel serves this device",
-	});
+/** No channel serves the device: it keeps its bundle, unless that was deleted. */
+function noChannel(snapshot: Snapshot, device: Device, basis: Draft, trace: Trace): Verdict {
+	if (mustRevert(snapshot, device, basis)) return revertToBuiltin(device, basis, trace);
+	trace?.push({ rule: "no_channel", outcome: "decided", finding: "no channel serves this device" });
 	return refusal(
 		"failed",
 		"no_channel",
@@ -299,269 +270,49 @@ function goHomeOrStay(snapshot: Snapshot, device: Device, trace: TraceStep[]): V
 	);
 }
 
-/** Whether the device runs a bundle that was deleted, as a preview is when it is cleaned up. */
-function bundleIsGone(snapshot: Snapshot, device: Device): boolean {
-	return !runsStoreBuild(device) && !snapshot.currentBundleExists;
+/** The device runs a bundle that was deleted, as previews are when they are cleaned up. */
+function mustRevert(snapshot: Snapshot, device: Device, basis: Draft): boolean {
+	basis.dependsOnCurrentBundle = !runsStoreBuild(device);
+	return basis.dependsOnCurrentBundle && !snapshot.currentBundleExists;
 }
 
-function goHome(device: Device, trace: TraceStep[]): Verdict {
-	const stuck = backToStoreBuild(device);
-	trace.push({
+function revertToBuiltin(device: Device, basis: Draft, trace: Trace): Verdict {
+	const refused = refuseRevert(device);
+	basis.currentBundleDeleted = true;
+	trace?.push({
 		rule: "go_home",
 		outcome: "decided",
-		finding: `bundle ${device.versionName} was deleted${stuck === undefined ? "" : ", and the plugin cannot go back to the store build"}`,
+		finding: `bundle ${device.versionName} was deleted${refused === undefined ? "" : ", and the plugin cannot revert to the store build"}`,
 	});
-	return stuck ?? { outcome: "builtin" };
+	return refused ?? { outcome: "builtin" };
 }
 
-/** The channel's bundle for this device: its stable one, or the one that is being rolled out. */
-export function targetOf(channel: Channel, device: Device, trace: TraceStep[] = []): Bundle | null {
-	const { rollout } = channel;
-	if (rollout === null) return channel.bundle;
-	const note = (finding: string) => trace.push({ rule: "rollout", outcome: "passed", finding });
+/** Whether the device gets the bundle of the rollout rather than the channel's. */
+function joinsRollout(rollout: Rollout | null, device: Device, trace: Trace): boolean {
+	if (rollout === null) return false;
 	if (!rollout.enabled) {
-		note("the rollout is off");
-		return channel.bundle;
+		trace?.push(rolloutStep("the rollout is off"));
+		return false;
 	}
 	if (!rollout.bundle.ready) {
-		note(`bundle ${rollout.bundle.version} of the rollout is not ready`);
-		return channel.bundle;
+		trace?.push(rolloutStep(`bundle ${rollout.bundle.version} of the rollout is not ready`));
+		return false;
 	}
 	if (device.versionName === rollout.bundle.version) {
-		note("the device already runs the bundle that is rolled out and stays on it");
-		return rollout.bundle;
+		trace?.push(rolloutStep("the device already runs the bundle that is rolled out and stays on it"));
+		return true;
 	}
 	if (rollout.paused) {
-		note("the rollout is paused");
-		return channel.bundle;
+		trace?.push(rolloutStep("the rollout is paused"));
+		return false;
 	}
-	const share = `${rollout.percentageBps / 100} %`;
-	if (isInRollout(rollout.id, device.deviceId, rollout.percentageBps)) {
-		note(`the device is among the ${share} that get ${rollout.bundle.version}`);
-		return rollout.bundle;
-	}
-	note(`the device is not among the ${share} that get ${rollout.bundle.version}`);
-	return channel.bundle;
-}
-
-interface Candidate {
-	readonly device: Device;
-	/** The version of the store binary. */
-	readonly native: SemVer;
-	/** Null: the device's override alone serves it. */
-	readonly channel: Channel | null;
-	/** Null: the store build. */
-	readonly target: Bundle | null;
-}
-
-interface Finding {
-	readonly verdict: Refusal;
-	readonly why: string;
-}
-
-interface Rule<Given> {
-	readonly rule: string;
-	readonly check: (given: Given) => Finding | undefined;
-}
-
-const BUNDLE_RULES: readonly Rule<Candidate>[] = [
-	{
-		rule: "bundle_has_content",
-		check: ({ target }) =>
-			target !== null && !target.hasZip && !target.hasManifest
-				? refused("failed", "no_bundle", `Bundle ${target.version} has no file.`, {})
-				: undefined,
-	},
-	{
-		rule: "encryption_key",
-		check: ({ target, device }) => {
-			const [bundleKeyId, deviceKeyId] = [target?.keyId ?? "", device.keyId ?? ""];
-			if (bundleKeyId === "" || deviceKeyId === "" || bundleKeyId === deviceKeyId) return undefined;
-			if (device.platform !== "electron" && compare(device.pluginVersion, LAST_WITH_OTHER_KEY_IDS) <= 0)
-				return undefined;
-			return refused("blocked", "key_id_mismatch", "The bundle was encrypted with another key than the device has.", {
-				deviceKeyId,
-				bundleKeyId,
-			});
-		},
-	},
-	{
-		rule: "already_there",
-		check: (given) =>
-			given.target !== null && runsTarget(given, given.target.version)
-				? refused("up_to_date", "no_new_version_available", "No new version available.", {})
-				: undefined,
-	},
-];
-
-/** The settings of the channel. Gates compare the store binary, not the bundle in use. */
-const CHANNEL_RULES: readonly Rule<Candidate & { readonly channel: Channel }>[] = [
-	{
-		rule: "disabled_platform",
-		check: ({ channel, target, device }) =>
-			channel.platforms[device.platform]
-				? undefined
-				: refused("blocked", `disabled_platform_${device.platform}`, `The channel is off for ${device.platform}.`, {
-						version: target?.version ?? BUILTIN,
-						old: device.versionName,
-					}),
-	},
-	{
-		rule: "disable_auto_update_to_major",
-		check: (given) => gate(given, "major", (to, from) => to.major > from.major),
-	},
-	{
-		rule: "disable_auto_update_to_minor",
-		check: (given) => gate(given, "minor", (to, from) => to.major !== from.major || to.minor !== from.minor),
-	},
-	{
-		rule: "disable_auto_update_to_patch",
-		check: (given) =>
-			gate(given, "patch", (to, from) => to.major !== from.major || to.minor !== from.minor || to.patch !== from.patch),
-	},
-	{
-		rule: "disable_auto_update_to_metadata",
-		check: ({ target, native, channel }) => {
-			if (channel.disableAutoUpdate !== "version_number" || target === null) return undefined;
-			const facts = { version: target.version, old: native.version };
-			if (target.minUpdateVersion === null) {
-				return refused(
-					"blocked",
-					"misconfigured_channel",
-					"The channel updates by minimum version, and the bundle has none.",
-					facts,
-				);
-			}
-			return compare(target.minUpdateVersion, native.version) > 0
-				? refused(
-						"blocked",
-						"disable_auto_update_to_metadata",
-						`The bundle needs store build ${target.minUpdateVersion}.`,
-						{ ...facts, major: true },
-					)
-				: undefined;
-		},
-	},
-	{
-		rule: "disable_auto_update_under_native",
-		check: ({ target, device, native, channel }) =>
-			channel.disableAutoUpdateUnderNative && target !== null && compare(target.version, native.version) < 0
-				? refused("blocked", "disable_auto_update_under_native", "The bundle is older than the store build.", {
-						version: target.version,
-						old: device.versionName,
-					})
-				: undefined,
-	},
-	{
-		rule: "disable_prod_build",
-		check: (given) => kindOfBuild(given, given.device.isProd, "allowProd", "disable_prod_build"),
-	},
-	{
-		rule: "disable_dev_build",
-		check: (given) => kindOfBuild(given, !given.device.isProd, "allowDev", "disable_dev_build"),
-	},
-	{
-		rule: "disable_device",
-		check: (given) => kindOfBuild(given, !given.device.isEmulator, "allowDevice", "disable_device"),
-	},
-	{
-		rule: "disable_emulator",
-		check: (given) => kindOfBuild(given, given.device.isEmulator, "allowEmulator", "disable_emulator"),
-	},
-];
-
-/** What is left for a channel that serves the store build. */
-const STORE_BUILD_RULES: readonly Rule<Candidate>[] = [
-	{
-		rule: "already_on_builtin",
-		check: ({ target, device }) =>
-			target === null && runsStoreBuild(device)
-				? refused("up_to_date", "already_on_builtin", "The device runs the store build already.", {})
-				: undefined,
-	},
-	{
-		rule: "revert_to_builtin",
-		check: ({ target, device }) => {
-			const verdict = target === null ? backToStoreBuild(device) : undefined;
-			return verdict && { verdict, why: "the plugin cannot go back to the store build" };
-		},
-	},
-];
-
-/** In this order the first rule that finds something decides. A device that no channel serves is under no channel's rules. */
-const LADDER: readonly Rule<Candidate>[] = [
-	...BUNDLE_RULES,
-	...CHANNEL_RULES.map(({ rule, check }) => ({
-		rule,
-		check: (given: Candidate) => (given.channel === null ? undefined : check({ ...given, channel: given.channel })),
-	})),
-	...STORE_BUILD_RULES,
-];
-
-/** A refusal where the plugin is too old to go back; undefined where it can. */
-function backToStoreBuild(device: Device): Refusal | undefined {
-	if (device.platform === "electron" || atLeastForMajor(device.pluginVersion, REVERTS_TO_BUILTIN)) return undefined;
-	return refusal(
-		"failed",
-		"revert_to_builtin_plugin_version_too_old",
-		"The plugin is too old to go back to the store build.",
+	const joins = isInRollout(rollout.id, device.deviceId, rollout.percentageBps);
+	trace?.push(
+		rolloutStep(
+			`the device is ${joins ? "" : "not "}among the ${rollout.percentageBps / 100} % that get ${rollout.bundle.version}`,
+		),
 	);
+	return joins;
 }
 
-export function runsStoreBuild(device: Pick<Device, "versionName" | "versionBuild">): boolean {
-	return device.versionName === "" || device.versionName === BUILTIN || device.versionName === device.versionBuild;
-}
-
-/** The store build counts as the version that it was built from, however that is written. */
-function runsTarget({ device, native }: Candidate, target: string): boolean {
-	if (!runsStoreBuild(device)) return device.versionName === target;
-	return target === native.version || target === device.versionBuild;
-}
-
-function gate(
-	{ channel, target, native }: Candidate & { readonly channel: Channel },
-	level: "major" | "minor" | "patch",
-	exceeds: (to: SemVer, from: SemVer) => boolean,
-): Finding | undefined {
-	if (channel.disableAutoUpdate !== level || target === null) return undefined;
-	const to = readVersion(target.version);
-	if (to === null || !exceeds(to, native)) return undefined;
-	return refused(
-		"blocked",
-		`disable_auto_update_to_${level}`,
-		`The channel does not update across a ${level} version of the store build.`,
-		{ major: true, version: target.version, old: native.version },
-	);
-}
-
-function kindOfBuild(
-	{ channel, target, device }: Candidate & { readonly channel: Channel },
-	concerned: boolean,
-	setting: "allowProd" | "allowDev" | "allowDevice" | "allowEmulator",
-	error: string,
-): Finding | undefined {
-	if (!concerned || channel[setting]) return undefined;
-	const messages: Readonly<Record<string, string>> = {
-		allowProd: "The channel is off for production builds.",
-		allowDev: "The channel is off for development builds.",
-		allowDevice: "The channel is off for physical devices.",
-		allowEmulator: "The channel is off for emulators.",
-	};
-	return refused("blocked", error, messages[setting] ?? error, {
-		version: target?.version ?? BUILTIN,
-		old: device.versionName,
-	});
-}
-
-function compare(one: string, other: string): number {
-	const [left, right] = [readVersion(one), readVersion(other)];
-	return left === null || right === null ? 0 : compareVersions(left, right);
-}
-
-function refusal(kind: Kind, error: string, message: string, extra: Refusal["extra"] = {}): Refusal {
-	return { outcome: "none", error, message, kind, extra };
-}
-
-function refused(kind: Kind, error: string, message: string, extra: Refusal["extra"]): Finding {
-	return { verdict: refusal(kind, error, message, extra), why: message };
-}
+const rolloutStep = (finding: string): TraceStep => ({ rule: "rollout", outcome: "passed", finding });

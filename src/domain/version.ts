@@ -1,6 +1,6 @@
 /**
- * SemVer as devices and gates mean it. Native version numbers come as "1", "1.2" or worse and are coerced; bundle versions are SemVer
- * already. Nothing here throws.
+ * SemVer of devices and bundles. Native version numbers such as "1" or "1.2" are coerced; bundle versions are SemVer already. Nothing here
+ * throws.
  */
 
 import type SemVer from "semver/classes/semver";
@@ -9,8 +9,8 @@ import compare from "semver/functions/compare";
 import parse from "semver/functions/parse";
 
 /**
- * The version, coerced where it is not SemVer: "1.2" is 1.2.0, "2024.01.05-beta (77)" is 2024.1.5. Null when it holds no number, or one
- * that is too large.
+ * The version, coerced if it is not SemVer: "1.2" is 1.2.0, "2024.01.05-beta (77)" is 2024.1.5. Null without a number, or with one that is
+ * too large.
  */
 export function readVersion(text: string): SemVer | null {
 	const known = READ.get(text);
@@ -21,16 +21,16 @@ export function readVersion(text: string): SemVer | null {
 	return version;
 }
 
-/** A fleet has a few dozen versions, and each update check reads some ten of them. */
+/** A fleet has a few dozen versions, and each update check parses about ten. */
 const READ = new Map<string, SemVer | null>();
 const MOST_READ = 1_000;
 
-/** The version of a store binary. A binary that calls itself "builtin" has no number of its own and counts as the oldest there is. */
+/** The version of a store binary. "builtin" has no number and counts as the oldest. */
 export function readNativeVersion(text: string): SemVer | null {
 	return readVersion(text === "builtin" ? "0.0.0" : text);
 }
 
-/** Whether `text` is at least the version given for its major; majors beyond the table understand everything, those below nothing. */
+/** Whether `text` is at least the version listed for its major. Majors above the table qualify; those below do not. */
 export function atLeastForMajor(text: string, minimums: Readonly<Record<number, string>>): boolean {
 	const version = readVersion(text);
 	if (version === null) return false;

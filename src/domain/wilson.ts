@@ -1,6 +1,6 @@
 /**
- * The Wilson score interval: between which rates the true one lies, with the given confidence, when `successes` of `trials` were seen.
- * Unlike the normal approximation it holds for few trials and for rates near nothing, which is where failure rates live.
+ * The Wilson score interval: the bounds of the true rate, with the given confidence, after `successes` of `trials`. Unlike the normal
+ * approximation it holds for few trials and for rates near 0, which are typical of failures.
  * E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927), 209-212.
  */
 
@@ -9,7 +9,7 @@ export interface Interval {
 	readonly upper: number;
 }
 
-/** @param confidence two-sided, such as 0.95; anything may be true when nothing was tried */
+/** @param confidence two-sided, such as 0.95. Without trials the interval is 0 to 1. */
 export function wilsonInterval(successes: number, trials: number, confidence: number): Interval {
 	if (trials === 0) return { lower: 0, upper: 1 };
 	const z = normalQuantile((1 + confidence) / 2);
@@ -18,14 +18,14 @@ export function wilsonInterval(successes: number, trials: number, confidence: nu
 	const middle = rate + share / 2;
 	const half = z * Math.sqrt((rate * (1 - rate) + share / 4) / trials);
 	return {
-		// Rounding must not make "none" or "all" anything else.
+		// Exact bounds, because rounding could move them.
 		lower: successes === 0 ? 0 : Math.max(0, (middle - half) / (1 + share)),
 		upper: successes === trials ? 1 : Math.min(1, (middle + half) / (1 + share)),
 	};
 }
 
 /**
- * The point of the standard normal distribution below which the probability `p` lies; relative error below 1.2e-9.
+ * The quantile of the standard normal distribution at probability `p`; relative error below 1.2e-9.
  * P. J. Acklam, "An algorithm for computing the inverse normal cumulative distribution function" (2003).
  */
 export function normalQuantile(p: number): number {

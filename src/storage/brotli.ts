@@ -1,13 +1,13 @@
 /**
- * Brotli within bounds. The Web's DecompressionStream does not know it, so it is taken from Node's modules, which the Worker has. Their
- * `Duplex.toWeb` is not used: in workerd it leaves a rejected promise behind.
+ * Brotli decompression with a size limit. DecompressionStream does not support Brotli, so this uses node:zlib. `Duplex.toWeb` is not used, because
+ * it leaves a rejected promise in workerd.
  */
 import { createBrotliDecompress } from "node:zlib";
 
-/** About two seconds of work; a file of a few kilobytes can unpack to gigabytes. */
+/** About two seconds of CPU time. A file of a few kilobytes can unpack to gigabytes. */
 export const MOST_UNPACKED_BYTES = 256 * 1024 * 1024;
 
-/** The unpacked stream. It breaks off with an error if the bytes are not Brotli, or unpack to too much. */
+/** The unpacked stream. It fails if the bytes are not Brotli, or unpack to more than the limit. */
 export function unpackBrotli(packed: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
 	const unpacker = createBrotliDecompress();
 	let unpackedBytes = 0;
@@ -27,9 +27,10 @@ export function unpackBrotli(packed: ReadableStream<Uint8Array>): ReadableStream
 		start(controller) {
 			unpacker.on("data", (chunk) => {
 				unpackedBytes += chunk.length;
-				if (unpackedBytes > MOST_UNPACKED_BYTES) return unpacker.destroy(new Error("the file unpacks to too much"));
+				if (unpackedBytes > MOST_UNPACKED_BYTES)
+					return unpacker.destroy(new Error("the file unpacks to more than the limit"));
 				controller.enqueue(new Uint8Array(chunk));
-				// It goes on when somebody reads, so that little of a large file is in memory.
+				// Resumes in `pull`, so that memory holds little of a large file.
 				if ((controller.desiredSize ?? 0) <= 0) unpacker.pause();
 			});
 			unpacker.on("end", () => controller.close());

@@ -1,113 +1,185 @@
 /**
- * Signed, expiring links: whoever holds one may do one thing to one object until it expires, without a key. The signature covers the
- * method, the path and the expiry; the links hold nothing secret themselves. A link that any configured secret signed is good, so that links
- * outlive the rotation of a secret.
+ * Signed, expiring links: a link allows one action until it expires, without a key. The signature covers the method, the path and the expiry; a
+ * link contains no other secret. Signatures of every configured secret are valid, so links survive the rotation of a secret.
+ *
+ * A download's signature covers the prefix of the app's objects, so all files of a manifest share one. It opens nothing of another app, and of
+ * its own app only objects whose keys the holder knows: each key has a random id. Links of earlier versions, which were signed for one object,
+ * stay valid until they expire.
  */
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { Config } from "../config";
-import { isSameText } from "../domain/same-text";
-import { type Secret, signingSecret } from "../domain/secrets";
+import { recentMap } from "../domain/recent";
+import { isSameText, type Secret, signingSecret } from "../domain/secrets";
 import { ApiError } from "../errors";
 
 /** Long enough for a slow phone to fetch and resume a large bundle. */
 const DOWNLOAD_LIFETIME_SECONDS = 24 * 60 * 60;
-/** Links are made for the end of such a period, so that the same object has the same link, and a cache one copy, for as long. */
+/** Expiry times are rounded up to this period, so that the link of an object, and its copy in a cache, stays the same for as long. */
 const DOWNLOAD_PERIOD_SECONDS = 60 * 60;
 export const UPLOAD_LIFETIME_SECONDS = 60 * 60;
-/** A reviewer may come back to a preview for some days. */
+/** A reviewer may return to a preview for some days. */
 const PREVIEW_LIFETIME_SECONDS = 7 * 24 * 60 * 60;
+/** Apps whose signature of this hour is cached; about 300 bytes each. */
+const MOST_CACHED_SIGNATURES = 2_000;
 
 const DOWNLOAD_PATH = "/files/download/";
 const UPLOAD_PATH = "/files/upload/one/";
 
 interface Signer {
-	readonly config: Pick<Config, "secrets">;
+	readonly config: Pick<Config, "secrets" | "bundlesUrl">;
 }
 
-export function signedDownloadUrl(signer: Signer, origin: string, objectKey: string, nowMs: number): string {
-	return signedUrl(signer, "GET", origin, DOWNLOAD_PATH + objectKey, downloadLinksExpireAt(nowMs), nowMs);
+/** Writes the download link of an object of one app. */
+export type DownloadLinks = (objectKey: string) => string;
+
+/** @param app UUID of the app: the first part of the keys of its objects */
+export async function downloadLinks(
+	signer: Signer,
+	origin: string,
+	app: string,
+	nowMs: number,
+): Promise<DownloadLinks> {
+	const cached = cachedDownloadLinks(signer, origin, app, nowMs);
+	if (cached !== undefined) return cached;
+	const secret = signingSecret(signer.config.secrets, nowMs);
+	const expires = downloadLinksExpireAt(nowMs);
+	const query = `?expires=${expires}&signature=${await signature(secret, "GET", appPath(app), expires)}`;
+	cacheOf(secret).set(app, { expires, query });
+	return writer(origin, query);
 }
 
-/** Epoch seconds at which links for downloads end that are made now. */
+/** The same without waiting; undefined if the app's signature of this hour is not cached. */
+export function cachedDownloadLinks(
+	signer: Signer,
+	origin: string,
+	app: string,
+	nowMs: number,
+): DownloadLinks | undefined {
+	const { bundlesUrl, secrets } = signer.config;
+	// With an R2 custom domain, the address of the object there, which is not signed and does not expire.
+	if (bundlesUrl !== undefined) return (objectKey) => `${bundlesUrl}/${objectKey}`;
+	const cached = cacheOf(signingSecret(secrets, nowMs)).get(app);
+	return cached?.expires === downloadLinksExpireAt(nowMs) ? writer(origin, cached.query) : undefined;
+}
+
+const writer =
+	(origin: string, query: string): DownloadLinks =>
+	(objectKey) =>
+		`${origin}${DOWNLOAD_PATH}${objectKey}${query}`;
+
+/** Prefix of the paths of an app's objects. No object has it as its path, so it is no signature for a single object. */
+const appPath = (app: string) => `${DOWNLOAD_PATH}${app}/`;
+
+interface CachedSignature {
+	readonly expires: number;
+	/** With the signature. */
+	readonly query: string;
+}
+
+const SIGNATURES = new WeakMap<Secret, ReturnType<typeof recentMap<CachedSignature>>>();
+
+function cacheOf(secret: Secret) {
+	const known = SIGNATURES.get(secret);
+	if (known !== undefined) return known;
+	const created = recentMap<CachedSignature>(MOST_CACHED_SIGNATURES);
+	SIGNATURES.set(secret, created);
+	return created;
+}
+
+/** Epoch seconds at which download links expire that are created now. */
 export function downloadLinksExpireAt(nowMs: number): number {
 	const seconds = Math.floor(nowMs / 1000) + DOWNLOAD_LIFETIME_SECONDS;
 	return Math.ceil(seconds / DOWNLOAD_PERIOD_SECONDS) * DOWNLOAD_PERIOD_SECONDS;
 }
 
-export function signedUploadUrl(signer: Signer, origin: string, uploadId: string, nowMs: number): string {
+export async function signedUploadUrl(
+	signer: Signer,
+	origin: string,
+	uploadId: string,
+	nowMs: number,
+): Promise<string> {
 	const expires = Math.floor(nowMs / 1000) + UPLOAD_LIFETIME_SECONDS;
-	return signedUrl(signer, "PUT", origin, UPLOAD_PATH + uploadId, expires, nowMs);
+	const path = UPLOAD_PATH + uploadId;
+	const signed = await signature(signingSecret(signer.config.secrets, nowMs), "PUT", path, expires);
+	return `${origin}${path}?expires=${expires}&signature=${signed}`;
 }
 
-/** Epoch seconds at which preview links end that are created now. */
+/** Epoch seconds at which preview links expire that are created now. */
 export function previewLinkExpiresAt(nowMs: number): number {
 	return Math.floor(nowMs / 1000) + PREVIEW_LIFETIME_SECONDS;
 }
 
 /** Signs a path with its query, so that a link opens one channel or one bundle. */
-export function previewSignature(signer: Signer, path: string, expires: number, nowMs: number): string {
+export function previewSignature(signer: Signer, path: string, expires: number, nowMs: number): Promise<string> {
 	return signature(signingSecret(signer.config.secrets, nowMs), "PREVIEW", path, expires);
 }
 
 /** @throws {ApiError} `invalid_signature` or `link_expired` */
-export function verifyPreview(
+export async function verifyPreview(
 	signer: Signer,
 	path: string,
 	link: { readonly expires: string; readonly signature: string },
 	nowMs: number,
-): void {
-	verifyLink(signer, "PREVIEW", path, link, nowMs);
-}
-
-function signedUrl(
-	signer: Signer,
-	method: string,
-	origin: string,
-	path: string,
-	expires: number,
-	nowMs: number,
-): string {
-	const secret = signingSecret(signer.config.secrets, nowMs);
-	return `${origin}${path}?expires=${expires}&signature=${signature(secret, method, path, expires)}`;
+): Promise<void> {
+	await verifyLink(signer, "PREVIEW", path, link, nowMs);
 }
 
 /**
- * Seconds that the link is still good for.
+ * @returns seconds until the link expires
  * @throws {ApiError} `invalid_signature` or `link_expired`
  */
-export function verifyLink(
+export async function verifyLink(
 	signer: Signer,
 	method: "GET" | "PUT" | "PREVIEW",
 	path: string,
 	link: { readonly expires: string; readonly signature: string },
 	nowMs: number,
-): number {
+): Promise<number> {
 	const expires = Number(link.expires);
-	const isSigned = signer.config.secrets.some((secret) =>
-		isSameText(link.signature, signature(secret, method, path, expires)),
-	);
+	const signedPaths = [...prefixesOf(method, path), path];
+	let isSigned = false;
+	for (const secret of signer.config.secrets) {
+		for (const signed of signedPaths) {
+			isSigned ||= isSameText(link.signature, await signature(secret, method, signed, expires));
+		}
+	}
 	if (!isSigned) {
-		throw new ApiError("invalid_signature", "The link was altered; use it exactly as it was given.");
+		throw new ApiError("invalid_signature", "The signature does not match; use the link exactly as you got it.");
 	}
 	const secondsLeft = Math.floor(expires - nowMs / 1000);
-	if (secondsLeft <= 0) throw new ApiError("link_expired", "The link has expired; ask for a new one.");
+	if (secondsLeft <= 0) throw new ApiError("link_expired", "The link has expired; request a new one.");
 	return secondsLeft;
 }
 
-function signature(secret: Secret, method: string, path: string, expires: number): string {
-	return bytesToHex(hmac(sha256, linkKey(secret), utf8ToBytes(`${method}\n${path}\n${expires}`)));
+/** The prefix of the app whose object the path names: each object has a random name, which only its links contain. */
+function prefixesOf(method: string, path: string): string[] {
+	if (method !== "GET" || !path.startsWith(DOWNLOAD_PATH)) return [];
+	const [app = ""] = path.slice(DOWNLOAD_PATH.length).split("/", 1);
+	return [appPath(app)];
 }
 
-/** Derived once for each secret: a manifest asks for thousands of signatures. */
-const LINK_KEYS = new WeakMap<Secret, Uint8Array>();
+/** Lower-case hexadecimal. Web Crypto, because a library's first signature in an isolate takes milliseconds. */
+async function signature(secret: Secret, method: string, path: string, expires: number): Promise<string> {
+	return toHex(await hmac(await linkKey(secret), `${method}\n${path}\n${expires}`));
+}
 
-function linkKey(secret: Secret): Uint8Array {
-	let key = LINK_KEYS.get(secret);
-	if (key === undefined) {
-		key = hmac(sha256, secret.bytes, utf8ToBytes("capstan signed link"));
-		LINK_KEYS.set(secret, key);
-	}
+const LINK_KEYS = new WeakMap<Secret, CryptoKey>();
+
+async function linkKey(secret: Secret): Promise<CryptoKey> {
+	const known = LINK_KEYS.get(secret);
+	if (known !== undefined) return known;
+	const key = await hmacKey(await hmac(await hmacKey(new Uint8Array(secret.bytes)), "capstan signed link"));
+	LINK_KEYS.set(secret, key);
 	return key;
+}
+
+const ALGORITHM = { name: "HMAC", hash: "SHA-256" };
+const UTF8 = new TextEncoder();
+const hmacKey = (bytes: Uint8Array<ArrayBuffer>) => crypto.subtle.importKey("raw", bytes, ALGORITHM, false, ["sign"]);
+const hmac = async (key: CryptoKey, text: string) =>
+	new Uint8Array(await crypto.subtle.sign(ALGORITHM, key, UTF8.encode(text)));
+
+function toHex(bytes: Uint8Array): string {
+	let text = "";
+	for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
+	return text;
 }

@@ -1,12 +1,12 @@
 /**
- * The bytes in R2. Keys are made here and never used twice: `<app uuid>/<upload id>/object` for a finished object and
- * `<app uuid>/<upload id>/segment-<offset>` for the pieces of an unfinished one. Objects are immutable: every write is create-once.
+ * The bytes in R2. This file creates all keys, and no key is used twice: `<app uuid>/<upload id>/object` for a finished object,
+ * `<app uuid>/<upload id>/segment-<offset>` for the segments of an unfinished one. Objects are immutable: every write is create-once.
  *
- * Write order, and what a crash leaves behind: the `uploads` row is written before the first byte, so D1 knows of every object in R2;
- * a bundle's row points to an object only after the object is whole and checked; an object is removed only after the row that pointed
- * to it is gone and `garbage_objects` names it. A crash at any point leaves an unfinished upload (given up at its expiry) or garbage
- * (removed by the queue consumer or the sweep), never a bundle without its bytes. A request that still sends bytes while its upload is
- * given up may store them after the garbage was removed: that is why garbage is looked at a second time (src/events/sweep.ts).
+ * Write order, and the state after a crash: the `uploads` row is written before the first byte, so D1 names every object in R2. A bundle's row
+ * points to an object only after the object is complete and checked. An object is removed only after its row dropped the reference and
+ * `garbage_objects` names the object. A crash at any point leaves an unfinished upload (dropped when it expires) or garbage (removed by the
+ * queue consumer or the scheduled clean-up), never a bundle without its bytes. A request that is still sending while its upload is dropped may
+ * store bytes after the removal, so garbage is removed a second time (src/schedule.ts).
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
@@ -14,7 +14,7 @@ import { unpackBrotli } from "./brotli";
 
 export type Bucket = R2Bucket;
 
-/** Where everything of one upload is. */
+/** Prefix of all objects of one upload. */
 export function uploadPrefix(appId: string, uploadId: string): string {
 	return `${appId}/${uploadId}/`;
 }
@@ -23,7 +23,7 @@ export function wholeObjectKey(prefix: string): string {
 	return `${prefix}object`;
 }
 
-/** The one object of an app that all its files of no bytes share. It is there before any row names it, and goes with the app. */
+/** The object that all empty files of an app share. It is stored before a row names it and deleted with the app. */
 export function emptyObjectKey(appId: string): string {
 	return `${appId}/empty/object`;
 }
@@ -46,7 +46,7 @@ interface PutOptions {
 	readonly contentType: string;
 }
 
-/** Stores the body unless the key is taken. With `sha256` (hex) R2 itself checks the bytes and stores nothing that differs. */
+/** Stores the body unless the key exists. With `sha256` (hex) R2 checks the bytes and stores nothing that differs. */
 export async function putOnce(
 	bucket: Bucket,
 	key: string,
@@ -66,7 +66,7 @@ export async function putOnce(
 	}
 }
 
-/** The same for bytes whose SHA-256 nobody knows yet: it is made of what was sent as it streams by, whether or not it is stored. */
+/** The same with an unknown SHA-256, which is computed while the bytes stream by, whether or not R2 stores them. */
 export async function putOnceHashing(
 	bucket: Bucket,
 	key: string,
@@ -83,7 +83,7 @@ export async function putOnceHashing(
 		storing = false;
 		object.abort().catch(() => undefined);
 	};
-	// R2 may answer before it has read everything, e.g. that the key is taken; a write would then wait for ever.
+	// R2 may answer before it has read everything, e.g. if the key exists; a write would then wait forever.
 	const putting = putOnce(bucket, key, readable, options).finally(stopStoring);
 	putting.catch(() => undefined);
 	try {
@@ -106,7 +106,7 @@ export async function headObject(bucket: Bucket, key: string): Promise<R2Object 
 	return guarded(() => bucket.head(key));
 }
 
-/** The object, or the part of it that lies within. */
+/** The object, or a range of it. */
 export async function getObject(
 	bucket: Bucket,
 	key: string,
@@ -115,7 +115,7 @@ export async function getObject(
 	return guarded(() => bucket.get(key, range === undefined ? {} : { range }));
 }
 
-/** Exactly these bytes of an object; null when the object is not there. The caller bounds the length: they are held in memory. */
+/** Exactly these bytes of an object; null if the object does not exist. The caller limits the length, because the bytes are held in memory. */
 export async function readRange(
 	bucket: Bucket,
 	key: string,
@@ -136,7 +136,7 @@ export interface Segment {
 	readonly sizeBytes: number;
 }
 
-/** The segments that join without a gap from the first byte on. */
+/** The contiguous segments from the first byte on. */
 export async function listSegments(bucket: Bucket, prefix: string): Promise<Segment[]> {
 	const segments: Segment[] = [];
 	let offsetBytes = 0;
@@ -152,7 +152,7 @@ export async function removeObjects(bucket: Bucket, keys: string[]): Promise<voi
 	await guarded(() => bucket.delete(keys));
 }
 
-/** Removes everything that begins with the prefix, a page at a time: R2 takes at most a thousand keys in one call. */
+/** Removes all objects with the prefix, a page at a time, because R2 accepts at most a thousand keys in one call. */
 export async function removeAll(bucket: Bucket, prefix: string): Promise<void> {
 	let more = true;
 	while (more) {
@@ -164,8 +164,8 @@ export async function removeAll(bucket: Bucket, prefix: string): Promise<void> {
 }
 
 /**
- * Lower-case hexadecimal SHA-256 of a stored object: R2's own where it checked the upload, else hashed as the object streams by, so
- * that memory stays flat. Null when the object is not there.
+ * Lower-case hexadecimal SHA-256 of a stored object; null if the object does not exist. R2 knows it if it checked the upload; otherwise the
+ * object is hashed as a stream.
  */
 export async function sha256OfObject(bucket: Bucket, key: string): Promise<string | null> {
 	const known = (await headObject(bucket, key))?.checksums.sha256;
@@ -174,7 +174,7 @@ export async function sha256OfObject(bucket: Bucket, key: string): Promise<strin
 	return object === null ? null : guarded(() => sha256OfStream(object.body));
 }
 
-/** The same of what a Brotli object unpacks to; undefined if it is not Brotli, or unpacks to more than `MOST_UNPACKED_BYTES`. */
+/** The same for the unpacked bytes of a Brotli object; undefined if it is not Brotli, or unpacks to more than `MOST_UNPACKED_BYTES`. */
 export async function sha256OfUnpacked(bucket: Bucket, key: string): Promise<string | null | undefined> {
 	const object = await getObject(bucket, key);
 	if (object === null) return null;
@@ -187,13 +187,13 @@ export async function sha256OfUnpacked(bucket: Bucket, key: string): Promise<str
 
 export async function sha256OfStream(stream: ReadableStream): Promise<string> {
 	const digest = new crypto.DigestStream("SHA-256");
-	// A stream that breaks off rejects both promises; only the first is waited for.
+	// A stream that breaks off rejects both promises; the code awaits only the first.
 	digest.digest.catch(() => undefined);
 	await stream.pipeTo(digest);
 	return bytesToHex(new Uint8Array(await digest.digest));
 }
 
-/** The segments as one stream of a known length, read one after the other. */
+/** The segments as one stream of known length. */
 export function joinSegments(bucket: Bucket, segments: readonly Segment[]): ReadableStream<Uint8Array> {
 	const length = segments.reduce((sum, segment) => sum + segment.sizeBytes, 0);
 	const { readable, writable } = new FixedLengthStream(length);
@@ -201,7 +201,7 @@ export function joinSegments(bucket: Bucket, segments: readonly Segment[]): Read
 		try {
 			for (const segment of segments) {
 				const object = await bucket.get(segment.key);
-				if (object === null) throw new Error(`segment ${segment.key} is gone`);
+				if (object === null) throw new Error(`segment ${segment.key} does not exist`);
 				await object.body.pipeTo(writable, { preventClose: true });
 			}
 			await writable.close();
@@ -209,7 +209,7 @@ export function joinSegments(bucket: Bucket, segments: readonly Segment[]): Read
 			await writable.abort(error).catch(() => undefined);
 		}
 	};
-	// The reader sees the failure as an aborted stream; nothing waits for this promise.
+	// The reader sees a failure as an aborted stream, so nothing awaits this promise.
 	void copy();
 	return readable;
 }

@@ -1,28 +1,23 @@
 /**
- * The published @capgo/capacitor-updater of Android, its own Java sources on a JDK, against the running product: what a phone lives
- * through, from its first check to coming home, with the network that phones have.
+ * The published @capgo/capacitor-updater of Android, its Java sources on a JDK, against the running product: a phone from its first check to its
+ * return to the store build, on a network that breaks.
  */
-import { randomBytes } from "node:crypto";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { CLIENT_VERSION, checkOnItsOwn } from "../clients/android-client";
-import type { CliProject } from "../clients/capgo-cli";
+import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { PATIENCE_MS } from "../patience";
+import { CLIENT_VERSION, checkOnItsOwn } from "../proof/clients/android-client";
 import { createPhones, describeAndroid, eventsOf, type Phones, pageOf } from "./support/phone";
-import { makeZip, type Product, sha256, startProduct, uploadProductBundle } from "./support/product";
+import { makeZip, type Product, sha256, sharedProduct, uploadProductBundle } from "./support/product";
 
 describeAndroid("updates", () => {
 	let product: Product;
 	let phones: Phones;
 	beforeAll(async () => {
-		product = await startProduct();
+		product = await sharedProduct();
 		phones = createPhones(product);
 	});
 	afterEach(() => phones.closeAll());
-	afterAll(async () => product?.stop());
 
-	test("checks, downloads a zip, restarts into the bundle, says it is ready and is up to date", async () => {
+	test("checks, downloads a zip, restarts into the bundle, reports that it is ready and is up to date", async () => {
 		const scene = await phones.published("1.0.1");
 		const first = await scene.open();
 		expect(await checkOnItsOwn(first)).toMatchObject({
@@ -42,7 +37,7 @@ describeAndroid("updates", () => {
 		expect(scene.downloads()).toHaveLength(1);
 	});
 
-	test("what it sends with a check is what the server takes, from a store's phone and from a bare one", async () => {
+	test("sends checks that the server accepts, with and without a store's fields", async () => {
 		const scene = await phones.published("1.0.1");
 		const bare = await scene.open();
 		expect(await bare.ask("getLatest")).toMatchObject({ version: "1.0.1" });
@@ -74,7 +69,7 @@ describeAndroid("updates", () => {
 		});
 	});
 
-	test("set switches at once, reset goes back to the store build", async () => {
+	test("set switches immediately, reset returns to the store build", async () => {
 		const scene = await phones.published("1.0.1");
 		const app = await scene.open();
 		const bundle = await app.ask("download", await app.ask("getLatest"));
@@ -85,7 +80,7 @@ describeAndroid("updates", () => {
 		expect(await app.ask("current")).toMatchObject({ id: "builtin", path: "public" });
 	});
 
-	test("a channel rolled back to the store build brings the phone home, and then says that it is there", async () => {
+	test("a channel rolled back to the store build returns the phone to it, and then answers that it is up to date", async () => {
 		const scene = await phones.published("1.0.1");
 		const app = await scene.open();
 		await checkOnItsOwn(app);
@@ -98,7 +93,7 @@ describeAndroid("updates", () => {
 		expect(await checkOnItsOwn(app)).toMatchObject({ error: "already_on_builtin", kind: "up_to_date" });
 	});
 
-	test("a channel rolled back to an earlier bundle brings it back, without a download where the phone still has it", async () => {
+	test("a channel rolled back to an earlier bundle returns the phone to it, without a download if the phone still has it", async () => {
 		const scene = await phones.published("1.0.1");
 		const app = await scene.open();
 		await checkOnItsOwn(app);
@@ -110,7 +105,7 @@ describeAndroid("updates", () => {
 		await app.ask("moveToBackground");
 		expect(await pageOf(app)).toContain("1.0.2");
 		expect(scene.downloads()).toHaveLength(2);
-		// Not yet said to be ready, so the phone keeps the one before.
+		// The bundle is not ready yet, so the phone keeps the previous one.
 		await scene.setVersion("1.0.1");
 		await checkOnItsOwn(app);
 		await app.ask("moveToBackground");
@@ -118,7 +113,7 @@ describeAndroid("updates", () => {
 		expect(scene.downloads()).toHaveLength(2);
 	});
 
-	test("a bundle whose page never says it is ready is given up for the one before", async () => {
+	test("a bundle whose page never calls notifyAppReady is replaced by the previous one", async () => {
 		const scene = await phones.published("1.0.1");
 		const app = await scene.open();
 		await checkOnItsOwn(app);
@@ -136,7 +131,7 @@ describeAndroid("updates", () => {
 		);
 	});
 
-	test("a zip whose bytes are not what the server said is refused and reported", async () => {
+	test("a zip whose bytes do not match the checksum is refused and reported", async () => {
 		const scene = await phones.published("1.0.1");
 		const altered = Buffer.from(makeZip("1.0.1 with something else"));
 		scene.network.fault = ({ path }) => (path.startsWith("/files/download/") ? { bytes: () => altered } : undefined);
@@ -155,7 +150,7 @@ describeAndroid("updates", () => {
 		expect(await pageOf(app)).toContain("1.0.1");
 	});
 
-	test("a zip that breaks off goes on from where it was", async () => {
+	test("a zip whose download breaks off resumes from its offset", async () => {
 		const scene = await phones.published("1.0.1");
 		let broken = false;
 		scene.network.fault = ({ path }) => {
@@ -172,7 +167,7 @@ describeAndroid("updates", () => {
 		]);
 	});
 
-	test.each([429, 503])("a download answered with %i is asked for again", async (status) => {
+	test.each([429, 503])("a download answered with %i is requested again", async (status) => {
 		const scene = await phones.published("1.0.1");
 		scene.network.fault = ({ path }) =>
 			path.startsWith("/files/download/") && scene.downloads().length === 0 ? { status } : undefined;
@@ -184,7 +179,7 @@ describeAndroid("updates", () => {
 		expect(scene.downloads().map((download) => download.status)).toEqual([status, 200]);
 	});
 
-	test("an expired link ends the download for good, and the next check has a new link", async () => {
+	test("an expired link ends the download, and the next check has a new link", async () => {
 		const scene = await phones.published("1.0.1");
 		const app = await scene.open();
 		const latest = await app.ask("getLatest");
@@ -199,7 +194,7 @@ describeAndroid("updates", () => {
 		["a phone", {}, { allow_device: false }, "disable_device"],
 		["a development build", { isProd: false }, { allow_dev: false }, "disable_dev_build"],
 		["a store build", {}, { allow_prod: false }, "disable_prod_build"],
-	])("%s is known as what it is and refused where the channel says so", async (_, phone, channel, error) => {
+	])("%s is recognized, and refused if the channel excludes it", async (_, phone, channel, error) => {
 		const scene = await phones.published("1.0.1", channel);
 		const app = await scene.open(phone);
 		expect(await checkOnItsOwn(app)).toMatchObject({ error, kind: "blocked", version: "1.0.1", statusCode: 200 });
@@ -215,14 +210,14 @@ describeAndroid("updates", () => {
 		expect(await next.ask("getLatest")).toMatchObject({ error: "no_new_version_available", kind: "up_to_date" });
 	});
 
-	test("an app that the server does not know is told so, without a block", async () => {
+	test("an unknown app gets an error that does not block later checks", async () => {
 		const scene = await phones.newApp();
 		const app = await scene.open({ appId: "com.example.unknown" });
 		expect(await checkOnItsOwn(app)).toMatchObject({ error: "app_not_found", kind: "failed", statusCode: 200 });
 		expect(await app.ask("getLatest")).toMatchObject({ error: "app_not_found", statusCode: 200 });
 	});
 
-	test("a tester's app on a preview channel receives the preview, and after the clean-up what everybody has", async () => {
+	test("a tester's app on a preview channel receives the preview, and after the clean-up the public bundle", async () => {
 		const scene = await phones.published("1.1.0");
 		const { appId } = scene;
 		await uploadProductBundle(product, appId, "1.2.0-pr.7");
@@ -238,143 +233,8 @@ describeAndroid("updates", () => {
 		expect(await pageOf(tester)).toContain("1.1.0");
 	});
 
-	describe("single files", () => {
-		test("a first delta brings every file, unpacked", async () => {
-			const scene = await phones.newApp();
-			const { cli, upload } = await phones.newProject(scene);
-			await cli.write("big.txt", "capstan ".repeat(20_000));
-			await upload("--bundle", "1.0.1", "--delta");
-			const app = await scene.open();
-			const latest = await checkOnItsOwn(app);
-			// Whatever is large enough comes packed.
-			expect(latest.manifest?.map((file) => file.file_name).sort()).toEqual(["app.js", "big.txt.br", "index.html"]);
-			await app.ask("moveToBackground");
-			expect(await readFile(join((await app.ask("current")).path, "big.txt"), "utf8")).toBe("capstan ".repeat(20_000));
-			expect(await pageOf(app)).toContain("app.js");
-			expect(scene.downloads()).toHaveLength(3);
-		});
-
-		test("a delta after a zip and after a delta fetches only what changed", async () => {
-			const scene = await phones.newApp();
-			const { cli, upload } = await phones.newProject(scene);
-			await cli.write("big.txt", "capstan ".repeat(20_000));
-			await upload("--bundle", "1.0.1", "--zip");
-			const app = await scene.open();
-			await checkOnItsOwn(app);
-			await app.ask("moveToBackground");
-			for (const [version, downloads] of [
-				["1.0.2", 2],
-				["1.0.3", 3],
-			] as const) {
-				await cli.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${version}`);
-				await upload("--bundle", version, "--delta");
-				const latest = await app.ask("getLatest");
-				// The client takes a zip's files into its store when it is done with the rest.
-				await vi.waitFor(
-					async () =>
-						expect(await app.ask("missing", latest)).toMatchObject({ total: 3, missingCount: 1, reusableCount: 2 }),
-					PATIENCE_MS,
-				);
-				await checkOnItsOwn(app);
-				await app.ask("moveToBackground");
-				const current = await app.ask("current");
-				expect(current.version).toBe(version);
-				expect(await readFile(join(current.path, "app.js"), "utf8")).toContain(version);
-				expect(await readFile(join(current.path, "big.txt"), "utf8")).toBe("capstan ".repeat(20_000));
-				expect(scene.downloads()).toHaveLength(downloads);
-			}
-		});
-
-		test("a file that breaks off goes on at the next check from where it was", async () => {
-			const scene = await phones.newApp();
-			const { cli, upload } = await phones.newProject(scene);
-			await cli.write("random.bin", randomBytes(4_000));
-			await upload("--bundle", "1.0.1", "--delta");
-			const app = await scene.open();
-			const latest = await app.ask("getLatest");
-			const broken = new URL(
-				latest.manifest?.find((file) => file.file_name.startsWith("random.bin"))?.download_url ?? "",
-			);
-			scene.network.fault = ({ path }) => (path.startsWith(broken.pathname) ? { breaksAfterBytes: 1_000 } : undefined);
-			await checkOnItsOwn(app);
-			scene.network.fault = () => undefined;
-			await checkOnItsOwn(app);
-			await app.ask("moveToBackground");
-			expect(await app.ask("current")).toMatchObject({ version: "1.0.1" });
-			expect(scene.downloads().map(({ path, status, headers }) => [path, status, headers.range])).toEqual(
-				expect.arrayContaining([
-					[expect.stringContaining(broken.pathname), 200, undefined],
-					[expect.stringContaining(broken.pathname), 206, "bytes=1000-"],
-				]),
-			);
-		});
-
-		test("a bundle without a zip is installed from its files", async () => {
-			const scene = await phones.newApp();
-			const { upload } = await phones.newProject(scene);
-			await upload("--bundle", "1.0.1", "--delta-only");
-			const app = await scene.open();
-			await checkOnItsOwn(app);
-			await app.ask("moveToBackground");
-			expect(await app.ask("current")).toMatchObject({ version: "1.0.1" });
-			expect(await pageOf(app)).toContain("app.js");
-		});
-
-		test("a file whose bytes are not what the server said fails the bundle and is reported", async () => {
-			const scene = await phones.newApp();
-			const { upload } = await phones.newProject(scene);
-			await upload("--bundle", "1.0.1", "--delta");
-			scene.network.fault = ({ path }) =>
-				path.startsWith("/files/download/") ? { bytes: (bytes) => bytes.map((byte) => byte ^ 1) } : undefined;
-			const app = await scene.open();
-			await checkOnItsOwn(app);
-			await app.ask("moveToBackground");
-			expect(await app.ask("current")).toMatchObject({ id: "builtin" });
-			await vi.waitFor(() => {
-				expect(scene.reported()).toEqual(expect.arrayContaining(["download_fail", "download_manifest_start"]));
-				expect(eventsOf(scene.network)).toContainEqual(
-					expect.objectContaining({ action: "download_manifest_checksum_fail", version_name: "1.0.1:index.html" }),
-				);
-			}, PATIENCE_MS);
-			// The client loses the version of a download that fails on the way.
-			const failed = eventsOf(scene.network).find(({ action }) => action === "download_fail");
-			expect(failed).not.toHaveProperty("version_name");
-		});
-	});
-
-	describe("encrypted", () => {
-		const publicKeyOf = async (cli: CliProject): Promise<string> =>
-			JSON.parse(await readFile(join(cli.directory, "capacitor.config.json"), "utf8")).plugins.CapacitorUpdater
-				.publicKey;
-
-		test.each([
-			["a zip", []],
-			["single files", ["--delta"]],
-		])("%s is opened with the app's key", async (_, flags) => {
-			const scene = await phones.newApp();
-			const { cli, upload } = await phones.newProject(scene);
-			expect((await cli.run("key", "create", "--force")).code).toBe(0);
-			await upload("--bundle", "1.0.1", ...flags);
-			const app = await scene.open({ publicKey: await publicKeyOf(cli) });
-			await checkOnItsOwn(app);
-			await app.ask("moveToBackground");
-			expect(await app.ask("current")).toMatchObject({ version: "1.0.1" });
-			expect(await pageOf(app)).toContain("app.js");
-		});
-
-		test("an app with another key is told so instead of being given what it cannot open", async () => {
-			const scene = await phones.newApp();
-			const { cli, upload } = await phones.newProject(scene);
-			const { cli: other } = await phones.newProject(scene);
-			for (const each of [cli, other]) expect((await each.run("key", "create", "--force")).code).toBe(0);
-			await upload("--bundle", "1.0.1");
-			const app = await scene.open({ publicKey: await publicKeyOf(other) });
-			expect(await app.ask("getLatest")).toMatchObject({ error: "key_id_mismatch", kind: "blocked" });
-		});
-	});
-
-	describe("a server in trouble", () => {
-		test("after 429 with Retry-After the client asks nothing until the time has passed, and then all is well", async () => {
+	describe("on errors of the server", () => {
+		test("after 429 with Retry-After, the client sends nothing until the time has passed, and then succeeds", async () => {
 			const scene = await phones.published("1.0.1");
 			scene.network.fault = ({ path }) =>
 				path === "/updates"
@@ -401,14 +261,14 @@ describeAndroid("updates", () => {
 			await vi.waitFor(() => expect(scene.reported()).toContain("rate_limit_reached"), PATIENCE_MS);
 		});
 
-		test("statistics wait out a 429, come again after a fault, and outlive the app", async () => {
+		test("statistics wait after a 429, are sent again after an error, and survive a restart of the app", async () => {
 			const scene = await phones.newApp();
 			const app = await scene.open();
 			const given: number[] = [];
 			let isOpenAgain = false;
 			scene.network.fault = ({ path, body }) => {
 				if (path !== "/stats") return undefined;
-				// The 429 itself is reported at once, past the queue.
+				// The 429 itself is reported immediately, outside of the queue.
 				if (body.includes("rate_limit_reached")) return { status: 200, body: '{"status":"ok"}' };
 				const status = [429, 500][given.length] ?? (isOpenAgain ? 200 : 503);
 				given.push(status);
@@ -427,7 +287,7 @@ describeAndroid("updates", () => {
 			expect(new Set(events.map((event) => JSON.stringify(event))).size).toBe(1);
 		});
 
-		test("a fault is a failed check, and the next check is asked at once", async () => {
+		test("an error is a failed check, and the next check is sent immediately", async () => {
 			const scene = await phones.published("1.0.1");
 			scene.network.fault = ({ path }) =>
 				path === "/updates"

@@ -3,21 +3,20 @@
  * itself, statistics in the client's two shapes, and the size of a delta before it is downloaded.
  */
 import { randomBytes } from "node:crypto";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { checkOnItsOwn } from "../clients/android-client";
+import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { PATIENCE_MS } from "../patience";
+import { checkOnItsOwn } from "../proof/clients/android-client";
 import { createPhones, describeAndroid, eventsOf, type Phones, pageOf, type Scene } from "./support/phone";
-import { type Product, startProduct, uploadProductBundle } from "./support/product";
+import { type Product, sharedProduct, uploadProductBundle } from "./support/product";
 
 describeAndroid("channels, statistics and sizes", () => {
 	let product: Product;
 	let phones: Phones;
 	beforeAll(async () => {
-		product = await startProduct();
+		product = await sharedProduct();
 		phones = createPhones(product);
 	});
 	afterEach(() => phones.closeAll());
-	afterAll(async () => product?.stop());
 
 	describe("channels", () => {
 		/** Beside the public channel with 1.1.0: pr-7 with 1.2.0-pr.7, which phones may choose, and internal, which they may not. */
@@ -33,7 +32,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			return scene;
 		}
 
-		test("a phone that chooses a channel gets its bundle, keeps it over a restart, and gives it up again", async () => {
+		test("a phone that chooses a channel gets its bundle, keeps it after a restart, and can leave it", async () => {
 			const scene = await withChannels();
 			const first = await scene.open();
 			const chosen = await first.ask("setChannel", { channel: "pr-7" });
@@ -53,7 +52,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			expect(await second.ask("getLatest")).toMatchObject({ version: "1.1.0" });
 		});
 
-		test("a channel that phones may not choose, and one that is not there, are refused and not kept", async () => {
+		test("a channel that phones may not choose, and one that does not exist, are refused and not stored", async () => {
 			const scene = await withChannels();
 			const app = await scene.open({ defaultChannel: "pr-7" });
 			expect(await app.ask("setChannel", { channel: "internal" })).toMatchObject({
@@ -65,14 +64,14 @@ describeAndroid("channels, statistics and sizes", () => {
 			expect(await app.ask("getLatest")).toMatchObject({ version: "1.2.0-pr.7" });
 		});
 
-		test("a phone is told the channel that really applies, because it keeps what it is told", async () => {
+		test("a phone gets the channel that applies, because it stores the answer", async () => {
 			const scene = await withChannels();
 			const app = await scene.open();
 			expect(await app.ask("getChannel")).toMatchObject({ channel: "production", status: "default" });
 			await app.ask("setChannel", { channel: "pr-7" });
 			expect(await app.ask("getChannel")).toMatchObject({ channel: "pr-7" });
 			expect(await app.ask("defaultChannel")).toBe("pr-7");
-			// The pull request is merged: nobody is left on a channel that is gone.
+			// The pull request is merged, so its channel is deleted.
 			const deleted = await product.api("DELETE", `/channel?app_id=${scene.appId}&channel=pr-7`);
 			expect(deleted.status).toBe(200);
 			expect(await app.ask("getChannel")).toMatchObject({ channel: "production", status: "default" });
@@ -94,19 +93,19 @@ describeAndroid("channels, statistics and sizes", () => {
 			expect(emulator.channels?.map(({ name }) => name).sort()).toEqual(["emulators", "pr-7", "production"]);
 		});
 
-		test("an app that the server does not know is told so", async () => {
+		test("an unknown app gets an error", async () => {
 			const scene = await phones.newApp();
 			const app = await scene.open({ appId: "com.example.unknown" });
 			expect(await app.ask("setChannel", { channel: "pr-7" })).toMatchObject({ error: "app_not_found" });
 			expect(await app.ask("getChannel")).toMatchObject({ error: "app_not_found" });
 			expect(await app.ask("listChannels")).toMatchObject({ error: "app_not_found" });
-			// None of these was a 429, after which the client would fall silent.
+			// None of these was a 429, after which the client would stop sending.
 			expect(scene.network.requests.map(({ status }) => status)).not.toContain(429);
 		});
 	});
 
 	describe("statistics", () => {
-		/** What the product answered to what the phone reported: every request must have been taken. */
+		/** The answers to the reports of the phone; every report must be accepted. */
 		const answersOf = (scene: Scene) =>
 			scene.network.requests
 				.filter(({ path }) => path === "/stats")
@@ -121,7 +120,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			}
 		};
 
-		test("an update is reported in both shapes, one event alone and batches, and all of it is taken", async () => {
+		test("an update is reported in both shapes, single events and batches, and every report is accepted", async () => {
 			const scene = await phones.published("1.0.1");
 			const app = await scene.open({ installer: "com.android.vending", customId: "user 7" });
 			await checkOnItsOwn(app);
@@ -132,7 +131,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			expectAllTaken(scene);
 		});
 
-		test("a download that fails is reported without the version, and taken", async () => {
+		test("a download that fails is reported without the version, and accepted", async () => {
 			const scene = await phones.published("1.0.1");
 			scene.network.fault = ({ path }) => (path.startsWith("/files/") ? { status: 404 } : undefined);
 			await checkOnItsOwn(await scene.open());
@@ -143,7 +142,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			expectAllTaken(scene);
 		});
 
-		test("files that fail are reported as version:file, and taken", async () => {
+		test("files that fail are reported as version:file, and accepted", async () => {
 			const scene = await phones.newApp();
 			const { upload } = await phones.newProject(scene);
 			await upload("--bundle", "1.0.1", "--delta");
@@ -153,7 +152,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			expectAllTaken(scene);
 		});
 
-		test("actions of a later client and metadata are taken with the rest of their batch", async () => {
+		test("actions of a later client and metadata are accepted with the rest of their batch", async () => {
 			const scene = await phones.newApp();
 			const app = await scene.open();
 			await app.ask("sendStats", { action: "an_action_of_tomorrow", metadata: { reason: "x".repeat(5_000), "": "" } });
@@ -163,7 +162,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			expectAllTaken(scene);
 		});
 
-		test("two hundred events of a phone that was offline come in one batch, and are taken", async () => {
+		test("two hundred events of a phone that was offline come in one batch, and are accepted", async () => {
 			const scene = await phones.newApp();
 			const app = await scene.open();
 			scene.network.fault = () => ({ breaksAfterBytes: 0 });
@@ -199,7 +198,7 @@ describeAndroid("channels, statistics and sizes", () => {
 			});
 		});
 
-		test("leaves out what is not of this app's bundles", async () => {
+		test("excludes files that belong to no bundle of this app", async () => {
 			const scene = await phones.newApp();
 			const { upload } = await phones.newProject(scene);
 			await upload("--bundle", "1.0.1", "--delta");

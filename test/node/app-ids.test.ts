@@ -1,14 +1,14 @@
 /**
- * The operator's command for ids of deleted apps: it lists them with their organizations, removed ones among them, and releases one,
- * in whatever case it is typed.
+ * The operator's command for ids of deleted apps: it lists them with their organizations, including removed ones, and releases one,
+ * in upper or lower case.
  */
 import type { D1Database } from "@cloudflare/workers-types";
 import { Miniflare } from "miniflare";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { tendToAppIds } from "../../src/cli/app-ids";
-import type { Execute } from "../../src/cli/dead-messages";
-import { migrate } from "../../src/cli/migrate";
-import { sqlText } from "../../src/cli/sql-text";
+import { runAppIds } from "../../src/operator/app-ids";
+import type { Execute } from "../../src/operator/dead-messages";
+import { migrate } from "../../src/operator/migrate";
+import { sqlText } from "../../src/operator/sql-text";
 
 let miniflare: Miniflare;
 let database: D1Database;
@@ -35,30 +35,30 @@ beforeEach(async () => {
 	]);
 });
 
-async function said(...argv: readonly string[]): Promise<string[]> {
+async function run(...argv: readonly string[]): Promise<string[]> {
 	const lines: string[] = [];
 	const execute: Execute = async <Row>(statement: Parameters<Execute>[0]) =>
 		(await database.prepare(sqlText([statement])).all<Row>()).results;
-	await tendToAppIds({ argv, execute: async () => execute, say: (line) => lines.push(line) });
+	await runAppIds({ argv, execute: async () => execute, print: (line) => lines.push(line) });
 	return lines;
 }
 
 describe("npm run app-ids", () => {
-	test("lists the ids and the organizations that keep them", async () => {
-		expect(await said()).toEqual(["com.example.Old  Agency (org)", "com.example.gone  removed organization (removed)"]);
+	test("lists the reserved ids with their organizations", async () => {
+		expect(await run()).toEqual(["com.example.Old  Agency (org)", "com.example.gone  removed organization (removed)"]);
 	});
 
-	test("releases one id, and says where none is kept", async () => {
-		expect(await said("release", "COM.example.gone")).toEqual(["Every organization can take COM.example.gone now."]);
-		expect(await said()).toEqual(["com.example.Old  Agency (org)"]);
-		await expect(said("release", "com.example.gone")).rejects.toThrow("kept for no organization");
+	test("releases one id, and reports ids that are not reserved", async () => {
+		expect(await run("release", "COM.example.gone")).toEqual(["Any organization can now use COM.example.gone."]);
+		expect(await run()).toEqual(["com.example.Old  Agency (org)"]);
+		await expect(run("release", "com.example.gone")).rejects.toThrow("is not reserved");
 	});
 
 	test.each([[["release"]], [["release", "a.b", "c.d"]], [["drop", "a.b"]], [["list", "a.b"]]])(
 		"refuses %j and names its help",
 		async (argv) => {
-			await expect(said(...argv)).rejects.toThrow("npm run app-ids -- --help");
-			expect(await said()).toHaveLength(2);
+			await expect(run(...argv)).rejects.toThrow("npm run app-ids -- --help");
+			expect(await run()).toHaveLength(2);
 		},
 	);
 });

@@ -5,7 +5,7 @@
 import { spawn } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import {
 	type CiSystem,
@@ -13,21 +13,21 @@ import {
 	type Release,
 	releaseReach,
 	releaseWorkflow,
-} from "../../dashboard/src/ci-texts";
-import { configuration } from "../../dashboard/src/connect-texts";
-import { newestStoreVersion, parseStoreVersion } from "../../dashboard/src/store-version";
+} from "../../dashboard/src/screens/connect/ci-texts";
+import { configuration } from "../../dashboard/src/screens/connect/connect-texts";
+import { newestStoreVersion, parseStoreVersion } from "../../dashboard/src/screens/connect/store-version";
 import { devDependencies } from "../../package.json";
-import { CLI, type CliProject, createCliProject } from "../clients/capgo-cli";
-import { createProductApp, createProductKey, type Product, startProduct } from "./support/product";
+import { CLI, type CliProject, createCliProject } from "../proof/clients/capgo-cli";
+import { GITHUB_JOB, startLocalIssuer } from "./support/local-issuer";
+import { createProductApp, createProductKey, type Product, sharedProduct } from "./support/product";
 import { RECEIVERS, receiveOnElectron, STORE_BUILDS } from "./support/receivers";
 
 const CLI_VERSION = devDependencies["@capgo/cli"];
 const SYSTEMS: readonly CiSystem[] = ["github", "gitlab"];
 let product: Product;
 beforeAll(async () => {
-	product = await startProduct();
+	product = await sharedProduct();
 });
-afterAll(() => product?.stop());
 
 interface Scene {
 	readonly appId: string;
@@ -35,12 +35,9 @@ interface Scene {
 	readonly project: CliProject;
 }
 
-let apps = 0;
-
 /** An app with the public channel production, and a project with the printed configuration. */
 async function newApp(channel: Record<string, unknown> = {}): Promise<Scene> {
-	apps += 1;
-	const appId = `com.example.printed${apps}`;
+	const appId = product.newAppId();
 	const uuid = await createProductApp(product, appId);
 	await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true, ...channel });
 	const project = await createCliProject(product.directory, "http://nowhere.invalid", appId);
@@ -57,7 +54,7 @@ async function newApp(channel: Record<string, unknown> = {}): Promise<Scene> {
 	return { appId, uuid, project };
 }
 
-/** One run of a job: its number, how often it was run again, and the request that it is about. */
+/** One run of a job: its number, how often it was repeated, and its pull request. */
 interface Run {
 	readonly run: string;
 	readonly attempt?: string;
@@ -69,7 +66,7 @@ interface GithubJob {
 	readonly steps: readonly { readonly run?: string; readonly env?: Readonly<Record<string, string>> }[];
 }
 
-/** The commands of a job, with what the CI system puts into them. */
+/** The commands of a job, with the variables of the CI system filled in. */
 function commandsOf(
 	system: CiSystem,
 	text: string,
@@ -94,7 +91,10 @@ function commandsOf(
 
 test("the GitHub workflows give the key to the steps that run the CLI, and to no other", () => {
 	const release = releaseOf({ appId: "com.example.app" }, "1.0.0");
-	const texts = [releaseWorkflow("github", release), previewWorkflow("github", CLI_VERSION, release.appId)];
+	const texts = [
+		releaseWorkflow("github", release),
+		previewWorkflow("github", CLI_VERSION, release.appId, { kind: "key" }),
+	];
 	const jobs = texts.flatMap((text) => Object.values((parse(text) as { jobs: Record<string, GithubJob> }).jobs));
 	expect(jobs).toHaveLength(3);
 	for (const { env, steps } of jobs) {
@@ -105,12 +105,22 @@ test("the GitHub workflows give the key to the steps that run the CLI, and to no
 	}
 });
 
-/** Runs a job of a workflow as the CI's shell does; installing and building is the project's own business. */
-async function runJob(scene: Scene, system: CiSystem, text: string, job: string, key: string, run: Run): Promise<void> {
+/** Runs a job of a workflow as the CI's shell does; installing and building are left out. */
+async function runJob(
+	scene: Scene,
+	system: CiSystem,
+	text: string,
+	job: string,
+	credential: string | Readonly<Record<string, string>>,
+	run: Run,
+): Promise<void> {
 	const { commands, env } = commandsOf(system, text, job, run);
 	const ours = commands.filter((command) => !/^npm (ci|run build)$/.test(command));
 	expect(ours, job).toHaveLength(1);
-	const { code, output } = await shell(scene.project, ours.join("\n"), { ...env, CAPSTAN_KEY: key });
+	const { code, output } = await shell(scene.project, ours.join("\n"), {
+		...env,
+		...(typeof credential === "string" ? { CAPSTAN_KEY: credential } : credential),
+	});
 	expect(code, output).toBe(0);
 }
 
@@ -147,32 +157,76 @@ const live = async ({ appId }: Scene): Promise<string> =>
 function releaseOf({ appId }: Pick<Scene, "appId">, storeVersion: string, limit: Release["limit"] = "major"): Release {
 	const store = parseStoreVersion(storeVersion);
 	if (store === undefined) throw new Error(`${storeVersion} is no version`);
-	return { cliVersion: CLI_VERSION, appId, channel: "production", store, limit };
+	return { cliVersion: CLI_VERSION, appId, channel: "production", store, limit, login: { kind: "key" } };
 }
 
 const receives = ({ appId }: Scene, build: string) => receiveOnElectron(product, { appId, build });
 
-describe.each(SYSTEMS)("the release workflow for %s", (system) => {
-	test.each(["0.9.0", "1.4.2", "2.3.0", "10.0.1"])(
-		"reaches store build %s, and the next ones up to the next major version",
-		async (build) => {
-			const scene = await newApp();
-			const key = await createProductKey(product, "app_uploader", scene.uuid);
-			const release = releaseOf(scene, build);
-			const { major, minor } = release.store;
-			await runJob(scene, system, releaseWorkflow(system, release), "release", key, { run: "7" });
-			const version = await live(scene);
-			for (const [name, receive] of RECEIVERS) {
-				expect(await receive(product, { appId: scene.appId, build }), name).toBe(version);
-			}
-			expect(releaseReach(release).reach).toBe(`every store build ${major}.x`);
-			expect(await receives(scene, `${major}.${minor + 1}.0`)).toBe(version);
-			expect(await receives(scene, `${major}.999.999`)).toBe(version);
-			const next = `${major + 1}.0.0`;
-			expect(releaseReach(release).next).toContain(`When you ship store build ${next}, change the leading ${major}`);
-			expect(await receives(scene, next)).toBe("builtin");
-		},
-	);
+describe("a release workflow", () => {
+	test.each<[string, CiSystem]>([
+		["0.9.0", "github"],
+		["1.4.2", "gitlab"],
+		["2.3.0", "github"],
+		["10.0.1", "gitlab"],
+	])("reaches store build %s, and the next ones up to the next major version (%s)", async (build, system) => {
+		const scene = await newApp();
+		const key = await createProductKey(product, "app_uploader", scene.uuid);
+		const release = releaseOf(scene, build);
+		const { major, minor } = release.store;
+		await runJob(scene, system, releaseWorkflow(system, release), "release", key, { run: "7" });
+		const version = await live(scene);
+		for (const [name, receive] of RECEIVERS) {
+			expect(await receive(product, { appId: scene.appId, build }), name).toBe(version);
+		}
+		expect(releaseReach(release).reach).toBe(`every store build ${major}.x`);
+		expect(await receives(scene, `${major}.${minor + 1}.0`)).toBe(version);
+		expect(await receives(scene, `${major}.999.999`)).toBe(version);
+		const next = `${major + 1}.0.0`;
+		expect(releaseReach(release).next).toContain(`When you ship store build ${next}, change the leading ${major}`);
+		expect(await receives(scene, next)).toBe("builtin");
+	});
+});
+
+describe("a workflow without a stored key", () => {
+	const JOBS = {
+		github: GITHUB_JOB,
+		gitlab: { project_id: "20", namespace_id: "72", pipeline_source: "push", ref_path: "refs/heads/main" },
+	};
+	const REQUESTS = {
+		github: { event_name: "pull_request", head_ref: "feature", ref: "refs/pull/12/merge" },
+		gitlab: { pipeline_source: "merge_request_event", ref_path: "refs/merge-requests/12/head" },
+	};
+
+	test.each(SYSTEMS)("exchanges the identity token of its job (%s)", async (system) => {
+		const issuer = await startLocalIssuer();
+		const scene = await newApp();
+		const login = { kind: "keyless", origin: product.url } as const;
+		const ids = system === "github" ? ["repository_id", "repository_owner_id"] : ["project_id", "namespace_id"];
+		const claims = Object.fromEntries(Object.entries(JOBS[system]).filter(([name]) => ids.includes(name)));
+		for (const stage of ["promote", "preview"]) {
+			const body = { app_id: scene.appId, name: stage, stage, provider: system, issuer: issuer.url, claims };
+			expect((await product.api("POST", "/publisher", body)).status).toBe(201);
+		}
+		const as = (job: Readonly<Record<string, unknown>>) => {
+			issuer.job = job;
+			return {
+				ACTIONS_ID_TOKEN_REQUEST_TOKEN: "job-secret",
+				ACTIONS_ID_TOKEN_REQUEST_URL: `${issuer.url}/token?api-version=2.0`,
+				CAPSTAN_TOKEN: issuer.token({ ...job, aud: login.origin }),
+			};
+		};
+		const release = { ...releaseOf(scene, "2.3.0"), login };
+		await runJob(scene, system, releaseWorkflow(system, release), "release", as(JOBS[system]), { run: "7" });
+		expect(await receives(scene, "2.3.0")).toBe(await live(scene));
+		const preview = previewWorkflow(system, CLI_VERSION, scene.appId, login);
+		const request = { ...JOBS[system], ...REQUESTS[system] };
+		await runJob(scene, system, preview, "preview", as(request), { run: "8", request: "12" });
+		const channel = () => product.api("GET", `/channel?app_id=${scene.appId}&channel=pr-12`);
+		expect((await channel()).body.version.name).toMatch(/^0\.0\.0-pr\.12\./);
+		await runJob(scene, system, preview, "clean-up", as(request), { run: "9", request: "12" });
+		expect((await channel()).status).toBe(404);
+		await issuer.stop();
+	});
 });
 
 describe("a release", () => {
@@ -192,7 +246,7 @@ describe("a release", () => {
 	test.each<[Release["limit"], string, readonly string[], readonly string[]]>([
 		["none", "every store build up to 2.x", ["1.0.0", "2.3.0", "2.4.0"], ["3.0.0"]],
 		["minor", "every store build 2.3.x", ["2.3.0", "2.3.9"], ["2.2.0", "2.4.0"]],
-		["patch", "store build 2.3.0 only, because this channel gives no new patch version", ["2.3.0"], ["2.2.9", "2.3.1"]],
+		["patch", "store build 2.3.0 only, because this channel allows no patch updates", ["2.3.0"], ["2.2.9", "2.3.1"]],
 		["version_number", "every store build 2.x from 2.3.0 on", ["2.3.0", "2.9.0"], ["2.2.0", "3.0.0"]],
 	])("stays within what a channel with the limit %s lets through: %s", async (limit, reach, reached, unreached) => {
 		const scene = await newApp({ disableAutoUpdate: limit });
@@ -205,7 +259,7 @@ describe("a release", () => {
 		for (const build of unreached) expect(await receives(scene, build), build).toBe("builtin");
 	});
 
-	test("gives a job that is run again, and a push that changes no file, a version that is new", async () => {
+	test("gives a repeated job, and a push that changes no file, a new version", async () => {
 		const scene = await newApp();
 		const key = await createProductKey(product, "app_uploader", scene.uuid);
 		const text = releaseWorkflow(system, releaseOf(scene, "1.0.0"));
@@ -220,24 +274,29 @@ describe("a release", () => {
 });
 
 describe.each(SYSTEMS)("the preview workflow for %s", (system) => {
-	test("reaches testers on every store build from push to push, and leaves no bundle of the request behind", async () => {
+	test("reaches testers on every store build from push to push, and deletes every bundle of the request", async () => {
 		const scene = await newApp();
 		const { appId } = scene;
 		const names = async (path: "bundle" | "channel"): Promise<string[]> =>
 			(await product.api("GET", `/${path}?app_id=${appId}`)).body.map(({ name }: { name: string }) => name).sort();
 		const key = await createProductKey(product, "app_preview", scene.uuid);
-		const text = previewWorkflow(system, CLI_VERSION, appId);
+		const text = previewWorkflow(system, CLI_VERSION, appId, { kind: "key" });
 		const push = async (request: string, run: string, attempt = "1") => {
-			// Once more is with the same files.
+			// A repeated run uploads the same files.
 			await scene.project.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${request} ${run}`);
 			await runJob(scene, system, text, "preview", key, { run, attempt, request });
 		};
-		for (const run of ["1", "2"]) await push("1", run);
-		await push("1", "2", "2");
-		// Another request whose number begins alike.
+		await push("1", "1");
+		// The systems differ in their variables only, so one of them repeats a run and a clean-up.
+		const repeats = system === "github";
+		if (repeats) {
+			await push("1", "2");
+			await push("1", "2", "2");
+		}
+		// Another request whose number begins with the same digit.
 		await push("12", "4");
 		const last = (await product.api("GET", `/channel?app_id=${appId}&channel=pr-1`)).body.version.name;
-		expect(await names("bundle")).toHaveLength(4);
+		expect(await names("bundle")).toHaveLength(repeats ? 4 : 2);
 		for (const build of STORE_BUILDS) {
 			expect(await receiveOnElectron(product, { appId, build, defaultChannel: "pr-1" }), build).toBe(last);
 			expect(await receiveOnElectron(product, { appId, build, chosenChannel: "pr-1" }), build).toBe(last);
@@ -252,13 +311,13 @@ describe.each(SYSTEMS)("the preview workflow for %s", (system) => {
 		const check = { app_id: appId, device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "ios" };
 		const home = { version_name: last, version_build: "2.3.0", plugin_version: "8.51.23", defaultChannel: "pr-1" };
 		expect((await product.api("POST", "/updates", { ...check, ...home })).body).toEqual({ version: "builtin" });
-		// Once more is no failure: a request may be closed whose build never ran.
-		await runJob(scene, system, text, "clean-up", key, closed);
+		// Closing it twice succeeds, because a request may be closed before its build ran.
+		if (repeats) await runJob(scene, system, text, "clean-up", key, closed);
 		expect(await names("channel")).toEqual(["pr-12", "production"]);
 	});
 
 	test("prints YAML whose clean-up can never run beside an upload", () => {
-		const text = previewWorkflow(system, CLI_VERSION, "com.example.app");
+		const text = previewWorkflow(system, CLI_VERSION, "com.example.app", { kind: "key" });
 		const workflow = parse(text);
 		if (system === "github") {
 			expect(workflow.concurrency).toBe(`preview-\${{ github.event.number }}`);
@@ -284,7 +343,7 @@ describe("the newest store version", () => {
 		expect(newestStoreVersion([seen("1.4.2"), seen("1.4.10"), seen("1.3.99")])).toBe("1.4.10");
 	});
 
-	test("is that of a developer's or an emulator's build only where there is no other", () => {
+	test("counts developer and emulator builds only if there is no other", () => {
 		expect(newestStoreVersion([seen("2.3.0"), seen("3.0.0", false), seen("4.0.0", true, true)])).toBe("2.3.0");
 		expect(newestStoreVersion([seen("3.0.0", false)])).toBe("3.0.0");
 		expect(newestStoreVersion([])).toBeUndefined();

@@ -1,6 +1,6 @@
 /**
- * One's own account in the dashboard, in a real browser: another address, which is proved before it counts, another name for a passkey, and
- * leaving a provider. What the page says happened is held against what the API says afterwards.
+ * The reader's account in the dashboard, in a real browser: a new address, which is verified before it counts, renaming a passkey, and
+ * unlinking a provider. Each message of the page is compared with the API afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
@@ -10,7 +10,7 @@ import { expectSound } from "./support/dashboard-checks";
 if (chromium === undefined)
 	console.log("skipped: one's own account in the dashboard, because no Chromium is installed");
 
-describe.skipIf(chromium === undefined)("one's own account in the dashboard", () => {
+describe.skipIf(chromium === undefined)("the reader's account in the dashboard", () => {
 	let stage: Stage;
 	let visitor: Visitor;
 	const printed: string[] = [];
@@ -29,29 +29,29 @@ describe.skipIf(chromium === undefined)("one's own account in the dashboard", ()
 	const mailTo = (email: string) =>
 		expect.poll(() => printed.join("").split(`Mail to ${email}: `).slice(1).join(" | "));
 
-	test("changes the address when the code has proved it, and tells the old one", async () => {
+	test("changes the address after a code verified it, and notifies the old address", async () => {
 		const { page } = visitor;
 		await visitor.open("/account", "Your account");
 		await button("Change e-mail address").click();
 		const dialog = page.getByRole("dialog");
 		await dialog.getByLabel("New e-mail address").fill("eve.adams@example.com");
 		await expectSound(visitor);
-		await dialog.getByRole("button", { name: "Send the code" }).click();
-		await dialog.getByText("a code is on its way to it").waitFor();
+		await dialog.getByRole("button", { name: "Send code" }).click();
+		await dialog.getByText("a code is on its way").waitFor();
 		await expectSound(visitor);
 		await mailTo("eve.adams@example.com").toMatch(/^\d{6} /);
 		const code = /Mail to eve\.adams@example\.com: (\d{6}) /.exec(printed.join(""))?.[1] ?? "";
 		await dialog.getByLabel("Code").fill(code === "000000" ? "000001" : "000000");
-		await dialog.getByRole("button", { name: "Change the address" }).click();
-		await dialog.getByRole("alert").getByText("is not valid").waitFor();
+		await dialog.getByRole("button", { name: "Change address" }).click();
+		await dialog.getByRole("alert").getByText("is invalid").waitFor();
 		expect((await account()).email).toBe("eve@example.com");
 		await dialog.getByLabel("Code").fill(code);
-		await dialog.getByRole("button", { name: "Change the address" }).click();
-		await page.getByText("Your address is eve.adams@example.com now.").waitFor();
+		await dialog.getByRole("button", { name: "Change address" }).click();
+		await page.getByText("Your e-mail address is now eve.adams@example.com.").waitFor();
 		await dialog.waitFor({ state: "detached" });
 		expect(await account()).toMatchObject({ email: "eve.adams@example.com", email_verified: true });
-		await mailTo("eve@example.com").toContain("has another address now");
-		// The page goes on with the new session.
+		await mailTo("eve@example.com").toContain("was changed");
+		// The page continues with the new session.
 		await page.reload();
 		await page.getByText("eve.adams@example.com").first().waitFor();
 		await expectSound(visitor);
@@ -62,7 +62,7 @@ describe.skipIf(chromium === undefined)("one's own account in the dashboard", ()
 		await addAuthenticator(await devtoolsOf(visitor));
 		await visitor.open("/account", "Your account");
 		await page.getByLabel("Name of a new passkey").fill("Phone");
-		await button("Add a passkey").click();
+		await button("Add passkey").click();
 		await button("Rename the passkey Phone").click();
 		const dialog = page.getByRole("dialog");
 		await dialog.getByLabel("Name of the passkey").fill("Given up");
@@ -72,14 +72,14 @@ describe.skipIf(chromium === undefined)("one's own account in the dashboard", ()
 		await button("Rename the passkey Phone").click();
 		await dialog.getByLabel("Name of the passkey").fill(HOSTILE);
 		await expectSound(visitor);
-		await dialog.getByRole("button", { name: "Rename" }).click();
-		await page.getByText(`The passkey is called ${HOSTILE} now.`).waitFor();
+		await dialog.getByRole("button", { name: "Rename passkey" }).click();
+		await page.getByText(`Passkey renamed to ${HOSTILE}.`).waitFor();
 		await button(`Rename the passkey ${HOSTILE}`).waitFor();
 		expect(await account("/passkeys")).toMatchObject([{ name: HOSTILE }]);
 		await expectSound(visitor);
 	});
 
-	test("unlinks a provider, and keeps the way in that is left", async () => {
+	test("unlinks a provider after a confirmation", async () => {
 		const { page } = visitor;
 		const db = await stage.product.running.miniflare.getD1Database("DB");
 		const { uid } = await account();
@@ -90,12 +90,12 @@ describe.skipIf(chromium === undefined)("one's own account in the dashboard", ()
 		await visitor.open("/account", "Your account");
 		await button("Unlink github").click();
 		const dialog = page.getByRole("dialog");
-		await dialog.getByText("Your account there opens this one no longer").waitFor();
+		await dialog.getByText("You can no longer sign in with it.").waitFor();
 		await expectSound(visitor);
 		await dialog.getByRole("button", { name: "Unlink github" }).click();
-		await page.getByText("Your account is no longer linked to github.").waitFor();
+		await page.getByText("github unlinked.").waitFor();
 		expect(await account("/providers")).toEqual([]);
-		await page.getByRole("region", { name: "Account log" }).getByText("provider unlink").waitFor();
+		await page.getByRole("region", { name: "Account activity" }).getByText("Provider unlinked").waitFor();
 		await expectSound(visitor);
 	});
 });

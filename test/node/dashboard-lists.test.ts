@@ -1,6 +1,6 @@
 /**
- * Lists of the dashboard in a real browser: their pages and filters stand in the address, so that Back returns to them, and lists that grow
- * without end are paged. And the lists of one's own account: what each button is about, and what is asked before a passkey goes.
+ * Lists of the dashboard in a real browser: the address holds their page and filters, so that Back returns to them, and unbounded lists
+ * are paged. Lists of the reader's account: the label of each button, and the confirmation before a passkey is deleted.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
@@ -48,19 +48,19 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.getByRole("link", { name, exact: true }).waitFor({ state: "detached" });
 		await page.getByText("Page 1").waitFor();
 		expect(search()).toBe("");
-		// An address that says nonsense shows the first page.
+		// An invalid address shows the first page.
 		for (const nonsense of ["0", "-1", "1.5", "x", "1e99"]) {
 			await admin.open(`/apps/${APP}/channels?page=${nonsense}`, "Channels");
 			await page.getByText("Page 1").waitFor();
 		}
 	});
 
-	test("Back returns to what a list is filtered by, and its form says so", async () => {
+	test("Back restores the filter of a list, and its form shows the filter", async () => {
 		const { page } = admin;
 		await admin.open(`/apps/${APP}/devices?page=3`, "Devices");
 		const rows = () => page.getByRole("region", { name: "Devices" }).getByRole("row").count();
 		await page.getByLabel("Platform").selectOption("ios");
-		await page.getByRole("button", { name: "Filter" }).click();
+		await page.getByRole("button", { name: "Apply filters" }).click();
 		await expect.poll(rows).toBe(4);
 		expect(search()).toBe("?platform=ios");
 		await page.getByRole("link", { name: deviceId(1) }).click();
@@ -68,17 +68,17 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.goBack();
 		await expect.poll(rows).toBe(4);
 		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("ios");
-		await page.getByRole("button", { name: "Show all" }).click();
+		await page.getByRole("button", { name: "Clear filters" }).click();
 		await expect.poll(rows).toBe(7);
 		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("");
 		await page.goBack();
 		await expect.poll(rows).toBe(4);
 		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("ios");
 		await admin.open(`/apps/${APP}/changes?action=app.create`, "Changes");
-		await page.getByRole("button", { name: "Show all" }).waitFor();
+		await page.getByRole("button", { name: "Clear filters" }).waitFor();
 		expect(await page.getByLabel("Action").inputValue()).toBe("app.create");
 		await admin.open(`/organizations/${stage.product.orgId}/keys?unused=yes`, "API keys");
-		expect(await page.getByLabel("Only keys that nobody used for 90 days").isChecked()).toBe(true);
+		expect(await page.getByLabel("Only keys unused for 90 days").isChecked()).toBe(true);
 	});
 
 	test("organizations, sessions and passkeys are paged", async () => {
@@ -104,7 +104,7 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await admin.open("/account", "Your account");
 		await expect.poll(() => region("Sessions").getByRole("row").count()).toBe(21);
 		await expectSound(admin);
-		const end = region("Sessions").getByRole("button", { name: /^End the session of Firefox on Linux, last used / });
+		const end = region("Sessions").getByRole("button", { name: /^End session of Firefox on Linux, last used / });
 		expect(await end.count()).toBeGreaterThan(10);
 		const pager = page.getByRole("navigation", { name: "Pages" }).first();
 		await pager.getByRole("button", { name: "Next" }).click();
@@ -112,14 +112,14 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		expect(search()).toBe("?sessions=2");
 	});
 
-	test("a passkey goes after a question that names it and says how its owner signs in without it", async () => {
+	test("a passkey is deleted after a confirmation that names it and the remaining sign-in methods", async () => {
 		const { page } = admin;
 		const send = await devtoolsOf(admin);
 		const add = async (name: string) => {
-			// Each passkey is on a device of its own.
+			// Each passkey is on a separate device.
 			const authenticatorId = await addAuthenticator(send);
 			await page.getByLabel("Name of a new passkey").fill(name);
-			await page.getByRole("button", { name: "Add a passkey" }).click();
+			await page.getByRole("button", { name: "Add passkey" }).click();
 			await page.getByRole("button", { name: `Remove the passkey ${name}` }).waitFor();
 			await send("WebAuthn.removeVirtualAuthenticator", { authenticatorId });
 		};
@@ -133,7 +133,7 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		const dialog = page.getByRole("dialog");
 		await page.getByRole("button", { name: "Remove the passkey Laptop" }).click();
 		await dialog.getByText("Remove the passkey Laptop?").waitFor();
-		await dialog.getByText("You can sign in with your other passkeys.").waitFor();
+		await dialog.getByText("You can still sign in with your other passkeys.").waitFor();
 		await expectSound(admin);
 		await dialog.getByRole("button", { name: "Cancel" }).click();
 		expect(await passkeys()).toEqual(["Laptop", "Phone"]);
@@ -142,15 +142,15 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await dialog.waitFor({ state: "detached" });
 		await expect.poll(passkeys).toEqual(["Phone"]);
 		await page.getByRole("button", { name: "Remove the passkey Phone" }).click();
-		await dialog.getByText("It is your last one. Without it you sign in with a code by e-mail").waitFor();
+		await dialog.getByText("This is your last passkey. You can still sign in with a code by e-mail").waitFor();
 		await dialog.getByRole("button", { name: "Cancel" }).click();
-		// As where no mail is sent and no provider is configured.
+		// Without mail and without a provider.
 		await page.route("**/sign-in/methods", (route) =>
 			route.fulfill({ json: { code: false, passkey: true, providers: [] } }),
 		);
 		await page.reload();
 		await page.getByRole("button", { name: "Remove the passkey Phone" }).click();
-		await dialog.getByText("It is the last way into your account").waitFor();
+		await dialog.getByText("This is your only way to sign in.").waitFor();
 		expect(await dialog.getByRole("button", { name: "Remove passkey" }).isDisabled()).toBe(true);
 		await expectSound(admin);
 

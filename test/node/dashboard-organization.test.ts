@@ -1,9 +1,11 @@
 /**
- * An organization from the dashboard in a real browser: keys, members, policies, logs, figures, connecting an app and its CI, one's own
- * account; as an administrator, as a member, and as somebody whose rights went while the page was open.
+ * An organization from the dashboard in a real browser: policies, deletion, audit log, statistics, apps and their connection to CI, the reader's
+ * account; as an administrator and as a member with few rights.
  */
 import { generateKeyPairSync } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
 import { APP, deviceId, devtoolsOf, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
@@ -26,205 +28,10 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 	});
 
 	const get = async (path: string, key?: string) => (await stage.product.api("GET", path, undefined, key)).body;
-	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
 	const options = (label: string) => admin.page.getByLabel(label).locator("option").allInnerTexts();
-	const keyNamed = async (name: string) =>
-		(await get(`/apikey?org_id=${stage.product.orgId}`)).find((key: { name: string }) => key.name === name);
-	let secret: string;
+	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
 
-	test("makes an API key for one app, shows its secret once, and the key works", async () => {
-		await admin.open(`${at}/keys`, "API keys");
-		await expectSound(admin);
-		await button("New key").click();
-		await admin.page.getByLabel("Name").fill(HOSTILE);
-		await admin.page.getByLabel("Where (1)").selectOption({ label: `Example shop (${APP})` });
-		expect(await options("Role (1)")).toEqual([
-			"Choose a role",
-			"App administrator",
-			"App developer",
-			"App uploader",
-			"App reader",
-			"App previews",
-		]);
-		await admin.page.getByLabel("Role (1)").selectOption({ label: "App uploader" });
-		await expectSound(admin);
-		await button("Create key").click();
-		secret = await admin.page.getByRole("textbox", { name: "Secret", exact: true }).inputValue();
-		await expectSound(admin);
-		expect(secret).toMatch(/^cap_/);
-		expect((await get(`/app/${APP}`, secret)).app_id).toBe(APP);
-		await button("I have kept it").click();
-		await admin.page.getByRole("link", { name: HOSTILE }).waitFor();
-		expect(await admin.page.content()).not.toContain(secret);
-		expect(await keyNamed(HOSTILE)).toMatchObject({ is_hashed_key: true, bindings: [{ role_name: "app_uploader" }] });
-		await expectSound(admin);
-	});
-
-	test("edits a key, and keeps what was not touched", async () => {
-		const before = await keyNamed(HOSTILE);
-		await admin.open(`${at}/keys/${before.id}`, HOSTILE);
-		await button("Edit").click();
-		await admin.page.getByLabel("Addresses it may be used from").fill("127.0.0.0/8");
-		await button("Add another").click();
-		await admin.page.getByLabel("Role (2)").selectOption({ label: "App reader" });
-		await expectSound(admin);
-		await button("Save").click();
-		await admin.page.getByText(`The key ${HOSTILE} is changed.`).waitFor();
-		const after = await keyNamed(HOSTILE);
-		expect(after).toMatchObject({ expires_at: before.expires_at, ip_allow_list: ["127.0.0.0/8"] });
-		expect(after.bindings.map((binding: { role_name: string }) => binding.role_name)).toEqual([
-			"app_uploader",
-			"app_reader",
-		]);
-		expect(after.bindings[0].id).toBe(before.bindings[0].id);
-	});
-
-	test("gives a key a new secret while the old one still works, and revokes it", async () => {
-		await button("New secret").click();
-		await admin.page.getByLabel("How long the old secret works too").selectOption({ label: "A day" });
-		await button("Make the new secret").click();
-		const renewed = await admin.page.getByRole("textbox", { name: "Secret", exact: true }).inputValue();
-		await button("I have kept it").click();
-		await admin.page.getByText("Works until").waitFor();
-		for (const key of [secret, renewed]) expect((await get(`/app/${APP}`, key)).app_id).toBe(APP);
-		await expectSound(admin);
-		await button("Revoke").click();
-		await admin.page.getByText("stops working at once").waitFor();
-		await button("Revoke key").click();
-		await admin.page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
-		for (const key of [secret, renewed]) {
-			expect((await stage.product.api("GET", `/app/${APP}`, undefined, key)).status).toBe(401);
-		}
-	});
-
-	test("asks for a recent sign-in in a dialog, keeps the form, and sends it when the reader has confirmed", async () => {
-		const printed: string[] = [];
-		vi.spyOn(process.stdout, "write").mockImplementation((chunk) => printed.push(String(chunk)) > 0);
-		const member = await stage.member("org_admin", "late@example.com");
-		const db = await stage.product.running.miniflare.getD1Database("DB");
-		await db
-			.prepare(
-				"UPDATE sessions SET created_at_ms = created_at_ms - 3600000 WHERE user_id = (SELECT id FROM users WHERE email = ?)",
-			)
-			.bind("late@example.com")
-			.run();
-		await member.open(`${at}/members`, "Members");
-		const { page } = member;
-		await page.getByRole("button", { name: "Invite someone" }).click();
-		await page.getByLabel("E-mail address").fill("later@example.com");
-		await page.getByRole("button", { name: "Make the invitation" }).click();
-		const question = page.getByRole("dialog", { name: "Confirm it's you" });
-		await question.getByText("Your form stays as it is").waitFor();
-		await expectSound(member);
-		// Escape closes the question only.
-		await page.keyboard.press("Escape");
-		await question.waitFor({ state: "detached" });
-		await page.getByText("your input is still here").waitFor();
-		expect(await page.getByLabel("E-mail address").inputValue()).toBe("later@example.com");
-		await page.getByRole("button", { name: "Make the invitation" }).click();
-		await question.getByRole("button", { name: "Print a code in the terminal" }).click();
-		await question.getByLabel("Code").waitFor();
-		const code = () => /Mail to late@example\.com: (\d{6}) /.exec(printed.join(""))?.[1] ?? "";
-		await expect.poll(code).not.toBe("");
-		await expectSound(member);
-		await question.getByLabel("Code").fill(code() === "000000" ? "000001" : "000000");
-		await question.getByRole("button", { name: "Confirm" }).click();
-		await question.getByRole("alert").getByText("is not valid").waitFor();
-		await question.getByLabel("Code").fill(code());
-		await question.getByRole("button", { name: "Confirm" }).click();
-		await question.waitFor({ state: "detached" });
-		await expect
-			.poll(async () =>
-				(await get(`/organization/members?orgId=${stage.product.orgId}`)).map(({ email }: { email: string }) => email),
-			)
-			.toContain("later@example.com");
-		expect(new URL(page.url()).pathname).toBe(`/dashboard${at}/members`);
-		vi.restoreAllMocks();
-		member.leave();
-	});
-
-	test("lets an administrator create organizations, and not any more", async () => {
-		const member = await stage.member("org_admin", "founder@example.com");
-		const isFounder = async () =>
-			(await get(`/organization/members?orgId=${stage.product.orgId}`)).find(
-				({ email }: { email: string }) => email === "founder@example.com",
-			).global_permissions;
-		const change = async (isChecked: boolean) => {
-			await admin.open(`${at}/members`, "Members");
-			await button("Change the role of founder@example.com").click();
-			await admin.page.getByLabel("May create organizations").setChecked(isChecked);
-			await expectSound(admin);
-			await button("Change role").click();
-			await admin.page.getByRole("dialog").waitFor({ state: "detached" });
-		};
-		await change(true);
-		expect(await isFounder()).toEqual(["org.create"]);
-		await member.open("/organizations", "Organizations");
-		await member.page.getByRole("button", { name: "New organization" }).waitFor();
-		await change(false);
-		expect(await isFounder()).toEqual([]);
-		await member.open("/organizations", "Organizations");
-		await member.page.getByRole("link", { name: "My organization" }).waitFor();
-		await member.page.waitForLoadState("networkidle");
-		expect(await member.page.getByRole("button", { name: "New organization" }).count()).toBe(0);
-		member.leave();
-	});
-
-	test("lists the keys that nobody used", async () => {
-		await admin.open(`${at}/keys`, "API keys");
-		await admin.page.getByLabel("Only keys that nobody used for 90 days").check();
-		await admin.page.getByText("Every key is in use").waitFor();
-		await expectSound(admin);
-	});
-
-	test("invites someone with a link, changes their role and withdraws it", async () => {
-		await admin.open(`${at}/members`, "Members");
-		await expectSound(admin);
-		await button("Invite someone").click();
-		await admin.page.getByLabel("E-mail address").fill("ada@example.com");
-		await button("Make the invitation").click();
-		const link = await admin.page.getByRole("textbox", { name: "Link", exact: true }).inputValue();
-		expect(link).toContain("/invitation#token=");
-		await expectSound(admin);
-		await button("I have kept it").click();
-		await button("Change the role of ada@example.com").click();
-		await admin.page.getByRole("dialog").getByLabel("Role").selectOption({ label: "Administrator" });
-		await button("Change role").click();
-		await expect
-			.poll(async () =>
-				(await get(`/organization/members?orgId=${stage.product.orgId}`)).find(
-					(member: { email: string }) => member.email === "ada@example.com",
-				),
-			)
-			.toMatchObject({ role: "org_admin", is_tmp: true });
-		// The link changed with the role.
-		expect(await admin.page.getByRole("textbox", { name: "Link", exact: true }).inputValue()).not.toBe(link);
-		await button("I have kept it").click();
-		await button("Withdraw the invitation of ada@example.com").click();
-		await admin.page.getByText("Their link stops working.").waitFor();
-		await button("Withdraw").last().click();
-		await admin.page.getByText("ada@example.com", { exact: true }).waitFor({ state: "detached" });
-	});
-
-	test("removes a member after it named the keys that stop", async () => {
-		const member = await stage.member("org_admin", "bob@example.com");
-		await member.open(`${at}/keys`, "API keys");
-		await admin.open(`${at}/members`, "Members");
-		await button("Remove bob@example.com").click();
-		const dialog = admin.page.getByRole("dialog");
-		await dialog.getByText("These API keys of theirs stop working at once:").waitFor();
-		await dialog.getByText("Personal key").or(dialog.getByRole("listitem")).first().waitFor();
-		await expectSound(admin);
-		await dialog.getByRole("button", { name: "Remove member" }).click();
-		await admin.page.getByText("bob@example.com is removed.").waitFor();
-		// Who is removed meets the API's refusal, in words.
-		await member.page.reload();
-		await member.page.getByRole("alert").or(member.page.getByText("No API keys")).first().waitFor();
-		await expectSound(member);
-		member.leave();
-	});
-
-	test("tries policies before they hold", async () => {
+	test("tries policies before saving them", async () => {
 		await stage.product.api("POST", "/apikey", {
 			name: "Everlasting",
 			hashed: true,
@@ -236,26 +43,26 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 			expires_at: new Date(Date.now() + 40 * 86_400_000).toISOString(),
 			bindings: [{ role_name: "org_super_admin", scope_type: "org", org_id: stage.product.orgId }],
 		});
-		await admin.open(`${at}/settings`, "Policies and settings");
-		await admin.page.getByRole("switch", { name: "Every key expires" }).check();
-		await button("See what would stop").click();
+		await admin.open(`${at}/settings`, "Organization settings");
+		await admin.page.getByRole("switch", { name: "Keys must expire" }).check();
+		await button("Preview affected keys").click();
 		await admin.page.getByText("Everlasting, which never expires").waitFor();
 		await expectSound(admin);
 		const policy = async () =>
 			(await get(`/organization?orgId=${stage.product.orgId}`)).require_apikey_expiration as boolean;
 		expect(await policy()).toBe(false);
-		// What was tried is what is saved: another setting has to be tried anew.
-		await admin.page.getByLabel("Days that a key may live at most").fill("60");
-		await button("See what would stop").click();
-		await button("Let these policies hold").waitFor();
-		await admin.page.getByLabel("Days that a key may live at most").fill("");
-		await admin.page.getByRole("switch", { name: "Every key expires" }).uncheck();
-		await button("See what would stop").click();
-		await admin.page.getByText("No working key would stop").waitFor();
+		// Only a tried setting can be saved, so another setting must be tried again.
+		await admin.page.getByLabel("Longest key lifetime, in days").fill("60");
+		await button("Preview affected keys").click();
+		await button("Save policies").waitFor();
+		await admin.page.getByLabel("Longest key lifetime, in days").fill("");
+		await admin.page.getByRole("switch", { name: "Keys must expire" }).uncheck();
+		await button("Preview affected keys").click();
+		await admin.page.getByText("No key will stop working").waitFor();
 		expect(await policy()).toBe(false);
 	});
 
-	test("registers a signing key, tries the policy that demands it, and takes both back", async () => {
+	test("registers a signing key, tries the policy that demands it, and removes both", async () => {
 		const { publicKey } = generateKeyPairSync("rsa", {
 			modulusLength: 2048,
 			publicKeyEncoding: { type: "pkcs1", format: "pem" },
@@ -264,41 +71,79 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		const isRequired = async () =>
 			(await get(`/organization?orgId=${stage.product.orgId}`)).require_signed_bundles as boolean;
 		const policy = admin.page.getByRole("switch", { name: "Require signed bundles" });
-		await admin.open(`${at}/settings`, "Policies and settings");
-		await button("Add a signing key").click();
+		await admin.open(`${at}/settings`, "Organization settings");
+		await button("Add signing key").click();
 		await admin.page.getByLabel("Name").last().fill("Release key");
 		await admin.page.getByLabel("Public key").fill(publicKey);
 		await expectSound(admin);
 		await button("Add key").click();
-		await admin.page.getByText("The signing key Release key is added.").waitFor();
+		await admin.page.getByText("Signing key Release key added.").waitFor();
 		await policy.click();
-		await button("See what changes").click();
-		await admin.page.getByText("would serve unsigned bundles").waitFor();
+		await button("Preview affected channels").click();
+		await admin.page.getByText("serve unsigned bundles").waitFor();
 		await expectSound(admin);
 		expect(await isRequired()).toBe(false);
 		await button("Require signed bundles").click();
-		await admin.page.getByText("Only signed bundles are accepted from now on.").waitFor();
+		await admin.page.getByText("Only signed bundles are accepted.").waitFor();
 		expect(await isRequired()).toBe(true);
 		await policy.click();
 		await button("Accept unsigned bundles").click();
-		await admin.page.getByText("Unsigned bundles are accepted again.").waitFor();
+		await admin.page.getByText("Unsigned bundles are accepted.").waitFor();
 		expect(await isRequired()).toBe(false);
 		await button("Remove Release key").click();
 		await button("Remove key").click();
-		await admin.page.getByText("The signing key Release key is removed.").waitFor();
+		await admin.page.getByText("Signing key Release key removed.").waitFor();
 		await expectSound(admin);
 	});
 
-	test("names everything before an organization is deleted, and undoes it", async () => {
+	test("adds a webhook, sends a test event to it, and shows and replays the delivery", async () => {
+		const received: string[] = [];
+		const server = createServer((request, response) => {
+			received.push(String(request.headers["webhook-id"]));
+			request.resume().on("end", () => response.writeHead(204).end());
+		});
+		await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+		try {
+			const { page } = admin;
+			await admin.open(`${at}/webhooks`, "Webhooks");
+			await button("Add webhook").click();
+			await page.getByLabel("Address").fill(`http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`);
+			await page.getByLabel("Name").fill("Release log");
+			await page.getByLabel("Opened previews").check();
+			await expectSound(admin);
+			await button("Add").click();
+			expect(await page.getByRole("textbox", { name: "Secret" }).inputValue()).toMatch(/^whsec_/);
+			await button("I have saved it").click();
+			await page.getByRole("link", { name: "Release log" }).click();
+			await button("Send test event").click();
+			await expect.poll(() => received.length).toBe(1);
+			const isDelivered = async () => {
+				await button("Reload").click();
+				return page.getByText("delivered", { exact: true }).isVisible();
+			};
+			await expect.poll(isDelivered).toBe(true);
+			await expectSound(admin);
+			await button("Replay").click();
+			await expect.poll(() => received.length).toBe(2);
+			expect(received[1]).toBe(received[0]);
+			await button("Delete webhook").click();
+			await button("Delete").click();
+			await page.getByText("No webhooks yet").waitFor();
+		} finally {
+			server.close();
+		}
+	});
+
+	test("names everything that an organization loses before its deletion, and restores it", async () => {
 		const { body } = await stage.product.api("PUT", "/organization", { name: "Short-lived" });
 		const visitor = await stage.admin();
-		await visitor.open(`/organizations/${body.id}/settings`, "Policies and settings");
+		await visitor.open(`/organizations/${body.id}/settings`, "Organization settings");
 		const { page } = visitor;
 		await page.getByRole("button", { name: "Delete Short-lived" }).click();
 		const dialog = page.getByRole("dialog");
 		await dialog.getByText("0 apps").waitFor();
 		expect(await dialog.getByRole("button", { name: "Delete organization" }).isDisabled()).toBe(true);
-		await dialog.getByLabel("Type Short-lived to go on").fill("Short-lived");
+		await dialog.getByLabel("Type Short-lived to confirm").fill("Short-lived");
 		await expectSound(visitor);
 		await dialog.getByRole("button", { name: "Delete organization" }).click();
 		await page.getByText("Short-lived is deleted").waitFor();
@@ -308,7 +153,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		visitor.leave();
 	});
 
-	test("keeps a deleted organization in sight until its day, for whoever may bring it back", async () => {
+	test("shows a deleted organization until its purge, to everyone who may restore it", async () => {
 		const { body } = await stage.product.api("PUT", "/organization", { name: HOSTILE });
 		const { body: gone } = await stage.product.api("DELETE", `/organization?orgId=${body.id}`);
 		const visitor = await stage.admin();
@@ -319,7 +164,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		expect(await deleted.locator("time").last().getAttribute("datetime")).toBe(gone.restorable_until);
 		await expectSound(visitor);
 		await page.getByRole("button", { name: `Undo the deletion of ${HOSTILE}` }).click();
-		await page.getByText(`${HOSTILE} is back, as it was.`).waitFor();
+		await page.getByText(`${HOSTILE} is restored.`).waitFor();
 		await page.getByRole("link", { name: HOSTILE }).waitFor();
 		await deleted.waitFor({ state: "detached" });
 		expect((await get(`/organization?orgId=${body.id}`)).name).toBe(HOSTILE);
@@ -327,13 +172,13 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		visitor.leave();
 	});
 
-	test("filters the audit log and offers it as a file", async () => {
+	test("filters the audit log and exports it", async () => {
 		await admin.open(`${at}/changes`, "Audit log");
 		await admin.page.getByLabel("Action").fill("channel.create");
-		await button("Filter").click();
+		await button("Apply filters").click();
 		await expect.poll(() => admin.page.getByRole("region", { name: "Changes" }).getByRole("row").count()).toBe(5);
 		await expectSound(admin);
-		const file = await admin.page.getByRole("link", { name: "Save as NDJSON" }).getAttribute("href");
+		const file = await admin.page.getByRole("link", { name: "Download NDJSON" }).getAttribute("href");
 		const response = await admin.context.request.get(`${stage.origin}${file}`);
 		expect((await response.text()).trim().split("\n")).toHaveLength(4);
 		await admin.open(`/apps/${APP}/changes`, "Changes");
@@ -341,7 +186,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await expectSound(admin);
 	});
 
-	test("draws every figure for any range, and gives its table", async () => {
+	test("draws every figure for any range, and shows its table", async () => {
 		for (const path of [`/apps/${APP}/statistics`, `${at}/statistics`]) {
 			await admin.open(path, "Statistics");
 			for (const figure of await options("Figure")) {
@@ -353,7 +198,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 					.toBeGreaterThan(0);
 			}
 			await expectSound(admin);
-			const file = await admin.page.getByRole("link", { name: "Save as CSV" }).getAttribute("href");
+			const file = await admin.page.getByRole("link", { name: "Download CSV" }).getAttribute("href");
 			const response = await admin.context.request.get(`${stage.origin}${file}`);
 			expect(response.headers()["content-type"]).toContain("text/csv");
 			await admin.page.getByLabel("From").fill("2026-12-31");
@@ -361,7 +206,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		}
 	});
 
-	test("tells how to connect an app and its CI, and sees both arrive", async () => {
+	test("explains how to connect an app and its CI, and shows when both are connected", async () => {
 		const appId = "com.example.fresh";
 		await stage.product.api("POST", "/app", { app_id: appId, name: "Fresh", owner_org: stage.product.orgId });
 		await admin.open(`/apps/${appId}/connect`, "Connect");
@@ -371,7 +216,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText(`bundle upload ${appId}`).waitFor();
 		// No device was seen yet, so the page asks for the store version.
 		const storeVersion = admin.page.getByLabel("Newest store version");
-		await admin.page.getByText("No device was seen yet: enter the version of your newest store build.").waitFor();
+		await admin.page.getByText("No device yet. Enter the version of your newest store build.").waitFor();
 		await storeVersion.fill("10.0.1");
 		await admin.page.getByText('--bundle "10.$(date').waitFor();
 		await admin.page.getByText("These releases reach every store build 10.x").waitFor();
@@ -382,11 +227,11 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByLabel("CI system").selectOption("gitlab");
 		await admin.page.getByText("resource_group: release").waitFor();
 		await expectSound(admin);
-		await admin.page.getByLabel("What CI does").selectOption("preview");
+		await admin.page.getByLabel("Trigger").selectOption("preview");
 		await admin.page.getByText(`channel delete "$channel"`).waitFor();
 		await expectSound(admin);
 		await uploadProductBundle(stage.product, appId, "1.0.0");
-		await admin.page.getByText("An upload arrived").waitFor();
+		await admin.page.getByText("Your CI is connected").waitFor();
 		await stage.product.api("POST", "/updates", {
 			app_id: appId,
 			device_id: deviceId(0),
@@ -399,16 +244,16 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		// The page knows the newest store version now.
 		await stage.product.api("POST", "/channel", { app_id: appId, channel: "strict", disableAutoUpdate: "minor" });
 		await admin.open(`/apps/${appId}/connect`, "Connect");
-		await admin.page.getByText("The newest that a device reported is 2.3.0.").waitFor();
+		await admin.page.getByText("Newest reported version: 2.3.0.").waitFor();
 		await admin.page.getByText("These releases reach every store build 2.3.x").waitFor();
 		await admin.page.getByText('--bundle "2.3.$(date').waitFor();
 		await expectSound(admin);
 	});
 
-	test("changes an app's settings, and names what goes before it is deleted", async () => {
+	test("changes an app's settings, and names what is deleted with it", async () => {
 		await admin.open("/apps/com.example.fresh/settings", "Settings");
 		await admin.page.getByRole("textbox", { name: "Name", exact: true }).fill("Fresh paint");
-		await button("Save").click();
+		await button("Save app").click();
 		await expect.poll(async () => (await get("/app/com.example.fresh")).name).toBe("Fresh paint");
 		await expectSound(admin);
 		await stage.product.api("POST", "/channel", { app_id: "com.example.fresh", channel: "production" });
@@ -425,20 +270,20 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		const dialog = admin.page.getByRole("dialog");
 		await dialog.getByText("1 bundle,").waitFor();
 		expect(await dialog.getByRole("listitem").allInnerTexts()).toEqual([
-			// That of the test before, and production.
+			// The channel of the previous test, and production.
 			"2 channels",
 			expect.stringMatching(/^1 bundle, \d+ B$/),
-			"what is known of its devices, and its statistics",
-			"1 role that members and API keys have at it",
+			"its devices and statistics",
+			"1 role of members and API keys",
 		]);
-		await dialog.getByLabel("Type com.example.fresh to go on").fill("com.example.fresh");
+		await dialog.getByLabel("Type com.example.fresh to confirm").fill("com.example.fresh");
 		await expectSound(admin);
 		await dialog.getByRole("button", { name: "Delete app" }).click();
 		await admin.page.getByRole("heading", { level: 1, name: "Apps" }).waitFor();
 		expect((await stage.product.api("GET", "/app/com.example.fresh")).status).toBe(404);
 	});
 
-	test("brings a deleted app back from the list of the organization's apps", async () => {
+	test("restores a deleted app from the list of the organization's apps", async () => {
 		await admin.open(`${at}/apps`, "Apps");
 		const deleted = admin.page.getByRole("region", { name: "Deleted apps" });
 		await deleted.getByText("Fresh paint").waitFor();
@@ -458,7 +303,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await dialog.getByText("1 role that members and API keys have on the app will end: Reader.").waitFor();
 		await expectSound(admin);
 		await dialog.getByRole("button", { name: "Offer app" }).click();
-		await button("Withdraw the offer").waitFor();
+		await button("Withdraw offer").waitFor();
 		await expectSound(admin);
 		await admin.open(`/organizations/${other}/apps`, "Apps");
 		const offered = admin.page.getByRole("region", { name: "Offered apps" });
@@ -470,7 +315,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 	});
 
 	test("shows what the organization holds beside its quotas", async () => {
-		await admin.open(`${at}/settings`, "Policies and settings");
+		await admin.open(`${at}/settings`, "Organization settings");
 		// An empty bar has no width, so it counts as hidden.
 		for (const name of ["Storage", "Apps", "API keys", "Open invitations"]) {
 			await admin.page.getByRole("progressbar", { name, exact: true }).waitFor({ state: "attached" });
@@ -482,32 +327,62 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await expectSound(admin);
 	});
 
-	test("lets somebody see their sessions, add a passkey, and leave", async () => {
+	test("lists sessions, adds a passkey, and deletes the account", async () => {
 		const visitor = await stage.member("org_member", "eve@example.com");
 		const { page } = visitor;
 		await addAuthenticator(await devtoolsOf(visitor));
 		await visitor.open("/account", "Your account");
 		await page.getByLabel("Name of a new passkey").fill(HOSTILE);
-		await page.getByRole("button", { name: "Add a passkey" }).click();
+		await page.getByRole("button", { name: "Add passkey" }).click();
 		await page.getByRole("region", { name: "Passkeys" }).getByText(HOSTILE, { exact: true }).waitFor();
-		await page.getByRole("region", { name: "Sessions" }).getByText("This one").waitFor();
+		await page.getByRole("region", { name: "Sessions" }).getByText("This browser").waitFor();
 		await expectSound(visitor);
-		await page.getByRole("button", { name: "Delete your account" }).click();
+		await page.getByRole("button", { name: "Delete account" }).click();
 		const dialog = page.getByRole("dialog");
-		await dialog.getByText("your part in My organization").waitFor();
-		await dialog.getByLabel("Type eve@example.com to go on").fill("eve@example.com");
+		await dialog.getByText("your membership in My organization").waitFor();
+		await dialog.getByLabel("Type eve@example.com to confirm").fill("eve@example.com");
 		await expectSound(visitor);
 		await dialog.getByRole("button", { name: "Delete account" }).click();
 		await page.waitForURL((url) => url.pathname === "/sign-in");
 		visitor.leave();
 	});
 
-	test("lets a member look and gives an app's maker what its role at it holds", async () => {
+	test("warns the operator of a database that is 70 or 90 % full, with the remedy", async () => {
+		let used = 0.69;
+		await admin.page.route("**/service/status", async (route) => {
+			const response = await route.fetch();
+			const status = await response.json();
+			status.database.size_bytes = used * status.database.telemetry_max_bytes;
+			await route.fulfill({ response, json: status });
+		});
+		const notice = () => admin.page.getByRole("alert").filter({ hasText: "The database" });
+		for (const [share, title] of [
+			[0.69, undefined],
+			[0.71, "The database fills up"],
+			[0.91, "The database is nearly full"],
+		] as const) {
+			used = share;
+			const answered = admin.page.waitForResponse("**/service/status");
+			await admin.open(`${at}/apps`, "Apps");
+			await answered;
+			if (title === undefined) expect(await notice().count()).toBe(0);
+			else {
+				await notice().getByText(title).waitFor();
+				expect(await notice().innerText()).toContain(`(${Math.round(share * 100)} %)`);
+				expect(await notice().innerText()).toContain("Shorten DEVICE_DAYS or STATISTICS_DAYS");
+			}
+		}
+		await admin.page.unroute("**/service/status");
+	});
+
+	test("lets a member read, and offers the creator of an app what their role on it grants", async () => {
 		const member = await stage.member("org_member", "maker@example.com");
 		const { page } = member;
+		const asked: string[] = [];
+		page.on("request", (request) => asked.push(new URL(request.url()).pathname));
 		for (const [path, heading] of [
 			[`${at}/members`, "Members"],
-			[`${at}/settings`, "Policies and settings"],
+			[`${at}/settings`, "Organization settings"],
 			[`${at}/statistics`, "Statistics"],
 			[`/apps/${APP}/connect`, "Connect"],
 			[`/apps/${APP}/settings`, "Settings"],
@@ -515,7 +390,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 			await member.open(path, heading);
 			await page.waitForLoadState("networkidle");
 			const offered = await page.getByRole("main").getByRole("button").allInnerTexts();
-			expect(offered.filter((name) => /invite|role|remove|delete|see what|^save$|make/i.test(name))).toEqual([]);
+			expect(offered.filter((name) => /invite|role|remove|delete|preview|^save|create/i.test(name))).toEqual([]);
 			await expectSound(member);
 		}
 		await member.open(`${at}/keys`, "API keys");
@@ -531,6 +406,8 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await page.waitForURL("**/apps/com.example.mine/connect");
 		await member.open("/apps/com.example.mine/channels", "Channels");
 		await page.getByRole("button", { name: "New channel" }).waitFor();
+		expect(asked).toContain("/account");
+		expect(asked, "the state of the installation is for its operator").not.toContain("/service/status");
 		member.leave();
 	});
 });

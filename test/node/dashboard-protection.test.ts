@@ -1,6 +1,6 @@
 /**
- * Protected channels in a real browser: an administrator protects one, and decides on a promotion that waits. What the page says is held
- * against what the API says afterwards.
+ * Protected channels in a real browser: an administrator protects one, and decides on a waiting promotion. Each message of the page is
+ * compared with the API afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
@@ -27,20 +27,20 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		if (directory !== undefined) await admin.page.screenshot({ path: `${directory}/${name}.png`, fullPage: true });
 	};
 
-	test("an administrator protects a channel, sees what waits for approval, rejects it, and lifts the protection", async () => {
+	test("an administrator protects a channel, sees a promotion that waits for approval, rejects it, and lifts the protection", async () => {
 		await admin.open(`/apps/${APP}/channels/production`, "production");
 		await button("Protect channel").click();
 		await admin.page.getByRole("switch", { name: "Promotions need approval" }).check();
 		await expectSound(admin);
 		await screenshot("protection-form-1280");
 		await button("Save protection").click();
-		await admin.page.getByText("Wait until another promoter approves them").waitFor();
+		await admin.page.getByText("Need the approval of another promoter").waitFor();
 		const channel = () => get(`/channel?app_id=${APP}&channel=production`);
 		expect(await channel()).toMatchObject({
 			...{ protected: true, requires_approval: true },
 			promoters: ["app_admin", "org_admin", "org_super_admin"],
 		});
-		expect(await button("Delete").count(), "a protected channel stays").toBe(0);
+		expect(await button("Delete channel").count(), "a protected channel stays").toBe(0);
 
 		const invited = await stage.product.api("POST", "/organization/members", {
 			...{ orgId: stage.product.orgId, email: "proposer@example.com", role: "org_admin" },
@@ -56,7 +56,7 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		await button(`Approve ${version}`).waitFor();
 		await expectSound(admin);
 		await screenshot("proposal-1280");
-		await button("Reject").click();
+		await button("Reject proposal").click();
 		await admin.page.getByLabel("Comment").fill("Not before Monday");
 		await button(`Reject ${version}`).click();
 		await admin.page.getByText("Waiting for approval:").waitFor({ state: "detached" });

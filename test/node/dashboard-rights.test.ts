@@ -1,6 +1,6 @@
 /**
- * What the dashboard offers to whom, in a real browser: nothing that the API would refuse, and everything that it allows. Each case is held
- * against what the API says to the same person.
+ * The actions that the dashboard offers to each role, in a real browser: all that the API allows, and none that it refuses. Each case is
+ * compared with the API's answer to the same person.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
@@ -48,7 +48,7 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		await page.getByRole("button", { name: "New key" }).click();
 		const roles = () => page.getByLabel("Role (1)").locator("option").allInnerTexts();
 		await expect.poll(roles).toEqual(["Choose a role", "Owner", "Administrator", "Member"]);
-		await page.getByLabel("Where (1)").selectOption({ label: `Example shop (${APP})` });
+		await page.getByLabel("Scope (1)").selectOption({ label: `Example shop (${APP})` });
 		expect(await roles()).toEqual([
 			"Choose a role",
 			"App administrator",
@@ -57,15 +57,15 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 			"App reader",
 			"App previews",
 		]);
-		await page.getByLabel("Where (1)").selectOption({ label: "The whole organization" });
+		await page.getByLabel("Scope (1)").selectOption({ label: "Whole organization" });
 		await page.getByLabel("Name").fill("For everything");
 		await page.getByLabel("Role (1)").selectOption({ label: "Member" });
 		await page.getByRole("button", { name: "Create key" }).click();
-		await page.getByRole("button", { name: "I have kept it" }).click();
+		await page.getByRole("button", { name: "I have saved it" }).click();
 		await page.getByRole("link", { name: "For everything" }).waitFor();
 	});
 
-	test("an administrator changes administrators and members, and is told who changes an owner", async () => {
+	test("an administrator changes administrators and members, and the page names who may change an owner", async () => {
 		const { page } = administrator;
 		const { body } = await stage.product.api("POST", "/organization/members", {
 			orgId: stage.product.orgId,
@@ -75,37 +75,39 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		expect(body.link).toContain("/invitation");
 		await administrator.open(`${at}/members`, "Members");
 		const row = (email: string) => page.getByRole("row").filter({ hasText: email });
-		await row("administrator@example.com").getByRole("button", { name: "Change the role of" }).waitFor();
+		await row("administrator@example.com").getByRole("button", { name: "Change role of" }).waitFor();
 		for (const email of ["admin@capstan.local", "invited-owner@example.com"]) {
 			expect(await row(email).getByRole("button").count()).toBe(0);
 			await row(email).getByRole("cell", { name: "Owner", exact: true }).waitFor();
-			await row(email).getByText("Needs the role Owner").waitFor();
+			await row(email).getByText("Only for the role Owner").waitFor();
 		}
 		await expectSound(administrator);
 		await owner.open(`${at}/members`, "Members");
-		await owner.page.getByRole("button", { name: "Change the role of invited-owner@example.com" }).waitFor();
+		await owner.page.getByRole("button", { name: "Change role of invited-owner@example.com" }).waitFor();
 	});
 
-	test("an administrator changes keys that may do no more than they, and is told of the others", async () => {
-		const strong = await makeKey({ name: "Of an owner", hashed: false, bindings: [onOrganization("org_super_admin")] });
+	test("an administrator changes keys that hold no more permissions than they do, and the page explains the others", async () => {
+		const strong = await makeKey({ name: "Owner key", hashed: false, bindings: [onOrganization("org_super_admin")] });
 		const creates = await makeKey({
 			name: "Creates",
 			hashed: true,
 			bindings: [onOrganization("org_admin")],
 			global_permissions: ["org.create"],
 		});
-		const weak = await makeKey({ name: "Of an app", hashed: true, bindings: [onApp("app_preview")] });
+		const weak = await makeKey({ name: "App key", hashed: true, bindings: [onApp("app_preview")] });
 		const { page } = administrator;
 		for (const [{ id }, name, expected] of [
-			[strong, "Of an owner", []],
-			[creates, "Creates", ["Revoke"]],
-			[weak, "Of an app", ["New secret", "Edit", "Revoke"]],
+			[strong, "Owner key", []],
+			[creates, "Creates", ["Revoke key"]],
+			[weak, "App key", ["Rotate secret", "Edit key", "Revoke key"]],
 		] as const) {
 			await administrator.open(`${at}/keys/${id}`, name);
 			expect(await buttons(administrator)).toEqual(expected);
-			expect(await page.getByText("This key may do what you may not").count()).toBe(expected.length === 3 ? 0 : 1);
+			expect(await page.getByText("This key has permissions that you do not have").count()).toBe(
+				expected.length === 3 ? 0 : 1,
+			);
 			await expectSound(administrator);
-			// The API says the same.
+			// The API answers the same.
 			const answers = await page.evaluate(async (keyId) => {
 				const send = async (method: string, query: string, body?: object) => {
 					const response = await fetch(`/apikey/${keyId}${query}`, {
@@ -121,16 +123,16 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 			expect(answers).toEqual([expected.length === 3 ? 200 : 403, expected.length === 0 ? 403 : 200]);
 		}
 		await owner.open(`${at}/keys/${creates.id}`, "Creates");
-		expect(await buttons(owner)).toEqual(["New secret", "Edit", "Revoke"]);
+		expect(await buttons(owner)).toEqual(["Rotate secret", "Edit key", "Revoke key"]);
 	});
 
-	test("the secret of a key that is kept can be looked at again, and the log says so", async () => {
+	test("a stored secret of a key can be shown again, and the audit log records it", async () => {
 		const kept = await makeKey({ name: "Kept", hashed: false, bindings: [onApp("app_reader")] });
 		const { page } = owner;
 		await owner.open(`${at}/keys/${kept.id}`, "Kept");
-		await page.getByRole("button", { name: "Show the secret" }).click();
+		await page.getByRole("button", { name: "Reveal secret" }).click();
 		expect(await page.getByRole("textbox", { name: "Secret", exact: true }).inputValue()).toBe(kept.key);
-		await page.getByText("The audit log says that you looked.").waitFor();
+		await page.getByText("The audit log records that you revealed it.").waitFor();
 		await expectSound(owner);
 		await page.getByRole("dialog").getByRole("button", { name: "Close" }).last().click();
 		await page.getByRole("dialog").waitFor({ state: "detached" });
@@ -139,10 +141,10 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		expect(log).toMatchObject([{ target: { id: kept.id } }]);
 		const hashed = await makeKey({ name: "Hashed", hashed: true, bindings: [onApp("app_reader")] });
 		await owner.open(`${at}/keys/${hashed.id}`, "Hashed");
-		expect(await buttons(owner)).toEqual(["New secret", "Edit", "Revoke"]);
+		expect(await buttons(owner)).toEqual(["Rotate secret", "Edit key", "Revoke key"]);
 	});
 
-	test("who may create organizations is offered it, whichever organization they administer", async () => {
+	test("a person with org.create in one organization can create another", async () => {
 		const { body } = await stage.product.api("PUT", "/organization", { name: "Another" });
 		const founder = await stage.member("org_member", "founder@example.com");
 		const { body: invitation } = await stage.product.api("POST", "/organization/members", {
@@ -173,12 +175,12 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		await founder.open("/organizations", "Organizations");
 		await founder.page.getByRole("button", { name: "New organization" }).click();
 		await founder.page.getByLabel("Name").fill("Founded");
-		await founder.page.getByRole("button", { name: "Create", exact: true }).click();
+		await founder.page.getByRole("button", { name: "Create organization" }).click();
 		await founder.page.getByText("Create your first app").waitFor();
 		founder.leave();
 	});
 
-	test("an organization of thousands takes nobody's rights", async () => {
+	test("an owner keeps every action in an organization with thousands of invitations", async () => {
 		const { body } = await stage.product.api("PUT", "/organization", { name: "Crowded" });
 		const db = await stage.product.running.miniflare.getD1Database("DB");
 		// Every address comes before the owner's.
@@ -196,7 +198,7 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		await owner.page.getByRole("link", { name: "API keys" }).waitFor();
 	});
 
-	test("the days that a policy may say are those that the API takes", async () => {
+	test("a policy form accepts the same number of days as the API", async () => {
 		const { page } = owner;
 		await makeKey({
 			name: "Ending",
@@ -204,11 +206,11 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 			expires_at: new Date(Date.now() + 40 * 86_400_000).toISOString(),
 			bindings: [onOrganization("org_super_admin")],
 		});
-		await owner.open(`${at}/settings`, "Policies and settings");
-		await page.getByLabel("Days that a key may live at most").fill("3660");
-		await page.getByLabel("Days that a key may live at most").blur();
-		expect(await page.getByLabel("Days that a key may live at most").inputValue()).toBe("365");
-		await page.getByRole("button", { name: "See what would stop" }).click();
-		await page.getByText("Nothing was changed yet.").waitFor();
+		await owner.open(`${at}/settings`, "Organization settings");
+		await page.getByLabel("Longest key lifetime, in days").fill("3660");
+		await page.getByLabel("Longest key lifetime, in days").blur();
+		expect(await page.getByLabel("Longest key lifetime, in days").inputValue()).toBe("365");
+		await page.getByRole("button", { name: "Preview affected keys" }).click();
+		await page.getByText("Nothing has changed yet.").waitFor();
 	});
 });

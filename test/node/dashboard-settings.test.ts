@@ -1,6 +1,6 @@
 /**
- * Settings in a real browser: what the app takes from its devices, the form of a channel's updates, and the notice of a rollout that
- * fails on a gate which only notifies. What the page says happened is held against what the API says afterwards.
+ * Settings in a real browser: what the app accepts from its devices, the form of a channel's updates, and the notice of a rollout that
+ * fails on a gate which only notifies. Each message of the page is compared with the API afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
@@ -27,9 +27,9 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		if (directory !== undefined) await visitor.page.screenshot({ path: `${directory}/${name}.png`, fullPage: true });
 	};
 
-	test("an app's device settings are saved, cleared, and refused with the API's words", async () => {
+	test("an app's device settings are saved, cleared, and refused with the API's message", async () => {
 		await admin.open(`/apps/${APP}/settings`, "Settings");
-		await admin.page.getByRole("switch", { name: "Keep custom ids of devices" }).uncheck();
+		await admin.page.getByRole("switch", { name: "Store custom ids of devices" }).uncheck();
 		await admin.page.getByRole("switch", { name: "Block review networks" }).check();
 		await admin.page.getByRole("switch", { name: "Open preview links by their ids" }).check();
 		await admin.page.getByLabel("App Store address").fill("https://apps.apple.com/app/id1234567890");
@@ -57,17 +57,17 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 	test("the form of a channel's updates is chosen in its dialog and shown on its page", async () => {
 		await admin.open(`/apps/${APP}/channels/production`, "production");
 		await admin.page.getByText("Zip and single files").waitFor();
-		await button("Edit").click();
-		await admin.page.getByLabel("Form of updates").selectOption({ label: "Only the zip" });
+		await button("Edit channel").click();
+		await admin.page.getByLabel("Update format").selectOption({ label: "Zip only" });
 		await expectSound(admin);
 		await screenshot(admin, "channel-form-1280");
-		await button("Save").click();
+		await button("Save channel").click();
 		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
-		await admin.page.getByText("Only the zip", { exact: true }).waitFor();
+		await admin.page.getByText("Zip only", { exact: true }).waitFor();
 		expect(await get(`/channel?app_id=${APP}&channel=production`)).toMatchObject({ updatePackage: "zip" });
-		await button("Edit").click();
-		await admin.page.getByLabel("Form of updates").selectOption({ label: "Only single files" });
-		await button("Save").click();
+		await button("Edit channel").click();
+		await admin.page.getByLabel("Update format").selectOption({ label: "Single files only" });
+		await button("Save channel").click();
 		await admin.page.getByText("The channel's updatePackage asks for single files").waitFor();
 		expect(await get(`/channel?app_id=${APP}&channel=production`)).toMatchObject({ updatePackage: "zip" });
 	});
@@ -83,7 +83,7 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		const { name } = await get(`/app/${APP}`);
 		for (const visitor of [admin, phone]) {
 			await visitor.open(`/apps/${APP}/overview`, name);
-			await visitor.page.getByText("The rollout of 1.1.0 on beta fails").waitFor();
+			await visitor.page.getByText("The rollout of 1.1.0 on beta is failing").waitFor();
 			await visitor.page.getByText(reason).waitFor();
 			await expectSound(visitor);
 			await screenshot(visitor, visitor === phone ? "notice-390" : "notice-1280");
@@ -93,10 +93,10 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		await expectSound(phone);
 		await screenshot(phone, "app-settings-390");
 		phone.leave();
-		await admin.page.getByRole("link", { name: "Look at the rollout" }).click();
+		await admin.page.getByRole("link", { name: "View rollout" }).click();
 		await admin.page.getByRole("heading", { level: 1, name: "beta" }).waitFor();
-		await button("Dismiss").click();
-		await admin.page.getByText("The rollout of 1.1.0 on beta fails").waitFor({ state: "detached" });
+		await button("Dismiss warning").click();
+		await admin.page.getByText("The rollout of 1.1.0 on beta is failing").waitFor({ state: "detached" });
 		expect(await get(`/channel?app_id=${APP}&channel=beta`)).toMatchObject({
 			rolloutNotice: null,
 			rolloutEnabled: true,
@@ -104,10 +104,10 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		});
 	});
 
-	test("a member who may look sees the settings and can change none", async () => {
+	test("a member with read access sees the settings and can change none", async () => {
 		const member = await stage.member("org_member", "looker@example.com");
 		await member.open(`/apps/${APP}/settings`, "Settings");
-		await member.page.getByText("Keep custom ids of devices").waitFor();
+		await member.page.getByText("Store custom ids of devices").waitFor();
 		expect(await member.page.getByRole("switch").count()).toBe(0);
 		expect(await member.page.getByRole("button", { name: "Save device settings" }).count()).toBe(0);
 		member.leave();

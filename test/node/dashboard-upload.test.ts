@@ -1,6 +1,6 @@
 /**
- * Choosing a zip in the dashboard, in a real browser: what the person reads before anything is uploaded, what the service got afterwards,
- * and the way on from the new bundle to a channel.
+ * Choosing a zip in the dashboard, in a real browser: the messages before anything is uploaded, what the service received, and the link
+ * from the new bundle to a channel.
  */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -22,7 +22,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 	let stage: Stage;
 	let admin: Visitor;
 	let directory: string;
-	/** The paths that the page sent something to. */
+	/** Paths of the page's requests with a body. */
 	const sent: string[] = [];
 	beforeAll(async () => {
 		stage = await startStage();
@@ -38,6 +38,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 	});
 
 	const button = (name: string) => admin.page.getByRole("button", { name, exact: true });
+	const submit = () => admin.page.getByRole("dialog").getByRole("button", { name: "Upload bundle" });
 	const bundle = async (version: string) =>
 		(await stage.product.api("GET", `/bundle?app_id=${APP}&version=${version}`)).body[0];
 	const choose = (bytes: Uint8Array, name = "app.zip") =>
@@ -46,7 +47,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 			.setInputFiles({ name, mimeType: "application/zip", buffer: Buffer.from(bytes) });
 	async function open(version: string): Promise<void> {
 		await admin.open(`/apps/${APP}/bundles`, "Bundles");
-		await button("Upload a bundle").click();
+		await button("Upload bundle").click();
 		await admin.page.getByLabel("Version").fill(version);
 		sent.length = 0;
 	}
@@ -75,26 +76,26 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		await open("4.0.0");
 		await choose(bytes());
 		await expect.poll(fieldError).toMatch(message);
-		expect(await button("Upload").isDisabled()).toBe(true);
+		expect(await submit().isDisabled()).toBe(true);
 		expect(sent).toEqual([]);
 		expect(await bundle("4.0.0")).toBeUndefined();
 		await expectSound(admin);
-		// Another file takes the error away.
+		// Another file clears the error.
 		await choose(makeZip("4.0.0"));
-		await expect.poll(() => button("Upload").isEnabled()).toBe(true);
+		await expect.poll(() => submit().isEnabled()).toBe(true);
 		expect(await admin.page.locator(".mantine-FileInput-error").count()).toBe(0);
 	});
 
-	test("warns when no script calls notifyAppReady, and uploads such a zip when it is said again", async () => {
+	test("warns when no script calls notifyAppReady, and uploads such a zip after a confirmation", async () => {
 		await open("4.1.0");
 		await choose(zip({ "index.html": strToU8("<html>"), "app.js": strToU8("run()"), "readme.txt": strToU8(CALL) }));
 		await admin.page.getByRole("alert").getByText(WARNING).waitFor();
 		await admin.page.getByText("Devices would roll this bundle back").waitFor();
-		expect(await button("Upload").count()).toBe(0);
+		expect(await submit().count()).toBe(0);
 		expect(sent).toEqual([]);
 		await expectSound(admin);
 		await choose(makeZip("4.1.0"));
-		await button("Upload").waitFor();
+		await submit().waitFor();
 		expect(await admin.page.getByText(WARNING).count()).toBe(0);
 		await choose(zip({ "index.html": strToU8("<html>") }));
 		await button("Upload anyway").click();
@@ -108,7 +109,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		["a stored script", { "main.js": [script(10), { level: 0 }] }],
 		["a module", { "main.mjs": script(0) }],
 		["the page itself", { "index.html": strToU8(`<script>${CALL}</script>`) }],
-		// Wherever a piece of the stream ends, the call is found across it.
+		// The call is found across any two chunks of the stream.
 		...[65_530, 65_536, 131_060].map((at): [string, Zippable] => [
 			`a script at byte ${at}`,
 			{ "main.js": [script(at), { level: 0 }] },
@@ -117,14 +118,14 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 	])("finds the call in %s", async (_name, files) => {
 		await open("4.2.0");
 		await choose(zip({ "index.html": strToU8("<html>"), ...files }));
-		await expect.poll(() => button("Upload").isEnabled()).toBe(true);
+		await expect.poll(() => submit().isEnabled()).toBe(true);
 		expect(await admin.page.getByText(WARNING).count()).toBe(0);
 	});
 
-	test("stays responsive while it looks through a zip of 150 MB", async () => {
+	test("stays responsive while it checks a zip of 150 MB", async () => {
 		const content = randomBytes(25_000_000);
 		const files = Object.fromEntries(Array.from({ length: 5 }, (_, index) => [`part-${index}.js`, content]));
-		// One script that is packed: unpacking is the work that could hold the page up.
+		// One compressed script: decompression is the work that could block the page.
 		const packed = { "packed.js": Buffer.alloc(60_000_000, "run();") };
 		const path = join(directory, "large.zip");
 		const stored = Object.fromEntries(
@@ -132,7 +133,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		);
 		await writeFile(path, zip({ "index.html": strToU8("<html>"), ...stored, ...packed } as Zippable));
 		await open("4.3.0");
-		// Turns of the page's event loop while it looks: one long piece of work would leave none.
+		// Turns of the page's event loop during the check: one long task would leave none.
 		await admin.page.evaluate(`
 			window.turns = 0;
 			setInterval(() => {
@@ -146,7 +147,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		expect(sent).toEqual([]);
 	});
 
-	test("shows what the service refuses that the page could not know", async () => {
+	test("shows an error that only the service can detect", async () => {
 		await open("4.4.0");
 		await admin.page.route("**/files/upload/attachments/*", (route) =>
 			route.fulfill({
@@ -159,26 +160,26 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 			}),
 		);
 		await choose(makeZip("4.4.0"));
-		await button("Upload").click();
+		await submit().click();
 		await admin.page.getByRole("alert").getByText("The zip unpacks to more than 1000 bytes.").waitFor();
 		await admin.page.unroute("**/files/upload/attachments/*");
 	});
 
-	test("the organization's log says why an upload was refused", async () => {
+	test("the audit log of the organization names why an upload was refused", async () => {
 		const { product } = stage;
 		const { body } = await product.api("POST", "/bundle", { app_id: APP, version: "4.4.1" });
 		const refused = await fetch(body.upload_url, { method: "PUT", body: "hello" });
 		expect(refused.status).toBe(422);
 		await admin.open(`/apps/${APP}/changes`, /./);
-		await admin.page.getByText("The upload was refused: The file is not a zip archive.").waitFor();
+		await admin.page.getByText("The upload was rejected: The file is not a zip archive.").waitFor();
 	});
 
-	test("leads on from the new bundle to the channel that releases it", async () => {
+	test("links the new bundle to the channel that releases it", async () => {
 		await open("4.5.0");
 		await choose(makeZip("4.5.0"));
-		await button("Upload").click();
+		await submit().click();
 		await admin.page.getByRole("heading", { level: 1, name: "4.5.0" }).waitFor();
-		await button("Release").click();
+		await button("Release bundle").click();
 		await expectSound(admin);
 		await admin.page
 			.getByRole("dialog")
@@ -187,7 +188,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		await expect
 			.poll(() => admin.page.getByRole("dialog").getByRole("combobox", { name: "Bundle" }).inputValue())
 			.toBe("4.5.0");
-		await button("Promote").click();
+		await admin.page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).click();
 		const live = async () =>
 			(await stage.product.api("GET", `/channel?app_id=${APP}&channel=production`)).body.version.name;
 		await expect.poll(live).toBe("4.5.0");
@@ -204,7 +205,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		const anchor = admin.page.getByRole("link", { name: link });
 		expect(await anchor.getAttribute("href")).toBe(link);
 		expect(await anchor.getAttribute("rel")).toContain("noopener");
-		// A row of the time before links were checked.
+		// A row from before links were checked.
 		const db = await product.running.miniflare.getD1Database("DB");
 		await db.prepare("UPDATE bundles SET link = 'javascript:alert(1)' WHERE id = ?").bind(body.id).run();
 		await admin.open(`/apps/${APP}/bundles/4.6.0`, "4.6.0");
@@ -216,7 +217,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 	test("fits a phone, with an error and with the warning", async () => {
 		const phone = await stage.admin({ width: 390 });
 		await phone.open(`/apps/${APP}/bundles`, "Bundles");
-		await phone.page.getByRole("button", { name: "Upload a bundle" }).click();
+		await phone.page.getByRole("button", { name: "Upload bundle" }).click();
 		for (const [bytes, text] of [
 			[zip({ dist: { "index.html": strToU8("<html>") } }), "index.html is in the folder"],
 			[zip({ "index.html": strToU8("<html>") }), WARNING],

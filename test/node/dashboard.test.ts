@@ -1,12 +1,12 @@
 /**
  * The dashboard in a real browser against the running product: each screen's main path, as an administrator, as a member with few rights
- * and as somebody without any; that nothing on it is unusable by keyboard or screen reader, and how much script its first screen takes.
+ * and without any; keyboard and screen reader can use every screen, and the script of the first screen stays small.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { PROJECT_DIRECTORY } from "../../src/cli/build";
+import { PROJECT_DIRECTORY } from "../../src/operator/build";
 import { chromium } from "./support/browser";
 import { APP, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
@@ -23,7 +23,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await stage?.stop();
 	});
 
-	test("sends whoever is not signed in to sign in, and back to where they were", async () => {
+	test("sends a visitor without a session to the sign-in page, and back afterwards", async () => {
 		const { page, leave } = await stage.visitor();
 		// It leads to another page before it is loaded itself.
 		await page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`, { waitUntil: "commit" });
@@ -32,7 +32,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		leave();
 	});
 
-	test("is served at every address below its own, under a policy that lets nothing inline", async () => {
+	test("is served at every address below its own, under a policy that allows nothing inline", async () => {
 		for (const path of ["/dashboard/", "/dashboard/apps/x/overview", "/dashboard/organizations/1/apps"]) {
 			const response = await fetch(stage.product.url + path);
 			expect(response.status).toBe(200);
@@ -46,7 +46,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		expect((await fetch(`${stage.product.url}/dashboardx`)).status).toBe(404);
 	});
 
-	test("has an icon of its own, on every page for people, and nothing that a page asks for is missing", async () => {
+	test("has its icon on every page for people, and every file that a page requests exists", async () => {
 		const { page, leave, complaints } = await stage.admin();
 		const missing: string[] = [];
 		page.on("response", (response) => {
@@ -59,7 +59,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			expect(html, path).toMatch(/<link rel="icon"[^>]* href="\/favicon\.svg"/);
 			await page.goto(stage.origin + path);
 			await page.waitForLoadState("networkidle");
-			// As the browser loads an icon: by the page's own policy.
+			// Subject to the page's own policy, as when the browser loads an icon.
 			const isShown = await page.evaluate(`new Promise((resolve) => {
 				const image = new Image();
 				image.onload = () => resolve(image.naturalWidth > 0);
@@ -95,7 +95,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(200_000);
 	});
 
-	test("leads an administrator from the start to their apps, and makes one", async () => {
+	test("leads an administrator from the start to their apps, and creates one", async () => {
 		const visitor = await stage.admin();
 		const { page } = visitor;
 		await visitor.open("/", "Apps");
@@ -122,7 +122,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await visitor.open("/organizations", "Organizations");
 		await page.getByRole("button", { name: "New organization" }).click();
 		await page.getByLabel("Name").fill("Lab");
-		await page.getByRole("button", { name: "Create", exact: true }).click();
+		await page.getByRole("button", { name: "Create organization" }).click();
 		await page.getByText("Create your first app").waitFor();
 		await expectSound(visitor);
 		await page.getByRole("combobox", { name: "Organization" }).selectOption({ label: "My organization" });
@@ -130,16 +130,16 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		visitor.leave();
 	});
 
-	test("shows what is live, who runs it and what was changed", async () => {
+	test("shows what is live, which devices run it and what was changed", async () => {
 		const visitor = await stage.admin();
 		const { page } = visitor;
 		await visitor.open(`/apps/${APP}/overview`, "Example shop");
 		const live = page.getByRole("region", { name: "Channels and their bundles" });
 		await live.getByRole("link", { name: "production" }).waitFor();
 		await live.getByRole("link", { name: "1.0.0" }).first().waitFor();
-		// Shown as the text that it is.
+		// Shown as text.
 		await live.getByRole("link", { name: HOSTILE }).waitFor();
-		const graph = page.getByRole("img", { name: /Share of the devices/ });
+		const graph = page.getByRole("img", { name: /Share of devices/ });
 		await graph.waitFor();
 		await expect
 			.poll(() => graph.evaluate((image) => (image as unknown as { naturalWidth: number }).naturalWidth))
@@ -149,7 +149,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		visitor.leave();
 	});
 
-	test("offers a member what they may do, and tells a stranger what is not theirs", async () => {
+	test("offers a member what they may do, and shows a removed member an error", async () => {
 		const member = await stage.member("org_member", "member@example.com");
 		await member.open(`/apps/${APP}/overview`, "Example shop");
 		await member.page.getByRole("link", { name: "Members" }).waitFor();
@@ -162,7 +162,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		);
 		expect(status).toBe(200);
 		await member.open("/", "Organizations");
-		await member.page.getByText("You are in no organization").waitFor();
+		await member.page.getByText("No organizations").waitFor();
 		await expectSound(member);
 		await member.page.goto(`${stage.origin}/dashboard/apps/${APP}/overview`);
 		await member.page.getByRole("alert").waitFor();
@@ -170,14 +170,14 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		member.leave();
 	});
 
-	test("is used by keyboard alone", async () => {
+	test("works by keyboard alone", async () => {
 		const visitor = await stage.admin();
 		const { page } = visitor;
 		await visitor.open("/", "Apps");
 		await page.getByRole("button", { name: "New app" }).waitFor();
 		const focused = () => page.evaluate("document.activeElement?.textContent || document.activeElement?.id");
 		await page.keyboard.press("Tab");
-		expect(await focused()).toBe("Skip to the content");
+		expect(await focused()).toBe("Skip to content");
 		await page.keyboard.press("Enter");
 		await page.keyboard.press("Tab");
 		expect(await focused()).toBe("New app");
@@ -189,7 +189,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await page.keyboard.press("Escape");
 		await page.getByRole("dialog").waitFor({ state: "detached" });
 		await expect.poll(focused).toBe("New app");
-		// Other tests may have made apps that come first.
+		// Other tests may have created apps that come first.
 		await expect
 			.poll(async () => {
 				await page.keyboard.press("Tab");
@@ -197,22 +197,22 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			})
 			.toBe("Example shop");
 		await page.keyboard.press("Enter");
-		// The new screen's heading has the focus, so that a screen reader says it.
+		// The new screen's heading has the focus, so that a screen reader announces it.
 		await page.getByRole("heading", { level: 1, name: "Example shop" }).waitFor();
 		await expect.poll(focused).toBe("Example shop");
 		visitor.leave();
 	});
 
-	test("says what to do when a screen cannot be loaded or the server does not answer", async () => {
+	test("shows a remedy when a screen cannot be loaded or the server does not answer", async () => {
 		const visitor = await stage.admin();
 		const { page } = visitor;
 		await visitor.open("/", "Apps");
 		await page.route("**/dashboard-assets/members-*", (route) => route.abort());
 		await page.getByRole("link", { name: "Members" }).click();
-		await page.getByRole("alert").getByText("load the page anew").waitFor();
+		await page.getByRole("alert").getByText("Reload the page").waitFor();
 		await page.route("**/organization/members*", (route) => route.abort());
 		await page.unroute("**/dashboard-assets/members-*");
-		await page.getByRole("button", { name: "Load anew" }).click();
+		await page.getByRole("button", { name: "Reload page" }).click();
 		await page.getByRole("alert").getByText("The server did not answer").waitFor();
 		await page.unroute("**/organization/members*");
 		await page.getByRole("button", { name: "Try again" }).click();

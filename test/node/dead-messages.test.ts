@@ -1,33 +1,33 @@
 /**
- * Dead messages from their death to their end: on the running product, whose consumer fails until the Queue gives up, and by the command
- * of the operator, which finds them, has them sent again and drops them. What comes back is counted exactly once.
+ * Dead messages on the running product, whose consumer fails until the Queue gives up, and the operator's command that lists, resends and
+ * drops them. A message that is sent again is counted exactly once.
  */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { D1Database } from "@cloudflare/workers-types";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { deployedDatabase, type Execute, tendToDeadMessages } from "../../src/cli/dead-messages";
-import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
-import { literal } from "../../src/cli/sql-text";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { deployedDatabase, type Execute, runDeadMessages } from "../../src/operator/dead-messages";
+import { type RunningCapstan, serveCapstan } from "../../src/operator/serve";
+import { literal } from "../../src/operator/sql-text";
+import { DATABASE_ID, fakeAccountScene } from "./support/fake-account";
 import { answerOf } from "./support/product";
 
 /** The Queue gives up after twenty tries, each about a second after the one before, and a loaded machine takes several times as long. */
 const LIMIT_MS = 600_000;
 
-/** What the command says. */
-async function said(execute: Execute, ...argv: readonly string[]): Promise<string[]> {
+/** Runs the command; its output. */
+async function linesOf(execute: Execute, ...argv: readonly string[]): Promise<string[]> {
 	const lines: string[] = [];
-	await tendToDeadMessages({ argv, execute: async () => execute, say: (line) => lines.push(line) });
+	await runDeadMessages({ argv, execute: async () => execute, print: (line) => lines.push(line) });
 	return lines;
 }
 
-/** Stands before the Worker: D1 refuses its consumer until it is mended, and the Queue does not wait between its tries. */
+/** Wraps the Worker: D1 refuses its consumer until /test/repair, and the Queue retries without delay. */
 const ENTRY = `
 import { AsyncLocalStorage } from "node:async_hooks";
 import built from "./worker.js";
-// What is made to fail is no news.
+// Expected errors are not logged.
 console.error = () => {};
 const consuming = new AsyncLocalStorage();
 let isBroken = true;
@@ -46,7 +46,7 @@ const watched = (env) => (wrapped ??= { ...env, DB: refusing(env.DB) });
 export default {
 	async fetch(request, env, ctx) {
 		const { pathname } = new URL(request.url);
-		if (pathname === "/test/mend") isBroken = false;
+		if (pathname === "/test/repair") isBroken = false;
 		return pathname.startsWith("/test/") ? Response.json({ done }) : built.fetch(request, watched(env), ctx);
 	},
 	async queue(batch, env, ctx) {
@@ -99,10 +99,14 @@ describe("a consumer that fails until the Queue gives up", () => {
 			await new Promise((resolve) => setTimeout(resolve, 200));
 		}
 	};
-	const installs = async () =>
-		(await database
-			.prepare("SELECT coalesce(sum(install_count), 0) AS installs FROM daily_totals")
-			.first<number>("installs")) ?? 0;
+	const installs = async () => {
+		// The clean-up moves reports from one to the other.
+		const databases = [database, (await capstan.miniflare.getD1Database("TELEMETRY")) as unknown as D1Database];
+		const sums = databases.map((one) =>
+			one.prepare("SELECT coalesce(sum(install_count), 0) AS installs FROM daily_totals").first<number>("installs"),
+		);
+		return (await Promise.all(sums)).reduce<number>((sum, one) => sum + (one ?? 0), 0);
+	};
 
 	test(
 		"loses nothing: the operator finds its messages, and what is sent again, twice at once, is counted once",
@@ -115,24 +119,26 @@ describe("a consumer that fails until the Queue gives up", () => {
 				...{ timestamp: Date.now() + number, is_prod: true, is_emulator: false },
 			});
 			await ask("POST", "/stats", [1, 2, 3].map(report) as never);
-			await until("a dead message", async () => (await said(execute)).some((line) => line.includes("device_events")));
+			await until("a dead message", async () =>
+				(await linesOf(execute)).some((line) => line.includes("device_events")),
+			);
 			expect(await installs()).toBe(0);
-			const whole = (await said(execute, "--json")).map((line) => JSON.parse(line));
+			const whole = (await linesOf(execute, "--json")).map((line) => JSON.parse(line));
 			const events = whole.flatMap(({ body }) => JSON.parse(body).events ?? []);
 			expect(events.filter((event) => event.metric === "install")).toHaveLength(3);
 
-			await ask("POST", "/test/mend");
+			await ask("POST", "/test/repair");
 			const { done: before } = (await ask("GET", "/test/state")) as { done: number };
 			const ids = whole.map(({ id }) => id);
 			for (let again = 0; again < 2; again += 1) {
-				expect(await said(execute, "resend", ...ids)).toEqual([
-					expect.stringMatching(/^The next sweep, within fifteen minutes, sends \d+ dead messages? again\.$/),
+				expect(await linesOf(execute, "resend", ...ids)).toEqual([
+					expect.stringMatching(/^The next clean-up, within 15 minutes, sends \d+ dead messages? again\.$/),
 				]);
 			}
-			expect((await said(execute))[0]).toContain("waits for the next sweep");
+			expect((await linesOf(execute))[0]).toContain("waits for the next clean-up");
 			await Promise.all([capstan.runScheduled(), capstan.runScheduled()]);
 			await until("the count", async () => (await installs()) > 0);
-			// Once more, as after a sweep that died between sending and forgetting.
+			// Repeated, as after a clean-up that failed between sending and deleting.
 			for (const { id, kind, body, sent_at_ms, died_at_ms } of whole) {
 				const values = [id, kind, body, sent_at_ms, died_at_ms];
 				const row = database.prepare("INSERT INTO dead_messages VALUES (?, ?, ?, ?, ?, 1)").bind(...values);
@@ -142,9 +148,9 @@ describe("a consumer that fails until the Queue gives up", () => {
 			const least = before + 2 * whole.length;
 			await until("all of them", async () => ((await ask("GET", "/test/state")) as { done: number }).done >= least);
 			expect(await installs()).toBe(3);
-			expect(await said(execute)).toEqual(["There are no dead messages."]);
-			expect(await said(execute, "resend", "--all")).toEqual([
-				"The next sweep, within fifteen minutes, sends 0 dead messages again.",
+			expect(await linesOf(execute)).toEqual(["No dead messages."]);
+			expect(await linesOf(execute, "resend", "--all")).toEqual([
+				"The next clean-up, within 15 minutes, sends 0 dead messages again.",
 			]);
 		},
 		LIMIT_MS,
@@ -152,64 +158,40 @@ describe("a consumer that fails until the Queue gives up", () => {
 });
 
 describe("npm run dead-messages, on a deployment", () => {
-	const fake = ["node", "--import", "tsx", fileURLToPath(new URL("support/fake-wrangler.ts", import.meta.url))];
-	const environment = { ...process.env };
-	let directory: string;
-	beforeEach(async () => {
-		directory = await mkdtemp(join(tmpdir(), "capstan-dead-"));
-		process.env.FAKE_WRANGLER_DIRECTORY = directory;
-		process.env.CLOUDFLARE_API_TOKEN = "no real token";
-		delete process.env.CLOUDFLARE_ACCOUNT_ID;
-		await writeAccount({ databases: [] });
-	});
-	const writeAccount = (account: object) => {
-		const text = JSON.stringify({
-			loggedIn: true,
-			accounts: [{ id: "acc1", name: "One" }],
-			realDatabase: true,
-			...account,
-		});
-		return writeFile(join(directory, "account.json"), text);
-	};
-	afterEach(async () => {
-		process.env = { ...environment };
-		await rm(directory, { recursive: true, force: true });
-	});
+	const scene = fakeAccountScene();
 
 	test(
 		"lists, marks and drops through wrangler, with real SQL; without a deployment it says so",
 		async () => {
-			await expect(deployedDatabase(fake)).rejects.toThrow("run npm run deploy first");
-			await writeAccount({ databases: [{ name: "capstan", uuid: "0d1e2f3a-0000-4000-8000-000000000001" }] });
-			const execute = await deployedDatabase(fake);
-			const schema = await readFile(new URL("../../schema.sql", import.meta.url), "utf8");
-			const table = /CREATE TABLE dead_messages[\s\S]*?WITHOUT ROWID/.exec(schema)?.[0] ?? "";
-			await execute({ sql: table, parameters: [] });
-			expect(await said(execute)).toEqual(["There are no dead messages."]);
+			await expect(deployedDatabase(scene.wrangler())).rejects.toThrow("run npm run deploy first");
+			await scene.openDatabase();
+			scene.setAccount({ databases: [{ name: "capstan", uuid: DATABASE_ID }] });
+			const execute = await deployedDatabase(scene.wrangler());
+			expect(await linesOf(execute)).toEqual(["No dead messages."]);
 			const rows = ["m1", "it's m2"].map((id, index) => `(${literal(id)}, 'key_used', '{"n":${index}}', 1, ${index})`);
 			const columns = "id, kind, body, sent_at_ms, died_at_ms";
 			await execute({ sql: `INSERT INTO dead_messages (${columns}) VALUES ${rows.join()}`, parameters: [] });
-			expect(await said(execute, "resend", "it's m2", "absent")).toEqual([
-				"absent: there is no such dead message; it was sent again or dropped.",
-				"The next sweep, within fifteen minutes, sends 1 dead message again.",
+			expect(await linesOf(execute, "resend", "it's m2", "absent")).toEqual([
+				"absent: no dead message has this id. It was sent again or dropped.",
+				"The next clean-up, within 15 minutes, sends 1 dead message again.",
 			]);
-			expect(await said(execute)).toEqual([
-				"m1  key_used  died 1970-01-01T00:00:00.000Z",
+			expect(await linesOf(execute)).toEqual([
+				"m1  key_used  failed 1970-01-01T00:00:00.000Z",
 				'    {"n":0}',
-				"it's m2  key_used  died 1970-01-01T00:00:00.001Z  waits for the next sweep",
+				"it's m2  key_used  failed 1970-01-01T00:00:00.001Z  waits for the next clean-up",
 				'    {"n":1}',
 			]);
-			expect(await said(execute, "drop", "--all")).toEqual(["Dropped 2 dead messages."]);
+			expect(await linesOf(execute, "drop", "--all")).toEqual(["Dropped 2 dead messages."]);
 		},
 		LIMIT_MS,
 	);
 
 	test.each([[["resend"]], [["drop"]], [["drop", "--all", "m1"]], [["forget", "m1"]], [["list", "m1"]], [["--al"]]])(
-		"%j is refused before anything is asked",
+		"refuses %j before it queries anything",
 		async (argv) => {
 			const execute = () => Promise.reject(new Error("asked"));
-			await expect(tendToDeadMessages({ argv, execute, say: () => undefined })).rejects.toThrow(
-				/see npm run dead-messages/,
+			await expect(runDeadMessages({ argv, execute, print: () => undefined })).rejects.toThrow(
+				/See npm run dead-messages/,
 			);
 		},
 	);

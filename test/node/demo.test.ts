@@ -1,6 +1,6 @@
 /**
- * `npm run demo` inside a product that runs: the dashboard's API shows its app, a second demo takes the place of the first, and `--remove`
- * leaves nothing of it.
+ * `npm run demo` inside a running product: the dashboard's API shows its app, a second demo replaces the first, and `--remove` deletes all
+ * of it.
  */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => product?.stop());
 
 async function demo(...options: string[]): Promise<string> {
-	const child = spawn(process.execPath, ["src/cli/launch.js", "test/clients/demo.ts", ...options], {
+	const child = spawn(process.execPath, ["src/operator/launch.js", "test/proof/clients/demo.ts", ...options], {
 		cwd: PROJECT,
 		env: { ...process.env, CAPSTAN_STATE: product.running.stateDirectory },
 		stdio: ["ignore", "pipe", "pipe"],

@@ -1,90 +1,67 @@
 /**
- * `npm run deploy` against a stand-in for wrangler and the account: which commands run in which order, what a second run and a run after
- * a failure do, and that neither the secret nor the key is ever lost or shown. Migrations and rows go into a real local D1.
+ * `npm run deploy` against a program in the place of wrangler and the account: which commands run in which order, what a second run and a run
+ * after a failure do, and that neither the secret nor the key is ever lost or shown. The first deployment goes through the installed
+ * wrangler into a local D1; the later ones work on the same database, held open by the test.
  */
 import { spawn } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { hashKey } from "../../src/authz/keys";
-import { type DeployOptions, deploy, deploymentSteps } from "../../src/cli/deploy";
-import { literal, sqlText } from "../../src/cli/sql-text";
-import { RESOLVED_CONFIG } from "../../src/cli/wrangler";
-import type { FakeAccount } from "./support/fake-wrangler";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { hashKey } from "../../src/authz/secrets";
+import { PROJECT_DIRECTORY } from "../../src/operator/build";
+import { deploymentSteps } from "../../src/operator/deploy";
+import { literal, sqlText } from "../../src/operator/sql-text";
+import { RESOLVED_CONFIG } from "../../src/operator/wrangler";
+import { DATABASE_ID, fakeAccountScene } from "./support/fake-account";
 
-const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
-const FAKE = ["node", "--import", "tsx", join(PROJECT, "test/node/support/fake-wrangler.ts")];
+const scene = fakeAccountScene();
+const { deploy: runDeploy, setAccount } = scene;
+const keptKey = async () => (await readFile(join(scene.directory(), "state/deployed-admin.key"), "utf8")).trimEnd();
 
-let directory: string;
-let keyPath: string;
-const environment = { ...process.env };
-
-async function setAccount(change: Partial<FakeAccount>): Promise<void> {
-	const path = join(directory, "account.json");
-	const before = JSON.parse(await readFile(path, "utf8").catch(() => "{}"));
-	await writeFile(path, JSON.stringify({ ...before, ...change }));
+/** The calls since the last read, without values that differ between runs. */
+function calls(): string[] {
+	return scene.takeCalls().map((command) =>
+		command
+			.map((word, index) => (command[index - 1] === "--command" ? word.split(" ")[0] : word))
+			.filter((_, index) => !/^--(config|file|secrets-file)$/.test(command[index - 1] ?? ""))
+			.join(" "),
+	);
 }
 
-const runDeploy = (options: Partial<DeployOptions> = {}) =>
-	deploy({ wrangler: FAKE, keyPath, say: () => undefined, showWrangler: false, ...options });
-
-/** The calls since the last look, without what differs from run to run. */
-async function calls(): Promise<string[]> {
-	const path = join(directory, "calls.ndjson");
-	const lines = (await readFile(path, "utf8")).trim().split("\n");
-	await writeFile(path, "");
-	return lines
-		.map((line) => JSON.parse(line) as string[])
-		.map((command) =>
-			command.filter((_, index) => !/^--(config|command|file|secrets-file)$/.test(command[index - 1] ?? "")).join(" "),
-		);
-}
-
-beforeEach(async () => {
-	directory = await mkdtemp(join(tmpdir(), "capstan-deploy-test-"));
-	keyPath = join(directory, "state/deployed-admin.key");
-	process.env.FAKE_WRANGLER_DIRECTORY = directory;
-	delete process.env.CLOUDFLARE_ACCOUNT_ID;
-	process.env.CLOUDFLARE_API_TOKEN = "no real token";
-	await setAccount({
-		loggedIn: true,
-		accounts: [{ id: "acc1", name: "One" }],
-		databases: [],
-		queues: [],
-		realDatabase: false,
-	});
-});
-afterEach(async () => {
-	process.env = { ...environment };
-	await rm(directory, { recursive: true, force: true });
-});
-
-const LOOK = "d1 execute DB --remote --yes --json --config --command";
-const WRITE = "d1 execute DB --remote --yes --json --config --file";
+const LOOK = "d1 execute DB --remote --yes --json --config --command SELECT";
+const WRITE = "d1 execute DB --remote --yes --json --config --command INSERT";
 
 describe("npm run deploy", () => {
 	test("creates what is missing in order; a second run changes nothing but the Worker", async () => {
-		await setAccount({ realDatabase: true });
+		const directory = scene.directory();
+		const keyPath = join(directory, "state/deployed-admin.key");
+		setAccount({ database: "wrangler" });
 		const first = await runDeploy();
-		expect(await calls()).toEqual([
+		expect(calls()).toEqual([
 			"whoami --json",
+			"r2 bucket info capstan-bundles",
+			"r2 bucket create capstan-bundles",
 			"d1 list --json",
 			"d1 create capstan",
 			"d1 list --json",
+			"d1 list --json",
+			"d1 create capstan-telemetry",
+			"d1 list --json",
 			"queues info capstan-events",
 			"queues create capstan-events",
+			"queues info capstan-webhooks",
+			"queues create capstan-webhooks",
 			"queues info capstan-events-dead",
 			"queues create capstan-events-dead",
 			"d1 migrations apply DB --remote --config",
+			"d1 migrations apply TELEMETRY --remote --config",
 			"secret list --format json",
 			"deploy --config --secrets-file",
 			LOOK,
 			WRITE,
 			LOOK,
 		]);
-		const key = (await readFile(keyPath, "utf8")).trimEnd();
+		const key = await keptKey();
 		expect(first).toEqual({
 			url: "https://capstan.example.workers.dev",
 			key: { state: "created", text: key },
@@ -93,7 +70,10 @@ describe("npm run deploy", () => {
 		});
 		expect((await stat(keyPath)).mode & 0o777).toBe(0o600);
 		const config = JSON.parse(await readFile(join(directory, "config.json"), "utf8"));
-		expect(config.d1_databases[0].database_id).toBe("0d1e2f3a-0000-4000-8000-000000000001");
+		expect(config.d1_databases).toMatchObject([
+			{ binding: "DB", database_id: DATABASE_ID },
+			{ binding: "TELEMETRY", database_id: DATABASE_ID.replace(/1$/, "2") },
+		]);
 		expect(JSON.parse(await readFile(join(directory, "secrets.json"), "utf8"))).toEqual({
 			CAPSTAN_SECRET: expect.stringMatching(/^[0-9a-f]{64}$/),
 		});
@@ -103,18 +83,23 @@ describe("npm run deploy", () => {
 		expect(rows).toContain(hashKey(first?.signInToken ?? ""));
 		expect(rows).not.toContain(first?.signInToken);
 
+		await scene.openDatabase("wrangler");
 		expect(await runDeploy()).toEqual({ ...first, key: { state: "kept", text: key }, signInToken: undefined });
-		expect(await calls()).toEqual([
+		expect(calls()).toEqual([
 			"whoami --json",
+			"r2 bucket info capstan-bundles",
+			"d1 list --json",
 			"d1 list --json",
 			"queues info capstan-events",
+			"queues info capstan-webhooks",
 			"queues info capstan-events-dead",
 			"d1 migrations apply DB --remote --config",
+			"d1 migrations apply TELEMETRY --remote --config",
 			"secret list --format json",
 			"deploy --config",
 			LOOK,
 		]);
-		expect((await readFile(keyPath, "utf8")).trimEnd()).toBe(key);
+		expect(await keptKey()).toBe(key);
 
 		const linked = await runDeploy({ signInLink: true });
 		expect(linked?.signInToken).not.toBe(first?.signInToken);
@@ -126,33 +111,34 @@ describe("npm run deploy", () => {
 		await rm(keyPath);
 		expect(await runDeploy()).toMatchObject({ key: { state: "elsewhere" } });
 		const replaced = await runDeploy({ newAdminKey: true });
-		expect(replaced).toMatchObject({ key: { state: "created", text: (await readFile(keyPath, "utf8")).trimEnd() } });
+		expect(replaced).toMatchObject({ key: { state: "created", text: await keptKey() } });
 		expect(replaced?.key).not.toMatchObject({ text: key });
 	});
 
-	test("a deployment that stopped after the key was written goes on with that key", async () => {
-		await setAccount({ broken: "--file" });
+	test("a deployment that stopped after the key was written continues with that key", async () => {
+		setAccount({ broken: "INSERT INTO" });
 		await expect(runDeploy()).rejects.toThrow("`wrangler d1 execute` failed");
-		const key = (await readFile(keyPath, "utf8")).trimEnd();
-		await setAccount({ broken: undefined });
+		const key = await keptKey();
+		setAccount({ broken: undefined });
 		expect((await runDeploy())?.key).toEqual({ state: "created", text: key });
-		expect(await readFile(join(directory, "rows.sql"), "utf8")).toContain(hashKey(key));
+		expect(await readFile(join(scene.directory(), "rows.sql"), "utf8")).toContain(hashKey(key));
 	});
 
 	test.each([
+		["r2 bucket", "r2 bucket create"],
 		["d1 list", "d1 create"],
 		["queues info", "queues create"],
 		["secret list", "deploy"],
 	])("a failure of `%s` is never taken for an absence", async (broken, next) => {
-		await setAccount({ broken });
+		setAccount({ broken });
 		await expect(runDeploy()).rejects.toThrow(`\`wrangler ${broken}\` failed`);
-		expect((await calls()).filter((call) => call.startsWith(next))).toEqual([]);
+		expect(calls().filter((call) => call.startsWith(next))).toEqual([]);
 	});
 
-	test("without a login, and with several accounts, it says what to set", async () => {
-		await setAccount({ loggedIn: false });
+	test("without a login, and with several accounts, it names the variable to set", async () => {
+		setAccount({ loggedIn: false });
 		await expect(runDeploy()).rejects.toThrow("CLOUDFLARE_API_TOKEN");
-		await setAccount({
+		setAccount({
 			loggedIn: true,
 			accounts: [
 				{ id: "acc1", name: "One" },
@@ -162,9 +148,61 @@ describe("npm run deploy", () => {
 		await expect(runDeploy()).rejects.toThrow("acc1 (One), acc2 (Two); set CLOUDFLARE_ACCOUNT_ID");
 	});
 
+	test("--location places a new database and a new bucket; without it the output names their permanent location", async () => {
+		const lines: string[] = [];
+		await runDeploy({ location: "weur", print: (line) => lines.push(line) });
+		expect(calls()).toEqual(
+			expect.arrayContaining([
+				"r2 bucket create capstan-bundles --location weur",
+				"d1 create capstan --location weur",
+				"d1 create capstan-telemetry --location weur",
+			]),
+		);
+		expect(lines).toContain("  The database was created in weur.");
+		expect(lines).toContain("  The database capstan-telemetry was created in weur.");
+		setAccount({ databases: [], buckets: [] });
+		await runDeploy({ print: (line) => lines.push(line) });
+		expect(calls().filter((call) => call.includes("--location"))).toEqual([]);
+		expect(lines.at(-1)).not.toContain("created near");
+		for (const resource of ["bucket", "database"]) {
+			expect(lines.some((line) => line.includes(`The ${resource} was created near this machine, for good.`))).toBe(
+				true,
+			);
+		}
+		lines.length = 0;
+		await runDeploy({ location: "oc", print: (line) => lines.push(line) });
+		expect(lines.join("\n")).not.toContain("was created");
+	});
+
+	test.each([
+		[{ hasR2: false }, "https://dash.cloudflare.com/?to=/:account/r2/overview", "d1 create capstan"],
+		[{ hasSubdomain: false }, "https://dash.cloudflare.com/?to=/:account/workers/onboarding", LOOK],
+	])(
+		"for a new account with %j the error has the page to open, and the next run continues",
+		async (missing, address, notRun) => {
+			setAccount(missing);
+			await expect(runDeploy()).rejects.toThrow(address);
+			expect(calls()).not.toContain(notRun);
+			setAccount({ hasR2: true, hasSubdomain: true });
+			expect(await runDeploy()).toMatchObject({ key: { state: "created" } });
+		},
+	);
+
+	test("the database is never imported to, and the SQL fits the command line of every system", async () => {
+		await scene.openDatabase();
+		await runDeploy();
+		await runDeploy({ newAdminKey: true });
+		await runDeploy({ signInLink: true });
+		const commands = scene.takeCalls();
+		expect(commands.filter((command) => command.includes("--file"))).toEqual([]);
+		// Windows: 32,767 characters.
+		expect(Math.max(...commands.map((command) => command.join(" ").length))).toBeLessThan(30_000);
+	});
+
 	test("leaves no secret behind in the temporary directory", async () => {
+		const directory = scene.directory();
 		process.env.TMPDIR = directory;
-		await setAccount({ broken: "--file" });
+		setAccount({ broken: "INSERT INTO" });
 		await expect(runDeploy()).rejects.toThrow();
 		expect(await readdir(directory)).toContain("secrets.json");
 		expect((await readdir(directory)).filter((name) => name.startsWith("capstan-deploy-"))).toEqual([]);
@@ -175,8 +213,8 @@ describe("npm run deploy -- --dry-run", () => {
 	let output = "";
 	let code: number | null;
 	beforeAll(async () => {
-		const child = spawn(process.execPath, ["--import", "tsx", "src/cli/deploy.ts", "--dry-run"], {
-			cwd: PROJECT,
+		const child = spawn(process.execPath, ["--import", "tsx", "src/operator/deploy.ts", "--dry-run"], {
+			cwd: PROJECT_DIRECTORY,
 			stdio: ["ignore", "pipe", "pipe"],
 		});
 		for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
@@ -186,16 +224,24 @@ describe("npm run deploy -- --dry-run", () => {
 
 	test("shows every step and builds the Worker with the real wrangler, without an account", () => {
 		expect(code, output).toBe(0);
-		const steps = deploymentSteps({ databaseName: "capstan", databaseId: undefined, queues: ["capstan-events"] });
+		const steps = deploymentSteps({
+			databases: [
+				{ binding: "DB", name: "capstan", id: undefined },
+				{ binding: "TELEMETRY", name: "capstan-telemetry", id: undefined },
+			],
+			bucketName: "capstan-bundles",
+			queues: ["capstan-events"],
+		});
 		for (const { title } of Object.values(steps)) expect(output).toContain(title);
 		expect(output).toContain("wrangler d1 migrations apply DB --remote");
+		expect(output).toContain("wrangler d1 migrations apply TELEMETRY --remote");
 		expect(output).toContain("--dry-run: exiting now.");
 		expect(output).toContain("env.EVENTS (capstan-events)");
 	});
 });
 
 describe("SQL text", () => {
-	test("values become literals, and what stands in quotes stays", () => {
+	test("values become literals, and text in quotes stays unchanged", () => {
 		expect(sqlText([{ sql: "SELECT ?, '? it''s', \"?\", ?", parameters: ["it's; --", null] }])).toBe(
 			"SELECT 'it''s; --', '? it''s', \"?\", NULL;\n",
 		);

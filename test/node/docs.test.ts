@@ -1,37 +1,21 @@
 /**
- * The pages for people say what is true: examples are run against the product as a reader would run them, what is said of roles and
- * figures is what the service has, and they are served without anything from elsewhere.
+ * The guides are true: their examples run against the product as a reader would run them, their roles and figures are those of the
+ * service, and they load nothing from other hosts.
  */
-import { existsSync, readFileSync } from "node:fs";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
+import { readdirSync, readFileSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { DEFINITIONS } from "../../src/api/statistics/definitions";
-import { guidePage, withFigures, withRoleTable } from "../../src/cli/guide";
+import { DEFINITIONS } from "../../src/features/statistics/definitions";
+import { guidePage, withFigures, withRoleTable } from "../../src/operator/guide";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
 import { type Product, startProduct } from "./support/product";
+import { writeTools } from "./support/tools";
 
-const PAGES = ["access", "rollouts"] as const;
+/** The first one begins with a single organization, to which the next ones add. */
+const PAGES = ["cli", "access", "rollouts", "webhooks"] as const;
 const pagePath = (page: string) => fileURLToPath(new URL(`../../src/docs/${page}.md`, import.meta.url));
-
-/** `jq` as the page uses it: a path such as `.[0].id`, and `-r` for the bare text. Not every machine that runs the tests has it. */
-const JQ = `#!${process.execPath}
-const given = process.argv.slice(2);
-const [path, file] = given.filter((option) => option !== "-r");
-let value = JSON.parse(require("node:fs").readFileSync(file ?? 0, "utf8"));
-for (const [, name, index] of path.matchAll(/\\.(\\w+)|\\[(\\d+)\\]/g)) value = value[name ?? Number(index)];
-console.log(given.includes("-r") && typeof value === "string" ? value : JSON.stringify(value));
-`;
-
-/** `zip` as the pages use it: `zip -q ARCHIVE FILE`. */
-const ZIP = `#!${process.execPath}
-const { zipSync } = require(${JSON.stringify(createRequire(import.meta.url).resolve("fflate"))});
-const { readFileSync, writeFileSync } = require("node:fs");
-const [archive, file] = process.argv.slice(3);
-writeFileSync(archive, zipSync({ [file]: readFileSync(file) }));
-`;
 
 let product: Product;
 let tools: string;
@@ -39,13 +23,7 @@ beforeAll(async () => {
 	product = await startProduct();
 	tools = join(product.directory, "bin");
 	await mkdir(tools);
-	for (const [name, script] of [
-		["jq", JQ],
-		["zip", ZIP],
-	] as const) {
-		await writeFile(join(tools, name), script);
-		await chmod(join(tools, name), 0o755);
-	}
+	await writeTools(tools);
 	await mkdir(join(product.directory, ".capstan"));
 	await writeFile(join(product.directory, ".capstan/admin.key"), `${product.adminKey}\n`);
 });
@@ -53,7 +31,7 @@ afterAll(async () => {
 	await product.stop();
 });
 
-describe("what is shown", () => {
+describe("the comparison of shown and printed values", () => {
 	test.each<[unknown, unknown]>([
 		["a…c", "abc"],
 		[{ a: 1 }, { a: 1, b: 2 }],
@@ -70,19 +48,19 @@ describe("what is shown", () => {
 		[true, "true"],
 	])("%j is not held by %j", (shown, printed) => expect(difference(shown, printed)).toMatch(/^answer/));
 
-	test("values are found whatever stands between them", () => {
+	test("finds JSON values between any other text", () => {
 		expect(jsonValues('{"a":"}"}[1]\n"x"true\n{"b":2}')).toEqual([{ a: "}" }, [1], "x", true, { b: 2 }]);
 	});
 });
 
-test("src/docs/access.md has the table of roles that the service decides by", async () => {
+test("src/docs/access.md has the table of roles of the service", async () => {
 	const markdown = await readFile(pagePath("access"), "utf8");
 	expect(withRoleTable(markdown), "run npm run openapi").toBe(markdown);
 	expect(markdown).toContain("| `org.delete` | yes |");
 });
 
 describe.each(PAGES)("src/docs/%s.md", (page) => {
-	test("every example does what the page shows", async () => {
+	test("every example prints what the page shows", async () => {
 		const here = (text: string) => text.replaceAll("http://127.0.0.1:8787", product.url);
 		const examples = examplesOf(here(await readFile(pagePath(page), "utf8")));
 		const printed = await runExamples(examples, { directory: product.directory, path: tools });
@@ -94,7 +72,7 @@ describe.each(PAGES)("src/docs/%s.md", (page) => {
 		}
 	});
 
-	test("is served under /docs, reads as a page, and fetches nothing from elsewhere", async () => {
+	test("is served under /docs as a page, and loads nothing from other hosts", async () => {
 		const answer = await fetch(`${product.url}/docs/${page}`);
 		const html = await answer.text();
 		expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
@@ -110,17 +88,27 @@ describe.each(PAGES)("src/docs/%s.md", (page) => {
 describe("src/docs/statistics.md", () => {
 	const page = readFileSync(fileURLToPath(new URL("../../src/docs/statistics.md", import.meta.url)), "utf8");
 
-	test("says of each figure what openapi.json says", () => {
+	test("describes each figure as openapi.json does", () => {
 		expect(withFigures(page, DEFINITIONS), "run npm run openapi").toBe(page);
-		expect(page).toContain("Different devices, told apart by app and device id");
+		expect(page).toContain("Distinct devices, by app and device id");
 	});
 
-	test("is served at /docs/statistics, and fetches nothing from elsewhere", async () => {
+	test("is served at /docs/statistics, and loads nothing from other hosts", async () => {
 		const html = await (await fetch(`${product.url}/docs/statistics`)).text();
 		expect(html).toBe(guidePage(page));
 		expect(html).not.toMatch(/<script|style=/);
 		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/statistics"');
 	});
+});
+
+test("/docs/deploying is served, loads nothing from other hosts, and names settings that exist", async () => {
+	const page = readFileSync(pagePath("deploying"), "utf8");
+	const html = await (await fetch(`${product.url}/docs/deploying`)).text();
+	expect(html).toBe(guidePage(page));
+	expect(html).not.toMatch(/<script|style=/);
+	expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/deploying"');
+	const settings = readFileSync(fileURLToPath(new URL("../../wrangler.toml", import.meta.url)), "utf8");
+	for (const [, name] of page.matchAll(/^\s*([A-Z_]+) = /gm)) expect(settings).toContain(`${name} = `);
 });
 
 describe("src/docs/security.md", () => {
@@ -129,16 +117,17 @@ describe("src/docs/security.md", () => {
 		[...markdown.matchAll(/<small>(.+?)<\/small>/g)].flatMap(([, tests = ""]) =>
 			tests.split(/; (?=[\w-]+\.test\.ts)/).map((test) => test.split(" › ")),
 		);
+	const tests = fileURLToPath(new URL("..", import.meta.url));
+	const testFiles = readdirSync(tests, { recursive: true, encoding: "utf8" });
 	const textOf = (file: string) =>
-		["worker", "node"]
-			.map((folder) => fileURLToPath(new URL(`../${folder}/${file}`, import.meta.url)))
-			.filter((path) => existsSync(path))
-			.map((path) => readFileSync(path, "utf8"))
+		testFiles
+			.filter((path) => path.split("/").at(-1) === file)
+			.map((path) => readFileSync(`${tests}${path}`, "utf8"))
 			.join("");
 	const missing = (markdown: string) =>
 		testsOf(markdown).filter(([file = "", ...titles]) => !titles.every((title) => textOf(file).includes(title)));
 
-	test("names with each claim the tests that hold it", () => {
+	test("names existing tests with each claim", () => {
 		expect(missing("<small>sign-in.test.ts › no such title</small>")).toHaveLength(1);
 		expect(missing(page)).toEqual([]);
 		const [claims = ""] = page.split("## Limits and their defaults");
@@ -147,7 +136,7 @@ describe("src/docs/security.md", () => {
 		expect(items.filter((item) => testsOf(item).length === 0)).toEqual([]);
 	});
 
-	test("is served at /docs/security, and fetches nothing from elsewhere", async () => {
+	test("is served at /docs/security, and loads nothing from other hosts", async () => {
 		const html = await (await fetch(`${product.url}/docs/security`)).text();
 		expect(html).toBe(guidePage(page));
 		expect(html).not.toMatch(/<script|style=/);

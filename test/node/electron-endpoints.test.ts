@@ -1,26 +1,23 @@
 /**
- * The published @capgo/electron-updater against the device endpoints beside the update check: its own dialect of channels, and
+ * The published @capgo/electron-updater against the device endpoints beside the update check: channels in its own format, and
  * statistics one at a time.
  */
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { startElectronApp } from "../clients/electron-app";
-import { startRecorder } from "../clients/recorder";
+import { beforeAll, describe, expect, test, vi } from "vitest";
 import { PATIENCE_MS } from "../patience";
-import { createProductApp, type Product, startProduct, uploadProductBundle } from "./support/product";
+import { startElectronApp } from "../proof/clients/electron-app";
+import { startRecorder } from "../proof/clients/recorder";
+import { createProductApp, type Product, sharedProduct, uploadProductBundle } from "./support/product";
 
 let product: Product;
-let apps = 0;
 beforeAll(async () => {
-	product = await startProduct();
+	product = await sharedProduct();
 });
-afterAll(async () => product?.stop());
 
 /** An app whose public channel has 1.1.0; pr-7 has 1.2.0-pr.7 and may be chosen, internal may not. */
 async function newApp() {
-	apps += 1;
-	const appId = `com.example.electron${apps}`;
+	const appId = product.newAppId();
 	await createProductApp(product, appId);
 	for (const version of ["1.1.0", "1.2.0-pr.7"]) await uploadProductBundle(product, appId, version);
 	for (const channel of [
@@ -37,7 +34,7 @@ async function newApp() {
 }
 
 describe("@capgo/electron-updater 0.0.6 beside the update check", () => {
-	test("an app that chooses a channel gets its bundle, keeps it over a restart, and gives it up again", async () => {
+	test("an app that chooses a channel gets its bundle, keeps it after a restart, and can leave it", async () => {
 		const { open } = await newApp();
 		const first = await open();
 		expect(await first.updater.setChannel({ channel: "pr-7" })).toMatchObject({ status: "ok", error: undefined });
@@ -52,7 +49,7 @@ describe("@capgo/electron-updater 0.0.6 beside the update check", () => {
 	test.each([
 		["internal", "channel_not_found"],
 		["nowhere", "channel_not_found"],
-	])("a channel that is refused is not kept: %s", async (channel, error) => {
+	])("a channel that is refused is not stored: %s", async (channel, error) => {
 		const { open } = await newApp();
 		const { updater } = await open();
 		expect(await updater.setChannel({ channel })).toMatchObject({ status: "error", error });
@@ -67,7 +64,7 @@ describe("@capgo/electron-updater 0.0.6 beside the update check", () => {
 		expect(channels.find(({ name }) => name === "pr-7")).toMatchObject({ public: false, allow_self_set: true });
 	});
 
-	test("what it reports, one event at a time, is taken", async () => {
+	test("its reports, one event at a time, are accepted", async () => {
 		const { open } = await newApp();
 		const network = await startRecorder(product.url);
 		try {

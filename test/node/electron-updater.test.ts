@@ -1,26 +1,23 @@
 /**
- * The published @capgo/electron-updater against the running product: what an Electron app lives through, from its first check to
- * coming home.
+ * The published @capgo/electron-updater against the running product: an Electron app from its first check to its return to the
+ * store build.
  */
 import { once } from "node:events";
 import { mkdtemp, readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { checkOnItsOwn, startElectronApp } from "../clients/electron-app";
-import { createProductApp, makeZip, type Product, sha256, startProduct, uploadProductBundle } from "./support/product";
+import { beforeAll, describe, expect, test } from "vitest";
+import { checkOnItsOwn, startElectronApp } from "../proof/clients/electron-app";
+import { createProductApp, makeZip, type Product, sha256, sharedProduct, uploadProductBundle } from "./support/product";
 
 let product: Product;
-let apps = 0;
 beforeAll(async () => {
-	product = await startProduct();
+	product = await sharedProduct();
 });
-afterAll(async () => product?.stop());
 
 async function newApp(channel: Record<string, unknown> = {}) {
-	apps += 1;
-	const appId = `com.example.electron${apps}`;
+	const appId = product.newAppId();
 	await createProductApp(product, appId);
 	await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true, ...channel });
 	const userDirectory = await mkdtemp(join(product.directory, "user-"));
@@ -40,7 +37,7 @@ const setVersion = (appId: string, version: string | null, channel = "production
 	product.api("POST", "/channel", { app_id: appId, channel, version });
 
 describe("@capgo/electron-updater 0.0.6", () => {
-	test("checks, downloads, restarts into the bundle, says it is ready and is up to date", async () => {
+	test("checks, downloads, restarts into the bundle, reports that it is ready and is up to date", async () => {
 		const { appId, open: start } = await newApp();
 		await uploadProductBundle(product, appId, "1.0.1");
 		await setVersion(appId, "1.0.1");
@@ -61,7 +58,7 @@ describe("@capgo/electron-updater 0.0.6", () => {
 		expect(await second.updater.getLatest()).toMatchObject({ error: "no_new_version_available" });
 	});
 
-	test("set switches at once, reset goes back to the store build", async () => {
+	test("set switches immediately, reset returns to the store build", async () => {
 		const { appId, open: start } = await newApp();
 		await uploadProductBundle(product, appId, "1.0.2");
 		await setVersion(appId, "1.0.2");
@@ -79,7 +76,7 @@ describe("@capgo/electron-updater 0.0.6", () => {
 		expect((await app.updater.current()).bundle.id).toBe("builtin");
 	});
 
-	test("left to itself it takes the update at the next start, and then finds nothing to do", async () => {
+	test("the automatic check installs the update at the next start, and then finds no update", async () => {
 		const { appId, open: start } = await newApp();
 		await uploadProductBundle(product, appId, "1.0.5");
 		await setVersion(appId, "1.0.5");
@@ -92,7 +89,7 @@ describe("@capgo/electron-updater 0.0.6", () => {
 		expect(versions.filter((version) => version === "1.0.5")).toHaveLength(1);
 	});
 
-	test("a channel rolled back to the store build says so until the app is there", async () => {
+	test("a channel rolled back to the store build answers builtin until the app runs it", async () => {
 		const { appId, open: start } = await newApp();
 		await uploadProductBundle(product, appId, "1.0.6");
 		await setVersion(appId, "1.0.6");
@@ -107,7 +104,7 @@ describe("@capgo/electron-updater 0.0.6", () => {
 		expect(await app.updater.getLatest()).toMatchObject({ error: "already_on_builtin", kind: "up_to_date" });
 	});
 
-	test("a download whose bytes are not what the server said is refused", async () => {
+	test("a download whose bytes do not match the checksum is refused", async () => {
 		const { appId, open: start } = await newApp();
 		await uploadProductBundle(product, appId, "1.0.3");
 		await setVersion(appId, "1.0.3");
@@ -133,7 +130,7 @@ describe("@capgo/electron-updater 0.0.6", () => {
 		}
 	});
 
-	test("a tester's app on a preview channel receives the preview, and after the clean-up what everybody has", async () => {
+	test("a tester's app on a preview channel receives the preview, and after the clean-up the public bundle", async () => {
 		const { appId, open: start } = await newApp();
 		await uploadProductBundle(product, appId, "1.1.0");
 		await uploadProductBundle(product, appId, "1.2.0-pr.7");

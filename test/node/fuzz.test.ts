@@ -1,17 +1,18 @@
 /**
- * Malformed requests against the running product: a small budget of what `npm run test:fuzz` sends in large, and proof that the judge
- * of the answers sees what is wrong.
+ * Malformed requests against the running product: a small part of what `npm run test:fuzz` sends, and proof that the judge
+ * of the answers detects faults.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { prepareOf } from "./fuzz/base-requests";
-import { type ApiDocument, type Operation, readDocument } from "./fuzz/document";
-import { createOracle, type Oracle } from "./fuzz/oracle";
-import { randomOf } from "./fuzz/random";
-import type { RawAnswer, RawRequest } from "./fuzz/raw-http";
-import { reportOf } from "./fuzz/report";
-import { type FuzzResult, fuzz } from "./fuzz/run";
-import { Fields, jsonOf, Raw, treeOf } from "./fuzz/values";
+import { prepareOf } from "../proof/fuzz/base-requests";
+import { type ApiDocument, type Operation, readDocument } from "../proof/fuzz/document";
+import { createOracle, type Oracle } from "../proof/fuzz/oracle";
+import { randomOf } from "../proof/fuzz/random";
+import type { RawAnswer, RawRequest } from "../proof/fuzz/raw-http";
+import type { FuzzResult } from "../proof/fuzz/report";
+import { reportOf } from "../proof/fuzz/report";
+import { fuzz } from "../proof/fuzz/run";
+import { Fields, jsonOf, Raw, treeOf } from "../proof/fuzz/values";
 import { type Product, startProduct } from "./support/product";
 
 const LEAST_PER_OPERATION = 8;
@@ -29,11 +30,11 @@ describe("malformed requests", () => {
 		});
 	}, TIME_LIMIT_MS);
 
-	test("see no failure of ours, no secret and nothing undeclared, and leave the others' data alone", () => {
+	test("cause no internal error, reveal no secret and nothing undeclared, and change no other organization", () => {
 		expect(result.failures.length + result.aftermath.length, reportOf(result)).toBe(0);
 	});
 
-	test("go to every operation, and most of them past its door", () => {
+	test("reach every operation, and most pass its authorization", () => {
 		const refused = (statuses: Record<string, number>) => (statuses["401"] ?? 0) + (statuses["403"] ?? 0);
 		for (const { name, requests, reached, statuses } of result.operations) {
 			expect(requests, name).toBeGreaterThanOrEqual(LEAST_PER_OPERATION);
@@ -125,7 +126,7 @@ describe("the judge", () => {
 		expect(faults(given())).toContain(found);
 	});
 
-	test("finds that there was no answer, unless the request was no HTTP", () => {
+	test("reports a missing answer, unless the request was no HTTP", () => {
 		expect(oracle.judge(request, "timeout").faults).toEqual(["no answer: timeout"]);
 		expect(oracle.judge(request, "closed").faults).toEqual(["no answer: closed"]);
 		expect(oracle.judge({ ...request, unsound: true }, "closed").faults).toEqual([]);
@@ -152,13 +153,13 @@ describe("the judge", () => {
 	});
 });
 
-test("the same seed draws the same, another one does not", () => {
+test("the same seed draws the same requests, another one does not", () => {
 	const draw = (name: string) => Array.from({ length: 5 }, randomOf(name).number);
 	expect(draw("1/getApp/7")).toEqual(draw("1/getApp/7"));
 	expect(draw("2/getApp/7")).not.toEqual(draw("1/getApp/7"));
 });
 
-test("JSON can be written that no JavaScript object holds", () => {
+test("writes JSON that no JavaScript object can hold", () => {
 	const tree = treeOf({ a: [1, null] });
 	if (!(tree instanceof Fields)) throw new Error("no object");
 	tree.entries.push(["a", new Raw("1e999")], ["__proto__", "\ud800"]);

@@ -1,15 +1,13 @@
 /**
- * The page that the link of an invitation opens: served as it must be, and its script run against the product with a stand-in for the
- * few elements that it touches.
+ * The invitation page: how it is served, and its script run against the product with fake DOM elements.
  */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Product, startProduct } from "./support/product";
+import { beforeAll, expect, test } from "vitest";
+import { type Product, sharedProduct } from "./support/product";
 
 let product: Product;
 beforeAll(async () => {
-	product = await startProduct();
+	product = await sharedProduct();
 });
-afterAll(() => product?.stop());
 
 async function invitedLink(email: string): Promise<URL> {
 	const { body } = await product.api("POST", "/organization/members", {
@@ -27,7 +25,7 @@ interface FakeElement {
 	submit?: (event: { preventDefault(): void }) => Promise<void>;
 }
 
-/** The page's elements after its script ran, and every address that it sent to. */
+/** The page's elements after its script ran, and the paths of its requests. */
 async function open(link: URL) {
 	const elements = new Map<string, FakeElement>();
 	const sent: string[] = [];
@@ -54,7 +52,7 @@ async function open(link: URL) {
 	return { element: getElementById as (id: string) => FakeElement, sent };
 }
 
-test("the link of an invitation opens a page that takes everything from this server and sends no token in an address", async () => {
+test("the page of an invitation loads everything from this server and sends no token in an address", async () => {
 	const link = await invitedLink("page@example.com");
 	expect(link.origin).toBe(product.url);
 	const response = await fetch(new URL(link.pathname, link));
@@ -67,15 +65,15 @@ test("the link of an invitation opens a page that takes everything from this ser
 	for (const asset of assets) expect((await fetch(new URL(asset, link))).status, asset).toBe(200);
 });
 
-test("the page shows what is offered, joins, and shows a key that works; a second visit says that it is over", async () => {
+test("the page shows the offer, joins, and shows a valid key; a second visit reports that the invitation was used", async () => {
 	const link = await invitedLink("joining@example.com");
 	const { element, sent } = await open(link);
 	expect(element("message").textContent).toContain(
-		"joining@example.com is invited to My organization with the role Member, until",
+		"joining@example.com is invited to My organization with the role Member.",
 	);
 	expect(element("form").hidden).toBe(false);
 	await element("form").submit?.({ preventDefault: () => undefined });
-	expect(element("message").textContent).toContain("is a member now, with the role Member.");
+	expect(element("message").textContent).toContain("is now a member with the role Member.");
 	expect(element("message").textContent).toContain("You are signed in");
 	expect(element("result").hidden).toBe(false);
 	const key = element("key").value;
@@ -83,7 +81,7 @@ test("the page shows what is offered, joins, and shows a key that works; a secon
 	expect(sent).toEqual(["/invitation/show", "/invitation/accept"]);
 
 	const again = await open(link);
-	expect(again.element("message").textContent).toContain("ask for a new one");
+	expect(again.element("message").textContent).toContain("Ask for a new one");
 	expect(again.element("form").hidden).toBe(true);
-	expect((await open(new URL("#", link))).element("message").textContent).toContain("ask for a new one");
+	expect((await open(new URL("#", link))).element("message").textContent).toContain("Ask for a new one");
 });

@@ -1,19 +1,19 @@
 /**
  * The memory of the Worker's process under a few thousand requests of each attack that `npm run bench -- --only memory` makes: an isolate
- * of Cloudflare's ends at 128 MB, and strangers must not bring it there.
+ * of Cloudflare ends at 128 MB, and strangers must not be able to cause that.
  */
 import { expect, test } from "vitest";
 import { capstanScript } from "../../bench/capstan";
 import { MEMORY_GOAL_MEGABYTES, measureMemory, memoryLines } from "../../bench/memory";
 
-test("strangers cannot make an isolate hold a hundred megabytes, whatever they send", async () => {
+test("strangers cannot make an isolate hold a hundred megabytes, with any request", async () => {
 	const measured = await measureMemory(
 		await capstanScript(),
 		{ made: 3_000 },
 		new AbortController().signal,
 		() => undefined,
 	);
-	// Only where the system tells a process's memory.
+	// Only on a system that reports the memory of a process.
 	if (measured === undefined) return;
 	expect(measured.attacks).toHaveLength(8);
 	for (const { title, peakMegabytes } of measured.attacks) {

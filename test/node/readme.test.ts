@@ -29,13 +29,13 @@ afterAll(async () => {
 });
 
 describe("README.md", () => {
-	test("the tour prints what it shows, and leaves nothing running and no file behind", async () => {
+	test("the tour prints what it shows, and leaves no process and no file", async () => {
 		const examples = examplesOf(readme, "bash");
 		expect(examples.filter(({ shown }) => shown !== undefined).length).toBeGreaterThan(3);
 		const printed = await runExamples(examples, { directory, environment: { PORT: "0" } });
 		for (const [index, { line, shown }] of examples.entries()) {
 			if (shown === undefined) continue;
-			// npm prints lines of its own around the answers.
+			// npm prints its own lines around the answers.
 			const answers = (printed[index] ?? "").split("\n").filter((text) => /^[[{"]/.test(text));
 			expect(difference(jsonValues(shown), answers.flatMap(jsonValues)), `line ${line}: ${printed[index]}`).toBe(
 				undefined,

@@ -1,15 +1,14 @@
 /**
- * A body that is refused before it was read to its end is a usual mistake of a build that sends the wrong file. Whoever sends it must be
- * told, and not find the connection closed under it, which looks like a network that is down.
+ * A build that sends the wrong file often sends a body that is refused before it is read to its end. The sender must get the answer instead of a
+ * closed connection, which looks like a broken network.
  */
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Product, startProduct } from "./support/product";
+import { beforeAll, expect, test } from "vitest";
+import { type Product, sharedProduct } from "./support/product";
 
 let product: Product;
 beforeAll(async () => {
-	product = await startProduct({ unlimitedRequests: true });
+	product = await sharedProduct();
 });
-afterAll(() => product?.stop());
 
 test.each([
 	["POST", "/stats", 413],

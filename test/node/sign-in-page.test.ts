@@ -1,15 +1,15 @@
 /**
- * The sign-in page in a real browser against the running product: the first administrator's link, which leads into the dashboard, a passkey
- * on a virtual authenticator, a code from the terminal; that nobody frames the page, that `next` leads nowhere else, that the addresses of
- * loopback are one site, and that a phone in the network gets the address for signing in.
+ * The sign-in page in a real browser against the running product: the first administrator's link, a passkey on a virtual authenticator, and
+ * a code from the terminal; framing, open redirects, loopback addresses, and phones on the network.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Page as BrowserPage } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { EVERY_ADDRESS, networkAddresses } from "../../src/cli/network";
-import { type RunningCapstan, serveCapstan } from "../../src/cli/serve";
-import { addAuthenticator, chromium, openPage, type Page } from "./support/browser";
+import { EVERY_ADDRESS, networkAddresses } from "../../src/operator/network";
+import { type RunningCapstan, serveCapstan } from "../../src/operator/serve";
+import { addAuthenticator, chromium, devtoolsOf, leave, openPage, type Send } from "./support/browser";
 
 if (chromium === undefined) console.log("skipped: the sign-in page in a browser, because no Chromium is installed");
 
@@ -18,11 +18,37 @@ const PROBLEM = "document.getElementById('problem').textContent";
 const IN_DASHBOARD =
 	"location.pathname.startsWith('/dashboard/') && document.querySelector('h1')?.textContent === 'Apps'";
 
+interface Page {
+	goto(url: string): Promise<void>;
+	evaluate<Value>(expression: string): Promise<Value>;
+	/** Waits until the expression is true. */
+	until(expression: string): Promise<void>;
+	readonly browserPage: BrowserPage;
+}
+
+async function openSignIn(): Promise<Page> {
+	const page = await openPage();
+	return {
+		browserPage: page,
+		evaluate: (expression) => page.evaluate(expression),
+		async goto(url) {
+			// Starts at another page, because an address that differs only after the # loads nothing; these pages redirect before they are loaded.
+			await page.goto("about:blank");
+			await page.goto(url, { waitUntil: "commit" });
+		},
+		async until(expression) {
+			const holds = () => page.evaluate<boolean>(`Boolean(${expression})`).catch(() => false);
+			await expect.poll(holds, { message: expression }).toBe(true);
+		},
+	};
+}
+
 describe.skipIf(chromium === undefined)("the sign-in page", () => {
 	let directory: string;
 	let capstan: RunningCapstan;
 	let page: Page;
 	let origin: string;
+	let send: Send;
 	let authenticatorId: string;
 	const printed: string[] = [];
 	const write = process.stdout.write;
@@ -32,12 +58,13 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		process.stdout.write = ((chunk: string | Uint8Array) => printed.push(String(chunk)) > 0) as typeof write;
 		capstan = await serveCapstan({ stateDirectory: directory, port: 0 });
 		origin = new URL(capstan.signInLink ?? "").origin;
-		page = await openPage(chromium ?? "");
-		authenticatorId = await addAuthenticator(page.send);
+		page = await openSignIn();
+		send = await devtoolsOf(page.browserPage);
+		authenticatorId = await addAuthenticator(send);
 	});
 	afterAll(async () => {
 		process.stdout.write = write;
-		await page?.close();
+		if (page !== undefined) leave(page.browserPage);
 		await capstan?.stop();
 		await rm(directory, { recursive: true, force: true });
 	});
@@ -46,14 +73,13 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 	const fill = (id: string, text: string) =>
 		page.evaluate(`document.getElementById("${id}").value = ${JSON.stringify(text)}`);
 
-	/** For people to look at, where CAPSTAN_SCREENSHOTS names a directory. */
-	const shoot = async (name: string) => {
+	/** Saves a screenshot if CAPSTAN_SCREENSHOTS names a directory. */
+	const screenshot = async (name: string) => {
 		const target = process.env.CAPSTAN_SCREENSHOTS;
 		if (target === undefined) return;
-		const { data } = (await page.send("Page.captureScreenshot", { format: "png" })) as { data: string };
-		await writeFile(join(target, `${name}.png`), Buffer.from(data, "base64"));
+		await page.browserPage.screenshot({ path: join(target, `${name}.png`) });
 	};
-	/** From a page without scripts: the dashboard would leave for the sign-in page by itself. */
+	/** Uses a page without scripts, because the dashboard redirects to the sign-in page by itself. */
 	const signOut = async () => {
 		await page.goto(`${origin}/docs/access`);
 		expect(await page.evaluate("fetch('/sign-out', { method: 'POST' }).then(({ status }) => status)")).toBe(200);
@@ -70,16 +96,16 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 			return (await post("/account/passkeys", { attempt, name: "Phone", credential })).status;
 		})()`);
 
-	test("the link leads into the dashboard, and its token is gone from the address", async () => {
+	test("opens the dashboard for a link, and removes its token from the address", async () => {
 		await page.goto(capstan.signInLink ?? "");
 		await page.until(IN_DASHBOARD);
 		expect(await page.evaluate("location.origin")).toBe(origin);
 		expect(await page.evaluate("location.hash")).toBe("");
-		// No script can read the cookie.
+		// Scripts cannot read the cookie.
 		expect(await page.evaluate("document.cookie")).toBe("");
 	});
 
-	test("the link opened twice leads into the dashboard for the reader, and signs in nobody else", async () => {
+	test("opens the dashboard for a link used by the same browser before, and signs nobody else in", async () => {
 		await page.goto(capstan.signInLink ?? "");
 		await page.until(IN_DASHBOARD);
 		await signOut();
@@ -113,13 +139,13 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await page.until("!document.getElementById('ways').hidden");
 		await click("#passkey");
 		await page.until(IN_DASHBOARD);
-		const { credentials } = (await page.send("WebAuthn.getCredentials", { authenticatorId })) as {
+		const { credentials } = (await send("WebAuthn.getCredentials", { authenticatorId })) as {
 			credentials: { isResidentCredential: boolean; signCount: number; rpId: string }[];
 		};
 		expect(credentials).toMatchObject([{ isResidentCredential: true, rpId: "localhost" }]);
 	});
 
-	test("leads whoever is signed in on, and asks them to confirm where that is wanted", async () => {
+	test("redirects a signed-in person, and asks for a confirmation if one is required", async () => {
 		await page.goto(`${origin}/sign-in?next=%2Fdocs`);
 		await page.until("location.pathname === '/docs'");
 		await page.goto(`${origin}/sign-in?again=1&next=%2Fdocs`);
@@ -128,7 +154,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await page.until("location.pathname === '/docs'");
 	});
 
-	test("pages at 127.0.0.1 lead to localhost, where the session is", async () => {
+	test("redirects 127.0.0.1 to localhost, where the session is", async () => {
 		const other = origin.replace("localhost", "127.0.0.1");
 		await page.goto(`${other}/dashboard/`);
 		await page.until(IN_DASHBOARD);
@@ -140,7 +166,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await page.until(`${TITLE} === "Confirm it's you"`);
 	});
 
-	test("leads an invited person who has an account here to sign in as themselves, and then to join", async () => {
+	test("asks an invited person to sign in to their existing account before they join", async () => {
 		const api = async (method: string, path: string, body: object) =>
 			(
 				await fetch(`${capstan.url}${path}`, {
@@ -159,7 +185,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		const token = (await invite(orgId)).link.replace(/.*token=/, "");
 		await api("POST", "/invitation/accept", { token });
 
-		// The link says 127.0.0.1, and the administrator is signed in here.
+		// The link uses 127.0.0.1, and the administrator is signed in at this host.
 		const { link } = await invite(otherId);
 		expect(link).toContain("127.0.0.1");
 		await page.goto(link);
@@ -167,8 +193,8 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await click("#form button");
 		await page.until("!document.getElementById('sign-in').hidden");
 		const message = "document.getElementById('message').textContent";
-		expect(await page.evaluate(message)).toBe("second@example.com has an account here. Sign in to it, then join.");
-		await shoot("invitation-sign-in");
+		expect(await page.evaluate(message)).toBe("second@example.com already has an account. Sign in to it, then join.");
+		await screenshot("invitation-sign-in");
 		await click("#sign-in-link");
 		await page.until(`${TITLE} === "Sign in" && document.getElementById('email').value === "second@example.com"`);
 		expect(await page.evaluate("location.search")).toBe("?next=/invitation");
@@ -178,11 +204,11 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		await expect.poll(mailed).toBeDefined();
 		await fill("code", mailed() ?? "");
 		await click("#code-form button[type=submit]");
-		await page.until("location.pathname === '/invitation' && !document.getElementById('form')?.hidden");
+		await page.until("location.pathname === '/invitation' && document.getElementById('form')?.hidden === false");
 		await click("#form button");
 		await page.until("!document.getElementById('result').hidden");
-		await shoot("invitation-joined");
-		expect(await page.evaluate(message)).toContain("second@example.com is a member now, with the role Member.");
+		await screenshot("invitation-joined");
+		expect(await page.evaluate(message)).toContain("second@example.com is now a member with the role Member.");
 		expect(await page.evaluate("sessionStorage.length")).toBe(0);
 		await page.goto(`${origin}/docs`);
 		expect(
@@ -190,13 +216,13 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		).toBe(2);
 	});
 
-	test("/ leads a browser to the dashboard", async () => {
+	test("/ redirects a browser to the dashboard", async () => {
 		await page.goto(`${origin}/`);
 		await page.until(IN_DASHBOARD);
 	});
 
-	test("runs nothing that is not the service's own, and stands in no frame", async () => {
-		// A script that may run runs while it is put in.
+	test("the pages run only the service's own scripts, and cannot be framed", async () => {
+		// An allowed inline script would run when it is inserted.
 		const injected = await page.evaluate<boolean>(`(() => {
 			const script = document.createElement("script");
 			script.textContent = "window.taken = true";
@@ -234,7 +260,7 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 		["/\t/evil.example", "/dashboard/"],
 		["/..//evil.example", "/dashboard/"],
 		["javascript:alert(1)", "/dashboard/"],
-	])("with next=%j goes to %s of this service", async (next, path) => {
+	])("with next=%j opens %s of this service", async (next, path) => {
 		await signOut();
 		await page.goto(`${origin}/sign-in?next=${encodeURIComponent(next)}`);
 		await page.until("!document.getElementById('ways').hidden");
@@ -246,11 +272,11 @@ describe.skipIf(chromium === undefined)("the sign-in page", () => {
 
 const [networkAddress] = networkAddresses();
 
-describe.skipIf(chromium === undefined || networkAddress === undefined)("the sign-in page in the network", () => {
-	test("tells a phone that it reaches Capstan, and where people sign in", async () => {
+describe.skipIf(chromium === undefined || networkAddress === undefined)("the sign-in page over the network", () => {
+	test("shows a phone that it reaches Capstan, and where people sign in", async () => {
 		const directory = await mkdtemp(join(tmpdir(), "capstan-network-"));
 		const capstan = await serveCapstan({ stateDirectory: directory, port: 0, host: EVERY_ADDRESS });
-		const page = await openPage(chromium ?? "");
+		const page = await openSignIn();
 		try {
 			const [url = ""] = capstan.networkUrls;
 			for (const path of ["/", "/dashboard/", "/sign-in"]) {
@@ -260,7 +286,7 @@ describe.skipIf(chromium === undefined || networkAddress === undefined)("the sig
 				expect(await page.evaluate("document.getElementById('ways').hidden"), path).toBe(true);
 			}
 		} finally {
-			await page.close();
+			leave(page.browserPage);
 			await capstan.stop();
 			await rm(directory, { recursive: true, force: true });
 		}

@@ -1,4 +1,4 @@
-/** Catches a screen that cannot be shown, which mostly is one of an older build whose files are gone: loading the page anew mends that. */
+/** Shown when a screen fails to load. The usual cause is an update that removed the files of the older build; a reload fixes that. */
 import { Alert, Button, Stack, Text } from "@mantine/core";
 import { Component, type ReactNode } from "react";
 
@@ -12,11 +12,11 @@ export class Boundary extends Component<{ readonly children: ReactNode }, { read
 	override render(): ReactNode {
 		if (!this.state.failed) return this.props.children;
 		return (
-			<Alert color="red" title="This screen cannot be shown" role="alert">
+			<Alert color="red" title="This page could not be loaded" role="alert">
 				<Stack gap="xs" align="flex-start">
-					<Text size="sm">A newer version of the dashboard may be in place; load the page anew.</Text>
+					<Text size="sm">The dashboard may have been updated. Reload the page.</Text>
 					<Button size="xs" variant="default" onClick={() => location.reload()}>
-						Load anew
+						Reload page
 					</Button>
 				</Stack>
 			</Alert>

@@ -1,4 +1,4 @@
-/** The links to the screens: those of the app that is looked at, and those of its organization that the reader may open. */
+/** Links to the screens of the open app, and to those of its organization that the user may open. */
 import { NavLink } from "@mantine/core";
 import { Link, useLocation } from "wouter";
 import { type AppScreen, appPath, type OrganizationScreen, organizationPath } from "../paths";
@@ -7,10 +7,12 @@ import { type Permission, useOrganizationMay } from "../permissions";
 const OF_APP: readonly (readonly [AppScreen, string])[] = [
 	["overview", "Overview"],
 	["channels", "Channels"],
+	["previews", "Previews"],
 	["bundles", "Bundles"],
 	["devices", "Devices"],
 	["statistics", "Statistics"],
 	["changes", "Changes"],
+	["publishers", "Publishers"],
 	["connect", "Connect"],
 	["settings", "Settings"],
 ];
@@ -21,7 +23,8 @@ const OF_ORGANIZATION: readonly (readonly [OrganizationScreen, string, Permissio
 	["members", "Members", "org.read_members"],
 	["keys", "API keys", "org.manage_apikeys"],
 	["changes", "Audit log", "org.read_audit"],
-	["settings", "Policies and settings", "org.read"],
+	["webhooks", "Webhooks", "org.update_settings"],
+	["settings", "Organization settings", "org.read"],
 ];
 
 export function Navigation({

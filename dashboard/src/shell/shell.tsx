@@ -1,13 +1,12 @@
-/**
- * The frame around every screen: the organization switcher, the navigation, which becomes a drawer on a phone, and the reader's account.
- */
+/** The frame around every screen: organization switcher, navigation (a drawer on phones) and account menu. */
 import { Burger, Button, Drawer, Menu, NativeSelect } from "@mantine/core";
 import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { leaveFor, queryClient, useAsk, useChange } from "../api";
-import { rememberOrganization, useOrganizations } from "../organizations";
+import { storeLastOrganization, useOrganizations } from "../organizations";
 import { organizationPath } from "../paths";
 import { Navigation } from "./navigation";
+import { OperatorNotice } from "./operator-notice";
 
 export function Shell({
 	orgId,
@@ -22,13 +21,13 @@ export function Shell({
 	const [openedAt, setOpenedAt] = useState<string | undefined>();
 	const isOpen = openedAt === location;
 	useEffect(() => {
-		if (orgId !== undefined) rememberOrganization(orgId);
+		if (orgId !== undefined) storeLastOrganization(orgId);
 	}, [orgId]);
 	const navigation = <Navigation orgId={orgId} appId={appId} />;
 	return (
 		<>
 			<a className="skip-link" href="#content">
-				Skip to the content
+				Skip to content
 			</a>
 			<header className="page-header">
 				<Burger
@@ -52,6 +51,7 @@ export function Shell({
 			<div className="page-body">
 				<div className="page-nav">{navigation}</div>
 				<main id="content" className="page-main" tabIndex={-1}>
+					<OperatorNotice />
 					{children}
 				</main>
 			</div>

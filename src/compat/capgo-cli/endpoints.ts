@@ -1,9 +1,12 @@
 /**
- * The closed list of requests that the stock CLI (@capgo/cli) sends beside the public API. They go through the same pipeline and the
- * same authorization as everything else; nothing but what that CLI needs may be added here.
+ * The closed list of requests that the stock CLI (@capgo/cli) sends beside the public API. They use the same pipeline and authorization as every
+ * endpoint. Add only requests that this CLI needs.
  */
-import type { AnyEndpoint } from "../../api/endpoint";
-import { appExists } from "./app-exists";
+import type { AnyEndpoint } from "../../http/endpoint";
+import { appExists, patchApp, readApps } from "./apps";
+import { patchVersion, readVersions, upsertVersion } from "./bundles";
+import { patchChannel, readChannels } from "./channels";
+import { insertOrganization, readOrganizations } from "./organizations";
 import {
 	actorEmail,
 	actorUserId,
@@ -16,17 +19,6 @@ import {
 	warnings,
 } from "./rpc";
 import { config, events, filesConfig } from "./service";
-import {
-	insertOrganization,
-	patchApp,
-	patchChannel,
-	patchVersion,
-	readApps,
-	readChannels,
-	readOrganizations,
-	readVersions,
-	upsertVersion,
-} from "./tables";
 import {
 	deleteFailedVersion,
 	fileExists,
@@ -67,7 +59,7 @@ const all = [
 	deleteFailedVersion,
 ] as const;
 
-/** The stock CLI knows keys alone, so nothing here listens to the cookie of a browser. */
+/** The stock CLI uses keys only, so these endpoints ignore session cookies. */
 const keyOnly = <const List extends readonly AnyEndpoint[]>(list: List) =>
 	list.map((endpoint) => ({ ...endpoint, keyOnly: true })) as unknown as List;
 

@@ -1,6 +1,5 @@
 /**
- * The permission names that the stock CLI asks for, and ours. The CLI knows its own service's names; a name that is not in this table
- * is denied.
+ * The stock CLI's permission names and the permissions here. A name that is not in this table is denied.
  */
 import type { Permission } from "../../authz/permissions";
 

@@ -1,16 +1,18 @@
 /**
- * What little of PostgREST's manner the stock CLI relies on: filters written `eq.<value>`, and answers that are one object when the
- * Accept header asks for one. There is no query language here: every shape is known beforehand and anything else is refused.
+ * The parts of PostgREST that the stock CLI relies on: filters written `eq.<value>`, and answers with a single object if the Accept header asks
+ * for one. There is no query language: every shape is listed, and any other request is refused.
  */
 import * as v from "valibot";
-import { Reply } from "../../api/endpoint";
-import { publicAppId } from "../../api/schemas";
-import { type AppScopeRow, appNotFound, type RawInput, type ScopeSource, textAt } from "../../api/scope";
 import { query } from "../../db/client";
 import { appIdOf } from "../../db/public-app-id";
 import { invalidRequest } from "../../errors";
+import { Reply } from "../../http/endpoint";
+import { publicAppId } from "../../http/schemas";
+import { type AppScopeRow, appNotFound, type RawInput, type ScopeSource, textAt } from "../../http/scope";
 
+export const TAG = "Stock CLI";
 export const PREFIX = "/compat/capgo-cli";
+export const TABLES = `${PREFIX}/rest/v1` as const;
 
 /** A filter of one operator; the value without it. */
 export function filter<const Operator extends "eq" | "neq">(operator: Operator) {
@@ -41,7 +43,7 @@ export const valuesFilter = v.union(
 	"must be eq.<value> or in.(<value>,…)",
 );
 
-/** The parameters of a request that are filters and nothing else: one that is not known would change what is meant. */
+/** A query of filters only. An unknown filter is refused, because ignoring it would widen the selection. */
 export function filters<const Entries extends v.ObjectEntries>(entries: Entries) {
 	return v.strictObject(entries, (issue) =>
 		issue.expected === "never"
@@ -76,7 +78,7 @@ export const singleRefusal = v.strictObject({
 	hint: v.null(),
 });
 
-/** The rows as an array, or the one row where the request asks for an object. */
+/** The rows as an array, or the single row if the request asks for an object. */
 export function rowsReply<Row>(headers: Headers, rows: readonly Row[]) {
 	if (headers.get("accept")?.includes("application/vnd.pgrst.object+json") !== true) return new Reply(200, [...rows]);
 	const [row] = rows;
@@ -89,12 +91,19 @@ export function rowsReply<Row>(headers: Headers, rows: readonly Row[]) {
 	});
 }
 
-export function unknownShape(select: string): Error {
-	return invalidRequest([
+/**
+ * The answer's shape for a `select` list, ignoring white space.
+ * @throws {ApiError} `invalid_request` for a list that the stock CLI does not send
+ */
+export function shapeOf<Shape>(shapes: Readonly<Record<string, Shape>>, select: string): Shape {
+	const list = select.replace(/\s/g, "");
+	const shape = Object.hasOwn(shapes, list) ? shapes[list] : undefined;
+	if (shape !== undefined) return shape;
+	throw invalidRequest([
 		{
 			path: "select",
 			message: "is not one of the requests that the stock CLI sends; use the public API at /docs",
-			received: select.slice(0, 80),
+			received: list.slice(0, 80),
 		},
 	]);
 }

@@ -1,11 +1,18 @@
 /**
- * The remote procedures that the stock CLI calls. Those about plans and two-factor rules have one answer here, because this service
- * has neither; the others ask the same decision as the public API.
+ * The remote procedures that the stock CLI calls. Those about plans and two-factor rules have a constant answer, because this service has
+ * neither. The others use the same authorization as the public API.
  */
 import * as v from "valibot";
-import { isVersionTaken } from "../../api/bundle-registration";
-import { endpoint } from "../../api/endpoint";
-import { integerId, optional, publicAppId, text, uuid } from "../../api/schemas";
+import { holds, orgsWhere, type Target } from "../../authz/decide";
+import type { Principal } from "../../authz/principal";
+import { appCounts } from "../../db/apps";
+import { bundleByName } from "../../db/bundles";
+import { query } from "../../db/client";
+import { organizationsPage } from "../../db/organizations";
+import { appIdOf } from "../../db/public-app-id";
+import { isVersionTaken } from "../../features/bundles/registration";
+import { endpoint } from "../../http/endpoint";
+import { integerId, optional, publicAppId, text, uuid } from "../../http/schemas";
 import {
 	type AppScopeRow,
 	appScope,
@@ -14,24 +21,16 @@ import {
 	type ChannelScopeRow,
 	channelNotFound,
 	channelTarget,
-} from "../../api/scope";
-import { holds, orgsWhere, type Target } from "../../authz/decide";
-import type { Principal } from "../../authz/principal";
-import { appCounts } from "../../db/apps";
-import { bundleByName } from "../../db/bundles";
-import { query } from "../../db/client";
-import { channelsThatRequireApproval } from "../../db/compat";
-import { organizationsPage } from "../../db/organizations";
-import { appIdOf } from "../../db/public-app-id";
+} from "../../http/scope";
 import { PERMISSION_NAMES } from "./permission-names";
-import { PREFIX, rowsReply, singleRefusal } from "./postgrest";
+import { PREFIX, rowsReply, singleRefusal, TAG } from "./postgrest";
+import { channelsThatRequireApproval } from "./queries";
 
-const TAG = "Stock CLI";
 const RPC = `${PREFIX}/rest/v1/rpc` as const;
 const MOST_ORGANIZATIONS = 200;
 const MOST_WARNINGS = 20;
 
-/** A procedure whose answer never depends on the caller. */
+/** A procedure with a constant answer. */
 function constant<const Name extends string, const Value extends number | boolean>(
 	name: Name,
 	value: Value,
@@ -74,12 +73,12 @@ export const constants = [
 	constant("has_usage_credits_org", true, "There are no credits."),
 ] as const;
 
-/** The CLI shows these before an upload. It shows no answer of a promotion, so nothing else would say that the promotion waits. */
+/** The CLI prints these before an upload. It prints no answer of a promotion, so this is the only notice that a promotion waits for approval. */
 export const warnings = endpoint({
 	method: "POST",
 	path: `${RPC}/get_organization_cli_warnings`,
 	tag: TAG,
-	summary: "Channels whose promotions wait for approval, as warnings",
+	summary: "Warn about channels that require approval",
 	access: { anyKey: "It names the channels that the key may promote to." },
 	body: v.object({ orgid: optional(uuid) }),
 	response: v.array(v.strictObject({ message: v.string(), fatal: v.boolean() })),
@@ -102,7 +101,7 @@ export const actorUserId = endpoint({
 	path: `${RPC}/request_actor_user_id`,
 	tag: TAG,
 	summary: "The account that the key acts for",
-	access: { anyKey: "It tells the key's own account." },
+	access: { anyKey: "It shows the key's own account." },
 	response: v.string(),
 	errors: [],
 	example: {},
@@ -116,7 +115,7 @@ export const actorEmail = endpoint({
 	path: `${RPC}/request_actor_email_adress`,
 	tag: TAG,
 	summary: "The e-mail address of the account that the key acts for",
-	access: { anyKey: "It tells the key's own account." },
+	access: { anyKey: "It shows the key's own account." },
 	response: v.string(),
 	errors: [],
 	example: {},
@@ -133,7 +132,7 @@ export const checkPermission = endpoint({
 	path: `${RPC}/cli_check_permission`,
 	tag: TAG,
 	summary: "Whether the calling key holds a permission",
-	access: { anyKey: "It tells the calling key what it may do itself." },
+	access: { anyKey: "It shows the permissions of the calling key." },
 	body: v.object({
 		permission_key: text(64),
 		org_id: optional(v.string()),
@@ -165,8 +164,8 @@ export const checkPermission = endpoint({
 		const target = targetOf(body, loaded[0].rows[0], channel);
 		if (permission === undefined || target === undefined) return false;
 		if (holds(principal, permission, target)) return true;
-		// `upload --self-assign` asks for this before it repeats a setting that holds already, which needs sight of the channel
-		// alone. The answer is advice: POST /channel decides what is really changed.
+		// `upload --self-assign` asks for this before it sends a setting that the channel may already have, which needs only read access.
+		// The answer is advice: POST /channel decides about the change.
 		const repeatsSetting = permission === "channel.update_settings" && channel?.allow_device_self_set === 1;
 		return repeatsSetting && holds(principal, "channel.promote_bundle", target);
 	},
@@ -192,7 +191,7 @@ export const existsVersion = endpoint({
 	path: `${RPC}/exist_app_versions`,
 	tag: TAG,
 	summary: "Whether a version is taken",
-	description: "A registration that this key left unfinished, or that was given up, does not count: it starts over.",
+	description: "A registration that this key left unfinished, or that expired, does not count: it can start over.",
 	access: { permission: "app.read_bundles", scope: appScope("body.appid") },
 	body: v.object({ appid: publicAppId, name_version: text(128) }),
 	response: v.boolean(),
@@ -302,7 +301,7 @@ export const organizations = endpoint({
 	},
 });
 
-/** The CLI shows the role and picks organizations by it. */
+/** The CLI prints the role and selects organizations by it. */
 function roleIn(principal: Principal, orgId: string): string {
 	return (
 		principal.bindings.find((binding) => binding.orgId === orgId && binding.scopeType === "org")?.role ??

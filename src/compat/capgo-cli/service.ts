@@ -1,26 +1,27 @@
 /**
- * What the stock CLI asks about the server before it does anything: addresses, upload limits, and where its events go (nowhere).
+ * Requests of the stock CLI about the server: addresses, upload limits, usage events (not stored), and services that do not exist here.
  */
 import * as v from "valibot";
-import { ANONYMOUS_VALUE } from "../../api/credentials";
-import { endpoint } from "../../api/endpoint";
-import { acknowledgement, OK } from "../../api/schemas";
-import { PREFIX } from "./postgrest";
+import type { ApiError } from "../../errors";
+import { ANONYMOUS_VALUE } from "../../http/credentials";
+import { endpoint } from "../../http/endpoint";
+import { acknowledgement, OK } from "../../http/schemas";
+import { type SettingsRequest, settingNotSupported } from "../../http/stock-settings";
+import { PREFIX, TAG } from "./postgrest";
 
-const TAG = "Stock CLI";
-/** The oldest version that runs against this server's tests. */
+/** The oldest version that the tests run. */
 const OLDEST_CLI_VERSION = "8.45.3";
-/** One PATCH of a resumable upload; far below what any Cloudflare plan takes in one request. */
+/** One PATCH of a resumable upload; far below the request limit of every Cloudflare plan. */
 const CHUNK_BYTES = 32 * 1024 * 1024;
-/** From this size on the CLI advises to make the bundle smaller. */
+/** Above this size the CLI advises to make the bundle smaller. */
 const ALERT_BYTES = 20 * 1024 * 1024;
 
 export const config = endpoint({
 	method: "GET",
 	path: "/private/config",
 	tag: TAG,
-	summary: "Where the stock CLI finds what it needs",
-	access: { public: "It tells addresses and a value that grants nothing." },
+	summary: "Show the addresses that the stock CLI uses",
+	access: { public: "It shows addresses and a value that grants nothing." },
 	response: v.strictObject({
 		supaHost: v.string(),
 		supaKey: v.string(),
@@ -45,8 +46,8 @@ export const filesConfig = endpoint({
 	method: "GET",
 	path: "/files/config",
 	tag: TAG,
-	summary: "How the stock CLI may upload",
-	access: { public: "It tells limits that documentation tells too." },
+	summary: "Show the upload limits for the stock CLI",
+	access: { public: "It shows limits that are documented." },
 	response: v.strictObject({
 		partialUpload: v.boolean(),
 		partialUploadForced: v.boolean(),
@@ -75,7 +76,7 @@ export const events = endpoint({
 	method: "POST",
 	path: "/private/events",
 	tag: TAG,
-	summary: "The stock CLI's usage events, which are not kept",
+	summary: "Accept the stock CLI's usage events without storing them",
 	access: { anyKey: "Nothing is read or written." },
 	response: acknowledgement,
 	errors: [],
@@ -84,3 +85,23 @@ export const events = endpoint({
 		return OK;
 	},
 });
+
+/**
+ * Requests of the stock CLI for services that do not exist here, with the setting that the message names. The CLI prints the message. No data is
+ * read, so these are not endpoints and need no key.
+ */
+const REFUSED: readonly (readonly [path: RegExp, request: SettingsRequest, field: string])[] = [
+	// `app add --icon` continues without the icon; `app set --icon` prints the message and fails.
+	[new RegExp(`^${PREFIX}/storage/v1/object/images/.`), "storage upload", "icon"],
+	[/^\/notifications\/update-check$/, "update notification", "send_update_notification"],
+	[/^\/bundle\/ai_bump_level$/, "automatic version", "auto_bump"],
+	[new RegExp(`^${PREFIX}/rest/v1/rpc/has_2fa_enabled$`), "two-factor check", "enforcing_2fa"],
+	[new RegExp(`^${PREFIX}/rest/v1/rpc/check_org_members_password_policy$`), "password check", "password_policy_config"],
+];
+
+/** The error for a request without an endpoint; undefined if the stock CLI sends no such request. */
+export function refusedRequest(method: string, path: string): ApiError | undefined {
+	if (method !== "POST" && method !== "PUT") return undefined;
+	const found = REFUSED.find(([pattern]) => pattern.test(path));
+	return found === undefined ? undefined : settingNotSupported(found[1], found[2]);
+}

@@ -1,40 +1,15 @@
 /**
- * The stock CLI's way of uploading: a link for the zip, files of the delta store that are asked for before they are sent, the
- * manifest, and the end of it. A bundle without a zip is ready when it has a manifest and the CLI says that it is done.
+ * Uploads of the stock CLI: a link for the zip, checks whether a delta file exists, the manifest, and the completion. A bundle without a zip is
+ * ready once it has a manifest and the CLI completes it.
  */
+
 import * as v from "valibot";
-import { replaceUploadStatements } from "../../api/bundle-registration";
-import {
-	SIGNATURE_ERRORS,
-	signatureRefusal,
-	signingRulesOf,
-	unverified,
-	verifyManifest,
-} from "../../api/bundle-signing";
-import { refuseForeignBundle } from "../../api/channel-change";
-import { type Context, endpoint } from "../../api/endpoint";
-import { batchInQuotas } from "../../api/quotas";
-import { deleteOneBundle } from "../../api/routes/bundle";
-import { acknowledgement, OK, optional, publicAppId, text } from "../../api/schemas";
-import { type AppScopeRow, appNotFound, appScope, bundleNotFound, type ScopeSource } from "../../api/scope";
-import { bundleAlreadyReady, finishUpload, receivedSoFar } from "../../api/upload-completion";
+import { requireCreator } from "../../authz/own-work";
 import type { Principal } from "../../authz/principal";
-import { auditStatement } from "../../db/audit";
-import { auditManifest } from "../../db/bundle-audit";
+import { auditManifest } from "../../db/audit/bundles";
+import { auditStatement } from "../../db/audit/entries";
 import { type BundleListRow, bundleByName, bundleIsLive, bundleIsPending, updateBundle } from "../../db/bundles";
-import { batchOrFail, guard, query } from "../../db/client";
-import {
-	claimDeltaObject,
-	deltaObject,
-	hasManifest,
-	insertManifest,
-	manifestIsNewOrHas,
-	manifestIsNewOrHolds,
-	manifestIsSetOrBundleUnused,
-	manifestIsStored,
-	manifestParts,
-	missingDeltaPaths,
-} from "../../db/compat";
+import { guard, query } from "../../db/client";
 import { appIdOf } from "../../db/public-app-id";
 import { uploadQuotas } from "../../db/quotas";
 import { bundlesAreSigned, signingRulesOfApp } from "../../db/signing-keys";
@@ -46,19 +21,46 @@ import {
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
+import { finishUpload, receivedSoFar } from "../../features/bundles/complete";
+import { deleteBundleRow } from "../../features/bundles/delete";
+import { replaceUploadStatements } from "../../features/bundles/registration";
+import { bundleAlreadyReady } from "../../features/bundles/upload-errors";
+import {
+	SIGNATURE_ERRORS,
+	signatureRefusal,
+	signingRulesOf,
+	unverified,
+	verifyManifest,
+} from "../../features/signing/verify";
+import { type Context, endpoint } from "../../http/endpoint";
+import { batchInQuotas } from "../../http/quotas";
+import { acknowledgement, OK, optional, publicAppId, text } from "../../http/schemas";
+import { type AppScopeRow, appNotFound, appScope, bundleNotFound, type ScopeSource } from "../../http/scope";
 import { signedUploadUrl } from "../../storage/links";
+import { TAG } from "./postgrest";
+import {
+	claimDeltaObject,
+	deltaObject,
+	hasManifest,
+	insertManifest,
+	manifestChunks,
+	manifestIsNewOrHas,
+	manifestIsNewOrHolds,
+	manifestIsSetOrBundleUnused,
+	manifestIsStored,
+	missingDeltaPaths,
+} from "./queries";
 
-const TAG = "Stock CLI";
 const HOUR_MS = 60 * 60 * 1000;
 const namedBundle = { app_id: publicAppId, name: text(128) };
 
-/** The same link under the two paths that versions of the CLI use. */
+/** Two versions of the CLI use two paths. */
 function uploadLink<const Path extends string>(path: Path) {
 	return endpoint({
 		method: "POST",
 		path,
 		tag: TAG,
-		summary: "A link that takes a registered bundle's zip in one PUT",
+		summary: "Create a link that accepts a registered bundle's zip in one PUT",
 		access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 		body: v.object(namedBundle),
 		response: v.strictObject({ url: v.string() }),
@@ -71,24 +73,23 @@ function uploadLink<const Path extends string>(path: Path) {
 		async handle({ db, deps, scope, principal, loaded, nowMs, origin, ownWorkOnly }) {
 			const [bundle] = loaded[0].rows;
 			if (bundle === undefined) throw bundleNotFound();
-			refuseForeignBundle(bundle, principal, "app.upload_bundle");
+			requireCreator(principal, "app.upload_bundle", bundle);
 			if (bundle.status !== "pending") throw bundleAlreadyReady();
 			const id = deps.newId();
 			await batchInQuotas(
 				db,
 				deps.config.quotas,
 				uploadQuotas(scope, principal, nowMs, ownWorkOnly("app.upload_bundle") !== undefined),
-				replaceUploadStatements(scope.appId, bundle.id, id, null, principal, nowMs),
-				{ bundle_pending: bundleAlreadyReady },
+				replaceUploadStatements(scope.appId, bundle.id, id, null, principal, nowMs, bundleAlreadyReady),
 			);
-			return { url: signedUploadUrl(deps, origin, id, nowMs) };
+			return { url: await signedUploadUrl(deps, origin, id, nowMs) };
 		},
 	});
 }
 export const filesUploadLink = uploadLink("/files/upload_link");
 export const privateUploadLink = uploadLink("/private/upload_link");
 
-/** The app in `orgs/<org>/apps/<app>/…`, where the organization is its owner. */
+/** The app of `orgs/<org>/apps/<app>/…`, if the organization owns it. */
 const appOfFile: ScopeSource<AppScopeRow> = {
 	statement: (raw) => {
 		const match = /^orgs\/([^/]+)\/apps\/([^/]+)\//.exec(raw.params.path ?? "");
@@ -107,8 +108,8 @@ export const fileExists = endpoint({
 	method: "GET",
 	path: "/files/read/attachments/:path{.+}",
 	tag: TAG,
-	summary: "Whether a file is in the delta store already",
-	description: "Tells it to keys that may upload to the app; the bytes go to devices by signed links only.",
+	summary: "Show whether a file is in the delta store",
+	description: "For keys that may upload to the app. Devices get the bytes by signed links only.",
 	access: { permission: "app.upload_bundle", scope: appOfFile },
 	query: v.object({ nocache: optional(v.string()) }),
 	response: v.strictObject({ status: v.literal("ok"), size: v.number() }),
@@ -119,7 +120,7 @@ export const fileExists = endpoint({
 	async handle({ db, scope, principal, loaded, nowMs, input }) {
 		const [file] = loaded[0].rows;
 		if (file === undefined) throw new ApiError("not_found", "The file is not in the delta store; upload it.");
-		// Not at every question: a bundle of a thousand files would write a thousand rows for nothing.
+		// At most hourly, because a bundle of a thousand files would otherwise write a thousand rows for each upload.
 		if (file.last_claimed_at_ms < nowMs - HOUR_MS) {
 			await db.batch([claimDeltaObject(scope.appId, input.params.path, callingKey(principal), nowMs)]);
 		}
@@ -128,10 +129,10 @@ export const fileExists = endpoint({
 });
 
 const MOST_FILES = 10_000;
-/** Of an encrypted bundle each file takes 1.5 kB: its hash and the session key in its path are long. */
+/** A file of an encrypted bundle takes 1.5 kB, because its hash and the session key in its path are long. */
 const MANIFEST_LIMIT_BYTES = 16 * 1024 * 1024;
 
-/** A file that stays inside the bundle wherever it is unpacked. */
+/** A path that stays inside the folder of the bundle on every platform. */
 const fileName = v.pipe(
 	text(512),
 	v.check(
@@ -140,7 +141,7 @@ const fileName = v.pipe(
 	),
 );
 
-/** What other keys keep for themselves is stored under paths that begin otherwise, and cannot be named. */
+/** Private files of other keys have paths with another prefix, so no manifest can name them. */
 const storedPath = v.pipe(
 	text(2048),
 	v.startsWith("orgs/", "must be orgs/<org>/apps/<app>/delta/… as the file was uploaded"),
@@ -150,8 +151,8 @@ export const setManifest = endpoint({
 	method: "POST",
 	path: "/private/set_manifest",
 	tag: TAG,
-	summary: "Say which files of the delta store a bundle consists of",
-	description: "Every file must be stored already. A manifest is set once; repeating the same one is fine.",
+	summary: "Set the manifest: the files of the delta store that make up a bundle",
+	description: "Every file must be stored first. A manifest is immutable; repeating the same one changes nothing.",
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 	body: v.object({
 		...namedBundle,
@@ -178,51 +179,47 @@ export const setManifest = endpoint({
 		[
 			bundleByName(body.app_id, body.name),
 			signingRulesOfApp(body.app_id),
-			...manifestParts(body.manifest).map((part) => missingDeltaPaths(body.app_id, part, keyHash)),
+			...manifestChunks(body.manifest).map((chunk) => missingDeltaPaths(body.app_id, chunk, keyHash)),
 		] as const,
 	async handle({ db, scope, principal, loaded, input, actor, nowMs }) {
 		const [bundle] = loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
-		refuseForeignBundle(bundle, principal, "app.upload_bundle");
+		requireCreator(principal, "app.upload_bundle", bundle);
 		refuseRepeatedFiles(input.body.manifest);
-		const [, rulesRows, ...missingOfParts] = loaded;
+		const [, rulesRows, ...missingOfChunks] = loaded;
 		const rules = signingRulesOf(rulesRows.rows[0]?.signing_rules);
 		const hashes = input.body.manifest.map(({ file_hash }) => file_hash);
 		const signature = await verifyManifest(rules, bundle.session_key, hashes);
 		const refusal = signatureRefusal(rules, signature);
 		if (refusal !== undefined) throw refusal;
-		const missing = missingOfParts.flatMap(({ rows }) => rows.map((row) => row.path));
+		const missing = missingOfChunks.flatMap(({ rows }) => rows.map((row) => row.path));
 		if (missing.length > 0) throw missingFiles(missing);
 		if (!input.body.manifest.some(({ file_name }) => START_PAGES.includes(file_name))) throw noStartPage();
-		const parts = manifestParts(input.body.manifest);
-		await batchOrFail(
-			db,
-			[
-				guard("live", bundleIsLive(scope.appId, bundle.id)),
-				guard("new_or_same", manifestIsNewOrHas(bundle.id, input.body.manifest.length)),
-				guard("new_or_same", manifestIsSetOrBundleUnused(scope.appId, bundle.id)),
-				// Every condition before the first insertion, which would make the manifest one that is not new.
-				...parts.flatMap((part) => [
-					guard("stored", manifestIsStored(scope.appId, part, callingKey(principal))),
-					guard("new_or_same", manifestIsNewOrHolds(bundle.id, part, callingKey(principal))),
-				]),
-				auditManifest(actor, nowMs, scope.appId, bundle.id, input.body.manifest.length),
-				...parts.map((part) => insertManifest(scope.appId, bundle.id, part, callingKey(principal))),
-				updateBundle(scope.appId, bundle.id, { manifest_signed_by: signature.signedBy }),
-			],
-			{ live: bundleNotFound, stored: () => missingFiles([]), new_or_same: manifestAlreadySet },
-		);
+		const chunks = manifestChunks(input.body.manifest);
+		await db.batch([
+			guard(bundleIsLive(scope.appId, bundle.id), bundleNotFound),
+			guard(manifestIsNewOrHas(bundle.id, input.body.manifest.length), manifestAlreadySet),
+			guard(manifestIsSetOrBundleUnused(scope.appId, bundle.id), manifestAlreadySet),
+			// All guards precede the first insertion, because they compare with an empty manifest.
+			...chunks.flatMap((chunk) => [
+				guard(manifestIsStored(scope.appId, chunk, callingKey(principal)), () => missingFiles([])),
+				guard(manifestIsNewOrHolds(bundle.id, chunk, callingKey(principal)), manifestAlreadySet),
+			]),
+			auditManifest(actor, nowMs, scope.appId, bundle.id, input.body.manifest.length),
+			...chunks.map((chunk) => insertManifest(scope.appId, bundle.id, chunk, callingKey(principal))),
+			updateBundle(scope.appId, bundle.id, { manifest_signed_by: signature.signedBy }),
+		]);
 		return OK;
 	},
 });
 
-/** The CLI names files that it compressed with Brotli so. */
+/** The CLI adds .br to files that it compressed with Brotli. */
 const START_PAGES: readonly string[] = ["index.html", "index.html.br"];
 
 function noStartPage(): ApiError {
 	return new ApiError(
 		"bundle_invalid",
-		"The manifest has no index.html at its top, which devices start. Upload the folder that your web build writes.",
+		"The manifest has no index.html at its top, the page that devices start. Upload the folder that your web build writes.",
 		{ moreInfo: { reason: "missing_index_html" } },
 	);
 }
@@ -230,7 +227,7 @@ function noStartPage(): ApiError {
 function manifestAlreadySet(): ApiError {
 	return new ApiError(
 		"bundle_already_ready",
-		"The bundle has another manifest already, or was given to a channel or device or proposed without one; upload another version.",
+		"The bundle already has another manifest, or was promoted, set for a device or proposed without one; upload another version.",
 	);
 }
 
@@ -260,7 +257,7 @@ export const finalizeUpload = endpoint({
 	method: "POST",
 	path: "/private/finalize_bundle_upload",
 	tag: TAG,
-	summary: "Say that everything of a bundle is uploaded",
+	summary: "Complete the upload of a bundle",
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 	body: v.object(namedBundle),
 	response: acknowledgement,
@@ -279,7 +276,7 @@ export const finalizeUpload = endpoint({
 	async handle(context) {
 		const [bundle] = context.loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
-		refuseForeignBundle(bundle, context.principal, "app.upload_bundle");
+		requireCreator(context.principal, "app.upload_bundle", bundle);
 		await finalize(context, bundle, context.loaded[1].rows[0]);
 		return OK;
 	},
@@ -290,7 +287,7 @@ type FinalizeContext = Pick<
 	"db" | "deps" | "scope" | "scopeRow" | "nowMs" | "actor" | "waitUntil"
 >;
 
-/** Makes a pending bundle ready: by its zip where that has arrived, else by its manifest alone. */
+/** Completes a pending bundle: with its zip if that has arrived, otherwise with its manifest alone. */
 export async function finalize(
 	context: FinalizeContext,
 	bundle: BundleListRow,
@@ -305,47 +302,44 @@ export async function finalize(
 			return;
 		}
 	}
-	await batchOrFail(
-		db,
-		[
-			guard("pending", bundleIsPending(scope.appId, bundle.id)),
-			guard("has_manifest", hasManifest(bundle.id)),
-			uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
-			deleteOpenUploadsOfBundle(scope.appId, bundle.id),
-			updateBundle(scope.appId, bundle.id, {
-				status: "ready",
-				signed_by: bundle.manifest_signed_by,
-				expires_at_ms: null,
-				updated_at_ms: nowMs,
-			}),
-			guard("bundle_signed", bundlesAreSigned(scope.appId, [bundle.id])),
-			bumpRevision(scope.appId),
-			auditStatement(actor, nowMs, {
-				orgId: scope.orgId,
-				action: "bundle.upload",
-				target: { type: "bundle", id: String(bundle.id), name: bundle.name },
-				app: { uuid: scope.appId, id: bundle.public_app_id },
-				before: { status: "pending" },
-				after: { status: "ready" },
-				details: { manifest_only: true },
-			}),
-		],
-		{
-			pending: bundleAlreadyReady,
-			bundle_signed: () => unverified(bundle.session_key === null ? "not_encrypted" : undefined),
-			has_manifest: () =>
-				new ApiError("bundle_incomplete", "Neither a zip nor a manifest has arrived; go on with the upload.", {
+	await db.batch([
+		guard(bundleIsPending(scope.appId, bundle.id), bundleAlreadyReady),
+		guard(
+			hasManifest(bundle.id),
+			() =>
+				new ApiError("bundle_incomplete", "Neither a zip nor a manifest has arrived; continue the upload.", {
 					moreInfo: { received_bytes: 0, expected_bytes: bundle.size_bytes },
 				}),
-		},
-	);
+		),
+		uploadsOfBundleToGarbage(scope.appId, bundle.id, nowMs),
+		deleteOpenUploadsOfBundle(scope.appId, bundle.id),
+		updateBundle(scope.appId, bundle.id, {
+			status: "ready",
+			signed_by: bundle.manifest_signed_by,
+			expires_at_ms: null,
+			updated_at_ms: nowMs,
+		}),
+		guard(bundlesAreSigned(scope.appId, [bundle.id]), () =>
+			unverified(bundle.session_key === null ? "not_encrypted" : undefined),
+		),
+		bumpRevision(scope.appId),
+		auditStatement(actor, nowMs, {
+			orgId: scope.orgId,
+			action: "bundle.upload",
+			target: { type: "bundle", id: String(bundle.id), name: bundle.name },
+			app: { uuid: scope.appId, id: bundle.public_app_id },
+			before: { status: "pending" },
+			after: { status: "ready" },
+			details: { manifest_only: true },
+		}),
+	]);
 }
 
 export const deleteFailedVersion = endpoint({
 	method: "DELETE",
 	path: "/private/delete_failed_version",
 	tag: TAG,
-	summary: "Take back a registration whose upload failed",
+	summary: "Delete a registration whose upload failed",
 	access: { permission: "app.upload_bundle", scope: appScope("query.app_id") },
 	query: v.object(namedBundle),
 	queryOrBody: true,
@@ -356,15 +350,15 @@ export const deleteFailedVersion = endpoint({
 	async handle(context) {
 		const [bundle] = context.loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
-		refuseForeignBundle(bundle, context.principal, "app.upload_bundle");
+		requireCreator(context.principal, "app.upload_bundle", bundle);
 		if (bundle.status !== "pending") throw bundleAlreadyReady();
-		await deleteOneBundle(context, bundle, { pendingOnly: true });
+		await deleteBundleRow(context, bundle, { pendingOnly: true });
 		return OK;
 	},
 });
 
-/** Sessions do not come here (endpoints.ts). */
+/** Sessions cannot call these endpoints (endpoints.ts). */
 function callingKey({ keyId }: Principal): string {
-	if (keyId === null) throw new Error("a session called an endpoint for keys alone");
+	if (keyId === null) throw new Error("a session called an endpoint for keys");
 	return keyId;
 }

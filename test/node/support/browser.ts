@@ -1,26 +1,53 @@
 /**
- * Headless Chromium, driven through its DevTools pipe, with a virtual authenticator. Tests that need it are skipped, with a line that says
- * so, where no Chromium is installed.
+ * Headless Chromium, driven by Playwright: one for each test process, with a separate context for each visitor. Tests that need it are skipped,
+ * and a line reports that, on a machine without Chromium.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { Readable, Writable } from "node:stream";
+import { spawnSync } from "node:child_process";
+import { type Browser, type BrowserContextOptions, chromium as driver, type Page } from "playwright-core";
 import { PATIENCE_MS } from "../../patience";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 
-/** The program, if there is one. */
-export const chromium = NAMES.find((name) => spawnSync(name, ["--version"]).status === 0);
+/** The program's path; undefined when none is installed. */
+export const chromium = NAMES.map((name) => spawnSync("which", [name]).stdout?.toString().trim()).find(Boolean);
 
-const ENDED = "Chromium has ended";
-const POLL_MS = 50;
+let shared: Promise<Browser> | undefined;
+
+/** The browser of this test process, which ends with it. */
+export function sharedBrowser(): Promise<Browser> {
+	shared ??= driver.launch({
+		executablePath: chromium ?? "",
+		args: ["--no-sandbox", "--disable-gpu"],
+		timeout: PATIENCE_MS,
+	});
+	return shared;
+}
+
+/** A page in a new context, with the patience of the tests. */
+export async function openPage(options: BrowserContextOptions = {}): Promise<Page> {
+	const context = await (await sharedBrowser()).newContext(options);
+	context.setDefaultTimeout(PATIENCE_MS);
+	return context.newPage();
+}
+
+/** Closes the page without waiting: Chromium sometimes never confirms the close of a page that was about to load another. */
+export function leave(page: Page): void {
+	page
+		.context()
+		.close()
+		.catch(() => undefined);
+}
 
 /** Sends a command of the DevTools protocol to a page. */
 export type Send = (method: string, params?: object) => Promise<Record<string, unknown>>;
 
-/** Gives the page an authenticator of its own that holds passkeys and says yes to everything; its id. */
+/** The DevTools of a page, for commands that Playwright has no method for. */
+export async function devtoolsOf(page: Page): Promise<Send> {
+	const session = await page.context().newCDPSession(page);
+	return (method, params) => session.send(method as never, params as never);
+}
+
+/** Gives the page an authenticator that holds passkeys and confirms every request; its id. */
 export async function addAuthenticator(send: Send): Promise<string> {
 	await send("WebAuthn.enable");
 	const { authenticatorId } = await send("WebAuthn.addVirtualAuthenticator", {
@@ -34,98 +61,4 @@ export async function addAuthenticator(send: Send): Promise<string> {
 		},
 	});
 	return String(authenticatorId);
-}
-
-export interface Page {
-	goto(url: string): Promise<void>;
-	/** The value of an expression in the page; a promise is waited for. */
-	evaluate<Value>(expression: string): Promise<Value>;
-	/** Waits until the expression is true. */
-	until(expression: string): Promise<void>;
-	readonly send: Send;
-	close(): Promise<void>;
-}
-
-export async function openPage(program: string): Promise<Page> {
-	const profile = await mkdtemp(join(tmpdir(), "capstan-browser-"));
-	const flags = [
-		"--headless=new",
-		"--no-sandbox",
-		"--disable-gpu",
-		"--remote-debugging-pipe",
-		`--user-data-dir=${profile}`,
-	];
-	const browser: ChildProcess = spawn(program, flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-	const [, , , input, output] = browser.stdio as unknown as [null, null, null, Writable, Readable];
-	const waiting = new Map<number, { done(result: never): void; fail(error: Error): void }>();
-	let hasEnded = false;
-	const ended = new Promise<void>((resolve) => {
-		browser.once("exit", () => {
-			hasEnded = true;
-			for (const { fail } of waiting.values()) fail(new Error(ENDED));
-			resolve();
-		});
-	});
-	let buffered = "";
-	output.on("data", (chunk: Buffer) => {
-		buffered += chunk.toString();
-		const messages = buffered.split("\0");
-		buffered = messages.pop() ?? "";
-		for (const text of messages) {
-			const message = JSON.parse(text);
-			const waiter = waiting.get(message.id);
-			waiting.delete(message.id);
-			if (message.error === undefined) waiter?.done(message.result as never);
-			else waiter?.fail(new Error(message.error.message));
-		}
-	});
-	let counter = 0;
-	const call = (method: string, params: object = {}, sessionId?: string) =>
-		new Promise<Record<string, unknown>>((done, fail) => {
-			counter += 1;
-			if (hasEnded) return fail(new Error(ENDED));
-			waiting.set(counter, { done, fail });
-			input.write(`${JSON.stringify({ id: counter, method, params, sessionId })}\0`);
-		});
-	const { targetId } = await call("Target.createTarget", { url: "about:blank" });
-	const { sessionId } = await call("Target.attachToTarget", { targetId, flatten: true });
-	const send: Send = (method, params) => call(method, params, sessionId as string);
-	await send("Page.enable");
-	const evaluate = async <Value>(expression: string) => {
-		const { result, exceptionDetails } = (await send("Runtime.evaluate", {
-			expression,
-			awaitPromise: true,
-			returnByValue: true,
-		})) as { result: { value: Value }; exceptionDetails?: { exception?: { description?: string }; text: string } };
-		if (exceptionDetails !== undefined) {
-			throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
-		}
-		return result.value;
-	};
-	const until = async (expression: string) => {
-		const end = Date.now() + PATIENCE_MS;
-		while (Date.now() < end) {
-			if (await evaluate<boolean>(`Boolean(${expression})`).catch(() => false)) return;
-			await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-		}
-		throw new Error(`it did not happen: ${expression}; the page says: ${await evaluate("document.body.innerText")}`);
-	};
-	return {
-		evaluate,
-		until,
-		send,
-		async goto(url) {
-			await send("Page.navigate", { url: "about:blank" });
-			await until("location.href === 'about:blank'");
-			await send("Page.navigate", { url });
-			await until("location.href !== 'about:blank' && document.readyState === 'complete'");
-		},
-		async close() {
-			browser.kill();
-			const force = setTimeout(() => browser.kill("SIGKILL"), PATIENCE_MS);
-			await ended;
-			clearTimeout(force);
-			await rm(profile, { recursive: true, force: true, maxRetries: 5 });
-		},
-	};
 }

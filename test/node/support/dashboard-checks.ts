@@ -1,10 +1,10 @@
-/** What holds on every screen of the dashboard, whoever looks at it. */
+/** The checks that every screen of the dashboard passes, for every visitor. */
 import { expect } from "vitest";
 import { overflowOf, seriousFindings, type Visitor } from "./dashboard";
 
-/** Nothing that axe calls serious, no complaint of the browser, no name that became markup, nothing wider than the screen. */
+/** No serious finding of axe, no error in the browser, no name that became markup, nothing wider than the screen. */
 export async function expectSound(visitor: Visitor): Promise<void> {
-	// What still comes in is half transparent, and half outside.
+	// A dialog that is still sliding in is half transparent and partly outside.
 	await visitor.page.evaluate(
 		"Promise.allSettled(document.getAnimations().filter(({ effect }) => effect.getTiming().iterations !== Infinity).map(({ finished }) => finished))",
 	);

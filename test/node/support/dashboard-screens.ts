@@ -1,4 +1,4 @@
-/** Every screen of the dashboard and its dialogs: pictures are made of them, and tests look at each of them. */
+/** Every screen of the dashboard and its dialogs: screenshots are taken of them, and tests check each of them. */
 import { strToU8, type Zippable, zipSync } from "fflate";
 import type { Page } from "playwright-core";
 import { APP, deviceId, type Stage } from "./dashboard";
@@ -73,7 +73,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "channel-promote",
 		path: ofApp("channels/production"),
 		async prepare(page) {
-			await page.getByRole("button", { name: "Promote a bundle" }).click();
+			await page.getByRole("button", { name: "Promote bundle" }).click();
 			await page.getByRole("combobox", { name: "Bundle" }).fill("1.1.0");
 			await page.keyboard.press("Escape");
 			await page.getByText("will change version").waitFor();
@@ -103,13 +103,13 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{
 		name: "channel-delete",
 		path: ofApp("channels/production"),
-		prepare: (page) => page.getByRole("button", { name: "Delete", exact: true }).click(),
+		prepare: (page) => page.getByRole("button", { name: "Delete channel" }).click(),
 	},
 	{
 		name: "channel-delete-bundles",
 		path: ofApp("channels/pr-128"),
 		async prepare(page) {
-			await page.getByRole("button", { name: "Delete", exact: true }).click();
+			await page.getByRole("button", { name: "Delete channel" }).click();
 			await page.getByRole("dialog").getByRole("checkbox").check();
 			await page.getByText("the bundle 1.2.0-pr.128").first().waitFor();
 		},
@@ -118,13 +118,13 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{
 		name: "bundle-upload",
 		path: ofApp("bundles"),
-		prepare: (page) => page.getByRole("button", { name: "Upload a bundle" }).click(),
+		prepare: (page) => page.getByRole("button", { name: "Upload bundle" }).click(),
 	},
 	{
 		name: "bundle-upload-refused",
 		path: ofApp("bundles"),
 		async prepare(page) {
-			await page.getByRole("button", { name: "Upload a bundle" }).click();
+			await page.getByRole("button", { name: "Upload bundle" }).click();
 			await choose(page, { dist: { "index.html": strToU8("<html>") } });
 			await page.getByText("index.html is in the folder").waitFor();
 		},
@@ -133,7 +133,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "bundle-upload-warning",
 		path: ofApp("bundles"),
 		async prepare(page) {
-			await page.getByRole("button", { name: "Upload a bundle" }).click();
+			await page.getByRole("button", { name: "Upload bundle" }).click();
 			await choose(page, { "index.html": strToU8("<html>") });
 			await page.getByText("No call of notifyAppReady() was found").waitFor();
 		},
@@ -142,28 +142,28 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "bundle-release",
 		path: ofApp("bundles/1.1.0"),
 		async prepare(page) {
-			await page.getByRole("button", { name: "Release", exact: true }).click();
+			await page.getByRole("button", { name: "Release bundle" }).click();
 			await page.getByRole("button", { name: /^production/ }).waitFor();
 		},
 	},
 	{
 		name: "bundles-unused",
 		path: ofApp("bundles"),
-		prepare: (page) => page.getByRole("button", { name: "Delete unused ones" }).click(),
+		prepare: (page) => page.getByRole("button", { name: "Delete unused bundles" }).click(),
 	},
 	{
 		name: "bundle-delete",
 		path: ofApp("bundles/1.2.0-pr.128"),
-		prepare: (page) => page.getByRole("button", { name: "Delete", exact: true }).click(),
+		prepare: (page) => page.getByRole("button", { name: "Delete bundle" }).click(),
 	},
 	{
 		name: "bundle-compare",
 		path: ofApp("bundles/1.1.0"),
 		async prepare(page) {
-			await page.getByRole("combobox", { name: "With the bundle" }).fill("1.0.0");
+			await page.getByRole("combobox", { name: "Compare with" }).fill("1.0.0");
 			await page.keyboard.press("Escape");
 			await page.getByRole("button", { name: "Compare" }).click();
-			await page.getByRole("region", { name: "1.1.0 compared to 1.0.0" }).waitFor();
+			await page.getByRole("region", { name: "1.1.0 compared with 1.0.0" }).waitFor();
 		},
 	},
 	{ name: "devices", path: ofApp("devices") },
@@ -175,7 +175,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{
 		name: "device-override",
 		path: ofApp(`devices/${deviceId(0)}`),
-		prepare: (page) => page.getByRole("button", { name: "Set channel or bundle" }).click(),
+		prepare: (page) => page.getByRole("button", { name: "Set override" }).click(),
 	},
 	{
 		name: "devices-set",
@@ -183,7 +183,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		async prepare(page) {
 			await page.evaluate(setByHand, { app_id: APP, device_id: deviceId(5) });
 			await page.reload();
-			await page.getByText("Bundle set: 1.1.0").waitFor();
+			await page.getByText("Bundle override: 1.1.0").waitFor();
 		},
 	},
 	{
@@ -214,14 +214,14 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{
 		name: "member-invite",
 		path: ofOrganization("members"),
-		prepare: (page) => page.getByRole("button", { name: "Invite someone" }).click(),
+		prepare: (page) => page.getByRole("button", { name: "Invite member" }).click(),
 	},
 	{
 		name: "settings",
 		path: ofOrganization("settings"),
 		async prepare(page) {
-			await page.getByRole("switch", { name: "Every key expires" }).check();
-			await page.getByRole("button", { name: "See what would stop" }).click();
+			await page.getByRole("switch", { name: "Keys must expire" }).check();
+			await page.getByRole("button", { name: "Preview affected keys" }).click();
 			await page.getByRole("status").or(page.getByRole("alert")).first().waitFor();
 		},
 	},
@@ -242,7 +242,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "connect-previews",
 		path: ofApp("connect"),
 		async prepare(page) {
-			await page.getByLabel("What CI does").selectOption("preview");
+			await page.getByLabel("Trigger").selectOption("preview");
 		},
 	},
 	{ name: "app-settings", path: ofApp("settings") },
@@ -269,7 +269,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		async prepare(page) {
 			const burger = page.getByRole("button", { name: "Navigation" });
 			if (await burger.isVisible()) await burger.click();
-			// Could be clicked: it has come in, and stands still.
+			// It can be clicked, because its transition has ended.
 			await page.getByRole("link", { name: "Bundles" }).first().click({ trial: true });
 		},
 	},

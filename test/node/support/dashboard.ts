@@ -1,67 +1,71 @@
 /**
- * The running product with a scene worth looking at, and a Chromium that has it open: as whoever is signed in, at any width. Whatever the
- * page complains about, a style or script that its Content-Security-Policy refuses among it, is collected and fails the test that looks.
+ * The running product with a filled scene, and visitors that look at it in Chromium, signed in with any role and at any width. Every complaint
+ * of the page, such as a style or script that its Content-Security-Policy refuses, is collected and fails the test that looks.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { type Browser, type BrowserContext, chromium as driver, type Page } from "playwright-core";
-import { PATIENCE_MS } from "../../patience";
-import { chromium, type Send } from "./browser";
+import type { BrowserContext, Page } from "playwright-core";
+import { devtoolsOf as devtoolsOfPage, leave, openPage, type Send } from "./browser";
 import { createProductApp, type Product, startProduct, uploadProductBundle } from "./product";
 
 export const APP = "com.example.shop";
-/** Whoever shows names as markup instead of text runs this. */
+/** A page that shows names as markup instead of text runs this. */
 export const HOSTILE = `<img src=x onerror="document.title='taken'">`;
 
 export interface Visitor {
 	readonly page: Page;
 	readonly context: BrowserContext;
-	/** What the browser complained about. */
+	/** Errors that the browser reported. */
 	readonly complaints: string[];
 	/** Opens a screen and waits for its heading. */
 	open(path: string, heading: string | RegExp): Promise<void>;
-	/** Closes the page without waiting for it: Chromium sometimes never answers that it closed one that was about to load another. */
+	/** Closes the page without waiting for it. */
 	leave(): void;
 }
 
 export interface Stage {
 	readonly product: Product;
-	/** Of a name, so that passkeys would work. */
+	/** With a host name, because WebAuthn accepts no address. */
 	readonly origin: string;
 	readonly appUuid: string;
-	/** A browser of its own for each visitor. */
+	/** Each visitor has a separate browser context. */
 	visitor(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
 	admin(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
-	/** Somebody who came by an invitation. */
+	/** A person who accepted an invitation. */
 	member(role: string, email: string): Promise<Visitor>;
 	stop(): Promise<void>;
 }
 
 const HEIGHT = 900;
+const LOOK_MS = 25;
+const LOOKS = 80;
+
+let shared: Promise<Stage> | undefined;
+
+/** The stage of this test process, for files that depend on nothing that another file changes. */
+export function sharedStage(): Promise<Stage> {
+	shared ??= startStage();
+	return shared;
+}
 
 export async function startStage(): Promise<Stage> {
 	const product = await startProduct({ unlimitedRequests: true });
 	const origin = new URL(product.running.signInLink ?? "").origin;
-	const browser = await driver.launch({
-		executablePath: await programPath(),
-		args: ["--no-sandbox", "--disable-gpu"],
-		timeout: PATIENCE_MS,
-	});
 	const appUuid = await createScene(product);
-	const admin = await signedInAdmin(product, browser, origin);
+	const admin = await signedInAdmin(product, origin);
 	return {
 		product,
 		origin,
 		appUuid,
-		visitor: (options) => visit(browser, origin, options),
+		visitor: (options) => visit(origin, options),
 		async admin(options) {
-			const visitor = await visit(browser, origin, options);
+			const visitor = await visit(origin, options);
 			await visitor.context.addCookies(admin);
 			return visitor;
 		},
 		async member(role, email) {
 			const { body } = await product.api("POST", "/organization/members", { orgId: product.orgId, email, role });
-			const visitor = await visit(browser, origin);
+			const visitor = await visit(origin);
 			const token = String(body.link).replace(/.*token=/, "");
 			await visitor.page.goto(`${origin}/invitation`);
 			const status = await visitor.page.evaluate(async (sent) => {
@@ -76,65 +80,54 @@ export async function startStage(): Promise<Stage> {
 			visitor.complaints.length = 0;
 			return visitor;
 		},
-		async stop() {
-			await browser.close();
-			await product.stop();
-		},
+		stop: product.stop,
 	};
 }
 
-async function programPath(): Promise<string> {
-	const { spawnSync } = await import("node:child_process");
-	return spawnSync("which", [chromium ?? ""])
-		.stdout.toString()
-		.trim();
-}
-
 async function visit(
-	browser: Browser,
 	origin: string,
 	{ width = 1280, dark = false }: { readonly width?: number; readonly dark?: boolean } = {},
 ): Promise<Visitor> {
-	const context = await browser.newContext({
+	const page = await openPage({
 		viewport: { width, height: HEIGHT },
 		colorScheme: dark ? "dark" : "light",
 		reducedMotion: "reduce",
 		timezoneId: "Europe/Berlin",
 		locale: "en-GB",
 	});
-	context.setDefaultTimeout(PATIENCE_MS);
-	const page = await context.newPage();
 	const complaints: string[] = [];
 	page.on("pageerror", (error) => complaints.push(String(error)));
 	page.on("console", (message) => {
-		// What the API refuses is the page's to show, and no complaint.
+		// The page shows errors of the API; they are no complaint.
 		if (message.type() === "error" && !message.text().includes("Failed to load resource"))
 			complaints.push(message.text());
 	});
 	return {
 		page,
-		context,
+		context: page.context(),
 		complaints,
 		async open(path, heading) {
 			await page.goto(`${origin}/dashboard${path}`);
+			// Playwright looks again after half a second only, and most screens need a third of one.
+			for (let look = 0; look < LOOKS && !(await page.evaluate("document.querySelector('h1') !== null")); look++)
+				await page.waitForTimeout(LOOK_MS);
 			await page.getByRole("heading", { level: 1, name: heading }).waitFor();
 		},
-		leave() {
-			context.close().catch(() => {});
-		},
+		leave: () => leave(page),
 	};
 }
 
-async function signedInAdmin(product: Product, browser: Browser, origin: string) {
-	const { page, context, leave } = await visit(browser, origin);
+async function signedInAdmin(product: Product, origin: string) {
+	const visitor = await visit(origin);
+	const { page, context } = visitor;
 	await page.goto(product.running.signInLink ?? "");
 	await page.waitForURL((url) => url.pathname.startsWith("/dashboard/"));
 	const cookies = await context.cookies();
-	leave();
+	visitor.leave();
 	return cookies;
 }
 
-/** An app with two bundles, channels of every kind, devices, and a few days' work in its audit log. */
+/** An app with bundles, channels of every kind, devices and entries in its audit log. */
 async function createScene(product: Product): Promise<string> {
 	const appUuid = await createProductApp(product, APP);
 	const done = async (method: string, path: string, body: unknown) => {
@@ -152,7 +145,7 @@ async function createScene(product: Product): Promise<string> {
 		allow_device_self_set: true,
 	});
 	await done("POST", "/channel", { app_id: APP, channel: "hostile", allow_device_self_set: true });
-	// The API lets nobody give such a name; the page must not depend on that.
+	// The API refuses such a name; the page must not depend on that.
 	const db = await product.running.miniflare.getD1Database("DB");
 	await db.prepare("UPDATE channels SET name = ? WHERE name = 'hostile'").bind(HOSTILE).run();
 	await done("POST", "/channel", {
@@ -185,11 +178,8 @@ async function createScene(product: Product): Promise<string> {
 
 export const deviceId = (index: number) => `b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d6${index}`;
 
-/** The DevTools of the visitor's page, for what the driver has no method for. */
-export async function devtoolsOf({ context, page }: Visitor): Promise<Send> {
-	const session = await context.newCDPSession(page);
-	return (method, params) => session.send(method as never, params as never);
-}
+/** The DevTools of the visitor's page, for commands that Playwright has no method for. */
+export const devtoolsOf = ({ page }: Visitor): Promise<Send> => devtoolsOfPage(page);
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -200,11 +190,15 @@ interface Finding {
 	readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
 }
 
-/** What axe finds that is serious or critical. */
+/** Findings of axe that are serious or critical. */
 export async function seriousFindings({ page }: Visitor): Promise<string[]> {
-	// By the driver, which the page's policy does not concern.
+	// Playwright's evaluation is not subject to the page's Content-Security-Policy.
 	await page.evaluate(AXE);
-	const violations = (await page.evaluate("axe.run(document).then(({ violations }) => violations)")) as Finding[];
+	// No rule that is on by default needs the style sheets that axe would fetch again.
+	const options = '{ resultTypes: ["violations"], preload: false }';
+	const violations = (await page.evaluate(
+		`axe.run(document, ${options}).then(({ violations }) => violations)`,
+	)) as Finding[];
 	return violations
 		.filter(({ impact }) => impact === "serious" || impact === "critical")
 		.map(
@@ -213,7 +207,7 @@ export async function seriousFindings({ page }: Visitor): Promise<string[]> {
 		);
 }
 
-/** By how many pixels the page is wider than its screen. */
+/** Pixels by which the page is wider than its screen. */
 export function overflowOf({ page }: Visitor): Promise<number> {
 	return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
 }

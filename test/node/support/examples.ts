@@ -30,7 +30,7 @@ export function examplesOf(markdown: string, language: "sh" | "bash" = "sh"): Ex
 
 const MARK = "=== end of example";
 
-/** What each example printed. The shell stops at the first command that fails. */
+/** The output of each example. The shell stops at the first command that fails. */
 export async function runExamples(
 	examples: readonly Example[],
 	options: {
@@ -68,7 +68,7 @@ export async function runExamples(
 	return printed;
 }
 
-/** The JSON values in a text, whatever stands between them. */
+/** The JSON values in a text, with any text between them. */
 export function jsonValues(text: string): unknown[] {
 	const values: unknown[] = [];
 	let rest = text.trim();
@@ -97,7 +97,7 @@ function valueLength(text: string): number {
 	return text.length;
 }
 
-/** Where the printed value is not what is shown; undefined when it is. */
+/** The first difference between the shown and the printed value; undefined if there is none. */
 export function difference(shown: unknown, printed: unknown, path = "answer"): string | undefined {
 	if (typeof shown === "string" && shown.includes("…")) {
 		const pattern = new RegExp(
@@ -107,27 +107,27 @@ export function difference(shown: unknown, printed: unknown, path = "answer"): s
 				.join(".*")}$`,
 			"s",
 		);
-		return typeof printed === "string" && pattern.test(printed) ? undefined : told(path, shown, printed);
+		return typeof printed === "string" && pattern.test(printed) ? undefined : mismatch(path, shown, printed);
 	}
 	if (Array.isArray(shown)) {
-		if (!Array.isArray(printed) || printed.length !== shown.length) return told(path, shown, printed);
+		if (!Array.isArray(printed) || printed.length !== shown.length) return mismatch(path, shown, printed);
 		return first(shown.map((item, index) => difference(item, printed[index], `${path}[${index}]`)));
 	}
 	if (typeof shown === "object" && shown !== null) {
-		if (typeof printed !== "object" || printed === null) return told(path, shown, printed);
+		if (typeof printed !== "object" || printed === null) return mismatch(path, shown, printed);
 		return first(
 			Object.entries(shown).map(([name, value]) =>
 				difference(value, (printed as Record<string, unknown>)[name], `${path}.${name}`),
 			),
 		);
 	}
-	return shown === printed ? undefined : told(path, shown, printed);
+	return shown === printed ? undefined : mismatch(path, shown, printed);
 }
 
 function first(differences: readonly (string | undefined)[]): string | undefined {
 	return differences.find((text) => text !== undefined);
 }
 
-function told(path: string, shown: unknown, printed: unknown): string {
+function mismatch(path: string, shown: unknown, printed: unknown): string {
 	return `${path}: the page shows ${JSON.stringify(shown)}, the product answers ${JSON.stringify(printed)}`;
 }

@@ -1,104 +1,158 @@
 /**
- * Stands in for wrangler and the Cloudflare account behind it. It records every call, answers as wrangler 4.86 does, and hands the
- * database commands to the real wrangler with a local database, so that the SQL and the migrations really run.
+ * A fake of wrangler and of the Cloudflare account behind it, in the test's process. It records every call and answers as wrangler 4.86 does. Database
+ * commands go to a real local database, so that the SQL and the migrations run: through the installed wrangler, which takes three seconds for
+ * each, or through a database that the test holds open.
  */
-import { spawnSync } from "node:child_process";
-import { appendFileSync, copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { D1Database } from "@cloudflare/workers-types";
+import { unstable_splitSqlQuery } from "wrangler";
+import { type Finished, installedWrangler, type Wrangler } from "../../../src/operator/wrangler";
 
 export interface FakeAccount {
 	loggedIn: boolean;
 	accounts: { id: string; name: string }[];
 	databases: { name: string; uuid: string }[];
+	buckets: string[];
+	/** False: the account has never ordered R2. */
+	hasR2: boolean;
+	/** False: the account has no workers.dev subdomain. */
+	hasSubdomain: boolean;
 	queues: string[];
 	/** Undefined: there is no Worker yet. */
 	secrets: { name: string; type: string }[] | undefined;
 	/** Words in a command that fails. */
 	broken?: string | undefined;
-	/** Whether the database commands really run; otherwise they find an empty database. */
-	realDatabase: boolean;
+	/**
+	 * Database commands run in the installed wrangler with a local database, or in one that the test holds. Without either, they use an empty
+	 * database.
+	 */
+	database?: "wrangler" | D1Database | undefined;
 }
 
-const directory = process.env.FAKE_WRANGLER_DIRECTORY ?? "";
-const command = process.argv.slice(2);
-const accountPath = join(directory, "account.json");
-const account = JSON.parse(readFileSync(accountPath, "utf8")) as FakeAccount;
-const [first = "", second = "", third = ""] = command;
-appendFileSync(join(directory, "calls.ndjson"), `${JSON.stringify(command)}\n`);
-
-function end(code: number, text: string): never {
-	writeFileSync(accountPath, JSON.stringify(account));
-	(code === 0 ? process.stdout : process.stderr).write(`${text}\n`);
-	process.exit(code);
+/**
+ * @param directory where it writes the secrets, the configuration and the SQL that it was given
+ * @param account changed by the commands
+ * @param calls gets every command
+ */
+export function fakeWrangler(directory: string, account: FakeAccount, calls: string[][]): Wrangler {
+	return async (command, { environment = {} } = {}) => {
+		calls.push([...command]);
+		return answer(directory, account, command, environment);
+	};
 }
 
-function optionValue(option: string): string | undefined {
-	const index = command.indexOf(option);
-	return index < 0 ? undefined : command[index + 1];
+function end(code: number, text: string): Finished {
+	const [stdout, stderr] = code === 0 ? [`${text}\n`, ""] : ["", `${text}\n`];
+	return { code, stdout, stderr, isShown: false };
 }
 
-if (account.broken !== undefined && command.join(" ").includes(account.broken)) {
-	end(1, "✘ [ERROR] A request to the Cloudflare API failed.");
-}
-if (first === "whoami") {
-	if (!account.loggedIn) end(1, '{"loggedIn":false}');
-	end(0, JSON.stringify({ loggedIn: true, accounts: account.accounts }));
-}
-if (first === "d1" && second === "list") end(0, JSON.stringify(account.databases));
-if (first === "d1" && second === "create") {
-	account.databases.push({ name: third, uuid: "0d1e2f3a-0000-4000-8000-000000000001" });
-	end(0, `✅ Successfully created DB '${third}'`);
-}
-if (first === "queues" && second === "info") {
-	if (account.queues.includes(third)) end(0, `Queue Name: ${third}`);
-	end(1, `✘ [ERROR] Queue "${third}" does not exist. To create it, run: wrangler queues create ${third}`);
-}
-if (first === "queues" && second === "create") {
-	account.queues.push(third);
-	end(0, `Created queue '${third}'`);
-}
-if (first === "secret" && second === "list") {
-	if (account.secrets === undefined) end(1, '✘ [ERROR] Worker "capstan" not found.');
-	end(0, JSON.stringify(account.secrets));
-}
-if (first === "secret" && second === "bulk") {
-	copyFileSync(third, join(directory, "secrets.json"));
-	for (const name of Object.keys(JSON.parse(readFileSync(third, "utf8")))) {
-		account.secrets = [...(account.secrets ?? []), { name, type: "secret_text" }];
+async function answer(
+	directory: string,
+	account: FakeAccount,
+	command: readonly string[],
+	environment: Record<string, string>,
+): Promise<Finished> {
+	const [first = "", second = "", third = ""] = command;
+	const optionValue = (option: string): string | undefined => {
+		const index = command.indexOf(option);
+		return index < 0 ? undefined : command[index + 1];
+	};
+	if (account.broken !== undefined && command.join(" ").includes(account.broken)) {
+		return end(1, "✘ [ERROR] A request to the Cloudflare API failed.");
 	}
-	end(0, "Finished processing secrets file");
-}
-if (first === "secret" && second === "delete") {
-	account.secrets = account.secrets?.filter(({ name }) => name !== third);
-	end(0, `Success! Deleted secret ${third}`);
-}
-if (first === "deploy" && !command.includes("--dry-run")) {
-	account.secrets ??= [];
-	const secretsPath = optionValue("--secrets-file");
-	if (secretsPath !== undefined) {
-		copyFileSync(secretsPath, join(directory, "secrets.json"));
-		for (const name of Object.keys(JSON.parse(readFileSync(secretsPath, "utf8")))) {
-			account.secrets.push({ name, type: "secret_text" });
+	if (first === "whoami") {
+		if (!account.loggedIn) return end(1, '{"loggedIn":false}');
+		return end(0, JSON.stringify({ loggedIn: true, accounts: account.accounts }));
+	}
+	if (first === "d1" && second === "list") return end(0, JSON.stringify(account.databases));
+	if (first === "d1" && second === "create") {
+		const uuid = `0d1e2f3a-0000-4000-8000-${String(account.databases.length + 1).padStart(12, "0")}`;
+		account.databases.push({ name: third, uuid });
+		return end(0, `✅ Successfully created DB '${third}'`);
+	}
+	if (first === "r2" && !account.hasR2) {
+		return end(
+			1,
+			"✘ [ERROR] A request to the Cloudflare API failed.\n\n  Please enable R2 through the Cloudflare Dashboard. [code: 10042]",
+		);
+	}
+	if (first === "r2" && third === "info") {
+		if (account.buckets.includes(command[3] ?? "")) return end(0, `name: ${command[3]}`);
+		return end(
+			1,
+			"✘ [ERROR] A request to the Cloudflare API failed.\n\n  The specified bucket does not exist. [code: 10006]",
+		);
+	}
+	if (first === "r2" && third === "create") {
+		account.buckets.push(command[3] ?? "");
+		return end(0, `✅ Created bucket '${command[3]}'`);
+	}
+	if (first === "queues" && second === "info") {
+		if (account.queues.includes(third)) return end(0, `Queue Name: ${third}`);
+		return end(1, `✘ [ERROR] Queue "${third}" does not exist. To create it, run: wrangler queues create ${third}`);
+	}
+	if (first === "queues" && second === "create") {
+		account.queues.push(third);
+		return end(0, `Created queue '${third}'`);
+	}
+	if (first === "secret" && second === "list") {
+		if (account.secrets === undefined) return end(1, '✘ [ERROR] Worker "capstan" not found.');
+		return end(0, JSON.stringify(account.secrets));
+	}
+	if (first === "secret" && second === "bulk") {
+		copyFileSync(third, join(directory, "secrets.json"));
+		for (const name of Object.keys(JSON.parse(readFileSync(third, "utf8")))) {
+			account.secrets = [...(account.secrets ?? []), { name, type: "secret_text" }];
 		}
+		return end(0, "Finished processing secrets file");
 	}
-	copyFileSync(optionValue("--config") ?? "", join(directory, "config.json"));
-	const outputPath = process.env.WRANGLER_OUTPUT_FILE_PATH;
-	if (outputPath !== undefined) {
-		const targets = ["https://capstan.example.workers.dev", "schedule: */15 * * * *"];
-		appendFileSync(outputPath, `{"type":"wrangler-session"}\n${JSON.stringify({ type: "deploy", targets })}\n`);
+	if (first === "secret" && second === "delete") {
+		account.secrets = account.secrets?.filter(({ name }) => name !== third);
+		return end(0, `Success! Deleted secret ${third}`);
 	}
-	end(0, "Uploaded capstan");
+	if (first === "deploy" && !command.includes("--dry-run")) {
+		if (!account.hasSubdomain) {
+			return end(
+				1,
+				"✘ [ERROR] You can either deploy your worker to one or more routes, or register a workers.dev subdomain here:",
+			);
+		}
+		account.secrets ??= [];
+		const secretsPath = optionValue("--secrets-file");
+		if (secretsPath !== undefined) {
+			copyFileSync(secretsPath, join(directory, "secrets.json"));
+			for (const name of Object.keys(JSON.parse(readFileSync(secretsPath, "utf8")))) {
+				account.secrets.push({ name, type: "secret_text" });
+			}
+		}
+		copyFileSync(optionValue("--config") ?? "", join(directory, "config.json"));
+		const outputPath = environment.WRANGLER_OUTPUT_FILE_PATH;
+		if (outputPath !== undefined) {
+			const targets = ["https://capstan.example.workers.dev", "schedule: */15 * * * *"];
+			appendFileSync(outputPath, `{"type":"wrangler-session"}\n${JSON.stringify({ type: "deploy", targets })}\n`);
+		}
+		return end(0, "Uploaded capstan");
+	}
+	const sql = optionValue("--command") ?? "";
+	if (sql !== "" && !sql.startsWith("SELECT")) writeFileSync(join(directory, "rows.sql"), sql);
+	if (account.database === undefined) {
+		const known = sql.includes("NULL") ? 0 : 1;
+		return end(0, JSON.stringify([{ results: [{ organizations: 0, known }], success: true }]));
+	}
+	if (account.database !== "wrangler") return end(...(await execute(account.database, sql)));
+	const local = command.flatMap((word) =>
+		word === "--remote" ? ["--local", "--persist-to", join(directory, "database")] : [word],
+	);
+	return installedWrangler()(local);
 }
-const sqlPath = optionValue("--file");
-if (sqlPath !== undefined && existsSync(sqlPath)) copyFileSync(sqlPath, join(directory, "rows.sql"));
-if (!account.realDatabase) {
-	const known = optionValue("--command")?.includes("NULL") === true ? 0 : 1;
-	end(0, JSON.stringify([{ results: [{ organizations: 0, known }], success: true }]));
+
+/** As `wrangler d1 execute --json` prints it. The command that applies migrations has no SQL; they are applied. */
+async function execute(database: D1Database, sql: string): Promise<[code: number, text: string]> {
+	const statements = sql === "" ? [] : unstable_splitSqlQuery(sql).map((statement) => database.prepare(statement));
+	try {
+		return [0, JSON.stringify(statements.length === 0 ? [] : await database.batch(statements))];
+	} catch (error) {
+		return [1, String(error)];
+	}
 }
-const real = command.flatMap((word) =>
-	word === "--remote" ? ["--local", "--persist-to", join(directory, "database")] : [word],
-);
-const { status } = spawnSync(process.execPath, ["node_modules/wrangler/bin/wrangler.js", ...real], {
-	stdio: "inherit",
-});
-process.exit(status ?? 1);

@@ -1,6 +1,6 @@
 /**
- * Phones with the published Android client on a network that a test can break: one app of its own each, with a public channel
- * "production". Where there is no JDK the tests that want one are skipped, and a line says why.
+ * Phones with the published Android client on a network that a test can break: each has a separate app with a public
+ * channel "production". Without a JDK the tests are skipped, and a line reports why.
  */
 import { mkdtemp, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,9 +11,9 @@ import {
 	CLIENT_VERSION,
 	findJdk,
 	startAndroidApp,
-} from "../../clients/android-client";
-import { type CliProject, createCliProject } from "../../clients/capgo-cli";
-import { type RecordedRequest, type Recorder, startRecorder } from "../../clients/recorder";
+} from "../../proof/clients/android-client";
+import { type CliProject, createCliProject } from "../../proof/clients/capgo-cli";
+import { type RecordedRequest, type Recorder, startRecorder } from "../../proof/clients/recorder";
 import { createProductApp, type Product, uploadProductBundle } from "./product";
 
 const jdk = findJdk();
@@ -31,7 +31,7 @@ export interface Scene {
 	readonly appId: string;
 	/** The network between the phone and the product. */
 	readonly network: Recorder;
-	/** Opens the app on the phone; before, it is closed where it is open. */
+	/** Opens the app on the phone, and closes it before if it is open. */
 	open(options?: Partial<AndroidAppOptions>): Promise<AndroidApp>;
 	setVersion(version: string | null, channel?: string): Promise<unknown>;
 	/** Downloads of bundles and their files that the phone has asked for. */
@@ -52,11 +52,9 @@ export interface Phones {
 
 export function createPhones(product: Product): Phones {
 	const running: { stop(): Promise<void> }[] = [];
-	let apps = 0;
 
 	async function newApp(channel: Record<string, unknown> = {}): Promise<Scene> {
-		apps += 1;
-		const appId = `com.example.android${apps}`;
+		const appId = product.newAppId();
 		await createProductApp(product, appId);
 		await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true, ...channel });
 		const directory = await mkdtemp(join(product.directory, "phone-"));
@@ -114,7 +112,7 @@ export interface ReportedEvent {
 	readonly metadata?: Record<string, string>;
 }
 
-/** What the phone has reported, single or in a batch, as often as it was sent. */
+/** Every report of the phone, single or in a batch, including repetitions. */
 export function eventsOf(network: Recorder): ReportedEvent[] {
 	return network.requests
 		.filter(({ path }) => path === "/stats")

@@ -1,13 +1,14 @@
 /**
- * The running product for tests that drive it from outside: started once a file on any free port, with a state directory of its own,
- * and the few requests that set a scene.
+ * The running product for tests that drive it from outside, and the few requests that set a scene. Files that only need separate apps
+ * share the one product of their process; the others start one, with its own state directory, on any free port.
  */
 import { createHash } from "node:crypto";
+import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { strToU8, zipSync } from "fflate";
-import { type RunningCapstan, type ServeOptions, serveCapstan } from "../../../src/cli/serve";
+import { type RunningCapstan, type ServeOptions, serveCapstan } from "../../../src/operator/serve";
 import { PATIENCE_MS } from "../../patience";
 
 export interface Product {
@@ -17,12 +18,14 @@ export interface Product {
 	readonly running: RunningCapstan;
 	/** A directory for the test's own files; removed at the end. */
 	readonly directory: string;
+	/** An id that no app of this product has. */
+	newAppId(): string;
 	// biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
 	api(method: string, path: string, body?: unknown, key?: string): Promise<{ status: number; body: any }>;
 	stop(): Promise<void>;
 }
 
-/** As fetch, but whole, and what gives no answer is named instead of the test that hung on it. */
+/** Like fetch, but reads the whole answer, and an error names the request that was not answered. */
 export async function answerOf(url: string, init: RequestInit = {}): Promise<Response> {
 	try {
 		const response = await fetch(url, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
@@ -35,6 +38,7 @@ export async function answerOf(url: string, init: RequestInit = {}): Promise<Res
 
 export async function startProduct(options: Partial<ServeOptions> = {}): Promise<Product> {
 	const directory = await mkdtemp(join(tmpdir(), "capstan-test-"));
+	directories.add(directory);
 	const running = await serveCapstan({
 		stateDirectory: join(directory, "state"),
 		port: 0,
@@ -53,6 +57,7 @@ export async function startProduct(options: Partial<ServeOptions> = {}): Promise
 		return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
 	};
 	const organizations = await api("GET", "/organization");
+	let apps = 0;
 	return {
 		url,
 		adminKey,
@@ -60,11 +65,32 @@ export async function startProduct(options: Partial<ServeOptions> = {}): Promise
 		running,
 		directory,
 		api,
+		newAppId() {
+			apps += 1;
+			return `com.example.app${apps}`;
+		},
 		async stop() {
 			await running.stop();
+			directories.delete(directory);
 			await rm(directory, { recursive: true, force: true });
 		},
 	};
+}
+
+let shared: Promise<Product> | undefined;
+/** Directories of products that run. */
+const directories = new Set<string>();
+process.once("exit", () => {
+	for (const directory of directories) rmSync(directory, { recursive: true, force: true });
+});
+
+/**
+ * The product of this test process, which ends with it. A test creates its apps in it with `newAppId` and changes nothing else; request limits
+ * are off, because the files share one address.
+ */
+export function sharedProduct(): Promise<Product> {
+	shared ??= startProduct({ unlimitedRequests: true });
+	return shared;
 }
 
 /** Creates an app; its UUID. */
@@ -85,9 +111,9 @@ export async function createProductKey(product: Product, role: string, appUuid: 
 	return body.key;
 }
 
-/** A zip with an index.html that shows its version; more files are stored as they are. */
+/** A zip with an index.html that shows its version; further files are stored uncompressed. */
 export function makeZip(version: string, more: Readonly<Record<string, Uint8Array>> = {}): Uint8Array {
-	// A fixed time: the same zip must have the same bytes whenever it is made.
+	// A fixed time, so that the same content is always the same bytes.
 	const mtime = new Date("2026-11-21T08:00:00Z");
 	return zipSync(
 		{

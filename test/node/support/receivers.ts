@@ -1,16 +1,15 @@
 /**
- * Devices of testers and users, each with a store build of its own, that receive what was uploaded: the published Electron updater, and the
- * published Android client where there is a JDK. A device that gets the bundle runs it: it was downloaded, its checksum was compared, and
- * it was installed.
+ * Devices with different store builds that receive uploaded bundles: the published Electron updater, and the published Android client if a JDK is
+ * installed. A device that gets a bundle downloads it, compares its checksum and installs it.
  */
 import { randomUUID } from "node:crypto";
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
-import { checkOnItsOwn as androidChecks, findJdk, startAndroidApp } from "../../clients/android-client";
-import { startElectronApp } from "../../clients/electron-app";
+import { checkOnItsOwn as androidChecks, findJdk, startAndroidApp } from "../../proof/clients/android-client";
+import { startElectronApp } from "../../proof/clients/electron-app";
 import type { Product } from "./product";
 
-/** One of each major, below the first, and with two digits. */
+/** Store builds below 1.0.0, of several major versions, and with two digits. */
 export const STORE_BUILDS = ["0.9.0", "1.0.0", "1.4.2", "2.3.0", "10.0.1"] as const;
 
 export interface Receiver {
@@ -23,7 +22,7 @@ export interface Receiver {
 	readonly chosenChannel?: string;
 }
 
-/** The version that the device runs after one check; "builtin" when it got nothing. */
+/** The version that the device runs after one check; "builtin" if it got no bundle. */
 type Receive = (product: Product, receiver: Receiver) => Promise<string>;
 
 export const receiveOnElectron: Receive = async (product, { appId, build, defaultChannel, chosenChannel }) => {

@@ -1,10 +1,9 @@
 /**
- * What the tests about bytes share: registering, sending, resuming, and looking into the database and the bucket behind the service's
- * back.
+ * Helpers of the tests about uploads: register, send and resume, and read the database and the bucket directly.
  */
 import type { Compilable } from "kysely";
 import { openDb, query } from "../../../src/db/client";
-import { signedDownloadUrl } from "../../../src/storage/links";
+import { downloadLinks } from "../../../src/storage/links";
 import { type Answer, sha256Hex, type TestApp, testEnv, type World } from "./world";
 
 export { bundleOf, patterned } from "./zip";
@@ -108,6 +107,18 @@ export async function rows<Row>(statement: Compilable<Row>): Promise<Row[]> {
 	return result.rows;
 }
 
+type RowsOf<Statements extends readonly Compilable[]> = {
+	-readonly [Index in keyof Statements]: Statements[Index] extends Compilable<infer Row> ? Row[] : never;
+};
+
+/** The rows of several statements at one moment, in one round trip. */
+export async function readAll<const Statements extends readonly Compilable[]>(
+	...statements: Statements
+): Promise<RowsOf<Statements>> {
+	const results = await openDb(testEnv.DB, "first-primary").batch(statements.map((statement) => statement.compile()));
+	return results.map((result) => result.rows) as RowsOf<Statements>;
+}
+
 /** The last bundle of the app that has the name, whatever became of it. */
 export async function newestBundle(appUuid: string, name: string) {
 	const [newest] = await rows(
@@ -148,6 +159,7 @@ export async function storedSha256(key: string): Promise<string | undefined> {
 }
 
 /** A link as POST /updates hands it out. */
-export function downloadUrl(world: World, objectKey: string): string {
-	return signedDownloadUrl(world.deps, "https://updates.example.com", objectKey, world.clock.nowMs);
+export async function downloadUrl(world: Pick<World, "deps" | "clock">, objectKey: string): Promise<string> {
+	const [app = ""] = objectKey.split("/");
+	return (await downloadLinks(world.deps, "https://updates.example.com", app, world.clock.nowMs))(objectKey);
 }

@@ -1,14 +1,15 @@
 /**
  * Every D1, R2 and Queue call of every flow fails once, before or after it took effect. The answer is a success or 503; then the client
- * goes on, or starts anew, or never comes back and the sweep cleans up. Whichever: the invariants hold, and the end is the right one.
+ * continues, or starts again, or never returns and the sweep cleans up. The invariants hold throughout, and the end state is the right
+ * one.
  *
- * Each kind of failure has a test file of its own: together they would be the longest by far, and the last to end.
+ * Each run has a dedicated app in one world, so that a few sweeps settle all of them.
  */
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
 import type { Deps } from "../../../src/deps";
-import { sweep } from "../../../src/events/sweep";
+import { JOBS, sweep } from "../../../src/schedule";
 import {
 	bundleOf,
 	complete,
@@ -24,6 +25,7 @@ import {
 	tusPatch,
 	zipName,
 } from "./bytes";
+import { emptyDatabase } from "./database-text";
 import { type FaultKind, withFault } from "./faults";
 import { violations } from "./invariants";
 import {
@@ -35,7 +37,6 @@ import {
 	setTestChannel,
 	sha256Hex,
 	type TestApp,
-	type TestKey,
 	uploadTestBundle,
 	type World,
 } from "./world";
@@ -44,18 +45,32 @@ import { zipOf } from "./zip";
 const DAY_MS = 86_400_000;
 const VERSION = "1.0.0";
 const CHANNEL = "pr-1";
+const PULL_REQUEST = { repository: "acme/shop", number: 1 };
 const BYTES = bundleOf(3000);
 const NO_BUNDLE = zipOf([{ name: "dist/index.html", content: patterned(3000) }]);
 const SEGMENT_BYTES = 8 * 1024 * 1024;
 
-const ENDINGS = ["the client goes on", "the client starts anew", "the client never comes back"] as const;
+const ENDINGS = ["the client continues", "the client starts again", "the client never returns"] as const;
+const WITHOUT_MEMORY = ["the client continues", "the client never returns"] as const;
+type Ending = (typeof ENDINGS)[number];
 
-/** What one run of a flow works on: an app and keys of its own, and what a client remembers between its requests. */
+/** The jobs of the sweep that change bundles, uploads or objects. faults-background.test.ts lets each call of every job fail. */
+const JOBS_OF_BYTES = [
+	"snapshots of deleted apps",
+	"unfinished uploads",
+	"clean-up marks",
+	"unused delta files",
+	"rows of deleted bundles",
+	"deleted organizations",
+	"expired bundles",
+	"garbage",
+] as const;
+
+/** State of one run of a flow: an app with a key, and what a client keeps between its requests. */
 interface Stage {
 	readonly world: World;
 	readonly app: TestApp;
 	readonly key: string;
-	readonly otherKey: string;
 	readonly bytes: Uint8Array;
 	readonly checksum: string;
 	readonly memory: { uploadUrl?: string; location?: string };
@@ -68,15 +83,19 @@ interface Flow {
 	readonly name: string;
 	readonly role?: string;
 	readonly bytes?: Uint8Array;
-	/** Default: all. */
-	readonly endings?: readonly (typeof ENDINGS)[number][];
-	/** What is there before, made without faults. */
+	/** Default: those of a client that keeps nothing between its requests. For one, starting again is the same as continuing. */
+	readonly endings?: readonly Ending[];
+	/** The first call that is to fail; another flow covers those before it. */
+	readonly from?: string;
+	/** True: it looks at all apps or moves the clock, so each run settles before the next one begins. */
+	readonly alone?: boolean;
+	/** State before the flow, created without faults. */
 	readonly prepare?: (stage: Stage) => Promise<void>;
-	/** One pass of a client that knows what it wants: it ends with the first answer that it cannot go on from. */
+	/** One pass of a client; it ends with the first answer that the client cannot continue from. */
 	readonly go: (client: Client, stage: Stage) => Promise<Answer | undefined>;
-	/** The right end, after the client went on or started anew. */
+	/** Checks the end state after the client continued or started again. */
 	readonly reached: (stage: Stage) => Promise<void>;
-	/** The right end when the client never came back and the sweep ran. Default: `reached` may hold or not. */
+	/** Checks the end state when the client never returned and the sweep ran. Default: `reached` may hold or not. */
 	readonly abandoned?: (stage: Stage) => Promise<void>;
 }
 
@@ -98,12 +117,12 @@ async function expectReady(stage: Stage): Promise<void> {
 	expect(await bundleRow(stage)).toMatchObject({ status: "ready", sha256: stage.checksum });
 }
 
-/** A version that is not ready must be free for anybody once the sweep has run. */
+/** A version that is not ready must be free for other keys after the sweep. */
 async function expectFreeUnlessReady(stage: Stage): Promise<void> {
 	const row = await bundleRow(stage);
 	if (row?.status === "ready") return;
 	expect(row).toBeUndefined();
-	const taken = await register(stage.world, stage.app, VERSION, stage.otherKey);
+	const taken = await register(stage.world, stage.app, VERSION, stage.world.adminKey);
 	expect(taken.status).toBe(201);
 	await stage.world.request("DELETE", "/bundle", {
 		key: stage.world.adminKey,
@@ -123,6 +142,7 @@ async function registerFor(client: Client, stage: Stage, fields: Record<string, 
 function putFlow(name: string, fields: (stage: Stage) => Record<string, unknown>): Flow {
 	return {
 		name,
+		endings: ENDINGS,
 		async go(client, stage) {
 			if (stage.memory.uploadUrl === undefined) {
 				const ended = await registerFor(client, stage, fields(stage));
@@ -147,6 +167,7 @@ function tusFlow(
 ): Flow {
 	return {
 		name,
+		endings: ENDINGS,
 		...(options.bytes === undefined ? {} : { bytes: options.bytes }),
 		async prepare(stage) {
 			if (options.delta !== undefined) return;
@@ -227,13 +248,15 @@ const flows: Flow[] = [
 	tusFlow("TUS in one piece", { pieces: 1 }),
 	{
 		...tusFlow("TUS of two segments in one piece", { pieces: 1, bytes: bundleOf(SEGMENT_BYTES + 10) }),
-		// The largest by far, and its third ending is the first one of "TUS in one piece".
-		endings: ["the client goes on", "the client never comes back"],
+		// The largest by far: "TUS in one piece" covers starting again, and the calls before the first segment is stored.
+		endings: WITHOUT_MEMORY,
+		from: "r2.put",
 	},
 	tusFlow("a delta file in two pieces", { pieces: 2, delta: "aa_main.js" }),
 	tusFlow("a delta file of no bytes", { pieces: 1, delta: "00_empty", bytes: new Uint8Array() }),
 	{
 		name: "a wrong checksum",
+		endings: ENDINGS,
 		async go(client, stage) {
 			if (stage.memory.uploadUrl === undefined) {
 				const ended = await registerFor(client, stage, { checksum: "0".repeat(64) });
@@ -250,6 +273,7 @@ const flows: Flow[] = [
 	},
 	{
 		name: "a zip that is no bundle",
+		endings: ENDINGS,
 		bytes: NO_BUNDLE,
 		async go(client, stage) {
 			if (stage.memory.uploadUrl === undefined) {
@@ -380,6 +404,42 @@ const flows: Flow[] = [
 			expect((await channelRow(stage)) === undefined).toBe((await bundleRow(stage)) === undefined);
 		},
 	},
+	{
+		name: "a preview key opens a preview",
+		role: "app_preview",
+		go: (client, { app, key }) =>
+			client.request("POST", "/preview", { key, body: { app_id: app.appId, ...PULL_REQUEST } }),
+		async reached(stage) {
+			expect(await channelRow(stage)).toMatchObject({ public: 0, is_preview: 1 });
+		},
+	},
+	{
+		name: "a preview is closed with a live bundle, a spare one and an unfinished one",
+		role: "app_preview",
+		async prepare({ world, app, key }) {
+			const body = { app_id: app.appId, ...PULL_REQUEST };
+			expect((await world.request("POST", "/preview", { key, body })).status).toBe(201);
+			for (const run of [1, 2]) await uploadTestBundle(world, app, `0.0.0-${CHANNEL}.${run}`, key, bundleOf(300 + run));
+			await setTestChannel(world, app, CHANNEL, { version: `0.0.0-${CHANNEL}.1` }, key);
+			const unfinished = `0.0.0-${CHANNEL}.3`;
+			expect((await register(world, app, unfinished, key)).status).toBe(201);
+			const created = await tusCreate(world, key, zipName(world, app, unfinished), 100);
+			await tusPatch(world, key, locationOf(created), 0, patterned(50));
+		},
+		go: (client, { app, key }) =>
+			client.request("DELETE", "/preview", {
+				key,
+				query: { app_id: app.appId, repository: PULL_REQUEST.repository, number: String(PULL_REQUEST.number) },
+			}),
+		async reached(stage) {
+			const live = query
+				.selectFrom("bundles")
+				.select("name")
+				.where("app_id", "=", stage.app.uuid)
+				.where("deleted_at_ms", "is", null);
+			expect([await channelRow(stage), await rows(live)]).toEqual([undefined, []]);
+		},
+	},
 	deleteFlow("delete a bundle", readyBundle),
 	deleteFlow("delete a pending bundle with half its bytes", async (stage) => {
 		await register(stage.world, stage.app, VERSION, stage.key);
@@ -423,6 +483,7 @@ const flows: Flow[] = [
 	},
 	{
 		name: "the sweep",
+		alone: true,
 		async prepare(stage) {
 			await register(stage.world, stage.app, VERSION, stage.key);
 			const created = await tusCreate(stage.world, stage.key, zipName(stage.world, stage.app, VERSION), 100);
@@ -431,8 +492,8 @@ const flows: Flow[] = [
 			stage.world.clock.nowMs += DAY_MS;
 		},
 		async go({ deps }) {
-			// The next run comes by itself; a run that fails is only logged.
-			await sweep(deps).catch(() => undefined);
+			// The next run comes by itself; a job that fails is only logged.
+			for (const name of JOBS_OF_BYTES) await JOBS[name]?.(deps).catch(() => undefined);
 			return undefined;
 		},
 		async reached(stage) {
@@ -445,28 +506,19 @@ const flows: Flow[] = [
 
 const clientOf = (world: World): Client => ({ request: requestThrough(createApp(world.deps)), deps: world.deps });
 
-/** An app with keys of its own for one run; the world, and with it the clock, is new as well. */
-async function makeStage(flow: Flow): Promise<Stage> {
+const worldOf = (flow: Flow) => createWorld({ bindings: { fetch: async () => new Response(flow.bytes ?? BYTES) } });
+
+/** A prepared app with a key for one run. */
+async function createStage(world: World, flow: Flow): Promise<Stage> {
 	const bytes = flow.bytes ?? BYTES;
-	const world = await createWorld({ bindings: { fetch: async () => new Response(bytes) } });
 	const app = await createTestApp(world);
-	const key: TestKey = await createTestKey(world, flow.role ?? "app_developer", app);
-	const other: TestKey = await createTestKey(world, "app_developer", app);
-	const stage: Stage = {
-		world,
-		app,
-		key: key.text,
-		otherKey: other.text,
-		bytes,
-		checksum: await sha256Hex(bytes),
-		memory: {},
-		ids: {},
-	};
+	const key = await createTestKey(world, flow.role ?? "app_developer", app);
+	const stage = { world, app, key: key.text, bytes, checksum: await sha256Hex(bytes), memory: {}, ids: {} };
 	await flow.prepare?.(stage);
 	return stage;
 }
 
-/** Sweeps a day apart: what is unfinished expires, and garbage is looked at twice. */
+/** Sweeps on two days: unfinished work expires, and garbage is removed twice. */
 async function sweepEverything(world: World): Promise<void> {
 	for (let day = 0; day < 2; day++) {
 		world.clock.nowMs += DAY_MS;
@@ -474,46 +526,85 @@ async function sweepEverything(world: World): Promise<void> {
 	}
 }
 
-/** No flow makes as many calls; a run that comes so far does not end. */
-const MOST_CALLS = 60;
+/** The number of no call: the flow runs without a fault. */
+const NO_CALL = 0;
+
+interface Run {
+	/** Names the failed call in assertions. */
+	readonly where: string;
+	readonly stage: Stage;
+	/** Names of the calls that the flow made, up to its first answer that is no success. */
+	readonly calls: readonly string[];
+}
+
+/** Runs the flow with one failing call, and the rest of the client's work when it continues or starts again. */
+async function runWithFault(world: World, flow: Flow, kind: FaultKind, ending: Ending, failAt: number): Promise<Run> {
+	const stage = await createStage(world, flow);
+	const faulty = withFault(world, failAt, kind);
+	const answer = await flow.go(faulty, stage);
+	const made = faulty.calls.length;
+	const where = `${flow.name}: call ${failAt} (${faulty.failed}) ${kind}`;
+	if (answer !== undefined && answer.status >= 300) {
+		expect([where, answer.status, answer.headers.get("retry-after")]).toEqual([where, 503, "5"]);
+	}
+	expect([where, await violations(stage.app.uuid)]).toEqual([where, []]);
+	if (ending !== "the client never returns") {
+		if (ending === "the client starts again") {
+			delete stage.memory.location;
+			delete stage.memory.uploadUrl;
+		}
+		const last = await flow.go(clientOf(world), stage);
+		expect([where, last === undefined || last.status < 300 ? "done" : last]).toEqual([where, "done"]);
+		await flow.reached(stage);
+		expect([where, await violations(stage.app.uuid)]).toEqual([where, []]);
+	}
+	return { where, stage, calls: faulty.calls.slice(0, made) };
+}
+
+/** The sweep settles the runs: nothing unfinished remains, and what was reached stays. */
+async function settle(world: World, flow: Flow, ending: Ending, runs: readonly Run[]): Promise<void> {
+	await sweepEverything(world);
+	for (const { stage } of runs) {
+		if (ending === "the client never returns") await flow.abandoned?.(stage);
+		else if (flow.name !== "delete the app" && !flow.name.includes("delta file")) await flow.reached(stage);
+	}
+	await sweepEverything(world);
+	for (const { stage, where } of runs) {
+		expect([where, await violations(stage.app.uuid, { settled: true })]).toEqual([where, []]);
+	}
+}
+
+const R2_READS = ["r2.head", "r2.get", "r2.list"];
+
+/** The numbers of the calls that are to fail. A lost answer of a read is the same as a refused read. */
+function callsToFail({ from }: Flow, kind: FaultKind, calls: readonly string[]): number[] {
+	const first = from === undefined ? 0 : calls.indexOf(from);
+	return calls.flatMap((call, index) =>
+		index < first || (kind === "answer lost" && R2_READS.includes(call)) ? [] : [index + 1],
+	);
+}
 
 /** The tests of all flows with calls that fail in this way. */
 export function describeCrashes(kind: FaultKind): void {
 	describe.each(flows)("$name", (flow) => {
-		test.each(flow.endings ?? ENDINGS)(`%s after any call ${kind}`, async (ending) => {
-			let failures = 0;
-			for (let failAt = 1; ; failAt++) {
-				expect(failAt).toBeLessThan(MOST_CALLS);
-				const stage = await makeStage(flow);
-				const faulty = withFault(stage.world, failAt, kind);
-				const answer = await flow.go(faulty, stage);
-				const where = `${flow.name}: call ${failAt} (${faulty.failed}) ${kind}`;
-				if (answer !== undefined && answer.status >= 300) {
-					expect([where, answer.status, answer.headers.get("retry-after")]).toEqual([where, 503, "5"]);
+		test.each(flow.endings ?? WITHOUT_MEMORY)(`%s after any call ${kind}`, async (ending) => {
+			// A sweep reads what all earlier runs left.
+			if (flow.alone) await emptyDatabase();
+			let world = await worldOf(flow);
+			const runs = [await runWithFault(world, flow, kind, ending, NO_CALL)];
+			const failing = callsToFail(flow, kind, runs[0]?.calls ?? []);
+			expect(failing.length).toBeGreaterThan(0);
+			for (const failAt of failing) {
+				if (flow.alone) {
+					await settle(world, flow, ending, runs.splice(0));
+					await emptyDatabase();
+					world = await worldOf(flow);
 				}
-				expect([where, await violations(stage.app.uuid)]).toEqual([where, []]);
-				if (faulty.failed !== undefined) failures += 1;
-
-				if (ending === "the client never comes back") {
-					await sweepEverything(stage.world);
-					await flow.abandoned?.(stage);
-				} else {
-					if (ending === "the client starts anew") {
-						delete stage.memory.location;
-						delete stage.memory.uploadUrl;
-					}
-					const last = await flow.go(clientOf(stage.world), stage);
-					expect([where, last === undefined || last.status < 300 ? "done" : last]).toEqual([where, "done"]);
-					await flow.reached(stage);
-					expect([where, await violations(stage.app.uuid)]).toEqual([where, []]);
-					await sweepEverything(stage.world);
-					if (flow.name !== "delete the app" && !flow.name.includes("delta file")) await flow.reached(stage);
-				}
-				await sweepEverything(stage.world);
-				expect([where, await violations(stage.app.uuid, { settled: true })]).toEqual([where, []]);
-				if (faulty.failed === undefined) break;
+				const run = await runWithFault(world, flow, kind, ending, failAt);
+				expect(run.calls.length, run.where).toBeGreaterThanOrEqual(failAt);
+				runs.push(run);
 			}
-			expect(failures).toBeGreaterThan(0);
+			await settle(world, flow, ending, runs);
 		});
 	});
 }

@@ -1,7 +1,8 @@
 /**
- * The whole database as text, for tests that must show that a request changed nothing. Tables are asked of SQLite, so that one added
- * later cannot be forgotten.
+ * The whole database as text, for tests that must show that a request changed nothing. SQLite lists the tables, so that a later table
+ * is included.
  */
+import { START_FEED } from "../../../src/db/change-triggers";
 import { testEnv } from "./world";
 
 const OWN_TABLES =
@@ -30,6 +31,7 @@ export async function emptyDatabase(): Promise<void> {
 	await testEnv.DB.batch([
 		testEnv.DB.prepare("PRAGMA defer_foreign_keys = on"),
 		...names.map((name) => testEnv.DB.prepare(`DELETE FROM "${name}"`)),
+		...START_FEED.map((statement) => testEnv.DB.prepare(statement)),
 	]);
 }
 
@@ -50,8 +52,8 @@ async function readPrimaryKeys(): Promise<ReadonlyMap<string, readonly string[]>
 }
 
 /**
- * What happened between two texts of the database, in words that are the same for every run of the same request: how many rows came
- * and went in each table, and which columns changed. Audit entries are told apart by their action.
+ * Describes the difference between two texts of the database: the number of rows added to and removed from each table, and the changed
+ * columns. The description is the same for every run of the same request. Audit entries are distinguished by their action.
  */
 export async function changesBetween(before: string, after: string): Promise<string[]> {
 	if (before === after) return [];

@@ -1,7 +1,7 @@
 /**
  * Faults on demand: D1, R2 and the Queue behind a counter, so that the n-th call of all fails. Either it fails before anything happened,
- * or it happens and only its answer is lost; a caller cannot tell which, so both must be survived. Texts of errors are the real ones,
- * each with a mark that must come out in the log and nowhere else.
+ * or it happens and only its answer is lost; a caller cannot distinguish them, so both must be survived. Texts of errors are the real ones,
+ * each with a mark that must appear in the log and nowhere else.
  */
 import { createApp } from "../../../src/app";
 import type { Deps } from "../../../src/deps";

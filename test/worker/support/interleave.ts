@@ -35,7 +35,7 @@ export function beforeSecondTrip(d1: D1Database, between: () => Promise<unknown>
 	});
 }
 
-/** The database with `before` run before each round trip, told its number from 1: what it throws, the round trip fails with. */
+/** The database with `before` called before each round trip, with its number from 1. An error that `before` throws fails the round trip. */
 export function beforeEachTrip(d1: D1Database, before: (trip: number) => Promise<void> | void): WatchedDatabase {
 	let trips = 0;
 	const watched = {

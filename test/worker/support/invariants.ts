@@ -1,44 +1,37 @@
 /**
- * What must hold between D1 and R2 at every moment, whatever crashed: no channel without its bundle's bytes, no bundle without its
- * object, no object that D1 does not know; and what every channel's history says must be what the channel serves. `settled` adds what must hold after everything unfinished has expired and been swept.
+ * Invariants between D1 and R2 that hold after any crash: no channel without its bundle's bytes, no bundle without its object, no object
+ * that D1 does not know, and no channel that serves another bundle than its history shows. `settled` adds the invariants that hold after
+ * unfinished work has expired and been swept.
  */
+import type { Selectable } from "kysely";
 import { GOES_LIVE } from "../../../src/db/channel-history";
 import { query } from "../../../src/db/client";
+import type { Schema } from "../../../src/db/schema";
 import { emptyObjectKey } from "../../../src/storage/objects";
-import { rows, storedBytes, storedKeys } from "./bytes";
+import { readAll, rows, storedBytes, storedKeys } from "./bytes";
 import { sha256Hex } from "./world";
 
 /** Every violation in the app's part of the database and the bucket, in words; empty when all is well. */
 export async function violations(appUuid: string, { settled = false } = {}): Promise<string[]> {
 	const found: string[] = [];
-	const ofApp = (table: "bundles" | "channels" | "uploads" | "delta_objects" | "bundle_files") =>
-		rows(query.selectFrom(table).selectAll().where("app_id", "=", appUuid)) as Promise<never[]>;
-	const bundles: {
-		id: number;
-		name: string;
-		status: string;
-		storage_provider: string;
-		object_key: string | null;
-		sha256: string | null;
-		size_bytes: number | null;
-	}[] = await ofApp("bundles");
-	const channels: { name: string; version_id: number | null; rollout_version_id: number | null }[] =
-		await ofApp("channels");
-	const uploads: { id: string; object_prefix: string; completed_at_ms: number | null }[] = await ofApp("uploads");
-	const deltaObjects: { path: string; object_key: string; size_bytes: number }[] = await ofApp("delta_objects");
-	const files: { bundle_id: number; path: string }[] = await ofApp("bundle_files");
-	const garbage = await rows(
+	const [bundles, channels, uploads, deltaObjects, files, garbage, bindings, apps, entries, previews] = await readAll(
+		query.selectFrom("bundles").selectAll().where("app_id", "=", appUuid),
+		query.selectFrom("channels").selectAll().where("app_id", "=", appUuid),
+		query.selectFrom("uploads").selectAll().where("app_id", "=", appUuid),
+		query.selectFrom("delta_objects").selectAll().where("app_id", "=", appUuid),
+		query.selectFrom("bundle_files").selectAll().where("app_id", "=", appUuid),
 		query.selectFrom("garbage_objects").selectAll().where("object_prefix", "like", `${appUuid}/%`),
-	);
-	const bindings = await rows(
 		query
 			.selectFrom("role_bindings")
 			.leftJoin("channels", "channels.id", "role_bindings.channel_id")
 			.select(["role_bindings.id", "channels.id as channel"])
 			.where("role_bindings.app_id", "=", appUuid)
 			.where("role_bindings.channel_id", "is not", null),
+		query.selectFrom("apps").select("id").where("id", "=", appUuid),
+		historyOf(appUuid),
+		query.selectFrom("previews").selectAll().where("app_id", "=", appUuid),
 	);
-	const appExists = (await rows(query.selectFrom("apps").select("id").where("id", "=", appUuid))).length > 0;
+	const appExists = apps.length > 0;
 	const keys = await storedKeys(`${appUuid}/`);
 	// An organization that is removed for good goes in steps: its app's objects are garbage before the last row that knows them has gone.
 	const isGoing = garbage.some((row) => row.object_prefix === `${appUuid}/`);
@@ -65,7 +58,14 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 			if (id !== null && !ready.has(id)) found.push(`channel ${channel.name} points to a bundle that is not ready`);
 		}
 	}
-	found.push(...(await historyViolations(appUuid)));
+	found.push(...historyMismatches(channels, entries, bundles));
+	for (const preview of previews) {
+		const has = channels.some(({ id }) => id === preview.channel_id);
+		if (has !== (preview.state === "open"))
+			found.push(`${preview.state} preview ${preview.number} ${has ? "has" : "lacks"} a channel`);
+		const left = bundles.filter(({ preview_id, status }) => preview_id === preview.id && status !== "deleted");
+		if (preview.state !== "open") found.push(...left.map(({ name }) => `bundle ${name} outlives its preview`));
+	}
 	for (const file of isGoing ? [] : deltaObjects) {
 		const bytes = await storedBytes(file.object_key);
 		if (bytes?.length !== file.size_bytes) found.push(`delta file ${file.path} lost its object`);
@@ -96,15 +96,25 @@ export async function violations(appUuid: string, { settled = false } = {}): Pro
 	return found;
 }
 
+const historyOf = (appUuid: string) =>
+	query.selectFrom("channel_history").selectAll().where("app_id", "=", appUuid).orderBy("id", "desc");
+
 /** Mismatches between a channel's history and its live bundle or rollout, and rollback targets that are deleted or duplicate. */
 export async function historyViolations(appUuid: string): Promise<string[]> {
-	const channels = await rows(query.selectFrom("channels").selectAll().where("app_id", "=", appUuid));
-	const entries = await rows(
-		query.selectFrom("channel_history").selectAll().where("app_id", "=", appUuid).orderBy("id", "desc"),
+	const [channels, entries, bundles] = await readAll(
+		query.selectFrom("channels").selectAll().where("app_id", "=", appUuid),
+		historyOf(appUuid),
+		query.selectFrom("bundles").selectAll().where("app_id", "=", appUuid),
 	);
-	const ready = await rows(
-		query.selectFrom("bundles").select("id").where("app_id", "=", appUuid).where("status", "=", "ready"),
-	);
+	return historyMismatches(channels, entries, bundles);
+}
+
+function historyMismatches(
+	channels: readonly Selectable<Schema["channels"]>[],
+	entries: readonly Selectable<Schema["channel_history"]>[],
+	bundles: readonly Selectable<Schema["bundles"]>[],
+): string[] {
+	const ready = bundles.filter(({ status }) => status === "ready");
 	const found: string[] = [];
 	for (const channel of channels) {
 		const own = entries.filter(({ channel_id }) => channel_id === channel.id);

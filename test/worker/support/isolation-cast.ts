@@ -1,12 +1,13 @@
 /**
- * Who takes part in the isolation matrix: one key of every role for each of its situations, and the requests about what was deleted
- * before. What a role may do is never asked of the code under test here; keys are made through the API, and only an expired binding,
- * which the API cannot make, is written into the database.
+ * The keys of the isolation matrix, one of every role for each situation, and the requests about deleted things. Nothing here asks the code
+ * under test for the permissions of a role. Keys are created through the API, and only an expired binding, which the API cannot create, is
+ * written into the database.
  */
-import type { AnyEndpoint } from "../../../src/api/endpoint";
-import { allEndpoints } from "../../../src/app";
+
 import { ROLE_NAMES, ROLES, type RoleName } from "../../../src/authz/permissions";
 import { paths as documentedPaths } from "../../../src/docs/openapi.json";
+import { allEndpoints } from "../../../src/endpoints";
+import type { AnyEndpoint } from "../../../src/http/endpoint";
 import { type PreparedRequest, REQUESTS, type Thing } from "./requests";
 import {
 	type Answer,

@@ -13,7 +13,7 @@ export const SITUATION_GROUPS = [
 ] as const;
 export type Situation = (typeof SITUATION_GROUPS)[number][number];
 
-const LEGEND = `What a key gets at each endpoint, by its role and by what the request is about. The digits of a cell, as in "22/4/4/4441/14":
+const LEGEND = `The answer of each endpoint to a key, by its role and by the target of the request. The digits of a cell, as in "22/4/4/4441/14":
 
   own/     in the scope of the role: something that the key made itself, then something that another key made
   sibling/ the role is held on another app of the same organization
@@ -26,7 +26,7 @@ const LEGEND = `What a key gets at each endpoint, by its role and by what the re
     nothing smaller than the app or the organization can be deleted, or the request is about no app
 
 "control" is the answer to the very same requests by a key with every right. Change this file only with -u, after reading the difference:
-  npx vitest run -c test/vitest.config.ts --project worker -u test/worker/isolation-matrix.test.ts`;
+  npx vitest run -c test/vitest.config.ts --project worker -u test/worker/tenancy/isolation-matrix.test.ts`;
 
 const DIGITS: Readonly<Record<number, string>> = { 401: "1", 403: "3", 404: "4" };
 

@@ -21,7 +21,7 @@ export async function plansOf(statements: readonly PlannedStatement[]): Promise<
 	return details;
 }
 
-/** The lines that read a table from its first row to its last. What a statement made itself, by one of these names, is read whole. */
+/** The lines that read a whole table. A subquery or CTE by one of these names may be read whole. */
 export function scansIn(details: readonly string[], made: readonly string[] = []): string[] {
 	const isMade = new RegExp(`^SCAN (CONSTANT|\\(subquery${made.map((name) => `|${name}\\b`).join("")})|VIRTUAL TABLE`);
 	return details.filter((detail) => detail.startsWith("SCAN ") && !isMade.test(detail));

@@ -21,7 +21,7 @@ import { bundleOf } from "./zip";
 export interface PreparedRequest extends Omit<RequestOptions, "key"> {
 	/** The path with its parameters filled in. */
 	readonly path: string;
-	/** What the request is about, unless that is the whole app or organization. */
+	/** The target of the request, unless that is the whole app or organization. */
 	readonly thing?: Thing;
 }
 
@@ -100,6 +100,22 @@ async function madeChannel(world: Scene, app: TestApp, name: string, makers = by
 	return setTestChannel(world, app, name, {}, makers.channel);
 }
 
+async function previewHook(world: Scene, app: TestApp, provider = "github"): Promise<{ id: string; secret: string }> {
+	const body = { app_id: app.appId, provider };
+	const { status, body: created } = await world.request("POST", "/preview/hook", { key: world.adminKey, body });
+	if (status !== 201) throw new Error(`webhook not created: ${JSON.stringify(created)}`);
+	return created;
+}
+
+/** The number of an open preview. */
+async function openedPreview(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<string> {
+	const number = ++counter;
+	const body = { app_id: app.appId, repository: "acme/shop", number };
+	const { status } = await world.request("POST", "/preview", { key: makers.channel, body });
+	if (status !== 201) throw new Error("preview not opened");
+	return String(number);
+}
+
 /** An empty file of the delta store, which is whole as soon as it is begun. */
 async function storedFile(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<string> {
 	// The hash in the path is that of a file without bytes.
@@ -113,6 +129,25 @@ async function storedFile(world: Scene, app: TestApp, makers = byAdmin(world)): 
 	return path;
 }
 
+/** The clock of the world; a running product has the machine's. */
+const nowMsOf = (world: Scene & { readonly clock?: { readonly nowMs: number } }) => world.clock?.nowMs ?? Date.now();
+
+const publisherBody = (world: Scene, app: TestApp) => ({
+	...{ app_id: app.appId, name: fresh("publisher"), stage: "upload", provider: "github" },
+	// The keys of some roles expire, and so does what they create.
+	expires_at: new Date(nowMsOf(world) + 3_600_000).toISOString(),
+	claims: { repository_id: "456789", repository_owner_id: "123456" },
+});
+
+async function madePublisher(world: Scene, app: TestApp): Promise<string> {
+	const { status, body } = await world.request("POST", "/publisher", {
+		key: world.adminKey,
+		body: publisherBody(world, app),
+	});
+	if (status !== 201) throw new Error(`publisher not created: ${JSON.stringify(body)}`);
+	return body.id;
+}
+
 /** Keys named as promoters; the others promote by their roles. */
 const MOST_NAMED_KEYS = 40;
 
@@ -122,8 +157,14 @@ async function waitingProposal(world: Scene, app: TestApp, path: string): Promis
 	const version = freshVersion();
 	await uploadTestBundle(world, app, version);
 	const keys = await world.request("GET", "/apikey", { key: world.adminKey, query: { org_id: world.orgId } });
-	const ids: string[] = keys.body.map(({ id }: { id: string }) => id);
 	const promoters = ["org_super_admin", "org_admin", "app_admin", "app_developer", "app_uploader"];
+	// The list is in no fixed order. Keys without a promoting role, and those of earlier proposers, must not take the places of the others.
+	type Listed = { id: string; name: string; bindings: { role_name: string }[] };
+	const isPersonal = ({ name }: Listed) => Number(name === "Personal key");
+	const ids = (keys.body as Listed[])
+		.filter(({ bindings }) => bindings.some(({ role_name }) => promoters.includes(role_name)))
+		.sort((one, other) => isPersonal(one) - isPersonal(other))
+		.map(({ id }) => id);
 	const rules = {
 		protected: true,
 		requires_approval: true,
@@ -147,6 +188,26 @@ async function removeSigningKeys(world: Scene): Promise<void> {
 	for (const { id } of body) {
 		await world.request("DELETE", "/organization/signing_key", { ...options, query: { orgId: world.orgId, id } });
 	}
+}
+
+/** An organization takes few of them. Those of requests that were not sent yet stay. */
+async function removeWebhooks(world: Scene): Promise<void> {
+	const options = { key: world.adminKey, query: { orgId: world.orgId } };
+	const { body } = await world.request("GET", "/webhook", options);
+	for (const { id } of body.length < 40 ? [] : body.slice(0, 20)) {
+		await world.request("DELETE", "/webhook", { ...options, query: { orgId: world.orgId, id } });
+	}
+}
+
+/** A webhook whose events no other request causes. */
+async function madeWebhook(world: Scene): Promise<string> {
+	await removeWebhooks(world);
+	const { status, body } = await world.request("POST", "/webhook", {
+		key: world.adminKey,
+		body: { orgId: world.orgId, url: "https://hooks.example.com/made", events: ["preview.opened"] },
+	});
+	if (status !== 201) throw new Error(`webhook not created: ${JSON.stringify(body)}`);
+	return body.id;
 }
 
 /** The form of a public key of 2,048 bits; nobody has its private key. */
@@ -185,6 +246,7 @@ const registeredProcedure =
 /** Endpoints whose answer depends on the caller's own work: roles that may call them get 403 or 404 for another's. */
 export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /service/addresses": async () => ({ path: "/service/addresses" }),
+	"GET /service/status": async () => ({ path: "/service/status" }),
 	"GET /organization": async (world) => ({ path: "/organization", query: { orgId: world.orgId } }),
 	"PUT /organization": async () => ({ path: "/organization", body: { name: fresh("organization") } }),
 	"POST /organization": async (world) => ({
@@ -196,7 +258,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/organization",
 		query: { orgId: world.orgId, dry_run: "true" },
 	}),
-	// Of another organization of the administrator's, so that this one is there for the next request.
+	// Restores another organization of the administrator, so that this one is still there for the next request.
 	"POST /organization/restore": async (world) => {
 		const key = world.adminKey;
 		const made = await world.request("PUT", "/organization", { key, body: { name: fresh("doomed") } });
@@ -206,6 +268,43 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		return { path: "/organization/restore", body: { orgId } };
 	},
 	"GET /organization/usage": async (world) => ({ path: "/organization/usage", query: { orgId: world.orgId } }),
+	"GET /webhook": async (world) => ({ path: "/webhook", query: { orgId: world.orgId } }),
+	"POST /webhook": async (world) => {
+		await removeWebhooks(world);
+		return {
+			path: "/webhook",
+			body: { orgId: world.orgId, url: `https://hooks.example.com/${fresh("hook")}`, events: ["preview.opened"] },
+		};
+	},
+	"PUT /webhook": async (world) => ({
+		path: "/webhook",
+		body: { orgId: world.orgId, id: await madeWebhook(world), description: fresh("hook") },
+	}),
+	"DELETE /webhook": async (world) => ({
+		path: "/webhook",
+		query: { orgId: world.orgId, id: await madeWebhook(world) },
+	}),
+	"POST /webhook/rotate": async (world) => ({
+		path: "/webhook/rotate",
+		body: { orgId: world.orgId, id: await madeWebhook(world) },
+	}),
+	"POST /webhook/test": async (world) => ({
+		path: "/webhook/test",
+		body: { orgId: world.orgId, id: await madeWebhook(world) },
+	}),
+	"GET /webhook/delivery": async (world) => ({
+		path: "/webhook/delivery",
+		query: { orgId: world.orgId, id: await madeWebhook(world) },
+	}),
+	"POST /webhook/delivery/replay": async (world) => {
+		const body = { orgId: world.orgId, id: await madeWebhook(world) };
+		const tested = await world.request("POST", "/webhook/test", { key: world.adminKey, body });
+		// A delivery that is pending would not change.
+		for (const enabled of [false, true]) {
+			await world.request("PUT", "/webhook", { key: world.adminKey, body: { ...body, enabled } });
+		}
+		return { path: "/webhook/delivery/replay", body: { orgId: world.orgId, id: tested.body.delivery_id } };
+	},
 	"GET /organization/signing_key": async (world) => ({
 		path: "/organization/signing_key",
 		query: { orgId: world.orgId },
@@ -225,6 +324,19 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		});
 		return { path: "/organization/signing_key", query: { orgId: world.orgId, id: body.id } };
 	},
+	"GET /publisher": async (world, app) => {
+		await madePublisher(world, app);
+		return { path: "/publisher", query: { app_id: app.appId } };
+	},
+	"POST /publisher": async (world, app) => ({ path: "/publisher", body: publisherBody(world, app) }),
+	"PUT /publisher": async (world, app) => ({
+		path: "/publisher",
+		body: { app_id: app.appId, id: await madePublisher(world, app), name: fresh("renamed") },
+	}),
+	"DELETE /publisher": async (world, app) => ({
+		path: "/publisher",
+		query: { app_id: app.appId, id: await madePublisher(world, app) },
+	}),
 	"GET /device/key": async (_, app) => ({ path: "/device/key", query: { app_id: app.appId } }),
 	"GET /organization/members": async (world) => ({ path: "/organization/members", query: { orgId: world.orgId } }),
 	"POST /organization/members": async (world) => ({
@@ -337,6 +449,33 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		await madeChannel(world, app, channel, makers);
 		return { path: "/channel", query: { app_id: app.appId, channel }, thing: channelThing(app, channel) };
 	},
+	"GET /preview": async (_, app) => ({ path: "/preview", query: { app_id: app.appId } }),
+	"POST /preview": async (_, app) => ({
+		path: "/preview",
+		// The first preview of a repository stores its name as well.
+		body: { app_id: app.appId, repository: fresh("acme/shop"), number: ++counter },
+	}),
+	"DELETE /preview": async (world, app, makers) => ({
+		path: "/preview",
+		query: { app_id: app.appId, repository: "acme/shop", number: await openedPreview(world, app, makers) },
+	}),
+	"POST /preview/page": async (world, app, makers) => ({
+		path: "/preview/page",
+		body: { app_id: app.appId, channel: `pr-${await openedPreview(world, app, makers)}` },
+	}),
+	"GET /preview/hook": async (_, app) => ({ path: "/preview/hook", query: { app_id: app.appId } }),
+	"POST /preview/hook": async (_, app) => ({
+		path: "/preview/hook",
+		body: { app_id: app.appId, provider: "github" },
+	}),
+	"POST /preview/hook/rotate": async (world, app) => ({
+		path: "/preview/hook/rotate",
+		body: { app_id: app.appId, id: (await previewHook(world, app)).id },
+	}),
+	"DELETE /preview/hook": async (world, app) => ({
+		path: "/preview/hook",
+		query: { app_id: app.appId, id: (await previewHook(world, app)).id },
+	}),
 	"GET /preview/link": async (world, app, makers) => {
 		const { id, version } = await uploaded(world, app, makers);
 		return { path: "/preview/link", query: { app_id: app.appId, version }, thing: bundleThing(app, id, version) };
@@ -538,6 +677,7 @@ async function begunUpload(world: Scene, app: TestApp, makers = byAdmin(world)):
 
 /** A public endpoint is reviewed here by hand: the list must equal what the declarations say. */
 export const PUBLIC_ENDPOINTS: readonly string[] = [
+	"POST /oidc/token",
 	"POST /invitation/show",
 	"POST /invitation/accept",
 	"PUT /files/upload/one/:id",
@@ -551,6 +691,9 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"POST /stats",
 	"GET /preview/channel",
 	"GET /preview/bundle",
+	"POST /preview/show",
+	"POST /hooks/github/:id",
+	"POST /hooks/gitlab/:id",
 	"POST /channel_self",
 	"PUT /channel_self",
 	"DELETE /channel_self",
@@ -567,7 +710,7 @@ export const PUBLIC_ENDPOINTS: readonly string[] = [
 	"POST /sign-in/passkey",
 ];
 
-/** What a device sends that the app's public channel has a bundle for. */
+/** The id of a device with a version override. */
 async function overriddenDevice(world: Scene, app: TestApp): Promise<string> {
 	const device_id = crypto.randomUUID();
 	const { id } = await uploaded(world, app);
@@ -577,6 +720,7 @@ async function overriddenDevice(world: Scene, app: TestApp): Promise<string> {
 	return device_id;
 }
 
+/** Fields of an update check that the app's public channel has a bundle for. */
 async function deviceOf(world: Scene, app: TestApp) {
 	const { version } = await uploaded(world, app);
 	await setTestChannel(world, app, fresh("production"), { version, public: true });
@@ -605,6 +749,8 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 		});
 		return { path: body.upload_url, rawBody: bundleOf(130), headers: { "content-length": "130" } };
 	},
+	// Refused: a token that succeeds needs an issuer, which exchange.test.ts plays.
+	"POST /oidc/token": async () => ({ path: "/oidc/token", body: { token: "a.b.c" } }),
 	"OPTIONS /files/upload/attachments": async () => ({ path: "/files/upload/attachments" }),
 	"GET /files/download/:app/:upload/:part": async (world, app) => {
 		const { body } = await world.request("POST", "/updates", { body: await deviceOf(world, app) });
@@ -619,6 +765,34 @@ export const PUBLIC_REQUESTS: Readonly<Record<string, Prepare>> = {
 		body: { app_id: app.appId, version: "1.0.0", manifest: [{ file_name: "index.html", file_hash: "ab" }] },
 	}),
 	"POST /stats": async (world, app) => ({ path: "/stats", body: { ...(await deviceOf(world, app)), action: "set" } }),
+	"POST /preview/show": async (world, app) => {
+		await openedPreview(world, app);
+		const { body } = await world.request("GET", "/preview", { key: world.adminKey, query: { app_id: app.appId } });
+		return { path: "/preview/show", body: { token: body[0].page_url.split("#")[1] } };
+	},
+	"POST /hooks/github/:id": async (world, app) => {
+		const { id, secret } = await previewHook(world, app);
+		const rawBody = new TextEncoder().encode("{}");
+		const key = await crypto.subtle.importKey(
+			"raw",
+			new TextEncoder().encode(secret),
+			{ name: "HMAC", hash: "SHA-256" },
+			false,
+			["sign"],
+		);
+		const signed = new Uint8Array(await crypto.subtle.sign("HMAC", key, rawBody));
+		const signature = `sha256=${Array.from(signed, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+		const headers = { "x-github-event": "ping", "x-hub-signature-256": signature };
+		return { path: `/hooks/github/${id}`, rawBody, headers };
+	},
+	"POST /hooks/gitlab/:id": async (world, app) => {
+		const { id, secret } = await previewHook(world, app, "gitlab");
+		return {
+			path: `/hooks/gitlab/${id}`,
+			rawBody: new TextEncoder().encode("{}"),
+			headers: { "x-gitlab-token": secret },
+		};
+	},
 	"GET /preview/channel": async (world, app) => {
 		const { version } = await uploaded(world, app);
 		const channel = fresh("previewed");

@@ -1,10 +1,10 @@
 /**
  * A fleet before a staged rollout: an app with a stable bundle and a newer one, devices that ask and report by requests, and the Queue's
- * messages, which are delivered by hand. Everything is of the test that runs: `prepareRollout` begins anew.
+ * messages, which are delivered by hand. All state belongs to the running test: `prepareRollout` resets it.
  */
 import { expect } from "vitest";
-import { consume } from "../../../src/events/consumer";
-import type { QueueMessage } from "../../../src/events/messages";
+import { consume } from "../../../src/consumer";
+import type { QueueMessage } from "../../../src/messages";
 import {
 	createTestApp,
 	createWorld,
@@ -39,7 +39,7 @@ export async function prepareRollout(): Promise<void> {
 
 export const deviceIds = (count: number) =>
 	Array.from({ length: count }, () => `00000000-0000-4000-8000-${String(++devices).padStart(12, "0")}`);
-/** Everybody asks from a network of their own, unless told otherwise. */
+/** Each device has a dedicated network by default. */
 export const addressOf = (device: string) => {
 	const number = Number(device.slice(-12));
 	return `10.${Math.floor(number / 250) % 250}.${number % 250}.7`;

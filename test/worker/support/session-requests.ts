@@ -10,7 +10,7 @@ import { createTestMember, type Scene } from "./scene";
 /** A scene in which people can be reached. */
 export interface People extends Scene {
 	readonly origin: string;
-	/** Of the session's cookie. */
+	/** Name of the session cookie. */
 	readonly cookieName: string;
 	/** The code that went to the address last, for this attempt. */
 	codeSentTo(email: string, attempt: string): Promise<string>;
@@ -94,6 +94,12 @@ export const SESSION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		const { body } = await world.request("POST", "/account/email", { headers, body: { email } });
 		const code = await world.codeSentTo(email, body.attempt);
 		return { path: "/account/email", headers, body: { attempt: body.attempt, email, code } };
+	},
+	"GET /account/mails": async (world) => ({ path: "/account/mails", headers: (await someone(world)).headers }),
+	"PUT /account/mails": async (world) => {
+		const { email } = await createTestMember(world, "org_admin");
+		const body = { org_id: world.orgId, events: ["rollout.paused"] };
+		return { path: "/account/mails", headers: await signIn(world, email), body };
 	},
 	"GET /account/sessions": async (world) => ({ path: "/account/sessions", headers: (await someone(world)).headers }),
 	"DELETE /account/sessions/:id": async (world) => {

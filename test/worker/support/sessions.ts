@@ -2,14 +2,14 @@
  * Somebody who is signed in, by requests alone: the code is taken from the terminal that the world's mail goes to. Requests of a session
  * say that they come from the service's own pages, as a browser does.
  */
-import { mintSignInLinkToken } from "../../../src/authz/keys";
+import { mintSignInLinkToken } from "../../../src/authz/secrets";
 import { createAuthenticator } from "./authenticator";
 import type { People } from "./session-requests";
 import { ORIGIN, testEnv, type World } from "./world";
 
 export interface TestSession {
 	readonly token: string;
-	/** What the browser sends. */
+	/** Request headers of the browser. */
 	readonly headers: Readonly<Record<string, string>>;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Two tenants as rows, for tests of single statements: each has everything that the service keeps, under the same names as the other,
- * so that a statement which forgets whose something is, which one it is or that it is deleted, finds more than it should. A third one
- * holds rows that point into the two, which no request can make: conditions that keep to one app are seen by them alone.
+ * Two tenants as rows, for tests of single statements: each has a row of everything that the service stores, under the same names as the other,
+ * so that a statement without a condition on tenant, id or deletion finds too much. A third tenant holds rows that point into the two,
+ * which no request can create: only they show the conditions that stay within one app.
  */
 import type { CompiledQuery, Expression, SqlBool } from "kysely";
 import { sql } from "kysely";
@@ -13,12 +13,12 @@ import { NOW_MS, testEnv } from "./world";
 export interface TenantRows {
 	readonly name: "a" | "b";
 	readonly org: OrgId;
-	/** Of the same person, and deleted. */
+	/** A deleted organization of the same person. */
 	readonly deletedOrg: OrgId;
 	readonly app: AppId;
 	/** Has nothing in it. */
 	readonly emptyApp: AppId;
-	/** Of the deleted organization. */
+	/** An app of the deleted organization. */
 	readonly deletedApp: AppId;
 	readonly publicAppId: string;
 	readonly deletedPublicAppId: string;
@@ -88,8 +88,18 @@ function tenantOf(name: "a" | "b"): TenantRows {
 
 export const A = tenantOf("a");
 export const B = tenantOf("b");
+/** Names that no row has. */
+export const ABSENT = Object.fromEntries(
+	Object.entries(A).map(([name, value]) => [name, typeof value === "number" ? 987_654_321 : `absent-${name}`]),
+) as unknown as TenantRows;
+/** A tenant beside a thing that it does not have. */
+export const WRONG_PAIRS: readonly (readonly [of: TenantRows, thing: TenantRows])[] = [
+	[A, B],
+	[B, A],
+	[B, ABSENT],
+];
 export const otherThan = (of: TenantRows) => (of.name === "a" ? B : A);
-/** What belongs to the third tenant. */
+/** Ids of the third tenant. */
 export const CROSSED = {
 	org: "org-x" as OrgId,
 	app: "app-x" as AppId,
@@ -162,7 +172,7 @@ function rollout(id: string, of: TenantRows, rest: Values): Row {
 	return ["rollouts", { ...values, ...steps, ...rest }];
 }
 
-/** Of a person, who sent it from a browser. */
+/** An upload that a person sent from a browser. */
 function uploadOfPerson(id: string, appId: string, user: string): Row {
 	const values = { id, app_id: appId, delta_path: "shared", object_prefix: `${appId}/${id}/`, created_by: user };
 	return ["uploads", { ...values, expires_at_ms: NOW_MS, created_at_ms: 1 }];
@@ -198,6 +208,10 @@ function statisticsOf(appId: string, day: number, amount: number): Row[] {
 		["daily_totals", { ...of, get_count: amount }],
 		["daily_install_times", { ...ofBundle, bucket: 1, amount }],
 		["daily_devices", { ...of, sketch: `sketch ${amount}`, revision: 1 }],
+		[
+			"device_sketches",
+			{ ...of, kind: "all", version_name: "", slot: 0, sketch: `slot ${amount}`, devices: amount, revision: 1 },
+		],
 		["daily_storage", { ...of, size_bytes: amount }],
 	];
 }
@@ -208,6 +222,27 @@ export const KEY_ID = "public-key-of-tenant";
 function signingKey(name: string, org: string): Row {
 	const values = { id: `signing-${name}`, org_id: org, name: "Same", public_key: `${KEY_ID}-${name}` };
 	return ["signing_keys", { ...values, fingerprint: `print-${name}`, created_at_ms: 1 }];
+}
+
+/** A webhook of each tenant, with an event that waits for delivery. Deliveries of both were claimed under one name. */
+function webhookRows({ name, org, app: appId, user }: TenantRows): Row[] {
+	const hook = { org_id: org, description: "Same", shown_url: "https://hooks.example.com/", sealed: `sealed-${name}` };
+	const times = { created_at_ms: 1, updated_at_ms: 1 };
+	const [id, event] = [`webhook-${name}`, `event-${name}`];
+	const delivery = {
+		org_id: org,
+		event_id: event,
+		state: "pending",
+		claim: "same",
+		next_attempt_at_ms: 1,
+		created_at_ms: 1,
+	};
+	return [
+		["webhooks", { ...hook, id, app_id: appId, format: "standard", events: "[]", ...times }],
+		["webhooks", { ...hook, id: `mail-${name}`, user_id: user, format: "mail", events: "[]", ...times }],
+		["webhook_events", { id: event, org_id: org, app_id: appId, type: "channel.promoted", at_ms: 1, data: "{}" }],
+		["webhook_deliveries", { ...delivery, id: `delivery-${name}`, webhook_id: id }],
+	];
 }
 
 function rowsOf(of: TenantRows): Row[] {
@@ -235,7 +270,7 @@ function rowsOf(of: TenantRows): Row[] {
 		binding(`${of.name}-user-deleted`, { user_id: of.user }, "org_admin", of.deletedOrg),
 		binding(`${of.name}-user-ended`, { user_id: of.user }, "org_member", of.org, { expires_at_ms: NOW_MS }),
 		binding(`${of.name}-shared`, { user_id: "user-shared" }, "org_member", of.org),
-		// What this person has is over, but for a part of the app.
+		// This person's access to the organization has ended; a binding on one app remains.
 		binding(`${of.name}-former`, { user_id: "user-former" }, "org_super_admin", of.org, { expires_at_ms: NOW_MS }),
 		binding(`${of.name}-former-app`, { user_id: "user-former" }, "app_admin", of.org, {
 			...{ scope_type: "app", app_id: of.emptyApp },
@@ -250,6 +285,7 @@ function rowsOf(of: TenantRows): Row[] {
 		binding(`${of.name}-key-deleted-owner`, { api_key_id: of.key }, "org_super_admin", of.deletedOrg),
 		binding(`${of.name}-key-ended`, { api_key_id: of.key }, "app_reader", of.org, { expires_at_ms: NOW_MS }),
 		signingKey(of.name, of.org),
+		...webhookRows(of),
 		bundle(of.stable, of.app, "1.0.0", "ready", of.key, {
 			...{ signed_by: `print-${of.name}`, manifest_signed_by: `print-${of.name}` },
 		}),
@@ -368,6 +404,12 @@ function crossedRows(): Row[] {
 /** Makes the database consist of the tenants. */
 export async function insertTenants(): Promise<void> {
 	await emptyDatabase();
+	// Another test file may have installed them; statements are tested without what triggers add.
+	await testEnv.DB.batch(
+		["webhook_events_of_audit_1", "webhook_deliveries_of_event_1"].map((trigger) =>
+			testEnv.DB.prepare(`DROP TRIGGER IF EXISTS ${trigger}`),
+		),
+	);
 	const rows: Row[] = [
 		...[A, B].map((of): Row => ["users", { id: of.user, email: of.email, created_at_ms: 1 }]),
 		...["shared", "former", "gone"].map(
@@ -404,8 +446,8 @@ export async function holds(condition: Expression<SqlBool>): Promise<boolean> {
 }
 
 /**
- * What the statements make of the tenants' rows, each change in one line: `- table key`, `~ table key column=value`, and for new rows
- * `+ table` with the values that say whose they are.
+ * Runs the statements and lists the changes of the tenants' rows, one per line: `- table key`, `~ table key column=value`, and for new rows
+ * `+ table` with the values that name the owner.
  */
 export async function changesBy(statements: CompiledQuery | readonly CompiledQuery[]): Promise<string[]> {
 	const before = await allRows();
@@ -414,8 +456,11 @@ export async function changesBy(statements: CompiledQuery | readonly CompiledQue
 	const lines: string[] = [];
 	for (const [name, row] of after) {
 		const then = before.get(name);
-		const columns = Object.entries(row).filter(([column, value]) => value !== then?.[column]);
-		if (then === undefined) lines.push(`+ ${name.split(" ")[0]} ${told(row)}`);
+		// The token is random; the revision beside it shows the change.
+		const columns = Object.entries(row).filter(
+			([column, value]) => value !== then?.[column] && column !== "revision_token",
+		);
+		if (then === undefined) lines.push(`+ ${name.split(" ")[0]} ${ownerValues(row)}`);
 		else if (columns.length > 0) lines.push(`~ ${name} ${columns.map((each) => each.join("=")).join(" ")}`);
 	}
 	for (const name of before.keys()) if (!after.has(name)) lines.push(`- ${name}`);
@@ -425,15 +470,15 @@ export async function changesBy(statements: CompiledQuery | readonly CompiledQue
 const TELLING =
 	/^(object_prefix|org_id|owner_org|action|target_id|before|after|app_uuid|app_id|channel_id|bundle_id|path)$/;
 
-function told(row: Readonly<Record<string, unknown>>): string {
+function ownerValues(row: Readonly<Record<string, unknown>>): string {
 	const values = Object.entries(row).filter(([column, value]) => TELLING.test(column) && value !== null);
 	return values
-		.map(([column, value]) => (/^(before|after)$/.test(column) ? toldInShort(String(value)) : value))
+		.map(([column, value]) => (/^(before|after)$/.test(column) ? abbreviate(String(value)) : value))
 		.join(" ");
 }
 
-/** JSON without quotes, in which what has an id is its id. */
-function toldInShort(json: string): string {
+/** JSON without quotes, with each object that has an id replaced by that id. */
+function abbreviate(json: string): string {
 	const short: unknown = JSON.parse(json, (_, value) => value?.id ?? value);
 	return JSON.stringify(short).replaceAll('"', "");
 }

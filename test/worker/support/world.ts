@@ -1,15 +1,16 @@
 /**
- * The world of a test: an organization of its own with an administrator's key, a clock that stands still, and faults on demand.
- * Requests go through the whole application in this isolate; every answer is held to its declared schema and to two D1 round trips.
+ * The world of a test: a separate organization with an administrator's key, a clock that stands still, and faults on demand.
+ * Requests go through the whole application in this isolate; every answer is checked against its declared schema and against two D1 round trips.
  */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { createApp } from "../../../src/app";
-import { mintKey } from "../../../src/authz/keys";
+import { mintKey } from "../../../src/authz/secrets";
 import { parseConfig } from "../../../src/config";
 import { openDb, query } from "../../../src/db/client";
 import type { Deps, Env, RequestLimit } from "../../../src/deps";
-import type { QueueMessage } from "../../../src/events/messages";
+import type { QueueMessage } from "../../../src/messages";
+import { type Actors, actors } from "./actors";
 import type { Scene, TestApp } from "./scene";
 
 export * from "./scene";
@@ -20,13 +21,15 @@ export const NOW_MS = Date.UTC(2026, 10, 21, 8);
 export const ORIGIN = "https://updates.example.com";
 const MOST_TRIPS = 2;
 
-export interface World extends Scene {
-	/** What was sent to the Queue; that keys were used, which every request may tell, is kept apart. */
+export interface World extends Scene, Actors {
+	/** Messages sent to the Queue. `keyUses` are separate, because every request may report the use of its key. */
 	readonly deps: Deps & {
 		readonly sent: QueueMessage[];
 		readonly keyUses: QueueMessage[];
 		readonly denials: QueueMessage[];
 		readonly printed: string[];
+		/** Webhooks that the Queue was asked to deliver to. */
+		readonly woken: string[];
 	};
 	readonly clock: { nowMs: number };
 	/** A member with org_super_admin, as a first run makes one; `adminKey` is theirs. */
@@ -38,7 +41,9 @@ export interface World extends Scene {
 const UNLIMITED: RequestLimit = { limiter: { limit: async () => ({ success: true }) }, periodSeconds: 1 };
 
 export interface WorldOptions {
-	readonly bindings?: Partial<Pick<Deps, "d1" | "bundles" | "events" | "fetch" | "assets" | "deadline">> & {
+	readonly bindings?: Partial<
+		Pick<Deps, "d1" | "telemetry" | "bundles" | "events" | "fetch" | "localFetch" | "assets" | "cache" | "deadline">
+	> & {
 		/** Those that are left out let everything through. */
 		readonly requestLimits?: Partial<Deps["requestLimits"]>;
 	};
@@ -54,19 +59,28 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 	const keyUses: QueueMessage[] = [];
 	const printed: string[] = [];
 	const denials: QueueMessage[] = [];
+	const woken: string[] = [];
 	const deps: World["deps"] = {
 		d1: testEnv.DB,
+		// Most tests look into the rows of the main database; test/worker/telemetry moves them.
+		telemetry: {},
 		bundles: testEnv.BUNDLES,
 		assets: testEnv.ASSETS,
+		// Copies in it would outlive the deletions of other tests.
+		cache: undefined,
 		events: {
 			send: async (message: QueueMessage) => {
 				(message.kind === "key_used" ? keyUses : message.kind === "access_denied" ? denials : sent).push(message);
 			},
 		} as unknown as Deps["events"],
+		webhooks: { send: async (message) => void woken.push(message.webhookId) },
 		now: () => clock.nowMs,
 		newId: () => crypto.randomUUID(),
 		randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
 		fetch: async () => {
+			throw new Error("this test has no network");
+		},
+		fetchLocally: async () => {
 			throw new Error("this test has no network");
 		},
 		delay: async () => undefined,
@@ -78,6 +92,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 		sent,
 		keyUses,
 		denials,
+		woken,
 		...options.bindings,
 		requestLimits: {
 			failedAuthentications: UNLIMITED,
@@ -172,6 +187,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 
 	if (options.isOperator !== false) await makeOperator({ userId, orgId });
 	return {
+		...actors,
 		deps,
 		clock,
 		orgId,
@@ -229,7 +245,7 @@ export function requestThrough(app: ReturnType<typeof createApp>): World["reques
 
 const lengthOf = (text: string) => String(new TextEncoder().encode(text).length);
 
-/** A change of what an app's devices are told that another isolate has made: seen when the snapshot is no longer believed. */
+/** A change by another isolate that affects the devices of an app: visible when the cached snapshot has expired. */
 export async function changedElsewhere(
 	world: World,
 	app: TestApp,

@@ -1,0 +1,104 @@
+/**
+ * The connection to a server: the typed client over a fetch that has a time limit and repeats what a lost connection or a busy server
+ * interrupted. Every request of the commands is idempotent, so repeating one is safe.
+ */
+import { type CapstanClient, createClient } from "../../src/client/client";
+import { EXIT, Failure } from "./failure";
+
+const TIME_LIMIT_MS = 120_000;
+const MOST_TRIES = 4;
+const FIRST_PAUSE_MS = 200;
+const LONGEST_PAUSE_MS = 60_000;
+
+export type Send = (url: string, init: RequestInit) => Promise<Response>;
+
+export interface Server {
+	/** E.g. `https://updates.example.com`. */
+	readonly origin: string;
+	readonly api: CapstanClient;
+	/** The same for a request that must not be repeated. */
+	readonly apiOnce: CapstanClient;
+	/** A request with the key, for the endpoints that are not JSON. Throws `server_unreachable`. */
+	readonly send: Send;
+	/** The same without repetition. */
+	readonly sendOnce: Send;
+}
+
+export function connect(origin: string, key: string | undefined, version: string): Server {
+	const sendOnce: Send = async (url, init) => {
+		const headers = new Headers(init.headers);
+		headers.set("user-agent", `capstan-cli/${version}`);
+		if (key !== undefined) headers.set("authorization", key);
+		try {
+			// The key must not follow a redirect to another host.
+			return await fetch(url, { ...init, headers, redirect: "manual", signal: AbortSignal.timeout(TIME_LIMIT_MS) });
+		} catch (cause) {
+			throw unreachable(origin, cause);
+		}
+	};
+	const send = repeating(sendOnce);
+	const clientOf = (fetch: Send) => createClient({ baseUrl: origin, fetch });
+	return { origin, api: clientOf(send), apiOnce: clientOf(sendOnce), send, sendOnce };
+}
+
+/** Repeats a request that got no answer, or 429 or 503. The last answer counts. */
+export function repeating(sendOnce: Send, pause: (ms: number) => Promise<void> = sleep): Send {
+	return async (url, init) => {
+		for (let tried = 1; ; tried++) {
+			let response: Response;
+			try {
+				response = await sendOnce(url, init);
+			} catch (error) {
+				if (tried >= MOST_TRIES) throw error;
+				await pause(FIRST_PAUSE_MS * 2 ** tried);
+				continue;
+			}
+			if (tried >= MOST_TRIES || !isBusy(response.status)) return response;
+			await response.arrayBuffer();
+			await pause(retryAfterMs(response) ?? FIRST_PAUSE_MS * 2 ** tried);
+		}
+	};
+}
+
+const isBusy = (status: number) => status === 429 || status === 502 || status === 503 || status === 504;
+
+function retryAfterMs(response: Response): number | undefined {
+	const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
+	return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds * 1000, LONGEST_PAUSE_MS) : undefined;
+}
+
+export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+function unreachable(origin: string, cause: unknown): Failure {
+	const inner = (cause as { readonly cause?: { readonly code?: string } }).cause?.code;
+	const reason = inner ?? (cause instanceof Error ? cause.name : "no answer");
+	return new Failure(
+		"server_unreachable",
+		`${origin} does not answer (${reason}); check the address and your network, then try again.`,
+		EXIT.unreachable,
+		{ server: origin, reason },
+	);
+}
+
+/** Runs the work for each item, a few at a time, and stops at the first failure. */
+export async function eachOf<Item>(
+	items: readonly Item[],
+	atOnce: number,
+	work: (item: Item) => Promise<void>,
+): Promise<void> {
+	let next = 0;
+	let hasFailed = false;
+	const worker = async () => {
+		while (next < items.length && !hasFailed) {
+			const item = items[next] as Item;
+			next += 1;
+			try {
+				await work(item);
+			} catch (error) {
+				hasFailed = true;
+				throw error;
+			}
+		}
+	};
+	await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
+}

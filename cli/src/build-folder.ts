@@ -1,0 +1,105 @@
+/**
+ * The build folder as a bundle: its files with their hashes, one digest for the whole content, and a zip whose bytes depend on the content
+ * alone, so that the same build is recognized on every machine.
+ */
+import { createHash } from "node:crypto";
+import { readdir, readFile, realpath, stat } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
+import { zipSync } from "fflate";
+import { usage } from "./failure";
+
+export interface BuildFile {
+	/** Relative, with slashes. */
+	readonly name: string;
+	readonly path: string;
+	readonly sizeBytes: number;
+	/** Lower-case hexadecimal. */
+	readonly sha256: string;
+}
+
+export interface Build {
+	readonly folder: string;
+	/** By name. */
+	readonly files: readonly BuildFile[];
+	readonly sizeBytes: number;
+	/** SHA-256 of the names and hashes of all files. */
+	readonly digest: string;
+	readonly confirmsStart: boolean;
+}
+
+/** Files that operating systems leave behind. */
+const STRAY = new Set([".DS_Store", "Thumbs.db", "desktop.ini"]);
+const MOST_FILES = 10_000;
+
+export const sha256 = (bytes: Uint8Array | string) => createHash("sha256").update(bytes).digest("hex");
+
+export async function readBuild(folder: string): Promise<Build> {
+	const root = await realpath(folder).catch(() => undefined);
+	if (root === undefined || !(await stat(root)).isDirectory()) {
+		throw usage(
+			"build_not_found",
+			`The build folder ${folder} does not exist; build your app first, or name another folder.`,
+			{
+				folder,
+			},
+		);
+	}
+	const files: BuildFile[] = [];
+	let confirmsStart = false;
+	for (const name of await namesIn(root)) {
+		const path = join(root, name);
+		const bytes = await readFile(path);
+		if (/\.(html?|[cm]?js)$/.test(name) && bytes.includes("notifyAppReady")) confirmsStart = true;
+		files.push({ name: name.split(sep).join("/"), path, sizeBytes: bytes.length, sha256: sha256(bytes) });
+	}
+	files.sort((one, other) => (one.name < other.name ? -1 : 1));
+	if (!files.some(({ name }) => name === "index.html")) {
+		throw usage(
+			"missing_index_html",
+			`${folder} has no index.html at its top, the page that devices start; name the folder that your web build writes.`,
+			{
+				folder,
+			},
+		);
+	}
+	if (files.length > MOST_FILES) {
+		throw usage("too_many_files", `${folder} has ${files.length} files; a bundle has at most ${MOST_FILES}.`, {
+			folder,
+		});
+	}
+	return {
+		folder,
+		files,
+		sizeBytes: files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+		digest: sha256(files.map((file) => `${file.sha256} ${file.name}\n`).join("")),
+		confirmsStart,
+	};
+}
+
+/** Names of all files below the folder. A link may lead to another file of the folder only. */
+async function namesIn(root: string): Promise<string[]> {
+	const names: string[] = [];
+	for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
+		const path = join(entry.parentPath, entry.name);
+		if (STRAY.has(entry.name) || entry.isDirectory()) continue;
+		if (entry.isSymbolicLink()) {
+			const target = await realpath(path).catch(() => "");
+			const isInside = target.startsWith(`${root}${sep}`) && (await stat(target)).isFile();
+			if (!isInside) {
+				throw usage(
+					"link_leaves_build",
+					`${relative(root, path)} is a link to something that is no file of the build folder; copy the file instead.`,
+				);
+			}
+		}
+		names.push(relative(root, path));
+	}
+	return names;
+}
+
+export async function zipOf(build: Build): Promise<Uint8Array<ArrayBuffer>> {
+	const entries: Record<string, Uint8Array> = {};
+	for (const { name, path } of build.files) entries[name] = await readFile(path);
+	// Zip times are local, so a local time gives the same bytes in every time zone.
+	return zipSync(entries, { mtime: new Date(2000, 0, 1), level: 6 }) as Uint8Array<ArrayBuffer>;
+}

@@ -1,0 +1,129 @@
+/**
+ * Channels as commands need them: which one a release goes to, the change that points it to a bundle, and a promotion that waits for approval.
+ */
+import { type AnswerOf, CapstanError, type RequestOf } from "../../src/client/client";
+import { type Server, sleep } from "./api";
+import { EXIT, Failure, usage } from "./failure";
+
+export type App = AnswerOf<"GET /app/:app_id">;
+export type Channel = Extract<AnswerOf<"GET /channel">, { readonly name: string }>;
+
+/** The first channels of the app, oldest first. */
+export async function channelsOf({ api }: Server, appId: string): Promise<readonly Channel[]> {
+	const channels = await api("GET /channel", { query: { app_id: appId } });
+	return Array.isArray(channels) ? channels : [channels];
+}
+
+export async function channelNamed({ api }: Server, appId: string, name: string): Promise<Channel | undefined> {
+	try {
+		const channel = await api("GET /channel", { query: { app_id: appId, channel: name } });
+		return Array.isArray(channel) ? undefined : channel;
+	} catch (error) {
+		if (error instanceof CapstanError && error.code === "channel_not_found") return undefined;
+		throw error;
+	}
+}
+
+const PAGE_SIZE = 50;
+
+/** The channel that a command means without `--channel`: the app's upload channel, or its only public one. */
+export async function defaultChannel(
+	server: Server,
+	app: App,
+	channels: readonly Channel[],
+): Promise<Channel | undefined> {
+	const name = app.default_upload_channel;
+	const listed = channels.find((channel) => channel.name === name);
+	if (listed !== undefined) return listed;
+	// An app with many previews has more channels than these.
+	const upload = channels.length < PAGE_SIZE ? undefined : await channelNamed(server, app.app_id, name);
+	const open = channels.filter((channel) => channel.public);
+	return upload ?? (open.length === 1 ? open[0] : undefined);
+}
+
+/** @throws {Failure} `channel_not_found` with the names that exist */
+export async function existingChannel(server: Server, app: App, name: string | undefined): Promise<Channel> {
+	const channel =
+		name === undefined
+			? await defaultChannel(server, app, await channelsOf(server, app.app_id))
+			: await channelNamed(server, app.app_id, name);
+	if (channel !== undefined) return channel;
+	const names = (await channelsOf(server, app.app_id)).map((each) => each.name);
+	throw unknownChannel(name, names);
+}
+
+export function unknownChannel(name: string | undefined, names: readonly string[]): Failure {
+	const list = names.length === 0 ? "The app has no channels yet." : `Channels of the app: ${names.join(", ")}.`;
+	const message =
+		name === undefined ? `Name the channel with --channel. ${list}` : `There is no channel ${name}. ${list}`;
+	return usage(name === undefined ? "missing_channel" : "channel_not_found", message, {
+		field: "channel",
+		channels: names,
+	});
+}
+
+export interface Waiting {
+	readonly id: string;
+	readonly message: string;
+	readonly expiresAt: string;
+	/** The page on which a promoter decides. */
+	readonly url: string;
+}
+
+/** Sends the change; a promotion to a protected channel may wait for approval. */
+export async function changeChannel(
+	{ api, origin }: Server,
+	body: RequestOf<"POST /channel">["body"],
+): Promise<Waiting | undefined> {
+	const answer = await api("POST /channel", { body });
+	if (answer.status === "ok") return undefined;
+	const at = `${origin}/dashboard/apps/${encodeURIComponent(body.app_id)}/channels/${encodeURIComponent(body.channel)}`;
+	return { id: answer.proposal_id, message: answer.message, expiresAt: answer.expires_at, url: at };
+}
+
+const ASK_EVERY_MS = 5_000;
+
+/**
+ * Returns when a promoter approved the proposal.
+ * @throws {Failure} `proposal_rejected`, `proposal_closed`, or `approval_timeout` with the exit code of a release that waits
+ */
+export async function approved(
+	{ api }: Server,
+	appId: string,
+	waiting: Waiting,
+	timeoutMs: number,
+	pause: (ms: number) => Promise<void> = sleep,
+): Promise<void> {
+	for (let waitedMs = 0; ; waitedMs += ASK_EVERY_MS) {
+		const [proposal] = await api("GET /proposal", { query: { app_id: appId, id: waiting.id } });
+		const state = proposal?.state ?? "superseded";
+		if (state === "approved") return;
+		const details = { proposal_id: waiting.id, url: waiting.url, state };
+		if (state === "rejected") {
+			const reason = proposal?.comment == null ? "" : `: ${proposal.comment}`;
+			throw new Failure(
+				"proposal_rejected",
+				`The promotion was rejected${reason}. Nothing changed for devices.`,
+				EXIT.failure,
+				details,
+			);
+		}
+		if (state !== "pending") {
+			throw new Failure(
+				"proposal_closed",
+				`The promotion was ${state}. Release again to propose it again.`,
+				EXIT.failure,
+				details,
+			);
+		}
+		if (waitedMs >= timeoutMs) {
+			throw new Failure(
+				"approval_timeout",
+				`Nobody decided in time. The promotion still waits: ${waiting.url}`,
+				EXIT.waiting,
+				details,
+			);
+		}
+		await pause(Math.min(ASK_EVERY_MS, timeoutMs - waitedMs));
+	}
+}

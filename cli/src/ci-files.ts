@@ -1,0 +1,111 @@
+/**
+ * The CI workflow that `capstan init` writes. It runs the command that the server itself provides, so both fit each other.
+ */
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { readText } from "./project";
+
+const SYSTEMS = ["github", "gitlab"] as const;
+export type CiSystem = (typeof SYSTEMS)[number];
+
+export const isCiSystem = (name: string | undefined): name is CiSystem => SYSTEMS.some((system) => system === name);
+
+/** By the files of the repository; GitHub if nothing tells. */
+export async function ciSystemOf(directory: string): Promise<CiSystem> {
+	const hasFile = (path: string) =>
+		stat(join(directory, path)).then(
+			() => true,
+			() => false,
+		);
+	if (await hasFile(".github")) return "github";
+	if (await hasFile(".gitlab-ci.yml")) return "gitlab";
+	const remotes = (await readText(join(directory, ".git/config"))) ?? "";
+	return /\burl = \S*gitlab/.test(remotes) ? "gitlab" : "github";
+}
+
+export interface CiFacts {
+	readonly origin: string;
+	readonly appId: string;
+	readonly webDir: string;
+	/** Commands that install the dependencies and build. */
+	readonly steps: readonly string[];
+	/** The package manager whose downloads may be cached. */
+	readonly cache: string | undefined;
+}
+
+const LOCK_FILES = [
+	["pnpm-lock.yaml", "pnpm", ["npm install --global pnpm", "pnpm install --frozen-lockfile"]],
+	["yarn.lock", "yarn", ["yarn install --frozen-lockfile"]],
+	["package-lock.json", "npm", ["npm ci"]],
+] as const;
+
+/** How the project is installed and built, by its lock file and its scripts. */
+export async function buildSteps(directory: string): Promise<Pick<CiFacts, "steps" | "cache">> {
+	const { scripts = {} }: { readonly scripts?: Readonly<Record<string, string>> } = JSON.parse(
+		(await readText(join(directory, "package.json"))) ?? "{}",
+	);
+	const manager = (await Promise.all(LOCK_FILES.map(([file]) => readText(join(directory, file))))).findIndex(
+		(text) => text !== undefined,
+	);
+	const [, name = "npm", install = ["npm install"]] = LOCK_FILES[manager] ?? [];
+	const build = scripts.build === undefined ? [] : [`${name} run build`];
+	// The action would look for pnpm before the job installs it.
+	return { steps: [...install, ...build], cache: manager < 0 || name === "pnpm" ? undefined : name };
+}
+
+export interface CiFile {
+	readonly path: string;
+	readonly content: string;
+	/** Lines to add by hand where the file exists with other content. */
+	readonly otherwise?: string;
+}
+
+const GITLAB_FILE = ".gitlab/capstan.yml";
+const GITLAB_INCLUDE = `include:\n  - local: ${GITLAB_FILE}\n`;
+
+export function ciFiles(system: CiSystem, facts: CiFacts): readonly CiFile[] {
+	return system === "github"
+		? [{ path: ".github/workflows/capstan.yml", content: githubWorkflow(facts) }]
+		: [
+				{ path: GITLAB_FILE, content: gitlabJobs(facts) },
+				{ path: ".gitlab-ci.yml", content: GITLAB_INCLUDE, otherwise: GITLAB_INCLUDE },
+			];
+}
+
+const commandOf = ({ origin }: CiFacts) => `npx --yes ${origin}/capstan.tgz`;
+
+const releaseOf = (facts: CiFacts) =>
+	`${commandOf(facts)} release ${facts.webDir} --server ${facts.origin} --app ${facts.appId}`;
+
+/** Only the last step gets the key, because installing and building run code of dependencies. */
+const githubWorkflow = (facts: CiFacts) => `name: Capstan
+on:
+  push:
+    branches: [main]
+permissions:
+  contents: read
+# One release at a time, so that the newest push is live in the end.
+concurrency: capstan-release
+jobs:
+  release:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-node@v4
+        with:
+          node-version: 22${facts.cache === undefined ? "" : `\n          cache: ${facts.cache}`}
+${facts.steps.map((step) => `      - run: ${step}\n`).join("")}      - run: ${releaseOf(facts)}
+        env:
+          CAPSTAN_TOKEN: \${{ secrets.CAPSTAN_TOKEN }}
+`;
+
+const gitlabJobs = (facts: CiFacts) => `# CAPSTAN_TOKEN is a masked and protected variable of the project.
+capstan-release:
+  image: node:22
+  rules:
+    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+  # One release at a time, so that the newest push is live in the end.
+  resource_group: capstan-release
+  script:
+${facts.steps.map((step) => `    - ${step}\n`).join("")}    - ${releaseOf(facts)}
+`;

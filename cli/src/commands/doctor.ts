@@ -1,0 +1,207 @@
+/**
+ * `capstan doctor`: checks the project and the server, with a remedy for each finding. Reads only.
+ */
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { CapstanError } from "../../../src/client/client";
+import { connect, type Server } from "../api";
+import { readBuild } from "../build-folder";
+import { channelsOf } from "../channels";
+import { type Command, type Run, text } from "../command";
+import { privateKeyOf, publicKeyText } from "../encryption";
+import { EXIT, failureOf } from "../failure";
+import { type Project, readProject } from "../project";
+import { givenKey, serverOrigin } from "../settings";
+import { counted } from "../terminal";
+
+export interface Finding {
+	readonly check: string;
+	readonly state: "ok" | "warning" | "failed";
+	readonly detail: string;
+}
+
+/** Signed links and short-lived tokens tolerate less. */
+const MOST_CLOCK_DIFFERENCE_MS = 30_000;
+
+export const doctor: Command = {
+	name: "doctor",
+	usage: "doctor",
+	summary: "Check the project, the server and the key, with a remedy for each problem.",
+	mostWords: 0,
+	options: {},
+	examples: ["capstan doctor", "capstan doctor --json"],
+	async run(run) {
+		const project = await readProject(run.directory);
+		const findings: Finding[] = [
+			...projectFindings(project),
+			...(await buildFindings(project)),
+			...(await keyPairFindings(run, project)),
+		];
+		try {
+			const origin = await serverOrigin(run, project);
+			findings.push(...(await serverFindings(run, project, origin)));
+		} catch (error) {
+			findings.push({ check: "server", state: "failed", detail: failureOf(error).message });
+		}
+		const hasFailed = findings.some(({ state }) => state === "failed");
+		run.terminal.result("doctor", { healthy: !hasFailed, cli: run.version, node: process.versions.node, findings });
+		const marks = { ok: ["green", "ok"], warning: ["yellow", "warning"], failed: ["red", "failed"] } as const;
+		for (const { check, state, detail } of findings) {
+			const [style, mark] = marks[state];
+			run.terminal.line(`${run.terminal.style(style, mark.padEnd(8))} ${check.padEnd(10)} ${detail}`);
+		}
+		return hasFailed ? EXIT.failure : EXIT.ok;
+	},
+};
+
+function projectFindings(project: Project): Finding[] {
+	const { kind, config, dependencies, server } = project;
+	if (kind === "none") {
+		return [
+			{
+				check: "project",
+				state: "failed",
+				detail: "no capacitor.config and no Electron app here; run this in your project",
+			},
+		];
+	}
+	const name = kind === "electron" ? "@capgo/electron-updater" : "@capgo/capacitor-updater";
+	const plugin = dependencies[name];
+	const at = (field: string) =>
+		kind === "electron" ? project.setting(field) : project.setting("plugins", "CapacitorUpdater", field);
+	const addresses = ["updateUrl", "statsUrl", "channelUrl"].map((field) => [field, at(field)] as const);
+	const elsewhere = addresses.filter(
+		([, value]) => typeof value !== "string" || server === undefined || !value.startsWith(`${server}/`),
+	);
+	return [
+		{
+			check: "project",
+			state: "ok",
+			detail: `${kind}, ${config?.path ?? "no configuration found"}, app ${project.appId ?? "unknown"}`,
+		},
+		plugin === undefined
+			? { check: "plugin", state: "failed", detail: `${name} is not installed; run npm install ${name}` }
+			: { check: "plugin", state: "ok", detail: `${name} ${plugin}` },
+		config?.root === undefined
+			? {
+					check: "config",
+					state: "warning",
+					detail: `${config?.path ?? "the configuration"} is computed, so it cannot be checked`,
+				}
+			: elsewhere.length === 0
+				? { check: "config", state: "ok", detail: `the app asks ${server}` }
+				: {
+						check: "config",
+						state: "failed",
+						detail: `${elsewhere.map(([field]) => field).join(", ")}: ${server === undefined ? "not set" : `not at ${server}`}; run capstan init`,
+					},
+	];
+}
+
+async function buildFindings(project: Project): Promise<Finding[]> {
+	const { webDir, directory, kind } = project;
+	const folder = webDir === undefined ? undefined : join(directory, webDir);
+	if (folder === undefined || !(await stat(folder).catch(() => undefined))?.isDirectory()) {
+		return [{ check: "build", state: "warning", detail: `${webDir ?? "no build folder"}: not built yet` }];
+	}
+	try {
+		const build = await readBuild(folder);
+		const isFine = build.confirmsStart || kind === "electron";
+		return [
+			isFine
+				? { check: "build", state: "ok", detail: `${webDir}, ${counted(build.files.length, "file")}` }
+				: {
+						check: "build",
+						state: "failed",
+						detail: `no file of ${webDir} calls notifyAppReady(), so devices would roll back`,
+					},
+		];
+	} catch (error) {
+		return [{ check: "build", state: "failed", detail: failureOf(error).message }];
+	}
+}
+
+/** The private key that bundles are encrypted with belongs to the public key of the app. */
+async function keyPairFindings(run: Run, project: Project): Promise<Finding[]> {
+	const pem = project.setting("plugins", "CapacitorUpdater", "publicKey");
+	try {
+		const key = await privateKeyOf(run, project);
+		if (key === undefined) return [];
+		const own = publicKeyText(key);
+		const carried = typeof pem === "string" ? pem.replace(/-----[^-]+-----|\s/g, "") : undefined;
+		return [
+			carried === own
+				? { check: "encryption", state: "ok", detail: `bundles are encrypted, key ${own.slice(0, 20)}` }
+				: {
+						check: "encryption",
+						state: "failed",
+						detail: "the private key here does not belong to publicKey of the app; devices could not open bundles",
+					},
+		];
+	} catch (error) {
+		return [{ check: "encryption", state: "warning", detail: failureOf(error).message }];
+	}
+}
+
+async function serverFindings(run: Run, project: Project, origin: string): Promise<Finding[]> {
+	const open = connect(origin, undefined, run.version);
+	const findings: Finding[] = [];
+	const { version, schema } = await open.api("GET /ok");
+	findings.push({
+		check: "server",
+		state: "ok",
+		detail: `${origin}, version ${version}, schema ${schema ?? "unknown"}`,
+	});
+	if (origin.startsWith("http://")) {
+		const detail =
+			"plain http: phones refuse it unless the app allows it, and the key is sent unencrypted; use https outside of development";
+		findings.push({ check: "transport", state: "warning", detail });
+	}
+	findings.push(await clockFinding(open));
+	const key = await givenKey(run, origin);
+	if (key === undefined) {
+		return [
+			...findings,
+			{ check: "key", state: "failed", detail: "no API key; run capstan login, or set CAPSTAN_TOKEN" },
+		];
+	}
+	return [
+		...findings,
+		...(await appFindings(connect(origin, key, run.version), text(run.options, "app") ?? project.appId)),
+	];
+}
+
+async function clockFinding({ send, origin }: Server): Promise<Finding> {
+	const response = await send(`${origin}/ok`, { method: "GET" });
+	await response.arrayBuffer();
+	const serverMs = Date.parse(response.headers.get("date") ?? "");
+	if (Number.isNaN(serverMs)) return { check: "clock", state: "ok", detail: "the server does not send its time" };
+	const seconds = Math.round(Math.abs(Date.now() - serverMs) / 1000);
+	return seconds * 1000 <= MOST_CLOCK_DIFFERENCE_MS
+		? { check: "clock", state: "ok", detail: `within ${Math.max(1, seconds)} s of the server` }
+		: {
+				check: "clock",
+				state: "failed",
+				detail: `this computer's clock differs by ${seconds} s; set it, or keyless CI tokens are refused`,
+			};
+}
+
+async function appFindings(server: Server, appId: string | undefined): Promise<Finding[]> {
+	if (appId === undefined)
+		return [{ check: "app", state: "failed", detail: "no app id; set appId in the configuration" }];
+	try {
+		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
+		const channels = await channelsOf(server, appId);
+		const problems = channels.flatMap(({ misconfigured }) => misconfigured);
+		return [
+			{ check: "app", state: "ok", detail: `${app.name} (${appId}), ${counted(channels.length, "channel")}` },
+			...problems.map(({ message }) => ({ check: "channel", state: "warning" as const, detail: message })),
+		];
+	} catch (error) {
+		const isMissing = error instanceof CapstanError && error.code === "app_not_found";
+		const detail = isMissing
+			? `${appId} does not exist for this key; run capstan init, or create it in the dashboard`
+			: failureOf(error).message;
+		return [{ check: isMissing ? "app" : "key", state: "failed", detail }];
+	}
+}

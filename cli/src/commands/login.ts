@@ -1,0 +1,106 @@
+/**
+ * `capstan login` and `capstan logout`: the key of a server, stored for the owner of this computer account only.
+ */
+
+import { CapstanError } from "../../../src/client/client";
+import { connect } from "../api";
+import { type Command, type Run, text } from "../command";
+import { storeKey } from "../credentials";
+import { EXIT, Failure } from "../failure";
+import { readProject } from "../project";
+import { givenKey, serverOrigin } from "../settings";
+
+export const login: Command = {
+	name: "login",
+	usage: "login",
+	summary: "Store the API key of a server on this computer. Without --key it asks for the key and does not show it.",
+	mostWords: 0,
+	options: {},
+	examples: ["capstan login --server https://updates.example.com", "capstan login --key - < key.txt"],
+	async run(run) {
+		const origin = await serverOrigin(run, await readProject(run.directory));
+		const key = text(run.options, "key") === undefined ? await askedKey(run, origin) : await givenKey(run, origin);
+		if (key === undefined || key === "")
+			throw new Failure("missing_key", "No key was given; nothing was stored.", EXIT.denied);
+		run.terminal.conceal(key);
+		const organizations = await namesFor(run, origin, key);
+		const path = await storeKey(run.environment, origin, key);
+		run.terminal.result("login", { server: origin, organizations, stored_in: path });
+		const reach = organizations.length === 0 ? "" : ` (${organizations.join(", ")})`;
+		run.terminal.line(`${run.terminal.style("green", "Signed in")} to ${origin}${reach}. The key is in ${path}.`);
+		return EXIT.ok;
+	},
+};
+
+export const logout: Command = {
+	name: "logout",
+	usage: "logout",
+	summary: "Remove the stored API key of a server from this computer.",
+	mostWords: 0,
+	options: {},
+	examples: ["capstan logout"],
+	async run(run) {
+		const origin = await serverOrigin(run, await readProject(run.directory));
+		await storeKey(run.environment, origin, undefined);
+		run.terminal.result("logout", { server: origin });
+		run.terminal.line(
+			`The key of ${origin} was removed from this computer. Revoke it in the dashboard if somebody else may have it.`,
+		);
+		return EXIT.ok;
+	},
+};
+
+/** The organizations that the key can read; none for a key of one app. @throws {Failure} if the server does not accept the key */
+async function namesFor(run: Run, origin: string, key: string): Promise<string[]> {
+	const { api } = connect(origin, key, run.version);
+	try {
+		const organizations = await api("GET /organization");
+		return (Array.isArray(organizations) ? organizations : [organizations]).map(({ name }) => name);
+	} catch (error) {
+		if (error instanceof CapstanError && error.status === 403) return [];
+		throw error;
+	}
+}
+
+async function askedKey(run: Run, origin: string): Promise<string> {
+	if (process.stdin.isTTY !== true) {
+		throw new Failure(
+			"missing_key",
+			`No terminal to ask for the key. Pass it on standard input: capstan login --server ${origin} --key -`,
+			EXIT.usage,
+		);
+	}
+	run.terminal.note(`Create a key in the dashboard, "API keys" of your organization: ${origin}/dashboard/`);
+	return hiddenLine("Key: ");
+}
+
+const ENTER = ["\r", "\n", "\u0004"];
+const INTERRUPT = "\u0003";
+const BACKSPACE = ["\u007f", "\b"];
+
+/** Reads a line from the terminal without showing it. */
+function hiddenLine(question: string): Promise<string> {
+	const { stdin, stderr } = process;
+	return new Promise((resolve, reject) => {
+		let line = "";
+		const end = (settle: () => void) => {
+			stdin.off("data", onData);
+			stdin.setRawMode(false);
+			stdin.pause();
+			stderr.write("\n");
+			settle();
+		};
+		const onData = (chunk: Buffer) => {
+			for (const char of chunk.toString()) {
+				if (char === INTERRUPT)
+					return end(() => reject(new Failure("interrupted", "Interrupted; nothing was stored.")));
+				if (ENTER.includes(char)) return end(() => resolve(line.trim()));
+				line = BACKSPACE.includes(char) ? line.slice(0, -1) : line + char;
+			}
+		};
+		stderr.write(question);
+		stdin.setRawMode(true);
+		stdin.resume();
+		stdin.on("data", onData);
+	});
+}

@@ -1,0 +1,107 @@
+/**
+ * `capstan promote` and `capstan rollback`: which of the uploaded bundles a channel serves.
+ */
+import { approved, changeChannel, existingChannel } from "../channels";
+import { type Command, durationOf, numberOf, text } from "../command";
+import { EXIT, usage } from "../failure";
+import { resolve } from "../settings";
+
+export const promote: Command = {
+	name: "promote",
+	usage: "promote <version>",
+	summary: "Make an uploaded bundle live on a channel, for every device or for a share.",
+	mostWords: 1,
+	options: {
+		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
+		rollout: { type: "string", value: "percent", help: "Offer it to a share of the devices first" },
+		wait: { type: "boolean", help: "Wait until a protected channel's promotion is approved" },
+		timeout: { type: "string", value: "time", help: "Longest wait, e.g. 30m (default 1h)" },
+	},
+	examples: ["capstan promote 1.4.0 --channel production", "capstan promote 1.4.0 --rollout 5"],
+	async run(run) {
+		const [version] = run.words;
+		if (version === undefined)
+			throw usage("missing_version", "Name the version: capstan promote 1.4.0. capstan status lists what is live.");
+		const rollout = numberOf(run.options, "rollout", 0.01, 100);
+		const timeoutMs = durationOf(run.options, "timeout", "1h");
+		const { server, appId } = await resolve(run);
+		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
+		const channel = await existingChannel(server, app, text(run.options, "channel"));
+		const waiting = await changeChannel(server, {
+			app_id: appId,
+			channel: channel.name,
+			...(rollout === undefined
+				? { version }
+				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
+		});
+		const waits = run.options.wait === true;
+		if (waiting !== undefined && waits) {
+			run.terminal.note(`${waiting.message}\n  ${waiting.url}`);
+			await approved(server, appId, waiting, timeoutMs);
+		}
+		const isWaiting = waiting !== undefined && !waits;
+		run.terminal.result("promote", {
+			status: isWaiting ? "waiting_for_approval" : "live",
+			...{ app_id: appId, channel: channel.name, version },
+			...(rollout === undefined ? {} : { rollout_percentage: rollout }),
+			...(waiting === undefined
+				? {}
+				: { proposal: { id: waiting.id, url: waiting.url, expires_at: waiting.expiresAt } }),
+		});
+		if (isWaiting) {
+			run.terminal.line(`${run.terminal.style("yellow", "Waiting")} ${waiting.message}\n  ${waiting.url}`);
+			return EXIT.waiting;
+		}
+		const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
+		run.terminal.line(`${run.terminal.style("green", "Live")} ${appId} ${version} on ${channel.name}${share}`);
+		return EXIT.ok;
+	},
+};
+
+export const rollback: Command = {
+	name: "rollback",
+	usage: "rollback [version]",
+	summary: "Return a channel to the bundle that was live before, or to a named one. Ends a rollout.",
+	mostWords: 1,
+	options: {
+		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
+		reason: { type: "string", value: "text", help: "Reason, for the channel's history" },
+		"dry-run": { type: "boolean", help: "Show what would change, and change nothing" },
+	},
+	examples: ["capstan rollback", "capstan rollback 1.3.0 --channel production --reason 'white screen'"],
+	async run(run) {
+		const { server, appId } = await resolve(run);
+		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
+		const channel = await existingChannel(server, app, text(run.options, "channel"));
+		const [version] = run.words;
+		const reason = text(run.options, "reason");
+		const named = { app_id: appId, channel: channel.name, ...(reason === undefined ? {} : { reason }) };
+		const plan = await server.api("POST /channel/rollback", {
+			body: { ...named, ...(version === undefined ? {} : { version }), dry_run: true },
+		});
+		const isDryRun = run.options["dry-run"] === true;
+		// Names the bundle, so that a repeated request does not go back another step.
+		const done = isDryRun
+			? plan
+			: await server.api("POST /channel/rollback", { body: { ...named, version: plan.version ?? "builtin" } });
+		run.terminal.result("rollback", {
+			status: isDryRun ? "planned" : "live",
+			...{ app_id: appId, channel: channel.name, version: done.version, previous_version: plan.previous_version },
+			...{ changed: plan.changed, rollout_ended: plan.rollout_ended },
+			...("devices_changed" in plan ? { devices: plan.devices, devices_changed: plan.devices_changed } : {}),
+		});
+		const to = plan.version ?? "the store build";
+		const devices =
+			"devices_changed" in plan && plan.devices_changed !== null
+				? ` (${plan.devices_changed} of ${plan.devices} devices change version)`
+				: "";
+		const from = plan.previous_version ?? "the store build";
+		if (!plan.changed) run.terminal.line(`${channel.name} is at ${to} already; nothing changed.`);
+		else if (isDryRun) run.terminal.line(`Would roll back ${channel.name} from ${from} to ${to}${devices}.`);
+		else
+			run.terminal.line(
+				`${run.terminal.style("green", "Rolled back")} ${channel.name} from ${from} to ${to}${devices}`,
+			);
+		return EXIT.ok;
+	},
+};

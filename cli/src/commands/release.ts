@@ -1,0 +1,240 @@
+/**
+ * `capstan release`: a build folder becomes the bundle of a channel. Each step is safe to repeat, and devices see nothing before the last
+ * one, so an interrupted release is finished by running the command again.
+ */
+import { resolve as absolute } from "node:path";
+import { CapstanError } from "../../../src/client/client";
+import { type Build, readBuild, zipOf } from "../build-folder";
+import {
+	type App,
+	approved,
+	type Channel,
+	changeChannel,
+	channelNamed,
+	channelsOf,
+	defaultChannel,
+	unknownChannel,
+	type Waiting,
+} from "../channels";
+import { type Command, durationOf, numberOf, type Run, text } from "../command";
+import { type Encryption, encryptionWith, privateKeyOf } from "../encryption";
+import { EXIT, type ExitCode, usage } from "../failure";
+import type { Project } from "../project";
+import { resolve, type Settings } from "../settings";
+import { counted, sizeText } from "../terminal";
+import { checksumOf, type Form, type Uploaded, uploadBundle } from "../upload";
+import { nextVersion } from "../version-choice";
+
+const FORMS: readonly Form[] = ["delta", "zip", "all"];
+/** The channel that the first release of an app without channels creates. */
+const FIRST_CHANNEL = "production";
+/** Other runs may take the next version at the same time. */
+const MOST_VERSION_TRIES = 5;
+
+export const release: Command = {
+	name: "release",
+	usage: "release [folder]",
+	summary: "Upload a build folder and make it live on a channel. Unchanged files are not uploaded again.",
+	mostWords: 1,
+	options: {
+		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
+		bundle: { type: "string", short: "b", value: "version", help: "Version; default: the next patch" },
+		rollout: { type: "string", value: "percent", help: "Offer it to a share of the devices first" },
+		"create-channel": { type: "boolean", help: "Create the channel if it does not exist" },
+		package: { type: "string", value: "form", help: "delta, zip or all; default: delta, for Electron zip" },
+		"private-key": { type: "string", value: "file", help: "Encrypt with this key; default: .capgo_key_v2" },
+		"no-encryption": { type: "boolean", help: "Do not encrypt" },
+		comment: { type: "string", value: "text", help: "Comment, e.g. the commit message" },
+		link: { type: "string", value: "url", help: "Link, e.g. to the commit" },
+		"min-update-version": { type: "string", value: "version", help: "Oldest store build that may get it" },
+		"ignore-app-ready": { type: "boolean", help: "Release although no file calls notifyAppReady()" },
+		wait: { type: "boolean", help: "Wait until a protected channel's promotion is approved" },
+		timeout: { type: "string", value: "time", help: "Longest wait, e.g. 30m (default 1h)" },
+	},
+	examples: ["capstan release", "capstan release dist --channel beta --rollout 10", "capstan release --wait --json"],
+	async run(run) {
+		const rollout = numberOf(run.options, "rollout", 0.01, 100);
+		const timeoutMs = durationOf(run.options, "timeout", "1h");
+		const settings = await resolve(run);
+		const { server, project, appId } = settings;
+		const build = await buildOf(run, project);
+		run.terminal.progress(`Asking ${server.origin}`);
+		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
+		const target = await targetOf(run, settings, app);
+		const form = formOf(run, project, target.channel);
+		const key = await privateKeyOf(run, project);
+		const encryption = key === undefined ? undefined : encryptionWith(key);
+		const { version, uploaded } = await bundleOf(run, settings, app, { build, form, encryption });
+		run.terminal.progress(`Promoting ${version} to ${target.name}`);
+		const waiting = await changeChannel(server, {
+			app_id: appId,
+			channel: target.name,
+			...(target.isFirst ? { public: true } : {}),
+			...(rollout === undefined
+				? { version }
+				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
+		});
+		if (waiting !== undefined && run.options.wait === true) {
+			run.terminal.note(`${waiting.message}\n  ${waiting.url}`);
+			await approved(server, appId, waiting, timeoutMs);
+		}
+		const isWaiting = waiting !== undefined && run.options.wait !== true;
+		return report(run, { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption });
+	},
+};
+
+/** @throws {Failure} unless the folder is a bundle that stays on devices */
+async function buildOf(run: Run, project: Project): Promise<Build> {
+	const folder = run.words[0] ?? project.webDir;
+	if (folder === undefined) {
+		throw usage(
+			"missing_folder",
+			"Name the build folder: capstan release dist. (Build your app before; webDir of capacitor.config is the default.)",
+		);
+	}
+	run.terminal.progress(`Reading ${folder}`);
+	const build = await readBuild(absolute(run.directory, folder));
+	if (!build.confirmsStart && project.kind !== "electron" && run.options["ignore-app-ready"] !== true) {
+		throw usage(
+			"missing_notify_app_ready",
+			`No file of ${folder} calls CapacitorUpdater.notifyAppReady(), so devices would roll back to the bundle before. Call it when your app has started, or pass --ignore-app-ready.`,
+			{ folder },
+		);
+	}
+	return build;
+}
+
+interface Target {
+	readonly name: string;
+	/** Undefined if the release creates it. */
+	readonly channel: Channel | undefined;
+	/** The app has no channel, so this one serves every device. */
+	readonly isFirst: boolean;
+}
+
+async function targetOf(run: Run, { server }: Settings, app: App): Promise<Target> {
+	const name = text(run.options, "channel");
+	if (name !== undefined) {
+		const channel = await channelNamed(server, app.app_id, name);
+		if (channel !== undefined || run.options["create-channel"] === true) return { name, channel, isFirst: false };
+	}
+	const channels = await channelsOf(server, app.app_id);
+	if (channels.length === 0 && (name === undefined || name === FIRST_CHANNEL)) {
+		return { name: FIRST_CHANNEL, channel: undefined, isFirst: true };
+	}
+	const channel = name === undefined ? await defaultChannel(server, app, channels) : undefined;
+	if (channel === undefined) {
+		const failure = unknownChannel(
+			name,
+			channels.map((each) => each.name),
+		);
+		if (name !== undefined) failure.message += " Create it with --create-channel.";
+		throw failure;
+	}
+	return { name: channel.name, channel, isFirst: false };
+}
+
+/** Electron's client needs a zip; a channel may demand a form. */
+function formOf(run: Run, project: Project, channel: Channel | undefined): Form {
+	const named = text(run.options, "package");
+	const form = FORMS.find((each) => each === named);
+	if (form !== undefined) return form;
+	if (named !== undefined)
+		throw usage("invalid_option", `--package must be delta, zip or all; it is "${named}".`, { field: "package" });
+	if (project.kind === "electron" || channel?.updatePackage === "zip") return "zip";
+	return channel?.updatePackage === "zip_from_builtin" ? "all" : "delta";
+}
+
+interface Content {
+	readonly build: Build;
+	readonly form: Form;
+	readonly encryption: Encryption | undefined;
+}
+
+/** The bundle with this content: the one that a run before has uploaded, or a new one. `uploaded` is undefined for the former. */
+async function bundleOf(
+	run: Run,
+	{ server, project }: Settings,
+	app: App,
+	content: Content,
+): Promise<{ readonly version: string; readonly uploaded: Uploaded | undefined }> {
+	const named = text(run.options, "bundle");
+	const query = { app_id: app.app_id, ...(named === undefined ? {} : { version: named }) };
+	const bundles = await server.api("GET /bundle", { query });
+	const { build, form, encryption } = content;
+	const zip = form === "delta" ? undefined : await zipOf(build);
+	const checksum = checksumOf(build, zip, encryption);
+	const [newest] = bundles;
+	if (newest?.checksum === checksum) return { version: newest.name, uploaded: undefined };
+	const known = [project.packageVersion, ...project.storeVersions, ...bundles.map(({ name }) => name)];
+	const taken: string[] = [];
+	for (;;) {
+		const version = named ?? nextVersion([...known, ...taken].filter((each) => each !== undefined));
+		try {
+			const progress = (line: string) => run.terminal.progress(line);
+			const fields = fieldsOf(run);
+			return { version, uploaded: await uploadBundle({ server, app, version, ...content, zip, fields, progress }) };
+		} catch (error) {
+			const isTaken = error instanceof CapstanError && error.code === "bundle_already_exists";
+			if (!isTaken || named !== undefined || taken.length >= MOST_VERSION_TRIES) throw error;
+			taken.push(version);
+		}
+	}
+}
+
+function fieldsOf(run: Run) {
+	const comment = text(run.options, "comment");
+	const link = text(run.options, "link");
+	const least = text(run.options, "min-update-version");
+	return {
+		...(comment === undefined ? {} : { comment }),
+		...(link === undefined ? {} : { link }),
+		...(least === undefined ? {} : { min_update_version: least }),
+	};
+}
+
+interface Released extends Content {
+	readonly app: App;
+	readonly target: Target;
+	readonly version: string;
+	readonly uploaded: Uploaded | undefined;
+	readonly rollout: number | undefined;
+	readonly isWaiting: boolean;
+	readonly waiting: Waiting | undefined;
+}
+
+function report(run: Run, released: Released): ExitCode {
+	const { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption } = released;
+	const { terminal } = run;
+	const sent = uploaded?.uploadedBytes ?? 0;
+	terminal.result("release", {
+		status: isWaiting ? "waiting_for_approval" : "live",
+		app_id: app.app_id,
+		channel: target.name,
+		version,
+		package: form,
+		encrypted: encryption !== undefined,
+		files: build.files.length,
+		size_bytes: build.sizeBytes,
+		uploaded_files: uploaded?.uploadedFiles ?? 0,
+		uploaded_bytes: sent,
+		...(rollout === undefined ? {} : { rollout_percentage: rollout }),
+		...(waiting === undefined
+			? {}
+			: { proposal: { id: waiting.id, url: waiting.url, expires_at: waiting.expiresAt, approved: !isWaiting } }),
+	});
+	const what = uploaded === undefined ? "already uploaded" : `${sizeText(sent)} uploaded`;
+	terminal.line(
+		`${counted(build.files.length, "file")}, ${sizeText(build.sizeBytes)}; ${what}${encryption === undefined ? "" : ", encrypted"}`,
+	);
+	if (isWaiting) {
+		terminal.line(`${terminal.style("yellow", "Waiting")} ${waiting?.message ?? ""}\n  ${waiting?.url ?? ""}`);
+		return EXIT.waiting;
+	}
+	const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
+	terminal.line(
+		`${terminal.style("green", "Live")} ${app.app_id} ${terminal.style("bold", version)} on ${target.name}${share}`,
+	);
+	if (target.isFirst) terminal.line(`The channel ${target.name} is new and public: every device gets it.`);
+	return EXIT.ok;
+}

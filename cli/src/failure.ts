@@ -1,0 +1,75 @@
+/**
+ * Failures of the command line: a stable code for programs, a sentence with a remedy for people, and the exit code for CI. An error of the
+ * server keeps its own code. Nothing here may contain a key.
+ */
+import { CapstanError } from "../../src/client/client";
+
+/** Exit codes, as cli/README.md documents them. */
+export const EXIT = {
+	ok: 0,
+	/** The server or the project refused. */
+	failure: 1,
+	/** Wrong options, or a project that lacks something. */
+	usage: 2,
+	/** The release waits for approval. */
+	waiting: 3,
+	/** No key, or one that may not do this. */
+	denied: 4,
+	/** The server did not answer; try again. */
+	unreachable: 5,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+export class Failure extends Error {
+	override readonly name = "Failure";
+	constructor(
+		/** E.g. `missing_key`. */
+		readonly code: string,
+		message: string,
+		readonly exitCode: ExitCode = EXIT.failure,
+		readonly details: Readonly<Record<string, unknown>> = {},
+	) {
+		super(message);
+	}
+}
+
+export const usage = (code: string, message: string, details: Readonly<Record<string, unknown>> = {}) =>
+	new Failure(code, message, EXIT.usage, details);
+
+/** Any thrown value as a failure. The message of an unexpected error is shown, because it is the user's own machine. */
+export function failureOf(error: unknown): Failure {
+	if (error instanceof Failure) return error;
+	if (error instanceof CapstanError) return refusal(error);
+	const { code } = error as { readonly code?: unknown };
+	if (typeof code === "string" && code.startsWith("ERR_PARSE_ARGS_")) {
+		// The rest of the message is about positional arguments.
+		const [problem] = (error as Error).message.split(". ");
+		return usage("invalid_option", `${problem}. Add --help to see the options.`);
+	}
+	const message = error instanceof Error ? error.message : String(error);
+	return new Failure(typeof code === "string" ? code.toLowerCase() : "unexpected_error", message);
+}
+
+function refusal(error: CapstanError): Failure {
+	const details = {
+		status: error.status,
+		...error.moreInfo,
+		...(error.requestId === "" ? {} : { requestId: error.requestId }),
+	};
+	const exitCode =
+		error.status === 401 || error.status === 403
+			? EXIT.denied
+			: error.status === 429 || error.status >= 500
+				? EXIT.unreachable
+				: EXIT.failure;
+	return new Failure(error.code, withIssues(error), exitCode, details);
+}
+
+/** The message with the fields that it is about, one a line, unless it names them already. */
+function withIssues({ message, moreInfo }: CapstanError): string {
+	const { issues } = moreInfo;
+	if (!Array.isArray(issues) || issues.length < 2) return message;
+	const lines = issues.map((issue: { path?: unknown; message?: unknown }) => `  ${issue.path}: ${issue.message}`);
+	return [message, ...lines].join("\n");
+}

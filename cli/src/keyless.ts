@@ -1,0 +1,75 @@
+/**
+ * Keyless CI: the job's identity token becomes an API key of a few minutes (POST /oidc/token). The token is requested for the server's
+ * address, so no other server can use it. Neither token nor key is printed or stored.
+ */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { connect } from "./api";
+import type { Run } from "./command";
+import { EXIT, Failure } from "./failure";
+
+const TIME_LIMIT_MS = 30_000;
+
+/** Gets a token for an audience. @throws {Failure} `identity_token_unavailable` */
+type Source = (audience: string) => Promise<string>;
+
+/** The way in which this job gets identity tokens; undefined outside of CI, or if the job has no permission. */
+export function tokenSource(environment: Run["environment"]): Source | undefined {
+	const {
+		ACTIONS_ID_TOKEN_REQUEST_URL: githubUrl,
+		ACTIONS_ID_TOKEN_REQUEST_TOKEN: githubToken,
+		CAPSTAN_ID_TOKEN: ready,
+	} = environment;
+	// GitLab puts the token of `id_tokens` into a variable of the job's choice.
+	if (ready !== undefined && ready !== "") return async () => ready;
+	if (githubUrl !== undefined && githubToken !== undefined)
+		return (audience) => fromGithub(githubUrl, githubToken, audience);
+	if (environment.CIRCLECI === "true" && (environment.CIRCLE_OIDC_TOKEN ?? "") !== "") {
+		return (audience) =>
+			printed(environment, "circleci", ["run", "oidc", "get", "--claims", JSON.stringify({ aud: audience })]);
+	}
+	if (environment.BUILDKITE === "true") {
+		return (audience) => printed(environment, "buildkite-agent", ["oidc", "request-token", "--audience", audience]);
+	}
+	return undefined;
+}
+
+async function fromGithub(address: string, bearer: string, audience: string): Promise<string> {
+	const url = new URL(address);
+	url.searchParams.set("audience", audience);
+	const response = await fetch(url, {
+		headers: { authorization: `Bearer ${bearer}`, accept: "application/json" },
+		signal: AbortSignal.timeout(TIME_LIMIT_MS),
+	}).catch(() => undefined);
+	const answer = response?.ok === true ? ((await response.json()) as { readonly value?: unknown }) : undefined;
+	if (typeof answer?.value === "string") return answer.value;
+	throw noToken(`GitHub answered ${response?.status ?? "nothing"}; the job needs permissions: id-token: write`);
+}
+
+async function printed(environment: Run["environment"], program: string, words: readonly string[]): Promise<string> {
+	try {
+		const env = environment as NodeJS.ProcessEnv;
+		const { stdout } = await promisify(execFile)(program, [...words], { env, timeout: TIME_LIMIT_MS });
+		return stdout.trim();
+	} catch (error) {
+		const { code } = error as { readonly code?: string | number };
+		throw noToken(`${program} ${words[0]} failed (${code ?? "no answer"})`);
+	}
+}
+
+const noToken = (reason: string) =>
+	new Failure("identity_token_unavailable", `This job got no identity token: ${reason}.`, EXIT.denied);
+
+/** A key for the app; undefined if this is no job that offers identity tokens. */
+export async function keylessKey(run: Run, origin: string, appId: string): Promise<string | undefined> {
+	const source = tokenSource(run.environment);
+	if (source === undefined) return undefined;
+	const token = await source(origin);
+	run.terminal.conceal(token);
+	// Each token is accepted once, so an answer that was lost cannot be asked for again.
+	const { apiOnce } = connect(origin, undefined, run.version);
+	const answer = await apiOnce("POST /oidc/token", { body: { token, app_id: appId } });
+	run.terminal.conceal(answer.token);
+	run.terminal.note(`Keyless: a ${answer.stage} key for ${answer.app_id} until ${answer.expires_at}`);
+	return answer.token;
+}

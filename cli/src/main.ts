@@ -1,0 +1,88 @@
+/**
+ * The `capstan` command: finds the command, runs it, and turns failures into messages and exit codes.
+ */
+import manifest from "../package.json";
+import { type Command, helpOf, parsed } from "./command";
+import { explain, logs, whatIf } from "./commands/devices";
+import { doctor } from "./commands/doctor";
+import { init } from "./commands/init";
+import { login, logout } from "./commands/login";
+import { promote, rollback } from "./commands/promote";
+import { release } from "./commands/release";
+import { status } from "./commands/status";
+import { EXIT, usage } from "./failure";
+import { Terminal } from "./terminal";
+
+const COMMANDS: readonly Command[] = [
+	init,
+	login,
+	logout,
+	release,
+	promote,
+	rollback,
+	status,
+	explain,
+	whatIf,
+	logs,
+	doctor,
+];
+
+const OVERVIEW = [
+	"Live updates for Capacitor and Electron apps on your own Capstan server.",
+	"",
+	"Usage: capstan <command> [options]",
+	"",
+	...COMMANDS.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`),
+	"",
+	"capstan <command> --help shows the options of a command.",
+	"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for approval, 4 no permission, 5 server does not answer.",
+].join("\n");
+
+async function main(argv: readonly string[]): Promise<number> {
+	const [name = "help", ...rest] = argv;
+	const terminal = new Terminal({
+		out: process.stdout,
+		error: process.stderr,
+		json: rest.includes("--json"),
+		environment: process.env,
+	});
+	const key =
+		rest.find((_, index) => rest[index - 1] === "--key") ?? rest.find((word) => word.startsWith("--key="))?.slice(6);
+	// On Linux and macOS this replaces the arguments that other users see.
+	if (key !== undefined) process.title = `capstan ${name}`;
+	const command = COMMANDS.find((each) => each.name === name);
+	try {
+		if (name === "--version" || name === "version") process.stdout.write(`${manifest.version}\n`);
+		else if (command === undefined) return help(name, rest[0]);
+		else if (rest.includes("--help") || rest.includes("-h")) process.stdout.write(`${helpOf(command)}\n`);
+		else {
+			const { words, options } = parsed(command, rest);
+			if (key !== undefined && key !== "-") terminal.conceal(key);
+			const run = {
+				terminal,
+				words,
+				options,
+				directory: process.cwd(),
+				environment: process.env,
+				version: manifest.version,
+			};
+			return await command.run(run);
+		}
+		return EXIT.ok;
+	} catch (error) {
+		return terminal.failed(name, error).exitCode;
+	}
+
+	function help(word: string, about: string | undefined): number {
+		const named = COMMANDS.find((each) => each.name === about);
+		if (!["help", "--help", "-h"].includes(word)) {
+			throw usage("unknown_command", `There is no command "${word}". capstan help lists them.`);
+		}
+		process.stdout.write(`${named === undefined ? OVERVIEW : helpOf(named)}\n`);
+		return EXIT.ok;
+	}
+}
+
+// A reader such as head may close the pipe early.
+process.stdout.on("error", () => process.exit());
+process.exitCode = await main(process.argv.slice(2));

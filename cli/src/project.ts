@@ -1,0 +1,157 @@
+/**
+ * The project in a directory: a Capacitor configuration, or the place where an Electron app creates its updater, with the values that
+ * commands need. Configuration files are read as text and never executed.
+ */
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { type Literal, NotEditable, type ObjectLiteral, objectAt, readLiteral, rootObject } from "./source-object";
+
+/** In the order in which Capacitor looks for them. */
+const CAPACITOR_CONFIGS = ["capacitor.config.ts", "capacitor.config.js", "capacitor.config.json"] as const;
+/** Output folders of common web builds, for projects that name none. */
+const BUILD_FOLDERS = ["dist", "www", "build", "out"] as const;
+const ELECTRON_UPDATER = /new\s+ElectronUpdater\s*\(\s*\{/;
+const NOT_SEARCHED = new Set(["node_modules", "dist", "build", "out", "www", "coverage", "ios", "android"]);
+const MOST_SEARCHED_FILES = 2_000;
+
+export interface ConfigFile {
+	/** Relative to the project. */
+	readonly path: string;
+	readonly text: string;
+	readonly isJson: boolean;
+	/** Position of the object literal; undefined if it is computed. */
+	readonly root: ObjectLiteral | undefined;
+}
+
+export interface Project {
+	readonly directory: string;
+	readonly kind: "capacitor" | "electron" | "none";
+	readonly config: ConfigFile | undefined;
+	readonly appId: string | undefined;
+	readonly appName: string | undefined;
+	readonly webDir: string | undefined;
+	/** Origin of the server that the app asks for updates. */
+	readonly server: string | undefined;
+	readonly packageVersion: string | undefined;
+	/** Versions of the store builds in the native projects, as they are written there. */
+	readonly storeVersions: readonly string[];
+	readonly dependencies: Readonly<Record<string, string>>;
+	setting(...path: readonly string[]): Literal | undefined;
+}
+
+interface PackageJson {
+	readonly name?: string;
+	readonly version?: string;
+	readonly dependencies?: Readonly<Record<string, string>>;
+	readonly devDependencies?: Readonly<Record<string, string>>;
+}
+
+export async function readProject(directory: string): Promise<Project> {
+	const { version, dependencies, devDependencies, name }: PackageJson = JSON.parse(
+		(await readText(join(directory, "package.json"))) ?? "{}",
+	);
+	const packages = { ...dependencies, ...devDependencies };
+	const capacitor = await capacitorConfig(directory);
+	const usesElectron = packages["@capgo/electron-updater"] !== undefined || packages.electron !== undefined;
+	const config = capacitor ?? (usesElectron ? await electronConfig(directory) : undefined);
+	const kind = capacitor !== undefined ? "capacitor" : usesElectron ? "electron" : "none";
+	const setting = (...path: readonly string[]) =>
+		config?.root === undefined ? undefined : readLiteral(config.text, config.root, path);
+	const plugin = (field: string) =>
+		textOf(kind === "electron" ? setting(field) : setting("plugins", "CapacitorUpdater", field));
+	return {
+		directory,
+		kind,
+		config,
+		appId: plugin("appId") ?? textOf(setting("appId")),
+		appName: textOf(setting("appName")) ?? name,
+		webDir: textOf(setting("webDir")) ?? (await buildFolder(directory)),
+		server: originOf(plugin("localApi")) ?? originOf(plugin("updateUrl")),
+		packageVersion: version,
+		storeVersions: await storeVersions(directory, plugin("version")),
+		dependencies: packages,
+		setting,
+	};
+}
+
+const textOf = (value: Literal | undefined) => (typeof value === "string" && value !== "" ? value : undefined);
+
+export function originOf(address: string | undefined): string | undefined {
+	if (address === undefined || !URL.canParse(address)) return undefined;
+	const { origin, protocol } = new URL(address);
+	return protocol === "https:" || protocol === "http:" ? origin : undefined;
+}
+
+export async function readText(path: string): Promise<string | undefined> {
+	return readFile(path, "utf8").catch((error: { readonly code?: string }) => {
+		if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
+		throw error;
+	});
+}
+
+async function capacitorConfig(directory: string): Promise<ConfigFile | undefined> {
+	for (const path of CAPACITOR_CONFIGS) {
+		const text = await readText(join(directory, path));
+		if (text === undefined) continue;
+		const isJson = path.endsWith(".json");
+		return { path, text, isJson, root: found(() => rootObject(text, isJson)) };
+	}
+	return undefined;
+}
+
+/** The source file that creates the updater of an Electron app. */
+async function electronConfig(directory: string): Promise<ConfigFile | undefined> {
+	for (const path of await sourceFiles(directory)) {
+		const text = (await readText(path)) ?? "";
+		const match = ELECTRON_UPDATER.exec(text);
+		if (match === null) continue;
+		const root = found(() => objectAt(text, match.index + match[0].length - 1));
+		return { path: relative(directory, path), text, isJson: false, root };
+	}
+	return undefined;
+}
+
+async function sourceFiles(directory: string): Promise<string[]> {
+	const files: string[] = [];
+	const folders = [directory];
+	for (
+		let folder = folders.shift();
+		folder !== undefined && files.length < MOST_SEARCHED_FILES;
+		folder = folders.shift()
+	) {
+		for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
+			if (entry.isDirectory() && !NOT_SEARCHED.has(entry.name) && !entry.name.startsWith(".")) {
+				folders.push(join(folder, entry.name));
+			} else if (entry.isFile() && /\.[cm]?[jt]sx?$/.test(entry.name)) files.push(join(folder, entry.name));
+		}
+	}
+	return files;
+}
+
+function found(read: () => ObjectLiteral): ObjectLiteral | undefined {
+	try {
+		return read();
+	} catch (error) {
+		if (error instanceof NotEditable) return undefined;
+		throw error;
+	}
+}
+
+async function buildFolder(directory: string): Promise<string | undefined> {
+	for (const folder of BUILD_FOLDERS) {
+		const page = await stat(join(directory, folder, "index.html")).catch(() => undefined);
+		if (page?.isFile() === true) return folder;
+	}
+	return undefined;
+}
+
+/** Versions that devices report as their store build. */
+async function storeVersions(directory: string, configured: string | undefined): Promise<string[]> {
+	const gradle = (await readText(join(directory, "android/app/build.gradle"))) ?? "";
+	const xcode = (await readText(join(directory, "ios/App/App.xcodeproj/project.pbxproj"))) ?? "";
+	return [
+		configured,
+		/\bversionName\s*=?\s*["']([^"']+)["']/.exec(gradle)?.[1],
+		/\bMARKETING_VERSION\s*=\s*"?([\w.+-]+)"?\s*;/.exec(xcode)?.[1],
+	].filter((version) => version !== undefined);
+}

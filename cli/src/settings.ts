@@ -1,0 +1,80 @@
+/**
+ * The inputs of a command: the project, the server, the app and the key. Options win over the environment, and that wins over the
+ * project and stored keys.
+ */
+import { readFileSync } from "node:fs";
+import { connect, type Server } from "./api";
+import { type Run, text } from "./command";
+import { readCredentials } from "./credentials";
+import { EXIT, Failure, usage } from "./failure";
+import { keylessKey } from "./keyless";
+import { originOf, type Project, readProject } from "./project";
+
+export interface Settings {
+	readonly project: Project;
+	readonly server: Server;
+	readonly appId: string;
+}
+
+export async function serverOrigin(run: Run, project: Project): Promise<string> {
+	const named = text(run.options, "server") ?? run.environment.CAPSTAN_SERVER;
+	if (named !== undefined && named !== "") {
+		const origin = originOf(named) ?? originOf(`https://${named}`);
+		if (origin !== undefined) return origin;
+		throw usage("invalid_option", `The server "${named}" is no address such as https://updates.example.com.`, {
+			field: "server",
+		});
+	}
+	if (project.server !== undefined) return project.server;
+	const [stored, ...others] = Object.keys((await readCredentials(run.environment)).servers);
+	if (stored !== undefined && others.length === 0) return stored;
+	throw usage(
+		"missing_server",
+		"No server is known: run capstan init in the project, or pass --server https://updates.example.com (or CAPSTAN_SERVER).",
+		{ field: "server" },
+	);
+}
+
+export function appOf(run: Run, project: Project): string {
+	const appId = text(run.options, "app") ?? run.environment.CAPSTAN_APP ?? project.appId;
+	if (appId !== undefined) return appId;
+	throw usage(
+		"missing_app",
+		"No app is known: run this in a project with a capacitor.config, or pass --app com.example.app.",
+		{
+			field: "app",
+		},
+	);
+}
+
+/** The key that the user gave, or stored for this server. It is concealed in all output. */
+export async function givenKey(run: Run, origin: string): Promise<string | undefined> {
+	const option = text(run.options, "key");
+	const given = option === "-" ? readFileSync(0, "utf8") : option;
+	const { CAPSTAN_TOKEN, CAPGO_TOKEN } = run.environment;
+	const key = (
+		given ??
+		(CAPSTAN_TOKEN || CAPGO_TOKEN || undefined) ??
+		(await readCredentials(run.environment)).servers[origin]?.key
+	)?.trim();
+	if (key === undefined || key === "") return undefined;
+	run.terminal.conceal(key);
+	if (/^[\x21-\x7e]+$/.test(key)) return key;
+	throw new Failure("invalid_api_key", "The API key has characters that no key has; copy it again.", EXIT.denied);
+}
+
+export async function resolve(run: Run): Promise<Settings> {
+	const project = await readProject(run.directory);
+	const origin = await serverOrigin(run, project);
+	const appId = appOf(run, project);
+	const key = (await givenKey(run, origin)) ?? (await keylessKey(run, origin, appId));
+	if (key === undefined) {
+		const remedy =
+			run.environment.CI === undefined
+				? ""
+				: " A keyless job needs the permission to request an identity token (/docs/cli).";
+		const message = `No API key for ${origin}: run capstan login, or set CAPSTAN_TOKEN.${remedy}`;
+		throw new Failure("missing_key", message, EXIT.denied, { server: origin });
+	}
+	return { project, server: connect(origin, key, run.version), appId };
+}

@@ -1,0 +1,227 @@
+/**
+ * Preview of a channel change: how many devices would change version and which devices the bundle cannot reach. Counting starts
+ * automatically. A change of a public channel waits for the count; if the count fails or is slow, the user may continue without it.
+ */
+import { Alert, Button, Checkbox, Group, Loader, Stack, Text } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { type ReactNode, useEffect, useState } from "react";
+import { type AnswerOf, ask, CapstanError, type RequestOf } from "../api";
+import { Problem } from "./answer";
+import { countOf, countText, shareText } from "./size";
+
+export type ChangeBody = RequestOf<"POST /channel/what_if">["body"];
+type Plan = AnswerOf<"POST /channel/what_if">;
+type Decided = Plan["outcomes"][number]["after"];
+
+/** Debounce while a version is typed. */
+const TYPING_MS = 350;
+/** The count of 5,000 devices takes about a second. */
+const SLOW_MS = 8_000;
+const MOST_MOVES = 6;
+/** Errors that the change itself would get as well. */
+const REFUSALS = [
+	"bundle_not_found",
+	"bundle_not_ready",
+	"channel_delta_required",
+	"channel_has_no_platform",
+	"channel_zip_required",
+	"invalid_request",
+	"missing_rollout_version",
+	"setting_not_supported",
+];
+
+export interface ChangePreview {
+	/** Whether the change may be sent now. */
+	readonly isReady: boolean;
+	/** The count for the current form; undefined until it is known. */
+	readonly plan: Plan | undefined;
+	readonly view: ReactNode;
+}
+
+/** @param body null while the form is incomplete */
+export function useChangePreview(body: ChangeBody | null, isRequired: boolean): ChangePreview {
+	const wanted = body === null ? "" : JSON.stringify(body);
+	const [counted] = useDebouncedValue(wanted, TYPING_MS);
+	const [withoutCount, setWithoutCount] = useState("");
+	const query = useQuery<Plan, Error>({
+		queryKey: ["POST /channel/what_if", "preview", counted],
+		queryFn: () => ask("POST /channel/what_if", { body: JSON.parse(counted) as ChangeBody }),
+		enabled: counted !== "",
+		// Never stale, because each count draws a new rollout cohort and the numbers would move while the user reads them.
+		staleTime: Number.POSITIVE_INFINITY,
+		gcTime: 0,
+		retry: false,
+	});
+	const isCounting = wanted !== "" && (counted !== wanted || query.isFetching);
+	const isSlow = useIsLongerThan(SLOW_MS, isCounting ? wanted : "");
+	const plan = counted === wanted && wanted !== "" && !query.isFetching ? query.data : undefined;
+	const error = counted === wanted && !query.isFetching ? query.error : null;
+	const isRefused = error instanceof CapstanError && REFUSALS.includes(error.code);
+	const mayContinue = !isRefused && (error !== null || isSlow) && plan === undefined;
+	const continues = mayContinue && withoutCount === wanted;
+	return {
+		isReady: wanted !== "" && (!isRequired || plan !== undefined || continues),
+		plan,
+		view: (
+			<div aria-live="polite">
+				{isCounting ? (
+					<Group gap="sm" role="status">
+						<Loader size="xs" aria-hidden="true" />
+						<Text size="sm" c="dimmed">
+							{isSlow
+								? "Counting takes longer than usual…"
+								: "Counting the devices that will change version. Nothing is changed yet."}
+						</Text>
+					</Group>
+				) : null}
+				{error !== null && isRefused ? <Problem error={error} /> : null}
+				{error !== null && !isRefused ? (
+					<Alert color="orange" title="Could not count the devices" role="alert">
+						<Stack gap="xs" align="flex-start">
+							<Text size="sm">{reasonOf(error)}</Text>
+							<Button size="xs" variant="default" onClick={() => void query.refetch()}>
+								Try again
+							</Button>
+						</Stack>
+					</Alert>
+				) : null}
+				{plan === undefined ? null : <Counted plan={plan} channel={body?.channel ?? ""} />}
+				{isRequired && mayContinue ? (
+					<Checkbox
+						mt="xs"
+						label="Continue without knowing how many devices will change version"
+						checked={continues}
+						onChange={(event) => setWithoutCount(event.currentTarget.checked ? wanted : "")}
+					/>
+				) : null}
+			</div>
+		),
+	};
+}
+
+function reasonOf(error: Error): string {
+	if (!(error instanceof CapstanError)) return "The server did not answer. Check your connection.";
+	if (error.status === 403) return "Your role cannot list devices.";
+	return error.message;
+}
+
+/** Whether the text has been unchanged and not empty for this long. */
+function useIsLongerThan(ms: number, text: string): boolean {
+	const [late, setLate] = useState("");
+	useEffect(() => {
+		if (text === "") return;
+		const timer = setTimeout(() => setLate(text), ms);
+		return () => clearTimeout(timer);
+	}, [text, ms]);
+	return text !== "" && late === text;
+}
+
+function Counted({ plan, channel }: { readonly plan: Plan; readonly channel: string }) {
+	const { devices, unjudged, sampled, outcomes } = plan;
+	const moves = movesOf(plan);
+	const moving = moves.reduce((sum, move) => sum + move.devices, 0);
+	const unreached = unreachedOf(plan, channel);
+	return (
+		<Alert color={moving === 0 && unreached.length > 0 ? "orange" : "blue"} title={titleOf(plan, moving)} role="status">
+			<Stack gap={4}>
+				<Text size="sm">
+					{sampled
+						? `Estimated from ${countOf(devices, "device")}, a random sample of those seen in the last 30 days.`
+						: "Counts devices seen in the last 30 days."}
+				</Text>
+				{moves.slice(0, MOST_MOVES).map(({ key, devices, text }) => (
+					<Text size="sm" key={key}>
+						{countOf(devices, "device")}: {text}
+					</Text>
+				))}
+				{moves.length > MOST_MOVES ? <Text size="sm">And {moves.length - MOST_MOVES} smaller groups.</Text> : null}
+				{unreached.map(({ reason, devices }) => (
+					<Text size="sm" key={reason}>
+						<strong>
+							{countOf(devices, "device")} on {channel} {devices === 1 ? "does" : "do"} not get it:
+						</strong>{" "}
+						{reason}.
+					</Text>
+				))}
+				{unjudged > 0 ? (
+					<Text size="sm" c="dimmed">
+						{countOf(unjudged, "device")} reported too little to be included.
+					</Text>
+				) : null}
+				{plan.cohort_is_drawn_anew && outcomes.length > 0 ? (
+					<Text size="sm" c="dimmed">
+						Starting the rollout selects its devices, so the final numbers may differ slightly.
+					</Text>
+				) : null}
+			</Stack>
+		</Alert>
+	);
+}
+
+function titleOf({ devices, sampled }: Plan, moving: number): string {
+	if (devices === 0) return "No device was seen in the last 30 days";
+	if (moving === 0) return "No device will change version";
+	return sampled
+		? `About ${shareText(moving, devices)} of the devices will change version`
+		: `${countText(moving)} of ${countOf(devices, "device")} will change version`;
+}
+
+const isSameVersion = (one: Decided, other: Decided) => one.outcome === other.outcome && one.version === other.version;
+
+/** Devices that change version at their next check, largest groups first. */
+function movesOf({ outcomes }: Plan) {
+	const moves = new Map<string, { readonly key: string; readonly text: string; devices: number }>();
+	for (const { before, after, devices } of outcomes) {
+		if (after.outcome === "none" || isSameVersion(before, after)) continue;
+		const to = after.outcome === "builtin" ? "back to the store build" : `get ${after.version}`;
+		const instead =
+			before.outcome === "none"
+				? ""
+				: before.outcome === "builtin"
+					? " instead of the store build"
+					: ` instead of ${before.version}`;
+		const text = `${to}${instead}`;
+		const move = moves.get(text) ?? { key: text, text, devices: 0 };
+		move.devices += devices;
+		moves.set(text, move);
+	}
+	return [...moves.values()].sort((left, right) => right.devices - left.devices);
+}
+
+/** Devices of the channel that a rule or an error keeps from its bundle, by reason. */
+function unreachedOf({ outcomes }: Plan, channel: string) {
+	const reasons = new Map<string, number>();
+	for (const { after, devices } of outcomes) {
+		if (after.channel !== channel || (after.kind !== "blocked" && after.kind !== "failed")) continue;
+		const reason = unreachedText(after.error ?? "");
+		reasons.set(reason, (reasons.get(reason) ?? 0) + devices);
+	}
+	return [...reasons]
+		.map(([reason, devices]) => ({ reason, devices }))
+		.sort((left, right) => right.devices - left.devices);
+}
+
+const UNREACHED: Readonly<Record<string, string>> = {
+	disable_auto_update_to_major: "the channel allows no new major version",
+	disable_auto_update_to_minor: "the channel allows no new minor version",
+	disable_auto_update_to_patch: "the channel allows no new patch version",
+	disable_auto_update_to_metadata: "the bundle needs a newer store build",
+	misconfigured_channel: "the channel updates by minimum store version, and the bundle has none",
+	disable_auto_update_under_native: "the bundle is older than their store build",
+	disable_prod_build: "the channel is off for builds from the store",
+	disable_dev_build: "the channel is off for development builds",
+	disable_device: "the channel is off for real devices",
+	disable_emulator: "the channel is off for emulators",
+	key_id_mismatch: "the bundle is encrypted with a different key",
+	no_bundle: "the bundle has no file",
+	unknown_version_build: "they did not report a store build version",
+	semver_error: "their store build version is not a valid version",
+	unsupported_plugin_version: "their updater plugin is too old",
+	revert_to_builtin_plugin_version_too_old: "their updater plugin is too old to revert to the store build",
+};
+
+function unreachedText(error: string): string {
+	if (Object.hasOwn(UNREACHED, error)) return UNREACHED[error] ?? error;
+	return error.startsWith("disabled_platform") ? "the channel is off for their platform" : error.replaceAll("_", " ");
+}

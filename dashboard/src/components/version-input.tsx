@@ -1,0 +1,34 @@
+/** Input for the version of a bundle: suggests the newest ones, and accepts any other. */
+import { Autocomplete } from "@mantine/core";
+import { usePage } from "../api";
+
+export function VersionInput({
+	appId,
+	label,
+	description,
+	isRequired = true,
+	value,
+	onChange,
+}: {
+	readonly appId: string;
+	readonly label: string;
+	readonly description?: string;
+	readonly isRequired?: boolean;
+	readonly value: string;
+	readonly onChange: (version: string) => void;
+}) {
+	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0);
+	return (
+		<Autocomplete
+			label={label}
+			description={description ?? "Choose one of the newest, or type any other version."}
+			required={isRequired}
+			data={bundles.data?.items.map(({ name }) => name) ?? []}
+			value={value}
+			onChange={onChange}
+			limit={50}
+			maxDropdownHeight={220}
+			comboboxProps={{ keepMounted: false }}
+		/>
+	);
+}

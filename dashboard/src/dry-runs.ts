@@ -1,0 +1,106 @@
+/** Dry runs: what a change would delete or end. They are queries, because they change nothing. */
+import { keepPreviousData, type UseQueryResult, useQuery } from "@tanstack/react-query";
+import { type AnswerOf, ask, type RequestOf } from "./api";
+
+const NEVER_KEPT = { staleTime: 0, gcTime: 0, retry: false } as const;
+
+function usePlan<Plan>(key: readonly unknown[], queryFn: () => Promise<Plan>): UseQueryResult<Plan, Error> {
+	return useQuery<Plan, Error>({ queryKey: ["dry run", ...key], queryFn, ...NEVER_KEPT });
+}
+
+export function useRemovalPlan(
+	orgId: string,
+	email: string,
+): UseQueryResult<AnswerOf<"DELETE /organization/members">, Error> {
+	return usePlan(["member", orgId, email], () =>
+		ask("DELETE /organization/members", { query: { orgId, email, dry_run: "true" } }),
+	);
+}
+
+/** The member's keys that would lose permissions with the role. Sends nothing while `role` is undefined. */
+export function useRolePlan(
+	orgId: string,
+	email: string,
+	role: RequestOf<"PUT /organization/members">["body"]["role"] | undefined,
+): UseQueryResult<AnswerOf<"PUT /organization/members"> | null, Error> {
+	return usePlan(["role", orgId, email, role], async () =>
+		role === undefined ? null : ask("PUT /organization/members", { body: { orgId, email, role, dry_run: true } }),
+	);
+}
+
+export function useOrganizationDeletionPlan(orgId: string): UseQueryResult<AnswerOf<"DELETE /organization">, Error> {
+	return usePlan(["organization", orgId], () => ask("DELETE /organization", { query: { orgId, dry_run: "true" } }));
+}
+
+export function useAccountDeletionPlan(): UseQueryResult<AnswerOf<"DELETE /account">, Error> {
+	return usePlan(["account"], () => ask("DELETE /account", { query: { dry_run: "true" } }));
+}
+
+/** The dry run's answer, for endpoints whose deletion answers something else. */
+type PlanOf<Answer> = Extract<Answer, { readonly dry_run: true }>;
+export type BundlesPlan = PlanOf<AnswerOf<"DELETE /bundle">>;
+
+function planIn<Answer extends object>(answer: Answer): PlanOf<Answer> {
+	if ("dry_run" in answer) return answer as PlanOf<Answer>;
+	throw new Error("The server did not describe what would be deleted.");
+}
+
+/** The plan without the bundle stays visible while the plan with it loads. */
+export function useChannelDeletionPlan(
+	appId: string,
+	channel: string,
+	withBundle: boolean,
+): UseQueryResult<PlanOf<AnswerOf<"DELETE /channel">>, Error> {
+	const query = { app_id: appId, channel, ...(withBundle ? { delete_bundle: "true" as const } : {}) };
+	return useQuery({
+		queryKey: ["dry run", "channel", query],
+		queryFn: async () => planIn(await ask("DELETE /channel", { query: { ...query, dry_run: "true" } })),
+		placeholderData: keepPreviousData,
+		...NEVER_KEPT,
+	});
+}
+
+export type RollbackPlan = PlanOf<AnswerOf<"POST /channel/rollback">>;
+
+/** The outcome of a rollback; `version` null is the store build. */
+export function useRollbackPlan(
+	appId: string,
+	channel: string,
+	version: string | null,
+): UseQueryResult<RollbackPlan, Error> {
+	return usePlan(["rollback", appId, channel, version], async () =>
+		planIn(
+			await ask("POST /channel/rollback", {
+				body: { app_id: appId, channel, version: version ?? "builtin", dry_run: true },
+			}),
+		),
+	);
+}
+
+export function useBundleDeletionPlan(
+	appId: string,
+	which: { readonly version: string } | { readonly all: "true" },
+): UseQueryResult<BundlesPlan, Error> {
+	return usePlan(["bundle", appId, which], async () =>
+		planIn(await ask("DELETE /bundle", { query: { app_id: appId, ...which, dry_run: "true" } })),
+	);
+}
+
+export function useAppDeletionPlan(appId: string): UseQueryResult<PlanOf<AnswerOf<"DELETE /app/:app_id">>, Error> {
+	return usePlan(["app", appId], async () =>
+		planIn(await ask("DELETE /app/:app_id", { params: { app_id: appId }, query: { dry_run: "true" } })),
+	);
+}
+
+/** Roles that would end with a transfer. Waits until the other organization is known. */
+export function useTransferPlan(
+	appId: string,
+	toOrg: string | undefined,
+): UseQueryResult<AnswerOf<"POST /app/transfer">, Error> {
+	return useQuery({
+		queryKey: ["dry run", "transfer", appId, toOrg],
+		queryFn: () => ask("POST /app/transfer", { body: { app_id: appId, to_org: toOrg ?? "", dry_run: true } }),
+		enabled: toOrg !== undefined,
+		...NEVER_KEPT,
+	});
+}

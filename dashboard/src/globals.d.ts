@@ -1,0 +1,14 @@
+/**
+ * Globals that the compiler cannot find by itself: the build fills in `__CLI_VERSION__` (vite.config.ts), and the Worker's runtime has the
+ * others. The types of endpoints come from the Worker's sources, so the compiler reads those too; none of them runs here.
+ */
+declare const __CLI_VERSION__: string;
+
+interface SubtleCrypto {
+	timingSafeEqual(left: ArrayBuffer | ArrayBufferView, right: ArrayBuffer | ArrayBufferView): boolean;
+}
+interface Crypto {
+	readonly DigestStream: new (
+		algorithm: string,
+	) => WritableStream<ArrayBuffer | ArrayBufferView> & { readonly digest: Promise<ArrayBuffer> };
+}

@@ -1,0 +1,123 @@
+/** The apps of an organization, and a form that creates one. */
+import { Button, Code, Stack, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { useAsk, useChange, usePage } from "../../api";
+import { Answer } from "../../components/answer";
+import { FormDialog } from "../../components/form-dialog";
+import { TextLink } from "../../components/link";
+import { Empty, Screen } from "../../components/screen";
+import { DataTable, Pager, usePageNumber } from "../../components/table";
+import { Time } from "../../components/time";
+import { useOrganizations } from "../../organizations";
+import { appPath } from "../../paths";
+import { useOrganizationMay } from "../../permissions";
+import type { OrganizationScreenProps } from "../../screen-props";
+import { DeletedApps } from "./deleted-apps";
+import { OfferedApps } from "./transfers";
+
+export default function Apps({ orgId }: OrganizationScreenProps) {
+	const [page, setPage] = usePageNumber();
+	const apps = usePage("GET /app", { query: { org_id: orgId } }, page);
+	const organizations = useOrganizations();
+	const may = useOrganizationMay(orgId);
+	const [isOpen, setOpen] = useState(false);
+	const isEmpty = apps.data?.items.length === 0;
+	const addresses = useAsk("GET /service/addresses", {}, { enabled: isEmpty });
+	const isLocalRun = addresses.data?.some(({ kind }) => kind === "this_computer") === true;
+	const name = organizations.data?.find(({ id }) => id === orgId)?.name;
+	const create = may("org.create_app") === true ? <Button onClick={() => setOpen(true)}>New app</Button> : undefined;
+	if (organizations.data !== undefined && name === undefined) {
+		return (
+			<Screen title="Apps">
+				<Empty title="Organization not found">
+					It does not exist, or you are not a member. <TextLink to="/organizations">View your organizations</TextLink>
+				</Empty>
+			</Screen>
+		);
+	}
+	return (
+		<Screen title="Apps" note={name} actions={create}>
+			<Answer query={apps} what="apps">
+				{({ items, hasNext }) =>
+					items.length === 0 && page === 0 ? (
+						<Empty title={create === undefined ? "No apps yet" : "Create your first app"}>
+							{create === undefined ? (
+								"Ask an administrator to create one or to give you a role in one."
+							) : (
+								<Stack gap="md" align="center">
+									<Text>
+										You need its app id, such as com.example.app. The next page has the configuration for your project,
+										its first release and your CI.
+									</Text>
+									<Button onClick={() => setOpen(true)}>Create app</Button>
+									{isLocalRun ? (
+										<Text size="sm" c="dimmed">
+											Just exploring? Run <Code>npm run demo</Code> in a second terminal: it plays a preview here.
+										</Text>
+									) : null}
+								</Stack>
+							)}
+						</Empty>
+					) : (
+						<Stack gap="sm">
+							<DataTable
+								label="Apps"
+								rows={items}
+								rowKey={({ id }) => id}
+								columns={[
+									{ title: "Name", cell: (app) => <TextLink to={appPath(app.app_id)}>{app.name}</TextLink> },
+									{ title: "App id", cell: ({ app_id }) => <Code>{app_id}</Code> },
+									{ title: "Created", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					)
+				}
+			</Answer>
+			{may("org.create_app") === true ? <OfferedApps orgId={orgId} /> : null}
+			<DeletedApps orgId={orgId} />
+			{isOpen ? <CreateApp orgId={orgId} onClose={() => setOpen(false)} /> : null}
+		</Screen>
+	);
+}
+
+function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClose: () => void }) {
+	const [, navigate] = useLocation();
+	const [name, setName] = useState("");
+	const [appId, setAppId] = useState("");
+	const create = useChange("POST /app", (app) => {
+		onClose();
+		navigate(appPath(app.app_id, "connect"));
+	});
+	return (
+		<FormDialog
+			title="New app"
+			action="Create app"
+			isPending={create.isPending}
+			error={create.error}
+			onSubmit={() => create.mutate({ body: { app_id: appId, name, owner_org: orgId } })}
+			onClose={onClose}
+		>
+			<TextInput
+				label="Name"
+				required
+				data-autofocus
+				maxLength={128}
+				value={name}
+				onChange={(event) => setName(event.currentTarget.value)}
+			/>
+			<TextInput
+				label="App id"
+				description="The appId of your capacitor.config. It cannot be changed later."
+				placeholder="com.example.app"
+				required
+				autoCapitalize="off"
+				spellCheck={false}
+				value={appId}
+				onChange={(event) => setAppId(event.currentTarget.value)}
+			/>
+		</FormDialog>
+	);
+}

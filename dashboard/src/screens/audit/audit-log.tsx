@@ -1,0 +1,126 @@
+/** The audit log of an organization or of one app: entries with filters and pages, and a download of all that match. */
+import { Button, Code, Stack, Text, TextInput } from "@mantine/core";
+import type { ReactNode } from "react";
+import { usePage } from "../../api";
+import { Answer } from "../../components/answer";
+import { changeText, Differences } from "../../components/changes";
+import { FilterForm } from "../../components/filter-form";
+import { type Filters, givenFilters, isFiltered, useFilters } from "../../components/filters";
+import { Empty, Screen } from "../../components/screen";
+import { DataTable, Pager, usePageNumber } from "../../components/table";
+import { timeText } from "../../components/time";
+import type { AppScreenProps, OrganizationScreenProps } from "../../screen-props";
+
+const FIELDS = [
+	["actor", "Actor", "text"],
+	["action", "Action", "text"],
+	["target", "Target", "text"],
+	["from", "From (UTC)", "date"],
+	["to", "Until (UTC)", "date"],
+] as const;
+const NAMES = FIELDS.map(([field]) => field);
+type LogFilters = Filters<(typeof NAMES)[number]>;
+
+type LogOf = { readonly orgId: string } | { readonly appId: string };
+
+function useLog(of: LogOf, filters: LogFilters, page: number) {
+	const query = givenFilters(filters);
+	const isOfApp = "appId" in of;
+	const ofApp = usePage("GET /app/:app_id/audit", { params: { app_id: isOfApp ? of.appId : "none" }, query }, page, {
+		enabled: isOfApp,
+	});
+	const ofOrganization = usePage(
+		"GET /organization/audit",
+		{ query: { orgId: isOfApp ? "" : of.orgId, ...query } },
+		page,
+		{ enabled: !isOfApp },
+	);
+	return isOfApp ? ofApp : ofOrganization;
+}
+
+function exportAddress(of: LogOf, filters: LogFilters): string {
+	const query = new URLSearchParams({ ...givenFilters(filters), format: "ndjson" });
+	if ("appId" in of) return `/app/${encodeURIComponent(of.appId)}/audit?${query}`;
+	query.set("orgId", of.orgId);
+	return `/organization/audit?${query}`;
+}
+
+export function OrganizationChanges({ orgId }: OrganizationScreenProps) {
+	return <AuditLog of={{ orgId }} title="Audit log" note="Every change in the organization, newest first." />;
+}
+
+export function AppChanges({ appId }: AppScreenProps) {
+	return <AuditLog of={{ appId }} title="Changes" note="Every change of the app, newest first." />;
+}
+
+function AuditLog({ of, title, note }: { readonly of: LogOf; readonly title: string; readonly note: ReactNode }) {
+	const [page, setPage] = usePageNumber();
+	const [filters, setFilters] = useFilters(NAMES);
+	const log = useLog(of, filters, page);
+	return (
+		<Screen
+			title={title}
+			note={note}
+			actions={
+				<Button component="a" variant="default" href={exportAddress(of, filters)} download="audit.ndjson">
+					Download NDJSON
+				</Button>
+			}
+		>
+			<FilterForm filters={filters} onFilter={setFilters}>
+				{(field) =>
+					FIELDS.map(([name, label, type]) => (
+						<TextInput
+							key={name}
+							type={type}
+							label={label}
+							placeholder={name === "action" ? "channel.delete" : ""}
+							{...field(name)}
+						/>
+					))
+				}
+			</FilterForm>
+			<Answer query={log} what="changes">
+				{({ items, hasNext }) =>
+					items.length === 0 && page === 0 ? (
+						<Empty title={isFiltered(filters) ? "No matching changes" : "No changes yet"}>
+							{isFiltered(filters) ? "Change or clear the filters." : "Changes appear here with their author."}
+						</Empty>
+					) : (
+						<Stack gap="sm">
+							<DataTable
+								label="Changes"
+								rows={items}
+								rowKey={({ id }) => id}
+								columns={[
+									{
+										title: "Change",
+										cell: (change) => (
+											<Stack gap={4}>
+												<Text size="sm">
+													<strong>{change.actor.name}</strong> {changeText(change)}
+												</Text>
+												<Code w="fit-content">{change.action}</Code>
+												<Differences change={change} />
+											</Stack>
+										),
+									},
+									{
+										title: "When",
+										cell: ({ at }) => (
+											<time dateTime={at} title={at}>
+												{timeText(at)}
+											</time>
+										),
+									},
+									{ title: "IP address", wideOnly: true, cell: ({ ip_address }) => ip_address ?? "—" },
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					)
+				}
+			</Answer>
+		</Screen>
+	);
+}

@@ -1,0 +1,197 @@
+/**
+ * Promotes a bundle to a channel, for every device or as a staged rollout. Shows first how many devices will change version, which devices the
+ * bundle cannot reach, and the effect on a running rollout.
+ */
+import { Alert, Checkbox, NativeSelect, NumberInput, Radio, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { useAsk, useChange } from "../../api";
+import { useChangePreview } from "../../components/change-preview";
+import type { Channel } from "../../components/channel-badges";
+import { FormDialog } from "../../components/form-dialog";
+import { notifyChannelChange } from "../../components/notify";
+import { countOf, countText } from "../../components/size";
+import { VersionInput } from "../../components/version-input";
+import { rolloutEffect, type Way } from "../rollouts/rollout-texts";
+
+const STEPS = [1, 5, 25, 100];
+const LIMITS_BPS = [100, 200, 500, 1000];
+/** A rollout may start, end or be paused while the dialog is open. */
+const LOOK_AGAIN_MS = 5_000;
+
+export function Promote({
+	appId,
+	channel: given,
+	version: chosen,
+	maySet,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly channel: Channel;
+	/** Bundle that is filled in. */
+	readonly version?: string | undefined;
+	/** Whether the user may change the channel's settings, such as rollout steps. */
+	readonly maySet: boolean;
+	readonly onClose: () => void;
+}) {
+	const channel = useCurrent(appId, given);
+	const [version, setVersion] = useState(chosen ?? "");
+	const [way, setWay] = useState<Way>("all");
+	const [share, setShare] = useState<number | string>(5);
+	const [limit, setLimit] = useState(String(given.autoPauseFailureRateBps));
+	const [alsoEnds, setAlsoEnds] = useState(false);
+	const [countsNew, setCountsNew] = useState(given.rolloutCountNewDevices);
+	const change = useChange("POST /channel", (answer) => {
+		notifyChannelChange(
+			answer,
+			way === "all" ? `${version} is now live on ${channel.name}.` : `Rollout of ${version} started.`,
+		);
+		onClose();
+	});
+
+	const rollout = channel.rollout_version_info?.name;
+	const mayEnd = way === "all" && rollout !== undefined && version !== "" && version !== rollout;
+	const endsRollout = mayEnd && alsoEnds;
+	const steps = channel.rolloutSteps ?? STEPS;
+	const settings = maySet && way !== "all" ? settingsOf(way, steps, Number(limit), countsNew) : {};
+	const planned =
+		way === "all"
+			? { version, ...(endsRollout ? { rollback: true } : {}) }
+			: {
+					rolloutVersion: version,
+					rolloutEnabled: true,
+					...(way === "share" ? { rolloutPercentage: Number(share) } : {}),
+					...settings,
+				};
+	const body = { app_id: appId, channel: channel.name, ...planned };
+	const isComplete = version !== "" && (way !== "share" || share !== "");
+	const preview = useChangePreview(isComplete ? body : null, channel.public);
+	const fate = isComplete
+		? rolloutEffect(channel, { version, way, percentage: Number(share), endsRollout })
+		: undefined;
+	return (
+		<FormDialog
+			title={`Promote bundle to ${channel.name}`}
+			action={channel.requires_approval ? "Propose promotion" : way === "all" ? "Promote bundle" : "Start rollout"}
+			isPending={change.isPending}
+			isReady={isComplete && preview.isReady}
+			error={change.error}
+			onSubmit={() => change.mutate({ body })}
+			onClose={onClose}
+		>
+			<VersionInput appId={appId} label="Bundle" value={version} onChange={setVersion} />
+			<Radio.Group label="Devices" value={way} onChange={(value) => setWay(value as Way)}>
+				<Stack gap="xs" mt="xs">
+					<Radio value="all" label="All devices of the channel, immediately" />
+					<Radio value="share" label="A share of the devices, which you increase" />
+					{maySet || channel.rolloutSteps !== null ? (
+						<Radio
+							value="steps"
+							label={`Automatic steps of ${stepsText(steps)}`}
+							description="Capstan increases the share automatically, and stops if too many devices fail."
+						/>
+					) : null}
+				</Stack>
+			</Radio.Group>
+			{way === "share" ? (
+				<NumberInput
+					label="Share of devices, in %"
+					required
+					min={0}
+					max={100}
+					decimalScale={2}
+					value={share}
+					onChange={setShare}
+				/>
+			) : null}
+			{way === "steps" && maySet ? (
+				<NativeSelect
+					label="Stop at this failure rate"
+					value={limit}
+					onChange={(event) => setLimit(event.currentTarget.value)}
+					data={[...new Set([...LIMITS_BPS, given.autoPauseFailureRateBps])]
+						.sort((left, right) => left - right)
+						.map((bps) => ({ value: String(bps), label: `${bps / 100} %` }))}
+				/>
+			) : null}
+			{way !== "all" ? (
+				<NewDevices
+					isCounted={countsNew}
+					young={preview.plan?.first_seen_today ?? 0}
+					all={preview.plan?.channel_devices ?? 0}
+					onChange={maySet ? setCountsNew : undefined}
+				/>
+			) : null}
+			{version !== "" && version === channel.version?.name ? (
+				<Text size="sm">
+					{version} is already live on {channel.name}.
+				</Text>
+			) : null}
+			{fate === undefined ? null : (
+				<Alert color="orange" title={`${channel.name} has a rollout of ${rollout}`}>
+					<Stack gap="xs">
+						<Text size="sm">{fate}</Text>
+						{mayEnd ? (
+							<Checkbox
+								label={`Also end the rollout of ${rollout}`}
+								checked={alsoEnds}
+								onChange={(event) => setAlsoEnds(event.currentTarget.checked)}
+							/>
+						) : null}
+					</Stack>
+				</Alert>
+			)}
+			{preview.view}
+		</FormDialog>
+	);
+}
+
+/** The current channel, so that the dialog stays correct while its rollout changes. */
+function useCurrent(appId: string, given: Channel): Channel {
+	const query = { app_id: appId, channel: given.name };
+	const { data } = useAsk("GET /channel", { query }, { everyMs: LOOK_AGAIN_MS });
+	return data === undefined || Array.isArray(data) ? given : (data as Channel);
+}
+
+function settingsOf(way: Way, steps: readonly number[], limitBps: number, countsNew: boolean) {
+	return {
+		rolloutCountNewDevices: countsNew,
+		...(way === "share" ? { rolloutSteps: null } : { rolloutSteps: [...steps], autoPauseFailureRateBps: limitBps }),
+	};
+}
+
+function stepsText(steps: readonly number[]): string {
+	const [last, ...rest] = [...steps].reverse();
+	return rest.length === 0 ? `${last} %` : `${rest.reverse().join(", ")} and ${last} %`;
+}
+
+/** In an app's first days most devices are new, and a rollout that excludes them never gets enough reports. */
+function NewDevices({
+	isCounted,
+	young,
+	all,
+	onChange,
+}: {
+	readonly isCounted: boolean;
+	readonly young: number;
+	readonly all: number;
+	/** Undefined if the user may not change it. */
+	readonly onChange: ((isCounted: boolean) => void) | undefined;
+}) {
+	const noticed =
+		young === 0
+			? ""
+			: `${countText(young)} of ${countOf(all, "device")} of this channel ${young === 1 ? "was" : "were"} first seen today. `;
+	if (onChange === undefined) {
+		return noticed === "" || isCounted ? null : (
+			<Text size="sm">{noticed}They get the bundle but do not count towards rollout health.</Text>
+		);
+	}
+	return (
+		<Checkbox
+			label="Count new devices towards rollout health"
+			description={`${noticed}Devices that are newer than the rollout always get the bundle, but count only if this is on, because anyone can invent device ids. Turn it on if your app is new.`}
+			checked={isCounted}
+			onChange={(event) => onChange(event.currentTarget.checked)}
+		/>
+	);
+}

@@ -1,0 +1,280 @@
+/** Protection of a channel: who may promote to it, and promotions that wait for approval. */
+import { Alert, Badge, Button, Checkbox, Group, List, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { ROLES, type RoleName } from "../../../../src/authz/permissions";
+import { ROLE_TEXTS } from "../../../../src/authz/role-texts";
+import { type AnswerOf, useAsk, useChange } from "../../api";
+import type { Channel } from "../../components/channel-badges";
+import { DescriptionList } from "../../components/description-list";
+import { Confirm, FormDialog } from "../../components/form-dialog";
+import { notify } from "../../components/notify";
+import { Section } from "../../components/screen";
+import { countOf } from "../../components/size";
+import { Time } from "../../components/time";
+import { roleNamed } from "../../permissions";
+
+type Proposal = AnswerOf<"GET /proposal">[number];
+
+const PROMOTING_ROLES = (Object.keys(ROLES) as RoleName[]).filter(
+	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
+);
+const ADMINISTRATORS = PROMOTING_ROLES.filter((role) => ROLES[role].permissions.includes("app.update_user_roles"));
+const isRole = (promoter: string) => roleNamed(promoter) !== undefined;
+
+export function ChannelProtection({
+	appId,
+	channel,
+	maySet,
+}: {
+	readonly appId: string;
+	readonly channel: Channel;
+	readonly maySet: boolean;
+}) {
+	const [isEditing, setEditing] = useState(false);
+	const roles = channel.promoters.flatMap((promoter) => roleNamed(promoter) ?? []).map((role) => ROLE_TEXTS[role]);
+	const others = channel.promoters.filter((promoter) => !isRole(promoter)).length;
+	const promoters = [
+		...roles,
+		...(others === 0 ? [] : [countOf(others, "named key or person", "named keys and people")]),
+	];
+	return (
+		<Section
+			title="Protection"
+			actions={
+				maySet ? (
+					<Button variant="default" size="xs" onClick={() => setEditing(true)}>
+						{channel.protected ? "Edit protection" : "Protect channel"}
+					</Button>
+				) : undefined
+			}
+		>
+			{channel.protected ? (
+				<DescriptionList
+					items={[
+						["Promoters", promoters.join(", ")],
+						[
+							"Promotions",
+							channel.requires_approval ? "Need the approval of another promoter" : "Take effect immediately",
+						],
+					]}
+				/>
+			) : (
+				<Text size="sm" c="dimmed">
+					Anyone whose role allows promotion can change the bundle of this channel.
+				</Text>
+			)}
+			{isEditing ? <EditProtection appId={appId} channel={channel} onClose={() => setEditing(false)} /> : null}
+		</Section>
+	);
+}
+
+function EditProtection({
+	appId,
+	channel,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly channel: Channel;
+	readonly onClose: () => void;
+}) {
+	const [isProtected, setProtected] = useState(true);
+	const [roles, setRoles] = useState<string[]>(channel.protected ? channel.promoters.filter(isRole) : ADMINISTRATORS);
+	const [ids, setIds] = useState(channel.promoters.filter((promoter) => !isRole(promoter)).join("\n"));
+	const [needsApproval, setNeedsApproval] = useState(channel.requires_approval);
+	const change = useChange("POST /channel", () => {
+		notify(
+			isProtected ? `Channel ${channel.name} is now protected.` : `Channel ${channel.name} is no longer protected.`,
+		);
+		onClose();
+	});
+	const promoters = [...roles, ...ids.split(/\s+/).filter((id) => id !== "")];
+	const rules = { protected: true, promoters, requires_approval: needsApproval };
+	return (
+		<FormDialog
+			title={`Protection of ${channel.name}`}
+			action="Save protection"
+			isPending={change.isPending}
+			isReady={!isProtected || promoters.length > 0}
+			error={change.error}
+			onSubmit={() =>
+				change.mutate({
+					body: { app_id: appId, channel: channel.name, ...(isProtected ? rules : { protected: false }) },
+				})
+			}
+			onClose={onClose}
+		>
+			<Switch
+				label="Protect this channel"
+				description="Only promoters can change its bundle. It cannot be deleted, and only administrators can change its settings."
+				checked={isProtected}
+				onChange={(event) => setProtected(event.currentTarget.checked)}
+			/>
+			{isProtected ? (
+				<>
+					<Checkbox.Group label="Roles that can promote" value={roles} onChange={setRoles}>
+						<Stack gap="xs" mt="xs">
+							{PROMOTING_ROLES.map((role) => (
+								<Checkbox key={role} value={role} label={ROLE_TEXTS[role]} />
+							))}
+						</Stack>
+					</Checkbox.Group>
+					<Textarea
+						label="API keys and people who can promote"
+						description="One id per line. A key can approve promotions only if it is listed here."
+						autosize
+						value={ids}
+						onChange={(event) => setIds(event.currentTarget.value)}
+					/>
+					<Switch
+						label="Promotions need approval"
+						description="Anyone whose role allows promotion can propose one. Another promoter approves it with a passkey. Rollbacks to former bundles need no approval."
+						checked={needsApproval}
+						onChange={(event) => setNeedsApproval(event.currentTarget.checked)}
+					/>
+				</>
+			) : null}
+		</FormDialog>
+	);
+}
+
+/** Promotions that wait for approval, with their effect. */
+export function WaitingProposals({ appId, channel }: { readonly appId: string; readonly channel: Channel }) {
+	const proposals = useAsk("GET /proposal", { query: { app_id: appId, channel: channel.name } });
+	const waiting = Array.isArray(proposals.data) ? proposals.data.filter(({ state }) => state === "pending") : [];
+	return waiting.map((proposal) => <Waiting key={proposal.id} appId={appId} proposal={proposal} />);
+}
+
+type Decision = "approve" | "reject";
+
+function Waiting({ appId, proposal }: { readonly appId: string; readonly proposal: Proposal }) {
+	const [decision, setDecision] = useState<Decision | undefined>();
+	const { rollout, what_if: effect, outdated } = proposal;
+	const version = proposal.version ?? "the store build";
+	const share = rollout === null ? "every device" : `${rollout.percentage_bps / 100} % of the devices`;
+	return (
+		<Alert color="orange" title={`Waiting for approval: ${rollout?.version ?? version} for ${share}`}>
+			<Stack gap="xs" align="flex-start">
+				<Text size="sm">
+					Proposed by {proposal.proposed_by.name ?? "a team member"} <Time value={proposal.created_at} />. Expires{" "}
+					<Time value={proposal.expires_at} />.
+				</Text>
+				{outdated ? (
+					<Text size="sm" c="red">
+						The channel has changed since. Reject this proposal and propose the change again.
+					</Text>
+				) : null}
+				{effect === null ? null : (
+					<Text size="sm">
+						{effect.devices_changed} of {countOf(effect.devices, "device")} seen in the last 30 days will change
+						version.
+					</Text>
+				)}
+				<Differences proposal={proposal} />
+				<Group gap="sm">
+					{proposal.can_approve && !outdated ? (
+						<Button size="xs" onClick={() => setDecision("approve")}>
+							Approve {version}
+						</Button>
+					) : null}
+					<Button size="xs" variant="default" onClick={() => setDecision("reject")}>
+						{proposal.can_approve ? "Reject proposal" : "Withdraw or reject proposal"}
+					</Button>
+				</Group>
+			</Stack>
+			{decision === undefined ? null : (
+				<Decide appId={appId} proposal={proposal} decision={decision} onClose={() => setDecision(undefined)} />
+			)}
+		</Alert>
+	);
+}
+
+/** Files that are listed by name; the rest are counted. */
+const MOST_FILES = 12;
+const CHANGE_COLORS = { added: "green", changed: "blue", removed: "red" } as const;
+
+function Differences({ proposal: { difference, live_version } }: { readonly proposal: Proposal }) {
+	if (difference === null) {
+		return (
+			<Text size="sm" c="dimmed">
+				Its files cannot be compared with {live_version ?? "the store build"}.
+			</Text>
+		);
+	}
+	const { added, changed, removed, files } = difference;
+	const rest = added + changed + removed - Math.min(files.length, MOST_FILES);
+	return (
+		<Stack gap={4}>
+			<Text size="sm">
+				Files compared with {live_version}: {added} added, {changed} changed, {removed} removed.
+			</Text>
+			<List size="sm" listStyleType="none">
+				{files.slice(0, MOST_FILES).map(({ file, change }) => (
+					<List.Item key={file}>
+						<Badge size="xs" variant="light" tt="none" color={CHANGE_COLORS[change]} mr={6}>
+							{change}
+						</Badge>
+						<code>{file}</code>
+					</List.Item>
+				))}
+				{rest > 0 ? <List.Item>and {countOf(rest, "more file")}</List.Item> : null}
+			</List>
+		</Stack>
+	);
+}
+
+function Decide({
+	appId,
+	proposal,
+	decision,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly proposal: Proposal;
+	readonly decision: Decision;
+	readonly onClose: () => void;
+}) {
+	const [comment, setComment] = useState("");
+	const version = proposal.version ?? "the store build";
+	const approve = useChange("POST /proposal/approve", () => {
+		notify(`${version} approved for ${proposal.channel}.`);
+		onClose();
+	});
+	const reject = useChange("POST /proposal/reject", () => {
+		notify(`Proposal of ${version} rejected.`);
+		onClose();
+	});
+	const sent = decision === "approve" ? approve : reject;
+	const body = { app_id: appId, id: proposal.id, ...(comment.trim() === "" ? {} : { comment: comment.trim() }) };
+	const input = (
+		<TextInput
+			label="Comment"
+			description="Optional, kept with the proposal."
+			value={comment}
+			onChange={(event) => setComment(event.currentTarget.value)}
+		/>
+	);
+	const text =
+		decision === "approve" ? "It takes effect immediately. You confirm with a passkey." : "No device changes version.";
+	const common = { isPending: sent.isPending, error: sent.error, onClose };
+	return decision === "approve" ? (
+		<FormDialog
+			title={`Approve ${version} on ${proposal.channel}?`}
+			action={`Approve ${version}`}
+			{...common}
+			onSubmit={() => approve.mutate({ body })}
+		>
+			<Text size="sm">{text}</Text>
+			{input}
+		</FormDialog>
+	) : (
+		<Confirm
+			title={`Reject ${version} on ${proposal.channel}?`}
+			action={`Reject ${version}`}
+			{...common}
+			onConfirm={() => reject.mutate({ body })}
+		>
+			<Text size="sm">{text}</Text>
+			{input}
+		</Confirm>
+	);
+}

@@ -1,0 +1,280 @@
+/**
+ * The CI workflows on the page "Connect". Each runs unchanged with the stock CLI and a key of the role that the page names, and its bundles
+ * reach devices: test/node/connect-texts.test.ts runs every workflow and asks as a device.
+ */
+import type { StoreVersion } from "./store-version";
+
+export type CiSystem = "github" | "gitlab";
+
+/** The way a job gets its key: a stored key, or the exchange of its identity token at the server of this origin. */
+export type Login = { readonly kind: "key" } | { readonly kind: "keyless"; readonly origin: string };
+
+export const CI_FILES: Readonly<Record<CiSystem, Readonly<Record<"release" | "preview", string>>>> = {
+	github: { release: ".github/workflows/release.yml", preview: ".github/workflows/preview.yml" },
+	gitlab: { release: ".gitlab-ci.yml", preview: ".gitlab-ci.yml" },
+};
+
+/** The update limit of a channel, as GET /channel returns it. */
+export type UpdateLimit = "major" | "minor" | "patch" | "version_number" | "none";
+
+export interface Release {
+	readonly cliVersion: string;
+	readonly appId: string;
+	readonly channel: string;
+	/** The newest store build. */
+	readonly store: StoreVersion;
+	readonly limit: UpdateLimit;
+	readonly login: Login;
+}
+
+const command = (cliVersion: string) => `npx @capgo/cli@${cliVersion}`;
+
+/** A number that grows with each job, including reruns, because each upload needs a new version. */
+const JOB_NUMBER: Readonly<Record<CiSystem, string>> = {
+	github: `$(( \${{ github.run_number }} * 100 + \${{ github.run_attempt }} ))`,
+	gitlab: "$CI_JOB_ID",
+};
+
+/**
+ * A version that is not older than the store build and that the channel's update limit allows. Only the components that the limit compares
+ * come from the store build. The date after them is larger than any version number, so the next store build does not end updates.
+ */
+function releaseVersion(system: CiSystem, { major, minor, patch }: StoreVersion, limit: UpdateLimit): string {
+	const build = `$(date -u +%Y%m%d).${JOB_NUMBER[system]}`;
+	switch (limit) {
+		case "minor":
+			return `${major}.${minor}.$(date -u +%Y%m%d%H%M%S)`;
+		case "patch":
+			return `${major}.${minor}.${patch}+${build}`;
+		default:
+			return `${major}.${build}`;
+	}
+}
+
+/** Store builds that get these releases, and what to change when the next store build ships. */
+export function releaseReach({ store: { major, minor, patch }, limit }: Pick<Release, "store" | "limit">): {
+	readonly reach: string;
+	readonly next: string;
+} {
+	const keeps = "devices on older builds keep their last bundle";
+	switch (limit) {
+		case "minor":
+			return {
+				reach: `every store build ${major}.${minor}.x`,
+				next: `When you ship store build ${major}.${minor + 1}.0, change ${major}.${minor} in the workflow to ${major}.${minor + 1}; ${keeps}.`,
+			};
+		case "patch":
+			return {
+				reach: `store build ${major}.${minor}.${patch} only, because this channel allows no patch updates`,
+				next: `When you ship the next store build, change ${major}.${minor}.${patch} in the workflow to its version; ${keeps}.`,
+			};
+		case "version_number":
+			return {
+				reach: `every store build ${major}.x from ${major}.${minor}.${patch} on`,
+				next: `When a release needs a newer store build, raise --min-update-version to it; ${keeps}. For store build ${major + 1}.0.0, change the leading ${major} of --bundle as well.`,
+			};
+		case "none":
+			return {
+				reach: `every store build up to ${major}.x`,
+				next: `Before you ship store build ${major + 1}.0.0, change the leading ${major} of --bundle to ${major + 1}.`,
+			};
+		default:
+			return {
+				reach: `every store build ${major}.x`,
+				next: `When you ship store build ${major + 1}.0.0, change the leading ${major} of --bundle to ${major + 1}; ${keeps}.`,
+			};
+	}
+}
+
+/** Reads a field of the JSON on standard input, and stops the job with the server's message if it is missing. */
+const readField = (name: string) =>
+	`node -pe 'const answer = JSON.parse(require("fs").readFileSync(0)); if (!answer.${name}) throw answer.message; answer.${name}'`;
+
+/** The commands that exchange the identity token of the job; none with a stored key. */
+function loginCommands(system: CiSystem, appId: string, stage: "promote" | "preview", login: Login): string[] {
+	if (login.kind === "key") return [];
+	const { origin } = login;
+	const token =
+		system === "gitlab"
+			? []
+			: [
+					`CAPSTAN_TOKEN="$(curl -sS -H "authorization: bearer $ACTIONS_ID_TOKEN_REQUEST_TOKEN" "$ACTIONS_ID_TOKEN_REQUEST_URL&audience=${origin}" | ${readField("value")})"`,
+				];
+	return [
+		...token,
+		`CAPSTAN_KEY="$(curl -sS ${origin}/oidc/token -d app_id=${appId} -d stage=${stage} -d token="$CAPSTAN_TOKEN" | ${readField("token")})"`,
+	];
+}
+
+/** The arguments of one command, after the commands of the login, as a YAML scalar. */
+function script(indent: string, login: readonly string[], words: readonly string[]): string {
+	const lines = (texts: readonly string[]) => texts.map((text) => `\n${indent}${text}`).join("");
+	if (login.length === 0) return `>-${lines(words)}`;
+	return `|${lines(login)}${lines([words.join(` \\\n${indent}  `)])}`;
+}
+
+/** Skips the CLI's checksum check, which would fail a push that changes no file of the app. */
+function releaseUpload(
+	system: CiSystem,
+	indent: string,
+	{ cliVersion, appId, channel, store, limit, login }: Release,
+): string {
+	return script(indent, loginCommands(system, appId, "promote", login), [
+		`${command(cliVersion)} bundle upload ${appId}`,
+		`--bundle "${releaseVersion(system, store, limit)}"`,
+		`--channel "${channel}"`,
+		...(limit === "version_number" ? [`--min-update-version ${store.major}.${store.minor}.${store.patch}`] : []),
+		"--ignore-checksum-check",
+		'--apikey "$CAPSTAN_KEY"',
+	]);
+}
+
+/** Testers keep their channel across pushes. Preview versions are lower than any release. */
+function previewUpload(
+	indent: string,
+	login: readonly string[],
+	cliVersion: string,
+	appId: string,
+	number: string,
+	build: string,
+): string {
+	return script(indent, login, [
+		`${command(cliVersion)} bundle upload ${appId}`,
+		`--bundle "0.0.0-pr.${number}.${build}"`,
+		`--channel "pr-${number}"`,
+		"--self-assign",
+		"--ignore-checksum-check",
+		'--apikey "$CAPSTAN_KEY"',
+	]);
+}
+
+/**
+ * A preview key can delete a bundle only together with a channel that it created. The last bundle is deleted with the preview's channel; for
+ * each bundle of an earlier push, the job creates a temporary channel.
+ */
+function previewCleanUp(
+	indent: string,
+	login: readonly string[],
+	cliVersion: string,
+	appId: string,
+	number: string,
+): string {
+	const cli = command(cliVersion);
+	return [
+		...login,
+		`export CAPGO_TOKEN="$CAPSTAN_KEY" channel="pr-${number}"`,
+		`${cli} channel delete "$channel" ${appId} --delete-bundle || true`,
+		`list="$(${cli} bundle list ${appId})"`,
+		`for version in $(echo "$list" | grep -owE "0\\.0\\.0-pr\\.${number}\\.[0-9.]+" | sort -u); do`,
+		`  ${cli} channel add "$channel-old" ${appId} || true`,
+		`  ${cli} channel set "$channel-old" ${appId} --bundle "$version"`,
+		`  ${cli} channel delete "$channel-old" ${appId} --delete-bundle`,
+		"done",
+	]
+		.map((line) => `\n${indent}${line}`)
+		.join("");
+}
+
+const GITHUB_SET_UP = `    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-node@v4
+        with:
+          node-version: 22
+          cache: npm
+      - run: npm ci`;
+
+/** Only this step gets the key, because installing and building run code of the pull request's dependencies. */
+const githubKeyStep = ({ kind }: Login) =>
+	kind === "keyless"
+		? "      - run:"
+		: `      - env:
+          CAPSTAN_KEY: \${{ secrets.CAPSTAN_KEY }}
+        run:`;
+
+const githubPermissions = ({ kind }: Login) =>
+	kind === "keyless" ? "permissions:\n  contents: read\n  id-token: write\n" : "";
+
+const gitlabToken = (login: Login) =>
+	login.kind === "keyless" ? `\n  id_tokens:\n    CAPSTAN_TOKEN:\n      aud: ${login.origin}` : "";
+
+/** One job at a time, so that the newest push wins and a clean-up never misses an upload. */
+export function releaseWorkflow(system: CiSystem, release: Release): string {
+	const { login } = release;
+	if (system === "gitlab") {
+		return `release:
+  image: node:22${gitlabToken(login)}
+  rules:
+    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+  resource_group: release
+  script:
+    - npm ci
+    - npm run build
+    - ${releaseUpload(system, "      ", release)}
+`;
+	}
+	return `name: Release
+on:
+  push:
+    branches: [main]
+${githubPermissions(login)}concurrency: release
+jobs:
+  release:
+${GITHUB_SET_UP}
+      - run: npm run build
+${githubKeyStep(login)} ${releaseUpload(system, "          ", release)}
+`;
+}
+
+export function previewWorkflow(system: CiSystem, cliVersion: string, appId: string, login: Login): string {
+	const commands = loginCommands(system, appId, "preview", login);
+	if (system === "gitlab") {
+		const number = "$CI_MERGE_REQUEST_IID";
+		const rule = '    - if: $CI_PIPELINE_SOURCE == "merge_request_event"';
+		return `preview:
+  image: node:22${gitlabToken(login)}
+  rules:
+${rule}
+  resource_group: preview-${number}
+  environment:
+    name: preview/${number}
+    on_stop: clean-up
+  script:
+    - npm ci
+    - npm run build
+    - ${previewUpload("      ", commands, cliVersion, appId, number, "$CI_JOB_ID")}
+# GitLab runs it when the merge request is merged or closed.
+clean-up:
+  image: node:22${gitlabToken(login)}
+  rules:
+${rule}
+      when: manual
+  allow_failure: true
+  resource_group: preview-${number}
+  environment:
+    name: preview/${number}
+    action: stop
+  script:
+    - npm ci
+    - |${previewCleanUp("      ", commands, cliVersion, appId, number)}
+`;
+	}
+	const number = `\${{ github.event.number }}`;
+	const build = `\${{ github.run_number }}.\${{ github.run_attempt }}`;
+	return `name: Preview
+on:
+  pull_request:
+    types: [opened, synchronize, reopened, closed]
+${githubPermissions(login)}concurrency: preview-${number}
+jobs:
+  preview:
+    if: github.event.action != 'closed'
+${GITHUB_SET_UP}
+      - run: npm run build
+${githubKeyStep(login)} ${previewUpload("          ", commands, cliVersion, appId, number, build)}
+  clean-up:
+    if: github.event.action == 'closed'
+${GITHUB_SET_UP}
+${githubKeyStep(login)} |${previewCleanUp("          ", commands, cliVersion, appId, number)}
+`;
+}

@@ -1,0 +1,239 @@
+/**
+ * Connects an app's CI: shows the workflow, filled in for the app's newest store build and the channel's update limit, so that bundles
+ * uploaded by CI reach devices.
+ */
+import { Alert, Code, Group, NativeSelect, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { usePage } from "../../api";
+import { ButtonLink, TextLink } from "../../components/link";
+import { Section } from "../../components/screen";
+import { CodeBlock } from "../../components/secret";
+import { appPath, bundlePath, organizationPath } from "../../paths";
+import { useOrganizationMay } from "../../permissions";
+import { CI_FILES, type CiSystem, type Login, previewWorkflow, releaseReach, releaseWorkflow } from "./ci-texts";
+import { FIRST_STORE_VERSION, newestStoreVersion, parseStoreVersion } from "./store-version";
+
+const LOOK_AGAIN_MS = 3_000;
+
+interface ConnectCiProps {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+}
+
+export function ConnectCi({ appId, orgId }: ConnectCiProps) {
+	const [system, setSystem] = useState<CiSystem>("github");
+	const [kind, setKind] = useState<"release" | "preview">("release");
+	const [isKeyless, setIsKeyless] = useState(true);
+	const login: Login = isKeyless ? { kind: "keyless", origin: location.origin } : { kind: "key" };
+	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
+	const first = bundles.data?.items[0];
+	const isRelease = kind === "release";
+	return (
+		<Section title="2. Your CI">
+			{first === undefined ? (
+				<Alert color="gray" title="Waiting for the first upload" role="status">
+					This page updates automatically. Follow the steps, then push.
+				</Alert>
+			) : (
+				<Alert color="green" title="Your CI is connected" role="status">
+					Newest bundle: <TextLink to={bundlePath(appId, first.name)}>{first.name}</TextLink>
+				</Alert>
+			)}
+			<Group align="flex-start">
+				<NativeSelect
+					label="CI system"
+					w="24rem"
+					maw="100%"
+					value={system}
+					onChange={(event) => setSystem(event.currentTarget.value === "gitlab" ? "gitlab" : "github")}
+					data={[
+						{ value: "github", label: "GitHub Actions" },
+						{ value: "gitlab", label: "GitLab CI" },
+					]}
+				/>
+				<NativeSelect
+					label="Trigger"
+					w="24rem"
+					maw="100%"
+					value={kind}
+					onChange={(event) => setKind(event.currentTarget.value === "preview" ? "preview" : "release")}
+					data={[
+						{ value: "release", label: "Release every push to the main branch" },
+						{ value: "preview", label: `Preview every ${system === "gitlab" ? "merge" : "pull"} request` },
+					]}
+				/>
+				<NativeSelect
+					label="Credential"
+					w="24rem"
+					maw="100%"
+					value={isKeyless ? "keyless" : "key"}
+					onChange={(event) => setIsKeyless(event.currentTarget.value === "keyless")}
+					data={[
+						{ value: "keyless", label: "None: the job's identity token" },
+						{ value: "key", label: "An API key, saved in the CI system" },
+					]}
+				/>
+			</Group>
+			{isKeyless ? <TrustRepository appId={appId} isRelease={isRelease} /> : null}
+			{isKeyless ? null : <KeyStep system={system} isRelease={isRelease} orgId={orgId} />}
+			{isRelease ? (
+				<ReleaseCi appId={appId} system={system} login={login} />
+			) : (
+				<PreviewCi appId={appId} system={system} login={login} />
+			)}
+		</Section>
+	);
+}
+
+function TrustRepository({ appId, isRelease }: { readonly appId: string; readonly isRelease: boolean }) {
+	return (
+		<>
+			<Text>
+				1. Add your repository as a publisher of the stage {isRelease ? "Promote" : "Preview"}. Its jobs then get a key
+				of 15 minutes, and nothing is stored. <a href="/docs/ci">All providers</a>
+			</Text>
+			<ButtonLink to={appPath(appId, "publishers")} variant="default" w="fit-content">
+				Publishers
+			</ButtonLink>
+		</>
+	);
+}
+
+interface KeyStepProps {
+	readonly system: CiSystem;
+	readonly isRelease: boolean;
+	readonly orgId: string | undefined;
+}
+
+function KeyStep({ system, isRelease, orgId }: KeyStepProps) {
+	return (
+		<>
+			<Text>
+				1. Create an API key with the role {isRelease ? "App uploader" : "App previews"} for this app, and save it as{" "}
+				{system === "gitlab" ? "the masked variable" : "the secret"} <Code>CAPSTAN_KEY</Code> of your{" "}
+				{system === "gitlab"
+					? `project${isRelease ? "" : "; merge requests can read it only if it is not protected"}`
+					: "repository"}
+				.
+			</Text>
+			<CreateKey orgId={orgId} />
+		</>
+	);
+}
+
+interface WorkflowProps {
+	readonly appId: string;
+	readonly system: CiSystem;
+	readonly login: Login;
+}
+
+function CreateKey({ orgId }: { readonly orgId: string | undefined }) {
+	const may = useOrganizationMay(orgId ?? "");
+	return orgId !== undefined && may("org.manage_apikeys") === true ? (
+		<ButtonLink to={organizationPath(orgId, "keys")} variant="default" w="fit-content">
+			Create API key
+		</ButtonLink>
+	) : (
+		<Text size="sm" c="dimmed">
+			Ask an administrator of the organization to create the key.
+		</Text>
+	);
+}
+
+function PreviewCi({ appId, system, login }: WorkflowProps) {
+	const request = system === "gitlab" ? "merge request" : "pull request";
+	return (
+		<>
+			<Text>
+				2. Add this to <Code>{CI_FILES[system].preview}</Code>:
+			</Text>
+			<CodeBlock
+				label={system === "gitlab" ? ".gitlab-ci.yml" : "preview.yml"}
+				text={previewWorkflow(system, __CLI_VERSION__, appId, login)}
+			/>
+			<Text>
+				3. Testers get {request} 128 from the channel <Code>pr-128</Code>: set <Code>defaultChannel</Code> in their
+				build, or call <Code>CapacitorUpdater.setChannel(&#123; channel: "pr-128" &#125;)</Code>.
+			</Text>
+			<Text size="sm" c="dimmed">
+				Previews reach store builds of every version. Closing the {request} deletes them, and testers' devices return to
+				their usual channel.
+			</Text>
+		</>
+	);
+}
+
+function ReleaseCi({ appId, system, login }: WorkflowProps) {
+	const [typed, setTyped] = useState<string | undefined>();
+	const [chosen, setChosen] = useState("");
+	const devices = usePage("GET /device", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
+	const channels = usePage("GET /channel", { query: { app_id: appId } }, 0);
+	const known = channels.data?.items ?? [];
+	const channel = known.find(({ name }) => name === chosen) ?? known.find((each) => each.public) ?? known[0];
+	const name = channel?.name ?? "production";
+	const seen = newestStoreVersion(devices.data?.items ?? []);
+	const text = typed ?? seen ?? FIRST_STORE_VERSION;
+	const store = parseStoreVersion(text);
+	const release =
+		store === undefined
+			? undefined
+			: {
+					cliVersion: __CLI_VERSION__,
+					appId,
+					channel: name,
+					store,
+					limit: channel?.disableAutoUpdate ?? "major",
+					login,
+				};
+	const { reach, next } = release === undefined ? { reach: "", next: "" } : releaseReach(release);
+	return (
+		<>
+			<Group align="flex-start">
+				<TextInput
+					label="Newest store version"
+					w="24rem"
+					maw="100%"
+					description={
+						seen === undefined
+							? "No device yet. Enter the version of your newest store build."
+							: `Newest reported version: ${seen}.`
+					}
+					error={store === undefined ? "Enter a version such as 2.3.0." : undefined}
+					value={text}
+					onChange={(event) => setTyped(event.currentTarget.value)}
+				/>
+				{known.length > 0 ? (
+					<NativeSelect
+						label="Channel"
+						w="24rem"
+						maw="100%"
+						description="Its devices get each release."
+						value={name}
+						onChange={(event) => setChosen(event.currentTarget.value)}
+						data={known.map((each) => each.name)}
+					/>
+				) : null}
+			</Group>
+			{channels.isSuccess && known.length === 0 ? (
+				<Text>
+					Create the public channel <Code>production</Code> before the first release:{" "}
+					<TextLink to={appPath(appId, "channels")}>Channels</TextLink>
+				</Text>
+			) : null}
+			{release === undefined ? null : (
+				<>
+					<Text>
+						2. {system === "gitlab" ? "Add this to" : "Save this as"} <Code>{CI_FILES[system].release}</Code>:
+					</Text>
+					<CodeBlock
+						label={system === "gitlab" ? ".gitlab-ci.yml" : "release.yml"}
+						text={releaseWorkflow(system, release)}
+					/>
+					<Alert color="blue" title={`These releases reach ${reach}`}>
+						{next}
+					</Alert>
+				</>
+			)}
+		</>
+	);
+}

@@ -1,0 +1,168 @@
+/** The devices of an app: open one by its id, or filter the list by custom id, bundle, platform and more. */
+import { Badge, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { useAsk, usePage } from "../../api";
+import { Answer } from "../../components/answer";
+import { FilterForm } from "../../components/filter-form";
+import { givenFilters, isFiltered, useFilters } from "../../components/filters";
+import { TextLink } from "../../components/link";
+import { Empty, Screen, Section } from "../../components/screen";
+import { countText } from "../../components/size";
+import { DataTable, Pager, usePageNumber } from "../../components/table";
+import { Time } from "../../components/time";
+import { appPath, devicePath } from "../../paths";
+import type { AppScreenProps } from "../../screen-props";
+
+const PLATFORMS = [
+	{ value: "", label: "All platforms" },
+	{ value: "ios", label: "iOS" },
+	{ value: "android", label: "Android" },
+	{ value: "electron", label: "Electron" },
+] as const;
+
+const FILTERS = ["custom_id", "channel", "version", "platform", "key_id", "seen_from"] as const;
+
+export default function Devices({ appId }: AppScreenProps) {
+	const [page, setPage] = usePageNumber();
+	const [filters, setFilters] = useFilters(FILTERS);
+	const devices = usePage("GET /device", { query: { app_id: appId, ...givenFilters(filters) } }, page);
+	return (
+		<Screen title="Devices" note="Devices that checked for updates or sent reports.">
+			<FindDevice appId={appId} />
+			<FilterForm filters={filters} onFilter={setFilters}>
+				{(field) => (
+					<>
+						<TextInput label="Custom id" {...field("custom_id")} />
+						<TextInput label="Channel" {...field("channel")} />
+						<TextInput label="Version" {...field("version")} />
+						<NativeSelect label="Platform" data={PLATFORMS} {...field("platform")} />
+						<TextInput label="Public key id" {...field("key_id")} />
+						<TextInput type="date" label="Last seen since (UTC)" {...field("seen_from")} />
+					</>
+				)}
+			</FilterForm>
+			<Answer query={devices} what="devices">
+				{({ items, hasNext }) =>
+					items.length === 0 && page === 0 ? (
+						<Empty title={isFiltered(filters) ? "No matching devices" : "No devices yet"}>
+							{isFiltered(filters) ? (
+								"Change or clear the filters."
+							) : (
+								<>
+									Point your app to this server and start it:{" "}
+									<TextLink to={appPath(appId, "connect")}>connect your app</TextLink>.
+								</>
+							)}
+						</Empty>
+					) : (
+						<Stack gap="sm">
+							<DataTable
+								label="Devices"
+								rows={items}
+								rowKey={({ device_id }) => device_id}
+								columns={[
+									{
+										title: "Device",
+										cell: ({ device_id, custom_id, custom_id_devices, override_channel, override_version }) => (
+											<Stack gap={4} align="flex-start">
+												<TextLink to={devicePath(appId, device_id)}>{custom_id ?? device_id}</TextLink>
+												{custom_id_devices > 1 ? (
+													<Text size="xs" c="dimmed">
+														Same custom id on {custom_id_devices >= 10 ? "10 or more" : custom_id_devices} devices
+													</Text>
+												) : null}
+												{override_channel === null ? null : <OverrideBadge what="Channel" name={override_channel} />}
+												{override_version === null ? null : <OverrideBadge what="Bundle" name={override_version} />}
+											</Stack>
+										),
+									},
+									{
+										title: "Bundle",
+										cell: ({ version_name }) => <span className="nowrap">{version_name ?? "—"}</span>,
+									},
+									{ title: "Channel", wideOnly: true, cell: ({ channel }) => channel ?? "—" },
+									{
+										title: "Platform",
+										wideOnly: true,
+										cell: (device) => `${device.platform ?? "—"} ${device.os_version ?? ""}`,
+									},
+									{
+										title: "Last seen",
+										wideOnly: true,
+										cell: ({ last_seen_at }) => (last_seen_at === null ? "Never" : <Time value={last_seen_at} />),
+									},
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					)
+				}
+			</Answer>
+			<DeviceKeys appId={appId} onFilter={(key_id) => setFilters({ ...filters, key_id })} />
+		</Screen>
+	);
+}
+
+function OverrideBadge({ what, name }: { readonly what: string; readonly name: string }) {
+	return (
+		<Badge variant="light" tt="none">
+			{what} override: {name}
+		</Badge>
+	);
+}
+
+function FindDevice({ appId }: { readonly appId: string }) {
+	const [, navigate] = useLocation();
+	const [id, setId] = useState("");
+	return (
+		<form
+			onSubmit={(event) => {
+				event.preventDefault();
+				navigate(devicePath(appId, id.trim().toLowerCase()));
+			}}
+		>
+			<Group align="flex-end" gap="sm">
+				<TextInput
+					label="Device id"
+					description="Your app gets it from CapacitorUpdater.getDeviceId()."
+					placeholder="b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"
+					w="min(100%, 24rem)"
+					value={id}
+					onChange={(event) => setId(event.currentTarget.value)}
+				/>
+				<Button type="submit" disabled={id.trim() === ""}>
+					Open device
+				</Button>
+			</Group>
+		</form>
+	);
+}
+
+/** Renders nothing if no device has a public key, which only apps with encrypted bundles need. */
+function DeviceKeys({ appId, onFilter }: { readonly appId: string; readonly onFilter: (keyId: string) => void }) {
+	const keys = useAsk("GET /device/key", { query: { app_id: appId } });
+	if (keys.data === undefined || keys.data.length === 0) return null;
+	return (
+		<Section title="Public keys on devices">
+			<DataTable
+				label="Public keys on devices"
+				rows={keys.data}
+				rowKey={({ key_id }) => key_id}
+				columns={[
+					{ title: "Key id", cell: ({ key_id }) => <Code>{key_id}</Code> },
+					{ title: "Signing key", cell: ({ signing_key }) => signing_key ?? "Not registered" },
+					{ title: "Devices", cell: ({ devices, more }) => `${countText(devices)}${more ? " or more" : ""}` },
+					{
+						title: "Actions",
+						cell: ({ key_id }) => (
+							<Button size="xs" variant="default" onClick={() => onFilter(key_id)}>
+								Show devices with {key_id}
+							</Button>
+						),
+					},
+				]}
+			/>
+		</Section>
+	);
+}

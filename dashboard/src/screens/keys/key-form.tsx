@@ -1,0 +1,172 @@
+/** Form to create or edit an API key. It allows no expiry that the organization's policies would refuse. */
+import { Checkbox, Text, Textarea, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { type AnswerOf, useAsk } from "../../api";
+import { FormDialog } from "../../components/form-dialog";
+import { utcDay } from "../../components/time";
+import { useAppsOfOrganization } from "../../organizations";
+import { roleNamed, useMayCreateOrganizations, useOwnRole } from "../../permissions";
+import { BindingEditor, type Grant, newGrant } from "./key-bindings";
+
+export type KeyRecord = AnswerOf<"GET /apikey">[number];
+type Organization = Exclude<AnswerOf<"GET /organization">, readonly unknown[]>;
+
+const USUAL_DAYS = 90;
+
+type GivenRole = NonNullable<ReturnType<typeof roleGiven>>;
+type Given =
+	| { readonly scope_type: "org"; readonly role_name: GivenRole; readonly org_id: string }
+	| { readonly scope_type: "app"; readonly role_name: GivenRole; readonly org_id: string; readonly app_id: string };
+
+export interface KeyFields {
+	readonly name: string;
+	readonly hashed?: boolean;
+	/** Undefined: never expires. */
+	readonly expires_at?: string;
+	readonly bindings: Given[];
+	readonly global_permissions: "org.create"[];
+	readonly ip_allow_list: string[];
+}
+
+/** One role is granted only by the service itself, to the key that creates a preview channel. */
+function roleGiven(role: Grant["role"]) {
+	return role === "" || role === "channel_preview" ? undefined : role;
+}
+
+const dayOf = (at: string | null) => (at === null ? "" : at.slice(0, 10));
+
+export function KeyForm({
+	orgId,
+	title,
+	action,
+	record,
+	isPending,
+	error,
+	onSubmit,
+	onClose,
+}: {
+	readonly orgId: string;
+	readonly title: string;
+	readonly action: string;
+	/** The key to edit; undefined to create one. */
+	readonly record?: KeyRecord;
+	readonly isPending: boolean;
+	readonly error: Error | null;
+	readonly onSubmit: (fields: KeyFields) => void;
+	readonly onClose: () => void;
+}) {
+	const answer = useAsk("GET /organization", { query: { orgId } });
+	const organization =
+		answer.data === undefined || Array.isArray(answer.data) ? undefined : (answer.data as Organization);
+	const apps = useAppsOfOrganization(orgId);
+	const ownRole = useOwnRole(orgId);
+	const ownsCreation = useMayCreateOrganizations();
+	const [name, setName] = useState(record?.name ?? "");
+	const [expiry, setExpiry] = useState<string | undefined>(record === undefined ? undefined : dayOf(record.expires_at));
+	const [isRevealable, setRevealable] = useState(false);
+	const [mayCreate, setMayCreate] = useState(record?.global_permissions.includes("org.create") ?? false);
+	const [addresses, setAddresses] = useState(record?.ip_allow_list.join("\n") ?? "");
+	const [grants, setGrants] = useState<readonly Grant[]>(() => {
+		const own = record?.bindings.filter(({ org_id, scope_type }) => org_id === orgId && scope_type !== "channel") ?? [];
+		return own.length === 0
+			? [newGrant()]
+			: own.map(({ app_id, role_name }) => newGrant(app_id ?? "", roleNamed(role_name) ?? ""));
+	});
+	const mostDays = organization?.max_apikey_expiration_days ?? undefined;
+	const mustExpire = organization?.require_apikey_expiration === true || mostDays !== undefined;
+	const shownExpiry = expiry ?? utcDay(Math.min(mostDays ?? USUAL_DAYS, USUAL_DAYS));
+	const isComplete = grants.every(({ role }) => role !== "");
+	const submit = () =>
+		onSubmit({
+			name,
+			...(record === undefined ? { hashed: !isRevealable } : {}),
+			...(shownExpiry === "" ? {} : { expires_at: endOfDay(shownExpiry, record?.expires_at ?? null, mostDays) }),
+			bindings: grants.flatMap(({ app, role }): Given[] => {
+				const given = roleGiven(role);
+				if (given === undefined) return [];
+				return app === ""
+					? [{ scope_type: "org", role_name: given, org_id: orgId }]
+					: [{ scope_type: "app", role_name: given, org_id: orgId, app_id: app }];
+			}),
+			global_permissions: mayCreate ? ["org.create"] : [],
+			ip_allow_list: addresses.split(/[\s,]+/).filter((address) => address !== ""),
+		});
+	return (
+		<FormDialog
+			title={title}
+			action={action}
+			isPending={isPending}
+			isReady={isComplete && name !== ""}
+			error={error}
+			onSubmit={submit}
+			onClose={onClose}
+		>
+			<TextInput
+				label="Name"
+				description="The program that uses the key, e.g. GitHub Actions."
+				required
+				data-autofocus
+				maxLength={128}
+				value={name}
+				onChange={(event) => setName(event.currentTarget.value)}
+			/>
+			<BindingEditor grants={grants} apps={apps.data ?? []} ownRole={ownRole} onChange={setGrants} />
+			<TextInput
+				type="date"
+				label="Expires at the end of (UTC)"
+				description={
+					mostDays === undefined
+						? mustExpire
+							? "The organization requires an expiry."
+							: "Empty: never expires."
+						: `The organization allows at most ${mostDays} days.`
+				}
+				required={mustExpire}
+				min={utcDay(0)}
+				{...(mostDays === undefined ? {} : { max: utcDay(mostDays) })}
+				value={shownExpiry}
+				onChange={(event) => setExpiry(event.currentTarget.value)}
+			/>
+			<Textarea
+				label="Allowed IP addresses"
+				description="One address or network per line, e.g. 192.0.2.0/24. Empty: any address."
+				autosize
+				minRows={2}
+				value={addresses}
+				onChange={(event) => setAddresses(event.currentTarget.value)}
+			/>
+			{ownsCreation || mayCreate ? (
+				<Checkbox
+					label="May create organizations"
+					description="Effective only with a role that administers the organization."
+					checked={mayCreate}
+					onChange={(event) => setMayCreate(event.currentTarget.checked)}
+				/>
+			) : null}
+			{record === undefined && organization?.enforce_hashed_api_keys === false ? (
+				<Checkbox
+					label="Allow the secret to be revealed later"
+					description="Stores the secret encrypted instead of only its hash."
+					checked={isRevealable}
+					onChange={(event) => setRevealable(event.currentTarget.checked)}
+				/>
+			) : null}
+			{record === undefined ? null : (
+				<Text size="sm" c="dimmed">
+					Its roles in other organizations stay.
+				</Text>
+			)}
+		</FormDialog>
+	);
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** The end of the day, or the latest time that the policy allows. An unchanged day keeps its exact time. */
+function endOfDay(day: string, before: string | null, mostDays: number | undefined): string {
+	if (before !== null && dayOf(before) === day) return before;
+	const end = new Date(`${day}T23:59:59Z`).getTime();
+	// One minute less, because the policy counts from the arrival of the request.
+	const latest = mostDays === undefined ? end : Date.now() + mostDays * DAY_MS - 60_000;
+	return new Date(Math.min(end, latest)).toISOString();
+}

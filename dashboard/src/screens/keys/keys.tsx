@@ -1,0 +1,137 @@
+/** The API keys of an organization, optionally only the unused ones. */
+import { Badge, Button, Checkbox, Code, Group, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { useChange, usePage } from "../../api";
+import { Answer } from "../../components/answer";
+import { useFilters } from "../../components/filters";
+import { TextLink } from "../../components/link";
+import { Empty, Screen } from "../../components/screen";
+import { SecretDialog } from "../../components/secret";
+import { DataTable, Pager, usePageNumber } from "../../components/table";
+import { Time } from "../../components/time";
+import { useAppsOfOrganization } from "../../organizations";
+import { keyPath } from "../../paths";
+import { useOrganizationMay } from "../../permissions";
+import type { OrganizationScreenProps } from "../../screen-props";
+import { BindingList } from "./key-bindings";
+import { KeyForm } from "./key-form";
+
+const UNUSED_DAYS = "90";
+
+export default function Keys({ orgId }: OrganizationScreenProps) {
+	const [page, setPage] = usePageNumber();
+	const [filters, setFilters] = useFilters(["unused"]);
+	const isUnusedOnly = filters.unused !== "";
+	const [isOpen, setOpen] = useState(false);
+	const [secret, setSecret] = useState<string | undefined>();
+	const may = useOrganizationMay(orgId);
+	const apps = useAppsOfOrganization(orgId);
+	const keys = usePage(
+		"GET /apikey",
+		{ query: { org_id: orgId, ...(isUnusedOnly ? { unused_for_days: UNUSED_DAYS } : {}) } },
+		page,
+	);
+	const create = useChange("POST /apikey", ({ key }) => {
+		setOpen(false);
+		setSecret(key);
+	});
+	const mayManage = may("org.manage_apikeys") === true;
+	return (
+		<Screen
+			title="API keys"
+			note="For CI, scripts and the CLI."
+			actions={mayManage ? <Button onClick={() => setOpen(true)}>New key</Button> : undefined}
+		>
+			<Checkbox
+				label="Only keys unused for 90 days"
+				checked={isUnusedOnly}
+				onChange={(event) => setFilters({ unused: event.currentTarget.checked ? "yes" : "" })}
+			/>
+			<Answer query={keys} what="API keys">
+				{({ items, hasNext }) =>
+					items.length === 0 && page === 0 ? (
+						<Empty title={isUnusedOnly ? "No unused keys" : "No API keys yet"}>
+							{isUnusedOnly
+								? "Every key was created or used within the last 90 days."
+								: mayManage
+									? "Create one for your CI, with only the roles that it needs."
+									: "Ask an administrator of the organization to create one."}
+						</Empty>
+					) : (
+						<Stack gap="sm">
+							<DataTable
+								label="API keys"
+								rows={items}
+								rowKey={({ id }) => id}
+								columns={[
+									{
+										title: "Name",
+										cell: (key) => (
+											<Stack gap={2}>
+												<TextLink to={keyPath(orgId, key.id)}>{key.name}</TextLink>
+												<Code w="fit-content">{key.key_hint}</Code>
+												{key.revealed_at === null ? null : (
+													<Text size="xs" c="dimmed">
+														Secret revealed <Time value={key.revealed_at} />
+													</Text>
+												)}
+											</Stack>
+										),
+									},
+									{
+										title: "Roles",
+										wideOnly: true,
+										cell: ({ bindings, global_permissions }) => (
+											<Stack gap={4}>
+												<BindingList bindings={bindings} apps={apps.data ?? []} orgId={orgId} />
+												{global_permissions.length === 0 ? null : <Text size="sm">May create organizations</Text>}
+											</Stack>
+										),
+									},
+									{ title: "Expires", cell: ({ expires_at }) => <Expiry at={expires_at} /> },
+									{
+										title: "Last used",
+										wideOnly: true,
+										cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
+									},
+								]}
+							/>
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					)
+				}
+			</Answer>
+			{isOpen ? (
+				<KeyForm
+					orgId={orgId}
+					title="New API key"
+					action="Create key"
+					isPending={create.isPending}
+					error={create.error}
+					onClose={() => setOpen(false)}
+					onSubmit={(fields) => create.mutate({ body: { ...fields, expires_at: fields.expires_at ?? null } })}
+				/>
+			) : null}
+			{secret === undefined ? null : (
+				<SecretDialog title="Your new API key" label="Secret" value={secret} onClose={() => setSecret(undefined)}>
+					Copy it now: it is not shown again. Store it like a password, for example as a secret in your CI.
+				</SecretDialog>
+			)}
+		</Screen>
+	);
+}
+
+export function Expiry({ at }: { readonly at: string | null }) {
+	if (at === null) return <Text size="sm">Never</Text>;
+	const isOver = new Date(at).getTime() < Date.now();
+	return (
+		<Group gap={6}>
+			<Time value={at} />
+			{isOver ? (
+				<Badge variant="light" color="red" tt="none">
+					Expired
+				</Badge>
+			) : null}
+		</Group>
+	);
+}

@@ -1,0 +1,234 @@
+/** The CI jobs that an app trusts: list with last use, a form in the words of each provider, and deletion. */
+import { Badge, Button, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { type AnswerOf, useChange, usePage } from "../../api";
+import { Answer } from "../../components/answer";
+import { Confirm, FormDialog } from "../../components/form-dialog";
+import { notify } from "../../components/notify";
+import { Empty, Screen } from "../../components/screen";
+import { DataTable, Pager, usePageNumber } from "../../components/table";
+import { Time } from "../../components/time";
+import { useAppMay } from "../../permissions";
+import type { AppScreenProps } from "../../screen-props";
+import {
+	PRESET_NAMES,
+	PRESETS,
+	type Preset,
+	type PresetName,
+	publisherBody,
+	STAGE_TEXTS,
+	type Stage,
+} from "./publisher-fields";
+
+type Publisher = AnswerOf<"GET /publisher">[number];
+
+export default function Publishers({ appId, orgId }: AppScreenProps) {
+	const may = useAppMay(appId, orgId);
+	const mayManage = may("app.update_user_roles");
+	const [page, setPage] = usePageNumber();
+	const publishers = usePage("GET /publisher", { query: { app_id: appId } }, page, { enabled: mayManage === true });
+	const [dialog, setDialog] = useState<"add" | Publisher | undefined>();
+	const close = () => setDialog(undefined);
+	return (
+		<Screen
+			title="Publishers"
+			note={
+				<>
+					CI jobs that publish without a stored key. <a href="/docs/ci">Set up your CI</a>
+				</>
+			}
+			actions={mayManage === true ? <Button onClick={() => setDialog("add")}>Add publisher</Button> : undefined}
+		>
+			{mayManage === false ? (
+				<Empty title="Only administrators of the app see its publishers">
+					Ask an administrator to add your repository.
+				</Empty>
+			) : (
+				<Answer query={publishers} what="the publishers">
+					{({ items, hasNext }) => (
+						<Stack>
+							{items.length === 0 && page === 0 ? (
+								<Empty title="No publishers yet">
+									Add a repository, and its jobs exchange their identity token for a key of 15 minutes.
+								</Empty>
+							) : (
+								<DataTable label="Publishers" rows={items} rowKey={({ id }) => id} columns={columns(setDialog)} />
+							)}
+							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+						</Stack>
+					)}
+				</Answer>
+			)}
+			{dialog === "add" ? <AddPublisher appId={appId} onClose={close} /> : null}
+			{typeof dialog === "object" ? <DeletePublisher appId={appId} publisher={dialog} onClose={close} /> : null}
+		</Screen>
+	);
+}
+
+const columns = (onDelete: (publisher: Publisher) => void) => [
+	{ title: "Name", cell: ({ name }: Publisher) => name },
+	{ title: "Stage", cell: ({ stage }: Publisher) => <Badge variant="light">{stage}</Badge> },
+	{
+		title: "Trusts",
+		wideOnly: true as const,
+		cell: ({ issuer, claims }: Publisher) => (
+			<Stack gap={2}>
+				<Text size="sm">{issuer.replace(/^https:\/\//, "")}</Text>
+				{Object.entries(claims).map(([claim, text]) => (
+					<Text size="xs" c="dimmed" key={claim}>
+						{claim}: {text}
+					</Text>
+				))}
+			</Stack>
+		),
+	},
+	{ title: "Last use", cell: (publisher: Publisher) => <LastUse publisher={publisher} /> },
+	{
+		title: "Actions",
+		cell: (publisher: Publisher) => (
+			<Button size="xs" variant="default" onClick={() => onDelete(publisher)}>
+				Delete {publisher.name}
+			</Button>
+		),
+	},
+];
+
+function LastUse({ publisher: { last_used_at, last_job, active, unused } }: { readonly publisher: Publisher }) {
+	return (
+		<Stack gap={2}>
+			{last_used_at === null ? <Text size="sm">Never</Text> : <Time value={last_used_at} />}
+			{last_job === null ? null : <Job job={last_job} />}
+			{active ? null : (
+				<Badge color="red" variant="light">
+					Inactive
+				</Badge>
+			)}
+			{unused ? (
+				<Badge color="orange" variant="light">
+					Unused for 90 days
+				</Badge>
+			) : null}
+		</Stack>
+	);
+}
+
+function Job({
+	job: { repository, repository_id, run_id, run_url, commit },
+}: {
+	readonly job: NonNullable<Publisher["last_job"]>;
+}) {
+	const name = `${repository ?? repository_id ?? "a job"}${run_id === null ? "" : ` run ${run_id}`}`;
+	return (
+		<Text size="xs" c="dimmed">
+			{run_url?.startsWith("https://") ? (
+				<a href={run_url} rel="noreferrer">
+					{name}
+				</a>
+			) : (
+				name
+			)}
+			{commit === null ? null : (
+				<>
+					{" "}
+					<Code>{commit.slice(0, 7)}</Code>
+				</>
+			)}
+		</Text>
+	);
+}
+
+function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onClose: () => void }) {
+	const [name, setName] = useState("");
+	const [presetName, setPreset] = useState<PresetName>("github");
+	const [stage, setStage] = useState<Stage>("promote");
+	const [issuer, setIssuer] = useState("");
+	const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
+	const preset: Preset = PRESETS[presetName];
+	const add = useChange("POST /publisher", ({ name }) => {
+		notify(`Publisher ${name} added.`);
+		onClose();
+	});
+	return (
+		<FormDialog
+			title="Add publisher"
+			action="Add publisher"
+			isPending={add.isPending}
+			error={add.error}
+			onClose={onClose}
+			onSubmit={() => add.mutate({ body: publisherBody({ appId, name, preset: presetName, stage, issuer, texts }) })}
+		>
+			<TextInput
+				label="Name"
+				placeholder="Releases"
+				required
+				maxLength={128}
+				value={name}
+				onChange={(event) => setName(event.currentTarget.value)}
+			/>
+			<NativeSelect
+				label="Provider"
+				value={presetName}
+				onChange={(event) => setPreset(PRESET_NAMES.find((known) => known === event.currentTarget.value) ?? "github")}
+				data={PRESET_NAMES.map((value) => ({ value, label: PRESETS[value].label }))}
+			/>
+			<NativeSelect
+				label="Stage"
+				value={stage}
+				onChange={(event) => setStage(event.currentTarget.value as Stage)}
+				data={Object.entries(STAGE_TEXTS).map(([value, label]) => ({ value, label }))}
+			/>
+			{preset.issuer === undefined ? null : (
+				<TextInput
+					label={preset.issuer.label}
+					placeholder={preset.issuer.placeholder}
+					required
+					value={issuer}
+					onChange={(event) => setIssuer(event.currentTarget.value)}
+				/>
+			)}
+			{preset.fields.map(({ claim, label, placeholder, isRequired }) => (
+				<TextInput
+					key={claim}
+					label={label}
+					placeholder={placeholder}
+					required={isRequired === true}
+					value={texts[claim] ?? ""}
+					onChange={(event) => {
+						const { value } = event.currentTarget;
+						setTexts((before) => ({ ...before, [claim]: value }));
+					}}
+				/>
+			))}
+			<Text size="sm" c="dimmed">
+				Ids stay the same when a repository is renamed. Find them with: <Code>{preset.help}</Code>
+			</Text>
+		</FormDialog>
+	);
+}
+
+function DeletePublisher({
+	appId,
+	publisher,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly publisher: Publisher;
+	readonly onClose: () => void;
+}) {
+	const remove = useChange("DELETE /publisher", () => {
+		notify(`Publisher ${publisher.name} deleted.`);
+		onClose();
+	});
+	return (
+		<Confirm
+			title={`Delete ${publisher.name}?`}
+			action="Delete publisher"
+			isPending={remove.isPending}
+			error={remove.error}
+			onConfirm={() => remove.mutate({ query: { app_id: appId, id: publisher.id } })}
+			onClose={onClose}
+		>
+			<Text size="sm">Its jobs get no keys any more, and the keys that they hold end now. Bundles stay.</Text>
+		</Confirm>
+	);
+}

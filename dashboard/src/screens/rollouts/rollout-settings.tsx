@@ -1,0 +1,254 @@
+/** Rollout settings of a channel: devices that count, steps, and the failure rate that stops a rollout. */
+import { NativeSelect, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { useChange } from "../../api";
+import type { Channel } from "../../components/channel-badges";
+import { DescriptionList } from "../../components/description-list";
+import { FormDialog } from "../../components/form-dialog";
+import { notify } from "../../components/notify";
+import { countOf } from "../../components/size";
+
+type Settings = Pick<
+	Channel,
+	| "rolloutCountNewDevices"
+	| "rolloutDevicesPerNetwork"
+	| "rolloutSteps"
+	| "rolloutStepMinutes"
+	| "rolloutStepMinDevices"
+	| "autoPauseEnabled"
+	| "autoPauseFailureRateBps"
+	| "autoPauseConfidence"
+	| "autoPauseMinAttempts"
+	| "autoPauseMinFailures"
+	| "autoPauseAction"
+	| "autoPauseWindowMinutes"
+	| "autoPauseCooldownMinutes"
+>;
+
+const ACTIONS = [
+	{ value: "pause", label: "Pause the rollout" },
+	{ value: "rollback", label: "Roll back the bundle" },
+	{ value: "notify", label: "Notify only, and continue" },
+];
+const CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
+
+const minutesText = (minutes: number) => countOf(minutes, "minute");
+/** Rounds away floating-point noise. */
+const percentOf = (share: number) => Number((share * 100).toFixed(2));
+
+export function RolloutSettingsList({ channel }: { readonly channel: Channel }) {
+	const stops = channel.autoPauseEnabled || channel.rolloutSteps !== null;
+	return (
+		<details>
+			<Text component="summary" size="sm">
+				Rollout settings of this channel
+			</Text>
+			<DescriptionList
+				items={[
+					["New devices", channel.rolloutCountNewDevices ? "Count" : "Do not count"],
+					[
+						"Devices per network",
+						channel.rolloutDevicesPerNetwork === null ? "No limit" : `${channel.rolloutDevicesPerNetwork} count`,
+					],
+					["Steps", channel.rolloutSteps === null ? "Manual" : `${channel.rolloutSteps.join(", ")} %`],
+					[
+						"Each step",
+						`At least ${minutesText(channel.rolloutStepMinutes)} and ${countOf(channel.rolloutStepMinDevices, "reporting device")}`,
+					],
+					[
+						"Failures",
+						stops
+							? `Above ${channel.autoPauseFailureRateBps / 100} %: ${ACTIONS.find(({ value }) => value === channel.autoPauseAction)?.label.toLowerCase()}`
+							: "Do not stop a manual rollout",
+					],
+				]}
+			/>
+		</details>
+	);
+}
+
+export function RolloutSettings({
+	appId,
+	channel,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly channel: Channel;
+	readonly onClose: () => void;
+}) {
+	const [values, setValues] = useState<Settings>(channel);
+	const [steps, setSteps] = useState(channel.rolloutSteps?.join(", ") ?? "");
+	const set = (changed: Partial<Settings>) => setValues({ ...values, ...changed });
+	const change = useChange("POST /channel", () => {
+		notify("Rollout settings saved.");
+		onClose();
+	});
+	const wantedSteps = stepsOf(steps);
+	const submit = () => {
+		const wanted: Settings = { ...values, rolloutSteps: wantedSteps ?? null };
+		const changed = Object.entries(pick(wanted)).filter(
+			([name, value]) => JSON.stringify(channel[name as keyof Settings]) !== JSON.stringify(value),
+		);
+		if (changed.length === 0) onClose();
+		else change.mutate({ body: { app_id: appId, channel: channel.name, ...Object.fromEntries(changed) } });
+	};
+	const number = (name: keyof Settings, label: string, limits: { min: number; max: number }, description?: string) => (
+		<NumberInput
+			label={label}
+			description={description}
+			required
+			allowDecimal={false}
+			clampBehavior="strict"
+			{...limits}
+			value={Number(values[name])}
+			onChange={(value) => (value === "" ? undefined : set({ [name]: Number(value) }))}
+		/>
+	);
+	/** Empty means no limit. */
+	const optionalNumber = (name: keyof Settings, label: string, max: number, description: string) => (
+		<NumberInput
+			label={label}
+			description={description}
+			placeholder="No limit"
+			allowDecimal={false}
+			clampBehavior="strict"
+			min={1}
+			max={max}
+			value={values[name] === null ? "" : Number(values[name])}
+			onChange={(value) => set({ [name]: value === "" ? null : Number(value) })}
+		/>
+	);
+	return (
+		<FormDialog
+			title={`Rollout settings of ${channel.name}`}
+			action="Save rollout settings"
+			isPending={change.isPending}
+			isReady={wantedSteps !== undefined}
+			error={change.error}
+			onSubmit={submit}
+			onClose={onClose}
+		>
+			<fieldset className="group">
+				<legend>Devices that count</legend>
+				<Stack gap="sm">
+					<Switch
+						label="Count new devices"
+						description="Devices that are newer than the rollout always get the bundle, but count only if this is on, because anyone can invent device ids. Turn it on if your app is new."
+						checked={values.rolloutCountNewDevices}
+						onChange={(event) => set({ rolloutCountNewDevices: event.currentTarget.checked })}
+					/>
+					{optionalNumber(
+						"rolloutDevicesPerNetwork",
+						"Devices that count per network",
+						1_000_000,
+						"Increase it, or leave it empty, if many devices share one address, such as in an office or a warehouse.",
+					)}
+				</Stack>
+			</fieldset>
+			<fieldset className="group">
+				<legend>Steps</legend>
+				<Stack gap="sm">
+					<TextInput
+						label="Steps, in %"
+						description="Increasing shares, such as 1, 5, 25, 100. Empty: you set the share manually."
+						value={steps}
+						error={
+							wantedSteps === undefined ? "Enter increasing numbers from 0.01 to 100, separated by commas." : undefined
+						}
+						onChange={(event) => setSteps(event.currentTarget.value)}
+					/>
+					{number("rolloutStepMinutes", "Minimum minutes per step", { min: 0, max: 43_200 })}
+					{number("rolloutStepMinDevices", "Minimum reporting devices per step", { min: 1, max: 1_000_000 })}
+				</Stack>
+			</fieldset>
+			<fieldset className="group">
+				<legend>Failures</legend>
+				<Stack gap="sm">
+					<Switch
+						label="Failures stop a manual rollout"
+						description="Failures always stop a rollout with automatic steps."
+						checked={values.autoPauseEnabled}
+						onChange={(event) => set({ autoPauseEnabled: event.currentTarget.checked })}
+					/>
+					<NumberInput
+						label="Failure rate limit, in %"
+						description="A lower limit needs more reports: about 35 devices for 10 %, 73 for 5 %, 189 for 2 % and 381 for 1 %."
+						required
+						min={0}
+						max={100}
+						decimalScale={2}
+						clampBehavior="strict"
+						value={values.autoPauseFailureRateBps / 100}
+						onChange={(value) =>
+							value === "" ? undefined : set({ autoPauseFailureRateBps: Math.round(Number(value) * 100) })
+						}
+					/>
+					<NativeSelect
+						label="When the limit is exceeded"
+						data={ACTIONS}
+						value={values.autoPauseAction}
+						onChange={(event) => set({ autoPauseAction: event.currentTarget.value as Settings["autoPauseAction"] })}
+					/>
+					{number(
+						"autoPauseMinAttempts",
+						"Minimum reporting devices before a stop",
+						{ min: 0, max: 1_000_000 },
+						"With fewer reports, failures never stop the rollout.",
+					)}
+					{number("autoPauseMinFailures", "Minimum failures before a stop", { min: 0, max: 1_000_000 })}
+					<NativeSelect
+						label="Confidence"
+						description="How certain Capstan must be that the failure rate is above or below the limit."
+						data={[...new Set([...CONFIDENCES, channel.autoPauseConfidence])]
+							.sort((left, right) => left - right)
+							.map((share) => ({ value: String(share), label: `${percentOf(share)} %` }))}
+						value={String(values.autoPauseConfidence)}
+						onChange={(event) => set({ autoPauseConfidence: Number(event.currentTarget.value) })}
+					/>
+					{optionalNumber(
+						"autoPauseWindowMinutes",
+						"Count only reports of the last minutes",
+						10_080,
+						"Empty: counts all reports of the rollout.",
+					)}
+					{number(
+						"autoPauseCooldownMinutes",
+						"Minutes after a stop without another stop",
+						{ min: 0, max: 10_080 },
+						"Gives you time to investigate after you resume the rollout.",
+					)}
+				</Stack>
+			</fieldset>
+		</FormDialog>
+	);
+}
+
+/** Null: no steps; undefined: the text is not valid. */
+function stepsOf(text: string): number[] | null | undefined {
+	if (text.trim() === "") return null;
+	const steps = text.split(/[,;\s]+/).filter((part) => part !== "" && part !== "%");
+	const numbers = steps.map((part) => Number(part.replace(/%$/, "")));
+	const isGrowing = numbers.every(
+		(step, index) =>
+			step > (numbers[index - 1] ?? 0) && step <= 100 && Math.abs(step * 100 - Math.round(step * 100)) < 1e-6,
+	);
+	return isGrowing ? numbers : undefined;
+}
+
+function pick(settings: Settings): Settings {
+	return {
+		rolloutCountNewDevices: settings.rolloutCountNewDevices,
+		rolloutDevicesPerNetwork: settings.rolloutDevicesPerNetwork,
+		rolloutSteps: settings.rolloutSteps,
+		rolloutStepMinutes: settings.rolloutStepMinutes,
+		rolloutStepMinDevices: settings.rolloutStepMinDevices,
+		autoPauseEnabled: settings.autoPauseEnabled,
+		autoPauseFailureRateBps: settings.autoPauseFailureRateBps,
+		autoPauseConfidence: settings.autoPauseConfidence,
+		autoPauseMinAttempts: settings.autoPauseMinAttempts,
+		autoPauseMinFailures: settings.autoPauseMinFailures,
+		autoPauseAction: settings.autoPauseAction,
+		autoPauseWindowMinutes: settings.autoPauseWindowMinutes,
+		autoPauseCooldownMinutes: settings.autoPauseCooldownMinutes,
+	};
+}

@@ -1,0 +1,137 @@
+/** Sentences about rollouts. Pure, so that tests can compare each one with the behaviour of the server. */
+import type { AnswerOf } from "../../../../src/client/client";
+import { countOf, countText, percentText, shareText } from "../../components/size";
+
+export type RolloutAnswer = AnswerOf<"GET /channel/rollout">;
+type Channel = Extract<AnswerOf<"GET /channel">, readonly unknown[]>[number];
+
+export type Way = "all" | "share" | "steps";
+
+export interface PlannedPromotion {
+	readonly version: string;
+	readonly way: Way;
+	readonly percentage: number;
+	/** Also ends the current rollout. */
+	readonly endsRollout: boolean;
+}
+
+/** The effect of a promotion on the channel's current rollout; undefined if there is none. */
+export function rolloutEffect(
+	channel: Pick<
+		Channel,
+		"version" | "rollout_version_info" | "rolloutEnabled" | "rolloutPausedAt" | "rolloutPercentageBps"
+	>,
+	{ version, way, percentage, endsRollout }: PlannedPromotion,
+): string | undefined {
+	const rollout = channel.rollout_version_info?.name;
+	if (rollout === undefined) return undefined;
+	const share = percentText(channel.rolloutPercentageBps);
+	const isPaused = channel.rolloutPausedAt !== null;
+	if (way === "all") {
+		if (version === rollout) {
+			return `This finishes the rollout of ${rollout}: it becomes the live bundle, and every device gets it.`;
+		}
+		if (endsRollout) {
+			return `The rollout of ${rollout} ends: devices that run ${rollout} get ${version} at their next check.`;
+		}
+		if (isPaused) {
+			return `The rollout of ${rollout} stays paused: devices that run ${rollout} keep it, the others get ${version}.`;
+		}
+		return channel.rolloutEnabled
+			? `The rollout of ${rollout} keeps running: its ${share} of the devices get ${rollout}, the others get ${version}.`
+			: `The rollout of ${rollout} stays switched off: every device gets ${version} until you switch it on again.`;
+	}
+	if (version !== rollout) {
+		const stable = channel.version?.name ?? "the store build";
+		return `This replaces the rollout of ${rollout}: devices that run ${rollout} get ${stable} at their next check, or ${version} if they are among the first of the new rollout.`;
+	}
+	const paused = isPaused ? " It stays paused until you resume it." : "";
+	if (way === "steps") {
+		return `The rollout of ${rollout} continues with the same devices: it stays at ${share} and grows from there.${paused}`;
+	}
+	const lowered =
+		percentage * 100 < channel.rolloutPercentageBps ? ` Devices that run ${rollout} already keep it.` : "";
+	return `The rollout of ${rollout} continues with the same devices: its share changes from ${share} to ${percentText(percentage * 100)}.${lowered}${paused}`;
+}
+
+/** Devices that count, by their last report. */
+export function countsText({ served, installed, failed, silent }: RolloutAnswer["devices"]): string {
+	return [
+		`${countText(served)} offered`,
+		`${countText(installed)} installed`,
+		`${countText(failed)} failed`,
+		`${countText(silent)} not reported yet`,
+	].join(" · ");
+}
+
+/** The observed failure rate and its upper bound; undefined before the first report. */
+export function failuresText({ devices: { installed, failed }, health }: RolloutAnswer): string | undefined {
+	const reported = installed + failed;
+	if (health === null || reported === 0) return undefined;
+	const most = roundedUp(health.upperBound * 100);
+	return `${countText(failed)} of ${countOf(reported, "device")} failed (${shareText(failed, reported)}). Allowing for chance, at most ${most} % fail. The limit is ${percentText(health.limit * 10_000)}.`;
+}
+
+/** Two digits, rounded up. */
+function roundedUp(percent: number): number {
+	const step = percent >= 10 ? 1 : 0.1;
+	return Math.min(100, Number((Math.ceil(percent / step - 1e-9) * step).toFixed(1)));
+}
+
+/** How many devices do not count, and why; undefined if all of them do. */
+export function notCountedText(
+	{ version, devices, running, notCounted }: RolloutAnswer,
+	devicesPerNetwork: number | null,
+): string | undefined {
+	const { newer, sharedNetwork, more } = notCounted;
+	const uncounted = newer + sharedNetwork;
+	if (uncounted === 0 && !more) return undefined;
+	const others =
+		devicesPerNetwork === null
+			? "others that count"
+			: devicesPerNetwork === 1
+				? "another one"
+				: `${devicesPerNetwork} others`;
+	const reasons = [
+		...(newer === 0 ? [] : [`${countText(newer)} ${newer === 1 ? "is" : "are"} newer than the rollout`]),
+		...(sharedNetwork === 0
+			? []
+			: [`${countText(sharedNetwork)} ${sharedNetwork === 1 ? "shares" : "share"} a network with ${others}`]),
+	];
+	const offered = devices.served + uncounted;
+	const counting =
+		devices.served === 0
+			? "0 count towards health"
+			: `${countText(devices.served)} of ${more ? "more than " : ""}${countText(offered)} that were offered it ${devices.served === 1 ? "counts" : "count"} towards health`;
+	return `${countOf(running, "device")} ${running === 1 ? "runs" : "run"} ${version ?? "it"}. ${counting}: ${more ? "at least " : ""}${reasons.join(", ")}.`;
+}
+
+/** When the share grows next and what is missing; undefined for a manual rollout. */
+export function nextStepText({ next, health, devices }: RolloutAnswer, nowMs: number): string | undefined {
+	if (next === null || health === null) return undefined;
+	const limit = percentText(health.limit * 10_000);
+	const step = `Next step (${percentText(next.percentageBps)})`;
+	if (next.devicesNeeded === null) {
+		return `${step}: never, because no number of reports shows a failure rate below ${limit}. Raise the limit in the rollout settings.`;
+	}
+	const waitMs = Date.parse(next.at) - nowMs;
+	const reported = devices.installed + devices.failed;
+	const missing = next.devicesNeeded;
+	const rate = `the failure rate stays below ${limit}`;
+	const conditions =
+		missing === 0
+			? rate
+			: `${countOf(missing, "more device", "more devices")} ${missing === 1 ? "reports" : "report"} and ${rate}`;
+	const isAbove = reported > 0 && devices.failed / reported >= health.limit;
+	const progress =
+		missing === 0 ? "" : isAbove ? " The failure rate is above that so far." : " Too few reports so far.";
+	if (waitMs > 0) return `${step} in ${waitText(waitMs)}, if ${conditions}.${progress}`;
+	return missing === 0 ? `${step} within 15 minutes, if ${rate}.` : `${step} as soon as ${conditions}.${progress}`;
+}
+
+function waitText(ms: number): string {
+	const minutes = Math.max(1, Math.round(ms / 60_000));
+	if (minutes < 120) return `${minutes} min`;
+	const hours = Math.round(minutes / 60);
+	return hours < 48 ? `${hours} hours` : `${Math.round(hours / 24)} days`;
+}

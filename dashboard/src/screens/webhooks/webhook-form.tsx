@@ -1,0 +1,91 @@
+/** Adds a webhook: address, format, and which events of which app. */
+import { NativeSelect, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { useChange } from "../../api";
+import { EventChoice, type EventType } from "../../components/event-choice";
+import { FormDialog } from "../../components/form-dialog";
+import { notify } from "../../components/notify";
+import { useAppsOfOrganization } from "../../organizations";
+
+const FORMATS = [
+	{ value: "standard", label: "Your server (Standard Webhooks)" },
+	{ value: "slack", label: "Slack" },
+	{ value: "discord", label: "Discord" },
+	{ value: "teams", label: "Microsoft Teams" },
+] as const;
+type Format = (typeof FORMATS)[number]["value"];
+
+export function AddWebhook({
+	orgId,
+	onClose,
+	onSecret,
+}: {
+	readonly orgId: string;
+	readonly onClose: () => void;
+	readonly onSecret: (secret: string) => void;
+}) {
+	const apps = useAppsOfOrganization(orgId);
+	const [description, setDescription] = useState("");
+	const [url, setUrl] = useState("");
+	const [format, setFormat] = useState<Format>("standard");
+	const [appId, setAppId] = useState("");
+	const [events, setEvents] = useState<readonly EventType[]>([]);
+	const add = useChange("POST /webhook", ({ secret, description: name }) => {
+		notify(`Webhook ${name} added.`);
+		onClose();
+		if (secret !== null) onSecret(secret);
+	});
+	const body = {
+		...{ orgId, url, format, events: [...events] },
+		...(description === "" ? {} : { description }),
+		...(appId === "" ? {} : { app_id: appId }),
+	};
+	return (
+		<FormDialog
+			title="Add webhook"
+			action="Add"
+			isPending={add.isPending}
+			error={add.error}
+			onClose={onClose}
+			onSubmit={() => add.mutate({ body })}
+		>
+			<NativeSelect
+				label="Format"
+				data={[...FORMATS]}
+				value={format}
+				onChange={(event) =>
+					setFormat(FORMATS.find(({ value }) => value === event.currentTarget.value)?.value ?? "standard")
+				}
+			/>
+			<TextInput
+				label="Address"
+				description={
+					format === "standard"
+						? "An https address of your server."
+						: "The address of the incoming webhook. Treat it as a secret."
+				}
+				type="url"
+				required
+				maxLength={2048}
+				value={url}
+				onChange={(event) => setUrl(event.currentTarget.value)}
+			/>
+			<TextInput
+				label="Name"
+				maxLength={128}
+				value={description}
+				onChange={(event) => setDescription(event.currentTarget.value)}
+			/>
+			<NativeSelect
+				label="Apps"
+				data={[
+					{ value: "", label: "All apps, and the organization" },
+					...(apps.data ?? []).map(({ app_id, name }) => ({ value: app_id, label: name })),
+				]}
+				value={appId}
+				onChange={(event) => setAppId(event.currentTarget.value)}
+			/>
+			<EventChoice label="Events" description="Without a choice, all of them." value={events} onChange={setEvents} />
+		</FormDialog>
+	);
+}

@@ -1,0 +1,105 @@
+/** The webhooks of an organization: where its events are sent, and whether they arrive. */
+import { Badge, Button, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { type AnswerOf, useAsk } from "../../api";
+import { Answer } from "../../components/answer";
+import { TextLink } from "../../components/link";
+import { Empty, Screen } from "../../components/screen";
+import { SecretDialog } from "../../components/secret";
+import { DataTable } from "../../components/table";
+import { Time } from "../../components/time";
+import { webhookPath } from "../../paths";
+import { useOrganizationMay } from "../../permissions";
+import type { OrganizationScreenProps } from "../../screen-props";
+import { AddWebhook } from "./webhook-form";
+
+export type Webhook = AnswerOf<"GET /webhook">[number];
+
+export default function Webhooks({ orgId }: OrganizationScreenProps) {
+	const may = useOrganizationMay(orgId);
+	const webhooks = useAsk("GET /webhook", { query: { orgId } });
+	const [isAdding, setAdding] = useState(false);
+	const [secret, setSecret] = useState<string | undefined>();
+	return (
+		<Screen
+			title="Webhooks"
+			note="Send releases, rollouts, previews and other events to your server or chat."
+			actions={
+				may("org.update_settings") === true ? <Button onClick={() => setAdding(true)}>Add webhook</Button> : undefined
+			}
+		>
+			<Answer query={webhooks} what="the webhooks">
+				{(rows) =>
+					rows.length === 0 ? (
+						<Empty title="No webhooks yet">
+							Add the address of your server, or of an incoming webhook of Slack, Discord or Teams.
+						</Empty>
+					) : (
+						<DataTable
+							label="Webhooks"
+							rows={rows}
+							rowKey={({ id }) => id}
+							columns={[
+								{
+									title: "Name",
+									cell: ({ id, description, url }) => (
+										<Stack gap={2}>
+											<TextLink to={webhookPath(orgId, id)}>{description}</TextLink>
+											<Text size="xs" c="dimmed" className="mono">
+												{url}
+											</Text>
+										</Stack>
+									),
+								},
+								{ title: "State", cell: (webhook) => <WebhookState webhook={webhook} /> },
+								{
+									title: "Events",
+									wideOnly: true,
+									cell: ({ events, app_id }) =>
+										`${events.length === 0 ? "All" : events.join(", ")}${app_id === null ? "" : ` of ${app_id}`}`,
+								},
+								{ title: "Added", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
+							]}
+						/>
+					)
+				}
+			</Answer>
+			{isAdding ? <AddWebhook orgId={orgId} onClose={() => setAdding(false)} onSecret={setSecret} /> : null}
+			{secret === undefined ? null : <WebhookSecret value={secret} onClose={() => setSecret(undefined)} />}
+		</Screen>
+	);
+}
+
+const REASONS = {
+	requested: "Disabled",
+	failing: "Disabled: it failed for days",
+	gone: "Disabled: its receiver is gone",
+};
+
+export function WebhookState({ webhook }: { readonly webhook: Webhook }) {
+	const { enabled, disabled_reason, failing_since } = webhook;
+	if (!enabled) {
+		return (
+			<Badge variant="light" tt="none" color={disabled_reason === "requested" ? "gray" : "red"}>
+				{REASONS[disabled_reason ?? "requested"]}
+			</Badge>
+		);
+	}
+	return failing_since === null ? (
+		<Badge variant="light" tt="none" color="green">
+			Enabled
+		</Badge>
+	) : (
+		<Badge variant="light" tt="none" color="orange">
+			Fails
+		</Badge>
+	);
+}
+
+export function WebhookSecret({ value, onClose }: { readonly value: string; readonly onClose: () => void }) {
+	return (
+		<SecretDialog title="Signing secret" label="Secret" value={value} onClose={onClose}>
+			Your server verifies deliveries with it, by the libraries of Standard Webhooks. It is shown only now.
+		</SecretDialog>
+	);
+}

@@ -1,0 +1,202 @@
+/**
+ * The snapshot of an app that update checks are answered from. Rows become domain objects here, once per load, so that no check
+ * translates anything. A snapshot never changes after its load, except for the two lookup tables that start empty.
+ */
+import type { AppId } from "../authz/decide";
+import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/update-model";
+import {
+	MOST_HELD_NAMES,
+	MOST_HELD_OVERRIDES,
+	type SnapshotAppRow,
+	type SnapshotBundleRow,
+	type SnapshotChannelRow,
+	type SnapshotOverrideRow,
+} from "./snapshot-load";
+
+export interface SnapshotApp {
+	/** UUID. */
+	readonly id: AppId;
+	/** Public id as it is stored; devices may send another case. */
+	readonly publicId: string;
+	/** The public id of another app differs from this one only in case. */
+	readonly hasTwin: boolean;
+	readonly revision: number;
+	/** Identifies the content of the snapshot. */
+	readonly token: string;
+	readonly exposesMetadata: boolean;
+	readonly keepsCustomIds: boolean;
+	readonly blocksReviewNetworks: boolean;
+	readonly allowsPreviews: boolean;
+}
+
+/** A bundle with everything that an offer of it contains. */
+export interface SnapshotBundle extends Bundle {
+	readonly checksum: string | null;
+	readonly sha256: string | null;
+	readonly objectKey: string | null;
+	readonly externalUrl: string | null;
+	readonly sessionKey: string | null;
+	readonly comment: string | null;
+	readonly link: string | null;
+}
+
+export interface SnapshotChannel extends Channel {
+	readonly bundle: SnapshotBundle | null;
+	readonly isPreview: boolean;
+}
+
+export interface AppSnapshot {
+	/** Public id by which the snapshot was asked for. */
+	readonly publicAppId: string;
+	readonly app: SnapshotApp;
+	readonly channelsByName: ReadonlyMap<string, SnapshotChannel>;
+	readonly channelsById: ReadonlyMap<number, SnapshotChannel>;
+	readonly publicChannels: Readonly<Partial<Record<Platform, SnapshotChannel>>>;
+	readonly bundles: ReadonlyMap<number, SnapshotBundle>;
+	/** An enabled rollout exists, so devices may have been offered its bundle. */
+	readonly hasRollout: boolean;
+	/** By device. Null: there are too many to hold. */
+	readonly overrides: ReadonlyMap<string, Override> | null;
+	/** Overrides that were looked up one by one, because there are too many to hold. Null: the device has none. */
+	readonly askedOverrides: Map<string, Override | null>;
+	/** Whether versions have a ready bundle. Valid as long as the snapshot is. */
+	readonly readyVersions: ReadyVersions;
+}
+
+export interface ReadyVersions {
+	/** Undefined: the database must be asked. */
+	get(version: string): boolean | undefined;
+	set(version: string, exists: boolean): void;
+}
+
+/** Versions of an app with too many bundles that are cached one by one; at most 128 characters each. */
+const MOST_READY_VERSIONS = 1_000;
+
+/** @param names of ready bundles; more than `MOST_HELD_NAMES` are not all of them */
+function readyVersionsOf(names: readonly string[]): ReadyVersions {
+	const known = new Map(names.map((name) => [name, true]));
+	const areAll = names.length <= MOST_HELD_NAMES;
+	return {
+		get: (version) => known.get(version) ?? (areAll ? false : undefined),
+		set(version, exists) {
+			// Devices can send any text as their version.
+			if (known.size >= MOST_READY_VERSIONS) known.clear();
+			known.set(version, exists);
+		},
+	};
+}
+
+export function assembleSnapshot(
+	publicAppId: string,
+	app: SnapshotAppRow,
+	channelRows: readonly SnapshotChannelRow[],
+	bundleRows: readonly SnapshotBundleRow[],
+	overrideRows: readonly SnapshotOverrideRow[],
+	readyNames: readonly string[] = [],
+): AppSnapshot {
+	const bundles = new Map(bundleRows.map((row) => [row.id, bundleOf(row)]));
+	const bundle = (id: number | null) => (id === null ? null : (bundles.get(id) ?? null));
+	const channels = channelRows.map((row) => ({
+		...channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id)),
+		isPreview: row.is_preview === 1,
+	}));
+	const publicChannels: Partial<Record<Platform, SnapshotChannel>> = {};
+	for (const platform of PLATFORMS) {
+		const open = channels.find((channel) => channel.public && channel.platforms[platform]);
+		if (open !== undefined) publicChannels[platform] = open;
+	}
+	const snapshot = {
+		publicAppId,
+		app: appOf(app),
+		channelsByName: new Map(channels.map((channel) => [channel.name, channel])),
+		channelsById: new Map(channels.map((channel) => [channel.id, channel])),
+		publicChannels,
+		bundles,
+		hasRollout: channelRows.some((row) => row.rollout_enabled === 1),
+		askedOverrides: new Map(),
+		readyVersions: readyVersionsOf(readyNames),
+	};
+	const overrides =
+		overrideRows.length > MOST_HELD_OVERRIDES
+			? null
+			: new Map(overrideRows.map((row) => [row.device_id, overrideFrom(row, snapshot)]));
+	return { ...snapshot, overrides };
+}
+
+function appOf(row: SnapshotAppRow): SnapshotApp {
+	return {
+		id: row.id as AppId,
+		publicId: row.app_id,
+		hasTwin: row.has_twin === 1,
+		revision: row.revision,
+		token: row.revision_token ?? "",
+		exposesMetadata: row.expose_metadata === 1,
+		keepsCustomIds: row.allow_device_custom_id === 1,
+		blocksReviewNetworks: row.block_provider_infra_requests === 1,
+		allowsPreviews: row.allow_preview === 1,
+	};
+}
+
+export function bundleOf(row: SnapshotBundleRow): SnapshotBundle {
+	return {
+		id: row.id,
+		version: row.name,
+		ready: row.status === "ready",
+		keyId: row.key_id,
+		minUpdateVersion: row.min_update_version,
+		hasZip: row.object_key !== null || row.external_url !== null,
+		// An external bundle is offered only as a whole.
+		hasManifest: row.has_manifest === 1 && row.external_url === null,
+		checksum: row.checksum,
+		sha256: row.sha256,
+		objectKey: row.object_key,
+		externalUrl: row.external_url,
+		sessionKey: row.session_key,
+		comment: row.comment,
+		link: row.link,
+	};
+}
+
+/** @param bundle the bundle of `version_id`, @param rollout the one of `rollout_version_id` */
+export function channelOf<Served extends Bundle>(
+	row: SnapshotChannelRow,
+	bundle: Served | null,
+	rollout: Bundle | null,
+): Channel & { readonly bundle: Served | null } {
+	return {
+		id: row.id,
+		name: row.name,
+		public: row.public === 1,
+		platforms: { ios: row.ios === 1, android: row.android === 1, electron: row.electron === 1 },
+		allowDeviceSelfSet: row.allow_device_self_set === 1,
+		allowEmulator: row.allow_emulator === 1,
+		allowDevice: row.allow_device === 1,
+		allowDev: row.allow_dev === 1,
+		allowProd: row.allow_prod === 1,
+		disableAutoUpdate: row.disable_auto_update,
+		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
+		updatePackage: row.update_package,
+		bundle,
+		rollout:
+			rollout === null
+				? null
+				: {
+						id: row.rollout_id ?? "",
+						bundle: rollout,
+						percentageBps: row.rollout_percentage_bps,
+						enabled: row.rollout_enabled === 1,
+						paused: row.rollout_paused_at_ms !== null,
+					},
+	};
+}
+
+/** A channel or bundle that the snapshot does not know is left out. */
+export function overrideFrom(
+	row: Pick<SnapshotOverrideRow, "channel_id" | "version_id">,
+	{ channelsById, bundles }: Pick<AppSnapshot, "channelsById" | "bundles">,
+): Override {
+	return {
+		channel: row.channel_id === null ? null : (channelsById.get(row.channel_id) ?? null),
+		bundle: row.version_id === null ? null : (bundles.get(row.version_id) ?? null),
+	};
+}

@@ -1,0 +1,158 @@
+/**
+ * The audit log. An entry is a statement in the batch of its change, so neither exists without the other. Names are copied into it, secrets
+ * never. Entries are kept until their organization is purged.
+ *
+ * Changes by the service itself are logged where a person would look for them: expired registrations, cleared deletion marks, bindings that
+ * are created or removed with something else. Not logged: expiries that an earlier entry names, last uses of keys, storage of bytes, and
+ * the purge of an organization, whose log is deleted with it.
+ */
+import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
+import type { CiContext } from "../../domain/ci-context";
+import { query } from "../client";
+import { appIdOf } from "../public-app-id";
+import type { AuditLogTable } from "../schema";
+
+export interface Actor {
+	readonly type: "api_key" | "user" | "system";
+	readonly id: string | null;
+	readonly name: string;
+	readonly requestId: string;
+	readonly ipAddress: string | null;
+	/** The CI job that acts; part of the details of each entry. */
+	readonly ci?: CiContext;
+}
+
+export interface AuditEntry {
+	readonly orgId: string;
+	/** Such as `channel.delete`. */
+	readonly action: string;
+	readonly target: {
+		readonly type: string;
+		/** SQL where only the database knows the id. */
+		readonly id: string | RawBuilder<string>;
+		readonly name?: string | RawBuilder<string>;
+	};
+	/** UUID and public id of the app of the change. */
+	readonly app?: { readonly uuid: string; readonly id: string };
+	/**
+	 * The old values of changed fields; absent for a creation. SQL reads them in the batch before the change, so that they are the replaced
+	 * values.
+	 */
+	readonly before?: Readonly<Record<string, unknown>> | RawBuilder<string | null>;
+	/** The new values; absent for a deletion. */
+	readonly after?: Readonly<Record<string, unknown>>;
+	/** Other facts, such as what else a deletion removed. */
+	readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export function auditStatement(actor: Actor, atMs: number, entry: AuditEntry): CompiledQuery {
+	return query
+		.insertInto("audit_log")
+		.values({
+			org_id: entry.orgId,
+			at_ms: atMs,
+			actor_type: actor.type,
+			actor_id: actor.id,
+			actor_name: actor.name,
+			action: entry.action,
+			target_type: entry.target.type,
+			target_id: entry.target.id,
+			details: detailsOf(actor, entry),
+			request_id: actor.requestId,
+			ip_address: actor.ipAddress,
+			target_name: entry.target.name ?? null,
+			before: textOf(entry.before),
+			after: textOf(entry.after),
+			app_uuid: entry.app?.uuid ?? null,
+			app_id: entry.app?.id ?? null,
+		})
+		.compile();
+}
+
+const detailsOf = ({ ci }: Actor, { details }: Pick<AuditEntry, "details">) =>
+	JSON.stringify({ ...details, ...(ci === undefined ? {} : { ci }) });
+
+function textOf(fields: AuditEntry["before"]): string | RawBuilder<string | null> | null {
+	if (fields === undefined) return null;
+	return "toOperationNode" in fields ? (fields as RawBuilder<string | null>) : JSON.stringify(fields);
+}
+
+/**
+ * An entry per row of the SELECT, which returns `org_id`, `target_id`, `target_name`, `before` and `after` (JSON or null), and with
+ * `ofApps` also `app_uuid` and `app_id`.
+ */
+export function auditEach(
+	actor: Actor,
+	atMs: number,
+	entry: Pick<AuditEntry, "action" | "details"> & { readonly targetType: string; readonly ofApps?: boolean },
+	targets: RawBuilder<unknown>,
+): CompiledQuery {
+	const app = entry.ofApps === true ? sql`app_uuid, app_id` : sql`NULL, NULL`;
+	return sql`INSERT INTO audit_log (org_id, at_ms, actor_type, actor_id, actor_name, action, target_type, target_id, target_name,
+			before, after, details, request_id, ip_address, app_uuid, app_id)
+		SELECT org_id, ${atMs}, ${actor.type}, ${actor.id}, ${actor.name}, ${entry.action}, ${entry.targetType}, target_id, target_name,
+			before, after, ${detailsOf(actor, entry)}, ${actor.requestId}, ${actor.ipAddress}, ${app}
+		FROM (${targets})`.compile(query);
+}
+
+export interface AuditFilter {
+	/** Id or name of the actor. */
+	readonly actor: string | undefined;
+	/** An action such as `channel.delete`, or a kind of target: `channel` or `channel.*`. */
+	readonly action: string | undefined;
+	/** Id or name of the target, or `type:id`. */
+	readonly target: string | undefined;
+	readonly fromMs: number | undefined;
+	/** Inclusive. */
+	readonly toMs: number | undefined;
+}
+
+export type AuditRow = Selectable<AuditLogTable>;
+
+/** The entries of an organization, or of one app by its public id, without those of an earlier app of that id. */
+export type AuditOf = { readonly orgId: string } | { readonly publicAppId: string } | { readonly appUuid: string };
+
+/** A page of entries, newest first; for `load`. */
+export function auditPage(of: AuditOf, filter: AuditFilter, limit: number, offset: number): CompiledQuery<AuditRow> {
+	return entries(of, filter).limit(limit).offset(offset).compile();
+}
+
+/** The entries before the given one, newest first. */
+export function auditBefore(
+	of: AuditOf,
+	filter: AuditFilter,
+	beforeId: number,
+	limit: number,
+): CompiledQuery<AuditRow> {
+	return entries(of, filter).where("id", "<", beforeId).limit(limit).compile();
+}
+
+function entries(of: AuditOf, { actor, action, target, fromMs, toMs }: AuditFilter) {
+	const kind = action?.replace(/\.\*$/, "");
+	return query
+		.selectFrom("audit_log")
+		.selectAll()
+		.$if("orgId" in of, (rows) => rows.where("org_id", "=", "orgId" in of ? of.orgId : ""))
+		.$if("publicAppId" in of, (rows) => rows.where("app_uuid", "=", appIdOf("publicAppId" in of ? of.publicAppId : "")))
+		.$if("appUuid" in of, (rows) => rows.where("app_uuid", "=", "appUuid" in of ? of.appUuid : ""))
+		.$if(actor !== undefined, (rows) =>
+			rows.where((eb) => eb.or([eb("actor_id", "=", actor ?? ""), eb("actor_name", "=", actor ?? "")])),
+		)
+		.$if(kind !== undefined, (rows) =>
+			rows.where((eb) =>
+				eb.or([eb("action", "=", kind ?? ""), eb(sql`substr(action, 1, ${(kind ?? "").length + 1})`, "=", `${kind}.`)]),
+			),
+		)
+		.$if(target !== undefined, (rows) =>
+			rows.where((eb) =>
+				eb.or([
+					eb("target_id", "=", target ?? ""),
+					eb("target_name", "=", target ?? ""),
+					eb(sql`target_type || ':' || target_id`, "=", target ?? ""),
+				]),
+			),
+		)
+		.$if(fromMs !== undefined, (rows) => rows.where("at_ms", ">=", fromMs ?? 0))
+		.$if(toMs !== undefined, (rows) => rows.where("at_ms", "<=", toMs ?? 0))
+		.orderBy("id", "desc");
+}

@@ -1,0 +1,107 @@
+/**
+ * How bundles are deleted: the statements of a batch, the same for a request, for a deleted channel and for retention. A ready bundle
+ * becomes a tombstone without bytes and manifest, and its version is free again. A registration that never became ready leaves no row.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { AppId } from "../authz/decide";
+import { DAY_MS } from "../domain/time";
+import { auditBundleDeletions, type DeletionReason } from "./audit/bundles";
+import type { Actor } from "./audit/entries";
+import { pendingBundle } from "./bundles";
+import { dropRollbackTargets } from "./channel-history";
+import { type Database, jsonList, openDb, query } from "./client";
+import { releaseDeltaFiles } from "./delta-files";
+import { type Walk, walk } from "./table-walk";
+import { homeOf, type TelemetryDeps } from "./telemetry-homes";
+import { openTelemetry, reportedVersions } from "./telemetry-reads";
+import { bytesOfBundlesToGarbage, uploadsOfBundlesToGarbage } from "./uploads";
+
+interface Deletion {
+	readonly actor: Actor;
+	readonly nowMs: number;
+	readonly appId: AppId;
+	/** Details of the audit entries, for a deletion that nobody requested. */
+	readonly details?: DeletionReason;
+}
+
+/**
+ * Deletes the bundles of a condition (`liveBundles`, `unusedBundles`, `expiredBundles`), with an audit entry each. Every statement evaluates
+ * the condition again, so a bundle that came into use since it was read stays.
+ */
+export function deleteBundles(deletion: Deletion, which: RawBuilder<unknown>): CompiledQuery[] {
+	const { appId, nowMs } = deletion;
+	const selected = sql`IN (SELECT id FROM bundles WHERE ${which})`;
+	// The + keeps the app's index out: it would read the rows of all its bundles.
+	const ofApp = sql`+app_id = ${appId}`;
+	return [
+		...dropPending(deletion, which),
+		bytesOfBundlesToGarbage(which, nowMs),
+		...[
+			sql`DELETE FROM bundle_files WHERE ${ofApp} AND bundle_id ${selected}`,
+			sql`DELETE FROM device_overrides WHERE ${ofApp} AND version_id ${selected} AND +channel_id IS NULL`,
+			sql`UPDATE device_overrides SET version_id = NULL WHERE ${ofApp} AND version_id ${selected}`,
+		].map((statement) => statement.compile(query)),
+		dropRollbackTargets(appId, selected),
+		sql`UPDATE bundles SET status = 'deleted', object_key = NULL, delete_marked_at_ms = NULL,
+			deleted_at_ms = ${nowMs}, updated_at_ms = ${nowMs} WHERE ${which}`.compile(query),
+	];
+}
+
+/** Removes a registration that is still pending, with everything that its uploads stored. */
+export function dropRegistration(deletion: Deletion, bundleId: number): CompiledQuery[] {
+	return dropPending(deletion, pendingBundle(deletion.appId, bundleId));
+}
+
+function dropPending({ actor, nowMs, appId, details }: Deletion, which: RawBuilder<unknown>): CompiledQuery[] {
+	return [
+		auditBundleDeletions(actor, nowMs, which, details),
+		uploadsOfBundlesToGarbage(appId, sql`IN (SELECT id FROM bundles WHERE ${which})`, nowMs),
+		releaseDeltaFiles(which, nowMs),
+		sql`DELETE FROM bundles WHERE ${which} AND status = 'pending'`.compile(query),
+	];
+}
+
+/** Tombstones are kept this long, and then as long as something refers to them. */
+const TOMBSTONE_MS = 90 * DAY_MS;
+const MOST_TOMBSTONES = 500;
+
+/**
+ * Removes rows of bundles that were deleted long ago. History, statistics and proposals have copies of the name. A version that a device still
+ * reports keeps its row, because events of unknown versions are not counted by version.
+ */
+export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Promise<void> {
+	const db = openDb(deps.d1, "first-primary");
+	const tombstones: Walk = {
+		step: "deleted_bundles",
+		table: "bundles",
+		key: ["deleted_at_ms", "id"],
+		first: "[0,0]",
+		within: sql`deleted_at_ms <= ${nowMs - TOMBSTONE_MS}`,
+		rows: MOST_TOMBSTONES,
+	};
+	await walk(db, tombstones, async (range) => [
+		sql`DELETE FROM bundles WHERE ${range} AND id NOT IN ${jsonList(await reportedThere(deps, db, range))} AND NOT EXISTS (SELECT 1 FROM channels WHERE version_id = bundles.id)
+			AND NOT EXISTS (SELECT 1 FROM channels WHERE rollout_version_id = bundles.id)
+			AND NOT EXISTS (SELECT 1 FROM device_overrides WHERE version_id = bundles.id)
+			AND NOT EXISTS (SELECT 1 FROM devices INDEXED BY devices_by_version
+				WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name)`.compile(query),
+	]);
+}
+
+/** JSON array: bundles of the range whose versions devices report, if these are in a telemetry database. */
+async function reportedThere(deps: TelemetryDeps, db: Database, range: RawBuilder<unknown>): Promise<string> {
+	const [found] = await db.batch([
+		sql<{ id: number; app_id: AppId; name: string; telemetry: string | null }>`SELECT id, app_id, name,
+			${homeOf(sql`bundles.app_id`)} AS telemetry FROM bundles WHERE ${range}`.compile(query),
+	]);
+	const kept: number[] = [];
+	for (const [app, bundles] of Map.groupBy(found.rows, ({ app_id }) => app_id)) {
+		const binding = bundles[0]?.telemetry ?? null;
+		if (binding === null) continue;
+		const names = bundles.map(({ name }) => name);
+		const [reported] = await openTelemetry(deps, binding).batch([reportedVersions(app, names)]);
+		const those = new Set(reported.rows.map(({ name }) => name));
+		kept.push(...bundles.filter(({ name }) => those.has(name)).map(({ id }) => id));
+	}
+	return JSON.stringify(kept);
+}

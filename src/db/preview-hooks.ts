@@ -1,0 +1,112 @@
+/**
+ * Statements about incoming webhooks. Only `hookById` and `hooksSealedByOthers` return sealed secrets.
+ */
+import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
+import type { AppId } from "../authz/decide";
+import { query } from "./client";
+import type { PreviewRow } from "./previews";
+import { previewRows } from "./previews";
+import { appIdOf } from "./public-app-id";
+import type { PreviewHooksTable } from "./schema";
+
+export type HookListRow = Omit<Selectable<PreviewHooksTable>, "sealed_secret" | "previous_sealed_secret">;
+
+const LISTED = [
+	"id",
+	"app_id",
+	"provider",
+	"previous_until_ms",
+	"last_delivery_at_ms",
+	"created_by",
+	"created_at_ms",
+	"updated_at_ms",
+] as const;
+
+/** The app's hooks, oldest first; for loading beside the decision. */
+export function hooksOfApp(publicAppId: string): CompiledQuery<HookListRow> {
+	return query
+		.selectFrom("preview_hooks")
+		.select(LISTED)
+		.where("app_id", "=", appIdOf(publicAppId))
+		.orderBy("created_at_ms")
+		.orderBy("id")
+		.compile();
+}
+
+export interface HookRow extends Selectable<PreviewHooksTable> {
+	readonly public_app_id: string;
+	readonly org_id: string;
+}
+
+/** A hook of an app that is not deleted, with its sealed secrets: for the verification of a delivery. */
+export function hookById(id: string, provider: "github" | "gitlab"): CompiledQuery<HookRow> {
+	return sql<HookRow>`SELECT h.*, a.app_id AS public_app_id, a.owner_org AS org_id FROM preview_hooks h
+		JOIN apps a ON a.id = h.app_id JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL
+		WHERE h.id = ${id} AND h.provider = ${provider} AND a.app_id <> a.id`.compile(query);
+}
+
+export const insertHook = (values: Insertable<PreviewHooksTable>): CompiledQuery =>
+	query.insertInto("preview_hooks").values(values).compile();
+
+/** The new secret replaces the current one, which stays valid until `previousUntilMs`. */
+export const rotateHook = (
+	appId: AppId,
+	id: string,
+	sealedSecret: string,
+	previousUntilMs: number,
+	nowMs: number,
+): CompiledQuery =>
+	sql`UPDATE preview_hooks SET previous_sealed_secret = sealed_secret, previous_until_ms = ${previousUntilMs},
+		sealed_secret = ${sealedSecret}, updated_at_ms = ${nowMs} WHERE app_id = ${appId} AND id = ${id}`.compile(query);
+
+export const deleteHook = (appId: AppId, id: string): CompiledQuery =>
+	query.deleteFrom("preview_hooks").where("app_id", "=", appId).where("id", "=", id).compile();
+
+/** The app moves to another organization, whose members do not know the secrets. */
+export const deleteHooksOfApp = (appId: AppId): CompiledQuery =>
+	query.deleteFrom("preview_hooks").where("app_id", "=", appId).compile();
+
+export const hookExists = (appId: AppId, id: string) =>
+	sql<boolean>`EXISTS (SELECT 1 FROM preview_hooks WHERE app_id = ${appId} AND id = ${id})`;
+
+export const noteDelivery = (id: string, nowMs: number): CompiledQuery =>
+	query.updateTable("preview_hooks").set({ last_delivery_at_ms: nowMs }).where("id", "=", id).compile();
+
+/** Previews that a webhook's pull request may mean: of the repository's id, or of its name. */
+export function previewsOfPullRequest(
+	appId: AppId,
+	{ repository, repositoryId, number }: PullRequestName,
+): CompiledQuery<PreviewRow> {
+	return sql<PreviewRow>`${previewRows()} WHERE p.app_id = ${appId} AND p.number = ${number}
+		AND (p.repository = ${repository} OR p.repository_id = ${repositoryId}) LIMIT 10`.compile(query);
+}
+
+export interface PullRequestName {
+	readonly repository: string;
+	readonly repositoryId: string;
+	readonly number: number;
+}
+
+/** Hooks of all apps with a secret that another signing secret sealed; for the rotation of the signing secret. */
+export function hooksSealedByOthers(
+	secretId: string,
+	most: number,
+): CompiledQuery<Pick<Selectable<PreviewHooksTable>, "id" | "sealed_secret" | "previous_sealed_secret">> {
+	return sql<HookRow>`SELECT id, sealed_secret, previous_sealed_secret FROM preview_hooks
+		WHERE sealed_secret NOT LIKE ${`${secretId}.%`} OR previous_sealed_secret NOT LIKE ${`${secretId}.%`}
+		ORDER BY id LIMIT ${most}`.compile(query);
+}
+
+/** Replaces the sealed secrets, unless they were rotated after `before` was read. */
+export function replaceSealedSecrets(
+	id: string,
+	before: string,
+	after: Pick<Updateable<PreviewHooksTable>, "sealed_secret" | "previous_sealed_secret">,
+): CompiledQuery {
+	return query
+		.updateTable("preview_hooks")
+		.set(after)
+		.where("id", "=", id)
+		.where("sealed_secret", "=", before)
+		.compile();
+}

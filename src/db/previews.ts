@@ -1,0 +1,319 @@
+/**
+ * Statements about previews of pull requests. A preview owns a channel and bundles, and everything of it is closed in one batch. `revision`
+ * is the optimistic lock of everything that opens or closes a preview; uploads only move the end of its time.
+ */
+import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
+import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import { DAY_MS } from "../domain/time";
+import { ApiError } from "../errors";
+import { liveBundles, UNUSED } from "./bundles";
+import { type PreviewNameRow, previewNameColumns } from "./channel-names";
+import { guard, jsonList, onUnique, query, type Statement } from "./client";
+import { appIdOf } from "./public-app-id";
+import type { Flag, PreviewsTable } from "./schema";
+import { homeOf } from "./telemetry-homes";
+
+export interface PreviewRow extends Selectable<PreviewsTable> {
+	readonly public_app_id: string;
+	readonly org_id: string;
+	/** The bundle on its channel. */
+	readonly version_name: string | null;
+	readonly bundles: number;
+	readonly bundle_bytes: number;
+	/** Keys and accounts that may upload to its channel by a binding on it. */
+	readonly keys: number;
+	/** Devices that last reported one of its bundles. */
+	readonly devices: number;
+	/** JSON array of the versions of its bundles. */
+	readonly bundle_names: string;
+	/** The telemetry database to count the devices in; null: they are counted. */
+	readonly telemetry: string | null;
+}
+
+/** A preview as a decision allowed it. */
+export interface DecidedPreview {
+	readonly id: string;
+	readonly appId: AppId;
+	readonly orgId: OrgId;
+	readonly publicAppId: string;
+	readonly channelId: ChannelId | null;
+	readonly channelName: string;
+	readonly revision: number;
+}
+
+const OWNED = sql`FROM bundles b WHERE b.preview_id = p.id AND b.deleted_at_ms IS NULL`;
+
+/** The preview `p` with its app `a`. */
+export const previewRows = () => sql<PreviewRow>`SELECT p.*, a.app_id AS public_app_id, a.owner_org AS org_id,
+		(SELECT b.name FROM channels c JOIN bundles b ON b.id = c.version_id WHERE c.id = p.channel_id) AS version_name,
+		(SELECT count(*) ${OWNED}) AS bundles, (SELECT coalesce(sum(b.size_bytes), 0) ${OWNED}) AS bundle_bytes,
+		(SELECT count(*) FROM role_bindings r WHERE r.channel_id = p.channel_id) AS keys,
+		(SELECT count(*) FROM bundles b JOIN devices d INDEXED BY devices_by_version ON d.app_id = b.app_id AND d.version_name = b.name
+			WHERE b.preview_id = p.id AND b.deleted_at_ms IS NULL) AS devices,
+		(SELECT json_group_array(b.name) ${OWNED}) AS bundle_names, ${homeOf(sql`p.app_id`)} AS telemetry
+	FROM previews p JOIN apps a ON a.id = p.app_id`;
+
+export interface PreviewFilter {
+	readonly isOpen?: boolean | undefined;
+	readonly repository?: string | undefined;
+	readonly number?: number | undefined;
+	readonly channel?: string | undefined;
+}
+
+const filtered = (publicAppId: string, { isOpen, repository, number, channel }: PreviewFilter) =>
+	sql`p.app_id = ${appIdOf(publicAppId)}${isOpen === undefined ? sql`` : isOpen ? sql` AND p.state = 'open'` : sql` AND p.state <> 'open'`}${
+		repository === undefined ? sql`` : sql` AND p.repository = ${repository}`
+	}${number === undefined ? sql`` : sql` AND p.number = ${number}`}${
+		channel === undefined ? sql`` : sql` AND p.channel_name = ${channel}`
+	}`;
+
+/** A page of the app's previews, the last changed first; for loading beside the decision. */
+export function previewsPage(
+	publicAppId: string,
+	filter: PreviewFilter,
+	limit: number,
+	offset: number,
+): CompiledQuery<PreviewRow> {
+	return sql<PreviewRow>`${previewRows()} WHERE ${filtered(publicAppId, filter)}
+		ORDER BY p.updated_at_ms DESC, p.id LIMIT ${limit} OFFSET ${offset}`.compile(query);
+}
+
+export const previewRecord = (appId: AppId, id: string): CompiledQuery<PreviewRow> =>
+	sql<PreviewRow>`${previewRows()} WHERE p.app_id = ${appId} AND p.id = ${id}`.compile(query);
+
+/** What POST /preview needs to know of the app and of the channel that it would create. */
+export interface PreviewPlaceRow extends PreviewNameRow {
+	readonly name: string;
+	readonly suffix: string;
+	readonly repository_is_known: Flag;
+	readonly preview_max_days: number;
+	/** The channel that has the name now. */
+	readonly channel_id: number | null;
+	readonly channel_is_preview: Flag | null;
+	readonly channel_created_by: string | null;
+	readonly channel_created_by_key: string | null;
+}
+
+/**
+ * The channel of a pull request: the app's prefix or "pr-", the number, and a suffix that tells the app's repositories apart.
+ * @param suffix for a repository that is new to the app and not its first one
+ */
+export function previewPlace(
+	publicAppId: string,
+	{ repository, number, suffix }: { readonly repository: string; readonly number: number; readonly suffix: string },
+	nowMs: number,
+): CompiledQuery<PreviewPlaceRow> {
+	const suffixNow = sql`coalesce(r.suffix, CASE WHEN EXISTS (SELECT 1 FROM preview_repositories other WHERE other.app_id = a.id)
+		THEN ${suffix} ELSE '' END)`;
+	const name = sql`(coalesce(a.preview_channel_prefix, 'pr-') || CAST(${number} AS INTEGER) || ${suffixNow})`;
+	return sql<PreviewPlaceRow>`SELECT ${name} AS name, ${suffixNow} AS suffix, r.app_id IS NOT NULL AS repository_is_known,
+			a.preview_max_days, c.id AS channel_id, c.is_preview AS channel_is_preview, c.created_by AS channel_created_by,
+			c.created_by_key AS channel_created_by_key, ${previewNameColumns(name, nowMs)}
+		FROM apps a LEFT JOIN preview_repositories r ON r.app_id = a.id AND r.repository = ${repository}
+			LEFT JOIN channels c ON c.app_id = a.id AND c.name = ${name}
+			LEFT JOIN channel_names n ON n.app_id = a.id AND n.name = ${name}
+		WHERE a.id = ${appIdOf(publicAppId)}`.compile(query);
+}
+
+export const nameRepository = (appId: AppId, repository: string, suffix: string): CompiledQuery =>
+	query.insertInto("preview_repositories").values({ app_id: appId, repository, suffix }).compile();
+
+/** For guards: nothing opened, closed or renewed the preview since it was read. */
+export const previewIsAsRead = (appId: AppId, id: string, revision: number) =>
+	sql<boolean>`EXISTS (SELECT 1 FROM previews WHERE app_id = ${appId} AND id = ${id} AND revision = ${revision})`;
+
+export const previewChanged = () =>
+	new ApiError("preview_changed", "The preview was opened or closed by another request; repeat the request.");
+
+/** The preview's channel in a statement of the batch that creates it. */
+const channelNamed = (appId: AppId, name: string) =>
+	sql<number>`(SELECT id FROM channels WHERE app_id = ${appId} AND name = ${name})`;
+
+type PreviewValues = Omit<
+	Updateable<PreviewsTable>,
+	"id" | "app_id" | "repository" | "number" | "channel_id" | "revision" | "created_at_ms"
+>;
+
+export function insertPreview(
+	appId: AppId,
+	values: Omit<Selectable<PreviewsTable>, "app_id" | "channel_id" | "revision">,
+): CompiledQuery {
+	const channelId = values.channel_name === null ? null : channelNamed(appId, values.channel_name);
+	return query
+		.insertInto("previews")
+		.values({ ...values, app_id: appId, channel_id: channelId })
+		.compile();
+}
+
+/** A pull request that was closed before its preview was opened: a build that is still running cannot open it. */
+export function insertClosedPreview(
+	appId: AppId,
+	preview: Pick<
+		Selectable<PreviewsTable>,
+		"id" | "page_id" | "repository" | "number" | "repository_id" | "created_by" | "created_by_key"
+	>,
+	end: { readonly closedAs: "request" | "webhook"; readonly eventAtMs: number; readonly nowMs: number },
+): Statement {
+	const { closedAs, eventAtMs, nowMs } = end;
+	return onUnique(
+		insertPreview(appId, {
+			...preview,
+			...{ state: "closed", channel_name: null, commit_sha: null, title: null, lifetime_ms: 0, expires_at_ms: nowMs },
+			...{ opened_at_ms: null, opened_event_at_ms: null, reopened_event_at_ms: null, closed_event_at_ms: eventAtMs },
+			...{ closed_at_ms: nowMs, closed_as: closedAs, created_at_ms: nowMs, updated_at_ms: nowMs },
+		}),
+		"previews.app_id, previews.repository, previews.number",
+		previewChanged,
+	);
+}
+
+/** @param channel the channel that it has from now on; undefined: as before */
+export function updatePreview(
+	appId: AppId,
+	id: string,
+	values: PreviewValues,
+	channel: string | null | undefined,
+): CompiledQuery {
+	return query
+		.updateTable("previews")
+		.set({
+			...values,
+			...(channel === undefined ? {} : { channel_id: channel === null ? null : channelNamed(appId, channel) }),
+			revision: sql<number>`revision + 1`,
+		})
+		.where("app_id", "=", appId)
+		.where("id", "=", id)
+		.compile();
+}
+
+/** The bundle that a channel already serves belongs to the preview that takes the channel over, if the same key created both. */
+export const adoptBundle = (appId: AppId, previewId: string, channelName: string): CompiledQuery =>
+	sql`UPDATE bundles SET preview_id = ${previewId} WHERE +app_id = ${appId} AND preview_id IS NULL
+		AND id = (SELECT version_id FROM channels WHERE app_id = ${appId} AND name = ${channelName}
+			AND channels.created_by = bundles.created_by AND channels.created_by_key IS bundles.created_by_key)`.compile(
+		query,
+	);
+
+/** The open preview of a channel; for loading beside the decision. */
+export const previewOfChannel = (publicAppId: string, channel: string): CompiledQuery<{ id: string }> =>
+	sql<{ id: string }>`SELECT id FROM previews WHERE app_id = ${appIdOf(publicAppId)} AND channel_name = ${channel}
+		AND state = 'open'`.compile(query);
+
+/** For guards. */
+export const previewOfChannelIs = (appId: AppId, channelId: ChannelId, id: string | null) =>
+	sql<boolean>`(SELECT id FROM previews WHERE app_id = ${appId} AND channel_id = ${channelId} AND state = 'open') IS ${id}`;
+
+/** For `deleteBundles`: bundles of the preview that nothing else uses. */
+export const bundlesOfPreview = (appId: AppId, previewId: string): RawBuilder<unknown> =>
+	sql`preview_id = ${previewId} AND +app_id = ${appId} AND deleted_at_ms IS NULL AND ${UNUSED}`;
+
+/** Bundles of a channel's deletion and those of its preview; see `bundlesOfPreview`. */
+export const bundlesOfChannelAndPreview = (appId: AppId, ids: readonly number[], previewId: string | null) =>
+	previewId === null
+		? liveBundles(appId, ids)
+		: sql`((${liveBundles(appId, ids)}) OR (${bundlesOfPreview(appId, previewId)}))`;
+
+/** After the deletion of its channel and bundles. Bundles that something else uses stay, and belong to the app. */
+export function endPreview(
+	appId: AppId,
+	id: string,
+	values: Pick<PreviewValues, "closed_as" | "closed_event_at_ms" | "updated_at_ms">,
+): CompiledQuery[] {
+	return [
+		sql`UPDATE bundles SET preview_id = NULL WHERE preview_id = ${id} AND +app_id = ${appId} AND deleted_at_ms IS NULL`.compile(
+			query,
+		),
+		updatePreview(appId, id, { ...values, state: "closed", closed_at_ms: values.updated_at_ms ?? null }, null),
+	];
+}
+
+/** First identifier of a version's pre-release: "pr-128" of 1.4.0-pr-128.7.1, which names the channel of the preview it is for. */
+export const previewTag = (version: string): string | undefined =>
+	/^[^-+]+-([0-9A-Za-z-]*[A-Za-z-][0-9A-Za-z-]*)/.exec(version)?.[1];
+
+const renewed = (nowMs: number) => sql`expires_at_ms = ${nowMs} + min(lifetime_ms,
+	(SELECT preview_max_days FROM apps WHERE apps.id = previews.app_id) * ${sql.lit(DAY_MS)})`;
+
+/**
+ * For the batch that registers a bundle, after its row: the bundle belongs to the preview that its version names.
+ * @throws {ApiError} `preview_closed`, by its guard
+ */
+export function bundleJoinsPreview(appId: AppId, version: string, nowMs: number): Statement[] {
+	const tag = previewTag(version);
+	if (tag === undefined) return [];
+	const named = sql`previews WHERE app_id = ${appId} AND channel_name = ${tag}`;
+	return [
+		guard(sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state <> 'open' AND closed_as IS NOT 'kept')`, () =>
+			previewClosed(tag),
+		),
+		sql`UPDATE bundles SET preview_id = (SELECT id FROM ${named} AND state = 'open')
+			WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL`.compile(query),
+		sql`UPDATE previews SET ${renewed(nowMs)} WHERE app_id = ${appId} AND channel_name = ${tag} AND state = 'open'`.compile(
+			query,
+		),
+	];
+}
+
+/**
+ * For the batch that promotes bundles to a channel: renews the channel's preview. Bundles of a caller that is limited to own work belong to
+ * the preview from then on.
+ * @throws {ApiError} `bundle_of_another_preview`, by its guard
+ */
+export function promotionToPreview(
+	appId: AppId,
+	channelId: ChannelId,
+	bundleIds: readonly number[],
+	ownWorkOnly: boolean,
+	nowMs: number,
+): Statement[] {
+	if (bundleIds.length === 0) return [];
+	const ids = jsonList(JSON.stringify(bundleIds));
+	const ofChannel = sql`previews p WHERE p.channel_id = ${channelId} AND p.app_id = ${appId} AND p.state = 'open'`;
+	return [
+		guard(
+			sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles WHERE id IN ${ids} AND preview_id <> (SELECT p.id FROM ${ofChannel}))`,
+			() =>
+				new ApiError(
+					"bundle_of_another_preview",
+					"The bundle belongs to the preview of another pull request, and would be deleted with it; upload a bundle for this preview.",
+				),
+		),
+		...(ownWorkOnly
+			? [
+					sql`UPDATE bundles SET preview_id = (SELECT p.id FROM ${ofChannel})
+						WHERE id IN ${ids} AND +app_id = ${appId} AND preview_id IS NULL`.compile(query),
+				]
+			: []),
+		sql`UPDATE previews SET ${renewed(nowMs)} WHERE channel_id = ${channelId} AND app_id = ${appId} AND state = 'open'`.compile(
+			query,
+		),
+	];
+}
+
+/** For the batch that creates a channel: no preview had or has its name. */
+export const refuseNameOfPreview = (appId: AppId, name: string): Statement =>
+	guard(sql<boolean>`NOT EXISTS (SELECT 1 FROM previews WHERE app_id = ${appId} AND channel_name = ${name})`, () =>
+		previewClosed(name),
+	);
+
+export const previewClosed = (channel: string) =>
+	new ApiError(
+		"preview_closed",
+		`The preview ${channel} is closed, and everything of it was deleted. Open it again with POST /preview and the event_at of an event after its end, such as a new push.`,
+		{ moreInfo: { channel } },
+	);
+
+/** Open previews whose time is over, in apps that are not deleted. */
+export function expiredPreviews(nowMs: number, limit: number): CompiledQuery<PreviewRow> {
+	return sql<PreviewRow>`${previewRows()} JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL
+		WHERE p.state = 'open' AND p.expires_at_ms <= ${nowMs} AND a.app_id <> a.id
+		ORDER BY p.expires_at_ms LIMIT ${limit}`.compile(query);
+}
+
+export const previewIsExpired = (appId: AppId, id: string, nowMs: number) =>
+	sql<boolean>`EXISTS (SELECT 1 FROM previews WHERE app_id = ${appId} AND id = ${id} AND state = 'open' AND expires_at_ms <= ${nowMs})`;
+
+/** Rows of previews that were closed long ago. */
+export const deleteOldPreviews = (beforeMs: number, limit: number): CompiledQuery =>
+	sql`DELETE FROM previews WHERE id IN (SELECT id FROM previews WHERE state <> 'open' AND updated_at_ms <= ${beforeMs}
+		LIMIT ${limit})`.compile(query);

@@ -1,0 +1,67 @@
+/**
+ * Statements that load the caller of a request: a key or a session, with its live role bindings. Each is one statement, so that a request
+ * can send its own reads in the same round trip.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { PrincipalRow } from "../authz/principal";
+import { SESSION_IDLE_MS, type SessionRow } from "../authz/session";
+import { query } from "./client";
+import { prepared } from "./prepared";
+
+/**
+ * The key with this hash, or with this previous hash during its overlap, or the key of the publisher that gave this hash to a CI job, and
+ * its live bindings with the policy of each organization. A
+ * binding that came from another one lives only as long as that one.
+ */
+export function principalStatement(keyHash: string, nowMs: number): CompiledQuery<PrincipalRow> {
+	return keyStatement({ keyHash, nowMs });
+}
+
+const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>((value) => {
+	const [keyHash, nowMs] = [value("keyHash"), value("nowMs")];
+	return sql<PrincipalRow>`
+		SELECT k.id, k.name, k.user_id, k.org_id, coalesce(t.expires_at_ms, k.expires_at_ms) AS expires_at_ms, k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
+			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
+			t.key_hash IS NULL AND k.key_hash <> ${keyHash} AS secret_is_replaced,
+			p.id AS publisher_id, p.name AS publisher_name, p.stage AS publisher_stage, t.ci, home.enforce_hashed_api_keys, home.require_apikey_expiration,
+			home.max_apikey_expiration_days,
+			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name)) FROM role_bindings b
+				WHERE b.user_id = k.user_id AND b.scope_type = 'org'
+					AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}) AS account_roles,
+			${liveBindings(sql<boolean>`o.id = b.org_id AND b.api_key_id = k.id`, nowMs)} AS bindings
+		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
+		LEFT JOIN ci_keys t ON t.key_hash = ${keyHash} LEFT JOIN publishers p ON p.id = t.publisher_id
+		WHERE k.key_hash = ${keyHash} OR (k.previous_key_hash = ${keyHash} AND k.previous_valid_until_ms > ${nowMs})
+			OR k.id = (SELECT api_key_id FROM publishers WHERE id = (SELECT publisher_id FROM ci_keys WHERE key_hash = ${keyHash}))`.compile(
+		query,
+	);
+});
+
+/**
+ * JSON array of the live bindings `b` of one holder, with the policy of each one's organization `o`.
+ * @param join the condition that joins both
+ */
+export function liveBindings(join: RawBuilder<boolean>, nowMs: number): RawBuilder<string> {
+	return sql<string>`(SELECT json_group_array(json_object('id', b.id, 'role', b.role_name, 'scopeType', b.scope_type,
+				'orgId', b.org_id, 'appId', b.app_id, 'channelId', b.channel_id, 'deleted', o.deleted_at_ms IS NOT NULL,
+				'enforce_hashed_api_keys', o.enforce_hashed_api_keys, 'require_apikey_expiration', o.require_apikey_expiration,
+				'max_apikey_expiration_days', o.max_apikey_expiration_days))
+			FROM role_bindings b INNER JOIN organizations o ON ${join}
+			LEFT JOIN role_bindings parent ON parent.id = b.parent_binding_id
+			WHERE coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}
+				AND coalesce(parent.expires_at_ms, ${nowMs} + 1) > ${nowMs})`;
+}
+
+/** SQL: the session `s` is live. */
+export const sessionIsLive = (nowMs: number) =>
+	sql<boolean>`s.expires_at_ms > ${nowMs} AND s.last_seen_at_ms > ${nowMs - SESSION_IDLE_MS}`;
+
+/** The live session with this hash, and the live bindings of its account. */
+export function sessionStatement(tokenHash: string, nowMs: number): CompiledQuery<SessionRow> {
+	return sql<SessionRow>`
+		SELECT s.id, s.user_id, u.email, s.token_hash, s.created_at_ms, s.last_seen_at_ms, s.method,
+			EXISTS (SELECT 1 FROM passkeys WHERE user_id = u.id) AS has_passkey, u.global_permissions,
+			${liveBindings(sql<boolean>`o.id = b.org_id AND b.user_id = u.id`, nowMs)} AS bindings
+		FROM sessions s INNER JOIN users u ON u.id = s.user_id
+		WHERE s.token_hash = ${tokenHash} AND ${sessionIsLive(nowMs)}`.compile(query);
+}

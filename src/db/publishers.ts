@@ -1,0 +1,220 @@
+/**
+ * Statements about trusted publishers, the keys that CI jobs get from them, spent identity tokens, and the public keys of issuers. A
+ * publisher and its key are deleted together; the publisher of an app acts only in the organization of the app.
+ */
+import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
+import type { AppId, OrgId } from "../authz/decide";
+import type { RoleName } from "../authz/permissions";
+import { jsonList, query } from "./client";
+import { appIdOf } from "./public-app-id";
+import type { Flag, PublishersTable } from "./schema";
+
+export type PublisherRow = Selectable<PublishersTable>;
+
+export interface ListedPublisherRow extends PublisherRow {
+	/** 0: its creator lost the rights that it had, so its key lost them as well. */
+	readonly has_rights: Flag;
+}
+
+/** SQL: the key of publisher `p` has a role. */
+const HAS_RIGHTS = sql<Flag>`EXISTS (SELECT 1 FROM role_bindings b WHERE b.api_key_id = p.api_key_id)`;
+
+/** A page of the app's publishers, oldest first; for loading beside the decision. */
+export function publishersPage(publicAppId: string, limit: number, offset: number): CompiledQuery<ListedPublisherRow> {
+	return query
+		.selectFrom("publishers as p")
+		.selectAll()
+		.select(HAS_RIGHTS.as("has_rights"))
+		.where("app_id", "=", appIdOf(publicAppId))
+		.orderBy("created_at_ms")
+		.orderBy("id")
+		.limit(limit)
+		.offset(offset)
+		.compile();
+}
+
+/** For loading beside the decision. */
+export function publisherOfApp(publicAppId: string, id: string): CompiledQuery<ListedPublisherRow> {
+	return query
+		.selectFrom("publishers as p")
+		.selectAll()
+		.select(HAS_RIGHTS.as("has_rights"))
+		.where("app_id", "=", appIdOf(publicAppId))
+		.where("id", "=", id)
+		.compile();
+}
+
+export function insertPublisher(appId: AppId, values: Omit<Insertable<PublishersTable>, "app_id">): CompiledQuery {
+	return query
+		.insertInto("publishers")
+		.values({ ...values, app_id: appId })
+		.compile();
+}
+
+export function updatePublisher(appId: AppId, id: string, values: Updateable<PublishersTable>): CompiledQuery {
+	return query.updateTable("publishers").set(values).where("app_id", "=", appId).where("id", "=", id).compile();
+}
+
+/** Deletes a publisher with its key, its role bindings and the keys that jobs got from it. */
+export function deletePublisher(orgId: OrgId, appId: AppId, id: string): CompiledQuery {
+	return sql`DELETE FROM api_keys WHERE org_id = ${orgId}
+		AND id = (SELECT api_key_id FROM publishers WHERE id = ${id} AND app_id = ${appId})`.compile(query);
+}
+
+/** Revokes the keys that jobs hold and, with `andRoles`, the roles of the publisher's own key. */
+export function endPublisherRights(orgId: OrgId, appId: AppId, id: string, andRoles: boolean): CompiledQuery[] {
+	const ofApp = sql`SELECT api_key_id FROM publishers WHERE id = ${id} AND app_id = ${appId}`;
+	return [
+		sql`DELETE FROM ci_keys WHERE publisher_id IN (SELECT id FROM publishers WHERE id = ${id} AND app_id = ${appId})`,
+		...(andRoles ? [sql`DELETE FROM role_bindings WHERE org_id = ${orgId} AND api_key_id IN (${ofApp})`] : []),
+	].map((statement) => statement.compile(query));
+}
+
+/** Guard: the publisher is as it was read. */
+export function publisherUnchanged(appId: AppId, { id, updated_at_ms }: Pick<PublisherRow, "id" | "updated_at_ms">) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM publishers WHERE app_id = ${appId} AND id = ${id} AND updated_at_ms = ${updated_at_ms})`;
+}
+
+/** Guard: all of these are channels of the app. */
+export function channelsAreOf(appId: AppId, names: readonly string[]) {
+	return sql<boolean>`(SELECT count(*) FROM channels WHERE app_id = ${appId} AND name IN ${jsonList(JSON.stringify(names))}) = ${names.length}`;
+}
+
+export interface PublisherBinding {
+	readonly id: string;
+	readonly keyId: string;
+	readonly orgId: OrgId;
+	readonly appId: AppId;
+	readonly role: RoleName;
+	readonly parentId: string;
+	readonly createdAtMs: number;
+}
+
+/** The role of a publisher on one channel, which ends with the channel or with the publisher's role on the app. */
+export function insertPublisherChannel(binding: PublisherBinding, channel: string): CompiledQuery {
+	const { id, keyId, orgId, appId, role, parentId, createdAtMs } = binding;
+	return sql`INSERT INTO role_bindings (id, api_key_id, role_name, scope_type, org_id, app_id, channel_id, parent_binding_id, created_at_ms)
+		SELECT ${id}, ${keyId}, ${role}, 'channel', ${orgId}, app_id, id, ${parentId}, ${createdAtMs}
+		FROM channels WHERE app_id = ${appId} AND name = ${channel}`.compile(query);
+}
+
+/** A publisher that an identity token may be for, with what the exchange needs to know of its app and key. */
+export interface CandidateRow extends ListedPublisherRow {
+	readonly public_app_id: string;
+	readonly org_id: string;
+	/** 1: its anchor is in the token. 0: only its owner is, so it serves to explain a refusal. */
+	readonly is_anchored: 0 | 1;
+}
+
+/**
+ * Live publishers of the issuer whose repository, or at least its owner, is among the token's claims. Deleted apps and organizations have
+ * none.
+ * @param anchors `name=value` of the token's claims
+ */
+export function candidatePublishers(
+	issuer: string,
+	anchors: readonly string[],
+	publicAppId: string | undefined,
+	limit: number,
+): CompiledQuery<CandidateRow> {
+	const list = jsonList(JSON.stringify(anchors));
+	const ofApp = publicAppId === undefined ? sql`true` : sql`p.app_id = ${appIdOf(publicAppId)}`;
+	const rows = (
+		column: "anchor" | "owner_anchor",
+	) => sql`SELECT p.*, a.app_id AS public_app_id, k.org_id, ${HAS_RIGHTS} AS has_rights,
+			${sql.lit(column === "anchor" ? 1 : 0)} AS is_anchored
+		FROM publishers p INNER JOIN apps a ON a.id = p.app_id INNER JOIN api_keys k ON k.id = p.api_key_id AND k.org_id = a.owner_org
+		INNER JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL
+		WHERE p.issuer = ${issuer} AND ${sql.ref(`p.${column}`)} IN ${list} AND ${ofApp}`;
+	return sql<CandidateRow>`SELECT * FROM (${rows("anchor")} UNION ALL ${rows("owner_anchor")} AND p.anchor NOT IN ${list})
+		ORDER BY is_anchored DESC, created_at_ms, id LIMIT ${limit}`.compile(query);
+}
+
+/** The provider of any publisher that names the issuer; no row: none does, so its keys are not fetched. */
+export function publisherOfIssuer(issuer: string): CompiledQuery<Pick<PublisherRow, "provider">> {
+	return query.selectFrom("publishers").select("provider").where("issuer", "=", issuer).limit(1).compile();
+}
+
+/** Guard: the publisher is as it was read, its app is still in the organization of its key, and the organization is not deleted. */
+export function publisherMints({ id, updated_at_ms }: CandidateRow) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM publishers p INNER JOIN apps a ON a.id = p.app_id
+		INNER JOIN api_keys k ON k.id = p.api_key_id AND k.org_id = a.owner_org
+		INNER JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL
+		WHERE p.id = ${id} AND p.updated_at_ms = ${updated_at_ms})`;
+}
+
+/** Fails on a token that was exchanged before: see `onUnique`. */
+export function spendIdentityToken(hash: string, expiresAtMs: number): CompiledQuery {
+	return query.insertInto("spent_identity_tokens").values({ hash, expires_at_ms: expiresAtMs }).compile();
+}
+
+/** Guard: the hash is not spent. */
+export function isUnspent(hash: string) {
+	return sql<boolean>`NOT EXISTS (SELECT 1 FROM spent_identity_tokens WHERE hash = ${hash})`;
+}
+
+/** The statements that give a job its key. */
+export function insertCiKey(
+	key: { readonly hash: string; readonly ci: string; readonly expiresAtMs: number },
+	publisherId: string,
+	nowMs: number,
+): CompiledQuery[] {
+	return [
+		query
+			.insertInto("ci_keys")
+			.values({
+				key_hash: key.hash,
+				publisher_id: publisherId,
+				ci: key.ci,
+				created_at_ms: nowMs,
+				expires_at_ms: key.expiresAtMs,
+			})
+			.compile(),
+		query
+			.updateTable("publishers")
+			.set({ last_used_at_ms: nowMs, last_ci: key.ci })
+			.where("id", "=", publisherId)
+			.compile(),
+	];
+}
+
+/** Guard: the publisher has given out fewer live keys than this. */
+export function hasFewCiKeys(publisherId: string, most: number, nowMs: number) {
+	return sql<boolean>`(SELECT count(*) FROM ci_keys WHERE publisher_id = ${publisherId} AND expires_at_ms > ${nowMs}) < ${most}`;
+}
+
+export interface IssuerKeysRow {
+	readonly keys: string | null;
+	readonly fetched_at_ms: number | null;
+	readonly attempted_at_ms: number;
+}
+
+export function issuerKeysOf(issuer: string): CompiledQuery<IssuerKeysRow> {
+	return query
+		.selectFrom("issuer_keys")
+		.select(["keys", "fetched_at_ms", "attempted_at_ms"])
+		.where("issuer", "=", issuer)
+		.compile();
+}
+
+/** Takes the right to fetch the issuer's keys now; no row returns while another request took it since `notSinceMs`. */
+export function claimFetch(issuer: string, nowMs: number, notSinceMs: number): CompiledQuery<{ issuer: string }> {
+	return sql<{ issuer: string }>`INSERT INTO issuer_keys (issuer, attempted_at_ms) VALUES (${issuer}, ${nowMs})
+		ON CONFLICT (issuer) DO UPDATE SET attempted_at_ms = excluded.attempted_at_ms WHERE attempted_at_ms <= ${notSinceMs}
+		RETURNING issuer`.compile(query);
+}
+
+export function storeIssuerKeys(issuer: string, keys: string, nowMs: number): CompiledQuery {
+	return query.updateTable("issuer_keys").set({ keys, fetched_at_ms: nowMs }).where("issuer", "=", issuer).compile();
+}
+
+/** Deletes expired keys of jobs and spent tokens, and the keys of issuers that no publisher names. */
+export function deleteOldIdentities(nowMs: number, keptMs: number, most: number): CompiledQuery[] {
+	return [
+		sql`DELETE FROM ci_keys WHERE key_hash IN (
+			SELECT key_hash FROM ci_keys WHERE expires_at_ms <= ${nowMs - keptMs} ORDER BY expires_at_ms LIMIT ${most})`,
+		sql`DELETE FROM spent_identity_tokens WHERE hash IN (
+			SELECT hash FROM spent_identity_tokens WHERE expires_at_ms <= ${nowMs} ORDER BY expires_at_ms LIMIT ${most})`,
+		sql`DELETE FROM issuer_keys WHERE issuer NOT IN (SELECT issuer FROM publishers)`,
+	].map((statement) => statement.compile(query));
+}

@@ -1,0 +1,135 @@
+/**
+ * Reports of devices, and the statistics about them. `schema.sql` explains the columns.
+ */
+import type { Generated } from "kysely";
+import type { Flag } from "../../authz/principal";
+
+export interface DevicesTable {
+	app_id: string;
+	device_id: string;
+	platform: string | null;
+	version_name: string | null;
+	version_build: string | null;
+	os_version: string | null;
+	plugin_version: string | null;
+	is_prod: Flag | null;
+	is_emulator: Flag | null;
+	custom_id: string | null;
+	install_source: string | null;
+	key_id: string | null;
+	default_channel: string | null;
+	channel_id: number | null;
+	last_seen_at_ms: number | null;
+	created_at_ms: number;
+	updated_at_ms: number;
+	told_at: string | null;
+	counted_days: string | null;
+	revision: Generated<number>;
+	custom_id_first_at_ms: number | null;
+	custom_id_changed_at_ms: number | null;
+	recent_reports: string | null;
+}
+
+export interface CountedEventsTable {
+	day: number;
+	id: string;
+}
+
+export interface DailyCountsTable {
+	app_id: string;
+	day: number;
+	version_name: string;
+	channel_name: string;
+	metric: string;
+	amount: number;
+}
+
+export interface DailyTotalsTable {
+	app_id: string;
+	day: number;
+	get_count: Generated<number>;
+	install_count: Generated<number>;
+	fail_count: Generated<number>;
+	bandwidth_bytes: Generated<number>;
+	device_count: Generated<number>;
+	new_device_count: Generated<number>;
+	refused_device_count: Generated<number>;
+	lost_event_count: Generated<number>;
+}
+
+export interface InstallStepsTable {
+	app_id: string;
+	device_id: string;
+	version_name: string;
+	step: string;
+	at_ms: number;
+	device_at_ms: number | null;
+}
+
+export interface DailyInstallTimesTable {
+	app_id: string;
+	day: number;
+	version_name: string;
+	bucket: number;
+	amount: number;
+}
+
+export interface DeadMessagesTable {
+	id: string;
+	kind: string;
+	body: string;
+	sent_at_ms: number;
+	died_at_ms: number;
+	resend: Generated<Flag>;
+}
+
+export interface TelemetryHomesTable {
+	app_id: string;
+	binding: string;
+	state: "copying" | "moved" | "settled" | "removed";
+	position: string | null;
+	moved_at_ms: number | null;
+}
+
+export interface SweepPositionsTable {
+	step: string;
+	position: string;
+}
+
+export interface DailyDevicesTable {
+	app_id: string;
+	day: number;
+	sketch: string;
+	revision: number;
+}
+
+export interface DeviceSketchesTable {
+	app_id: string;
+	day: number;
+	kind: "all" | "version" | "moved";
+	version_name: string;
+	slot: number;
+	sketch: string;
+	devices: number | null;
+	revision: number;
+}
+
+export interface DailyStorageTable {
+	app_id: string;
+	day: number;
+	size_bytes: number;
+}
+
+export interface RolloutDevicesTable {
+	rollout_id: string;
+	device_id: string;
+	network: string | null;
+	told_network: string | null;
+	from_version: string | null;
+	first_served_at_ms: number | null;
+	last_served_at_ms: number | null;
+	installed_at_ms: number | null;
+	failed_at_ms: number | null;
+	not_counted: "newer" | "network" | null;
+	device_created_at_ms: number | null;
+}

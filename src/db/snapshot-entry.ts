@@ -1,0 +1,124 @@
+/**
+ * Makes entries of the snapshot cache: from the rows of D1, or from a stored snapshot, whose app is compared with the wanted one.
+ */
+import type { CompiledQuery } from "kysely";
+import { assembleSnapshot } from "./app-snapshot";
+import type { ChangeRow, Pointer } from "./change-feed";
+import type { Database } from "./client";
+import {
+	MOST_STORED_FILES,
+	type SnapshotAppRow,
+	type SnapshotBundleRow,
+	type SnapshotChannelRow,
+	type SnapshotFile,
+	type SnapshotOverrideRow,
+	servedManifests,
+	snapshotStatements,
+} from "./snapshot-load";
+import { bytesOf, type Held, type HeldManifest } from "./snapshot-store";
+import { readSnapshotText, type SnapshotRows, textOf } from "./snapshot-text";
+
+/** The stored snapshots (src/storage/snapshot-objects.ts). */
+export interface SnapshotSource {
+	obtain(wanted: Pointer, load: () => Promise<Content | null>): Promise<Content | null>;
+	latest(publicAppId: string): Promise<Content | undefined>;
+	/** Waits before an app is stored that nobody waits for. */
+	pause(): Promise<void>;
+}
+
+export interface Content {
+	readonly token: string;
+	readonly seq: number;
+	readonly text: string;
+}
+
+export interface LoadedApp {
+	readonly rows: SnapshotRows;
+	/** As it is stored; null if the manifests of its bundles were not read. */
+	readonly content: () => Content | null;
+}
+
+const STATEMENTS = 5;
+
+/** Reads apps and the change feed in one batch; null for an app that does not exist. */
+export async function readApps(
+	db: Database,
+	publicAppIds: readonly string[],
+	feed: CompiledQuery<ChangeRow>,
+	atMs: number,
+	withManifests = false,
+): Promise<{ readonly changes: readonly ChangeRow[]; readonly apps: readonly (LoadedApp | null)[] }> {
+	const results = await db.batch([
+		feed,
+		...publicAppIds.flatMap((id) => [...snapshotStatements(id), ...(withManifests ? [servedManifests(id)] : [])]),
+	]);
+	const changes = (results[0]?.rows ?? []) as readonly ChangeRow[];
+	const count = withManifests ? STATEMENTS + 1 : STATEMENTS;
+	const apps = publicAppIds.map((_, index) => {
+		const [found, channels, bundles, overrides, names, files] = results
+			.slice(1 + count * index, 1 + count * (index + 1))
+			.map((result) => result.rows) as unknown as [
+			SnapshotAppRow[],
+			SnapshotChannelRow[],
+			SnapshotBundleRow[],
+			SnapshotOverrideRow[],
+			{ readonly name: string }[],
+			(SnapshotFile & { readonly bundle_id: number })[]?,
+		];
+		const [app] = found;
+		if (app === undefined) return null;
+		const rows = { app, channels, bundles, overrides, names: names.map(({ name }) => name) };
+		const hasManifests = bundles.some(({ has_manifest, external_url }) => has_manifest === 1 && external_url === null);
+		const content = () =>
+			hasManifests && files === undefined
+				? null
+				: {
+						token: app.revision_token ?? "",
+						seq: changes.at(-1)?.seq ?? 0,
+						text: textOf(atMs, rows, files ?? [], MOST_STORED_FILES),
+					};
+		return { rows, content };
+	});
+	return { changes, apps };
+}
+
+function entryOf(publicAppId: string, rows: SnapshotRows, before: Held | undefined): Held {
+	const { app, channels, bundles, overrides, names } = rows;
+	const snapshot = assembleSnapshot(publicAppId, app, channels, bundles, overrides, names);
+	// The manifest of a ready bundle never changes, so manifests are kept for as long as their bundles.
+	const known = before?.snapshot.app.id === app.id ? [...before.manifests] : [];
+	const manifests = new Map(known.filter(([id]) => snapshot.bundles.has(id)));
+	const lists = bytesOf(channels) + bytesOf(bundles) + bytesOf(overrides);
+	const bytes = lists + names.reduce((sum, name) => sum + name.length + 50, 0) + 1_000;
+	return {
+		...{ snapshot, manifests, bytes, isUnconfirmed: false, supersededBy: undefined },
+		...{ currentAtMs: 0, mark: 0, retryAtMs: 0, failures: 0 },
+	};
+}
+
+export function entryFromRows(publicAppId: string, { rows }: LoadedApp, before: Held | undefined): Held {
+	return entryOf(publicAppId, rows, before);
+}
+
+/**
+ * @param wanted the app; without it, the entry is unconfirmed
+ * @returns undefined for the snapshot of another app
+ */
+export function entryFromText(
+	publicAppId: string,
+	{ token, text }: Content,
+	wanted?: { readonly appId: string; readonly before: Held },
+): Held | undefined {
+	const { atMs, rows, manifests: stored } = readSnapshotText(text);
+	const { app } = rows;
+	const isWanted =
+		wanted === undefined
+			? app.app_id.toLowerCase() === publicAppId.toLowerCase() && app.has_twin === 0
+			: app.id === wanted.appId;
+	if (!isWanted || app.revision_token !== token) return undefined;
+	const entry = entryOf(publicAppId, rows, wanted?.before);
+	for (const [bundleId, files] of stored) entry.manifests.set(bundleId, heldManifest(files));
+	return wanted === undefined ? { ...entry, isUnconfirmed: true, currentAtMs: atMs } : entry;
+}
+
+const heldManifest = (files: string): HeldManifest => ({ files, bytes: 2 * files.length });

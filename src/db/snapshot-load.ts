@@ -1,0 +1,161 @@
+/**
+ * The statements that read a whole app for update checks: its channels, the bundles that these serve, the overrides of devices, and the names
+ * of its ready bundles. They are constant text (`plain`), because the first check of an isolate runs them. Apps of deleted organizations are
+ * not found.
+ */
+import type { CompiledQuery, Selectable } from "kysely";
+import { plain } from "./plain";
+import type { BundleStatus, ChannelsTable, Flag } from "./schema";
+
+/** More overrides than this are looked up one by one instead of being held in memory. */
+export const MOST_HELD_OVERRIDES = 5_000;
+/** Names of ready bundles; those of an app with more are looked up one by one. */
+export const MOST_HELD_NAMES = 500;
+/** Bundles and files whose manifests are part of a stored snapshot; other manifests are read on demand. */
+const MOST_STORED_MANIFESTS = 20;
+export const MOST_STORED_FILES = 10_000;
+
+export interface SnapshotAppRow {
+	/** UUID. */
+	readonly id: string;
+	/** Public id as it is stored; devices may send another case. */
+	readonly app_id: string;
+	/** 1: another app's public id differs from this one in case alone. */
+	readonly has_twin: Flag;
+	readonly owner_org: string;
+	readonly revision: number;
+	/** Identifies the content of the snapshot. */
+	readonly revision_token: string | null;
+	readonly expose_metadata: Flag;
+	readonly allow_device_custom_id: Flag;
+	readonly block_provider_infra_requests: Flag;
+	readonly allow_preview: Flag;
+}
+
+const CHANNEL_COLUMNS = [
+	...(["id", "name", "version_id", "public", "ios", "android", "electron"] as const),
+	...(["allow_device_self_set", "allow_emulator", "allow_device", "allow_dev", "allow_prod"] as const),
+	...(["disable_auto_update", "disable_auto_update_under_native", "update_package", "is_preview"] as const),
+	...(["rollout_version_id", "rollout_id", "rollout_percentage_bps"] as const),
+	...(["rollout_enabled", "rollout_paused_at_ms"] as const),
+] as const;
+
+/** The columns that an answer to a device depends on. */
+export type SnapshotChannelRow = Pick<Selectable<ChannelsTable>, (typeof CHANNEL_COLUMNS)[number]>;
+
+export interface SnapshotBundleRow {
+	readonly id: number;
+	readonly name: string;
+	readonly status: BundleStatus;
+	readonly checksum: string | null;
+	readonly sha256: string | null;
+	readonly object_key: string | null;
+	readonly external_url: string | null;
+	readonly session_key: string | null;
+	readonly key_id: string | null;
+	readonly min_update_version: string | null;
+	readonly comment: string | null;
+	readonly link: string | null;
+	readonly has_manifest: Flag;
+}
+
+export interface SnapshotOverrideRow {
+	readonly device_id: string;
+	readonly channel_id: number | null;
+	readonly version_id: number | null;
+}
+
+export interface SnapshotFile {
+	readonly file_name: string;
+	readonly file_hash: string;
+	readonly object_key: string;
+	readonly size_bytes: number;
+}
+
+/** The app's UUID by its public id: see `appIdOf` in public-app-id.ts. */
+const APP_ID = `coalesce((SELECT named.id FROM apps AS named WHERE named.app_id = ?1),
+	(SELECT named.id FROM apps AS named WHERE named.app_id = ?1 COLLATE NOCASE ORDER BY named.created_at_ms, named.id LIMIT 1))`;
+
+export const BUNDLE_COLUMNS = `b.id, b.name, b.status, b.checksum, b.sha256, b.object_key, b.external_url, b.session_key, b.key_id,
+	b.min_update_version, b.comment, b.link, EXISTS (SELECT 1 FROM bundle_files f WHERE f.bundle_id = b.id) AS has_manifest`;
+
+const FILE_COLUMNS = "f.file_name, f.file_hash, d.object_key, d.size_bytes";
+const FILES = "bundle_files f INNER JOIN delta_objects d ON d.app_id = f.app_id AND d.path = f.path";
+
+const TEXTS = {
+	app: `SELECT apps.id, apps.app_id, apps.owner_org, apps.revision, apps.revision_token, apps.expose_metadata,
+			apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview,
+			EXISTS (SELECT 1 FROM apps AS twin WHERE twin.app_id = apps.app_id COLLATE NOCASE AND twin.id <> apps.id) AS has_twin
+		FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
+		WHERE apps.id = ${APP_ID} AND organizations.deleted_at_ms IS NULL`,
+	channels: `SELECT ${CHANNEL_COLUMNS.join(", ")} FROM channels WHERE app_id = ${APP_ID}`,
+	bundles: `SELECT ${BUNDLE_COLUMNS} FROM bundles b WHERE b.app_id = ${APP_ID} AND b.id IN (
+			SELECT version_id FROM channels WHERE app_id = ${APP_ID}
+			UNION SELECT rollout_version_id FROM channels WHERE app_id = ${APP_ID}
+			UNION SELECT version_id FROM device_overrides WHERE app_id = ${APP_ID})`,
+	overrides: `SELECT device_id, channel_id, version_id FROM device_overrides
+		WHERE app_id = ${APP_ID} LIMIT ${MOST_HELD_OVERRIDES + 1}`,
+	// Implied by the status, but the planner needs the last condition to use the partial index of names.
+	names: `SELECT name FROM bundles WHERE app_id = ${APP_ID} AND status = 'ready' AND deleted_at_ms IS NULL
+		LIMIT ${MOST_HELD_NAMES + 1}`,
+	// Bundles of public channels first, then the newest ones.
+	files: `SELECT f.bundle_id, ${FILE_COLUMNS} FROM ${FILES} WHERE f.app_id = ${APP_ID} AND f.bundle_id IN (
+			SELECT served.id FROM (
+				SELECT version_id AS id, public FROM channels WHERE app_id = ${APP_ID}
+				UNION ALL SELECT rollout_version_id, public FROM channels WHERE app_id = ${APP_ID}) AS served
+			INNER JOIN bundles ON bundles.id = served.id AND bundles.app_id = ${APP_ID} AND bundles.external_url IS NULL
+			GROUP BY served.id ORDER BY max(served.public) DESC, served.id DESC LIMIT ${MOST_STORED_MANIFESTS})
+		ORDER BY f.bundle_id, f.file_name LIMIT ${MOST_STORED_FILES + 1}`,
+} as const;
+
+/** Everything but manifests, for one batch. */
+export function snapshotStatements(publicAppId: string) {
+	return [
+		plain<SnapshotAppRow>(TEXTS.app, publicAppId),
+		plain<SnapshotChannelRow>(TEXTS.channels, publicAppId),
+		plain<SnapshotBundleRow>(TEXTS.bundles, publicAppId),
+		plain<SnapshotOverrideRow>(TEXTS.overrides, publicAppId),
+		plain<{ readonly name: string }>(TEXTS.names, publicAppId),
+	] as const;
+}
+
+/** The manifests of the bundles that most devices are offered, for the same batch. */
+export function servedManifests(publicAppId: string): CompiledQuery<SnapshotFile & { readonly bundle_id: number }> {
+	return plain(TEXTS.files, publicAppId);
+}
+
+/** Changes with the statements, so that an object that was stored by another version of the Worker is not read. */
+export const SNAPSHOT_FORMAT: string = formatOf(Object.values(TEXTS).join());
+
+function formatOf(text: string): string {
+	let hash = 0;
+	for (let index = 0; index < text.length; index += 1) hash = (Math.imul(hash, 31) + text.charCodeAt(index)) | 0;
+	return (hash >>> 0).toString(16).padStart(8, "0");
+}
+
+/** One device's override, where there are too many to hold. */
+export function overrideOf(appId: string, deviceId: string): CompiledQuery<SnapshotOverrideRow> {
+	return plain(
+		"SELECT device_id, channel_id, version_id FROM device_overrides WHERE app_id = ?1 AND device_id = ?2",
+		appId,
+		deviceId,
+	);
+}
+
+/** Whether a bundle of this version is there and ready. */
+export function readyBundle(appId: string, version: string): CompiledQuery<{ readonly id: number }> {
+	return plain(
+		"SELECT id FROM bundles WHERE app_id = ?1 AND name = ?2 AND status = 'ready' AND deleted_at_ms IS NULL",
+		appId,
+		version,
+	);
+}
+
+/** The manifest of a bundle. One that is ready never changes. */
+export function manifestOf(appId: string, bundleId: number): CompiledQuery<SnapshotFile> {
+	return plain(
+		`SELECT ${FILE_COLUMNS} FROM ${FILES} WHERE f.bundle_id = ?1 AND f.app_id = ?2 ORDER BY f.file_name`,
+		bundleId,
+		appId,
+	);
+}

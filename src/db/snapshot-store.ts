@@ -1,0 +1,184 @@
+/**
+ * The memory of the snapshot cache: snapshots, their manifests and ids of apps that do not exist. It knows nothing of freshness. Both
+ * lists are bounded and evict the least recently used entry; made-up app ids have a separate list, so they evict no app.
+ */
+import { recentMap } from "../domain/recent";
+import type { AppSnapshot } from "./app-snapshot";
+import type { Pointer } from "./change-feed";
+import type { SnapshotFile } from "./snapshot-load";
+import { filesOf } from "./snapshot-text";
+
+/** Channels, bundles, overrides and files of all apps together. */
+const MOST_HELD_BYTES = 24 * 1024 * 1024;
+/** Ids of apps that do not exist, of up to 128 characters. */
+const MOST_ABSENT = 5_000;
+/** An app or manifest that is read again so soon, though it did not change, was evicted: strangers can cause that. */
+const EVICTED_WITHIN_MS = 10_000;
+/** Apps and manifests whose last reading is recorded; about 100 bytes each. */
+const MOST_READINGS = 10_000;
+
+export interface Held {
+	readonly snapshot: AppSnapshot;
+	readonly manifests: Map<number, HeldManifest>;
+	/** Size of the snapshot without its manifests, which have their own sizes. */
+	readonly bytes: number;
+	/** From `latest`, while the database did not answer: nothing shows that it is current. */
+	readonly isUnconfirmed: boolean;
+	/** The app after a change that this entry does not have. */
+	supersededBy: Pointer | undefined;
+	/** When an unconfirmed or superseded entry was last known to be current. */
+	currentAtMs: number;
+	/** Only a question to the feed with a higher number confirms the entry, after a change in this isolate. */
+	mark: number;
+	/** The replacement of a superseded entry failed lately. */
+	retryAtMs: number;
+	failures: number;
+}
+
+/** The files, or their JSON until they are read. */
+export interface HeldManifest {
+	files: readonly SnapshotFile[] | string;
+	readonly bytes: number;
+}
+
+export function filesOfHeld(manifest: HeldManifest): readonly SnapshotFile[] {
+	if (typeof manifest.files === "string") manifest.files = filesOf(manifest.files);
+	return manifest.files;
+}
+
+export function createSnapshotStore() {
+	/** The least recently used first. */
+	const held = new Map<string, Held>();
+	/** Keys of each app's entries, by UUID: an app with a twin has one for each spelling that was asked for. */
+	const keys = new Map<string, Set<string>>();
+	let heldBytes = 0;
+	/** The entry that was touched last, which need not be moved again. */
+	let newest: Held | undefined;
+	/** Ids of apps that do not exist, the oldest first. */
+	const absent = new Set<string>();
+	/** Last reading of each app and manifest, and the app's revision then. */
+	const readings = recentMap<{ readonly atMs: number; readonly revision: number }>(MOST_READINGS);
+
+	/** One key for all spellings of an id, unless the app has a twin. */
+	function keyOf(publicAppId: string): string {
+		const exact = exactKey(publicAppId);
+		return held.has(exact) ? exact : publicAppId.toLowerCase();
+	}
+
+	function remove(key: string): void {
+		const entry = held.get(key);
+		if (entry === undefined) return;
+		heldBytes -= sizeOf(entry);
+		held.delete(key);
+		if (entry === newest) newest = undefined;
+		const ofApp = keys.get(entry.snapshot.app.id);
+		ofApp?.delete(key);
+		if (ofApp?.size === 0) keys.delete(entry.snapshot.app.id);
+	}
+
+	function drop(publicAppId: string): void {
+		remove(exactKey(publicAppId));
+		remove(publicAppId.toLowerCase());
+	}
+
+	function wasReadLately(key: string, revision: number, atMs: number): boolean {
+		const last = readings.get(key);
+		return last !== undefined && last.revision === revision && atMs - last.atMs < EVICTED_WITHIN_MS;
+	}
+
+	return {
+		get: (publicAppId: string): Held | undefined => held.get(keyOf(publicAppId)),
+
+		/** The entries of the app with this UUID. */
+		of: (appId: string): readonly Held[] =>
+			[...(keys.get(appId) ?? [])].map((key) => held.get(key)).filter((entry) => entry !== undefined),
+
+		keep(publicAppId: string, entry: Held): void {
+			drop(publicAppId);
+			absent.delete(publicAppId.toLowerCase());
+			const key = entry.snapshot.app.hasTwin ? exactKey(publicAppId) : publicAppId.toLowerCase();
+			held.set(key, entry);
+			newest = entry;
+			const { id } = entry.snapshot.app;
+			keys.set(id, (keys.get(id) ?? new Set()).add(key));
+			heldBytes += sizeOf(entry);
+			for (const oldest of held.keys()) {
+				if (heldBytes <= MOST_HELD_BYTES || oldest === key) break;
+				remove(oldest);
+			}
+			for (const [bundleId, { bytes }] of entry.manifests) {
+				if (heldBytes <= MOST_HELD_BYTES || entry.manifests.size === 1) break;
+				entry.manifests.delete(bundleId);
+				heldBytes -= bytes;
+			}
+		},
+
+		/** Marks the app as the one that was used last. */
+		touch(publicAppId: string, entry: Held): void {
+			if (entry === newest) return;
+			newest = entry;
+			const key = keyOf(publicAppId);
+			held.delete(key);
+			held.set(key, entry);
+		},
+
+		drop,
+
+		/** Whether no app has this id, in any spelling. */
+		isAbsent: (publicAppId: string): boolean => absent.has(publicAppId.toLowerCase()),
+
+		keepAbsent(publicAppId: string): void {
+			drop(publicAppId);
+			absent.add(publicAppId.toLowerCase());
+			for (const oldest of absent) {
+				if (absent.size <= MOST_ABSENT) break;
+				absent.delete(oldest);
+			}
+		},
+
+		dropAbsent(publicAppId: string): void {
+			absent.delete(publicAppId.toLowerCase());
+		},
+
+		clear(): void {
+			held.clear();
+			newest = undefined;
+			keys.clear();
+			absent.clear();
+			heldBytes = 0;
+		},
+
+		/** Records a reading; true if this revision was not read lately. The number of such readings is bounded by what exists. */
+		noteReading(key: string, revision: number, atMs: number): boolean {
+			const isFirst = !wasReadLately(key, revision, atMs);
+			readings.set(key, { atMs, revision });
+			return isFirst;
+		},
+
+		wasReadLately,
+	};
+}
+
+/** The key of an app that has a twin (`SnapshotApp.hasTwin`); no public id begins with `=`. */
+function exactKey(publicAppId: string): string {
+	return `=${publicAppId}`;
+}
+
+function sizeOf({ bytes, manifests }: Held): number {
+	let sum = bytes;
+	for (const manifest of manifests.values()) sum += manifest.bytes;
+	return sum;
+}
+
+const ROW_BYTES = 100;
+const VALUE_BYTES = 8;
+
+/** Approximate size of rows in memory. */
+export function bytesOf(rows: readonly object[]): number {
+	let bytes = 0;
+	for (const row of rows) {
+		bytes += ROW_BYTES;
+		for (const value of Object.values(row)) bytes += VALUE_BYTES + (typeof value === "string" ? value.length : 0);
+	}
+	return bytes;
+}

@@ -1,0 +1,109 @@
+/**
+ * The one place that turns an audit entry into an event. A trigger sees every entry, whichever code writes it, in the batch of the change: a
+ * change and its event cannot disagree. An organization without an enabled webhook gets no row.
+ *
+ * The creation of a webhook installs the triggers in its own batch, through the binding as those of storage-triggers.ts, and clean-up
+ * replaces those of an earlier release. A change of a trigger needs a new name.
+ *
+ * `emitEvent` reports an event that has no audit entry.
+ */
+import { type CompiledQuery, sql } from "kysely";
+import type { Deps } from "../deps";
+import { type EventData, type EventType, TEST_EVENT } from "../domain/webhook-events";
+import { openDb, query } from "./client";
+import { plain } from "./plain";
+
+const PROMOTING = "NEW.action IN ('channel.promote', 'channel.update', 'channel.create')";
+/** Type of a value of the change; NULL if the change does not set it, 'null' if it removes it. */
+const set = (field: string) => `json_type(NEW.after, '$.${field}')`;
+const isAction = (...actions: readonly string[]) => `NEW.action IN (${actions.map((each) => `'${each}'`).join(", ")})`;
+
+/** The audit entries of each event; the first rule that holds decides. */
+const RULES: readonly (readonly [Exclude<EventType, "bundle.first_device">, string])[] = [
+	["channel.rolled_back", isAction("channel.rollback")],
+	[
+		"channel.promoted",
+		`${PROMOTING} AND ${set("version")} IS NOT NULL AND (${set("version")} <> 'null' OR NEW.action <> 'channel.create')`,
+	],
+	["rollout.started", `${PROMOTING} AND ${set("rolloutVersion")} = 'text'`],
+	[
+		"rollout.paused",
+		`${isAction("channel.rollout_pause")} OR (${PROMOTING} AND ${set("rolloutPausedAtMs")} = 'integer')`,
+	],
+	[
+		"rollout.advanced",
+		`${isAction("channel.rollout_advance")} OR (${PROMOTING} AND ${set("rolloutPercentageBps")} = 'integer' AND NEW.action <> 'channel.create')`,
+	],
+	["rollout.rolled_back", isAction("channel.rollout_rollback")],
+	["rollout.failing", isAction("channel.rollout_notify")],
+	["preview.opened", isAction("preview.open", "preview.reopen")],
+	["preview.closed", isAction("preview.close")],
+	["proposal.created", isAction("proposal.create")],
+	["proposal.approved", isAction("proposal.approve")],
+	["proposal.rejected", isAction("proposal.reject")],
+	["key.created", isAction("api_key.create")],
+	["key.deleted", isAction("api_key.delete")],
+	["member.added", isAction("member.add")],
+	["member.removed", isAction("member.remove")],
+	["webhook.disabled", isAction("webhook.disable")],
+];
+
+const TYPE = `CASE ${RULES.map(([type, condition]) => `WHEN ${condition} THEN '${type}'`).join("\n\t\t\t")} END`;
+/** Signatures are computed over the id, in which no "." may be. */
+const NEW_EVENT_ID = "'msg_' || lower(hex(randomblob(16)))";
+
+export const WEBHOOK_TRIGGERS: readonly string[] = [
+	`CREATE TRIGGER IF NOT EXISTS webhook_events_of_audit_1 AFTER INSERT ON audit_log
+		WHEN EXISTS (SELECT 1 FROM webhooks WHERE org_id = NEW.org_id AND disabled_at_ms IS NULL)
+		BEGIN
+		  INSERT INTO webhook_events (id, org_id, app_id, type, at_ms, data)
+		  SELECT ${NEW_EVENT_ID}, NEW.org_id, NEW.app_uuid, event.type, NEW.at_ms, json_object(
+		    'organization_id', NEW.org_id, 'app_id', NEW.app_id, 'action', NEW.action,
+		    'actor', json_object('type', NEW.actor_type, 'id', NEW.actor_id, 'name', NEW.actor_name),
+		    'target', json_object('type', NEW.target_type, 'id', NEW.target_id, 'name', NEW.target_name),
+		    'before', json(NEW.before), 'after', json(NEW.after), 'details', json(NEW.details))
+		  FROM (SELECT ${TYPE} AS type) AS event WHERE event.type IS NOT NULL;
+		END`,
+	`CREATE TRIGGER IF NOT EXISTS webhook_deliveries_of_event_1 AFTER INSERT ON webhook_events
+		WHEN NEW.type <> '${TEST_EVENT}'
+		BEGIN
+		  INSERT INTO webhook_deliveries (id, org_id, webhook_id, event_id, state, next_attempt_at_ms, created_at_ms)
+		  SELECT lower(hex(randomblob(16))), NEW.org_id, w.id, NEW.id, 'pending', NEW.at_ms, NEW.at_ms FROM webhooks w
+		  WHERE w.org_id = NEW.org_id AND w.disabled_at_ms IS NULL AND (w.app_id IS NULL OR w.app_id = NEW.app_id)
+		    AND (w.events = '[]' OR EXISTS (SELECT 1 FROM json_each(w.events) WHERE value = NEW.type));
+		END`,
+];
+
+/** For the batch that creates a webhook. */
+export const installTriggers = (): CompiledQuery[] => WEBHOOK_TRIGGERS.map((statement) => plain(statement));
+
+/** For clean-up: replaces the triggers of an earlier release, where any webhook exists. */
+export async function tendWebhookTriggers({ d1 }: Pick<Deps, "d1">): Promise<void> {
+	const db = openDb(d1, "first-primary");
+	const [installed, used] = await db.batch([
+		plain<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'webhook_*'"),
+		plain<{ used: 0 | 1 }>("SELECT EXISTS (SELECT 1 FROM webhooks) AS used"),
+	]);
+	if (used.rows[0]?.used !== 1) return;
+	const isCurrent = (name: string) => WEBHOOK_TRIGGERS.some((text) => text.includes(` ${name} `));
+	const old = installed.rows.filter(({ name }) => !isCurrent(name)).map(({ name }) => plain(`DROP TRIGGER "${name}"`));
+	if (old.length === 0 && installed.rows.length === WEBHOOK_TRIGGERS.length) return;
+	await db.batch([...old, ...installTriggers()]);
+}
+
+export interface EmittedEvent {
+	readonly orgId: string;
+	/** UUID. */
+	readonly appId: string | null;
+	readonly type: EventType;
+	readonly atMs: number;
+	readonly data: EventData;
+}
+
+/** Reports an event that is no audited change, to the endpoints that asked for it. For the batch of the change. */
+export function emitEvent({ orgId, appId, type, atMs, data }: EmittedEvent): CompiledQuery {
+	return sql`INSERT INTO webhook_events (id, org_id, app_id, type, at_ms, data)
+		SELECT ${sql.raw(NEW_EVENT_ID)}, id, ${appId}, ${type}, ${atMs}, ${JSON.stringify({ organization_id: orgId, ...data })}
+		FROM organizations WHERE id = ${orgId}
+			AND EXISTS (SELECT 1 FROM webhooks WHERE org_id = ${orgId} AND disabled_at_ms IS NULL)`.compile(query);
+}

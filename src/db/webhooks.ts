@@ -1,0 +1,106 @@
+/**
+ * Statements about the webhooks of an organization. The address and the secrets of a webhook are sealed; a change of them is guarded by the
+ * sealed text that it replaces.
+ */
+import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
+import type { OrgId } from "../authz/decide";
+import { query } from "./client";
+import { appIdOf } from "./public-app-id";
+import type { WebhooksTable } from "./schema";
+
+export type WebhookRow = Selectable<WebhooksTable>;
+/** `public_app_id` is null as well if the app is in another organization now. */
+export type ShownWebhookRow = WebhookRow & { readonly public_app_id: string | null };
+
+/** Per organization, choices of mails not counted. */
+export const MOST_WEBHOOKS = 50;
+
+const shown = query
+	.selectFrom("webhooks")
+	.leftJoin("apps", (join) =>
+		join.onRef("apps.id", "=", "webhooks.app_id").onRef("apps.owner_org", "=", "webhooks.org_id"),
+	)
+	.selectAll("webhooks")
+	.select("apps.app_id as public_app_id");
+
+/** Without choices of mails, oldest first. */
+export function webhooksOf(orgId: string): CompiledQuery<ShownWebhookRow> {
+	return shown
+		.where("webhooks.org_id", "=", orgId)
+		.where("webhooks.user_id", "is", null)
+		.orderBy("webhooks.created_at_ms")
+		.orderBy("webhooks.id")
+		.limit(MOST_WEBHOOKS)
+		.compile();
+}
+
+export function webhookById(orgId: string, id: string): CompiledQuery<ShownWebhookRow> {
+	return shown
+		.where("webhooks.org_id", "=", orgId)
+		.where("webhooks.id", "=", id)
+		.where("webhooks.user_id", "is", null)
+		.compile();
+}
+
+/** The UUID of an app by its public id, if the organization has it. */
+export function appOfWebhook(orgId: string, publicAppId: string): CompiledQuery<{ id: string }> {
+	return query
+		.selectFrom("apps")
+		.select("id")
+		.where("id", "=", appIdOf(publicAppId))
+		.where("owner_org", "=", orgId)
+		.$narrowType<{ id: string }>()
+		.compile();
+}
+
+/** For guards: the app is still the organization's. */
+export function appIsOfOrganization(orgId: OrgId, appId: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM apps WHERE id = ${appId} AND owner_org = ${orgId})`;
+}
+
+export function insertWebhook(orgId: OrgId, values: Omit<Insertable<WebhooksTable>, "org_id">): CompiledQuery {
+	return query
+		.insertInto("webhooks")
+		.values({ ...values, org_id: orgId })
+		.compile();
+}
+
+export function updateWebhook(
+	orgId: OrgId,
+	id: string,
+	values: Omit<Updateable<WebhooksTable>, "id" | "org_id" | "user_id" | "created_at_ms">,
+): CompiledQuery {
+	return query.updateTable("webhooks").set(values).where("org_id", "=", orgId).where("id", "=", id).compile();
+}
+
+export function deleteWebhook(orgId: OrgId, id: string): CompiledQuery {
+	return query.deleteFrom("webhooks").where("org_id", "=", orgId).where("id", "=", id).compile();
+}
+
+/** For guards, after the insertion. */
+export function webhooksWithinLimit(orgId: OrgId) {
+	return sql<boolean>`(SELECT count(*) FROM webhooks WHERE org_id = ${orgId} AND user_id IS NULL) <= ${MOST_WEBHOOKS}`;
+}
+
+/** For guards: nobody changed the webhook since it was read. */
+export function webhookIs(orgId: OrgId, { id, sealed, updated_at_ms }: WebhookRow) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM webhooks WHERE org_id = ${orgId} AND id = ${id} AND sealed = ${sealed}
+		AND updated_at_ms = ${updated_at_ms})`;
+}
+
+export function webhookExists(orgId: OrgId, id: string) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM webhooks WHERE org_id = ${orgId} AND id = ${id} AND user_id IS NULL)`;
+}
+
+/** Webhooks whose secrets the given secret did not seal; of all organizations. */
+export function webhooksSealedByOthers(secretId: string, limit: number): CompiledQuery<{ id: string; sealed: string }> {
+	return sql<{ id: string; sealed: string }>`SELECT id, sealed FROM webhooks
+		WHERE sealed <> '' AND substr(sealed, 1, ${secretId.length + 1}) <> ${`${secretId}.`} LIMIT ${limit}`.compile(
+		query,
+	);
+}
+
+/** None if the webhook was sealed again in between. */
+export function replaceSealedWebhook(id: string, old: string, sealed: string): CompiledQuery {
+	return query.updateTable("webhooks").set({ sealed }).where("id", "=", id).where("sealed", "=", old).compile();
+}

@@ -1,0 +1,37 @@
+/**
+ * The CI job behind a key of a trusted publisher, as its identity token describes it, and the stages of publishers. Texts of the job come
+ * from the token, so they are bounded and never trusted further than the issuer is.
+ */
+
+/** The rights of a publisher, from least to most. */
+export const PUBLISHER_STAGES = ["preview", "upload", "propose", "promote"] as const;
+export type PublisherStage = (typeof PUBLISHER_STAGES)[number];
+
+/** The CI job of a key; null: the provider does not say. */
+export interface CiContext {
+	readonly provider: string;
+	readonly repository: string | null;
+	readonly repository_id: string | null;
+	readonly run_id: string | null;
+	readonly run_attempt: string | null;
+	readonly run_url: string | null;
+	readonly commit: string | null;
+	readonly ref: string | null;
+	/** The number of the pull or merge request. */
+	readonly number: number | null;
+	/** The person or program that started the job. */
+	readonly actor: string | null;
+}
+
+const LONGEST_NAME = 200;
+const SHOWN_COMMIT = 7;
+
+/** A job as one line for people: "octo-org/octo-repo run 12 (b4f1234 by mona)". */
+export function ciName({ repository, repository_id, run_id, commit, actor }: CiContext, publisher: string): string {
+	const source = repository ?? repository_id ?? publisher;
+	const run = run_id === null ? "" : ` run ${run_id}`;
+	const short = commit?.slice(0, SHOWN_COMMIT) ?? "";
+	const by = actor === null ? "" : `by ${actor}`;
+	const facts = [short, by].filter((fact) => fact !== "").join(" ");
+	return `${source}${run}${facts === "" ? "" : ` (${facts})`}`.slice(0, LONGEST_NAME);
+}

@@ -1,0 +1,229 @@
+/**
+ * The facts of each CI provider: its issuer, the ids that make a repository unique, the jobs that never get a key, and where a token says
+ * which job it is of. Pure.
+ *
+ * Jobs that run a stranger's code with the rights of the repository (`pull_request_target`, `workflow_run`, comments, forks) are refused, and
+ * pull requests may open previews only.
+ */
+import { type ClaimRules, type Claims, type Mismatch, textOf, type WantedClaims } from "./ci-claims";
+import type { CiContext, PublisherStage } from "./ci-context";
+
+export const CI_PROVIDERS = ["github", "gitlab", "circleci", "buildkite", "oidc"] as const;
+export type CiProviderName = (typeof CI_PROVIDERS)[number];
+
+/** The claim that says why the job runs. */
+interface Events {
+	readonly claim: string;
+	readonly accepted: readonly string[];
+	/** Accepted from publishers of previews only. */
+	readonly ofPullRequests: readonly string[];
+	/** Refused even if a publisher names them. */
+	readonly never: readonly string[];
+}
+
+export interface CiProvider extends ClaimRules {
+	/** Undefined: the publisher names it. */
+	readonly issuer: string | undefined;
+	/** Claims that a publisher must name, exactly. The first identifies the repository, the second its owner. */
+	readonly ids: readonly string[];
+	readonly events?: Events;
+	/** Other jobs that are refused. */
+	readonly refusal?: (claims: Claims, wanted: WantedClaims, stage: PublisherStage) => Mismatch | undefined;
+	readonly context: (claims: Claims, issuer: string) => Partial<CiContext>;
+}
+
+const CIRCLE = "oidc.circleci.com/";
+
+export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
+	github: {
+		issuer: "https://token.actions.githubusercontent.com",
+		ids: ["repository_id", "repository_owner_id"],
+		withoutCase: ["repository", "repository_owner", "environment"],
+		files: ["workflow_ref", "job_workflow_ref"],
+		repository: "repository",
+		folder: ".github/workflows",
+		events: {
+			claim: "event_name",
+			accepted: ["push", "release", "workflow_dispatch", "schedule"],
+			ofPullRequests: ["pull_request"],
+			never: ["pull_request_target", "workflow_run", "issue_comment", "issues", "discussion", "discussion_comment"],
+		},
+		refusal(claims, _wanted, stage) {
+			const head = textOf(claims, "head_ref") ?? "";
+			const isOfPullRequest = head !== "" || /^refs\/pull\//.test(textOf(claims, "ref") ?? "");
+			if (!isOfPullRequest || stage === "preview") return undefined;
+			return { claim: "head_ref", expected: "", received: head === "" ? textOf(claims, "ref") : head };
+		},
+		context(claims, issuer) {
+			const repository = textOf(claims, "repository");
+			const run = textOf(claims, "run_id");
+			const ref = textOf(claims, "ref");
+			const url = repository === null || run === null ? null : `${gitHubOf(issuer)}/${repository}/actions/runs/${run}`;
+			return {
+				repository,
+				repository_id: textOf(claims, "repository_id"),
+				run_id: run,
+				run_attempt: textOf(claims, "run_attempt"),
+				run_url: url,
+				commit: textOf(claims, "sha"),
+				ref,
+				number: numberIn(ref, /^refs\/pull\/(\d+)\//),
+				actor: textOf(claims, "actor"),
+			};
+		},
+	},
+	gitlab: {
+		issuer: "https://gitlab.com",
+		ids: ["project_id", "namespace_id"],
+		withoutCase: ["project_path", "namespace_path"],
+		files: ["ci_config_ref_uri"],
+		events: {
+			claim: "pipeline_source",
+			accepted: ["push", "web", "schedule", "api", "trigger", "parent_pipeline"],
+			ofPullRequests: ["merge_request_event"],
+			never: ["external_pull_request_event"],
+		},
+		refusal(claims, _wanted, stage) {
+			const path = textOf(claims, "ref_path") ?? "";
+			if (stage === "preview" || !path.startsWith("refs/merge-requests/")) return undefined;
+			return { claim: "ref_path", expected: "refs/heads/*", received: path };
+		},
+		context(claims, issuer) {
+			const repository = textOf(claims, "project_path");
+			const run = textOf(claims, "pipeline_id");
+			const ref = textOf(claims, "ref_path") ?? textOf(claims, "ref");
+			return {
+				repository,
+				repository_id: textOf(claims, "project_id"),
+				run_id: run,
+				run_url: repository === null || run === null ? null : `${issuer}/${repository}/-/pipelines/${run}`,
+				commit: textOf(claims, "sha"),
+				ref,
+				number: numberIn(ref, /^refs\/merge-requests\/(\d+)\//),
+				actor: textOf(claims, "user_login"),
+			};
+		},
+	},
+	circleci: {
+		issuer: undefined,
+		ids: [`${CIRCLE}project-id`],
+		withoutCase: [`${CIRCLE}vcs-origin`],
+		files: [],
+		refusal(claims, wanted, stage) {
+			// A person who re-runs a job with SSH gets a shell that has the token.
+			const rerun = textOf(claims, `${CIRCLE}ssh-rerun`);
+			if (rerun === "true") return { claim: `${CIRCLE}ssh-rerun`, expected: "false", received: rerun };
+			// Builds of forks have such a ref. A publisher that names vcs-origin accepts one repository only.
+			const ref = textOf(claims, `${CIRCLE}vcs-ref`) ?? "";
+			const isChecked = wanted[`${CIRCLE}vcs-origin`] !== undefined && stage === "preview";
+			if (!/^(refs\/heads\/|refs\/)?pull\/\d+/.test(ref) || isChecked) return undefined;
+			return { claim: `${CIRCLE}vcs-ref`, expected: "refs/heads/*", received: ref };
+		},
+		context(claims) {
+			const ref = textOf(claims, `${CIRCLE}vcs-ref`);
+			return {
+				repository: textOf(claims, `${CIRCLE}vcs-origin`)?.replace(/^github\.com\//, "") ?? null,
+				repository_id: textOf(claims, `${CIRCLE}project-id`),
+				run_id: textOf(claims, `${CIRCLE}workflow-id`) ?? textOf(claims, `${CIRCLE}job-id`),
+				ref,
+				number: numberIn(ref, /pull\/(\d+)/),
+				// Shown to people and compared with nothing.
+				actor: /\/user\/([^/]+)/.exec(textOf(claims, "sub") ?? "")?.[1] ?? null,
+			};
+		},
+	},
+	buildkite: {
+		issuer: "https://agent.buildkite.com",
+		ids: ["pipeline_id", "organization_id"],
+		withoutCase: [],
+		files: [],
+		refusal(claims) {
+			// Branches of forks are named `<owner>:<branch>`, and no branch of the repository has a colon.
+			const branch = textOf(claims, "build_branch") ?? "";
+			return branch.includes(":") ? { claim: "build_branch", expected: null, received: branch } : undefined;
+		},
+		context(claims) {
+			const [organization, pipeline] = [textOf(claims, "organization_slug"), textOf(claims, "pipeline_slug")];
+			const repository = organization === null || pipeline === null ? null : `${organization}/${pipeline}`;
+			const run = textOf(claims, "build_number");
+			return {
+				repository,
+				repository_id: textOf(claims, "pipeline_id"),
+				run_id: run,
+				run_url: repository === null || run === null ? null : `https://buildkite.com/${repository}/builds/${run}`,
+				commit: textOf(claims, "build_commit"),
+				ref: textOf(claims, "build_branch"),
+				actor: textOf(claims, "build_creator"),
+			};
+		},
+	},
+	oidc: {
+		issuer: undefined,
+		ids: [],
+		withoutCase: [],
+		files: [],
+		context: (claims) => ({
+			repository: textOf(claims, "repository"),
+			repository_id: textOf(claims, "repository_id"),
+			run_id: textOf(claims, "run_id"),
+			commit: textOf(claims, "sha"),
+			ref: textOf(claims, "ref"),
+			actor: textOf(claims, "actor"),
+		}),
+	},
+};
+
+/** The address of the GitHub that an issuer belongs to. */
+function gitHubOf(issuer: string): string {
+	const { origin, hostname } = new URL(issuer);
+	const tenant = /^token\.actions\.(.+\.ghe\.com)$/.exec(hostname)?.[1];
+	if (tenant !== undefined) return `https://${tenant}`;
+	return hostname === "token.actions.githubusercontent.com" ? "https://github.com" : origin;
+}
+
+function numberIn(ref: string | null, pattern: RegExp): number | null {
+	const digits = pattern.exec(ref ?? "")?.[1];
+	return digits === undefined || digits.length > 9 ? null : Number(digits);
+}
+
+/** Why a job gets no key although its claims match; undefined: nothing. */
+export function refusalOf(
+	provider: CiProviderName,
+	claims: Claims,
+	wanted: WantedClaims,
+	stage: PublisherStage,
+): Mismatch | undefined {
+	const { events, refusal } = PROVIDERS[provider];
+	if (events !== undefined) {
+		const event = textOf(claims, events.claim);
+		const accepted = [...events.accepted, ...(stage === "preview" ? events.ofPullRequests : [])];
+		const isNamed = event !== null && wanted[events.claim] === event;
+		const isRefused =
+			event === null || events.never.includes(event) || (stage !== "preview" && events.ofPullRequests.includes(event));
+		if (isRefused || !(accepted.includes(event) || isNamed)) {
+			return { claim: events.claim, expected: accepted.join(", "), received: event };
+		}
+	}
+	return refusal?.(claims, wanted, stage);
+}
+
+const LONGEST_FACT = 256;
+
+/** The job that a token is of. Its texts are cut, because they are copied into every audit entry of the job. */
+export function ciContextOf(provider: CiProviderName, claims: Claims, issuer: string): CiContext {
+	const context = PROVIDERS[provider].context(claims, issuer);
+	const fact = (name: Exclude<keyof CiContext, "provider" | "number">) =>
+		context[name]?.slice(0, name === "run_url" ? 2 * LONGEST_FACT : LONGEST_FACT) ?? null;
+	return {
+		provider,
+		repository: fact("repository"),
+		repository_id: fact("repository_id"),
+		run_id: fact("run_id"),
+		run_attempt: fact("run_attempt"),
+		run_url: fact("run_url"),
+		commit: fact("commit"),
+		ref: fact("ref"),
+		number: context.number ?? null,
+		actor: fact("actor"),
+	};
+}

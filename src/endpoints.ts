@@ -1,0 +1,226 @@
+/**
+ * Every endpoint, in the order of the documentation; the stock CLI's are last. Routes, authorization tests, openapi.json and the typed
+ * client derive from this list.
+ */
+
+import { compatEndpoints } from "./compat/capgo-cli/endpoints";
+import { accountLog, deleteAccount, getAccount } from "./features/accounts/account";
+import { changeEmail, sendEmailCode } from "./features/accounts/email";
+import { chooseMails, listEventMails } from "./features/accounts/event-mails";
+import { listProviders, unlinkProvider } from "./features/accounts/linked-providers";
+import { passkeySignInOptions, signInWithPasskey } from "./features/accounts/passkey-sign-in";
+import {
+	createPasskey,
+	deletePasskey,
+	listPasskeys,
+	passkeyOptions,
+	renamePasskey,
+} from "./features/accounts/passkeys";
+import { beginProvider, finishProvider } from "./features/accounts/providers";
+import { endSession, endSessions, listSessions } from "./features/accounts/sessions";
+import { sendSignInCode, signInMethods, signInWithCode, signInWithLink, signOut } from "./features/accounts/sign-in";
+import { deleteApp, listReservations, releaseReservation, restoreApp } from "./features/apps/deletion";
+import { createApp, getApp, listApps, updateApp } from "./features/apps/routes";
+import {
+	acceptTransfer,
+	declineTransfer,
+	listTransfers,
+	offerTransfer,
+	withdrawTransfer,
+} from "./features/apps/transfer";
+import { appAudit, organizationAudit } from "./features/audit/routes";
+import { deleteBundle } from "./features/bundles/delete";
+import { downloadObject } from "./features/bundles/download";
+import { listBundles } from "./features/bundles/list";
+import { promoteBundle } from "./features/bundles/promote";
+import { completeBundle, registerBundle } from "./features/bundles/register";
+import { tusAppend, tusStatus } from "./features/bundles/tus-append";
+import { tusCapabilities, tusCreate } from "./features/bundles/tus-create";
+import { uploadOnce } from "./features/bundles/upload-once";
+import { approveProposal, rejectProposal } from "./features/channels/approvals";
+import { deleteChannel } from "./features/channels/delete";
+import { showChannelHistory } from "./features/channels/history";
+import { listProposals } from "./features/channels/proposals";
+import { rollBackChannel } from "./features/channels/rollback";
+import { listChannels, setChannel } from "./features/channels/routes";
+import { whatIf } from "./features/channels/what-if";
+import { listDevices, setDevice, unsetDevice } from "./features/devices/routes";
+import { changeKey } from "./features/keys/change";
+import { createKey } from "./features/keys/create";
+import { getKey, listKeys } from "./features/keys/read";
+import { revokeKey } from "./features/keys/revoke";
+import { updateOrganization } from "./features/organizations/change";
+import { createOrganization } from "./features/organizations/creation";
+import { deleteOrganization, restoreOrganization } from "./features/organizations/deletion";
+import { acceptInvitation, showInvitation } from "./features/organizations/invitations";
+import { inviteMember } from "./features/organizations/invite";
+import { updateMember } from "./features/organizations/member-change";
+import { updateMemberPermissions } from "./features/organizations/member-permissions";
+import { removeMember } from "./features/organizations/member-removal";
+import { listMembers } from "./features/organizations/members";
+import { listOrganizations } from "./features/organizations/read";
+import { organizationUsage } from "./features/organizations/usage";
+import { githubDelivery, gitlabDelivery } from "./features/previews/deliveries";
+import { createPreviewHook, deletePreviewHook, listPreviewHooks, rotatePreviewHook } from "./features/previews/hooks";
+import { createPreviewLink, previewBundle, previewChannel } from "./features/previews/links";
+import { replacePreviewPage, showPreviewPage } from "./features/previews/page";
+import { closePreview, listPreviews, openPreviewEndpoint } from "./features/previews/routes";
+import { exchangeToken } from "./features/publishers/exchange";
+import { changePublisher, createPublisher, listPublishers, removePublisher } from "./features/publishers/routes";
+import { showRollout } from "./features/rollouts/routes";
+import { health, listAddresses, start } from "./features/service/routes";
+import { serviceStatus } from "./features/service/status";
+import { createSigningKey, deleteSigningKey, listDeviceKeys, listSigningKeys } from "./features/signing/routes";
+import { bundleUsage, installStatistics } from "./features/statistics/bundle-routes";
+import { reportStats } from "./features/statistics/ingest";
+import { appStatistics, organizationStatistics, userStatistics } from "./features/statistics/routes";
+import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from "./features/updates/channel-self";
+import { checkUpdate, updatesHealth } from "./features/updates/check";
+import { explainDevice } from "./features/updates/explain";
+import { manifestSize } from "./features/updates/manifest-size";
+import { listDeliveries, replayWebhook, testWebhook } from "./features/webhooks/deliveries";
+import {
+	changeWebhook,
+	createWebhook,
+	deleteWebhook,
+	listWebhooks,
+	rotateWebhookSecret,
+} from "./features/webhooks/routes";
+
+export const allEndpoints = [
+	listOrganizations,
+	createOrganization,
+	updateOrganization,
+	deleteOrganization,
+	restoreOrganization,
+	organizationUsage,
+	listMembers,
+	inviteMember,
+	updateMember,
+	updateMemberPermissions,
+	removeMember,
+	showInvitation,
+	acceptInvitation,
+	organizationAudit,
+	listSigningKeys,
+	createSigningKey,
+	deleteSigningKey,
+	listWebhooks,
+	createWebhook,
+	changeWebhook,
+	deleteWebhook,
+	rotateWebhookSecret,
+	testWebhook,
+	listDeliveries,
+	replayWebhook,
+	listKeys,
+	getKey,
+	createKey,
+	changeKey,
+	revokeKey,
+	listApps,
+	createApp,
+	// Before the paths with an app id, which would match these as ids.
+	listReservations,
+	releaseReservation,
+	restoreApp,
+	listTransfers,
+	offerTransfer,
+	withdrawTransfer,
+	acceptTransfer,
+	declineTransfer,
+	getApp,
+	updateApp,
+	deleteApp,
+	appAudit,
+	listChannels,
+	setChannel,
+	deleteChannel,
+	showRollout,
+	showChannelHistory,
+	listBundles,
+	registerBundle,
+	completeBundle,
+	promoteBundle,
+	deleteBundle,
+	listDevices,
+	setDevice,
+	unsetDevice,
+	listDeviceKeys,
+	uploadOnce,
+	tusCapabilities,
+	tusCreate,
+	tusStatus,
+	tusAppend,
+	downloadObject,
+	appStatistics,
+	bundleUsage,
+	installStatistics,
+	userStatistics,
+	organizationStatistics,
+	signInMethods,
+	sendSignInCode,
+	signInWithCode,
+	passkeySignInOptions,
+	signInWithPasskey,
+	signInWithLink,
+	beginProvider,
+	finishProvider,
+	signOut,
+	getAccount,
+	sendEmailCode,
+	changeEmail,
+	listSessions,
+	endSession,
+	endSessions,
+	listPasskeys,
+	passkeyOptions,
+	createPasskey,
+	renamePasskey,
+	deletePasskey,
+	listProviders,
+	unlinkProvider,
+	accountLog,
+	deleteAccount,
+	listEventMails,
+	chooseMails,
+	start,
+	health,
+	listAddresses,
+	serviceStatus,
+	// Devices call these without a key.
+	updatesHealth,
+	checkUpdate,
+	manifestSize,
+	reportStats,
+	chooseChannel,
+	currentChannel,
+	unsetChannel,
+	selectableChannels,
+	explainDevice,
+	whatIf,
+	listPreviews,
+	openPreviewEndpoint,
+	closePreview,
+	replacePreviewPage,
+	showPreviewPage,
+	listPreviewHooks,
+	createPreviewHook,
+	rotatePreviewHook,
+	deletePreviewHook,
+	githubDelivery,
+	gitlabDelivery,
+	previewChannel,
+	previewBundle,
+	createPreviewLink,
+	rollBackChannel,
+	listProposals,
+	approveProposal,
+	rejectProposal,
+	listPublishers,
+	createPublisher,
+	changePublisher,
+	removePublisher,
+	exchangeToken,
+	...compatEndpoints,
+] as const;

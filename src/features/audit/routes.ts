@@ -1,0 +1,213 @@
+/**
+ * Reads the audit log of an organization or of one app: a page as JSON, or all matching entries as an NDJSON stream, so that memory stays
+ * bounded.
+ */
+import * as v from "valibot";
+import { holds } from "../../authz/decide";
+import { type AuditFilter, type AuditOf, type AuditRow, auditBefore, auditPage } from "../../db/audit/entries";
+import { openDb } from "../../db/client";
+import type { Deps } from "../../deps";
+import { DAY_MS } from "../../domain/time";
+import { causeText, serviceUnavailable } from "../../errors";
+import { endpoint } from "../../http/endpoint";
+import { pageBounds, pageReply } from "../../http/paging";
+import { day, optional, pageNumber, rfc3339, text, time, timestamp, uuid } from "../../http/schemas";
+import { appScope, orgScope } from "../../http/scope";
+
+/** Entries per database read of an export; a few hundred kilobytes. */
+const ENTRIES_A_CHUNK = 1_000;
+const LONGEST_FILTER = 256;
+
+const entrySchema = v.strictObject({
+	id: v.number(),
+	at: time,
+	actor: v.strictObject({ type: v.string(), id: v.nullable(v.string()), name: v.string() }),
+	action: v.string(),
+	target: v.strictObject({ type: v.string(), id: v.string(), name: v.nullable(v.string()) }),
+	app_id: v.nullable(v.string()),
+	before: v.nullable(v.record(v.string(), v.unknown())),
+	after: v.nullable(v.record(v.string(), v.unknown())),
+	details: v.record(v.string(), v.unknown()),
+	request_id: v.string(),
+	ip_address: v.nullable(v.string()),
+});
+
+/** The organization whose entries show IP addresses to the reader; undefined: none. */
+interface Shown {
+	readonly addressesOf: string | undefined;
+}
+
+function entryAnswer(row: AuditRow, { addressesOf }: Shown): v.InferInput<typeof entrySchema> {
+	return {
+		id: row.id,
+		at: rfc3339(row.at_ms),
+		actor: { type: row.actor_type, id: row.actor_id, name: row.actor_name },
+		action: row.action,
+		target: { type: row.target_type, id: row.target_id, name: row.target_name },
+		app_id: row.app_id,
+		before: row.before === null ? null : JSON.parse(row.before),
+		after: row.after === null ? null : JSON.parse(row.after),
+		details: JSON.parse(row.details),
+		request_id: row.request_id,
+		ip_address: row.org_id === addressesOf ? row.ip_address : null,
+	};
+}
+
+const EXAMPLE_ENTRY = {
+	id: 4711,
+	at: "2026-11-21T08:00:00.000Z",
+	actor: { type: "api_key", id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31", name: "Releases" },
+	action: "channel.promote",
+	target: { type: "channel", id: "7", name: "production" },
+	app_id: "com.example.app",
+	before: { version: "1.3.0" },
+	after: { version: "1.4.0" },
+	details: {},
+	request_id: "0b1f7a52-64d1-4b0e-9c0e-0f6f3f1c7a10",
+	ip_address: "192.0.2.7",
+};
+
+/** A time, or a day in UTC: its first millisecond as `from`, its last as `to`. */
+const moment = (lengthOfDayMs: number) =>
+	optional(
+		v.union(
+			[
+				v.pipe(
+					day,
+					v.transform((atMs) => atMs + lengthOfDayMs),
+				),
+				timestamp,
+			],
+			'must be an RFC 3339 time such as "2026-11-21T08:00:00Z", or a day that exists, such as "2026-11-21"',
+		),
+	);
+
+const filterFields = {
+	page: pageNumber,
+	actor: optional(text(LONGEST_FILTER)),
+	action: optional(text(LONGEST_FILTER)),
+	target: optional(text(LONGEST_FILTER)),
+	from: moment(0),
+	to: moment(DAY_MS - 1),
+	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
+};
+const FILTERS_TEXT =
+	"Filters: `actor` (id or name), `action` (`channel.delete`, or `channel` for all channel actions), `target` (id, name, or `type:id`), `from` and `to` (times or days, both inclusive). `format=ndjson` streams all matching entries, one per line; an export that fails midway ends with a line that has `error`.";
+const NDJSON = { contentType: "application/x-ndjson", description: "One entry per line." };
+
+type Filters = v.InferOutput<v.ObjectSchema<typeof filterFields, undefined>>;
+const inOrder = <Query extends Pick<Filters, "from" | "to">>({ from, to }: Query) =>
+	from === undefined || to === undefined || from <= to;
+
+const filterOf = ({ actor, action, target, from, to }: Filters): AuditFilter => ({
+	actor,
+	action,
+	target,
+	fromMs: from,
+	toMs: to,
+});
+
+interface Export {
+	readonly deps: Deps;
+	readonly requestId: string;
+}
+
+function firstEntries(of: AuditOf, query: Filters) {
+	if (query.format === "ndjson") return auditPage(of, filterOf(query), ENTRIES_A_CHUNK, 0);
+	const { limit, offset } = pageBounds(query.page);
+	return auditPage(of, filterOf(query), limit, offset);
+}
+
+function answer(
+	context: Export & { readonly request: Request; readonly origin: string },
+	/** Resolved ids, because a public app id may change its app while entries are sent. */
+	of: AuditOf,
+	query: Filters,
+	rows: readonly AuditRow[],
+	shown: Shown,
+) {
+	if (query.format !== "ndjson") return pageReply(context, query.page, rows, (row) => entryAnswer(row, shown));
+	return new Response(ndjson(context, of, filterOf(query), rows, shown), {
+		headers: { "content-type": NDJSON.contentType, "content-disposition": 'attachment; filename="audit.ndjson"' },
+	});
+}
+
+/**
+ * The first entries are loaded before the response begins, so an earlier fault is a 503. A later fault cannot change the status, and a
+ * truncated stream may look complete, so the last line reports the error.
+ */
+function ndjson(
+	{ deps, requestId }: Export,
+	of: AuditOf,
+	filter: AuditFilter,
+	first: readonly AuditRow[],
+	shown: Shown,
+) {
+	const db = openDb(deps.d1, "first-primary");
+	const encoder = new TextEncoder();
+	let rows = first;
+	let failure: unknown;
+	return new ReadableStream<Uint8Array>({
+		async pull(controller) {
+			if (failure !== undefined) return controller.error(failure);
+			const last = rows.at(-1);
+			if (last === undefined) return controller.close();
+			controller.enqueue(encoder.encode(rows.map((row) => `${JSON.stringify(entryAnswer(row, shown))}\n`).join("")));
+			if (rows.length < ENTRIES_A_CHUNK) return controller.close();
+			try {
+				const [next] = await db.batch([auditBefore(of, filter, last.id, ENTRIES_A_CHUNK)]);
+				rows = next.rows;
+			} catch (error) {
+				failure = error;
+				deps.log("error", "stream_broke_off", { requestId, cause: causeText(error) });
+				const { code, message, moreInfo } = serviceUnavailable(error);
+				controller.enqueue(encoder.encode(`${JSON.stringify({ error: code, message, moreInfo, requestId })}\n`));
+			}
+		},
+	});
+}
+
+export const organizationAudit = endpoint({
+	method: "GET",
+	path: "/organization/audit",
+	tag: "Audit log",
+	summary: "List the audit log of an organization, newest first",
+	description: FILTERS_TEXT,
+	access: { permission: "org.read_audit", scope: orgScope("query.orgId") },
+	query: v.pipe(
+		v.object({ orgId: uuid, ...filterFields }),
+		v.forward(v.check(inOrder, "must not be later than to"), ["from"]),
+	),
+	response: v.array(entrySchema),
+	rawResponse: NDJSON,
+	errors: [],
+	example: { query: { orgId: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21", action: "channel" }, response: [EXAMPLE_ENTRY] },
+	load: ({ query }) => [firstEntries({ orgId: query.orgId }, query)] as const,
+	async handle({ deps, request, requestId, origin, input, loaded }) {
+		const of = { orgId: input.query.orgId };
+		return answer({ deps, request, requestId, origin }, of, input.query, loaded[0].rows, {
+			addressesOf: input.query.orgId,
+		});
+	},
+});
+
+export const appAudit = endpoint({
+	method: "GET",
+	path: "/app/:app_id/audit",
+	tag: "Audit log",
+	summary: "List the audit log of an app, newest first",
+	description: `Entries about the app, its channels, bundles and devices, and none about the organization. \`ip_address\` is null for callers without \`org.read_audit\`, and in entries from before the app was transferred to its organization. ${FILTERS_TEXT}`,
+	access: { permission: "app.read_audit", scope: appScope("params.app_id") },
+	query: v.pipe(v.object(filterFields), v.forward(v.check(inOrder, "must not be later than to"), ["from"])),
+	response: v.array(entrySchema),
+	rawResponse: NDJSON,
+	errors: [],
+	example: { query: { from: "2026-11-01" }, response: [EXAMPLE_ENTRY] },
+	load: ({ params, query }) => [firstEntries({ publicAppId: params.app_id }, query)] as const,
+	async handle({ deps, request, requestId, origin, input, loaded, scope, principal }) {
+		// Only readers of the organization's log see IP addresses. A transferred app brings entries of its previous organization.
+		const readsLog = holds(principal, "org.read_audit", { orgId: scope.orgId });
+		const shown = { addressesOf: readsLog ? scope.orgId : undefined };
+		return answer({ deps, request, requestId, origin }, { appUuid: scope.appId }, input.query, loaded[0].rows, shown);
+	},
+});

@@ -1,0 +1,123 @@
+/**
+ * The record of a bundle, as every answer has it, and GET /bundle.
+ */
+import * as v from "valibot";
+import type { AppId } from "../../authz/decide";
+import { type BundleListRow, bundlesPage, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
+import { lastSeenRunning, tryTelemetry } from "../../db/telemetry-reads";
+import type { Deps } from "../../deps";
+import { endpoint } from "../../http/endpoint";
+import { pageBounds, pageReply } from "../../http/paging";
+import {
+	bundleVersion,
+	nullableRfc3339,
+	nullableTime,
+	optional,
+	pageNumber,
+	publicAppId,
+	rfc3339,
+	time,
+} from "../../http/schemas";
+import { appScope } from "../../http/scope";
+
+export const bundleFields = {
+	id: v.number(),
+	app_id: v.string(),
+	name: v.string(),
+	checksum: v.nullable(v.string()),
+	size: v.nullable(v.number()),
+	storage_provider: v.picklist(["r2", "external"]),
+	external_url: v.nullable(v.string()),
+	session_key: v.nullable(v.string()),
+	key_id: v.nullable(v.string()),
+	signed_by: v.nullable(v.string()),
+	min_update_version: v.nullable(v.string()),
+	comment: v.nullable(v.string()),
+	link: v.nullable(v.string()),
+	created_by_key: v.nullable(v.string()),
+	created_at: time,
+	updated_at: time,
+	expires_at: nullableTime,
+	channels: v.array(v.string()),
+};
+export const bundleSchema = v.strictObject(bundleFields);
+
+export function bundleAnswer(row: BundleListRow): v.InferOutput<typeof bundleSchema> {
+	return {
+		id: row.id,
+		app_id: row.public_app_id,
+		name: row.name,
+		checksum: row.checksum,
+		size: row.size_bytes,
+		storage_provider: row.storage_provider,
+		external_url: row.external_url,
+		session_key: row.session_key,
+		key_id: row.key_id,
+		signed_by: row.signer,
+		min_update_version: row.min_update_version,
+		comment: row.comment,
+		link: row.link,
+		created_by_key: row.created_by_key,
+		created_at: rfc3339(row.created_at_ms),
+		updated_at: rfc3339(row.updated_at_ms),
+		expires_at: nullableRfc3339(row.kept_until_ms),
+		channels: JSON.parse(row.channels),
+	};
+}
+
+export const EXAMPLE_BUNDLE = {
+	id: 41,
+	app_id: "com.example.app",
+	name: "1.4.0-pr.128",
+	checksum: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+	size: 1_048_576,
+	storage_provider: "r2" as const,
+	external_url: null,
+	session_key: null,
+	key_id: null,
+	signed_by: null,
+	min_update_version: null,
+	comment: null,
+	link: null,
+	created_by_key: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
+	created_at: "2026-11-21T08:00:00.000Z",
+	updated_at: "2026-11-21T08:00:00.000Z",
+	expires_at: null,
+	channels: ["pr-128"],
+};
+
+export const listBundles = endpoint({
+	method: "GET",
+	path: "/bundle",
+	tag: "Bundles",
+	summary: "List an app's bundles, newest first",
+	description:
+		"`expires_at` is the time after which automatic clean-up may delete the bundle, by the app's `retention`; a time in the past means the next run, within 15 minutes. Each check of a device that runs the bundle extends it. It is null for a bundle that is kept: the app's newest bundle, one that a channel or a rollout serves, one of the last that were live on a channel (`keep_live_bundles`), one that an operator set for a device, and every bundle of an app with retention 0.",
+	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
+	query: v.object({ app_id: publicAppId, version: optional(bundleVersion), page: pageNumber }),
+	response: v.array(bundleSchema),
+	errors: [],
+	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_BUNDLE] },
+	load: ({ query: { app_id, version, page } }) => {
+		const { limit, offset } = pageBounds(page);
+		return [bundlesPage(app_id, version, limit, offset)] as const;
+	},
+	async handle({ deps, loaded, input, scope, scopeRow, request, origin }) {
+		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry, loaded[0].rows);
+		return pageReply({ request, origin }, input.query.page, rows, bundleAnswer);
+	},
+});
+
+/** A telemetry database that does not answer leaves the time from which the age of the bundle alone would let it expire. */
+async function withDevices(
+	deps: Deps,
+	appId: AppId,
+	binding: string | null | undefined,
+	rows: readonly BundleListRow[],
+): Promise<readonly BundleListRow[]> {
+	const names = rows.filter(({ kept_until_ms }) => kept_until_ms !== null).map(({ name }) => name);
+	if (binding == null || names.length === 0) return rows;
+	const seen = (await tryTelemetry(deps, binding, lastSeenRunning(appId, names, MOST_DEVICES_READ))) ?? [];
+	const seenAtMs = new Map(seen.map(({ name, last_seen_at_ms }) => [name, last_seen_at_ms]));
+	return rows.map((row) => ({ ...row, kept_until_ms: keptUntilMs(row, seenAtMs.get(row.name)) }));
+}

@@ -1,0 +1,47 @@
+/**
+ * PUT /bundle: the promotion of POST /channel, for callers that name the bundle first.
+ */
+import * as v from "valibot";
+import { endpoint, Reply } from "../../http/endpoint";
+import { integerId, publicAppId } from "../../http/schemas";
+import { bundleNotFound, channelNotFound, channelScope } from "../../http/scope";
+import { MAY_WAIT } from "../../http/wait-visible";
+import { changeChannel, PROMOTION_ERRORS, promotionReads } from "../channels/change";
+import { pendingApproval, pendingApprovalAnswer } from "../channels/propose";
+
+export const promoteBundle = endpoint({
+	method: "PUT",
+	path: "/bundle",
+	tag: "Bundles",
+	summary: "Promote a bundle to a channel",
+	description:
+		"Ends a rollout of the same bundle on the channel. A rollout of another bundle keeps running, and devices in its share keep that bundle. On a protected channel that requires approval the answer is 202 and the promotion waits for POST /proposal/approve.",
+	access: {
+		permission: "channel.promote_bundle",
+		scope: channelScope("body.app_id", { id: "body.channel_id" }),
+	},
+	body: v.object({ app_id: publicAppId, version_id: integerId, channel_id: integerId }),
+	status: [200, 202],
+	headers: MAY_WAIT,
+	response: v.union([
+		v.strictObject({ status: v.literal("success"), message: v.string() }),
+		v.strictObject(pendingApproval),
+	]),
+	errors: ["bundle_not_found", "channel_not_found", ...PROMOTION_ERRORS],
+	example: {
+		body: { app_id: "com.example.app", version_id: 41, channel_id: 7 },
+		response: { status: "success", message: "Bundle 1.4.0-pr.128 set to channel pr-128" },
+	},
+	load: ({ body }, nowMs) => promotionReads(body.app_id, body.channel_id, body.version_id, nowMs),
+	async handle(context) {
+		const { loaded, input } = context;
+		const [channel] = loaded[0].rows;
+		const [bundle] = loaded[1].rows;
+		if (channel === undefined) throw channelNotFound();
+		if (bundle === undefined) throw bundleNotFound();
+		const body = { app_id: input.body.app_id, channel: channel.name, version: bundle.id };
+		const { proposal } = await changeChannel({ ...context, input: { body } }, "channel.promote");
+		if (proposal !== undefined) return new Reply(202, pendingApprovalAnswer(proposal));
+		return { status: "success" as const, message: `Bundle ${bundle.name} set to channel ${channel.name}` };
+	},
+});

@@ -1,0 +1,155 @@
+/**
+ * POST /bundle reserves a version and says where its bytes belong. POST /bundle/complete finishes an upload that a crash interrupted.
+ */
+
+import * as v from "valibot";
+import { requireOwnWork } from "../../authz/own-work";
+import { bundleByName } from "../../db/bundles";
+import { signingRulesOfApp } from "../../db/signing-keys";
+import { latestUploadOf } from "../../db/uploads";
+import { ApiError } from "../../errors";
+import { endpoint, Reply } from "../../http/endpoint";
+import { bundleVersion, httpsUrl, optional, publicAppId, text, webUrl } from "../../http/schemas";
+import { appScope, bundleNotFound } from "../../http/scope";
+import { signedUploadUrl } from "../../storage/links";
+import { SIGNATURE_ERRORS } from "../signing/verify";
+import { finishUpload, receivedSoFar } from "./complete";
+import { bundleAnswer, bundleFields, bundleSchema, EXAMPLE_BUNDLE } from "./list";
+import { checksumText, register, sessionKeyText } from "./registration";
+
+const registeredBundleSchema = v.strictObject({ ...bundleFields, upload_url: v.optional(v.string()) });
+
+const newBundleBody = v.pipe(
+	v.object({
+		app_id: publicAppId,
+		version: bundleVersion,
+		checksum: optional(checksumText),
+		size: optional(
+			v.pipe(v.number(), v.safeInteger("must be a whole number of bytes"), v.minValue(1, "must be positive")),
+		),
+		external_url: optional(httpsUrl),
+		session_key: optional(sessionKeyText),
+		key_id: optional(text(64)),
+		min_update_version: optional(bundleVersion),
+		comment: optional(text(2048)),
+		link: optional(webUrl),
+	}),
+	v.forward(
+		v.partialCheck(
+			[["checksum"], ["session_key"]],
+			({ checksum, session_key }) =>
+				checksum === undefined || session_key !== undefined || /^[0-9a-f]{64}$/.test(checksum),
+			"must be the SHA-256 of the file, 64 hexadecimal digits; other values need a session_key",
+		),
+		["checksum"],
+	),
+);
+
+export const registerBundle = endpoint({
+	method: "POST",
+	path: "/bundle",
+	tag: "Bundles",
+	summary: "Register a bundle, to upload it or to point to an external file",
+	description:
+		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over.",
+	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
+	body: newBundleBody,
+	status: [201],
+	response: registeredBundleSchema,
+	errors: [
+		"quota_exceeded",
+		"bundle_already_exists",
+		"preview_closed",
+		"preview_version_must_be_prerelease",
+		"external_url_rejected",
+		"payload_too_large",
+		"checksum_mismatch",
+		"size_mismatch",
+		"bundle_invalid",
+		...SIGNATURE_ERRORS,
+	],
+	example: {
+		body: { app_id: "com.example.app", version: "1.4.0-pr.128", checksum: EXAMPLE_BUNDLE.checksum, size: 1_048_576 },
+		response: {
+			...EXAMPLE_BUNDLE,
+			channels: [],
+			upload_url: "https://updates.example.com/files/upload/one/…?expires=…&signature=…",
+		},
+	},
+	load: ({ body }) => [bundleByName(body.app_id, body.version), signingRulesOfApp(body.app_id)] as const,
+	async handle(context) {
+		const { deps, input, loaded, nowMs, origin } = context;
+		const { body } = input;
+		const uploadId = body.external_url === undefined ? deps.newId() : undefined;
+		const row = await register(context, {
+			version: body.version,
+			existing: loaded[0].rows[0],
+			signingRules: loaded[1].rows[0]?.signing_rules,
+			externalUrl: body.external_url,
+			uploadId,
+			facts: {
+				checksum: body.checksum ?? null,
+				size_bytes: body.size ?? null,
+				session_key: body.session_key ?? null,
+				key_id: body.key_id ?? null,
+				min_update_version: body.min_update_version ?? null,
+				native_packages: null,
+				comment: body.comment ?? null,
+				link: body.link ?? null,
+				cli_version: null,
+			},
+		});
+		return new Reply(201, {
+			...bundleAnswer(row),
+			...(uploadId === undefined ? {} : { upload_url: await signedUploadUrl(deps, origin, uploadId, nowMs) }),
+		});
+	},
+});
+
+export const completeBundle = endpoint({
+	method: "POST",
+	path: "/bundle/complete",
+	tag: "Bundles",
+	summary: "Show whether a bundle is ready, and complete it if all bytes have arrived",
+	description:
+		"The last byte completes an upload by itself; this request completes one that a crash interrupted. Idempotent.",
+	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
+	body: v.object({ app_id: publicAppId, version: bundleVersion }),
+	response: bundleSchema,
+	errors: [
+		"quota_exceeded",
+		"bundle_not_found",
+		"bundle_incomplete",
+		"bundle_already_ready",
+		"upload_not_found",
+		"size_mismatch",
+		"checksum_mismatch",
+		"bundle_invalid",
+		...SIGNATURE_ERRORS,
+	],
+	example: { body: { app_id: "com.example.app", version: "1.4.0-pr.128" }, response: EXAMPLE_BUNDLE },
+	load: ({ body }) => [bundleByName(body.app_id, body.version), latestUploadOf(body.app_id, body.version)] as const,
+	async handle(context) {
+		const { deps, loaded, principal, scope } = context;
+		const [bundle] = loaded[0].rows;
+		const [upload] = loaded[1].rows;
+		if (bundle === undefined) throw bundleNotFound();
+		requireOwnWork(principal, "app.upload_bundle", scope, bundle);
+		if (bundle.status === "ready") return bundleAnswer(bundle);
+		const received = upload === undefined ? undefined : await receivedSoFar(deps, upload);
+		if (upload === undefined || received === undefined || (received.objectKey === undefined && !received.inSegments)) {
+			throw new ApiError(
+				"bundle_incomplete",
+				"Bytes are missing; continue the upload, or register the version again.",
+				{
+					moreInfo: {
+						received_bytes: received?.receivedBytes ?? 0,
+						expected_bytes: upload?.length_bytes ?? bundle.size_bytes,
+					},
+				},
+			);
+		}
+		const ready = await finishUpload(context, upload, received);
+		return bundleAnswer({ ...bundle, ...ready });
+	},
+});

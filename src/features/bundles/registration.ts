@@ -1,0 +1,241 @@
+/**
+ * Registers bundles, for the public API and for the stock CLI: the row reserves the version until its bytes have arrived. A ready version is
+ * taken. A pending one starts over if the same key or account registered it, or if it expired; otherwise another upload is under way.
+ */
+import parseVersion from "semver/functions/parse";
+import * as v from "valibot";
+import type { AppId, OwnWorkOnly } from "../../authz/decide";
+import { type Caller, isOwnWork } from "../../authz/own-work";
+import { auditedRegistration } from "../../db/audit/bundles";
+import { auditStatement } from "../../db/audit/entries";
+import { dropRegistration } from "../../db/bundle-deletion";
+import {
+	type BundleListRow,
+	type BundleRow,
+	bundleIdNamed,
+	bundleIsPending,
+	bundleRecord,
+	insertBundle,
+	updateBundle,
+} from "../../db/bundles";
+import { guard, lastResult, onUnique, type Statement } from "../../db/client";
+import { bundleJoinsPreview } from "../../db/previews";
+import { bundlesOfApp, bundlesOfPreviewKey, uploadQuotas } from "../../db/quotas";
+import {
+	deleteOpenUploadsOfBundle,
+	insertUpload,
+	insertUploadForNewBundle,
+	uploadsOfBundleToGarbage,
+} from "../../db/uploads";
+import { ApiError, invalidRequest } from "../../errors";
+import type { Context } from "../../http/endpoint";
+import { batchInQuotas } from "../../http/quotas";
+import { text } from "../../http/schemas";
+import type { AppScopeRow } from "../../http/scope";
+import { uploadPrefix } from "../../storage/objects";
+import { refuseUnsigned } from "../signing/verify";
+import { verifyExternal } from "./external";
+
+/** Time for the bytes of a registered bundle to arrive. */
+export const PENDING_LIFETIME_MS = 24 * 60 * 60 * 1000;
+
+/** Columns of a bundle that its registration sets; see schema.sql. */
+interface BundleFacts {
+	readonly checksum: string | null;
+	readonly size_bytes: number | null;
+	readonly session_key: string | null;
+	readonly key_id: string | null;
+	readonly min_update_version: string | null;
+	readonly native_packages: string | null;
+	readonly comment: string | null;
+	readonly link: string | null;
+	readonly cli_version: string | null;
+}
+
+const LONGEST_OPAQUE = 2048;
+/** A lower-case SHA-256, or the opaque checksum of an encrypted bundle. */
+export const checksumText = v.pipe(
+	text(LONGEST_OPAQUE),
+	v.transform((value) => (/^[0-9a-f]{64}$/i.test(value) ? value.toLowerCase() : value)),
+);
+
+/** The form that devices accept. Its content is read only to verify signatures (src/features/signing/verify.ts). */
+export const sessionKeyText = v.pipe(
+	text(LONGEST_OPAQUE),
+	v.regex(/^[A-Za-z0-9+/]+={0,2}:[A-Za-z0-9+/]+={0,2}$/, "must be <iv>:<key> in base64, as `bundle encrypt` prints it"),
+);
+
+/** True unless the version is free, or pending and either expired or this uploader's own. */
+export function isVersionTaken(existing: BundleRow | undefined, uploader: Caller, nowMs: number): boolean {
+	if (existing === undefined) return false;
+	if (existing.status !== "pending") return true;
+	const isExpired = existing.expires_at_ms !== null && existing.expires_at_ms <= nowMs;
+	return !isExpired && !isOwnWork(existing, uploader);
+}
+
+/** @throws {ApiError} `bundle_already_exists` if the version is taken */
+function refuseTakenVersion(existing: BundleRow | undefined, uploader: Caller, nowMs: number): void {
+	if (!isVersionTaken(existing, uploader, nowMs)) return;
+	throw existing?.status === "pending"
+		? alreadyExists(
+				"is being uploaded by another key or account; wait until the upload ends, or choose another version",
+			)
+		: alreadyExists("already exists; choose another version, or delete that bundle first");
+}
+
+/** The app may reserve release versions for releases (`preview_prereleases_only`). @throws {ApiError} `preview_version_must_be_prerelease` */
+function refuseReleaseOfPreview(
+	limit: OwnWorkOnly | undefined,
+	app: Pick<AppScopeRow, "preview_prereleases_only">,
+	version: string,
+): void {
+	if (limit === undefined || app.preview_prereleases_only === 0 || (parseVersion(version)?.prerelease.length ?? 0) > 0)
+		return;
+	throw new ApiError(
+		"preview_version_must_be_prerelease",
+		`version: a preview role registers pre-releases of this app only, such as ${version.split("+")[0]}-pr.1; choose one.`,
+	);
+}
+
+function alreadyExists(what: string): ApiError {
+	return new ApiError("bundle_already_exists", `This version ${what}.`);
+}
+
+const versionWasTaken = () =>
+	alreadyExists("was registered by another request at the same time; list the bundles to see it");
+
+const PENDING = { status: "pending", storage_provider: "r2", sha256: null, external_url: null } as const;
+const EXTERNAL = { status: "ready", storage_provider: "external", expires_at_ms: null } as const;
+
+/** The fields of a request that registers a bundle, and the state that they are checked against. */
+interface Registration {
+	readonly version: string;
+	/** The row that has the version now. */
+	readonly existing: BundleRow | undefined;
+	/** JSON of the organization's `SigningRules`. */
+	readonly signingRules: string | undefined;
+	readonly externalUrl: string | undefined;
+	/** Opens an upload by link under this id. */
+	readonly uploadId?: string | undefined;
+	readonly facts: BundleFacts;
+}
+
+type RegistrationContext = Pick<
+	Context<string, undefined, undefined, AppScopeRow, readonly []>,
+	"db" | "deps" | "principal" | "scope" | "scopeRow" | "nowMs" | "actor" | "ownWorkOnly"
+>;
+
+/**
+ * Registers a bundle. An earlier registration of the version that is still pending is dropped with all that it stored.
+ * @throws {ApiError} if the version, the size, the signature, the external file or a quota does not allow it
+ */
+export async function register(
+	context: RegistrationContext,
+	{ version, existing, signingRules, externalUrl, uploadId, facts }: Registration,
+): Promise<BundleListRow> {
+	const { db, deps, principal, scope, scopeRow, nowMs, actor, ownWorkOnly } = context;
+	const limit = ownWorkOnly("app.upload_bundle");
+	refuseReleaseOfPreview(limit, scopeRow, version);
+	refuseTakenVersion(existing, principal, nowMs);
+	const { maxBundleBytes, quotas } = deps.config;
+	if (facts.size_bytes !== null && facts.size_bytes > maxBundleBytes) {
+		throw invalidRequest([{ path: "size", message: `must be at most ${maxBundleBytes} bytes` }]);
+	}
+	const signedBy = await refuseUnsigned(signingRules, facts);
+	const values =
+		externalUrl === undefined
+			? ({ ...facts, ...PENDING, expires_at_ms: nowMs + PENDING_LIFETIME_MS } as const)
+			: ({ ...facts, ...EXTERNAL, ...(await verifyExternal(deps, externalUrl, facts)), signed_by: signedBy } as const);
+	const isPreview = limit !== undefined;
+	const results = await batchInQuotas(
+		db,
+		quotas,
+		[
+			bundlesOfApp(scope.appId),
+			...(isPreview ? [bundlesOfPreviewKey(scope.appId, principal)] : []),
+			...(uploadId === undefined ? [] : uploadQuotas(scope, principal, nowMs, isPreview)),
+		],
+		[
+			...(existing === undefined
+				? []
+				: dropRegistration({ actor, nowMs, appId: scope.appId, details: { reason: "registered_again" } }, existing.id)),
+			onUnique(
+				insertBundle(scope.appId, {
+					...values,
+					name: version,
+					object_key: null,
+					created_by: principal.userId,
+					created_by_key: principal.keyId,
+					delete_marked_at_ms: null,
+					deleted_at_ms: null,
+					created_at_ms: nowMs,
+					updated_at_ms: nowMs,
+				}),
+				"bundles.app_id, bundles.name",
+				versionWasTaken,
+			),
+			...bundleJoinsPreview(scope.appId, version, nowMs),
+			...(uploadId === undefined
+				? []
+				: [
+						insertUploadForNewBundle(scope.appId, version, {
+							id: uploadId,
+							object_prefix: uploadPrefix(scope.appId, uploadId),
+							created_by: principal.userId,
+							created_by_key: principal.keyId,
+							expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+							created_at_ms: nowMs,
+						}),
+					]),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "bundle.register",
+				target: { type: "bundle", id: bundleIdNamed(scope.appId, version), name: version },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				after: auditedRegistration(version, values),
+			}),
+			bundleRecord(scope.appId, version),
+		],
+	);
+	const [row] = lastResult(results).rows;
+	if (row === undefined) throw new Error("the bundle that was just registered is missing");
+	return row;
+}
+
+/**
+ * The statements that open an upload for a pending bundle. They abandon its earlier uploads and extend the registration. `lengthBytes`
+ * is null for an upload by link.
+ */
+export function replaceUploadStatements(
+	appId: AppId,
+	bundleId: number,
+	uploadId: string,
+	lengthBytes: number | null,
+	uploader: Caller,
+	nowMs: number,
+	notPending: () => ApiError,
+	/** Bytes that count towards the quota until the bundle's row has a size. */
+	reservedBytes = 0,
+): Statement[] {
+	const expiresAtMs = nowMs + PENDING_LIFETIME_MS;
+	return [
+		guard(bundleIsPending(appId, bundleId), notPending),
+		uploadsOfBundleToGarbage(appId, bundleId, nowMs),
+		deleteOpenUploadsOfBundle(appId, bundleId),
+		updateBundle(appId, bundleId, { expires_at_ms: expiresAtMs, updated_at_ms: nowMs }),
+		insertUpload({
+			id: uploadId,
+			app_id: appId,
+			bundle_id: bundleId,
+			delta_path: null,
+			object_prefix: uploadPrefix(appId, uploadId),
+			length_bytes: lengthBytes,
+			created_by: uploader.userId,
+			created_by_key: uploader.keyId,
+			completed_at_ms: null,
+			expires_at_ms: expiresAtMs,
+			created_at_ms: nowMs,
+			reserved_bytes: reservedBytes,
+		}),
+	];
+}

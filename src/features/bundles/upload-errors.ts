@@ -1,0 +1,93 @@
+/**
+ * Refused uploads: the errors, and how a refusal drops the registration, so that nothing stays half registered and the version is free.
+ */
+import type { AppId } from "../../authz/decide";
+import type { Actor } from "../../db/audit/entries";
+import { dropRegistration } from "../../db/bundle-deletion";
+import { type Database, guard, type Statement } from "../../db/client";
+import { type UploadWithBundle, uploadIsOpen } from "../../db/uploads";
+import type { Deps } from "../../deps";
+import { ApiError } from "../../errors";
+import { hiddenAs } from "../../http/scope";
+import { collectGarbageSoon } from "../../queue/garbage";
+
+export interface CompletionContext {
+	readonly deps: Deps;
+	readonly db: Database;
+	readonly nowMs: number;
+	readonly actor: Actor;
+	readonly waitUntil: (work: Promise<unknown>) => void;
+}
+
+/** Drops the registration of an upload with everything that it stored. @returns the error to throw */
+export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {
+	if (upload.bundle_id === null) return error;
+	const appId = upload.app_id as AppId;
+	// A newer upload has replaced this one: the registration is no longer this upload's to drop.
+	return refuseRegistration(context, appId, upload.bundle_id, error, [
+		guard(uploadIsOpen(appId, upload.id), uploadIsGone),
+	]);
+}
+
+/** The same before an upload exists. */
+export async function refuseRegistration(
+	{ deps, db, nowMs, actor, waitUntil }: CompletionContext,
+	appId: AppId,
+	bundleId: number,
+	error: ApiError,
+	guards: readonly Statement[] = [],
+): Promise<ApiError> {
+	await db.batch([...guards, ...dropRegistration({ actor, nowMs, appId, details: refusalDetails(error) }, bundleId)]);
+	waitUntil(collectGarbageSoon(deps));
+	return error;
+}
+
+/** Details of a refusal in the audit log: the error code and the defect of the zip. */
+function refusalDetails({ code, moreInfo, message }: ApiError) {
+	if (code !== "bundle_invalid") return { reason: code };
+	return { reason: code, bundle_invalid: { reason: String(moreInfo.reason), message } };
+}
+
+export function sizeMismatch(expected: number, received: number): ApiError {
+	return new ApiError(
+		"size_mismatch",
+		"The upload has a different size than registered. It was refused and the version is free again; register it again.",
+		{ moreInfo: { expected, received } },
+	);
+}
+
+export function checksumMismatch(): ApiError {
+	return new ApiError(
+		"checksum_mismatch",
+		"The SHA-256 of the upload differs from the registered checksum. It was refused and the version is free again; register it again.",
+	);
+}
+
+export function bundleAlreadyReady(): ApiError {
+	return new ApiError("bundle_already_ready", "The bundle is complete and cannot be changed; upload another version.");
+}
+
+export function uploadIsGone(): ApiError {
+	return new ApiError(
+		"upload_not_found",
+		"Another request completed or replaced this upload; list the bundles to see the result.",
+	);
+}
+
+export function deltaHashMismatch(): ApiError {
+	return new ApiError(
+		"delta_hash_mismatch",
+		"The content does not match the SHA-256 in the path of the file. Nothing was stored; upload the file under the path with its own hash.",
+	);
+}
+
+export const uploadNotFound = hiddenAs(
+	"upload_not_found",
+	"This caller has no upload with this id: it was replaced, or belongs to another key or account. Start a new upload.",
+);
+
+export function tooLarge(limitBytes: number): ApiError {
+	return new ApiError("payload_too_large", `The upload has more than ${limitBytes} bytes; make the bundle smaller.`, {
+		moreInfo: { limitBytes },
+	});
+}

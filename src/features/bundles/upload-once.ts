@@ -1,0 +1,134 @@
+/**
+ * PUT to a signed link: the bytes of a registered bundle in one request. They stream to R2, so memory stays flat.
+ */
+import { storageOfOrganization } from "../../db/quotas";
+import { type UploadWithBundle, uploadByLink } from "../../db/uploads";
+import { ApiError, invalidRequest } from "../../errors";
+import { endpoint } from "../../http/endpoint";
+import { quotaExceeded } from "../../http/quotas";
+import { acknowledgement, linkQuery, OK } from "../../http/schemas";
+import { verifyLink } from "../../storage/links";
+import { putOnce, putOnceHashing, sha256OfObject, sha256OfStream, wholeObjectKey } from "../../storage/objects";
+import { SIGNATURE_ERRORS } from "../signing/verify";
+import { BUNDLE_CONTENT_TYPE, expectedSha256, finishUpload, type Received, receivedSoFar } from "./complete";
+import {
+	bundleAlreadyReady,
+	type CompletionContext,
+	checksumMismatch,
+	refuse,
+	sizeMismatch,
+	tooLarge,
+	uploadNotFound,
+} from "./upload-errors";
+
+export const uploadOnce = endpoint({
+	method: "PUT",
+	path: "/files/upload/one/:id",
+	tag: "Uploads",
+	summary: "Upload a registered bundle in one request",
+	description: "Use the `upload_url` of POST /bundle. The body is the zip file itself, with a Content-Length.",
+	access: {
+		public: "The signature in the link proves that a caller with app.upload_bundle asked for it.",
+		isProven: true,
+	},
+	query: linkQuery,
+	rawBody: { contentType: "application/zip", description: "The zip file." },
+	response: acknowledgement,
+	errors: [
+		"invalid_signature",
+		"link_expired",
+		"upload_not_found",
+		"length_required",
+		"payload_too_large",
+		"size_mismatch",
+		"checksum_mismatch",
+		"bundle_invalid",
+		"bundle_already_ready",
+		...SIGNATURE_ERRORS,
+		"upload_in_progress",
+		"quota_exceeded",
+	],
+	example: { query: { expires: "1795248000", signature: "…" }, response: OK },
+	load: (input, nowMs) => [uploadByLink(input.params.id, nowMs)] as const,
+	async handle(context) {
+		const { deps, input, loaded, nowMs, request } = context;
+		await verifyLink(deps, "PUT", `/files/upload/one/${input.params.id}`, input.query, nowMs);
+		const [upload] = loaded[0].rows;
+		if (upload === undefined) throw uploadNotFound();
+		const { body, sizeBytes } = sizedBody(request);
+		if (upload.completed_at_ms !== null) {
+			// Idempotent: the answer to an earlier try was lost, and these are the same bytes.
+			if (upload.bundle_status === "deleted") throw uploadNotFound();
+			if ((await sha256OfStream(body)) !== upload.bundle_sha256) throw bundleAlreadyReady();
+			return OK;
+		}
+		const completion = { ...context, actor: { ...context.actor, ...uploaderOf(upload) } };
+		const { quotas } = deps.config;
+		const addsBytes = upload.bundle_size_bytes === null ? sizeBytes : 0;
+		if (addsBytes > 0 && upload.stored_bytes + addsBytes > quotas.storage_bytes_per_organization) {
+			const quota = storageOfOrganization(upload.owner_org);
+			throw await refuse(completion, upload, quotaExceeded(quota, quotas, upload.stored_bytes));
+		}
+		if (sizeBytes > deps.config.maxBundleBytes) {
+			throw await refuse(completion, upload, tooLarge(deps.config.maxBundleBytes));
+		}
+		if (upload.bundle_size_bytes !== null && upload.bundle_size_bytes !== sizeBytes) {
+			throw await refuse(completion, upload, sizeMismatch(upload.bundle_size_bytes, sizeBytes));
+		}
+		await finishUpload(completion, upload, await storeWhole(completion, upload, body, sizeBytes));
+		return OK;
+	},
+});
+
+/** Stores the body as one object. R2 checks the SHA-256 if it is known; otherwise the bytes are hashed as they stream by. */
+async function storeWhole(
+	context: CompletionContext,
+	upload: UploadWithBundle,
+	body: ReadableStream<Uint8Array>,
+	sizeBytes: number,
+): Promise<Received> {
+	const bucket = context.deps.bundles;
+	const objectKey = wholeObjectKey(upload.object_prefix);
+	const expected = expectedSha256(upload);
+	const result =
+		expected === undefined
+			? await putOnceHashing(bucket, objectKey, body, sizeBytes, { contentType: BUNDLE_CONTENT_TYPE })
+			: {
+					...(await putOnce(bucket, objectKey, body, { contentType: BUNDLE_CONTENT_TYPE, sha256: expected })),
+					sha256: expected,
+				};
+	if (result.outcome === "checksum_mismatch") throw await refuse(context, upload, checksumMismatch());
+	if (result.outcome === "stored") {
+		return { receivedBytes: result.sizeBytes, objectKey, inSegments: false, sha256: result.sha256 };
+	}
+	// An earlier or concurrent request stored the object. It must have sent the same bytes.
+	if (expected === undefined && (await sha256OfObject(bucket, objectKey)) !== result.sha256) {
+		throw new ApiError(
+			"upload_in_progress",
+			"Another request sent different bytes to this link; register the version again to replace them.",
+		);
+	}
+	return receivedSoFar(context.deps, upload);
+}
+
+/** The audit log names the key or account that asked for the link. */
+function uploaderOf({
+	created_by,
+	created_by_key,
+	uploader_name,
+}: UploadWithBundle & { readonly uploader_name: string }) {
+	const [type, id] = created_by_key === null ? (["user", created_by] as const) : (["api_key", created_by_key] as const);
+	return { type, id, name: uploader_name };
+}
+
+function sizedBody(request: Request): { body: ReadableStream<Uint8Array>; sizeBytes: number } {
+	const header = request.headers.get("content-length");
+	if (header === null || !/^\d{1,15}$/.test(header)) {
+		throw new ApiError("length_required", "Send a Content-Length; chunked bodies of unknown length are not stored.");
+	}
+	const sizeBytes = Number(header);
+	if (sizeBytes === 0 || request.body === null) {
+		throw invalidRequest([{ path: "", message: "The body is empty; send the zip file as the body." }]);
+	}
+	return { body: request.body as ReadableStream<Uint8Array>, sizeBytes };
+}

@@ -1,0 +1,238 @@
+/**
+ * Approving and rejecting proposals. An approval writes exactly the columns that were proposed, and only while the channel is unchanged,
+ * the bundle is ready, and the proposer may still promote.
+ */
+
+import * as v from "valibot";
+import { isUnseenBy } from "../../db/api-keys";
+import { auditStatement } from "../../db/audit/entries";
+import { type ChannelValues, channelOfProposal } from "../../db/channels";
+import { guard, query } from "../../db/client";
+import { channelHas, decideProposal, proposalIsPending, proposalsPage, proposerMayPromote } from "../../db/proposals";
+import { appIdOf } from "../../db/public-app-id";
+import { ApiError } from "../../errors";
+import { type Context, endpoint } from "../../http/endpoint";
+import { acknowledgement, label, OK, optional, publicAppId, uuid } from "../../http/schemas";
+import {
+	CHANNEL_SCOPE_COLUMNS,
+	type ChannelScopeRow,
+	channelTarget,
+	hiddenAs,
+	type ScopeSource,
+	textAt,
+} from "../../http/scope";
+import { MAY_WAIT } from "../../http/wait-visible";
+import { EXAMPLE_PROPOSAL } from "./proposals";
+import { isApprover, PROPOSING_ROLES, protectionGuards, refuseNonPromoter } from "./protection";
+import { formGuards, writeChannel } from "./write";
+
+const proposalNotFound = hiddenAs(
+	"proposal_not_found",
+	"No proposal with this id is visible to this caller; check id against GET /proposal.",
+);
+
+/** The channel of the proposal that the body names. */
+const proposalScope: ScopeSource<ChannelScopeRow> = {
+	statement: (raw) => {
+		const [appId, id] = [textAt(raw, "body.app_id"), textAt(raw, "body.id")];
+		if (appId === undefined || id === undefined) return undefined;
+		return query
+			.selectFrom("apps")
+			.innerJoin("proposals", "proposals.app_id", "apps.id")
+			.innerJoin("channels", "channels.id", "proposals.channel_id")
+			.select([
+				"apps.id",
+				"apps.app_id",
+				"apps.owner_org",
+				"apps.default_upload_channel",
+				"apps.preview_prereleases_only",
+			])
+			.select(CHANNEL_SCOPE_COLUMNS)
+			.where("apps.id", "=", appIdOf(appId))
+			.where("proposals.id", "=", id.toLowerCase())
+			.compile();
+	},
+	target: channelTarget,
+	hidden: proposalNotFound,
+};
+
+const decisionBody = v.object({ app_id: publicAppId, id: uuid, comment: optional(label(512)) });
+const access = { permission: "channel.promote_bundle", scope: proposalScope } as const;
+const reads = ({ app_id, id }: { readonly app_id: string; readonly id: string }, nowMs: number) =>
+	[proposalsPage(app_id, { id }, nowMs, 1, 0), channelOfProposal(app_id, id)] as const;
+
+type DecisionContext = Context<string, undefined, typeof decisionBody, ChannelScopeRow, ReturnType<typeof reads>>;
+
+/** The waiting proposal and its channel. @throws {ApiError} for a decided one, or a caller with only a preview role */
+function waitingProposal({ loaded, ownWorkOnly }: Pick<DecisionContext, "loaded" | "ownWorkOnly">) {
+	const [proposal] = loaded[0].rows;
+	const [channel] = loaded[1].rows;
+	if (proposal === undefined || channel === undefined) throw proposalNotFound();
+	if (ownWorkOnly("channel.promote_bundle") !== undefined) throw proposalNotFound();
+	if (proposal.state !== "pending") throw notPending(proposal.state);
+	return { proposal, channel };
+}
+
+function notPending(state: string): ApiError {
+	return new ApiError(
+		"proposal_not_pending",
+		`The proposal does not wait any more: it is ${state}. Propose the change again if you still need it.`,
+		{ moreInfo: { state } },
+	);
+}
+
+function outdated(): ApiError {
+	return new ApiError(
+		"proposal_outdated",
+		"The channel has changed since the proposal, so an approval would have another effect; reject it and propose the change again.",
+	);
+}
+
+export const approveProposal = endpoint({
+	method: "POST",
+	path: "/proposal/approve",
+	tag: "Channels",
+	summary: "Approve a promotion to a protected channel, which applies it",
+	description:
+		"For a promoter of the channel who is not the proposer. Another key of the proposer's account counts as the proposer, and so does a key whose secret the proposer revealed or regenerated. A person needs a recent sign-in with a passkey; a key approves only if `promoters` names its id. The change is exactly the proposed one. It is refused as `proposal_outdated` if the channel has changed since, or if the proposer may not promote any more, and as `bundle_not_found` if the bundle was deleted.",
+	access,
+	body: decisionBody,
+	recentSignIn: "passkey",
+	headers: MAY_WAIT,
+	response: v.strictObject({ status: v.literal("ok"), channel: v.string(), version: v.nullable(v.string()) }),
+	errors: [
+		"bundle_not_found",
+		"bundle_not_signed",
+		"channel_changed",
+		"channel_delta_required",
+		"channel_protected",
+		"channel_zip_required",
+		"proposal_needs_another_person",
+		"proposal_not_found",
+		"proposal_not_pending",
+		"proposal_outdated",
+	],
+	example: {
+		body: { app_id: "com.example.app", id: EXAMPLE_PROPOSAL.id, comment: "Tested on both platforms" },
+		response: { status: "ok" as const, channel: "production", version: "1.5.0" },
+	},
+	load: ({ body }, nowMs) => reads(body, nowMs),
+	async handle(context) {
+		const { scope, scopeRow, input, nowMs, actor, principal } = context;
+		const { proposal, channel } = waitingProposal(context);
+		// Elsewhere the same person could promote the bundle alone.
+		if (channel.requires_approval === 1 && proposal.proposed_by === principal.userId) {
+			throw needsAnotherPerson("This account proposed the change, and its other keys count as the same person");
+		}
+		if (principal.kind === "key" && principal.secretIsReplaced) {
+			throw needsAnotherPerson("This secret of the API key has been replaced, so it is unknown who has seen it");
+		}
+		refuseNonPromoter(principal, channel, scope);
+		if (principal.kind === "key" && principal.publisher !== undefined) {
+			throw new ApiError(
+				"channel_protected",
+				"A CI job approves nothing, because an approval is a person's look at what a job proposed; have a person approve it.",
+				{ moreInfo: { channel: channel.name } },
+			);
+		}
+		if (!isApprover(principal, channel, scope)) {
+			throw new ApiError(
+				"channel_protected",
+				`A key approves only if promoters of channel ${channel.name} names its id; have a person approve it, or add the key's id.`,
+				{ moreInfo: { channel: channel.name } },
+			);
+		}
+		if (proposal.is_outdated === 1) throw outdated();
+		const values: ChannelValues = JSON.parse(proposal.changes);
+		const versions = new Map([
+			[proposal.version_id ?? 0, proposal.version_name ?? ""],
+			[channel.rollout_version_id ?? 0, channel.rollout_version_name ?? ""],
+		]);
+		const target = { type: "proposal", id: proposal.id, name: channel.name };
+		const approval = { proposal: proposal.id, proposed_by: proposal.proposer_name };
+		const comment = input.body.comment ?? null;
+		const { orgId, appId, channelId } = scope;
+		await writeChannel(context, {
+			channel,
+			values,
+			audit: { action: "channel.promote", versions, details: approval },
+			history: { reason: comment, proposer: proposal.proposer_name },
+			guards: [
+				guard(proposalIsPending(appId, proposal.id, nowMs), decidedInBetween),
+				guard(channelHas(appId, channelId, JSON.parse(proposal.base)), outdated),
+				...protectionGuards(appId, channelId, channel),
+				guard(isUnseenBy(principal.keyId, proposal.proposed_by), sharedSecret),
+				guard(isUnseenBy(proposal.proposed_by_key, principal.userId), sharedSecret),
+				guard(proposerMayPromote(orgId, appId, proposal, PROPOSING_ROLES, nowMs), proposerGone),
+			],
+			before: [
+				decideProposal(appId, proposal.id, {
+					state: "approved",
+					...{ decided_by: principal.userId, decider_name: actor.name, decided_at_ms: nowMs, comment },
+				}),
+				auditStatement(actor, nowMs, {
+					orgId,
+					action: "proposal.approve",
+					target,
+					app: { uuid: appId, id: scopeRow.app_id },
+					details: { ...approval, ...(comment === null ? {} : { comment }) },
+				}),
+			],
+			after: formGuards(values, appId, channelId),
+		});
+		return { ...OK, channel: channel.name, version: proposal.version_name };
+	},
+});
+
+const decidedInBetween = () => notPending("decided or expired");
+
+const sharedSecret = () =>
+	needsAnotherPerson(
+		"One person knows the secrets of both sides: the proposer has revealed or regenerated the key that approves, or the approver the key that proposed",
+	);
+
+function needsAnotherPerson(reason: string): ApiError {
+	return new ApiError("proposal_needs_another_person", `${reason}; have another promoter approve it.`);
+}
+
+function proposerGone(): ApiError {
+	return new ApiError(
+		"proposal_outdated",
+		"The proposer may not promote in this app any more; reject the proposal and propose the change again.",
+	);
+}
+
+export const rejectProposal = endpoint({
+	method: "POST",
+	path: "/proposal/reject",
+	tag: "Channels",
+	summary: "Reject a promotion that waits for approval; the proposer withdraws it",
+	access,
+	body: decisionBody,
+	response: acknowledgement,
+	errors: ["channel_protected", "proposal_not_found", "proposal_not_pending"],
+	example: { body: { app_id: "com.example.app", id: EXAMPLE_PROPOSAL.id, comment: "Wait for 1.5.1" }, response: OK },
+	load: ({ body }, nowMs) => reads(body, nowMs),
+	async handle(context) {
+		const { db, scope, scopeRow, input, nowMs, actor, principal } = context;
+		const { proposal, channel } = waitingProposal(context);
+		const isOwn = proposal.proposed_by === principal.userId;
+		if (!isOwn) refuseNonPromoter(principal, channel, scope);
+		const comment = input.body.comment ?? null;
+		await db.batch([
+			guard(proposalIsPending(scope.appId, proposal.id, nowMs), decidedInBetween),
+			decideProposal(scope.appId, proposal.id, {
+				state: isOwn ? "withdrawn" : "rejected",
+				...{ decided_by: principal.userId, decider_name: actor.name, decided_at_ms: nowMs, comment },
+			}),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: isOwn ? "proposal.withdraw" : "proposal.reject",
+				target: { type: "proposal", id: proposal.id, name: channel.name },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				details: { version: proposal.version_name, ...(comment === null ? {} : { comment }) },
+			}),
+		]);
+		return OK;
+	},
+});

@@ -1,0 +1,310 @@
+/**
+ * The effect of a channel change on the devices of the app: each device of a page is decided twice by the decision of the live check, with
+ * the channels as they are and as the change would leave them. Writes nothing.
+ */
+import type { CompiledQuery } from "kysely";
+import * as v from "valibot";
+import type { AppId } from "../../authz/decide";
+import { type AppSnapshot, assembleSnapshot, overrideFrom } from "../../db/app-snapshot";
+import { CHANNEL_FIELDS, defaultsOf } from "../../db/channel-fields";
+import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
+import type { Database } from "../../db/client";
+import {
+	type DeviceFacts,
+	deviceFacts,
+	type FleetDevice,
+	fleetPage,
+	type ReportedDevice,
+	reportedPage,
+} from "../../db/devices";
+import { snapshotBundles } from "../../db/snapshot";
+import { type SnapshotBundleRow, type SnapshotChannelRow, snapshotStatements } from "../../db/snapshot-load";
+import { openTelemetry } from "../../db/telemetry-reads";
+import type { Deps } from "../../deps";
+import { REFRESHED_AFTER_DAYS } from "../../domain/device-record";
+import { DAY_MS } from "../../domain/time";
+import { type Decision, decideUpdate } from "../../domain/update-decision";
+import { BUILTIN, PLATFORMS } from "../../domain/update-model";
+import { readVersion } from "../../domain/version";
+import { appNotFound } from "../../http/scope";
+import { promoting } from "../signing/verify";
+import { decisionInput, deviceOf } from "../updates/device";
+import type { DeviceBody } from "../updates/device-body";
+import { newBundles, promotedBundles } from "./write";
+
+/** Devices that one request reads: about three D1 rows and 0.1 ms each. */
+const PAGE_DEVICES = 5_000;
+const MOST_EXAMPLES = 5;
+/** Ids begin with 1. */
+const NOT_CREATED_YET = 0;
+
+const answer = v.strictObject({
+	outcome: v.picklist(["update", "builtin", "none"]),
+	version: v.nullable(v.string()),
+	error: v.nullable(v.string()),
+	kind: v.nullable(v.picklist(["up_to_date", "blocked", "failed"])),
+	channel: v.nullable(v.string()),
+	/** Form of the offered update. */
+	package: v.nullable(v.picklist(["all", "zip", "delta"])),
+});
+type Answer = v.InferOutput<typeof answer>;
+export const outcomesSchema = v.array(
+	v.strictObject({
+		before: answer,
+		after: answer,
+		changed: v.boolean(),
+		devices: v.number(),
+		examples: v.array(v.string()),
+	}),
+);
+
+export interface EffectApp {
+	readonly appId: AppId;
+	readonly publicAppId: string;
+	/** Binding of the telemetry database that has its devices; null or undefined: the main database. */
+	readonly telemetry?: string | null | undefined;
+}
+
+/** Which page of devices is decided: those seen in the last `days`, after the device `after`. */
+export interface EffectQuery {
+	/** Name of the changed channel. */
+	readonly channel: string;
+	readonly days: number;
+	readonly after?: string | undefined;
+}
+
+export interface PlannedChange {
+	readonly values: ChannelValues;
+	/** Platforms that other channels lose. */
+	readonly taken: Platforms;
+}
+
+/**
+ * Reads and computes the effect in one round trip, and one more to a telemetry database.
+ * @param check may refuse the app as it would be
+ * @throws {ApiError} `bundle_not_signed`, as the change itself would
+ */
+export async function readEffect(
+	context: { readonly deps: Pick<Deps, "bundles" | "telemetry">; readonly db: Database },
+	app: EffectApp,
+	asked: EffectQuery,
+	change: PlannedChange & { readonly row: ChannelRow | undefined },
+	nowMs: number,
+	check?: (after: AppSnapshot) => void,
+) {
+	const promoted = promotedBundles(change.values, change.row);
+	const reported = await readReported(context.deps, app, asked.after);
+	return promoting(context, app.appId, promoted, async (signed) => {
+		const reads = effectReads(app, newBundles(change.values), asked.after, reported);
+		const [apps, channels, bundles, named, fleet] = await context.db.batch([...reads, ...signed]);
+		return effectOf([apps, channels, bundles, named, fleetOf(fleet.rows, reported)], app, asked, change, nowMs, check);
+	});
+}
+
+/** A page of the app's devices, if a telemetry database has them. */
+export async function readReported(
+	deps: Pick<Deps, "telemetry">,
+	{ appId, telemetry }: EffectApp,
+	afterDevice?: string,
+): Promise<readonly ReportedDevice[] | undefined> {
+	if (telemetry == null) return undefined;
+	const [page] = await openTelemetry(deps, telemetry).batch([reportedPage(appId, afterDevice ?? "", PAGE_DEVICES + 1)]);
+	return page.rows;
+}
+
+/** The devices that `effectReads` read, or what it read about those of `readReported`. */
+export function fleetOf(
+	rows: readonly (FleetDevice | DeviceFacts)[],
+	reported: readonly ReportedDevice[] | undefined,
+): { readonly rows: FleetDevice[] } {
+	if (reported === undefined) return { rows: rows as FleetDevice[] };
+	const facts = rows as readonly DeviceFacts[];
+	return {
+		rows: facts.flatMap(({ position, ...known }) => {
+			const device = reported[position];
+			return device === undefined ? [] : [{ ...device, ...known }];
+		}),
+	};
+}
+
+/** Reads for `effectOf`: the app as it is, bundles that it would serve, and a page of its devices. */
+export function effectReads(
+	{ appId, publicAppId }: EffectApp,
+	bundleIds: readonly number[],
+	afterDevice?: string,
+	reported?: readonly ReportedDevice[],
+) {
+	const [app, channels, bundles] = snapshotStatements(publicAppId);
+	const fleet: CompiledQuery<FleetDevice | DeviceFacts> =
+		reported === undefined ? fleetPage(appId, afterDevice ?? "", PAGE_DEVICES + 1) : deviceFacts(appId, reported);
+	return [app, channels, bundles, snapshotBundles(appId, bundleIds), fleet] as const;
+}
+
+type RowsOf<Reads> = {
+	readonly [Index in keyof Reads]: Reads[Index] extends CompiledQuery<infer Row> ? { readonly rows: Row[] } : never;
+};
+
+type EffectRows = readonly [
+	...(RowsOf<ReturnType<typeof effectReads>> extends readonly [...infer Rows, unknown] ? Rows : never),
+	{ readonly rows: FleetDevice[] },
+];
+
+/** Counts of the outcomes before and after the change, the most frequent first. */
+export function effectOf(
+	[apps, held, pointedTo, asked, fleet]: EffectRows,
+	{ publicAppId }: EffectApp,
+	{ channel, days, after: afterDevice }: EffectQuery,
+	{ values, taken }: PlannedChange,
+	nowMs: number,
+	check: (after: AppSnapshot) => void = () => undefined,
+) {
+	const [found] = apps.rows;
+	if (found === undefined) throw appNotFound();
+	const allBundles = [...pointedTo.rows, ...asked.rows] as readonly SnapshotBundleRow[];
+	const snapshotOf = (rows: readonly SnapshotChannelRow[]) =>
+		assembleSnapshot(publicAppId, found, rows, allBundles, []);
+	const before = snapshotOf(held.rows);
+	const after = snapshotOf(changedChannels(held.rows, channel, values, taken));
+	check(after);
+
+	const page = fleet.rows.slice(0, PAGE_DEVICES);
+	const more = fleet.rows.length > PAGE_DEVICES;
+	// A device that changes nothing may have been seen later than its row says.
+	const sinceMs = nowMs - (days + REFRESHED_AFTER_DAYS) * DAY_MS;
+	const seen = page.filter(({ last_seen_at_ms }) => (last_seen_at_ms ?? 0) >= sinceMs);
+	const judged = seen.filter(canAsk);
+	const counted = countOutcomes(before, after, publicAppId, judged, nowMs - (nowMs % DAY_MS));
+	const ofChannel = counted.filter((outcome) => outcome.after.channel === channel);
+	const sum = (of: readonly Outcome[], figure: "devices" | "first_seen_today") =>
+		of.reduce((total, outcome) => total + outcome[figure], 0);
+	return {
+		devices: seen.length,
+		changed: sum(
+			counted.filter(({ changed }) => changed),
+			"devices",
+		),
+		unjudged: seen.length - judged.length,
+		channel_devices: sum(ofChannel, "devices"),
+		first_seen_today: sum(ofChannel, "first_seen_today"),
+		sampled: more || afterDevice !== undefined,
+		next: more ? (page.at(-1)?.device_id ?? null) : null,
+		outcomes: counted.map(({ first_seen_today: _, ...outcome }) => outcome),
+	};
+}
+
+/** The app's channels as the change would leave them. */
+function changedChannels(
+	channels: readonly SnapshotChannelRow[],
+	name: string,
+	values: ChannelValues,
+	taken: Platforms,
+): SnapshotChannelRow[] {
+	const changed = { ...(channels.find((channel) => channel.name === name) ?? newChannel(name)), ...values };
+	const others = channels.filter((channel) => channel.name !== name).map((channel) => withoutPlatforms(channel, taken));
+	return [...others, changed as SnapshotChannelRow];
+}
+
+/** The effect of `yieldPublicPlatforms`. */
+function withoutPlatforms(channel: SnapshotChannelRow, taken: Platforms): SnapshotChannelRow {
+	if (channel.public === 0 || !PLATFORMS.some((platform) => taken[platform] === 1 && channel[platform] === 1)) {
+		return channel;
+	}
+	const left = Object.fromEntries(
+		PLATFORMS.map((platform) => [platform, taken[platform] === 1 ? 0 : channel[platform]]),
+	) as unknown as Platforms;
+	return { ...channel, ...left, public: left.ios + left.android + left.electron > 0 ? 1 : 0 };
+}
+
+/** A channel with the defaults of the database. */
+function newChannel(name: string): SnapshotChannelRow {
+	return {
+		...defaultsOf(CHANNEL_FIELDS),
+		...{ id: NOT_CREATED_YET, name, is_preview: 0 },
+	};
+}
+
+type AskingDevice = FleetDevice & {
+	readonly platform: DeviceBody["platform"];
+	readonly version_build: string;
+	readonly plugin_version: string;
+};
+
+/** Whether the last known state of the device makes an update check; a device that only sent reports may lack fields. */
+function canAsk(device: FleetDevice): device is AskingDevice {
+	return (
+		(PLATFORMS as readonly (string | null)[]).includes(device.platform) &&
+		device.version_build !== null &&
+		device.plugin_version !== null &&
+		readVersion(device.plugin_version) !== null
+	);
+}
+
+interface Outcome {
+	readonly before: Answer;
+	readonly after: Answer;
+	readonly changed: boolean;
+	devices: number;
+	first_seen_today: number;
+	readonly examples: string[];
+}
+
+/** The most frequent first. */
+function countOutcomes(
+	before: AppSnapshot,
+	after: AppSnapshot,
+	publicAppId: string,
+	devices: readonly AskingDevice[],
+	todayMs: number,
+): Outcome[] {
+	const outcomes = new Map<string, Outcome>();
+	for (const device of devices) {
+		const pair = { before: answerTo(before, publicAppId, device), after: answerTo(after, publicAppId, device) };
+		const key = JSON.stringify(pair);
+		const known = outcomes.get(key);
+		const outcome = known ?? {
+			...pair,
+			changed: JSON.stringify(pair.before) !== JSON.stringify(pair.after),
+			devices: 0,
+			first_seen_today: 0,
+			examples: [],
+		};
+		if (known === undefined) outcomes.set(key, outcome);
+		outcome.devices += 1;
+		if (device.created_at_ms >= todayMs) outcome.first_seen_today += 1;
+		if (outcome.examples.length < MOST_EXAMPLES) outcome.examples.push(device.device_id);
+	}
+	return [...outcomes.values()].sort((left, right) => right.devices - left.devices);
+}
+
+/** The answer to an update check with the last known state of the device. */
+function answerTo(snapshot: AppSnapshot, publicAppId: string, row: AskingDevice): Answer {
+	const device = deviceOf({
+		app_id: publicAppId,
+		device_id: row.device_id,
+		platform: row.platform,
+		version_name: row.version_name ?? BUILTIN,
+		version_build: row.version_build,
+		plugin_version: row.plugin_version,
+		is_emulator: row.is_emulator === 1,
+		is_prod: row.is_prod !== 0,
+		defaultChannel: row.default_channel ?? undefined,
+		key_id: row.key_id ?? undefined,
+		custom_id: undefined,
+		install_source: undefined,
+		version_os: undefined,
+		version_code: undefined,
+	});
+	const override = overrideFrom({ channel_id: row.override_channel_id, version_id: row.override_version_id }, snapshot);
+	return answerOf(decideUpdate(decisionInput(snapshot, device, override, row.runs_ready_bundle === 1), device));
+}
+
+function answerOf(decision: Decision): Answer {
+	return {
+		outcome: decision.outcome,
+		version: decision.outcome === "update" ? decision.bundle.version : null,
+		error: decision.outcome === "none" ? decision.error : null,
+		kind: decision.outcome === "none" ? decision.kind : null,
+		channel: decision.resolved?.name ?? null,
+		package: decision.outcome === "update" ? decision.form : null,
+	};
+}

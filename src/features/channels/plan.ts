@@ -1,0 +1,225 @@
+/**
+ * Plans a change of a channel: compares the request with the channel as it is, and derives the columns to write, the platforms to take
+ * from other channels, and the permissions. Pure, so POST /channel, dry runs and the stock CLI get the same plan.
+ */
+import type { Permission } from "../../authz/permissions";
+import type { BundleRow } from "../../db/bundles";
+import { columnsOf, PROTECTION_FIELDS } from "../../db/channel-fields";
+import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
+import { NO_NOTICE, NO_ROLLOUT } from "../../db/rollouts";
+import type { Flag } from "../../db/schema";
+import { ApiError, invalidRequest } from "../../errors";
+import { bundleNotFound } from "../../http/scope";
+import { type ChannelBody, rolloutOf } from "./body";
+import { firstStepBps, requestedColumns } from "./fields";
+import { type ProtectedPublicRow, protectedThatYield, requestedProtection } from "./protection";
+
+export type LoadedBundle = BundleRow & { readonly public_app_id: string };
+
+/** A request, with the rows that it names. */
+export interface ChannelRequest {
+	readonly body: ChannelBody;
+	readonly channel: ChannelRow | undefined;
+	readonly stable: LoadedBundle | undefined;
+	readonly rollout: LoadedBundle | undefined;
+	/** The app's protected public channels. */
+	readonly protectedPublic: readonly ProtectedPublicRow[];
+}
+
+/** Columns that differ from the channel, in two groups, because each needs its own permission. */
+export interface ChannelChange {
+	readonly settings: ChannelValues;
+	readonly bundles: ChannelValues;
+	/** Bundles that the channel newly points to. */
+	readonly promoted: readonly LoadedBundle[];
+}
+
+const flag = (value: boolean): Flag => (value ? 1 : 0);
+
+function requestedSettings(body: ChannelBody, channel: ChannelRow | undefined): ChannelValues {
+	const mode = body.updatePackage ?? body.update_package;
+	if (body.update_package !== undefined && body.update_package !== mode) {
+		throw invalidRequest([{ path: "update_package", message: "contradicts updatePackage; send one of the two" }]);
+	}
+	const settings = requestedColumns(body);
+	return { ...settings, ...platformsOfPublic(body, settings, channel), ...requestedProtection(body, channel) };
+}
+
+/** Platforms that follow from `public`, unless the body names them. */
+function platformsOfPublic(body: ChannelBody, settings: ChannelValues, channel: ChannelRow | undefined): ChannelValues {
+	const named = [body.ios, body.android, body.electron].some((platform) => platform !== undefined);
+	const becomesPublic = body.public === true;
+	if (channel === undefined && becomesPublic && body.electron === undefined) {
+		// A new channel for one phone platform is not for desktops either.
+		const phones = [body.ios ?? true, body.android ?? true].filter(Boolean).length;
+		if (phones === 1) return { electron: 0 };
+	}
+	if (channel !== undefined && becomesPublic && !named && channel.ios + channel.android + channel.electron === 0) {
+		// Another channel took the platforms when it became public; a request for public takes them back.
+		return { ios: 1, android: 1, electron: 1 };
+	}
+	const left = {
+		ios: settings.ios ?? channel?.ios ?? 1,
+		android: settings.android ?? channel?.android ?? 1,
+		electron: settings.electron ?? channel?.electron ?? 1,
+	};
+	if (Number(left.ios) + Number(left.android) + Number(left.electron) > 0) return {};
+	if (becomesPublic) {
+		throw new ApiError(
+			"channel_has_no_platform",
+			"A public channel needs a platform; set ios, android or electron to true.",
+		);
+	}
+	return channel?.public === 1 ? { public: 0 } : {};
+}
+
+/** @throws {ApiError} for a bundle that does not exist or is not ready */
+function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: number): ChannelValues {
+	const { body, channel } = request;
+	const rollout = rolloutOf(body);
+	const values: ChannelValues = {};
+	if (body.version !== undefined) values.version_id = body.version === null ? null : readyBundle(request.stable).id;
+	if (rollout.version !== undefined) {
+		const id = rollout.version === null ? null : readyBundle(request.rollout).id;
+		if (id === null) Object.assign(values, NO_ROLLOUT);
+		else {
+			values.rollout_version_id = id;
+			if (id !== channel?.rollout_version_id) {
+				// Another bundle draws another cohort, and starts unpaused.
+				Object.assign(values, { rollout_id: newRolloutId, rollout_paused_at_ms: null, rollout_pause_reason: null });
+				const first = firstStepBps(body, channel);
+				if (first !== undefined) values.rollout_percentage_bps = first;
+			}
+		}
+	}
+	if (rollout.advance) Object.assign(values, advanced(request));
+	if (rollout.bps !== undefined) values.rollout_percentage_bps = rollout.bps;
+	if (rollout.enabled !== undefined) values.rollout_enabled = flag(rollout.enabled);
+	if (rollout.paused === true) values.rollout_paused_at_ms = channel?.rollout_paused_at_ms ?? nowMs;
+	if (rollout.paused === false) Object.assign(values, { rollout_paused_at_ms: null, rollout_pause_reason: null });
+	if (rollout.pauseReason !== undefined) values.rollout_pause_reason = rollout.pauseReason;
+	const rolloutId = values.rollout_version_id !== undefined ? values.rollout_version_id : channel?.rollout_version_id;
+	if ((rolloutId ?? null) === null && (rollout.enabled === true || rollout.promoteToStable)) {
+		throw new ApiError("missing_rollout_version", "The channel has no rollout bundle; send rolloutVersion as well.");
+	}
+	const finishesRollout =
+		typeof values.version_id === "number" &&
+		values.version_id === channel?.rollout_version_id &&
+		rollout.version === undefined;
+	if (finishesRollout) Object.assign(values, NO_ROLLOUT);
+	if (rollout.promoteToStable) Object.assign(values, NO_ROLLOUT, { version_id: rolloutId ?? null });
+	if (rollout.rollback) Object.assign(values, NO_ROLLOUT);
+	if (rollout.rollback && rollout.promoteToStable) {
+		const message = "must not be sent with promoteToStable: one ends the rollout, the other makes it stable";
+		throw invalidRequest([{ path: "rollback", message }]);
+	}
+	return values;
+}
+
+/** The bundle of the rollout becomes stable, because the request starts the next rollout. A repeated request changes nothing. */
+function advanced({ body, channel, rollout }: ChannelRequest): ChannelValues {
+	if (body.version !== undefined || rolloutOf(body).version == null) {
+		const message = "needs rolloutVersion, the bundle to roll out next, and no version";
+		throw invalidRequest([{ path: "advanceRollout", message }]);
+	}
+	if (channel === undefined || channel.rollout_version_id === null) {
+		throw new ApiError(
+			"missing_rollout_version",
+			"The channel has no rollout to advance; leave advanceRollout out to start one.",
+		);
+	}
+	if (channel.rollout_version_id === rollout?.id) return {};
+	const startsAtFullShare = channel.rollout_percentage_bps === 10_000 && firstStepBps(body, channel) === undefined;
+	if (startsAtFullShare && rolloutOf(body).bps === undefined) {
+		const message = "is required with advanceRollout after a rollout to 100 %: the first share of the next rollout";
+		throw invalidRequest([{ path: "rolloutPercentage", message }]);
+	}
+	return { version_id: channel.rollout_version_id };
+}
+
+/** @throws {ApiError} for a bundle that does not exist or is not ready */
+export function readyBundle(bundle: LoadedBundle | undefined): LoadedBundle {
+	if (bundle === undefined) throw bundleNotFound();
+	if (bundle.status !== "ready") {
+		throw new ApiError(
+			"bundle_not_ready",
+			"The bundle's upload is not complete; finish it with POST /bundle/complete.",
+		);
+	}
+	return bundle;
+}
+
+/** The values that the channel does not have yet. */
+export function differences(values: ChannelValues, channel: ChannelRow | undefined): ChannelValues {
+	if (channel === undefined) return values;
+	const current: Readonly<Record<string, unknown>> = { ...channel };
+	return Object.fromEntries(Object.entries(values).filter(([column, value]) => current[column] !== value));
+}
+
+export function changeOf(request: ChannelRequest, newRolloutId: string, nowMs: number): ChannelChange {
+	const { channel, stable, rollout } = request;
+	const bundles = differences(requestedBundles(request, newRolloutId, nowMs), channel);
+	if (touchesRollout(bundles) || request.body.rolloutNotice === null) {
+		Object.assign(bundles, differences(NO_NOTICE, channel));
+	}
+	const promoted: LoadedBundle[] = [];
+	if (typeof bundles.version_id === "number" && stable !== undefined) promoted.push(stable);
+	if (typeof bundles.rollout_version_id === "number" && rollout !== undefined) promoted.push(rollout);
+	return { settings: differences(requestedSettings(request.body, channel), channel), bundles, promoted };
+}
+
+export const touchesRollout = (values: ChannelValues): boolean =>
+	Object.keys(values).some((column) => column.startsWith("rollout_"));
+
+/** The columns to write, and the platforms that other channels lose. */
+export function plannedWrite({ settings, bundles }: ChannelChange, channel: ChannelRow | undefined) {
+	const values = { ...settings, ...bundles };
+	const isOn = (platform: keyof Platforms) => flag((values[platform] ?? channel?.[platform] ?? 1) === 1);
+	const isPublic = (values.public ?? channel?.public ?? 0) === 1;
+	// Only if this request makes something public: other channels must not lose platforms to a state that was read earlier.
+	const movesPlatforms = (["public", "ios", "android", "electron"] as const).some((name) => values[name] !== undefined);
+	return {
+		values,
+		movesPlatforms,
+		taken:
+			movesPlatforms && isPublic
+				? { ios: isOn("ios"), android: isOn("android"), electron: isOn("electron") }
+				: NO_PLATFORMS,
+	};
+}
+
+export const NO_PLATFORMS: Platforms = { ios: 0, android: 0, electron: 0 };
+
+/** Permissions that the request needs: `channel.read` if it changes nothing. */
+export function permissionsToChange(request: ChannelRequest): readonly [Permission, ...Permission[]] {
+	const { channel } = request;
+	const unchanged = channel === undefined ? "app.create_channel" : "channel.read";
+	let change: ChannelChange;
+	try {
+		change = changeOf(request, "undrawn", 0);
+	} catch (error) {
+		// The handler throws it again, for callers who may promote.
+		if (error instanceof ApiError) return [channel === undefined ? "app.create_channel" : "channel.promote_bundle"];
+		throw error;
+	}
+	const needed: Permission[] = [];
+	if (channel === undefined) needed.push("app.create_channel");
+	else {
+		if (Object.keys(change.bundles).length > 0) needed.push("channel.promote_bundle");
+		if (Object.keys(change.settings).length > 0) needed.push("channel.update_settings");
+	}
+	if (isForAdministrators(request, change)) needed.push("app.update_user_roles");
+	const [first, ...rest] = needed;
+	return first === undefined ? [unchanged] : [first, ...rest];
+}
+
+/** The change concerns protection, the settings of a protected channel, or a platform of one. */
+export function isForAdministrators(
+	{ body, channel, protectedPublic }: ChannelRequest,
+	change: ChannelChange,
+): boolean {
+	const { settings } = change;
+	if (channel?.protected === 1 && Object.keys(settings).length > 0) return true;
+	if (columnsOf(PROTECTION_FIELDS).some((column) => settings[column] !== undefined)) return true;
+	return protectedThatYield(protectedPublic, body.channel, plannedWrite(change, channel).taken).length > 0;
+}

@@ -1,0 +1,218 @@
+/**
+ * POST /channel/rollback: returns a channel to the previous live bundle, or to a named one, and ends its rollout. The write has an
+ * optimistic lock on the bundles of the channel. A dry run returns the same answer, with the effect on devices.
+ *
+ * Without a named bundle, a rollback skips bundles that a rollback replaced: called twice, it goes two steps back, not forward again.
+ */
+import * as v from "valibot";
+import { holds, onlyProposes } from "../../authz/decide";
+import { requireOwnWork } from "../../authz/own-work";
+import { previousLive, type RollbackTarget, rollbackTargetIds } from "../../db/channel-history";
+import { type ChannelRow, channelByName, channelStillPointsTo } from "../../db/channels";
+import { guard } from "../../db/client";
+import { NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
+import { ApiError } from "../../errors";
+import { endpoint } from "../../http/endpoint";
+import { channelName, integerId, label, optional, publicAppId, text } from "../../http/schemas";
+import { channelNotFound, channelScope } from "../../http/scope";
+import { MAY_WAIT } from "../../http/wait-visible";
+import { bundleOfChoice } from "./change";
+import { outcomesSchema, readEffect } from "./effect";
+import { differences, NO_PLATFORMS, readyBundle } from "./plan";
+import { refuseNonPromoter, requireRecentPromoter } from "./protection";
+import { changedByAnother, channelChanged, channelGuards, writeChannel } from "./write";
+
+/** A dry run counts devices that were seen in this many days. */
+const DAYS = 30;
+const STORE_BUILD: RollbackTarget = { id: null, name: null, created_by: null, created_by_key: null };
+
+const nullableNumber = v.nullable(v.number());
+const rolledBack = {
+	status: v.literal("ok"),
+	id: v.number(),
+	channel: v.string(),
+	version: v.nullable(v.string()),
+	previous_version: v.nullable(v.string()),
+	changed: v.boolean(),
+	was_live: v.boolean(),
+	rollout_ended: v.nullable(v.strictObject({ version: v.nullable(v.string()), percentage_bps: v.number() })),
+};
+
+export const rollBackChannel = endpoint({
+	method: "POST",
+	path: "/channel/rollback",
+	tag: "Channels",
+	summary: "Roll a channel back to the previous live bundle, or to a named one",
+	description:
+		'Without `version` the channel returns to the newest bundle of its history that still exists, is not live now and was not replaced by a rollback; the store build counts if it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as absent); naming the live bundle only ends a rollout, so a repeated request changes nothing. The rollout of the channel ends (`rollout_ended`). `dry_run: true` changes nothing and gives the same answer, with the effect on devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update, by reason (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is as in POST /channel/what_if. These are null for callers without app.read_devices. On a protected channel only promoters may roll back; if the channel requires approval, a rollback to a bundle that was live there needs none, and a rollback to any other bundle is refused.',
+	access: { permission: "channel.promote_bundle", scope: channelScope("body.app_id", { name: "body.channel" }) },
+	body: v.object({
+		app_id: publicAppId,
+		channel: channelName,
+		version: optional(v.union([text(128), integerId], "must be a bundle's version, its id, or builtin")),
+		reason: optional(label(256)),
+		dry_run: optional(v.boolean()),
+	}),
+	headers: MAY_WAIT,
+	response: v.union([
+		v.strictObject(rolledBack),
+		v.strictObject({
+			...rolledBack,
+			dry_run: v.literal(true),
+			devices: nullableNumber,
+			devices_changed: nullableNumber,
+			unjudged: nullableNumber,
+			sampled: v.nullable(v.boolean()),
+			refused: v.nullable(v.array(v.strictObject({ error: v.string(), devices: v.number() }))),
+			outcomes: v.nullable(outcomesSchema),
+		}),
+	]),
+	errors: [
+		"approval_required",
+		"bundle_not_found",
+		"bundle_not_ready",
+		"bundle_not_signed",
+		"channel_changed",
+		"channel_not_found",
+		"channel_protected",
+		"nothing_to_roll_back_to",
+	],
+	example: {
+		body: { app_id: "com.example.app", channel: "production" },
+		response: {
+			status: "ok" as const,
+			id: 7,
+			channel: "production",
+			version: "1.3.0",
+			previous_version: "1.4.0",
+			changed: true,
+			was_live: true,
+			rollout_ended: null,
+		},
+	},
+	load: ({ body }) =>
+		[
+			channelByName(body.app_id, body.channel),
+			bundleOfChoice(body.app_id, body.version),
+			previousLive(body.app_id, body.channel),
+			rollbackTargetIds(body.app_id, body.channel),
+		] as const,
+	async handle(context) {
+		const { scope, scopeRow, input, loaded, nowMs, principal } = context;
+		const { body } = input;
+		const [channel] = loaded[0].rows;
+		if (channel === undefined) throw channelNotFound();
+		const isNamed = body.version !== undefined;
+		const target = !isNamed
+			? loaded[2].rows[0]
+			: body.version === "builtin" || body.version === "unknown"
+				? STORE_BUILD
+				: readyBundle(loaded[1].rows[0]);
+		if (target === undefined) throw nothingToRollBackTo(channel);
+		const { id, created_by, created_by_key } = target;
+		if (created_by !== null) {
+			requireOwnWork(principal, "channel.promote_bundle", scope, { created_by, created_by_key });
+		}
+		const wasLive = loaded[3].rows.some(({ version_id }) => version_id === id);
+		refuseNonPromoter(principal, channel, scope);
+		if (onlyProposes(principal, scope)) throw mayOnlyPropose(channel);
+		const isOther = id !== channel.version_id;
+		if (channel.requires_approval === 1 && isOther && !wasLive) throw neverLive(channel, target);
+		const endsRollout = channel.rollout_id !== null;
+		const values = differences({ version_id: id, ...(endsRollout ? NO_ROLLOUT : {}) }, channel);
+		const answer = {
+			status: "ok" as const,
+			id: channel.id,
+			channel: channel.name,
+			version: target.name,
+			previous_version: channel.version_name,
+			changed: isOther || endsRollout,
+			was_live: wasLive,
+			rollout_ended: endsRollout
+				? { version: channel.rollout_version_name, percentage_bps: channel.rollout_percentage_bps }
+				: null,
+		};
+		if (body.dry_run === true) {
+			const mayCount = holds(principal, "app.read_devices", { orgId: scope.orgId, appId: scope.appId });
+			const app = { appId: scope.appId, publicAppId: scopeRow.app_id, telemetry: scopeRow.telemetry };
+			const change = { values, taken: NO_PLATFORMS, row: channel };
+			const plan = mayCount
+				? await readEffect(context, app, { channel: channel.name, days: DAYS }, change, nowMs)
+				: undefined;
+			return { ...answer, dry_run: true as const, ...shownEffect(plan, channel.name) };
+		}
+		if (!answer.changed) return answer;
+		requireRecentPromoter(principal, channel, nowMs);
+		const reason = body.reason ?? null;
+		const { appId, channelId } = scope;
+		const wasDeleted = () => channelChanged(`lost bundle ${target.name}, which was deleted`);
+		await writeChannel(context, {
+			channel,
+			values,
+			audit: {
+				action: "channel.rollback",
+				versions: new Map(id === null || target.name === null ? [] : [[id, target.name]]),
+				details: {
+					...(reason === null ? {} : { reason }),
+					...(endsRollout ? { rollout_ended: answer.rollout_ended } : {}),
+				},
+			},
+			history: { isRollback: isOther, reason },
+			guards: [
+				...channelGuards(appId, channelId, channel),
+				guard(channelStillPointsTo(appId, channelId, channel.version_id, channel.rollout_version_id), changedByAnother),
+				guard(rolloutIs(appId, channelId, channel.rollout_id), changedByAnother),
+			],
+			...(isNamed ? {} : { missing: wasDeleted }),
+		});
+		return answer;
+	},
+});
+
+function neverLive(channel: ChannelRow, target: RollbackTarget): ApiError {
+	return new ApiError(
+		"approval_required",
+		`Bundle ${target.name ?? "builtin"} was never live on channel ${channel.name}, which requires approval; propose it with POST /channel, or roll back to a bundle of GET /channel/history.`,
+	);
+}
+
+function mayOnlyPropose(channel: ChannelRow): ApiError {
+	return new ApiError(
+		"approval_required",
+		`This key may only propose; propose the earlier bundle for channel ${channel.name} with POST /channel, or have a person roll back.`,
+	);
+}
+
+function nothingToRollBackTo(channel: ChannelRow): ApiError {
+	return new ApiError(
+		"nothing_to_roll_back_to",
+		`The history of channel ${channel.name} has no earlier bundle; send version with a bundle of GET /bundle, or "builtin" for the store build.`,
+	);
+}
+
+type Plan = Awaited<ReturnType<typeof readEffect>>;
+
+/** Errors of a check that has nothing to update. */
+const UP_TO_DATE: readonly string[] = ["no_new_version_available", "already_on_builtin"];
+
+function shownEffect(plan: Plan | undefined, channel: string) {
+	if (plan === undefined) {
+		return { devices: null, devices_changed: null, unjudged: null, sampled: null, refused: null, outcomes: null };
+	}
+	const refused = new Map<string, number>();
+	let devicesChanged = 0;
+	for (const { after, changed, devices } of plan.outcomes) {
+		if (after.outcome !== "none") devicesChanged += changed ? devices : 0;
+		else if (after.channel === channel && after.error !== null && !UP_TO_DATE.includes(after.error)) {
+			refused.set(after.error, (refused.get(after.error) ?? 0) + devices);
+		}
+	}
+	return {
+		devices: plan.devices,
+		devices_changed: devicesChanged,
+		unjudged: plan.unjudged,
+		sampled: plan.sampled,
+		refused: [...refused].map(([error, devices]) => ({ error, devices })),
+		outcomes: plan.outcomes,
+	};
+}

@@ -1,0 +1,187 @@
+/**
+ * GET and POST /channel: the channels of an app with their settings, and with settings that keep every device from the bundle of a channel;
+ * creating and changing a channel.
+ */
+import * as v from "valibot";
+import { channelOf } from "../../db/app-snapshot";
+import { DELIVERY_FIELDS, defaultsOf } from "../../db/channel-fields";
+import { channelsPage, type ListedChannelRow, listedChannelByName, storeBuildsOf } from "../../db/channels";
+import { tryTelemetry } from "../../db/telemetry-reads";
+import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/channel-problems";
+import { DAY_MS } from "../../domain/time";
+import type { Bundle } from "../../domain/update-model";
+import { endpoint, Reply } from "../../http/endpoint";
+import { pageBounds, pageReply } from "../../http/paging";
+import { channelName, optional, pageNumber, previewAccessEnded, publicAppId, rfc3339, time } from "../../http/schemas";
+import { appScope, channelNotFound, channelOrAppScope } from "../../http/scope";
+import { MAY_WAIT } from "../../http/wait-visible";
+import { channelBody } from "./body";
+import {
+	CHANNEL_CHANGE_ERRORS,
+	CHANNEL_CHANGE_PERMISSIONS,
+	changeChannel,
+	channelChangePermissions,
+	channelChangeReads,
+} from "./change";
+import { answerOf, ROLLOUT_FIELDS, RULE_FIELDS, shown } from "./fields";
+import { pendingApproval, pendingApprovalAnswer } from "./propose";
+import { loosensProtection } from "./protection";
+
+const linkedBundle = v.nullable(v.strictObject({ id: v.number(), name: v.string() }));
+
+const channelSchema = v.strictObject({
+	id: v.number(),
+	name: v.string(),
+	app_id: v.string(),
+	created_by: v.string(),
+	created_at: time,
+	updated_at: time,
+	version: linkedBundle,
+	...answerOf(DELIVERY_FIELDS),
+	rollout_version: v.nullable(v.number()),
+	rollout_id: v.nullable(v.string()),
+	rollout_version_info: linkedBundle,
+	...answerOf(ROLLOUT_FIELDS),
+	rolloutNotice: v.nullable(v.strictObject({ at: time, reason: v.string() })),
+	...answerOf(RULE_FIELDS),
+	/** Settings that keep every device from the channel's bundle. */
+	misconfigured: v.array(v.strictObject({ code: v.picklist(CHANNEL_PROBLEMS), message: v.string() })),
+});
+
+/** Store builds that no device reported for longer than this are ignored, because such devices rarely return. */
+const SEEN_LATELY_MS = 30 * DAY_MS;
+
+function problemsOf(row: ListedChannelRow, nowMs: number): v.InferOutput<typeof channelSchema>["misconfigured"] {
+	const bundle = (id: number | null, version: string | null, minUpdateVersion: string | null): Bundle | null =>
+		id === null || version === null
+			? null
+			: { id, version, ready: true, keyId: null, minUpdateVersion, hasZip: true, hasManifest: true };
+	const stable = bundle(row.version_id, row.version_name, row.version_min_update_version);
+	const rollout = bundle(row.rollout_version_id, row.rollout_version_name, row.rollout_min_update_version);
+	if (stable === null && rollout === null) return [];
+	const seen = JSON.parse(row.store_builds) as [string, number][];
+	const builds = seen.filter(([, seenAtMs]) => seenAtMs > nowMs - SEEN_LATELY_MS).map(([build]) => build);
+	const problems = channelProblems(channelOf(row, stable, rollout), builds);
+	return problems.map(({ code, message }) => ({ code, message }));
+}
+
+function channelAnswer(row: ListedChannelRow, publicId: string, nowMs: number): v.InferOutput<typeof channelSchema> {
+	const linked = (id: number | null, name: string | null) => (id === null || name === null ? null : { id, name });
+	return {
+		id: row.id,
+		name: row.name,
+		app_id: publicId,
+		created_by: row.created_by,
+		created_at: rfc3339(row.created_at_ms),
+		updated_at: rfc3339(row.updated_at_ms),
+		version: linked(row.version_id, row.version_name),
+		...shown(DELIVERY_FIELDS, row),
+		rollout_version: row.rollout_version_id,
+		rollout_id: row.rollout_id,
+		rollout_version_info: linked(row.rollout_version_id, row.rollout_version_name),
+		...shown(ROLLOUT_FIELDS, row),
+		rolloutNotice:
+			row.rollout_notice === null || row.rollout_notice_at_ms === null
+				? null
+				: { at: rfc3339(row.rollout_notice_at_ms), reason: row.rollout_notice },
+		...shown(RULE_FIELDS, row),
+		misconfigured: problemsOf(row, nowMs),
+	};
+}
+
+const EXAMPLE_CHANNEL = {
+	id: 7,
+	name: "pr-128",
+	app_id: "com.example.app",
+	created_by: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
+	created_at: "2026-11-21T08:00:00.000Z",
+	updated_at: "2026-11-21T08:00:00.000Z",
+	version: { id: 41, name: "1.4.0-pr.128" },
+	...shown(DELIVERY_FIELDS, defaultsOf(DELIVERY_FIELDS)),
+	allow_device_self_set: true,
+	disableAutoUpdate: "none" as const,
+	disableAutoUpdateUnderNative: false,
+	rollout_version: null,
+	rollout_id: null,
+	rollout_version_info: null,
+	...shown(ROLLOUT_FIELDS, defaultsOf(ROLLOUT_FIELDS)),
+	rolloutNotice: null,
+	...shown(RULE_FIELDS, defaultsOf(RULE_FIELDS)),
+	misconfigured: [],
+};
+
+export const listChannels = endpoint({
+	method: "GET",
+	path: "/channel",
+	tag: "Channels",
+	summary: "List an app's channels, oldest first, or show one",
+	description:
+		"With `channel` the answer is that channel instead of a list. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days.",
+	access: { permission: "app.read", scope: appScope("query.app_id") },
+	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber }),
+	response: v.union([v.array(channelSchema), channelSchema]),
+	errors: ["channel_not_found"],
+	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_CHANNEL] },
+	load: ({ query: { app_id, channel, page } }) => {
+		const { limit, offset } = pageBounds(page);
+		return [
+			channel === undefined
+				? channelsPage({ publicAppId: app_id, limit, offset })
+				: listedChannelByName({ publicAppId: app_id, name: channel }),
+		] as const;
+	},
+	async handle({ deps, loaded, input, scope, scopeRow, request, origin, nowMs }) {
+		const { telemetry } = scopeRow;
+		const builds = telemetry == null ? undefined : await tryTelemetry(deps, telemetry, storeBuildsOf(scope.appId));
+		const rows = loaded[0].rows.map((row) => (builds?.[0] === undefined ? row : { ...row, ...builds[0] }));
+		if (input.query.channel === undefined) {
+			const shown = (row: ListedChannelRow) => channelAnswer(row, scopeRow.app_id, nowMs);
+			return pageReply({ request, origin }, input.query.page, rows, shown);
+		}
+		const [channel] = rows;
+		if (channel === undefined) throw channelNotFound();
+		return channelAnswer(channel, scopeRow.app_id, nowMs);
+	},
+});
+
+export const setChannel = endpoint({
+	method: "POST",
+	path: "/channel",
+	tag: "Channels",
+	summary: "Create a channel, or change one",
+	description:
+		"A new name creates a channel (201); for an existing channel only the sent fields change (200). A channel that becomes public takes its platforms from the public channels that have them. A preview key is bound to the channel that it creates. That channel is private and starts with `disableAutoUpdate` `none` and `disableAutoUpdateUnderNative` `false`, so that its bundles reach every store build; a value in the request wins. `updatePackage` is the form in which devices are offered bundles: the `zip`, the single files of the manifest (`delta`) or both (`all`); `zip_from_builtin` and `delta_from_builtin` apply while a device runs its store build. A bundle that lacks the form is refused (`channel_zip_required`, `channel_delta_required`); a client that cannot read single files gets the zip in any mode. `advanceRollout` makes the bundle of the rollout stable and rolls out `rolloutVersion` next; `rolloutNotice: null` dismisses the message of the health gate. `protected: true` protects the channel: only `promoters` (roles, ids of API keys, ids of accounts; administrators by default) change what it serves, only administrators (`app.update_user_roles`) change its settings and platforms, and nobody can delete it. With `requires_approval` every caller with `channel.promote_bundle` may propose: a promotion answers 202 with `proposal_id`, and devices get nothing new until another promoter approves it (POST /proposal/approve). A change that only pauses, lowers or rolls back a rollout applies immediately. A person who loosens the protection needs a recent sign-in.",
+	body: channelBody,
+	load: ({ body }, nowMs) => channelChangeReads(body, nowMs),
+	access: {
+		permissions: CHANNEL_CHANGE_PERMISSIONS,
+		scope: channelOrAppScope("body.app_id", { name: "body.channel" }),
+		neverHidden: true,
+		choose: (request) => channelChangePermissions(request),
+	},
+	status: [200, 201, 202],
+	recentSignIn: ({ body }) => loosensProtection(body),
+	headers: MAY_WAIT,
+	response: v.union([
+		v.strictObject({
+			status: v.literal("ok"),
+			id: v.number(),
+			public: v.boolean(),
+			preview_access_ended: v.optional(previewAccessEnded),
+		}),
+		v.strictObject({ ...pendingApproval, id: v.number(), public: v.boolean() }),
+	]),
+	errors: CHANNEL_CHANGE_ERRORS,
+	example: {
+		body: { app_id: "com.example.app", channel: "pr-128", version: "1.4.0-pr.128", allow_device_self_set: true },
+		response: { status: "ok", id: 7, public: false },
+	},
+	async handle(context) {
+		const { id, public: isPublic, created, previewAccessEnded: ended, proposal } = await changeChannel(context);
+		if (proposal !== undefined) return new Reply(202, { ...pendingApprovalAnswer(proposal), id, public: isPublic });
+		return new Reply(created ? 201 : 200, {
+			...{ status: "ok" as const, id, public: isPublic },
+			...(ended.length === 0 ? {} : { preview_access_ended: [...ended] }),
+		});
+	},
+});

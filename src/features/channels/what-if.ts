@@ -1,0 +1,131 @@
+/**
+ * POST /channel/what_if: the effect of a channel change on devices. The plan comes from the code of POST /channel. One request decides a
+ * page of devices; its answer has the position of the next page.
+ */
+import * as v from "valibot";
+import type { AppSnapshot } from "../../db/app-snapshot";
+import { requiredForm } from "../../domain/update-package";
+import { endpoint } from "../../http/endpoint";
+import { optional, uuid } from "../../http/schemas";
+import { appScope } from "../../http/scope";
+import { refuseSettings } from "../../http/stock-settings";
+import { channelBody } from "./body";
+import { channelChangeReads, requestOf } from "./change";
+import { outcomesSchema, readEffect } from "./effect";
+import { changeOf, plannedWrite } from "./plan";
+import { formRequired } from "./write";
+
+export const whatIf = endpoint({
+	method: "POST",
+	path: "/channel/what_if",
+	tag: "Channels",
+	summary: "Show which devices would get another answer if a channel were changed",
+	description: [
+		"The body is that of POST /channel, with `days`: each device that was seen in the last `days` (30 by default) is decided with the channels as they are and as they would be, and counted under both answers. An answer without an update has its `error` and `kind`: `up_to_date`, `blocked` by a rule of the channel, or `failed`. Nothing is written.",
+		"`channel_devices` are the devices that the channel decides after the change. `first_seen_today` of them are new today (UTC): a rollout that starts today does not count them unless `rolloutCountNewDevices` is on.",
+		"One request reads 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are a fair sample (`sampled`). Send `next` as `after` to read the following devices; the counts of all answers add up to the fleet. A new rollout draws its devices when it starts, so its counts are those of one draw (`cohort_is_drawn_anew`).",
+	].join("\n\n"),
+	body: v.object({
+		...channelBody.entries,
+		days: v.optional(
+			v.pipe(
+				v.number(),
+				v.integer("must be a whole number of days"),
+				v.minValue(1, "must be at least 1"),
+				v.maxValue(365, "must be at most 365"),
+			),
+			30,
+		),
+		after: optional(uuid),
+	}),
+	safe: true,
+	load: ({ body }, nowMs) => channelChangeReads(body, nowMs),
+	access: {
+		permissions: ["app.read_devices", "channel.read"],
+		// The app, because the answer covers all of its channels.
+		scope: appScope("body.app_id"),
+		choose: () => ["app.read_devices", "channel.read"],
+	},
+	response: v.strictObject({
+		devices: v.number(),
+		changed: v.number(),
+		unjudged: v.number(),
+		channel_devices: v.number(),
+		first_seen_today: v.number(),
+		sampled: v.boolean(),
+		next: v.nullable(v.string()),
+		cohort_is_drawn_anew: v.boolean(),
+		outcomes: outcomesSchema,
+	}),
+	errors: [
+		"bundle_not_found",
+		"bundle_not_ready",
+		"bundle_not_signed",
+		"channel_delta_required",
+		"channel_has_no_platform",
+		"channel_zip_required",
+		"missing_rollout_version",
+		"setting_not_supported",
+	],
+	example: {
+		body: { app_id: "com.example.app", channel: "production", version: "1.4.0", days: 30 },
+		response: {
+			devices: 1200,
+			changed: 1100,
+			unjudged: 3,
+			channel_devices: 1150,
+			first_seen_today: 12,
+			sampled: false,
+			next: null,
+			cohort_is_drawn_anew: false,
+			outcomes: [
+				{
+					before: {
+						outcome: "none",
+						version: null,
+						error: "no_new_version_available",
+						kind: "up_to_date",
+						channel: "production",
+						package: null,
+					},
+					after: {
+						outcome: "update",
+						version: "1.4.0",
+						error: null,
+						kind: null,
+						channel: "production",
+						package: "zip",
+					},
+					changed: true,
+					devices: 1100,
+					examples: ["b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"],
+				},
+			],
+		},
+	},
+	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs }) {
+		const { body } = input;
+		refuseSettings("POST /channel", body);
+		const request = requestOf(body, loaded);
+		const { channel: row } = request;
+		const { values, taken } = plannedWrite(changeOf(request, deps.newId(), nowMs), row);
+		const app = { appId: scope.appId, publicAppId: body.app_id, telemetry: scopeRow.telemetry };
+		const check = (after: AppSnapshot) => {
+			if (Object.keys(values).length > 0) refuseMissingForm(after, body.channel);
+		};
+		return {
+			...(await readEffect({ deps, db }, app, body, { values, taken, row }, nowMs, check)),
+			cohort_is_drawn_anew: typeof values.rollout_id === "string",
+		};
+	},
+});
+
+/** The check of `formGuards`, for a change that is not written. */
+function refuseMissingForm({ channelsByName }: AppSnapshot, name: string): void {
+	const channel = channelsByName.get(name);
+	const form = requiredForm(channel?.updatePackage ?? "all");
+	for (const bundle of [channel?.bundle, channel?.rollout?.bundle]) {
+		if (form === undefined || bundle == null) continue;
+		if (!(form === "zip" ? bundle.hasZip : bundle.hasManifest)) throw formRequired(form);
+	}
+}

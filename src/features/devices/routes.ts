@@ -1,0 +1,314 @@
+/**
+ * Devices: lists them with the versions that they run, and sets or removes overrides, the channel or bundle of a single device. A device
+ * cannot be deleted, its override can.
+ */
+import * as v from "valibot";
+import type { ChannelId } from "../../authz/decide";
+import { appByPublicId } from "../../db/apps";
+import { auditStatement } from "../../db/audit/entries";
+import { bundleById, bundleIsReady } from "../../db/bundles";
+import { channelByName, channelExists } from "../../db/channels";
+import { guard } from "../../db/client";
+import {
+	type DeviceFilter,
+	type DeviceRow,
+	deleteOverride,
+	deviceById,
+	devicesPage,
+	hasOverride,
+	insertNamedDevice,
+	setOverride,
+} from "../../db/devices";
+import { insertNamedDevices } from "../../db/reported-devices";
+import { bumpRevision } from "../../db/snapshot";
+import { tryTelemetry } from "../../db/telemetry-reads";
+import { ApiError } from "../../errors";
+import { endpoint } from "../../http/endpoint";
+import { pageBounds, pageReply } from "../../http/paging";
+import {
+	acknowledgement,
+	channelName,
+	integerId,
+	nullableRfc3339,
+	nullableTime,
+	OK,
+	optional,
+	pageNumber,
+	publicAppId,
+	rfc3339,
+	text,
+	time,
+	timestamp,
+	uuid,
+} from "../../http/schemas";
+import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
+import { MAY_WAIT } from "../../http/wait-visible";
+import { promoting } from "../signing/verify";
+import { readDevice, readDevices } from "./reported";
+
+const deviceSchema = v.strictObject({
+	app_id: v.string(),
+	device_id: v.string(),
+	platform: v.nullable(v.string()),
+	version_name: v.nullable(v.string()),
+	version_build: v.nullable(v.string()),
+	os_version: v.nullable(v.string()),
+	plugin_version: v.nullable(v.string()),
+	is_prod: v.nullable(v.boolean()),
+	is_emulator: v.nullable(v.boolean()),
+	custom_id: v.nullable(v.string()),
+	custom_id_verified: v.literal(false),
+	custom_id_first_reported_at: nullableTime,
+	custom_id_last_changed_at: nullableTime,
+	custom_id_devices: v.number(),
+	channel: v.nullable(v.string()),
+	override_channel: v.nullable(v.string()),
+	override_version: v.nullable(v.string()),
+	last_seen_at: nullableTime,
+	updated_at: time,
+});
+
+const flagOf = (value: number | null) => (value === null ? null : value === 1);
+
+function deviceAnswer(appId: string, row: DeviceRow): v.InferOutput<typeof deviceSchema> {
+	return {
+		app_id: appId,
+		device_id: row.device_id,
+		platform: row.platform,
+		version_name: row.version_name,
+		version_build: row.version_build,
+		os_version: row.os_version,
+		plugin_version: row.plugin_version,
+		is_prod: flagOf(row.is_prod),
+		is_emulator: flagOf(row.is_emulator),
+		custom_id: row.custom_id,
+		custom_id_verified: false,
+		custom_id_first_reported_at: row.custom_id === null ? null : nullableRfc3339(row.custom_id_first_at_ms),
+		custom_id_last_changed_at: row.custom_id === null ? null : nullableRfc3339(row.custom_id_changed_at_ms),
+		custom_id_devices: row.custom_id === null ? 0 : row.custom_id_devices,
+		channel: row.channel,
+		override_channel: row.override_channel_id === null ? null : row.channel,
+		override_version: row.override_version,
+		last_seen_at: nullableRfc3339(row.last_seen_at_ms),
+		updated_at: rfc3339(row.updated_at_ms),
+	};
+}
+
+const EXAMPLE_DEVICE_RECORD: v.InferInput<typeof deviceSchema> = {
+	app_id: "com.example.app",
+	device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
+	platform: "android",
+	version_name: "1.4.0",
+	version_build: "1.0.0",
+	os_version: "15",
+	plugin_version: "8.51.23",
+	is_prod: true,
+	is_emulator: false,
+	custom_id: null,
+	custom_id_verified: false,
+	custom_id_first_reported_at: null,
+	custom_id_last_changed_at: null,
+	custom_id_devices: 0,
+	channel: "production",
+	override_channel: null,
+	override_version: null,
+	last_seen_at: "2026-11-21T08:00:00.000Z",
+	updated_at: "2026-11-21T08:00:00.000Z",
+};
+
+const deviceNotFound = () =>
+	new ApiError("device_not_found", "There is no such device in the app; check device_id against GET /device.");
+
+const listQuery = v.object({
+	app_id: publicAppId,
+	page: pageNumber,
+	device_id: optional(uuid),
+	channel: optional(text(128)),
+	version: optional(text(128)),
+	platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
+	custom_id: optional(text()),
+	key_id: optional(text(64)),
+	seen_from: optional(timestamp),
+	seen_to: optional(timestamp),
+});
+
+function filterOf(query: v.InferOutput<typeof listQuery>): DeviceFilter {
+	const { channel, version, platform, custom_id, key_id, seen_from, seen_to } = query;
+	return { channel, version, platform, customId: custom_id, keyId: key_id, seenFromMs: seen_from, seenToMs: seen_to };
+}
+
+export const listDevices = endpoint({
+	method: "GET",
+	path: "/device",
+	tag: "Devices",
+	summary: "List the devices of an app by their id, or show one",
+	description:
+		"`channel` in an answer is the channel that an operator set (`override_channel`), else the one that served the last check. `custom_id` is the id that the app gave its device, compared exactly. It is not verified, because any device can report any id: `custom_id_devices` is the number of devices that report the same one (10 means 10 or more), and `custom_id_first_reported_at` and `custom_id_last_changed_at` are the times of this device's reports. Settings for one device use only its `device_id`. An app with `allow_device_custom_id: false` shows no custom ids. `key_id` finds devices with this public key. `last_seen_at` may be up to 7 days before the last report of a device that changes nothing.",
+	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
+	query: listQuery,
+	response: v.union([v.array(deviceSchema), deviceSchema]),
+	errors: ["device_not_found"],
+	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_DEVICE_RECORD] },
+	load: ({ query }) => {
+		const { app_id, page, device_id } = query;
+		const { limit, offset } = pageBounds(page);
+		return [
+			device_id === undefined ? devicesPage(app_id, filterOf(query), limit, offset) : deviceById(app_id, device_id),
+			appByPublicId(app_id),
+		] as const;
+	},
+	async handle({ deps, db, loaded, input, scope, scopeRow, request, origin }) {
+		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
+		const shown = (row: DeviceRow) => deviceAnswer(scopeRow.app_id, hidesCustomIds ? { ...row, custom_id: null } : row);
+		const { limit, offset } = pageBounds(input.query.page);
+		const { device_id } = input.query;
+		const read = async () => {
+			if (scopeRow.telemetry == null) return loaded[0].rows;
+			const reading = { deps, db, appId: scope.appId, binding: scopeRow.telemetry };
+			return device_id === undefined
+				? readDevices(reading, filterOf(input.query), limit, offset)
+				: readDevice(reading, device_id, loaded[0].rows[0]);
+		};
+		const rows = hidesCustomIds && input.query.custom_id !== undefined ? [] : await read();
+		if (device_id === undefined) return pageReply({ request, origin }, input.query.page, rows, shown);
+		const [row] = rows;
+		if (row === undefined) throw deviceNotFound();
+		return shown(row);
+	},
+});
+
+export const setDevice = endpoint({
+	method: "POST",
+	path: "/device",
+	tag: "Devices",
+	summary: "Set the channel, the bundle, or both of one device",
+	description:
+		"Fields that are left out stay as they are. The channel serves the device even if devices may not choose it; its other rules apply. The bundle replaces the channel's. The isolate that handled the request uses the override at the device's next check, all others within four seconds; with the header `x-capstan-wait: visible` the answer comes after that. The device may be one that was not seen yet.",
+	access: { permission: "app.manage_devices", scope: appScope("body.app_id") },
+	body: v.pipe(
+		v.object({
+			app_id: publicAppId,
+			device_id: uuid,
+			channel: optional(channelName),
+			version_id: optional(integerId),
+		}),
+		v.check(
+			({ channel, version_id }) => channel !== undefined || version_id !== undefined,
+			"send channel, version_id, or both; DELETE /device removes them",
+		),
+	),
+	headers: MAY_WAIT,
+	response: acknowledgement,
+	errors: ["channel_not_found", "bundle_not_found", "bundle_not_ready", "bundle_not_signed"],
+	example: {
+		body: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id, channel: "beta" },
+		response: OK,
+	},
+	load: ({ body }) =>
+		[
+			channelByName(body.app_id, body.channel ?? ""),
+			bundleById(body.app_id, body.version_id ?? 0),
+			deviceById(body.app_id, body.device_id),
+		] as const,
+	async handle(context) {
+		const { deps, db, scope, scopeRow, input, loaded, nowMs, actor, principal, waitUntil } = context;
+		const { body } = input;
+		const [channel] = loaded[0].rows;
+		const [bundle] = loaded[1].rows;
+		const [device] = loaded[2].rows;
+		if (body.channel !== undefined && channel === undefined) throw channelNotFound();
+		if (body.version_id !== undefined) {
+			if (bundle === undefined || bundle.status === "deleted") throw bundleNotFound();
+			if (bundle.status !== "ready") {
+				throw new ApiError(
+					"bundle_not_ready",
+					"The bundle's upload is not complete; finish it with POST /bundle/complete.",
+				);
+			}
+		}
+		const promoted = [bundle?.id, channel?.version_id, channel?.rollout_version_id].filter(
+			(id) => typeof id === "number",
+		);
+		await promoting(context, scope.appId, promoted, (signed) =>
+			db.batch([
+				...signed,
+				...(channel === undefined ? [] : [guard(channelExists(scope.appId, channel.id as ChannelId), channelNotFound)]),
+				...(bundle === undefined ? [] : [guard(bundleIsReady(scope.appId, bundle.id), bundleNotFound)]),
+				insertNamedDevice(scope.appId, body.device_id, nowMs),
+				setOverride(
+					scope.appId,
+					{
+						device_id: body.device_id,
+						channel_id: channel?.id ?? null,
+						version_id: bundle?.id ?? null,
+						created_by: principal.userId,
+					},
+					nowMs,
+				),
+				bumpRevision(scope.appId),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "device.override",
+					target: { type: "device", id: body.device_id, name: body.device_id },
+					app: { uuid: scope.appId, id: scopeRow.app_id },
+					before: shownOverride(device),
+					after: {
+						...(channel === undefined ? {} : { channel: channel.name }),
+						...(bundle === undefined ? {} : { version: bundle.name }),
+					},
+				}),
+			]),
+		);
+		if (scopeRow.telemetry != null) {
+			// For lists; if it fails, clean-up creates the row (src/features/telemetry/move.ts).
+			const named = insertNamedDevices([{ appId: scope.appId, deviceId: body.device_id }], nowMs);
+			waitUntil(tryTelemetry(deps, scopeRow.telemetry, named));
+		}
+		return OK;
+	},
+});
+
+export const unsetDevice = endpoint({
+	method: "DELETE",
+	path: "/device",
+	tag: "Devices",
+	summary: "Remove the override of a device; the device stays",
+	access: { permission: "app.manage_devices", scope: appScope("query.app_id") },
+	query: v.object({ app_id: publicAppId, device_id: uuid }),
+	queryOrBody: true,
+	headers: MAY_WAIT,
+	response: acknowledgement,
+	errors: ["device_not_found"],
+	example: { query: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id }, response: OK },
+	load: ({ query }) => [deviceById(query.app_id, query.device_id)] as const,
+	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
+		const [device] = loaded[0].rows;
+		if (device === undefined) throw deviceNotFound();
+		const { device_id } = input.query;
+		await db.batch([
+			guard(
+				hasOverride(scope.appId, device_id),
+				() =>
+					new ApiError("device_not_found", "device_id: this device has no override, so there is nothing to remove."),
+			),
+			deleteOverride(scope.appId, device_id),
+			bumpRevision(scope.appId),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "device.unset",
+				target: { type: "device", id: device_id, name: device_id },
+				app: { uuid: scope.appId, id: scopeRow.app_id },
+				before: shownOverride(device),
+			}),
+		]);
+		return OK;
+	},
+});
+
+function shownOverride(device: DeviceRow | undefined): Record<string, unknown> {
+	if (device === undefined) return {};
+	return {
+		...(device.override_channel_id === null ? {} : { channel: device.channel }),
+		...(device.override_version_id === null ? {} : { version: device.override_version }),
+	};
+}

@@ -1,0 +1,220 @@
+/**
+ * Merges the reports of devices into their rows, and counts them: devices by day and version, and downloads, installs and failures. A device
+ * counts once a day, under the version that it reported last on that day; messages may arrive twice and in any order (device-record.ts,
+ * recent-reports.ts). A row is written only if something changed, always in one batch with the counts that change with it; its revision is the
+ * optimistic lock of both. The sketches of moved devices are written before it, because a device that is counted must not be in the
+ * sketch of a version as well; the other sketches after it, because a conflict may change the version that the device counts under. If the
+ * consumer ends in between, the repeated message completes it.
+ */
+
+import { chunksOf } from "../../db/chunks";
+import type { Database } from "../../db/client";
+import { DailySums } from "../../db/daily-sums";
+import type { SketchKey } from "../../db/device-sketches";
+import { retryOnConflict } from "../../db/optimistic";
+import type { Deps } from "../../deps";
+import { dayOf, firstRememberedDay } from "../../domain/days";
+import { DeviceRecord, runsBuild, type SketchEntry } from "../../domain/device-record";
+import { isTelemetryFull } from "../../domain/quotas";
+import { RecentReports } from "../../domain/recent-reports";
+import { BUILTIN } from "../../domain/update-model";
+import type { CountedEvent, DeviceSeen } from "../../messages";
+import {
+	addedToday,
+	countedBefore,
+	type KnownRow,
+	knownRows,
+	knownVersions,
+	type RowChange,
+	stepsBefore,
+	unchanged,
+	writeRows,
+} from "./row-statements";
+
+/** The reports of one device. Events are in the order of their times. */
+interface DeviceReports {
+	readonly appId: string;
+	readonly deviceId: string;
+	readonly seen: readonly DeviceSeen[];
+	readonly counted: readonly CountedEvent[];
+}
+
+/** Adds devices to sketches of their days. */
+export type AddToSketches = (added: readonly AddedDevices[]) => Promise<void>;
+
+export interface AddedDevices extends SketchKey {
+	readonly devices: ReadonlySet<string>;
+}
+
+/**
+ * New devices beyond the daily limit of their app or address, or while the database is nearly full, are refused; known devices are always
+ * written. Refused devices are counted for the app, again for each repeated message. Downloads, installs and failures of refused devices are
+ * lost, and all of them while the database is nearly full.
+ */
+export async function writeDevices(
+	deps: Deps,
+	db: Database,
+	events: readonly (DeviceSeen | CountedEvent)[],
+	addToSketches: AddToSketches,
+): Promise<void> {
+	const nowMs = deps.now();
+	const context = {
+		...{ deps, db, addToSketches, firstDay: firstRememberedDay(deps.config, nowMs), today: dayOf(nowMs) },
+	};
+	for (const chunk of chunksOf(byDevice(events))) await retryOnConflict(() => writeChunk(context, chunk));
+}
+
+interface Writing {
+	readonly deps: Deps;
+	readonly db: Database;
+	readonly addToSketches: AddToSketches;
+	readonly firstDay: number;
+	readonly today: number;
+}
+
+function byDevice(events: readonly (DeviceSeen | CountedEvent)[]): DeviceReports[] {
+	const devices = new Map<string, { readonly seen: DeviceSeen[]; readonly counted: CountedEvent[] } & DeviceReports>();
+	for (const event of events) {
+		const { appId, deviceId } = event;
+		// The start of a download that cannot be timed has no effect.
+		if (event.type === "count" && event.metric === "start" && !event.timed) continue;
+		const key = `${appId} ${deviceId}`;
+		const reports = devices.get(key) ?? { appId, deviceId, seen: [], counted: [] };
+		devices.set(key, reports);
+		if (event.type === "seen") reports.seen.push(event);
+		else reports.counted.push(event);
+	}
+	for (const { seen, counted } of devices.values()) {
+		seen.sort((one, other) => one.atMs - other.atMs);
+		counted.sort((one, other) => one.atMs - other.atMs);
+	}
+	return [...devices.values()];
+}
+
+/** @throws {Conflict} if another consumer wrote one of the devices at the same time */
+async function writeChunk(
+	{ deps, db, firstDay, today, addToSketches }: Writing,
+	chunk: readonly DeviceReports[],
+): Promise<void> {
+	const versionsOf = ({ appId, seen, counted }: DeviceReports) =>
+		[...seen, ...counted].map(({ versionName }) => [appId, versionName] as const);
+	const counted = chunk.flatMap((reports) => reports.counted);
+	const lastDay = counted.reduce((latest, { atMs }) => Math.max(latest, dayOf(atMs)), today);
+	const stepsOf = chunk.filter((reports) => reports.counted.length > 0);
+	const [rows, versions, added, before, steps] = await db.batch([
+		knownRows(chunk),
+		knownVersions(chunk.flatMap(versionsOf)),
+		addedToday(
+			chunk.map(({ appId }) => appId),
+			today,
+		),
+		countedBefore(counted, firstDay, lastDay),
+		stepsBefore(stepsOf),
+	]);
+	const known = new Set(versions.rows.map(({ app, version }) => `${app} ${version}`));
+	const isFull = isTelemetryFull(deps.config.telemetryMaxBytes, db.sizeBytes);
+	const limit = isFull ? 0 : deps.config.newDevicesPerDay;
+	const newDevices = new Map(added.rows.map(({ app, devices }) => [app, devices]));
+	const idsBefore = new Set(before.rows.map(({ id }) => id));
+	const sums = new DailySums();
+	const sketches = sketchesOfChunk();
+	let lost = 0;
+	const changes = rows.rows.flatMap((row): RowChange[] => {
+		const reports = chunk[row.position];
+		if (reports === undefined) return [];
+		const { app, revision } = row;
+		const lose = (reportsLost: number) => {
+			lost += reportsLost;
+			if (reportsLost > 0) sums.addTotal(app, today, "lost_event_count", reportsLost);
+		};
+		const isNew = revision === null;
+		const record = new DeviceRecord(isNew ? null : row, countedVersionOfRow(row), firstDay);
+		for (const event of reports.seen) record.add(event, countedVersion(event, known));
+		const ownSteps = steps.rows.filter(({ position }) => stepsOf[position] === reports);
+		const recent = new RecentReports(row.recent_reports, firstDay, ownSteps);
+		const isKnownVersion = ({ appId, versionName }: CountedEvent) => known.has(`${appId} ${versionName}`);
+		const fresh = isFull
+			? []
+			: reports.counted.filter((event) => !idsBefore.has(event.id) && recent.add(event, isKnownVersion(event)));
+		for (const { atMs } of fresh) record.addOther(atMs);
+		const isChanged = record.needsWrite || recent.isChanged;
+		if (isNew && (isChanged || isFull)) {
+			const isCrowded = [...reports.seen, ...reports.counted].every(({ crowded }) => crowded === true);
+			const addedBefore = newDevices.get(app) ?? 0;
+			if (isCrowded || addedBefore >= limit) {
+				sums.addTotal(app, today, "refused_device_count", 1);
+				lose(reports.counted.length);
+				return [];
+			}
+			newDevices.set(app, addedBefore + 1);
+			sums.addTotal(app, today, "new_device_count", 1);
+		}
+		if (isFull) lose(reports.counted.length);
+		for (const event of fresh) addEvent(sums, app, event, isKnownVersion(event));
+		sketches.add(reports, record.sketches);
+		if (!isChanged) return [];
+		for (const { day, before, after } of record.countChanges) {
+			sums.addCount(app, day, after, "", "devices", 1);
+			if (before !== undefined) sums.addCount(app, day, before, "", "devices", -1);
+		}
+		for (const { day, versionName, bucket, amount } of recent.installTimeChanges) {
+			sums.addInstallTime(app, day, versionName, bucket, amount);
+		}
+		return [{ deviceId: reports.deviceId, before: row, row: { ...record.row, recent_reports: recent.text } }];
+	});
+	if (lost > 0) deps.log("error", "events_not_stored", { events: lost, full: isFull });
+	const statements = [
+		...(changes.length === 0 ? [] : [unchanged(changes)]),
+		...sums.statements(),
+		...writeRows(changes),
+	];
+	const byMoved = Map.groupBy(sketches.added(), ({ kind }) => kind === "moved");
+	await addToSketches(byMoved.get(true) ?? []);
+	if (statements.length > 0) await db.batch(statements);
+	await addToSketches(byMoved.get(false) ?? []);
+}
+
+const TOTAL_OF = { get: "get_count", install: "install_count", fail: "fail_count" } as const;
+
+/** A version that the app never had counts only for the app. */
+function addEvent(sums: DailySums, app: string, event: CountedEvent, isKnownVersion: boolean): void {
+	const { metric, atMs, versionName, channelName } = event;
+	if (metric === "start") return;
+	const day = dayOf(atMs);
+	sums.addCount(app, day, isKnownVersion ? versionName : "", channelName, metric, 1);
+	sums.addTotal(app, day, TOTAL_OF[metric], 1);
+}
+
+/** The devices of a chunk by sketch. */
+function sketchesOfChunk() {
+	const byKey = new Map<string, AddedDevices & { readonly devices: Set<string> }>();
+	const addOne = (key: SketchKey, deviceId: string) => {
+		const text = JSON.stringify([key.appId, key.day, key.kind, key.version]);
+		const entry = byKey.get(text) ?? { ...key, devices: new Set() };
+		byKey.set(text, entry);
+		entry.devices.add(deviceId);
+	};
+	return {
+		add({ appId, deviceId, seen }: DeviceReports, entries: readonly SketchEntry[]): void {
+			const days = new Set(seen.map(({ atMs }) => dayOf(atMs)));
+			for (const day of days) addOne({ appId, day, kind: "all", version: "" }, deviceId);
+			for (const { day, kind, version } of entries) addOne({ appId, day, kind, version }, deviceId);
+		},
+		added: (): readonly AddedDevices[] => [...byKey.values()],
+	};
+}
+
+/** A bundle's name, `builtin`, or empty for a version that the app never had; undefined if the event has no version. */
+function countedVersion(event: DeviceSeen, known: ReadonlySet<string>): string | undefined {
+	if (event.versionName === "") return undefined;
+	if (known.has(`${event.appId} ${event.versionName}`)) return event.versionName;
+	return runsBuild(event) ? BUILTIN : "";
+}
+
+/** Undefined if the device has reported no version. */
+function countedVersionOfRow({ version_name, version_build, version_known }: KnownRow): string | undefined {
+	if (version_name === null) return undefined;
+	if (version_known === 1) return String(version_name);
+	const runs = { versionName: String(version_name), versionBuild: String(version_build ?? "") };
+	return runsBuild(runs) ? BUILTIN : "";
+}

@@ -1,0 +1,163 @@
+/**
+ * Creates invitations. The response contains the link; only the hash of its token is stored. A caller can invite only to a role that it
+ * holds itself, and its account must be a member, because it becomes the inviter.
+ */
+import * as v from "valibot";
+import { refuseMoreAddresses, refuseStronger } from "../../authz/granting";
+import { MEMBER_ROLES, WEAKEST_MEMBER_ROLE } from "../../authz/member-roles";
+import type { RoleName } from "../../authz/permissions";
+import { mintInvitationToken } from "../../authz/secrets";
+import { auditStatement } from "../../db/audit/entries";
+import { guard } from "../../db/client";
+import { invitationByEmail, invitationIsAsRead, replaceInvitation } from "../../db/invitations";
+import { isNoMember, memberHolds } from "../../db/members";
+import { invitationsOfOrganization } from "../../db/quotas";
+import { DAY_MS } from "../../domain/time";
+import { ApiError, invalidRequest } from "../../errors";
+import { endpoint, Reply } from "../../http/endpoint";
+import { batchInQuotas } from "../../http/quotas";
+import { optional, personsAddress, rfc3339, time, uuid } from "../../http/schemas";
+import { orgScope } from "../../http/scope";
+import {
+	EXAMPLE_ORG_ID,
+	EXAMPLE_TOKEN,
+	invitationLink,
+	inviterMustBeMember,
+	memberRole,
+	refuseToTake,
+	rolesThatMayInvite,
+	shownInvitation,
+} from "./member-rules";
+
+const INVITATION_LIFETIME_MS = 7 * DAY_MS;
+
+/** Values of `invite_type`, an alternative to `role`: role names that similar services use. */
+const INVITE_TYPES: ReadonlyMap<string, RoleName> = new Map(
+	[
+		...MEMBER_ROLES.flatMap((role): [string, RoleName][] => [
+			[role, role],
+			[role.replace(/^org_/, ""), role],
+		]),
+		...["read", "upload", "write"].flatMap((name): [string, RoleName][] =>
+			WEAKEST_MEMBER_ROLE === undefined ? [] : [[name, WEAKEST_MEMBER_ROLE]],
+		),
+	].flatMap(([name, role]): [string, RoleName][] => [
+		[name, role],
+		[`invite_${name}`, role],
+	]),
+);
+
+export const inviteMember = endpoint({
+	method: "POST",
+	path: "/organization/members",
+	tag: "Members",
+	summary: "Invite a person by their e-mail address",
+	description:
+		"The response contains a single-use link that is valid for 7 days. The service stores no copy of the link and sends no mail. A second invitation of the same address replaces the first. `invite_type` is an alternative to `role`.",
+	access: { permission: "org.invite_user", scope: orgScope("body.orgId") },
+	recentSignIn: true,
+	body: v.object({
+		orgId: uuid,
+		email: personsAddress,
+		role: optional(memberRole),
+		invite_type: optional(v.picklist([...INVITE_TYPES.keys()], `must be one of ${MEMBER_ROLES.join(", ")}`)),
+	}),
+	status: [201],
+	response: v.strictObject({
+		status: v.literal("ok"),
+		invitation_id: v.string(),
+		email: v.string(),
+		role: v.string(),
+		expires_at: time,
+		link: v.string(),
+	}),
+	errors: ["quota_exceeded", "already_member", "invitation_changed", "cannot_remove_higher_role"],
+	example: {
+		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
+		response: {
+			status: "ok",
+			invitation_id: "5d0c7f3a-7c2e-4a2b-9f60-2f4f1c9f7a31",
+			email: "ada@example.com",
+			role: WEAKEST_MEMBER_ROLE,
+			expires_at: "2026-11-28T08:00:00.000Z",
+			link: `https://updates.example.com/invitation#token=${EXAMPLE_TOKEN}`,
+		},
+	},
+	load: ({ body }) => [invitationByEmail(body.orgId, body.email)] as const,
+	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
+		const { email } = input.body;
+		const role = roleOf(input.body);
+		refuseStronger(principal, role, { orgId: scope.orgId });
+		// The invitee's first key has no address limit.
+		refuseMoreAddresses(principal, []);
+
+		const [replaced] = loaded[0].rows;
+		if (replaced !== undefined && replaced.expires_at_ms > nowMs) {
+			refuseToTake(principal, [replaced.role_name], scope.orgId, "The invitation that this would replace");
+		}
+		const id = deps.newId();
+		const token = mintInvitationToken(deps.randomBytes);
+		const expiresAtMs = nowMs + INVITATION_LIFETIME_MS;
+		await batchInQuotas(
+			db,
+			deps.config.quotas,
+			[invitationsOfOrganization(scope.orgId, nowMs)],
+			[
+				guard(
+					isNoMember(scope.orgId, email, nowMs),
+					() =>
+						new ApiError(
+							"already_member",
+							"email: this person is already a member. Change their role with PUT /organization/members.",
+						),
+				),
+				guard(
+					invitationIsAsRead(scope.orgId, email, replaced),
+					() =>
+						new ApiError(
+							"invitation_changed",
+							"Another request invited this person. Read GET /organization/members and retry.",
+						),
+				),
+				guard(memberHolds(scope.orgId, principal.userId, rolesThatMayInvite(role), nowMs), () =>
+					inviterMustBeMember(role),
+				),
+				...replaceInvitation(scope.orgId, {
+					id,
+					email,
+					role_name: role,
+					token_hash: token.hash,
+					invited_by: principal.userId,
+					expires_at_ms: expiresAtMs,
+					created_at_ms: nowMs,
+				}),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "invitation.create",
+					target: { type: "invitation", id, name: email },
+					...(replaced === undefined ? {} : { before: shownInvitation(replaced.role_name, replaced.expires_at_ms) }),
+					after: shownInvitation(role, expiresAtMs),
+				}),
+			],
+		);
+		return new Reply(201, {
+			status: "ok" as const,
+			invitation_id: id,
+			email,
+			role,
+			expires_at: rfc3339(expiresAtMs),
+			link: invitationLink(origin, token.text),
+		});
+	},
+});
+
+function roleOf(body: { readonly role?: RoleName | undefined; readonly invite_type?: string | undefined }): RoleName {
+	const type = body.invite_type === undefined ? undefined : INVITE_TYPES.get(body.invite_type);
+	const role = body.role ?? type;
+	if (role === undefined)
+		throw invalidRequest([{ path: "role", message: `must be one of ${MEMBER_ROLES.join(", ")}` }]);
+	if (type !== undefined && type !== role) {
+		throw invalidRequest([{ path: "invite_type", message: "differs from role; send role only" }]);
+	}
+	return role;
+}

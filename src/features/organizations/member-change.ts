@@ -1,0 +1,204 @@
+/**
+ * Changes the role of a member or of a pending invitation. A lower role lowers the member's keys in the same batch, because a key could
+ * otherwise undo the demotion. At least one member can always delete the organization.
+ */
+import * as v from "valibot";
+import type { OrgId } from "../../authz/decide";
+import { refuseMoreAddresses, refuseStronger } from "../../authz/granting";
+import {
+	ADMINISTERING_ROLES,
+	GIVING_ROLES,
+	isLowered,
+	OWNING_ROLES,
+	rolesBeyond,
+	strongestMemberRole,
+	WEAKEST_MEMBER_ROLE,
+} from "../../authz/member-roles";
+import type { RoleName } from "../../authz/permissions";
+import { mintInvitationToken } from "../../authz/secrets";
+import { keysRevealedTo } from "../../db/api-keys";
+import { withdrawTransfersOf } from "../../db/app-transfers";
+import { auditStatement } from "../../db/audit/entries";
+import { guard } from "../../db/client";
+import { changeInvitation, type InvitationRow, invitationByEmail, invitationIs } from "../../db/invitations";
+import {
+	deleteMemberRoles,
+	insertMemberBinding,
+	isNotTheLast,
+	keysBeyond,
+	keysHoldNone,
+	lowerKeysOfMember,
+	type Membership,
+	memberHolds,
+	membershipByEmail,
+	membershipExists,
+	membershipIs,
+} from "../../db/members";
+import { endpoint } from "../../http/endpoint";
+import { emailAddress, optional, uuid } from "../../http/schemas";
+import { orgScope } from "../../http/scope";
+import {
+	type Caller,
+	EXAMPLE_ORG_ID,
+	EXAMPLE_UID,
+	invitationLink,
+	inviterMustBeMember,
+	keySchema,
+	keysOf,
+	lastSuperAdmin,
+	memberChanged,
+	memberNotFound,
+	memberRole,
+	named,
+	namesOf,
+	pendingInvitation,
+	refuseToTake,
+	refuseToTakeFromKeys,
+	rolesNotHeld,
+	rolesThatMayInvite,
+} from "./member-rules";
+
+export const updateMember = endpoint({
+	method: "PUT",
+	path: "/organization/members",
+	tag: "Members",
+	summary: "Change the role of a member or of a pending invitation",
+	description:
+		"Neither the old nor the new role may be stronger than the caller. A lower role immediately lowers the member's API keys in the organization: a stronger role of a key becomes the new role, and a stronger role on an app is removed unless the member holds it there. `lowered_api_keys` lists these keys with the bindings that they lose; `dry_run: true` lists them and changes nothing. `keep_keys: true` keeps the keys unchanged; they still cannot manage keys, members and invitations if the account cannot. `api_keys` lists all keys of the member that belong to the organization. A pending invitation gets a new link for the new role (`link`), and the old link stops working. If the role is lowered, `revealed_api_keys` lists other members' keys whose secret this member has revealed or regenerated; they keep their rights, so regenerate them.",
+	access: { permission: "org.update_user_roles", scope: orgScope("body.orgId") },
+	recentSignIn: ({ body }) => body.dry_run !== true,
+	body: v.object({
+		orgId: uuid,
+		email: emailAddress,
+		role: memberRole,
+		keep_keys: optional(v.boolean()),
+		dry_run: optional(v.boolean()),
+	}),
+	response: v.strictObject({
+		status: v.literal("ok"),
+		uid: v.string(),
+		email: v.string(),
+		role: v.string(),
+		dry_run: v.boolean(),
+		api_keys: v.array(keySchema),
+		lowered_api_keys: v.array(
+			v.strictObject({
+				...keySchema.entries,
+				lost: v.array(v.strictObject({ role_name: v.string(), app_id: v.nullable(v.string()) })),
+			}),
+		),
+		revealed_api_keys: v.array(keySchema),
+		link: v.nullable(v.string()),
+	}),
+	errors: ["member_not_found", "member_changed", "cannot_remove_higher_role", "cannot_remove_last_super_admin"],
+	example: {
+		body: { orgId: EXAMPLE_ORG_ID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE },
+		response: {
+			...{ status: "ok", uid: EXAMPLE_UID, email: "ada@example.com", role: WEAKEST_MEMBER_ROLE, dry_run: false },
+			...{ api_keys: [], lowered_api_keys: [], revealed_api_keys: [], link: null },
+		},
+	},
+	load: ({ body }, nowMs) =>
+		[membershipByEmail(body.orgId, body.email, nowMs), invitationByEmail(body.orgId, body.email)] as const,
+	async handle({ db, deps, principal, scope, input, loaded, nowMs, actor, origin }) {
+		const { role, keep_keys: keepKeys = false, dry_run: dryRun = false } = input.body;
+		const { orgId } = scope;
+		const caller = { db, deps, principal, nowMs, actor };
+		const [member] = loaded[0].rows;
+		const answer = { status: "ok" as const, role, dry_run: dryRun };
+		if (member === undefined || namesOf(member.roles).length === 0) {
+			const invitation = pendingInvitation(loaded[1].rows[0], nowMs);
+			const token = await changeInvitedRole(caller, orgId, invitation, role, dryRun);
+			return {
+				...{ ...answer, uid: invitation.id, email: invitation.email },
+				...{ api_keys: [], lowered_api_keys: [], revealed_api_keys: [] },
+				link: token === undefined ? null : invitationLink(origin, token),
+			};
+		}
+		const changed = await changeMemberRole(caller, orgId, member, { role, keepKeys, dryRun });
+		return {
+			...{ ...answer, uid: member.user_id, email: member.email, link: null },
+			api_keys: keysOf(member.keys).map(named),
+			lowered_api_keys: changed.lowered.map(({ lost, ...key }) => ({ ...key, lost: JSON.parse(lost) })),
+			revealed_api_keys: changed.revealed,
+		};
+	},
+});
+
+/** @returns the new token of the invitation; undefined: nothing was changed */
+async function changeInvitedRole(
+	{ db, deps, principal, nowMs, actor }: Caller,
+	orgId: OrgId,
+	invitation: InvitationRow,
+	role: RoleName,
+	dryRun: boolean,
+): Promise<string | undefined> {
+	refuseToTake(principal, [invitation.role_name], orgId, `The invitation of ${invitation.email}`);
+	refuseStronger(principal, role, { orgId });
+	// The invitee's first key has no address limit.
+	refuseMoreAddresses(principal, []);
+	if (invitation.role_name === role || dryRun) return undefined;
+	const token = mintInvitationToken(deps.randomBytes);
+	await db.batch([
+		guard(invitationIs(orgId, invitation), memberChanged),
+		guard(memberHolds(orgId, principal.userId, rolesThatMayInvite(role), nowMs), () => inviterMustBeMember(role)),
+		// The caller becomes the inviter, so the link that the previous inviter sent must stop working.
+		changeInvitation(orgId, invitation.id, {
+			...{ role_name: role, invited_by: principal.userId, token_hash: token.hash },
+		}),
+		auditStatement(actor, nowMs, {
+			orgId,
+			action: "invitation.update",
+			target: { type: "invitation", id: invitation.id, name: invitation.email },
+			before: { role: invitation.role_name },
+			after: { role },
+		}),
+	]);
+	return token.text;
+}
+
+/** @returns the keys that lose bindings, and other members' keys that a demoted member has seen */
+async function changeMemberRole(
+	{ db, deps, principal, nowMs, actor }: Caller,
+	orgId: OrgId,
+	member: Membership,
+	{ role, keepKeys, dryRun }: { readonly role: RoleName; readonly keepKeys: boolean; readonly dryRun: boolean },
+) {
+	const roles = namesOf(member.roles);
+	refuseToTake(principal, roles, orgId, member.email);
+	refuseStronger(principal, role, { orgId });
+	const isDemotion = isLowered(roles, role);
+	const lowersKeys = isDemotion && !keepKeys;
+	if (lowersKeys) refuseToTakeFromKeys(principal, member, orgId);
+	if (roles.length === 1 && roles[0] === role) return { lowered: [], revealed: [] };
+
+	const uid = member.user_id;
+	const beyond = rolesBeyond(role);
+	const guards = [
+		guard(membershipExists(orgId, uid), memberNotFound),
+		guard(membershipIs(orgId, member), memberChanged),
+		...(lowersKeys ? [guard(keysHoldNone(orgId, uid, rolesNotHeld(principal, orgId)), memberChanged)] : []),
+		...(OWNING_ROLES.includes(role) ? [] : [guard(isNotTheLast(orgId, uid, OWNING_ROLES), lastSuperAdmin)]),
+	];
+	const changes = [
+		deleteMemberRoles(orgId, uid),
+		insertMemberBinding({ id: deps.newId(), userId: uid, orgId, role }, nowMs),
+		auditStatement(actor, nowMs, {
+			orgId,
+			action: "member.update",
+			target: { type: "user", id: uid, name: member.email },
+			before: { role: strongestMemberRole(roles) ?? roles[0] },
+			after: { role },
+			...(keepKeys ? { details: { kept_keys: true } } : {}),
+		}),
+		...(GIVING_ROLES.includes(role) ? [] : withdrawTransfersOf(orgId, uid, actor, nowMs)),
+		...(lowersKeys ? lowerKeysOfMember(orgId, uid, beyond, ADMINISTERING_ROLES, actor, nowMs) : []),
+	];
+	const [revealed, lowered] = await db.batch([
+		keysRevealedTo(orgId, uid),
+		keysBeyond(orgId, uid, beyond, nowMs),
+		...guards,
+		...(dryRun ? [] : changes),
+	]);
+	return { lowered: lowersKeys ? lowered.rows : [], revealed: isDemotion ? revealed.rows : [] };
+}

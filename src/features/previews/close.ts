@@ -1,0 +1,90 @@
+/**
+ * The end of a preview: its channel, bindings, bundles and unfinished uploads are deleted in one batch with its state, so a crash or a race
+ * leaves all of it or nothing. Requests, webhooks and the clean-up close through here.
+ */
+import type { AppId, ChannelId, OrgId } from "../../authz/decide";
+import { type Actor, auditStatement } from "../../db/audit/entries";
+import { deleteChannelStatements } from "../../db/channel-deletion";
+import { guard, openDb, type Statement } from "../../db/client";
+import {
+	bundlesOfPreview,
+	endPreview,
+	expiredPreviews,
+	type PreviewRow,
+	previewChanged,
+	previewIsAsRead,
+	previewIsExpired,
+} from "../../db/previews";
+import type { Deps } from "../../deps";
+import { latest } from "../../domain/preview-events";
+import { causeText } from "../../errors";
+import { collectGarbageSoon } from "../../queue/garbage";
+
+/** Per run of the clean-up; the next run continues. */
+const MOST_PREVIEWS = 50;
+
+interface End {
+	readonly actor: Actor;
+	readonly nowMs: number;
+	readonly closedAs: "request" | "time" | "webhook";
+	/** Time of the event at the provider. */
+	readonly eventAtMs: number | null;
+}
+
+/** For one batch. The ids of the row must come from a decision, from a verified webhook or from the clean-up. */
+export function closeStatements(preview: PreviewRow, { actor, nowMs, closedAs, eventAtMs }: End): Statement[] {
+	const { id, channel_id: channelId, channel_name: channelName } = preview;
+	const [appId, orgId] = [preview.app_id as AppId, preview.org_id as OrgId];
+	const publicAppId = preview.public_app_id;
+	return [
+		guard(previewIsAsRead(appId, id, preview.revision), previewChanged),
+		auditStatement(actor, nowMs, {
+			orgId,
+			action: "preview.close",
+			target: { type: "preview", id, name: previewTitle(preview) },
+			app: { uuid: appId, id: publicAppId },
+			details: { channel: channelName, closed_as: closedAs },
+		}),
+		...(channelId === null || channelName === null
+			? []
+			: deleteChannelStatements({
+					...{ actor, nowMs, orgId, appId, publicAppId },
+					channel: { id: channelId as ChannelId, name: channelName },
+					bundles: bundlesOfPreview(appId, id),
+					details: { preview: previewTitle(preview) },
+				})),
+		...endPreview(appId, id, {
+			closed_as: closedAs,
+			closed_event_at_ms: latest(preview.closed_event_at_ms, eventAtMs),
+			updated_at_ms: nowMs,
+		}),
+	];
+}
+
+/** As people name it: `acme/shop#128`. */
+export const previewTitle = ({ repository, number }: { readonly repository: string; readonly number: number }) =>
+	`${repository}#${number}`;
+
+/**
+ * Closes previews whose time is over. An upload at the same time renews the preview, and then it stays.
+ * @throws {Error} when one could not be closed; the others were
+ */
+export async function closeExpiredPreviews(deps: Deps, actor: Actor): Promise<void> {
+	const nowMs = deps.now();
+	const db = openDb(deps.d1, "first-primary");
+	const [{ rows }] = await db.batch([expiredPreviews(nowMs, MOST_PREVIEWS)]);
+	let failure: unknown;
+	for (const preview of rows) {
+		try {
+			await db.batch([
+				guard(previewIsExpired(preview.app_id as AppId, preview.id, nowMs), previewChanged),
+				...closeStatements(preview, { actor, nowMs, closedAs: "time", eventAtMs: null }),
+			]);
+		} catch (error) {
+			deps.log("error", "preview_not_closed", { preview: preview.id, cause: causeText(error) });
+			failure = error;
+		}
+	}
+	if (rows.length > 0) await collectGarbageSoon(deps);
+	if (failure !== undefined) throw failure;
+}

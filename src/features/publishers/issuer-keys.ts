@@ -1,0 +1,123 @@
+/**
+ * The public keys of issuers. They are stored in D1 for all isolates and fetched at most once a minute and issuer, only for issuers that a
+ * publisher names, within limits of size and time. During an outage of the issuer the last known keys stay valid for a day.
+ */
+
+import type { Database } from "../../db/client";
+import { claimFetch, type IssuerKeysRow, storeIssuerKeys } from "../../db/publishers";
+import type { Deps } from "../../deps";
+import { addressProblem } from "../../domain/issuer-url";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../domain/time";
+import { ApiError, causeText } from "../../errors";
+import { type IssuerKey, invalidIdentityToken, type UnverifiedToken } from "./identity-token";
+
+/** After this time the keys are fetched again, so that a key that the issuer removed ends. */
+const FRESH_MS = HOUR_MS;
+/** Known keys of an issuer that does not answer are valid for this time. */
+const OUTAGE_MS = DAY_MS;
+const FETCH_INTERVAL_MS = MINUTE_MS;
+/** For the configuration and the keys together. */
+const TIME_LIMIT_MS = 5_000;
+const MOST_BYTES = 128 * 1024;
+const MOST_KEYS = 32;
+/** Base64url characters of an RSA modulus of 2,048 to 8,192 bits. */
+const MODULUS = /^[\w-]{340,1370}$/;
+const RETRY_AFTER_SECONDS = 5;
+
+type Context = { readonly db: Database; readonly deps: Deps; readonly nowMs: number };
+
+/**
+ * The key that the token names.
+ * @param row as loaded with the candidates; undefined: never fetched
+ * @throws {ApiError} `invalid_identity_token` for an unknown key, `issuer_unavailable` if the keys cannot be known now
+ */
+export async function issuerKey(
+	context: Context,
+	{ issuer, kid }: UnverifiedToken,
+	row: IssuerKeysRow | undefined,
+): Promise<IssuerKey> {
+	const { nowMs } = context;
+	const known = row?.keys == null ? undefined : keyNamed(JSON.parse(row.keys), kid);
+	const ageMs = nowMs - (row?.fetched_at_ms ?? Number.NEGATIVE_INFINITY);
+	if (known !== undefined && ageMs < FRESH_MS) return known;
+	const attemptedAgoMs = nowMs - (row?.attempted_at_ms ?? Number.NEGATIVE_INFINITY);
+	const mayFetch = attemptedAgoMs >= FETCH_INTERVAL_MS;
+	const fetched = mayFetch ? await fetchOnce(context, issuer) : undefined;
+	if (fetched !== undefined) {
+		const current = keyNamed(fetched, kid);
+		if (current === undefined) throw invalidIdentityToken();
+		return current;
+	}
+	if (known !== undefined && ageMs < OUTAGE_MS) return known;
+	// Keys were fetched within this minute, and this one was not among them.
+	if (!mayFetch && ageMs <= attemptedAgoMs) throw invalidIdentityToken();
+	throw new ApiError(
+		"issuer_unavailable",
+		"The keys of the token's issuer are not known yet, because the issuer does not answer or another request is fetching them; try again after the seconds in Retry-After.",
+		{
+			headers: { "Retry-After": String(RETRY_AFTER_SECONDS) },
+			moreInfo: { retryAfterSeconds: RETRY_AFTER_SECONDS },
+		},
+	);
+}
+
+const keyNamed = (keys: readonly IssuerKey[], kid: string) => keys.find((key) => key.kid === kid);
+
+/** Undefined: another request is fetching, or the issuer does not answer. */
+async function fetchOnce({ db, deps, nowMs }: Context, issuer: string): Promise<IssuerKey[] | undefined> {
+	const [{ rows }] = await db.batch([claimFetch(issuer, nowMs, nowMs - FETCH_INTERVAL_MS)]);
+	if (rows.length === 0) return undefined;
+	try {
+		const keys = await fetchKeys(deps, issuer);
+		await db.batch([storeIssuerKeys(issuer, JSON.stringify(keys), nowMs)]);
+		return keys;
+	} catch (error) {
+		deps.log("warn", "issuer_keys_not_fetched", { issuer, cause: causeText(error) });
+		return undefined;
+	}
+}
+
+/** @throws {Error} with the reason, for the log */
+async function fetchKeys(deps: Deps, issuer: string): Promise<IssuerKey[]> {
+	const signal = AbortSignal.timeout(TIME_LIMIT_MS);
+	const configuration = await fetchJson(deps, `${issuer}/.well-known/openid-configuration`, signal);
+	if (configuration.issuer !== issuer) throw new Error("the configuration is of another issuer");
+	if (typeof configuration.jwks_uri !== "string") throw new Error("the configuration has no jwks_uri");
+	const { keys } = await fetchJson(deps, configuration.jwks_uri, signal);
+	if (!Array.isArray(keys)) throw new Error("the key set has no keys");
+	return keys
+		.filter(isUsable)
+		.slice(0, MOST_KEYS)
+		.map(({ kid, n, e }) => ({ kid, n, e }));
+}
+
+function isUsable(value: unknown): value is IssuerKey {
+	if (typeof value !== "object" || value === null) return false;
+	const { kty, kid, n, e, alg = "RS256", use = "sig" } = value as Record<string, unknown>;
+	if (kty !== "RSA" || alg !== "RS256" || use !== "sig" || typeof kid !== "string" || kid.length > 256) return false;
+	return typeof n === "string" && MODULUS.test(n) && typeof e === "string" && /^[\w-]{2,8}$/.test(e);
+}
+
+async function fetchJson(deps: Deps, url: string, signal: AbortSignal): Promise<Record<string, unknown>> {
+	const problem = addressProblem(url, deps.localFetch !== undefined);
+	if (problem !== undefined) throw new Error(`${url} ${problem}`);
+	const isLocal = addressProblem(url, false) !== undefined;
+	const send = isLocal && deps.localFetch !== undefined ? deps.localFetch : deps.fetch;
+	// A redirect could lead to a private address.
+	const response = await send(url, { headers: { accept: "application/json" }, redirect: "manual", signal });
+	if (response.status !== 200 || response.body === null) {
+		await response.body?.cancel();
+		throw new Error(`${url} answered ${response.status}`);
+	}
+	const decoder = new TextDecoder();
+	let text = "";
+	let length = 0;
+	for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+		length += chunk.length;
+		if (length > MOST_BYTES) throw new Error(`${url} answered more than ${MOST_BYTES} bytes`);
+		text += decoder.decode(chunk, { stream: true });
+	}
+	const value: unknown = JSON.parse(text);
+	if (typeof value !== "object" || value === null) throw new Error(`${url} answered no object`);
+	return value as Record<string, unknown>;
+}

@@ -1,0 +1,146 @@
+/**
+ * Records the outcomes of a rollout's bundle on devices. A device id is no secret, so anybody can report for any device: reports from the
+ * network in which the device was offered the bundle count, and every other network may report for only a few devices. A report is
+ * attributed to the bundle that the device was offered, whatever version it names.
+ *
+ * Only the latest outcome of a device counts and times only grow, so a batch may be delivered again, late, or concurrently.
+ */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { chunksOf } from "../../db/chunks";
+import { query } from "../../db/client";
+import { predatesRollout } from "../../db/rollouts";
+import { type RolloutRuns, type RolloutTold, rolloutDeviceKey } from "../../messages";
+
+const NETWORK_LENGTH = 24;
+
+export type NetworkPseudonyms = (rolloutId: string, network: string) => string;
+
+/**
+ * The network as a hash that differs in every rollout. The rollout's own random id is the salt, so that a rotated secret does not make every
+ * network of a running rollout look new.
+ */
+export function networkPseudonyms(): NetworkPseudonyms {
+	const cached = new Map<string, string>();
+	return (rolloutId, network) => {
+		const text = `${rolloutId}\n${network}`;
+		const found = cached.get(text);
+		if (found !== undefined) return found;
+		const pseudonym = bytesToHex(sha256(utf8ToBytes(`capstan rollout network\n${text}`))).slice(0, NETWORK_LENGTH);
+		cached.set(text, pseudonym);
+		return pseudonym;
+	};
+}
+
+/** A failed download under another version belongs to a bundle that was offered this recently. */
+const DOWNLOAD_MS = 60 * 60 * 1000;
+
+type Report = RolloutTold | RolloutRuns;
+
+interface ActiveRollout {
+	readonly id: string;
+	readonly public_app_id: string;
+	readonly version_name: string;
+}
+
+/** The active rollouts of the reported apps, because each has its own pseudonyms of networks. */
+export function activeRollouts(reports: readonly Report[]): CompiledQuery<ActiveRollout> {
+	const appIds = JSON.stringify([...new Set(reports.map(({ appId }) => appId))]);
+	return sql<ActiveRollout>`SELECT r.id, a.app_id AS public_app_id, r.version_name
+		FROM json_each(${appIds}) CROSS JOIN apps a ON a.app_id = value
+			CROSS JOIN rollouts r ON r.app_id = a.id AND r.ended_at_ms IS NULL`.compile(query);
+}
+
+/** When the device of an event was first seen, by its row `d`, or as the event says if another database has the row; null: it is not known. */
+export const CREATED_AT_MS = sql`coalesce(value ->> 'knownSinceMs', d.created_at_ms)`;
+
+/** Latest install and failure for each device, network and way of attribution. */
+interface Outcome {
+	readonly appId: string;
+	readonly rolloutId: string;
+	readonly deviceId: string;
+	readonly network: string;
+	readonly versionName: string;
+	readonly installedAtMs: number | null;
+	readonly failedAtMs: number | null;
+	readonly knownSinceMs: number | null;
+}
+
+/** Statements in their order; run them after the offers are written. */
+export function outcomeStatements(
+	reports: readonly Report[],
+	active: readonly ActiveRollout[],
+	pseudonymOf: NetworkPseudonyms,
+	knownSince?: ReadonlyMap<string, number>,
+): CompiledQuery[] {
+	const rollouts = Map.groupBy(active, ({ public_app_id }) => public_app_id);
+	const named = new Map<string, Outcome>();
+	const unnamed = new Map<string, Outcome>();
+	const running = new Map<string, Outcome>();
+	for (const event of reports) {
+		for (const { id: rolloutId, version_name } of rollouts.get(event.appId) ?? []) {
+			const isNamed = event.versionName === version_name;
+			if (!isNamed && (event.type === "rollout_runs" || event.outcome !== "download_failed")) continue;
+			const outcomes = !isNamed ? unnamed : event.type === "rollout_runs" ? running : named;
+			const network = pseudonymOf(rolloutId, event.network);
+			const { appId, deviceId, versionName, atMs } = event;
+			const key = JSON.stringify([rolloutId, deviceId, network, versionName]);
+			const before = outcomes.get(key);
+			const isInstalled = event.type === "rollout_runs" || event.outcome === "installed";
+			outcomes.set(key, {
+				...{ appId, rolloutId, deviceId, network, versionName },
+				installedAtMs: isInstalled ? latest(before?.installedAtMs, atMs) : (before?.installedAtMs ?? null),
+				knownSinceMs: knownSince?.get(rolloutDeviceKey(event)) ?? null,
+				failedAtMs: isInstalled ? (before?.failedAtMs ?? null) : latest(before?.failedAtMs, atMs),
+			});
+		}
+	}
+	const write = (outcomes: ReadonlyMap<string, Outcome>, counts: RawBuilder<unknown>) =>
+		chunksOf([...outcomes.values()]).map((part) => writeOutcomes(part, counts));
+	return [...write(named, NAMED), ...write(unnamed, UNNAMED), ...write(running, RUNNING)];
+}
+
+const latest = (one: number | null | undefined, other: number) => Math.max(one ?? other, other);
+
+/** Reports that name the rollout's version. One may be consumed before the offer; it counts once the offer is consumed. */
+const NAMED = sql`(r.sampling = 1 AND (${predatesRollout(CREATED_AT_MS)})) OR known.device_id IS NOT NULL`;
+/** Failed downloads that were reported under the running version or none belong to the bundle offered then, unless it was installed. */
+const UNNAMED = sql`value ->> 'versionName' IN ('', known.from_version)
+	AND value ->> 'failedAtMs' BETWEEN known.first_served_at_ms AND known.last_served_at_ms + ${sql.lit(DOWNLOAD_MS)}
+	AND coalesce(known.installed_at_ms, 0) < known.first_served_at_ms`;
+/** A check by the bundle itself proves that it runs, even if the device never reports. Written if no install is known. */
+const RUNNING = sql`known.device_id IS NOT NULL
+	AND (coalesce(known.installed_at_ms, 0) < coalesce(known.first_served_at_ms, 1) OR known.failed_at_ms >= known.installed_at_ms)`;
+
+function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>): CompiledQuery {
+	const isOf = sql`n.rollout_id = placed.rollout_id AND n.told_network = placed.network`;
+	// Excluded devices do not use up the limit of devices that count.
+	const isAlike = sql`(n.not_counted IS NOT NULL) = placed.is_uncounted`;
+	const reportedAtMs = (row: string) =>
+		sql`max(coalesce(${sql.ref(`${row}.installed_at_ms`)}, 0), coalesce(${sql.ref(`${row}.failed_at_ms`)}, 0))`;
+	return sql`WITH reported AS MATERIALIZED (
+			SELECT r.id AS rollout_id, value ->> 'deviceId' AS device_id, value ->> 'network' AS network, value ->> 'installedAtMs' AS installed_at_ms,
+				value ->> 'failedAtMs' AS failed_at_ms, c.rollout_devices_per_network AS most, known.not_counted IS NOT NULL AS is_uncounted,
+				CASE WHEN value ->> 'network' IN (known.network, known.told_network) THEN 'known'
+					WHEN known.first_served_at_ms IS NULL THEN 'early' ELSE 'abroad' END AS place
+			FROM json_each(${JSON.stringify(outcomes)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL
+				CROSS JOIN apps a ON a.id = r.app_id AND a.app_id = value ->> 'appId'
+				CROSS JOIN channels c ON c.id = r.channel_id
+				LEFT JOIN devices d ON d.app_id = r.app_id AND d.device_id = value ->> 'deviceId'
+				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = value ->> 'deviceId'
+			WHERE ${CREATED_AT_MS} IS NOT NULL AND (${counts})),
+		placed AS (SELECT *, count(*) OVER (PARTITION BY rollout_id, network, place, is_uncounted ORDER BY device_id) AS rank FROM reported)
+		INSERT INTO rollout_devices (rollout_id, device_id, told_network, installed_at_ms, failed_at_ms)
+		SELECT rollout_id, device_id, network, installed_at_ms, failed_at_ms FROM placed
+		WHERE place = 'known' OR most IS NULL OR rank + CASE place
+			WHEN 'early' THEN (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.first_served_at_ms IS NULL)
+			ELSE (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.told_network <> n.network AND ${isAlike}) END <= most
+		ON CONFLICT (rollout_id, device_id) DO UPDATE SET
+			told_network = CASE WHEN ${reportedAtMs("excluded")} >= ${reportedAtMs("rollout_devices")} THEN excluded.told_network
+				ELSE told_network END,
+			installed_at_ms = coalesce(max(installed_at_ms, excluded.installed_at_ms), installed_at_ms, excluded.installed_at_ms),
+			failed_at_ms = coalesce(max(failed_at_ms, excluded.failed_at_ms), failed_at_ms, excluded.failed_at_ms)
+		WHERE coalesce(excluded.installed_at_ms, 0) > coalesce(rollout_devices.installed_at_ms, 0)
+			OR coalesce(excluded.failed_at_ms, 0) > coalesce(rollout_devices.failed_at_ms, 0)`.compile(query);
+}

@@ -1,0 +1,197 @@
+/**
+ * Automatic rollout steps: judges each active rollout by its samples and grows, pauses, rolls back or keeps it. A step is one batch with
+ * its audit entry, guarded by the state that was judged, so concurrent runs take one step and never overrule a person. The next run
+ * judges a rollout again after a failure.
+ */
+import type { CompiledQuery } from "kysely";
+import { OWNING_ROLES } from "../../authz/member-roles";
+import { auditChannelChange } from "../../db/audit/channels";
+import { type Actor, auditStatement } from "../../db/audit/entries";
+import { stepsBpsOf } from "../../db/channel-fields";
+import { recordChannelChange } from "../../db/channel-history";
+import { type ChannelValues, updateChannel } from "../../db/channels";
+import { type Database, guard, openDb } from "../../db/client";
+import { Conflict, conflict } from "../../db/optimistic";
+import {
+	type ActiveRolloutRow,
+	dueRollouts,
+	followRollout,
+	NO_NOTICE,
+	NO_ROLLOUT,
+	noticeRecipients,
+	rolloutChecked,
+	rolloutUnchanged,
+} from "../../db/rollouts";
+import { bundlesAreSigned } from "../../db/signing-keys";
+import { bumpRevision } from "../../db/snapshot";
+import type { Deps } from "../../deps";
+import { type Judgement, judge } from "../../domain/rollout-gate";
+import { causeText } from "../../errors";
+import { sendMail } from "../../mail";
+import { wakeDueWebhooks } from "../../queue/webhook-wake";
+import { MOST_SAMPLED } from "./samples";
+
+/** Minimum time between two checks of a rollout by the consumer; the schedule always checks. */
+export const STEP_AT_MOST_EVERY_MS = 60_000;
+/** Rollouts of one run; the rest waits for the next run. */
+const MOST_ROLLOUTS = 100;
+
+/** Recipients of one notice. */
+const MOST_RECIPIENTS = 3;
+
+/** The actor in the audit log. */
+const SERVICE_NAME = "the service";
+
+/** @throws {Error} if a rollout could not be judged; the others were */
+export async function stepRollouts(deps: Deps, atMostEveryMs = 0): Promise<void> {
+	const nowMs = deps.now();
+	const db = openDb(deps.d1, "first-primary");
+	const [due] = await db.batch([dueRollouts(nowMs - atMostEveryMs, MOST_ROLLOUTS, nowMs)]);
+	const unmoved: CompiledQuery[] = [];
+	let failure: unknown;
+	let moved = false;
+	for (const row of due.rows) {
+		try {
+			const judgement = judgeRollout(row, nowMs);
+			if (judgement.verdict !== "hold") {
+				moved = (await move(deps, db, row, judgement, nowMs)) || moved;
+			} else unmoved.push(rolloutChecked(row, notingOf(row), false, nowMs));
+		} catch (error) {
+			deps.log("error", "rollout_step_failed", { rollout: row.rollout_id, cause: causeText(error) });
+			failure = error;
+		}
+	}
+	if (unmoved.length > 0) await db.batch(unmoved);
+	if (moved) await wakeDueWebhooks(deps);
+	if (failure !== undefined) throw failure;
+}
+
+function notingOf(row: ActiveRolloutRow) {
+	return {
+		counted: row.served_since_step < MOST_SAMPLED,
+		uncounted: row.not_counted_newer + row.not_counted_network < MOST_SAMPLED,
+	};
+}
+
+/** The present verdict of the health gate. */
+export function judgeRollout(row: ActiveRolloutRow, nowMs: number): Judgement {
+	return judge(
+		{
+			enabled: row.auto_pause_enabled === 1,
+			limitBps: row.auto_pause_failure_rate_bps,
+			confidence: row.auto_pause_confidence_bps / 10_000,
+			minAttempts: row.auto_pause_min_attempts,
+			minFailures: row.auto_pause_min_failures,
+			action: row.auto_pause_action,
+			cooldownMinutes: row.auto_pause_cooldown_minutes,
+			stepsBps: stepsBpsOf(row.rollout_steps),
+			stepMinutes: row.rollout_step_minutes,
+			stepMinDevices: row.rollout_step_min_devices,
+		},
+		{ percentageBps: row.rollout_percentage_bps, stepAtMs: row.step_at_ms, triggeredAtMs: row.triggered_at_ms },
+		{ installed: row.installed, failed: row.failed, sinceStep: row.reported_since_step },
+		nowMs,
+	);
+}
+
+const ACTIONS = {
+	advance: "channel.rollout_advance",
+	pause: "channel.rollout_pause",
+	rollback: "channel.rollout_rollback",
+	notify: "channel.rollout_notify",
+} as const;
+
+function changeOf(judgement: Judgement, nowMs: number): ChannelValues {
+	switch (judgement.verdict) {
+		case "advance":
+			return judgement.next === null ? {} : { ...NO_NOTICE, rollout_percentage_bps: judgement.next.percentageBps };
+		case "pause":
+			return { ...NO_NOTICE, rollout_paused_at_ms: nowMs, rollout_pause_reason: judgement.reason };
+		case "rollback":
+			return NO_ROLLOUT;
+		case "notify":
+			return { rollout_notice: judgement.reason, rollout_notice_at_ms: nowMs };
+		default:
+			return {};
+	}
+}
+
+/** @returns whether this run took the step */
+async function move(
+	deps: Deps,
+	db: Database,
+	row: ActiveRolloutRow,
+	judgement: Judgement,
+	nowMs: number,
+): Promise<boolean> {
+	const { verdict, figures, reason } = judgement;
+	if (verdict === "hold") return false;
+	const { app_id: appId, id: channelId } = row;
+	const values = changeOf(judgement, nowMs);
+	const isNotice = verdict === "notify";
+	const actor: Actor = { type: "system", id: null, name: SERVICE_NAME, requestId: deps.newId(), ipAddress: null };
+	const versions = new Map([[row.rollout_version_id ?? 0, row.version_name]]);
+	const details = {
+		rollout_id: row.rollout_id,
+		version: row.version_name,
+		percentage_bps: row.rollout_percentage_bps,
+		reason,
+		served: row.served,
+		installed: row.installed,
+		failed: row.failed,
+		lower_bound: figures.lower,
+		upper_bound: figures.upper,
+		limit_bps: row.auto_pause_failure_rate_bps,
+		confidence: row.auto_pause_confidence_bps / 10_000,
+	};
+	const scope = { orgId: row.org_id, appId, channelId, publicAppId: row.public_app_id };
+	const entry = !isNotice
+		? auditChannelChange(actor, nowMs, ACTIONS[verdict], scope, values, versions, details)
+		: auditStatement(actor, nowMs, {
+				orgId: row.org_id,
+				action: ACTIONS[verdict],
+				target: { type: "channel", id: String(row.id), name: row.name },
+				app: { uuid: row.app_id, id: row.public_app_id },
+				details,
+			});
+	try {
+		await db.batch([
+			guard(rolloutUnchanged(row), conflict),
+			// Under a policy that demands signatures, an unsigned rollout cannot grow; it can still pause and roll back.
+			...(verdict === "advance" ? [guard(bundlesAreSigned(appId, [row.rollout_version_id ?? 0]), conflict)] : []),
+			entry,
+			rolloutChecked(row, { ...notingOf(row), counted: true }, verdict !== "advance", nowMs),
+			...(isNotice ? [] : recordChannelChange(actor, nowMs, appId, channelId, values, { reason })),
+			updateChannel(appId, channelId, values, nowMs),
+			...(isNotice ? [] : [...followRollout(appId, channelId, nowMs), bumpRevision(appId)]),
+		]);
+	} catch (error) {
+		// Another run or a person changed the rollout in between.
+		if (!(error instanceof Conflict)) throw error;
+		return false;
+	}
+	if (isNotice) await notify(deps, db, row, judgement);
+	return true;
+}
+
+/** Logs and mails the notice once, because only this run has written it. If the mail fails, the log still has the notice. */
+async function notify(deps: Deps, db: Database, row: ActiveRolloutRow, { reason }: Judgement): Promise<void> {
+	deps.log("warn", "rollout_notice", {
+		app: row.public_app_id,
+		channel: row.name,
+		version: row.version_name,
+		percentage_bps: row.rollout_percentage_bps,
+		reason,
+	});
+	if (deps.config.mail === undefined) return;
+	const [recipients] = await db.batch([noticeRecipients(row.org_id, OWNING_ROLES, MOST_RECIPIENTS, deps.now())]);
+	const { publicUrl } = deps.config;
+	const place = `${encodeURIComponent(row.public_app_id)}/channels/${encodeURIComponent(row.name)}`;
+	const text = [
+		`The rollout of ${row.version_name} on the channel ${row.name} of ${row.public_app_id} fails more often than its limit allows.`,
+		reason,
+		`It continues for ${row.rollout_percentage_bps / 100} % of the devices, because the channel is set to notify only. Pause it or roll it back${publicUrl === undefined ? " in the dashboard." : `:\n${publicUrl}/dashboard/apps/${place}`}`,
+	].join("\n\n");
+	const subject = `${row.public_app_id}: the rollout of ${row.version_name} on ${row.name} fails`;
+	await Promise.all(recipients.rows.map(({ email }) => sendMail(deps, { to: email, subject, text })));
+}

@@ -1,0 +1,180 @@
+/**
+ * Facts that only the Worker has about its installation, for `npm run doctor` (src/operator/doctor.ts), which judges it: sizes, backlogs and
+ * settings without secrets. A part that fails is reported and does not fail the others.
+ */
+import * as v from "valibot";
+import { VERSION } from "../../config";
+import { openDb } from "../../db/client";
+import { countDeadMessages } from "../../db/dead-messages";
+import { newestMigration } from "../../db/schema-version";
+import { lastSweepRun } from "../../db/sweep-runs";
+import { usedBindings } from "../../db/telemetry-homes";
+import type { Deps } from "../../deps";
+import { causeText } from "../../errors";
+import { endpoint } from "../../http/endpoint";
+import { nullableRfc3339, nullableTime, rfc3339 } from "../../http/schemas";
+import { operatorScope } from "../../http/scope";
+import { headObject } from "../../storage/objects";
+
+/** A database that does not answer must not hold back the other findings. */
+const TELEMETRY_PATIENCE_MS = 2_000;
+
+const LIMITERS = {
+	FAILED_AUTHENTICATIONS: "failedAuthentications",
+	KEY_REQUESTS: "perKey",
+	SIGN_INS: "signIns",
+	NEW_DEVICES: "newDevices",
+	QUESTIONS: "questions",
+} as const satisfies Record<string, keyof Deps["requestLimits"]>;
+
+const status = v.strictObject({
+	version: v.string(),
+	schema: v.nullable(v.string()),
+	now: v.string(),
+	database: v.strictObject({ size_bytes: v.nullable(v.number()), telemetry_max_bytes: v.number() }),
+	telemetry: v.array(
+		v.strictObject({ binding: v.string(), schema: v.nullable(v.string()), size_bytes: v.nullable(v.number()) }),
+	),
+	queue: v.nullable(v.strictObject({ backlog: v.number(), oldest_at: v.nullable(v.string()) })),
+	dead_messages: v.number(),
+	last_sweep_at: nullableTime,
+	bucket: v.picklist(["works", "fails"]),
+	edge_cache: v.picklist(["works", "no_effect"]),
+	missing_bindings: v.array(v.string()),
+	settings: v.strictObject({
+		public_url: v.nullable(v.string()),
+		bundles_url: v.nullable(v.string()),
+		cors_allowed_origins: v.array(v.string()),
+		mail: v.nullable(v.string()),
+		secrets: v.number(),
+	}),
+});
+
+export const serviceStatus = endpoint({
+	method: "GET",
+	path: "/service/status",
+	tag: "Service",
+	summary: "Read the state of the installation (operator)",
+	description:
+		"For `npm run doctor`. Only for the operator: an owner of the first organization. `queue` is null where the runtime does not report the backlog; `dead_messages` is counted up to 1,000. `last_sweep_at` is the last run of the automatic clean-up, null before the first one. `telemetry` lists the databases for reports of devices, with `schema` null for one that does not answer. `edge_cache` is `no_effect` on workers.dev. `settings.secrets` is the number of configured secrets.",
+	access: { permission: "org.delete", scope: operatorScope },
+	response: status,
+	errors: [],
+	example: {
+		response: {
+			version: "0.1.0",
+			schema: "0025_signing_keys",
+			now: "2026-11-21T08:00:00.000Z",
+			database: { size_bytes: 4_096_000, telemetry_max_bytes: 9_000_000_000 },
+			telemetry: [{ binding: "TELEMETRY", schema: "0001_telemetry", size_bytes: 8_192_000 }],
+			queue: { backlog: 3, oldest_at: "2026-11-21T07:59:59.000Z" },
+			dead_messages: 0,
+			last_sweep_at: "2026-11-21T07:45:02.000Z",
+			bucket: "works",
+			edge_cache: "works",
+			missing_bindings: [],
+			settings: {
+				public_url: "https://updates.example.com",
+				bundles_url: null,
+				cors_allowed_origins: [],
+				mail: "resend",
+				secrets: 1,
+			},
+		},
+	},
+	load: () => [countDeadMessages(), lastSweepRun(), usedBindings()] as const,
+	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion }) {
+		const { config } = deps;
+		const sizeBytes = db.sizeBytes;
+		const [dead, sweepRun, used] = loaded;
+		const [schema, telemetry, queue, bucket, cache] = await Promise.all([
+			schemaVersion.read(db),
+			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
+			backlogOf(deps),
+			bucketWorks(deps),
+			edgeCache.probe(new URL(request.url).host),
+		]);
+		return {
+			version: VERSION,
+			schema,
+			now: rfc3339(nowMs),
+			database: { size_bytes: sizeBytes ?? null, telemetry_max_bytes: config.telemetryMaxBytes },
+			telemetry,
+			queue,
+			dead_messages: dead.rows[0]?.dead ?? 0,
+			last_sweep_at: nullableRfc3339(sweepRun.rows[0]?.at_ms ?? null),
+			bucket: bucket ? ("works" as const) : ("fails" as const),
+			edge_cache: cache,
+			missing_bindings: missingBindings(
+				deps,
+				used.rows.map(({ binding }) => binding),
+			),
+			settings: {
+				public_url: config.publicUrl ?? null,
+				bundles_url: config.bundlesUrl ?? null,
+				cors_allowed_origins: [...config.corsAllowedOrigins],
+				mail: config.mail?.provider ?? null,
+				secrets: config.secrets.length,
+			},
+		};
+	},
+});
+
+async function telemetryState({ telemetry, deadline, log }: Deps, binding: string) {
+	const nothing = { binding, schema: null, size_bytes: null };
+	const read = async () => {
+		const d1 = telemetry[binding];
+		if (d1 === undefined) return nothing;
+		const db = openDb(d1, "first-unconstrained");
+		const [newest] = await db.batch([newestMigration]);
+		const schema = newest.rows[0]?.name.replace(/\.sql$/, "") ?? null;
+		return { binding, schema, size_bytes: db.sizeBytes ?? null };
+	};
+	try {
+		return await Promise.race([read(), deadline(TELEMETRY_PATIENCE_MS).then(() => nothing)]);
+	} catch (error) {
+		log("warn", "telemetry_not_read", { binding, cause: causeText(error) });
+		return nothing;
+	}
+}
+
+async function backlogOf({ events, log }: Deps) {
+	try {
+		const metrics = await events.metrics?.();
+		if (metrics === undefined) return null;
+		const oldest = metrics.oldestMessageTimestamp;
+		return { backlog: metrics.backlogCount, oldest_at: oldest === undefined ? null : rfc3339(oldest.getTime()) };
+	} catch (error) {
+		log("warn", "backlog_not_read", { cause: causeText(error) });
+		return null;
+	}
+}
+
+async function bucketWorks({ bundles, log }: Deps): Promise<boolean> {
+	try {
+		await headObject(bundles, "doctor");
+		return true;
+	} catch (error) {
+		log("warn", "bucket_fails", { cause: causeText(error) });
+		return false;
+	}
+}
+
+/**
+ * Bindings that wrangler.toml declares and this deployment lacks. Without DB there is no answer at all.
+ * @param databases telemetry databases that have reports
+ */
+function missingBindings(
+	{ bundles, events, webhooks, assets, requestLimits, telemetry }: Deps,
+	databases: readonly string[],
+): string[] {
+	const found: readonly (readonly [string, unknown])[] = [
+		["BUNDLES", bundles],
+		["EVENTS", events],
+		["WEBHOOKS", webhooks],
+		["ASSETS", assets],
+		...databases.map((name) => [name, telemetry[name]] as const),
+		...Object.entries(LIMITERS).map(([name, limit]) => [name, requestLimits[limit].limiter] as const),
+	];
+	return found.filter(([, binding]) => binding === undefined).map(([name]) => name);
+}

@@ -1,0 +1,95 @@
+/**
+ * Counts of bytes served and of lost events. Counting is idempotent: the batch that counts an event also writes its id, and
+ * an event whose id exists is not counted. So messages may be delivered twice, in any order and at the same time.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { chunksOf } from "../../db/chunks";
+import { query } from "../../db/client";
+import { DAY_MS } from "../../domain/time";
+import type { BytesServed, EventsLost } from "../../messages";
+
+/** Days whose event ids are kept. */
+export interface KeptDays {
+	readonly first: number;
+	readonly last: number;
+}
+
+/** In the order in which they must run, in one batch. */
+export function countStatements(events: readonly (BytesServed | EventsLost)[], kept: KeptDays): CompiledQuery[] {
+	const once = [...new Map(events.map((event) => [event.id, event])).values()];
+	const isNew = notCounted(kept);
+	return [
+		...chunksOf(once.filter((event) => event.type === "served")).flatMap((chunk) => {
+			const served = JSON.stringify(chunk);
+			return [addBytesByBundle(served, isNew), addBytes(served, isNew), writeIds(chunk, isNew)];
+		}),
+		...chunksOf(once.filter((event) => event.type === "lost")).flatMap((chunk) => [
+			addLost(JSON.stringify(chunk), isNew),
+			writeIds(chunk, isNew),
+		]),
+	];
+}
+
+/** Lists the days, because the primary key begins with the day: one lookup per day, and no other index to write. */
+function notCounted({ first, last }: KeptDays): RawBuilder<boolean> {
+	const days = Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => sql.lit(first + index));
+	return sql`NOT EXISTS (SELECT 1 FROM counted_events c WHERE c.day IN (${sql.join(days)}) AND c.id = event.value ->> 'id')`;
+}
+
+function writeIds(events: readonly { readonly id: string; readonly atMs: number }[], isNew: RawBuilder<boolean>) {
+	const ids = JSON.stringify(events.map(({ id, atMs }) => ({ id, atMs })));
+	return sql`INSERT INTO counted_events (day, id)
+		SELECT (event.value ->> 'atMs') / ${sql.lit(DAY_MS)}, event.value ->> 'id' FROM json_each(${ids}) AS event WHERE ${isNew}
+		ON CONFLICT (day, id) DO NOTHING`.compile(query);
+}
+
+const DAY = sql`(event.value ->> 'atMs') / ${sql.lit(DAY_MS)}`;
+
+const ADD_TO_COUNT = sql`ON CONFLICT (app_id, day, version_name, channel_name, metric) DO UPDATE SET amount = amount + excluded.amount`;
+
+function addLost(lost: string, isNew: RawBuilder<boolean>): CompiledQuery {
+	return sql`INSERT INTO daily_totals (app_id, day, lost_event_count)
+		SELECT apps.id, ${DAY}, sum(event.value ->> 'events')
+		FROM json_each(${lost}) AS event CROSS JOIN apps ON apps.app_id = event.value ->> 'appId'
+		WHERE ${isNew} GROUP BY 1, 2
+		ON CONFLICT (app_id, day) DO UPDATE SET lost_event_count = lost_event_count + excluded.lost_event_count`.compile(
+		query,
+	);
+}
+
+/** Counts events that are not stored. Their ids are not stored either, so a message that comes again is counted again. */
+export function countLosses(events: readonly (BytesServed | EventsLost)[], day: number): CompiledQuery {
+	const byApp = new Map<string, number>();
+	for (const event of events) {
+		const app = event.type === "served" ? event.appUuid : event.appId;
+		byApp.set(app, (byApp.get(app) ?? 0) + (event.type === "lost" ? event.events : 1));
+	}
+	return sql`INSERT INTO daily_totals (app_id, day, lost_event_count)
+		SELECT apps.id, ${day}, value ->> 1
+		FROM json_each(${JSON.stringify([...byApp])}) 
+		CROSS JOIN apps ON apps.id = coalesce((SELECT id FROM apps WHERE app_id = value ->> 0), value ->> 0) WHERE true
+		ON CONFLICT (app_id, day) DO UPDATE SET lost_event_count = lost_event_count + excluded.lost_event_count`.compile(
+		query,
+	);
+}
+
+/** Bytes of zips by bundle. Files of the delta store belong to several bundles, so they count for the app only. */
+function addBytesByBundle(served: string, isNew: RawBuilder<boolean>): CompiledQuery {
+	return sql`INSERT INTO daily_counts (app_id, day, version_name, channel_name, metric, amount)
+		SELECT apps.id, ${DAY}, coalesce(bundles.name, ''), '', 'bandwidth', sum(object.value)
+		FROM json_each(${served}) AS event CROSS JOIN apps ON apps.id = event.value ->> 'appUuid'
+		CROSS JOIN json_each(event.value, '$.bytes') AS object
+		LEFT JOIN bundles ON bundles.object_key = object.key AND bundles.app_id = apps.id
+		WHERE ${isNew} GROUP BY 1, 2, 3 ${ADD_TO_COUNT}`.compile(query);
+}
+
+function addBytes(served: string, isNew: RawBuilder<boolean>): CompiledQuery {
+	return sql`INSERT INTO daily_totals (app_id, day, bandwidth_bytes)
+		SELECT apps.id, ${DAY}, sum(object.value)
+		FROM json_each(${served}) AS event CROSS JOIN apps ON apps.id = event.value ->> 'appUuid'
+		CROSS JOIN json_each(event.value, '$.bytes') AS object
+		WHERE ${isNew} GROUP BY 1, 2
+		ON CONFLICT (app_id, day) DO UPDATE SET bandwidth_bytes = bandwidth_bytes + excluded.bandwidth_bytes`.compile(
+		query,
+	);
+}

@@ -1,0 +1,52 @@
+/**
+ * Consumes events of devices: device rows, counts, and the daily sketches of devices. A batch may be delivered twice, in another order or at
+ * the same time, so each write is idempotent: device rows are last-writer-wins, a count is added together with the event's id, and sketches
+ * are unions. Events whose ids may be removed already are dropped.
+ */
+
+import { sql } from "kysely";
+import { type Database, openDb, query } from "../../db/client";
+import type { Deps } from "../../deps";
+import { dayOf, firstCountedDay, firstRememberedDay } from "../../domain/days";
+import { isTelemetryFull } from "../../domain/quotas";
+import type { BytesServed, DeviceEvent, EventsLost, RolloutEvent } from "../../messages";
+import { writeDevices } from "../devices/rows";
+import { countLosses, countStatements } from "./counts";
+import { addToSketches } from "./sketches";
+
+export async function consumeDeviceEvents(
+	deps: Deps,
+	events: readonly Exclude<DeviceEvent, RolloutEvent>[],
+): Promise<void> {
+	// An event of another version must fail and be repeated, not be dropped as too old.
+	if (!events.every(({ atMs }) => Number.isSafeInteger(atMs))) throw new Error("an event has no time");
+	const nowMs = deps.now();
+	const firstDay = firstCountedDay(deps.config, nowMs);
+	const inTime = events.filter((event) => dayOf(event.atMs) >= firstDay);
+	if (inTime.length < events.length) {
+		deps.log("error", "events_too_old", { events: events.length - inTime.length, firstDay });
+	}
+	const isOfDevice = (event: (typeof inTime)[number]) => event.type === "seen" || event.type === "count";
+	const db = openDb(deps.d1, "first-primary");
+	await writeDevices(deps, db, inTime.filter(isOfDevice), (added) => addToSketches(deps, db, added));
+	await writeCounts(
+		deps,
+		db,
+		inTime.filter((event) => event.type === "served" || event.type === "lost"),
+	);
+}
+
+/** Nothing is counted while the database is nearly full. */
+async function writeCounts(deps: Deps, db: Database, counted: readonly (BytesServed | EventsLost)[]): Promise<void> {
+	if (counted.length === 0) return;
+	// Every answer of the database contains its size.
+	if (db.sizeBytes === undefined) await db.batch([sql`SELECT 1`.compile(query)]);
+	const nowMs = deps.now();
+	if (isTelemetryFull(deps.config.telemetryMaxBytes, db.sizeBytes)) {
+		deps.log("error", "events_not_stored", { events: counted.length, full: true });
+		await db.batch([countLosses(counted, dayOf(nowMs))]);
+		return;
+	}
+	const lastDay = counted.reduce((latest, event) => Math.max(latest, dayOf(event.atMs)), dayOf(nowMs));
+	await db.batch(countStatements(counted, { first: firstRememberedDay(deps.config, nowMs), last: lastDay }));
+}

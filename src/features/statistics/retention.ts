@@ -1,0 +1,124 @@
+/**
+ * Clean-up of statistics: measures the storage of each app, and removes rows beyond their retention. Each run removes a bounded number of
+ * rows and the next run continues, so a large backlog never blocks the database.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { openDb, query } from "../../db/client";
+import { type Walk, walk } from "../../db/table-walk";
+import type { Deps } from "../../deps";
+import { dayOf, firstRememberedDay, firstStatisticsDay, startOfDayMs } from "../../domain/days";
+import { DAY_MS } from "../../domain/time";
+
+/** Event ids deleted per statement. 100 events per second make 90,000 ids in 15 minutes, too many for one DELETE. */
+const MOST_EVENTS_A_STATEMENT = 10_000;
+const MOST_EVENT_STATEMENTS = 10;
+const MOST_STATISTICS_ROWS = 5_000;
+/** Rows of a range. No index finds old rows, because it would cost a written row per device and install; a row read costs a thousandth. */
+const MOST_ROWS_LOOKED_AT = 500;
+/** Longer than the consumer accepts events, so no event can arrive between two removed steps. */
+const INSTALL_STEP_LIFETIME_MS = 31 * DAY_MS;
+/** Cron runs every 15 minutes, so the first run of a day measures the end of the day before. */
+const SWEEP_PERIOD_MS = 15 * 60 * 1000;
+
+const STATISTICS_TABLES = {
+	daily_counts: ["app_id", "day", "version_name", "channel_name", "metric"],
+	daily_totals: ["app_id", "day"],
+	daily_install_times: ["app_id", "day", "version_name", "bucket"],
+	daily_devices: ["app_id", "day"],
+	device_sketches: ["app_id", "day", "kind", "version_name", "slot"],
+	daily_storage: ["app_id", "day"],
+} as const;
+
+/**
+ * Storage is what triggers count for the quota (src/db/storage-triggers.ts), without what is not stored yet. Reads one row per app, pending
+ * bundle and open upload, and writes one per app whose storage changed since the last run.
+ */
+export async function measureStorage(deps: Deps): Promise<void> {
+	const nowMs = deps.now();
+	const today = dayOf(nowMs);
+	const days = nowMs - startOfDayMs(today) < SWEEP_PERIOD_MS ? [today - 1, today] : [today];
+	await openDb(deps.d1, "first-primary").batch(
+		days.map((day) =>
+			sql`WITH open AS MATERIALIZED (SELECT app_id, sum(bytes) AS bytes FROM (
+					SELECT app_id, coalesce(size_bytes, 0) AS bytes FROM bundles WHERE status = 'pending' AND storage_provider = 'r2'
+					UNION ALL SELECT app_id, reserved_bytes FROM uploads WHERE completed_at_ms IS NULL) GROUP BY app_id)
+				INSERT INTO daily_storage (app_id, day, size_bytes)
+				SELECT apps.id, ${day}, apps.storage_bytes - coalesce(open.bytes, 0)
+				FROM apps LEFT JOIN open ON open.app_id = apps.id WHERE apps.created_at_ms < ${startOfDayMs(day + 1)}
+				ON CONFLICT (app_id, day) DO UPDATE SET size_bytes = excluded.size_bytes WHERE size_bytes <> excluded.size_bytes`.compile(
+				query,
+			),
+		),
+	);
+}
+
+/** The consumer does not count events of these days (src/domain/days.ts). */
+export async function deleteOldEvents(deps: Deps): Promise<void> {
+	const db = openDb(deps.d1, "first-primary");
+	const firstDay = firstRememberedDay(deps.config, deps.now());
+	for (let statement = 0; statement < MOST_EVENT_STATEMENTS; statement++) {
+		const [removed] = await db.batch([
+			sql`DELETE FROM counted_events WHERE (day, id) IN
+				(SELECT day, id FROM counted_events WHERE day < ${firstDay} LIMIT ${MOST_EVENTS_A_STATEMENT})`.compile(query),
+		]);
+		if (removed.changes < MOST_EVENTS_A_STATEMENT) return;
+	}
+}
+
+/** @param isMain the main database alone has the storage of apps */
+export async function deleteOldStatistics(deps: Deps, isMain = true): Promise<void> {
+	const firstDay = firstStatisticsDay(deps.config, deps.now());
+	const tables = Object.entries(STATISTICS_TABLES).filter(([table]) => isMain || table !== "daily_storage");
+	const removals = tables.map(([table, key]): CompiledQuery => {
+		const columns = sql.join(key.map((column) => sql.ref(column)));
+		const old = sql.join(key.map((column) => sql.ref(`old.${column}`)));
+		// By app, because the primary keys begin with the app: one index lookup each.
+		return sql`DELETE FROM ${sql.table(table)} WHERE (${columns}) IN (SELECT ${old} FROM apps
+			CROSS JOIN ${sql.table(table)} AS old ON old.app_id = apps.id AND old.day < ${firstDay} LIMIT ${MOST_STATISTICS_ROWS})`.compile(
+			query,
+		);
+	});
+	await openDb(deps.d1, "first-primary").batch(removals);
+}
+
+/** @param main the main database, if `deps.d1` is a telemetry database */
+export async function deleteOldDevices(deps: Deps, main?: D1Database): Promise<void> {
+	const unseen = sql`coalesce(last_seen_at_ms, updated_at_ms) < ${deps.now() - deps.config.deviceDays * DAY_MS}`;
+	const isSet = sql`EXISTS (SELECT 1 FROM device_overrides o
+		WHERE o.app_id = devices.app_id AND o.device_id = devices.device_id)`;
+	if (main === undefined) return removeFromRange(deps, "devices", async () => sql`${unseen} AND NOT ${isSet}`);
+	await removeFromRange(deps, "devices", async (range) => {
+		const [found] = await openDb(deps.d1, "first-primary").batch([
+			sql<{
+				app_id: string;
+				device_id: string;
+			}>`SELECT app_id, device_id FROM devices WHERE ${range} AND ${unseen}`.compile(query),
+		]);
+		const list = JSON.stringify(found.rows.map(({ app_id, device_id }) => [app_id, device_id]));
+		const [set] = await openDb(main, "first-primary").batch([
+			sql<{ device: string }>`SELECT value AS device FROM json_each(${list})
+				WHERE EXISTS (SELECT 1 FROM device_overrides o WHERE o.app_id = value ->> 0 AND o.device_id = value ->> 1)`.compile(
+				query,
+			),
+		]);
+		const kept = JSON.stringify(set.rows.map(({ device }) => JSON.parse(device)));
+		return sql`${unseen} AND (app_id, device_id) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(${kept}))`;
+	});
+}
+
+export async function deleteOldInstallSteps(deps: Deps): Promise<void> {
+	const old = sql`at_ms < ${deps.now() - INSTALL_STEP_LIFETIME_MS}`;
+	await removeFromRange(deps, "install_steps", async () => old);
+}
+
+async function removeFromRange(
+	deps: Deps,
+	table: "devices" | "install_steps",
+	conditionIn: (range: RawBuilder<unknown>) => Promise<RawBuilder<unknown>>,
+): Promise<void> {
+	const key = ["app_id", "device_id"];
+	const all: Walk = { step: table, table, key, first: '["",""]', rows: MOST_ROWS_LOOKED_AT };
+	await walk(openDb(deps.d1, "first-primary"), all, async (range) => [
+		sql`DELETE FROM ${sql.table(table)} WHERE ${range} AND ${await conditionIn(range)}`.compile(query),
+	]);
+}

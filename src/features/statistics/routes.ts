@@ -1,0 +1,306 @@
+/**
+ * Figures by day of an app, of an organization, and of all apps that the caller may read. Access is decided first; then one batch reads rows
+ * bounded by days times apps. src/features/statistics/definitions.ts defines each figure.
+ */
+import { sql } from "kysely";
+import * as v from "valibot";
+import { type AppId, appsWhere, type OrgId, orgsWhere } from "../../authz/decide";
+import { type Database, query } from "../../db/client";
+import {
+	type DayRange,
+	dailySketches,
+	dailyStorage,
+	dailyTotals,
+	MOST_SKETCH_BYTES,
+	MOST_STORED_NOW,
+	openSketches,
+	type StatisticsApp,
+	type StatisticsOf,
+	type StorageRow,
+	type StoredNowRow,
+	sketchesFit,
+	statisticsApps,
+	storedNow,
+} from "../../db/statistics";
+import { openTelemetry } from "../../db/telemetry-reads";
+import type { Deps } from "../../deps";
+import { dayOf, firstStatisticsDay } from "../../domain/days";
+import { invalidRequest } from "../../errors";
+import { endpoint } from "../../http/endpoint";
+import { booleanText, optional, time } from "../../http/schemas";
+import { appScope, orgScope } from "../../http/scope";
+import { addTotals, withDevicesOfOpenDays } from "./active-devices";
+import { CSV, csvAnswer, lineAnswer, SVG, stackedAnswer } from "./answers";
+import type { Unit } from "./charts/chart";
+import { definitionsOf } from "./definitions";
+import { addDistinct, distinctByApp, type Item, itemsOf, LOSSES, lossesOf, METRICS, type Metric } from "./figures";
+import { rangeFields, rangeOf } from "./range";
+
+const figure = v.nullable(v.number());
+const itemFields = {
+	date: time,
+	mau: figure,
+	storage: figure,
+	bandwidth: figure,
+	get: figure,
+	install: figure,
+	fail: figure,
+	lost_events: v.optional(v.number()),
+	refused_devices: v.optional(v.number()),
+};
+const itemSchema = v.strictObject(itemFields);
+const itemsAnswer = v.array(itemSchema);
+const breakdownAnswer = v.strictObject({
+	global: v.array(itemSchema),
+	byApp: v.array(v.strictObject({ ...itemFields, app_id: v.string() })),
+});
+
+const queryFields = {
+	...rangeFields,
+	noAccumulate: optional(booleanText),
+	format: optional(v.picklist(["json", "csv"], "must be json or csv")),
+	graph: optional(v.picklist(METRICS, `must be one of ${METRICS.join(", ")}`)),
+};
+const querySchema = v.object(queryFields);
+type Query = v.InferOutput<typeof querySchema>;
+
+const DESCRIPTION = `Figures by day. Each is the total since the first day of the range; with \`noAccumulate=true\` it is the figure of that day. \`format=csv\` returns a table, \`graph=<figure>\` a chart of that figure. A day with losses has \`lost_events\` (events that arrived while the app's buffer or the database was full) or \`refused_devices\` (new devices beyond the daily limit).\n\n${definitionsOf(METRICS)}`;
+
+const EXAMPLE_ITEM = {
+	date: "2026-11-01T00:00:00.000Z",
+	mau: 1204,
+	storage: 48_210_993,
+	bandwidth: 91_204_551,
+	get: 310,
+	install: 298,
+	fail: 4,
+};
+
+interface Figures {
+	readonly range: DayRange;
+	readonly items: readonly Item[];
+	readonly byApp: readonly { readonly appId: string; readonly items: readonly Item[] }[];
+}
+
+const NO_APPS: StatisticsOf = { orgIds: [], appIds: [] };
+
+/** In the place of a guard. */
+const NOTHING = sql`SELECT 1`.compile(query);
+
+/** One round trip, and one to each telemetry database that has reports of the apps. */
+async function read(
+	{ deps, db, nowMs }: { readonly deps: Deps; readonly db: Database; readonly nowMs: number },
+	of: StatisticsOf,
+	query: Query,
+	byApp: boolean,
+): Promise<Figures> {
+	const range = rangeOf(query, nowMs);
+	const accumulate = query.noAccumulate !== true;
+	const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
+	const kept = { firstDay: Math.max(range.firstDay, firstKeptDay), lastDay: range.lastDay };
+	const figures = [
+		statisticsApps(of),
+		dailyTotals(of, kept, byApp),
+		dailyStorage(of, kept, byApp),
+		storedNow(range.lastDay >= dayOf(nowMs) ? of : NO_APPS),
+	] as const;
+	const [apps, counted, measured, now, , sketched] = accumulate
+		? await db.batch([...figures, sketchesFit(of, kept, tooManyDevices), dailySketches(of, kept)] as const)
+		: await db.batch([...figures, NOTHING, openSketches(of, kept)] as const);
+	const there = await readThere(deps, apps.rows, kept, { byApp, accumulate });
+	const sketches = [...sketched.rows, ...there.sketches];
+	const storage = withStorageOfToday(measured.rows, now.rows, apps.rows, dayOf(nowMs), byApp);
+	const distinct = accumulate ? distinctByApp(sketches, kept) : new Map<string, Map<number, number>>();
+	const added = addTotals([...counted.rows, ...there.totals]);
+	const totals = accumulate ? added : withDevicesOfOpenDays(added, sketches, byApp);
+	const common = { range, firstKeptDay, accumulate };
+	const perApp = byApp
+		? apps.rows.map(({ id, app_id }) => ({
+				appId: app_id,
+				items: itemsOf({
+					...common,
+					totals: totals.filter((row) => row.app === id),
+					storage: storage.filter((row) => row.app === id),
+					distinct: distinct.get(id) ?? new Map(),
+				}),
+			}))
+		: [];
+	const items = byApp
+		? sumOf(
+				perApp.map(({ items }) => items),
+				itemsOf({ ...common, totals: [], storage: [], distinct: new Map() }),
+			)
+		: itemsOf({ ...common, totals, storage, distinct: addDistinct(distinct) });
+	return { range, items, byApp: perApp };
+}
+
+/** Figures of apps whose reports are in telemetry databases. */
+async function readThere(
+	deps: Deps,
+	apps: readonly StatisticsApp[],
+	kept: DayRange,
+	{ byApp, accumulate }: { readonly byApp: boolean; readonly accumulate: boolean },
+) {
+	const byBinding = Map.groupBy(apps, ({ telemetry }) => telemetry);
+	const reads = [...byBinding].map(async ([binding, those]) => {
+		if (binding === null) return { totals: [], sketches: [] };
+		const of = { there: those.map(({ id }) => id) };
+		const [totals, , sketches] = await openTelemetry(deps, binding).batch([
+			dailyTotals(of, kept, byApp),
+			accumulate ? sketchesFit(of, kept, tooManyDevices) : NOTHING,
+			accumulate ? dailySketches(of, kept) : openSketches(of, kept),
+		]);
+		return { totals: totals.rows, sketches: sketches.rows };
+	});
+	const results = await Promise.all(reads);
+	return {
+		totals: results.flatMap(({ totals }) => totals),
+		sketches: results.flatMap(({ sketches }) => sketches),
+	};
+}
+
+/** Storage of today is added up now, or taken from the last measurement if there is too much to add up in one request. */
+function withStorageOfToday(
+	measured: readonly StorageRow[],
+	now: readonly StoredNowRow[],
+	apps: readonly StatisticsApp[],
+	today: number,
+	byApp: boolean,
+): readonly StorageRow[] {
+	const counted = now.reduce((sum, row) => sum + row.counted, 0);
+	if (counted > MOST_STORED_NOW || apps.length === 0) return measured;
+	const bytesByApp = new Map(now.map(({ app, size_bytes }) => [app, size_bytes]));
+	const total = now.reduce((sum, { size_bytes }) => sum + size_bytes, 0);
+	const ofToday = byApp
+		? apps.map(({ id }) => ({ app: id, day: today, size_bytes: bytesByApp.get(id) ?? 0 }))
+		: [{ app: null, day: today, size_bytes: total }];
+	return [...measured.filter(({ day }) => day !== today), ...ofToday];
+}
+
+function tooManyDevices() {
+	const message = `makes a range with too many devices to count in one request (${MOST_SKETCH_BYTES / 2 ** 20} MiB of sketches); ask for fewer days, for one app, or with noAccumulate=true`;
+	return invalidRequest([{ path: "from", message }]);
+}
+
+/** The sum of the apps by day; null on a day on which no app has a figure. */
+function sumOf(apps: readonly (readonly Item[])[], none: readonly Item[]): Item[] {
+	return none.map((empty, index) => {
+		const sum: Record<Metric, number | null> & { date: string } = { ...empty };
+		const lost = { lost_events: 0, refused_devices: 0 };
+		for (const metric of METRICS) {
+			for (const items of apps) {
+				const value = items[index]?.[metric] ?? null;
+				if (value !== null) sum[metric] = (sum[metric] ?? 0) + value;
+			}
+		}
+		for (const items of apps) for (const loss of LOSSES) lost[loss] += items[index]?.[loss] ?? 0;
+		return { ...sum, ...lossesOf(lost) };
+	});
+}
+
+const CHARTS: Readonly<Record<Metric, { readonly title: string; readonly unit: Unit; readonly valueLabel: string }>> = {
+	mau: { title: "Active devices", unit: "count", valueLabel: "Devices" },
+	storage: { title: "Storage", unit: "bytes", valueLabel: "Stored" },
+	bandwidth: { title: "Bandwidth", unit: "bytes", valueLabel: "Downloaded" },
+	get: { title: "Downloads", unit: "count", valueLabel: "Downloads" },
+	install: { title: "Installs", unit: "count", valueLabel: "Installs" },
+	fail: { title: "Failures", unit: "count", valueLabel: "Failures" },
+};
+
+function answer(name: string, query: Query, nowMs: number, { range, items, byApp }: Figures, breakdown: boolean) {
+	if (query.graph !== undefined) {
+		const metric = query.graph;
+		const { title, unit, valueLabel } = CHARTS[metric];
+		const subtitle =
+			metric === "storage"
+				? name
+				: `${name}, ${query.noAccumulate === true ? "day by day" : "total since the first day"}`;
+		const chart = { title: breakdown ? `${title} by app` : title, subtitle, unit, valueLabel, range, nowMs };
+		const valuesOf = (of: readonly Item[]) => of.map((item) => item[metric]);
+		if (!breakdown) return lineAnswer({ ...chart, series: [{ name, values: valuesOf(items) }] });
+		// An app without values would take a colour and a place in the legend.
+		const layers = byApp
+			.map(({ appId, items }) => ({ name: appId, values: valuesOf(items) }))
+			.filter(({ values }) => values.some((value) => value !== null && value !== 0));
+		return stackedAnswer({ ...chart, series: layers });
+	}
+	if (query.format === "csv") {
+		const cells = (item: Item) => [item.date.slice(0, 10), ...METRICS.map((metric) => item[metric])];
+		return breakdown
+			? csvAnswer(
+					`statistics-${name}`,
+					["app_id", "date", ...METRICS],
+					byApp.flatMap(({ appId, items }) => items.map((item) => [appId, ...cells(item)])),
+				)
+			: csvAnswer(`statistics-${name}`, ["date", ...METRICS], items.map(cells));
+	}
+	return breakdown
+		? {
+				global: [...items],
+				byApp: byApp.flatMap(({ appId, items }) => items.map((item) => ({ ...item, app_id: appId }))),
+			}
+		: [...items];
+}
+
+const ofApp = (appId: AppId): StatisticsOf => ({ orgIds: [], appIds: [appId] });
+const ofOrganization = (orgId: OrgId): StatisticsOf => ({ orgIds: [orgId], appIds: [] });
+
+export const appStatistics = endpoint({
+	method: "GET",
+	path: "/statistics/app/:app_id",
+	tag: "Statistics",
+	summary: "Show devices, storage, downloads, installs and failures of one app by day",
+	description: DESCRIPTION,
+	access: { permission: "app.read", scope: appScope("params.app_id") },
+	query: querySchema,
+	response: itemsAnswer,
+	rawResponse: [CSV, SVG],
+	errors: [],
+	example: { query: { from: "2026-11-01", to: "2026-11-01" }, response: [EXAMPLE_ITEM] },
+	async handle({ deps, db, nowMs, input, scope }) {
+		const figures = await read({ deps, db, nowMs }, ofApp(scope.appId), input.query, false);
+		return answer(input.params.app_id, input.query, nowMs, figures, false) as Item[] | Response;
+	},
+});
+
+export const userStatistics = endpoint({
+	method: "GET",
+	path: "/statistics/user",
+	tag: "Statistics",
+	summary: "Show the figures of all apps that the caller may read, added up",
+	description: DESCRIPTION,
+	access: { anyKey: "Adds up the apps on which a binding of the caller holds app.read." },
+	query: querySchema,
+	response: itemsAnswer,
+	rawResponse: [CSV, SVG],
+	errors: [],
+	example: { query: { from: "2026-11-01", to: "2026-11-01" }, response: [EXAMPLE_ITEM] },
+	async handle({ deps, db, nowMs, input, principal }) {
+		const of = { orgIds: orgsWhere(principal, "app.read"), appIds: appsWhere(principal, "app.read") };
+		const figures = await read({ deps, db, nowMs }, of, input.query, false);
+		return answer("All apps", input.query, nowMs, figures, false) as Item[] | Response;
+	},
+});
+
+export const organizationStatistics = endpoint({
+	method: "GET",
+	path: "/statistics/org/:org_id",
+	tag: "Statistics",
+	summary: "Show the figures of an organization's apps, added up",
+	description: `\`breakdown=true\` returns \`global\` and \`byApp\`, the figures of each app; a chart then has one layer per app. ${DESCRIPTION}`,
+	// A role that holds org.read of an organization holds app.read on all its apps (src/authz/permissions.ts).
+	access: { permission: "org.read", scope: orgScope("params.org_id") },
+	query: v.object({ ...queryFields, breakdown: optional(booleanText) }),
+	response: v.union([itemsAnswer, breakdownAnswer]),
+	rawResponse: [CSV, SVG],
+	errors: [],
+	example: {
+		query: { from: "2026-11-01", to: "2026-11-01", breakdown: "true" },
+		response: { global: [EXAMPLE_ITEM], byApp: [{ ...EXAMPLE_ITEM, app_id: "com.example.app" }] },
+	},
+	async handle({ deps, db, nowMs, input, scope }) {
+		const breakdown = input.query.breakdown === true;
+		const figures = await read({ deps, db, nowMs }, ofOrganization(scope.orgId), input.query, breakdown);
+		return answer("All apps", input.query, nowMs, figures, breakdown);
+	},
+});

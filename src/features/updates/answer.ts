@@ -1,0 +1,242 @@
+/**
+ * The answer to an update check: the decision of domain/update-decision.ts as stock clients read it, and the events that it reports. The fast
+ * path and the endpoint share this code. It loads no schema, so that a device that checks first in an isolate does not wait for them.
+ */
+import type { AppSnapshot, SnapshotBundle } from "../../db/app-snapshot";
+import type { Database } from "../../db/batch";
+import type { SnapshotCache } from "../../db/snapshot-cache";
+import type { SnapshotFile } from "../../db/snapshot-load";
+import type { Deps } from "../../deps";
+import type { Decision } from "../../domain/update-decision";
+import { BUILTIN, type Device } from "../../domain/update-model";
+import type { Refusal } from "../../domain/update-rules";
+import { atLeastForMajor } from "../../domain/version";
+import type { StrangerLimits } from "../../http/stranger-limits";
+import type { DeviceEvent } from "../../messages";
+import type { EventBuffer } from "../../queue/event-buffer";
+import { cachedDownloadLinks, type DownloadLinks, downloadLinks, downloadLinksExpireAt } from "../../storage/links";
+import { checkEvents } from "../rollouts/reports";
+import { BLOCKED, deviceOf, isBlocked, recordedReport, resolve, resolveFromMemory, seenOf } from "./device";
+import type { DeviceBody } from "./device-body";
+
+/** A success; no field is null, because stock clients read the answer strictly. */
+interface UpdateAnswer {
+	readonly version: string;
+	readonly url: string;
+	readonly session_key: string;
+	readonly sessionKey?: string;
+	readonly checksum: string;
+	readonly manifest?: { file_name: string; file_hash: string; download_url: string }[];
+	readonly link?: string;
+	readonly comment?: string;
+}
+
+interface RefusalAnswer {
+	readonly error: string;
+	readonly message: string;
+	readonly kind: Refusal["kind"];
+}
+
+/** Every answer of POST /updates; check.ts has the schema. */
+export type CheckAnswer = UpdateAnswer | { readonly version: typeof BUILTIN } | RefusalAnswer;
+
+/** From these versions on the native plugin passes link and comment to the app. */
+const READS_METADATA = { 5: "5.35.0", 6: "6.35.0", 7: "7.35.0", 8: "8.35.0" };
+
+/** Events of a check. */
+export function eventsOfCheck(
+	body: DeviceBody,
+	nowMs: number,
+	decision: Decision,
+	address: string | null,
+): DeviceEvent[] {
+	const seen = seenOf(body, nowMs, decision.resolved?.id ?? null);
+	return decision.rolloutConsidered
+		? [seen, ...checkEvents(body.app_id, decision, deviceOf(body), address, nowMs)]
+		: [seen];
+}
+
+interface CheckContext extends AnswerContext {
+	readonly request: Request;
+	readonly eventBuffer: EventBuffer;
+	readonly strangers: StrangerLimits;
+	readonly address: string | null;
+	readonly waitUntil: (work: Promise<unknown>) => void;
+}
+
+/**
+ * Answers a check with what is in memory or in the database, and buffers its events.
+ * @throws {ApiError} `too_many_requests` or `service_unavailable`
+ */
+export async function answerCheck(
+	context: CheckContext,
+	body: DeviceBody,
+): Promise<{ readonly answer: CheckAnswer; readonly headers: Readonly<Record<string, string>> }> {
+	const { deps, db, request, snapshots, eventBuffer, strangers, address, nowMs, waitUntil } = context;
+	const { snapshot, ageMs } = await snapshots.read(db, body.app_id, waitUntil, true);
+	const headers: Readonly<Record<string, string>> =
+		ageMs > REPORTED_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
+	if (snapshot === null) {
+		const message = "There is no such app on this server.";
+		return { answer: { error: "app_not_found", message, kind: "failed" }, headers };
+	}
+	if (isBlocked(deps.config, snapshot, request)) return { answer: { ...BLOCKED, kind: "blocked" }, headers };
+	const report = recordedReport(body, snapshot);
+	const { app_id, device_id } = report;
+	if (!eventBuffer.knows(app_id, device_id)) await strangers.admitNewDevices(address, app_id, 1, nowMs);
+	const { decision, answer } = await answerTo(context, snapshot, deviceOf(body));
+	const events = eventsOfCheck(report, nowMs, decision, address);
+	eventBuffer.add(strangers.markCrowded(events, address, nowMs), waitUntil);
+	return { answer, headers };
+}
+
+interface AnswerContext {
+	readonly deps: Deps;
+	readonly db: Database;
+	readonly snapshots: SnapshotCache;
+	readonly origin: string;
+	readonly nowMs: number;
+}
+
+/** The answer to the device and its decision, for the update check and its explanation. */
+export async function answerTo(
+	{ deps, db, snapshots, origin, nowMs }: AnswerContext,
+	snapshot: AppSnapshot,
+	device: Device,
+	withManifest = true,
+): Promise<{ readonly decision: Decision; readonly answer: CheckAnswer }> {
+	const { decision } = await resolve(snapshots, db, snapshot, device);
+	if (decision.outcome === "builtin") return { decision, answer: { version: BUILTIN } };
+	if (decision.outcome === "none") return { decision, answer: refusalOf(decision) };
+
+	const bundle = snapshot.bundles.get(decision.bundle.id);
+	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
+	const withFiles = withManifest && decision.form !== "zip";
+	const manifest = async () => {
+		try {
+			return await snapshots.manifest(db, snapshot, bundle.id);
+		} catch (error) {
+			// The device can do without the manifest if it may get the zip.
+			if (decision.form === "delta" || !bundle.hasZip) throw error;
+			return [];
+		}
+	};
+	const files = withFiles ? await manifest() : [];
+	const content = { files, withZip: decision.form !== "delta" };
+	const links = linksFor(origin, await downloadLinks(deps, origin, snapshot.app.id, nowMs));
+	return { decision, answer: successOf(bundle, content, device, metadataFor(snapshot, device), links) };
+}
+
+function metadataFor(snapshot: AppSnapshot, device: Device): boolean {
+	return snapshot.app.exposesMetadata && atLeastForMajor(device.pluginVersion, READS_METADATA);
+}
+
+interface Links {
+	readonly link: DownloadLinks;
+	readonly nothing: string;
+}
+
+const linksFor = (origin: string, link: DownloadLinks): Links => ({
+	link,
+	nothing: `${origin.replace(/^http:/, "https:")}/files/no-zip`,
+});
+
+/**
+ * The answer to a plain check without the database; undefined if the database would have to be asked. The text that offers a bundle is cached,
+ * because it is the same for all devices that get the same form and links.
+ */
+export function answerFromMemory(
+	{ deps, snapshots, origin, nowMs }: Omit<AnswerContext, "db">,
+	snapshot: AppSnapshot,
+	body: DeviceBody,
+): { readonly decision: Decision; readonly answer: AnswerText } | undefined {
+	const device = deviceOf(body);
+	const decision = resolveFromMemory(snapshot, device);
+	if (decision === undefined) return undefined;
+	if (decision.outcome === "builtin") return { decision, answer: { text: BUILTIN_TEXT } };
+	if (decision.outcome === "none") return { decision, answer: { text: JSON.stringify(refusalOf(decision)) } };
+	const bundle = snapshot.bundles.get(decision.bundle.id);
+	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
+	const { form } = decision;
+	const metadata = metadataFor(snapshot, device);
+	const period = downloadLinksExpireAt(nowMs);
+	const kind = `${period} ${origin} ${device.platform === "electron"} ${form} ${metadata}`;
+	const texts = ANSWER_TEXTS.get(bundle) ?? new Map<string, AnswerText>();
+	const known = texts.get(kind);
+	if (known?.text !== undefined) return { decision, answer: known };
+	const files = form === "zip" ? [] : snapshots.cachedManifest(snapshot, bundle.id);
+	const link = cachedDownloadLinks(deps, origin, snapshot.app.id, nowMs);
+	if (files === undefined || link === undefined) return undefined;
+	const content = { files, withZip: form !== "delta" };
+	const text = JSON.stringify(successOf(bundle, content, device, metadata, linksFor(origin, link)));
+	const answer = holdText(text);
+	// Made-up Host headers and expired links must not fill the memory.
+	if (texts.size >= MOST_ANSWER_TEXTS) texts.clear();
+	ANSWER_TEXTS.set(bundle, texts.set(kind, answer));
+	return { decision, answer };
+}
+
+/** Body of an answer. The text is removed when the texts of all answers take too much memory; then it is built again. */
+interface AnswerText {
+	text: string | undefined;
+}
+
+const BUILTIN_TEXT = JSON.stringify({ version: BUILTIN });
+/** By bundle; an entry lives as long as the bundle's snapshot. */
+const ANSWER_TEXTS = new WeakMap<SnapshotBundle, Map<string, AnswerText>>();
+const MOST_ANSWER_TEXTS = 16;
+/** Texts of all answers in this isolate, the oldest first. The text of a bundle with many files has half a megabyte. */
+const HELD_TEXTS = new Set<AnswerText>();
+const MOST_HELD_CHARACTERS = 8 * 1024 * 1024;
+let heldCharacters = 0;
+
+function holdText(text: string): AnswerText {
+	const answer = { text };
+	HELD_TEXTS.add(answer);
+	heldCharacters += text.length;
+	for (const oldest of HELD_TEXTS) {
+		if (heldCharacters <= MOST_HELD_CHARACTERS || oldest === answer) break;
+		heldCharacters -= oldest.text?.length ?? 0;
+		oldest.text = undefined;
+		HELD_TEXTS.delete(oldest);
+	}
+	return answer;
+}
+
+/** From this age on the answer states the age of its snapshot, because the database does not answer. */
+const REPORTED_AGE_MS = 5_000;
+
+function refusalOf({ error, message, kind, extra }: Refusal): RefusalAnswer {
+	return { error, message, kind, ...extra };
+}
+
+function successOf(
+	bundle: SnapshotBundle,
+	{ files, withZip }: { readonly files: readonly SnapshotFile[]; readonly withZip: boolean },
+	device: Device,
+	metadata: boolean,
+	links: Links,
+): UpdateAnswer {
+	const electron = device.platform === "electron";
+	const sessionKey = bundle.sessionKey ?? "";
+	const stored = bundle.objectKey === null || !withZip ? links.nothing : links.link(bundle.objectKey);
+	return {
+		version: bundle.version,
+		url: bundle.externalUrl ?? stored,
+		session_key: sessionKey,
+		// Electron's updater reads another spelling, and compares the hash of the bytes as they were downloaded.
+		...(electron ? { sessionKey } : {}),
+		checksum: (electron ? bundle.sha256 : bundle.checksum) ?? bundle.sha256 ?? "",
+		...(files.length > 0
+			? {
+					manifest: files.map((file) => ({
+						file_name: file.file_name,
+						file_hash: file.file_hash,
+						download_url: links.link(file.object_key),
+					})),
+				}
+			: {}),
+		...(metadata && bundle.link !== null ? { link: bundle.link } : {}),
+		...(metadata && bundle.comment !== null ? { comment: bundle.comment } : {}),
+	};
+}

@@ -1,0 +1,122 @@
+/**
+ * A device that asks, as the decision sees it, and the decision from its app's snapshot. Update checks, their explanation and the channel
+ * endpoints share this code, so they cannot disagree. It loads no schema.
+ */
+import type { Config } from "../../config";
+import type { AppSnapshot } from "../../db/app-snapshot";
+import type { Database } from "../../db/batch";
+import type { SnapshotCache } from "../../db/snapshot-cache";
+import { type Decision, decideUpdate, type Snapshot } from "../../domain/update-decision";
+import { type Asking, BUILTIN, type Device, type Override } from "../../domain/update-model";
+import type { DeviceSeen } from "../../messages";
+import type { DeviceBody } from "./device-body";
+
+export function deviceOf(body: DeviceBody): Device {
+	return {
+		deviceId: body.device_id,
+		platform: body.platform,
+		versionName: body.version_name,
+		versionBuild: body.version_build,
+		pluginVersion: body.plugin_version,
+		isEmulator: body.is_emulator ?? false,
+		isProd: body.is_prod ?? true,
+		defaultChannel: body.defaultChannel ?? "",
+		keyId: body.key_id,
+	};
+}
+
+/** The report as it is stored: with the app id as the app spells it, and without a custom id if the app keeps none. */
+export function recordedReport<Report extends { readonly app_id: string; readonly custom_id?: string | undefined }>(
+	report: Report,
+	{ app }: AppSnapshot,
+): Report {
+	if (app.keepsCustomIds && report.app_id === app.publicId) return report;
+	return { ...report, app_id: app.publicId, custom_id: app.keepsCustomIds ? report.custom_id : undefined };
+}
+
+/** The event of a check. */
+export function seenOf(body: DeviceBody, atMs: number, channelId: number | null): DeviceSeen {
+	return {
+		type: "seen",
+		appId: body.app_id,
+		deviceId: body.device_id,
+		atMs,
+		platform: body.platform,
+		versionName: body.version_name === "" ? BUILTIN : body.version_name,
+		versionBuild: body.version_build,
+		osVersion: body.version_os ?? "",
+		pluginVersion: body.plugin_version,
+		isProd: body.is_prod ?? true,
+		isEmulator: body.is_emulator ?? false,
+		customId: body.custom_id ?? "",
+		installSource: body.install_source ?? "",
+		keyId: body.key_id ?? "",
+		defaultChannel: body.defaultChannel ?? "",
+		channelId,
+	};
+}
+
+export interface Resolved {
+	readonly decision: Decision;
+	/** Set by an operator for the device. */
+	readonly override: Override | undefined;
+}
+
+/** The decision for the device, from memory; the rare fact that is not in memory is read from the database. */
+export async function resolve(
+	snapshots: SnapshotCache,
+	db: Database,
+	snapshot: AppSnapshot,
+	device: Device,
+): Promise<Resolved> {
+	// The number of device ids per address is limited, and so is this query.
+	const override = await snapshots.override(db.unlimited ?? db, snapshot, device.deviceId);
+	const decision = decideUpdate(decisionInput(snapshot, device, override), device);
+	if (!decision.dependsOnCurrentBundle) return { decision, override };
+	const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
+	if (exists) return { decision, override };
+	return { decision: decideUpdate(decisionInput(snapshot, device, override, false), device), override };
+}
+
+/** The same without the database; undefined if the database would have to be asked. */
+export function resolveFromMemory(snapshot: AppSnapshot, device: Device): Decision | undefined {
+	if (snapshot.overrides === null) return undefined;
+	const override = snapshot.overrides.get(device.deviceId);
+	const decision = decideUpdate(decisionInput(snapshot, device, override), device);
+	if (!decision.dependsOnCurrentBundle) return decision;
+	const exists = snapshot.readyVersions.get(device.versionName);
+	if (exists === undefined || exists) return exists ? decision : undefined;
+	return decideUpdate(decisionInput(snapshot, device, override, false), device);
+}
+
+/** Input of the decision: the two channels that can matter to the device, beside its override. */
+export function decisionInput(
+	{ channelsByName, publicChannels }: AppSnapshot,
+	device: Asking,
+	override: Override | undefined,
+	currentBundleExists = true,
+): Snapshot {
+	const named = channelsByName.get(device.defaultChannel);
+	const open = publicChannels[device.platform];
+	const channels = [named, open === named ? undefined : open].filter((channel) => channel !== undefined);
+	return { channels, currentBundleExists, override };
+}
+
+/*
+ * Review networks: devices in the networks of Google's and Apple's app review are robots that would inflate statistics and may stop a rollout.
+ * If an app blocks them (`block_provider_infra_requests`), they get no update and are not counted. Cloudflare names the network of a request by
+ * its autonomous system; `REVIEW_NETWORKS` lists those that count as review.
+ */
+
+/** Answer to a blocked device, in the words of the service whose clients we serve. */
+export const BLOCKED = {
+	error: "provider_infrastructure_request_blocked",
+	message: "This app answers no requests from the review networks of app stores.",
+} as const;
+
+/** Reads `cf` only if the app blocks review networks, because reading it costs time. */
+export function isBlocked({ reviewNetworks }: Config, { app }: AppSnapshot, request: Request): boolean {
+	if (!app.blocksReviewNetworks) return false;
+	const asn = request.cf?.asn;
+	return typeof asn === "number" && reviewNetworks.has(asn);
+}

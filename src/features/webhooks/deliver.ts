@@ -1,0 +1,187 @@
+/**
+ * Sends due deliveries of one webhook. A run claims a few of them, sends them side by side, and writes what became of each; the webhook is
+ * woken again for the others. Deliveries happen at least once: a run that crashes leaves claimed ones, which are due again when their lease
+ * ends, and receivers drop repetitions by `webhook-id`.
+ *
+ * The consumer does not wait for a run (`queue_consumer_no_wait_for_wait_until` in wrangler.toml), so a slow receiver occupies only its own
+ * run. A Worker's invocation has six connections; each run is an invocation of its own (`max_batch_size = 1`).
+ */
+
+import { memberRolesHolding } from "../../authz/member-roles";
+import type { Actor } from "../../db/audit/entries";
+import { openDb } from "../../db/client";
+import { mailRecipient } from "../../db/event-mails";
+import {
+	type AttemptResult,
+	type ClaimedDelivery,
+	claimDeliveries,
+	disableWebhook,
+	noteFailing,
+	settleDelivery,
+} from "../../db/webhook-deliveries";
+import type { Deps } from "../../deps";
+import { DAY_MS, HOUR_MS } from "../../domain/time";
+import {
+	DISABLED_AFTER_MS,
+	RETRY_DELAYS_MS,
+	retryAfterMs,
+	retryDelayMs,
+	webhookUrlProblem,
+} from "../../domain/webhook-delivery";
+import { eventSentence } from "../../domain/webhook-events";
+import { causeText } from "../../errors";
+import { sendMail } from "../../mail";
+import type { WebhookDue } from "../../messages";
+import { wakeWebhooks } from "../../queue/webhook-wake";
+import { linkOf, outgoingRequest } from "./formats";
+import { noticeOfDisabled } from "./notice";
+import { type Format, takesLocalUrls, unseal } from "./record";
+
+/** Deliveries of one run. */
+export const MOST_AT_ONCE = 5;
+/** Standard Webhooks recommends 15 to 30 seconds. */
+export const TIME_LIMIT_MS = 15_000;
+/** The Queue delays no message for longer; clean-up wakes webhooks after longer delays. */
+const LONGEST_DELAY_MS = 12 * HOUR_MS;
+/** The receiver asks to be sent nothing more. */
+const GONE = 410;
+const LONGEST_SUBJECT = 150;
+
+interface Answer {
+	readonly statusCode: number | null;
+	readonly error: string | null;
+	readonly retryAfterMs: number;
+	/** Another attempt would have the same result. */
+	readonly isFinal?: true;
+}
+
+/** @throws {ApiError} `service_unavailable`; the Queue delivers the message again */
+export async function deliverDue(deps: Deps, { webhookId }: WebhookDue): Promise<void> {
+	const db = openDb(deps.d1, "first-primary");
+	const claim = deps.newId();
+	const [, claimed] = await db.batch(claimDeliveries(webhookId, claim, deps.now(), MOST_AT_ONCE));
+	const [first] = claimed.rows;
+	if (first === undefined) return;
+	const attempts = await Promise.all(claimed.rows.map((delivery) => attempt(deps, delivery)));
+	const nowMs = deps.now();
+	const results = attempts.map(({ result }) => result);
+	const isGone = attempts.some(({ answer }) => answer.statusCode === GONE);
+	const isFailing = results.every(({ error }) => error !== null);
+	const failingSinceMs = isFailing ? (first.failing_since_ms ?? nowMs) : null;
+	const isDisabled = isGone || (failingSinceMs !== null && nowMs - failingSinceMs >= DISABLED_AFTER_MS);
+	const explanation = isGone
+		? "the receiver answered 410 Gone"
+		: `every attempt failed for ${Math.floor(DISABLED_AFTER_MS / DAY_MS)} days`;
+	await db.batch([
+		...results.map((result) => settleDelivery(claim, result)),
+		noteFailing(webhookId, failingSinceMs),
+		...(isDisabled ? disableWebhook(clerkOf(deps), nowMs, webhookId, isGone ? "gone" : "failing", explanation) : []),
+	]);
+	if (isDisabled) {
+		if (first.format !== "mail") await noticeOfDisabled(deps, first, explanation);
+		return;
+	}
+	const nextMs = results.flatMap(({ nextAttemptAtMs }) => (nextAttemptAtMs === null ? [] : [nextAttemptAtMs - nowMs]));
+	const mayBeMore = claimed.rows.length === MOST_AT_ONCE;
+	if (mayBeMore) await wakeWebhooks(deps, [webhookId]);
+	for (const delayMs of new Set(nextMs)) {
+		if (delayMs <= LONGEST_DELAY_MS) await wakeWebhooks(deps, [webhookId], Math.ceil(delayMs / 1000));
+	}
+}
+
+/** The actor in the audit log. */
+const clerkOf = (deps: Deps): Actor => ({
+	...{ type: "system", id: null, name: "the service", requestId: deps.newId(), ipAddress: null },
+});
+
+async function attempt(
+	deps: Deps,
+	delivery: ClaimedDelivery,
+): Promise<{ readonly result: AttemptResult; readonly answer: Answer }> {
+	const startMs = deps.now();
+	const answer = await send(deps, delivery).catch((error: unknown): Answer => {
+		deps.log("error", "webhook_not_sent", { delivery: delivery.id, cause: causeText(error) });
+		return { statusCode: null, error: "the delivery could not be prepared", retryAfterMs: 0 };
+	});
+	const nowMs = deps.now();
+	const [byte = 0] = deps.randomBytes(1);
+	const delayMs = retryDelayMs(delivery.attempts, byte / 255, answer.retryAfterMs);
+	const isLast =
+		answer.error === null ||
+		answer.isFinal === true ||
+		delayMs === undefined ||
+		delivery.attempts > RETRY_DELAYS_MS.length;
+	return {
+		answer,
+		result: {
+			id: delivery.id,
+			statusCode: answer.statusCode,
+			error: answer.error,
+			durationMs: nowMs - startMs,
+			nextAttemptAtMs: isLast ? null : nowMs + (delayMs ?? 0),
+		},
+	};
+}
+
+async function send(deps: Deps, delivery: ClaimedDelivery): Promise<Answer> {
+	if (delivery.format === "mail") return sendEventMail(deps, delivery);
+	const nowMs = deps.now();
+	const { url, current, previous } = await unseal({ id: delivery.webhook_id, sealed: delivery.sealed }, deps);
+	const isLocal = takesLocalUrls(deps);
+	const problem = webhookUrlProblem(url, isLocal);
+	if (problem !== undefined) return { statusCode: null, error: `the address ${problem}`, retryAfterMs: 0 };
+	const isOverlapping = delivery.previous_until_ms !== null && delivery.previous_until_ms > nowMs;
+	const secrets = [current, isOverlapping ? previous : undefined].filter((each) => each !== undefined);
+	const event = { id: delivery.event_id, type: delivery.type, atMs: delivery.at_ms, data: delivery.data };
+	const link = linkOf(event, deps.config.publicUrl);
+	const { headers, body } = await outgoingRequest(delivery.format as Format, event, secrets, nowMs, link);
+	const aborted = new AbortController();
+	const fetching = (isLocal ? deps.fetchLocally : deps.fetch)(url, {
+		...{ method: "POST", headers, body, redirect: "manual", signal: aborted.signal },
+	});
+	// It loses the race after a timeout, and then rejects with nobody waiting for it.
+	fetching.catch(() => undefined);
+	try {
+		const response = await Promise.race([fetching, deps.deadline(TIME_LIMIT_MS)]);
+		if (response === undefined) return failed(null, `no answer within ${TIME_LIMIT_MS / 1000} seconds`);
+		// Not awaited: a receiver may never end its body.
+		response.body?.cancel().catch(() => undefined);
+		if (response.status >= 200 && response.status < 300) {
+			return { statusCode: response.status, error: null, retryAfterMs: 0 };
+		}
+		const isRedirect = response.status >= 300 && response.status < 400;
+		const error = isRedirect ? "redirects are not followed" : `the receiver answered ${response.status}`;
+		return failed(response.status, error, retryAfterMs(response.headers.get("retry-after"), nowMs));
+	} catch (error) {
+		deps.log("info", "webhook_unreachable", { delivery: delivery.id, cause: causeText(error) });
+		return failed(null, "the receiver could not be reached");
+	} finally {
+		aborted.abort();
+	}
+}
+
+/** A mail to a person who chose the event, and may still read it. */
+async function sendEventMail(deps: Deps, { org_id, user_id, type, at_ms, data }: ClaimedDelivery): Promise<Answer> {
+	if (deps.config.mail === undefined) return { ...failed(null, "this server sends no mail"), isFinal: true };
+	const [{ rows }] = await openDb(deps.d1, "first-primary").batch([
+		mailRecipient(user_id ?? "", org_id, memberRolesHolding(["org.read_audit"]), deps.now()),
+	]);
+	const [recipient] = rows;
+	if (recipient === undefined) return { ...failed(null, "the person may not read these events"), isFinal: true };
+	const sentence = eventSentence({ type, data });
+	const link = linkOf({ data }, deps.config.publicUrl);
+	const settings = deps.config.publicUrl === undefined ? "your account" : `${deps.config.publicUrl}/dashboard/account`;
+	const text = [
+		`${sentence}.`,
+		`${recipient.organization}, ${new Date(at_ms).toISOString()}${link === undefined ? "" : `\n${link}`}`,
+		`You chose mails about ${type}. Change that in ${settings}.`,
+	].join("\n\n");
+	// A subject is one line.
+	const subject = sentence.replace(/\s+/g, " ").slice(0, LONGEST_SUBJECT);
+	const isSent = await sendMail(deps, { to: recipient.email, subject, text });
+	return isSent ? { statusCode: null, error: null, retryAfterMs: 0 } : failed(null, "the mail could not be sent");
+}
+
+const failed = (statusCode: number | null, error: string, waitMs = 0): Answer => ({
+	...{ statusCode, error, retryAfterMs: waitMs },
+});

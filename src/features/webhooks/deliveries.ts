@@ -1,0 +1,193 @@
+/**
+ * Deliveries of a webhook: what was sent, what the receiver answered, replays and tests. Answers of receivers are not kept, because they are
+ * text of strangers, and an address that was guessed must not show what answers there.
+ */
+import * as v from "valibot";
+import { auditStatement } from "../../db/audit/entries";
+import { guard } from "../../db/client";
+import {
+	type DeliveryRow,
+	deliveriesOf,
+	deliveryById,
+	deliveryCanRun,
+	replayDelivery,
+	testDelivery,
+} from "../../db/webhook-deliveries";
+import { webhookById, webhookIs } from "../../db/webhooks";
+import { eventSentence } from "../../domain/webhook-events";
+import { ApiError } from "../../errors";
+import { endpoint, Reply } from "../../http/endpoint";
+import { pageBounds, pageReply } from "../../http/paging";
+import { nullableRfc3339, nullableTime, optional, pageNumber, rfc3339, text, time, uuid } from "../../http/schemas";
+import { hiddenAs, orgScope } from "../../http/scope";
+import { EXAMPLE_ORG_ID, EXAMPLE_WEBHOOK, TAG, webhookNotFound } from "./record";
+import { webhookChanged } from "./routes";
+
+const STATES = ["pending", "delivered", "failed"] as const;
+
+const deliverySchema = v.strictObject({
+	id: v.string(),
+	event_id: v.string(),
+	type: v.string(),
+	summary: v.string(),
+	at: time,
+	state: v.picklist(STATES),
+	attempts: v.number(),
+	next_attempt_at: nullableTime,
+	last_attempt_at: nullableTime,
+	status_code: v.nullable(v.number()),
+	duration_ms: v.nullable(v.number()),
+	error: v.nullable(v.string()),
+});
+
+function deliveryAnswer(row: DeliveryRow): v.InferOutput<typeof deliverySchema> {
+	return {
+		id: row.id,
+		event_id: row.event_id,
+		type: row.type,
+		summary: eventSentence(row),
+		at: rfc3339(row.at_ms),
+		state: row.state,
+		attempts: row.attempts,
+		next_attempt_at: nullableRfc3339(row.next_attempt_at_ms),
+		last_attempt_at: nullableRfc3339(row.last_attempt_at_ms),
+		status_code: row.status_code,
+		duration_ms: row.duration_ms,
+		error: row.error,
+	};
+}
+
+const EXAMPLE_DELIVERY = {
+	id: "7c8f2b64d1a04b0e9c0e0f6f3f1c7a10",
+	event_id: "msg_2b1f7a5264d14b0e9c0e0f6f3f1c7a10",
+	type: "channel.promoted",
+	summary: "1.4.0 was promoted to production by Releases (com.example.app)",
+	at: "2026-11-21T08:00:00.000Z",
+	state: "delivered" as const,
+	attempts: 1,
+	next_attempt_at: null,
+	last_attempt_at: "2026-11-21T08:00:01.000Z",
+	status_code: 204,
+	duration_ms: 120,
+	error: null,
+};
+
+const access = { permission: "org.update_settings", scope: orgScope("body.orgId") } as const;
+
+const deliveryNotFound = hiddenAs(
+	"delivery_not_found",
+	"The organization has no delivery with this id, or it is older than 30 days; list them with GET /webhook/delivery.",
+);
+
+const webhookDisabled = () =>
+	new ApiError("webhook_disabled", "The webhook is disabled; enable it with PUT /webhook and enabled: true.");
+
+export const listDeliveries = endpoint({
+	method: "GET",
+	path: "/webhook/delivery",
+	tag: TAG,
+	summary: "List the deliveries of a webhook, newest first",
+	description:
+		"Deliveries are kept for 30 days. `status_code`, `duration_ms` and `error` are those of the last attempt. `event_id` is the header `webhook-id`, the same in every attempt and replay.",
+	access: { permission: "org.update_settings", scope: orgScope("query.orgId") },
+	query: v.object({
+		orgId: uuid,
+		id: uuid,
+		state: optional(v.picklist(STATES, `must be one of ${STATES.join(", ")}`)),
+		page: pageNumber,
+	}),
+	response: v.array(deliverySchema),
+	errors: ["webhook_not_found"],
+	example: { query: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_WEBHOOK.id }, response: [EXAMPLE_DELIVERY] },
+	load: ({ query }) => {
+		const { limit, offset } = pageBounds(query.page);
+		return [
+			webhookById(query.orgId, query.id),
+			deliveriesOf(query.orgId, query.id, query.state, limit, offset),
+		] as const;
+	},
+	async handle(context) {
+		const [webhook, rows] = context.loaded;
+		if (webhook.rows[0] === undefined) throw webhookNotFound();
+		return pageReply(context, context.input.query.page, rows.rows, deliveryAnswer);
+	},
+});
+
+const startedSchema = v.strictObject({ status: v.literal("ok"), delivery_id: v.string() });
+
+export const testWebhook = endpoint({
+	method: "POST",
+	path: "/webhook/test",
+	tag: TAG,
+	summary: "Send a test event to a webhook",
+	description: "The event has the type `webhook.test`. GET /webhook/delivery shows what became of it.",
+	access,
+	body: v.object({ orgId: uuid, id: uuid }),
+	status: [202],
+	response: startedSchema,
+	errors: ["webhook_not_found", "webhook_changed", "webhook_disabled"],
+	example: {
+		body: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_WEBHOOK.id },
+		response: { status: "ok", delivery_id: EXAMPLE_DELIVERY.id },
+	},
+	load: ({ body }) => [webhookById(body.orgId, body.id)] as const,
+	async handle({ db, deps, scope, loaded, nowMs, actor }) {
+		const row = loaded[0].rows[0];
+		if (row === undefined) throw webhookNotFound();
+		if (row.disabled_at_ms !== null) throw webhookDisabled();
+		const ids = { event: `msg_${deps.newId().replaceAll("-", "")}`, delivery: deps.newId() };
+		const target = { type: "webhook", id: row.id, name: row.description };
+		const data = {
+			organization_id: scope.orgId,
+			app_id: null,
+			action: "webhook.test",
+			actor: { type: actor.type, id: actor.id, name: actor.name },
+			target,
+		};
+		await db.batch([
+			guard(webhookIs(scope.orgId, row), webhookChanged),
+			...testDelivery(scope.orgId, row.id, ids, nowMs, JSON.stringify(data)),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "webhook.test",
+				target,
+				details: { delivery: ids.delivery },
+			}),
+		]);
+		return new Reply(202, { status: "ok" as const, delivery_id: ids.delivery });
+	},
+});
+
+export const replayWebhook = endpoint({
+	method: "POST",
+	path: "/webhook/delivery/replay",
+	tag: TAG,
+	summary: "Send an event again to its webhook",
+	description:
+		"The `webhook-id` stays the same, so a receiver that got the event already can tell. The attempts start again.",
+	access,
+	body: v.object({ orgId: uuid, id: text(64) }),
+	status: [202],
+	response: startedSchema,
+	errors: ["delivery_not_found", "webhook_disabled"],
+	example: {
+		body: { orgId: EXAMPLE_ORG_ID, id: EXAMPLE_DELIVERY.id },
+		response: { status: "ok", delivery_id: EXAMPLE_DELIVERY.id },
+	},
+	load: ({ body }) => [deliveryById(body.orgId, body.id)] as const,
+	async handle({ db, scope, loaded, nowMs, actor }) {
+		const row = loaded[0].rows[0];
+		if (row === undefined) throw deliveryNotFound();
+		await db.batch([
+			guard(deliveryCanRun(scope.orgId, row.id), webhookDisabled),
+			replayDelivery(scope.orgId, row.id, nowMs),
+			auditStatement(actor, nowMs, {
+				orgId: scope.orgId,
+				action: "webhook.replay",
+				target: { type: "webhook", id: row.webhook_id, name: row.description },
+				details: { event: row.event_id, type: row.type },
+			}),
+		]);
+		return new Reply(202, { status: "ok" as const, delivery_id: row.id });
+	},
+});

@@ -1,0 +1,134 @@
+/**
+ * The request of a delivery in each format. Names in events were chosen by people: each format escapes them, and mentions are switched off.
+ */
+import type { WebhookSecret } from "../../authz/webhook-secrets";
+import { webhookSignature } from "../../authz/webhook-secrets";
+import { type EventData, eventBody, eventSentence, type WebhookEvent } from "../../domain/webhook-events";
+import type { Format } from "./record";
+
+export interface DeliveredEvent extends WebhookEvent {
+	readonly id: string;
+}
+
+export interface OutgoingRequest {
+	readonly headers: Readonly<Record<string, string>>;
+	readonly body: string;
+}
+
+const HEADERS = { "content-type": "application/json", "user-agent": "Capstan-Webhooks/1" } as const;
+
+/** Discord's limit of a description is 4,096 characters, Slack's of a section 3,000. */
+const LONGEST_SENTENCE = 1_500;
+
+export async function outgoingRequest(
+	format: Format,
+	event: DeliveredEvent,
+	secrets: readonly WebhookSecret[],
+	nowMs: number,
+	link: string | undefined,
+): Promise<OutgoingRequest> {
+	if (format !== "standard") {
+		return { headers: HEADERS, body: JSON.stringify(CHATS[format](event, link)) };
+	}
+	const body = eventBody(event);
+	const timestampSeconds = Math.floor(nowMs / 1000);
+	return {
+		headers: {
+			...HEADERS,
+			"webhook-id": event.id,
+			"webhook-timestamp": String(timestampSeconds),
+			"webhook-signature": await webhookSignature(secrets, event.id, timestampSeconds, body),
+		},
+		body,
+	};
+}
+
+/** The page of the dashboard that shows the subject of an event. */
+export function linkOf({ data }: Pick<WebhookEvent, "data">, origin: string | undefined): string | undefined {
+	if (origin === undefined) return undefined;
+	const { app_id, target }: EventData = JSON.parse(data);
+	if (app_id == null) return `${origin}/dashboard`;
+	const channel =
+		target?.type === "channel" && target.name !== null ? `/channels/${encodeURIComponent(target.name)}` : "";
+	return `${origin}/dashboard/apps/${encodeURIComponent(app_id)}${channel}`;
+}
+
+type Chat = (event: DeliveredEvent, link: string | undefined) => object;
+
+const CHATS: Readonly<Record<Exclude<Format, "standard">, Chat>> = {
+	slack(event, link) {
+		const text = slackText(sentenceOf(event));
+		const more = link === undefined ? "" : ` · <${link}|Open in Capstan>`;
+		return {
+			text,
+			unfurl_links: false,
+			blocks: [
+				{ type: "section", text: { type: "mrkdwn", text } },
+				{ type: "context", elements: [{ type: "mrkdwn", text: `\`${event.type}\`${more}` }] },
+			],
+		};
+	},
+	discord(event, link) {
+		return {
+			username: "Capstan",
+			embeds: [
+				{
+					title: event.type,
+					description: markdownText(sentenceOf(event)),
+					...(link === undefined ? {} : { url: link }),
+					color: isAlarm(event.type) ? 0xd6336c : 0x1c7ed6,
+					timestamp: new Date(event.atMs).toISOString(),
+				},
+			],
+			allowed_mentions: { parse: [] },
+		};
+	},
+	teams(event, link) {
+		return {
+			type: "message",
+			attachments: [
+				{
+					contentType: "application/vnd.microsoft.card.adaptive",
+					contentUrl: null,
+					content: {
+						$schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+						type: "AdaptiveCard",
+						version: "1.4",
+						body: [
+							{
+								type: "TextBlock",
+								text: markdownText(sentenceOf(event)),
+								wrap: true,
+								...(isAlarm(event.type) ? { color: "Attention" } : {}),
+							},
+							{ type: "TextBlock", text: event.type, isSubtle: true, size: "Small", spacing: "None" },
+						],
+						...(link === undefined
+							? {}
+							: { actions: [{ type: "Action.OpenUrl", title: "Open in Capstan", url: link }] }),
+					},
+				},
+			],
+		};
+	},
+};
+
+const isAlarm = (type: string) =>
+	["channel.rolled_back", "rollout.paused", "rollout.rolled_back", "rollout.failing", "webhook.disabled"].includes(
+		type,
+	);
+
+const sentenceOf = (event: DeliveredEvent) => {
+	const sentence = eventSentence(event).replace(/\s+/g, " ");
+	return sentence.length > LONGEST_SENTENCE ? `${sentence.slice(0, LONGEST_SENTENCE)}…` : sentence;
+};
+
+/** https://api.slack.com/reference/surfaces/formatting#escaping; the marks of mrkdwn cannot be escaped, only separated. */
+const slackText = (text: string) =>
+	text
+		.replaceAll("&", "&amp;")
+		.replaceAll("<", "&lt;")
+		.replaceAll(">", "&gt;")
+		.replace(/[*_~`]/g, "$&\u200b");
+
+const markdownText = (text: string) => text.replace(/[\\*_~`|>#[\]()!<@-]/g, "\\$&");

@@ -1,0 +1,125 @@
+/**
+ * A webhook as its endpoints show it, and its sealed part: the address, which in a chat's format is a secret itself, and the signing secrets.
+ */
+import * as v from "valibot";
+import { openKey, sealKey } from "../../authz/secrets";
+import type { WebhookSecret } from "../../authz/webhook-secrets";
+import type { ShownWebhookRow, WebhookRow } from "../../db/webhooks";
+import type { Deps } from "../../deps";
+import { signingSecret } from "../../domain/secrets";
+import { webhookUrlProblem } from "../../domain/webhook-delivery";
+import { EVENT_TYPES } from "../../domain/webhook-events";
+import { invalidRequest } from "../../errors";
+import { label, nullableRfc3339, nullableTime, rfc3339, text, time } from "../../http/schemas";
+import { hiddenAs } from "../../http/scope";
+
+export const TAG = "Webhooks";
+
+/** Formats of an endpoint; mails are chosen by each person. */
+export const FORMATS = ["standard", "slack", "discord", "teams"] as const;
+export type Format = (typeof FORMATS)[number];
+
+export interface Sealed {
+	readonly url: string;
+	/** Only with the format `standard`. */
+	readonly current?: WebhookSecret;
+	/** Signs as well until `previous_until_ms`. */
+	readonly previous?: WebhookSecret;
+}
+
+type Sealing = Pick<Deps, "config" | "randomBytes">;
+
+/** A sealed text opens only for its webhook. */
+const purposeOf = (id: string) => `webhook:${id}`;
+
+export function seal(sealed: Sealed, id: string, deps: Sealing, nowMs: number): Promise<string> {
+	const secret = signingSecret(deps.config.secrets, nowMs);
+	return sealKey(JSON.stringify(sealed), purposeOf(id), secret, deps.randomBytes);
+}
+
+/** @throws {Error} when the secret that sealed it is not configured */
+export async function unseal({ id, sealed }: Pick<WebhookRow, "id" | "sealed">, { config }: Pick<Deps, "config">) {
+	return JSON.parse(await openKey(sealed, purposeOf(id), config.secrets)) as Sealed;
+}
+
+/** Whether http and private addresses are allowed: `npm start`, reachable from its own machine only. */
+export const takesLocalUrls = ({ config }: Pick<Deps, "config">) => config.localRun?.servesNetwork === false;
+
+/** @throws {ApiError} `invalid_request` */
+export function checkUrl(url: string, deps: Pick<Deps, "config">): void {
+	const problem = webhookUrlProblem(url, takesLocalUrls(deps));
+	if (problem !== undefined) throw invalidRequest([{ path: "url", message: problem }]);
+}
+
+/** Without the query, and without the path where it is the secret. */
+export function shownUrl(url: string, format: Format): string {
+	const { origin, pathname } = new URL(url);
+	return format === "standard" ? `${origin}${pathname}` : `${origin}/…`;
+}
+
+const eventType = v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(", ")}`);
+export const eventsField = v.pipe(v.array(eventType), v.maxLength(EVENT_TYPES.length, "names each event once"));
+export const urlField = text(2048);
+export const descriptionField = label();
+
+export const webhookSchema = v.strictObject({
+	id: v.string(),
+	description: v.string(),
+	format: v.picklist(FORMATS),
+	url: v.string(),
+	app_id: v.nullable(v.string()),
+	events: v.array(v.string()),
+	enabled: v.boolean(),
+	disabled_at: nullableTime,
+	disabled_reason: v.nullable(v.picklist(["requested", "failing", "gone"])),
+	failing_since: nullableTime,
+	public_key: v.nullable(v.string()),
+	previous_secret_valid_until: nullableTime,
+	created_at: time,
+	updated_at: time,
+});
+
+export const webhookWithSecretSchema = v.strictObject({ ...webhookSchema.entries, secret: v.nullable(v.string()) });
+
+export function webhookAnswer(row: ShownWebhookRow, nowMs: number): v.InferOutput<typeof webhookSchema> {
+	const isOverlapping = row.previous_until_ms !== null && row.previous_until_ms > nowMs;
+	return {
+		id: row.id,
+		description: row.description,
+		format: row.format as Format,
+		url: row.shown_url,
+		app_id: row.app_id === null ? null : (row.public_app_id ?? row.app_id),
+		events: JSON.parse(row.events),
+		enabled: row.disabled_at_ms === null,
+		disabled_at: nullableRfc3339(row.disabled_at_ms),
+		disabled_reason: row.disabled_reason,
+		failing_since: nullableRfc3339(row.failing_since_ms),
+		public_key: row.public_key,
+		previous_secret_valid_until: isOverlapping ? nullableRfc3339(row.previous_until_ms) : null,
+		created_at: rfc3339(row.created_at_ms),
+		updated_at: rfc3339(row.updated_at_ms),
+	};
+}
+
+export const webhookNotFound = hiddenAs(
+	"webhook_not_found",
+	"The organization has no webhook with this id; list them with GET /webhook.",
+);
+
+export const EXAMPLE_ORG_ID = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
+export const EXAMPLE_WEBHOOK = {
+	id: "0d9b2f0e-2a59-4c56-9a43-6f1f0c9b7c11",
+	description: "Release log",
+	format: "standard" as const,
+	url: "https://hooks.example.com/capstan",
+	app_id: null,
+	events: ["channel.promoted", "rollout.paused"],
+	enabled: true,
+	disabled_at: null,
+	disabled_reason: null,
+	failing_since: null,
+	public_key: "whpk_aWb1PpaZkbGBvdJ9jNbTH1s5lQjLkPsyQzYgQ7cUC9E=",
+	previous_secret_valid_until: null,
+	created_at: "2026-11-21T08:00:00.000Z",
+	updated_at: "2026-11-21T08:00:00.000Z",
+};

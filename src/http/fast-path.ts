@@ -1,0 +1,171 @@
+/**
+ * Fast paths of devices: plain requests are answered before the router, which is not loaded, so that the first request of an isolate is cheap,
+ * too. A feature reads its plain bodies and answers them (`FastEndpoint`); every other request (from a browser, with a wrong or missing field)
+ * is left to its endpoint. Tests hold the answers of both equal.
+ */
+import { type Database, openDb } from "../db/batch";
+import { transportSecurity } from "../domain/transport-security";
+import { errorAnswer, withCommonHeaders } from "./answers";
+import type { DeviceState } from "./device-state";
+
+/** Plain bodies are shorter than this. */
+const LIMIT_BYTES = 16 * 1024;
+/** The counter of D1 reads that the endpoints use as well. */
+const QUESTIONS = "Devices";
+
+/** Hexadecimal digits of a request id that count; the others are random. */
+const REQUEST_ID_DIGITS = 12;
+
+const MEMORY = 'd1;desc="trips=0", memory';
+
+/** Answers by the router. `isCounted`: the request was counted against its address already. */
+export type Route = (request: Request, ctx: ExecutionContext, isCounted?: boolean) => Promise<Response>;
+/** Undefined: the request is for the router, and its body was not read. */
+export type FastPath = (request: Request, ctx: ExecutionContext) => Promise<Response> | undefined;
+
+/** A request as a fast endpoint needs it. */
+export interface FastRequest {
+	readonly text: string;
+	readonly request: Request;
+	readonly origin: string;
+	readonly address: string | null;
+	readonly nowMs: number;
+	readonly waitUntil: (work: Promise<unknown>) => void;
+}
+
+export interface FastAnswer {
+	/** JSON. */
+	readonly text: string;
+	readonly headers?: Readonly<Record<string, string>> | undefined;
+	/** Round trips before the answer; undefined: everything was in memory. */
+	readonly trips?: number | undefined;
+}
+
+export interface FastEndpoint {
+	readonly path: string;
+	/**
+	 * Undefined: the endpoint must read the body. The answer is a promise only if something must be awaited, because each promise around a
+	 * check costs time.
+	 * @throws {ApiError} `too_many_requests` or `service_unavailable`
+	 */
+	readonly answer: (asked: FastRequest, state: DeviceState) => FastAnswer | Promise<FastAnswer> | undefined;
+	/** Throws for an answer that the endpoint does not declare; in diagnostics only. */
+	readonly verify: (answer: unknown) => Promise<void>;
+}
+
+/** The database for a request of a device: its batches are counted by address. */
+export function limitedDatabase({ deps, strangers }: DeviceState, address: string | null): Database {
+	return strangers.database(openDb(deps.d1, "first-primary"), address, QUESTIONS);
+}
+
+type AnswerHeaders = Readonly<Record<string, string>>;
+
+/**
+ * @param route answers requests whose body shows that they are not plain
+ * @param create creates the answer; at the start of an isolate the runtime allows no response with a body
+ */
+export function createFastPath(
+	state: DeviceState,
+	endpoints: readonly FastEndpoint[],
+	route: Route,
+	create = (text: string, headers: AnswerHeaders) => new Response(text, { headers }),
+): FastPath {
+	const { deps, strangers } = state;
+	const { diagnostics } = deps.config;
+	const originOf = createOriginReader();
+	/** Requests with an Origin must then go through the router, which sets their CORS headers. */
+	const corsEnabled = deps.config.corsAllowedOrigins.length > 0;
+
+	async function answer(
+		endpoint: FastEndpoint,
+		request: Request,
+		origin: string,
+		ctx: ExecutionContext,
+	): Promise<Response> {
+		let text: string;
+		try {
+			text = await request.text();
+		} catch {
+			// The body broke off; the endpoint reports that.
+			return route(request, ctx);
+		}
+		const address = deps.config.clientAddress ?? request.headers.get("cf-connecting-ip");
+		const nowMs = deps.now();
+		try {
+			if (!strangers.takeRequest(address, nowMs)) throw strangers.tooMany();
+			const asked = {
+				text,
+				request,
+				origin,
+				address,
+				nowMs,
+				waitUntil: (work: Promise<unknown>) => ctx.waitUntil(work),
+			};
+			const found = endpoint.answer(asked, state);
+			if (found === undefined) return await route(withBody(request, text), ctx, true);
+			const answered = found instanceof Promise ? await found : found;
+			if (diagnostics) await endpoint.verify(JSON.parse(answered.text));
+			return respond(answered, origin);
+		} catch (error) {
+			const requestId = deps.newId();
+			return withCommonHeaders(errorAnswer(deps, error, request, requestId), requestId, origin);
+		}
+	}
+
+	function respond({ text, headers, trips }: FastAnswer, origin: string): Response {
+		return create(text, {
+			"content-type": "application/json",
+			"cache-control": "private, no-store",
+			"x-request-id": nextRequestId(),
+			...transportSecurity(origin),
+			...headers,
+			...(diagnostics ? { "server-timing": trips === undefined ? MEMORY : `d1;desc="trips=${trips}"` } : undefined),
+		});
+	}
+
+	let idPrefix = "";
+	let idNumber = 0;
+	/** Random for each isolate, then a count: a random id for each answer costs as much as the decision. */
+	function nextRequestId(): string {
+		if (idPrefix === "") idPrefix = deps.newId().slice(0, -REQUEST_ID_DIGITS);
+		idNumber += 1;
+		return idPrefix + idNumber.toString(16).padStart(REQUEST_ID_DIGITS, "0");
+	}
+
+	return function find(request, ctx) {
+		if (request.method !== "POST") return undefined;
+		const { url } = request;
+		const pathStart = url.indexOf("/", url.indexOf("://") + 3);
+		for (const endpoint of endpoints) {
+			if (url.length !== pathStart + endpoint.path.length || !url.endsWith(endpoint.path)) continue;
+			const { headers } = request;
+			// The endpoint takes empty bodies and bodies of unknown length.
+			const length = Number(headers.get("content-length"));
+			if (!(length > 0 && length <= LIMIT_BYTES)) return undefined;
+			const type = headers.get("content-type");
+			if (type !== "application/json" && type?.startsWith("application/json;") !== true) return undefined;
+			if (corsEnabled && headers.has("origin")) return undefined;
+			return answer(endpoint, request, deps.config.publicUrl ?? originOf(url.slice(0, pathStart)), ctx);
+		}
+		return undefined;
+	};
+}
+
+/** The origin as URLs write it. The last one is cached, because nearly all requests of an isolate have the same. */
+function createOriginReader(): (text: string) => string {
+	let last = { text: "", origin: "" };
+	return (text) => {
+		if (last.text !== text) last = { text, origin: new URL(text).origin };
+		return last.origin;
+	};
+}
+
+/**
+ * Rebuilds the request after its body was read. If decoding replaced invalid UTF-8, an invalid byte is passed on, so that the endpoint
+ * refuses the body. Known gap: a character that was cut off after three bytes looks like a U+FFFD that was sent.
+ */
+function withBody(request: Request, text: string): Request {
+	const isReplaced =
+		text.includes("\uFFFD") && new TextEncoder().encode(text).length !== Number(request.headers.get("content-length"));
+	return new Request(request, { body: isReplaced ? new Uint8Array([0xff]) : text });
+}

@@ -1,0 +1,91 @@
+/**
+ * The database of a handler: each batch that writes is guarded by the facts of the decision (caller, bindings, target), so a concurrent
+ * change by another isolate aborts it. It costs no round trip, and a batch that only reads is unchanged.
+ */
+import { covers, type Target } from "../authz/decide";
+import { ROLES } from "../authz/permissions";
+import { callerGone, type KeyPrincipal, type Principal } from "../authz/principal";
+import { accountRolesAre, callerUnchanged } from "../db/api-keys";
+import { appIsLive } from "../db/apps";
+import { isStillPreview } from "../db/channel-names";
+import { type Database, guard, type Statement } from "../db/client";
+import { organizationIsLive } from "../db/organizations";
+import { ApiError } from "../errors";
+
+/**
+ * @param target the target of the decision, or null
+ * @param gone the error when the target's app or organization was deleted meanwhile
+ */
+export function guardedWrites(
+	db: Database,
+	principal: Principal,
+	target: Target | null,
+	gone: () => ApiError,
+): Database {
+	const guardsOfWrite = () => [
+		...targetGuards(target, gone),
+		...(principal.kind === "key" && target !== null && target.appId === undefined
+			? [
+					guard(
+						accountRolesAre(principal.userId, target.orgId, rolesIn(principal, target.orgId)),
+						callerGone(principal),
+					),
+				]
+			: []),
+		guard(callerUnchanged({ ...principal, bindings: decidingBindings(principal, target) }), callerGone(principal)),
+		...previewGuards(principal, target),
+	];
+	return {
+		get trips() {
+			return db.trips;
+		},
+		get sizeBytes() {
+			return db.sizeBytes;
+		},
+		batch(statements, { before = [], after = [] } = {}) {
+			if (statements.every(isRead)) return db.batch(statements, { before, after });
+			return db.batch(statements, { before: [...guardsOfWrite(), ...before], after });
+		},
+	};
+}
+
+const rolesIn = ({ accountRoles }: KeyPrincipal, orgId: string) =>
+	accountRoles.filter((held) => held.orgId === orgId).map(({ role }) => role);
+
+function targetGuards(target: Target | null, gone: () => ApiError): Statement[] {
+	// A restoration has its own guards.
+	if (target === null || target.inDeletedOrganization === true) return [];
+	const { orgId, appId, isDeletedApp } = target;
+	const isLive = appId === undefined || isDeletedApp === true ? organizationIsLive(orgId) : appIsLive(orgId, appId);
+	return [guard(isLive, gone)];
+}
+
+/** A preview role grants nothing on a channel that became more than a preview. */
+function previewGuards({ bindings }: Principal, target: Target | null): Statement[] {
+	if (target?.appId === undefined || target.channelId === undefined) return [];
+	const covering = bindings.filter((binding) => covers(binding, target));
+	if (!covering.every(({ role }) => ROLES[role].ownWorkOnly === true)) return [];
+	return [guard(isStillPreview(target.appId, target.channelId), noLongerPreview)];
+}
+
+function noLongerPreview(): ApiError {
+	return new ApiError(
+		"permission_denied",
+		"The channel became public, protected or the app's default upload channel, where preview roles grant nothing; use a wider role.",
+		{ moreInfo: { permission: "channel.promote_bundle", scope: "channel" } },
+	);
+}
+
+/**
+ * The bindings that the decision can depend on. Those on channels are excluded: their guard is the channel's own, and a key with many
+ * channels must not fail because one of them was deleted.
+ */
+function decidingBindings({ bindings }: Principal, target: Target | null): Principal["bindings"] {
+	return bindings.filter(
+		(binding) => binding.scopeType !== "channel" && (target?.appId === undefined || covers(binding, target)),
+	);
+}
+
+function isRead(statement: Statement): boolean {
+	return /^\s*SELECT\b/i.test(statement.sql);
+}

@@ -1,0 +1,41 @@
+/**
+ * The environment of a request: its bindings, and the state in the memory of its isolate, such as caches, buffers and counters.
+ */
+import type { Hono, Context as HonoContext } from "hono";
+import { createLiveApps, type LiveApps } from "../db/live-apps";
+import { createSchemaVersion, type SchemaVersion } from "../db/schema-version";
+import type { Deps } from "../deps";
+import { createDeniedReports } from "../queue/access-denied";
+import { createEdgeCache, type EdgeCache } from "../storage/edge-cache";
+import { createDeviceState, type DeviceState } from "./device-state";
+import { createKeyUsage } from "./last-used";
+
+/** Set for every request before the router. */
+export interface RequestBindings {
+	requestId: string;
+	/** The limit of requests by address has already counted this one. */
+	isCounted?: boolean;
+}
+
+export type CapstanApp = Hono<{ Bindings: RequestBindings }>;
+export type RequestContext = HonoContext<{ Bindings: RequestBindings }>;
+
+export interface Isolate extends DeviceState {
+	readonly noteKeyUse: ReturnType<typeof createKeyUsage>;
+	readonly liveApps: LiveApps;
+	readonly edgeCache: EdgeCache;
+	readonly schemaVersion: SchemaVersion;
+	readonly reportDenied: ReturnType<typeof createDeniedReports>;
+}
+
+/** One per isolate. */
+export function createIsolate(deps: Deps, devices: DeviceState = createDeviceState(deps)): Isolate {
+	return {
+		...devices,
+		noteKeyUse: createKeyUsage(deps),
+		liveApps: createLiveApps(deps, devices.feed),
+		edgeCache: createEdgeCache(deps),
+		schemaVersion: createSchemaVersion(deps),
+		reportDenied: createDeniedReports(deps),
+	};
+}

@@ -1,0 +1,204 @@
+/**
+ * `npm run build`: the static assets (openapi.json, /docs, the guides, sign-in, invitation, dashboard). They load nothing from elsewhere, so
+ * they work offline. Also bundles the Worker for local runs, and the command of cli/.
+ */
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { unstable_readConfig } from "wrangler";
+import { cliPackage } from "./cli-package";
+import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
+import { GUIDES, guidePage } from "./guide";
+import { putFile } from "./put-file";
+
+export const PROJECT_DIRECTORY = fileURLToPath(new URL("../..", import.meta.url));
+const ASSETS_DIRECTORY = join(PROJECT_DIRECTORY, "dist/assets");
+
+const DOCS_PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Capstan API</title>
+<link rel="icon" type="image/svg+xml" href="/favicon.svg">
+<link rel="stylesheet" href="/docs-assets/swagger-ui.css">
+</head>
+<body>
+<p class="guide">${Object.entries(GUIDES)
+	.map(([name, title]) => `<a href="/docs/${name}">${title}</a>`)
+	.join(" · ")}</p>
+<div id="api"><p>Loading the API description…</p></div>
+<script src="/docs-assets/swagger-ui-bundle.js"></script>
+<script src="/docs-assets/start.js"></script>
+</body>
+</html>
+`;
+
+const DOCS_SCRIPT = `SwaggerUIBundle({
+	url: "/openapi.json",
+	dom_id: "#api",
+	deepLinking: true,
+	docExpansion: "list",
+	defaultModelsExpandDepth: -1,
+	displayRequestDuration: true,
+	filter: true,
+	validatorUrl: null,
+});
+`;
+
+/** Pages load nothing from elsewhere. /docs allows inline styles, because Swagger UI sets styles on elements. */
+const ASSET_HEADERS = `/*
+  X-Content-Type-Options: nosniff
+  Referrer-Policy: no-referrer
+  Cross-Origin-Opener-Policy: same-origin
+  Strict-Transport-Security: max-age=31536000
+/docs*
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+/invitation
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+/p
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+/sign-in
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  Cache-Control: no-store
+/dashboard/*
+  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+/dashboard-assets/*
+  Cache-Control: public, max-age=31536000, immutable
+`;
+
+/** Every path of the dashboard serves its one page, which routes by itself. Some programs request the icon by its old name. */
+const ASSET_REDIRECTS = "/dashboard/* /dashboard/ 200\n/favicon.ico /favicon.svg 301\n";
+
+/** Updates dist/assets. Writes only files that changed, because another run may be serving them. */
+export async function buildAssets(): Promise<void> {
+	const swagger = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+	const copied = (path: string) => readFile(path);
+	const page = (name: string) => readFile(join(PROJECT_DIRECTORY, "src/pages", name));
+	const guides: Record<string, string> = {};
+	for (const name of Object.keys(GUIDES))
+		guides[`docs/${name}.html`] = guidePage(await readFile(join(PROJECT_DIRECTORY, `src/docs/${name}.md`), "utf8"));
+	const files: Readonly<Record<string, string | Buffer>> = {
+		"openapi.json": await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json")),
+		"capstan.tgz": await cliPackage(),
+		"favicon.svg": await page("favicon.svg"),
+		"docs.html": DOCS_PAGE,
+		...guides,
+		"docs-assets/page.css": await page("page.css"),
+		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),
+		"docs-assets/swagger-ui-bundle.js": await copied(join(swagger, "swagger-ui-bundle.js")),
+		"docs-assets/start.js": DOCS_SCRIPT,
+		"invitation.html": await page("invitation.html"),
+		"invitation-assets/invitation.css": await page("invitation.css"),
+		"invitation-assets/invitation.js": await pageScript("invitation.js"),
+		"p.html": await page("preview.html"),
+		"preview-assets/preview.css": await page("preview.css"),
+		"preview-assets/preview.js": await pageScript("preview.js"),
+		"sign-in.html": await page("sign-in.html"),
+		"sign-in-assets/sign-in.js": await pageScript("sign-in.js"),
+		...(await dashboardFiles(PROJECT_DIRECTORY)),
+		_headers: ASSET_HEADERS,
+		_redirects: ASSET_REDIRECTS,
+	};
+	for (const folder of new Set(Object.keys(files).map(dirname)))
+		await mkdir(join(ASSETS_DIRECTORY, folder), { recursive: true });
+	for (const [name, content] of Object.entries(files))
+		await putFile(join(ASSETS_DIRECTORY, name), Buffer.from(content));
+	await removeOldScripts(Object.keys(files));
+}
+
+/** Names of dashboard files contain a hash of their content, so files of earlier builds must be removed. */
+async function removeOldScripts(current: readonly string[]): Promise<void> {
+	for (const name of await readdir(join(ASSETS_DIRECTORY, DASHBOARD_ASSETS))) {
+		if (current.includes(`${DASHBOARD_ASSETS}/${name}`)) continue;
+		await rm(join(ASSETS_DIRECTORY, DASHBOARD_ASSETS, name), { force: true });
+	}
+}
+
+/** Bundles a page's script with its imports. */
+async function pageScript(name: string): Promise<Buffer> {
+	const { outputFiles } = await build({
+		entryPoints: [join(PROJECT_DIRECTORY, "src/pages", name)],
+		bundle: true,
+		write: false,
+		format: "esm",
+		target: "es2022",
+		minify: true,
+		logLevel: "silent",
+	});
+	return Buffer.from(outputFiles[0]?.contents ?? []);
+}
+
+export interface WorkerModule {
+	/** File name; modules import each other as `./name`. */
+	readonly name: string;
+	readonly contents: string;
+}
+
+/** The first module is the entry. */
+export type WorkerModules = readonly [WorkerModule, ...WorkerModule[]];
+
+export interface WorkerBuild {
+	readonly modules: WorkerModules;
+	/** Modules that a check of a device loads: those that the entry imports before it runs. */
+	readonly devicePath: WorkerModules;
+}
+
+const ENTRY = "worker.js";
+export const WORKER_DIRECTORY = join(PROJECT_DIRECTORY, "dist/worker");
+export const WORKER_ENTRY = join(WORKER_DIRECTORY, ENTRY);
+
+/** The Worker as ES modules, bundled with the same conditions as wrangler. Code that is imported on demand is in separate modules. */
+export async function buildWorker(options: { readonly minify?: boolean } = {}): Promise<WorkerBuild> {
+	const { alias = {} } = unstable_readConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+	const { outputFiles, metafile } = await build({
+		entryPoints: { worker: join(PROJECT_DIRECTORY, "src/worker.ts") },
+		absWorkingDir: PROJECT_DIRECTORY,
+		alias,
+		bundle: true,
+		splitting: true,
+		write: false,
+		metafile: true,
+		format: "esm",
+		target: "es2024",
+		conditions: ["workerd", "worker", "browser"],
+		external: ["node:*", "cloudflare:*"],
+		minify: options.minify ?? false,
+		keepNames: true,
+		logLevel: "silent",
+		outdir: ".",
+	});
+	const files = new Map(outputFiles.map(({ path, text }) => [basename(path), text]));
+	const moduleOf = (name: string): WorkerModule => ({ name, contents: files.get(name) ?? "" });
+	const loaded = new Set([ENTRY]);
+	for (const name of loaded) {
+		const { imports = [] } = metafile.outputs[name] ?? {};
+		for (const { path, kind } of imports) if (kind === "import-statement" && files.has(path)) loaded.add(path);
+	}
+	const names = [...loaded, ...[...files.keys()].filter((name) => !loaded.has(name))];
+	const entryFirst = (list: readonly string[]) => list.map(moduleOf) as unknown as WorkerModules;
+	return { modules: entryFirst(names), devicePath: entryFirst([...loaded]) };
+}
+
+/** Writes the minified modules for `wrangler deploy`, which would bundle them into one. */
+export async function writeWorker(): Promise<void> {
+	const { modules } = await buildWorker({ minify: true });
+	await mkdir(WORKER_DIRECTORY, { recursive: true });
+	for (const { name, contents } of modules) await putFile(join(WORKER_DIRECTORY, name), Buffer.from(contents));
+	// Names contain a hash of the content; wrangler uploads every module that it finds.
+	for (const name of await readdir(WORKER_DIRECTORY)) {
+		if (!modules.some((current) => current.name === name)) await rm(join(WORKER_DIRECTORY, name), { force: true });
+	}
+}
+
+/** The modules as Miniflare takes them. */
+export const miniflareModules = (modules: WorkerModules) =>
+	modules.map(({ name, contents }) => ({ type: "ESModule" as const, path: `/${name}`, contents }));
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+	await buildAssets();
+	const page = await readFile(join(ASSETS_DIRECTORY, "openapi.json"));
+	console.log(`dist/assets is ready (openapi.json: ${page.length} bytes)`);
+}

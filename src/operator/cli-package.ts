@@ -1,0 +1,70 @@
+/**
+ * The `capstan` command of cli/: one file without dependencies, and the npm package that the server offers as /capstan.tgz, so that
+ * `npx https://updates.example.com/capstan.tgz` runs a version that fits the server.
+ */
+import { chmod, mkdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { putFile } from "./put-file";
+
+const CLI_DIRECTORY = fileURLToPath(new URL("../../cli", import.meta.url));
+export const CLI_FILE = join(CLI_DIRECTORY, "dist/capstan.js");
+
+/** Writes the command. Minified, because Node parses the whole file at every start. */
+export async function buildCli(): Promise<Buffer> {
+	const { outputFiles } = await build({
+		entryPoints: [join(CLI_DIRECTORY, "src/main.ts")],
+		bundle: true,
+		write: false,
+		format: "esm",
+		platform: "node",
+		target: "node20.19",
+		banner: { js: "#!/usr/bin/env node" },
+		minify: true,
+		logLevel: "silent",
+	});
+	const script = Buffer.from(outputFiles[0]?.contents ?? []);
+	await mkdir(dirname(CLI_FILE), { recursive: true });
+	await putFile(CLI_FILE, script);
+	await chmod(CLI_FILE, 0o755);
+	return script;
+}
+
+/** The package as `npm pack` would write it, with fixed times, so that the same build has the same bytes. */
+export async function cliPackage(): Promise<Buffer> {
+	const entries = [
+		["package.json", await readFile(join(CLI_DIRECTORY, "package.json")), 0o644],
+		["README.md", await readFile(join(CLI_DIRECTORY, "README.md")), 0o644],
+		["dist/capstan.js", await buildCli(), 0o755],
+	] as const;
+	const blocks = entries.flatMap(([name, content, mode]) => [
+		tarHeader(`package/${name}`, content.length, mode),
+		content,
+		Buffer.alloc((BLOCK_BYTES - (content.length % BLOCK_BYTES)) % BLOCK_BYTES),
+	]);
+	return gzipSync(Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK_BYTES)]), { level: 9 });
+}
+
+const BLOCK_BYTES = 512;
+/** The time that npm gives every file of a package. */
+const FIXED_TIME_S = Date.UTC(1985, 9, 26, 8, 15) / 1000;
+
+/** A header of the ustar format. */
+function tarHeader(name: string, sizeBytes: number, mode: number): Buffer {
+	const header = Buffer.alloc(BLOCK_BYTES);
+	const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
+	header.write(name, 0);
+	header.write(octal(mode, 7), 100);
+	header.write(octal(0, 7), 108);
+	header.write(octal(0, 7), 116);
+	header.write(octal(sizeBytes, 11), 124);
+	header.write(octal(FIXED_TIME_S, 11), 136);
+	header.write("        ", 148);
+	header.write("0", 156);
+	header.write("ustar\u000000", 257);
+	const sum = header.reduce((total, byte) => total + byte, 0);
+	header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148);
+	return header;
+}

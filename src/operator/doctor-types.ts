@@ -1,0 +1,55 @@
+/**
+ * The input of the checks of `npm run doctor` and their results. `Status` follows src/features/service/status.ts; a field that an earlier
+ * release does not answer may be undefined.
+ */
+export interface Finding {
+	readonly check: string;
+	readonly state: "ok" | "warning" | "failed" | "skipped";
+	readonly detail: string;
+	readonly remedy?: string;
+}
+
+export interface DoctorOptions {
+	readonly url: string;
+	/** The admin key; undefined if this machine has none. */
+	readonly key: string | undefined;
+	readonly isLocal: boolean;
+	/** Release and newest migration of this checkout. */
+	readonly version: string;
+	readonly schema: string;
+	/** Newest migration of the telemetry databases. */
+	readonly telemetrySchema: string;
+	readonly nowMs: () => number;
+	/** Names of the deployment's secrets; undefined if wrangler does not list them. */
+	readonly secretNames: () => Promise<readonly string[] | undefined>;
+	/** Tests use another network. */
+	readonly fetch?: typeof fetch;
+}
+
+/** What GET /service/status answers. */
+export interface Status {
+	readonly version: string;
+	readonly schema: string | null;
+	readonly now: string;
+	readonly database: { readonly size_bytes: number | null; readonly telemetry_max_bytes: number };
+	/** Undefined: an earlier release. */
+	readonly telemetry?: readonly {
+		readonly binding: string;
+		readonly schema: string | null;
+		readonly size_bytes: number | null;
+	}[];
+	readonly queue: { readonly backlog: number; readonly oldest_at: string | null } | null;
+	readonly dead_messages: number;
+	/** Undefined: an earlier release. */
+	readonly last_sweep_at?: string | null;
+	readonly bucket: "works" | "fails";
+	readonly edge_cache: "works" | "no_effect";
+	readonly missing_bindings: readonly string[];
+	readonly settings: {
+		readonly public_url: string | null;
+		readonly bundles_url: string | null;
+		readonly cors_allowed_origins: readonly string[];
+		readonly mail: string | null;
+		readonly secrets: number;
+	};
+}

@@ -1,0 +1,156 @@
+/**
+ * `npm run doctor`: examines a deployment or a local run from outside and prints one line per check, with the remedy below a line that is not
+ * ok. Nothing is changed. The exit code is 1 if a check failed.
+ */
+import { readdir, readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { experimental_readRawConfig } from "wrangler";
+import { VERSION } from "../config";
+import { PROJECT_DIRECTORY } from "./build";
+import { examine } from "./doctor-checks";
+import type { Finding } from "./doctor-types";
+import { Failure } from "./failure";
+import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
+
+const HELP = `Examines a deployment or a local run from outside. Changes nothing.
+
+  npm run doctor                    the deployment: PUBLIC_URL of wrangler.toml, or the address of the last npm run deploy
+  npm run doctor -- --local         the run of npm start
+  npm run doctor -- --url=ADDRESS   another address
+  npm run doctor -- --json          one JSON document
+
+  CAPSTAN_KEY                       admin key, instead of the stored one
+  CAPSTAN_STATE                     directory of the stored keys (default .capstan)
+  CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID   as for npm run deploy; without a login, secrets are not checked
+`;
+
+/** Written by `npm run deploy`, next to the admin key. */
+export const DEPLOYED_URL_FILE = "deployed-url";
+
+export interface DoctorCommand {
+	readonly argv: readonly string[];
+	readonly stateDirectory: string;
+	readonly wrangler: Wrangler;
+	readonly nowMs: () => number;
+	readonly print: (line: string) => void;
+	readonly fetch?: typeof fetch;
+}
+
+/**
+ * @returns whether no check failed
+ * @throws {Failure} if there is nothing to examine
+ */
+export async function runDoctor({
+	argv,
+	stateDirectory,
+	wrangler,
+	nowMs,
+	print,
+	fetch,
+}: DoctorCommand): Promise<boolean> {
+	const { help, json, local, url: given } = optionsOf(argv);
+	if (help === true) {
+		print(HELP);
+		return true;
+	}
+	const stored = (name: string) =>
+		readFile(join(stateDirectory, name), "utf8").then(
+			(text) => text.trim(),
+			() => "",
+		);
+	const url = given ?? (local === true ? await stored("url") : await deployedUrl(stored));
+	if (!URL.canParse(url)) {
+		throw new Failure(
+			local === true
+				? "No local run is known here. Run npm start, or set CAPSTAN_STATE."
+				: "The address of the deployment is not known here. Run npm run doctor -- --url=<address>, or --local for npm start.",
+		);
+	}
+	const isLocal = local === true || ["localhost", "127.0.0.1", "[::1]"].includes(new URL(url).hostname);
+	const key = process.env.CAPSTAN_KEY || (await stored(isLocal ? "admin.key" : "deployed-admin.key"));
+	const findings = await examine({
+		...{ url: new URL(url).origin, isLocal, nowMs, version: VERSION },
+		...{ schema: await newestMigration("src/db/migrations") },
+		...{ telemetrySchema: await newestMigration("src/db/telemetry-migrations") },
+		key: key === "" ? undefined : key,
+		secretNames: () => secretNames(wrangler),
+		...(fetch === undefined ? {} : { fetch }),
+	});
+	const isHealthy = findings.every(({ state }) => state !== "failed");
+	if (json === true) print(JSON.stringify({ url, healthy: isHealthy, checks: findings }, undefined, "\t"));
+	else for (const line of findings.flatMap(linesOf)) print(line);
+	return isHealthy;
+}
+
+async function deployedUrl(stored: (name: string) => Promise<string>): Promise<string> {
+	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+	const publicUrl = rawConfig.vars?.PUBLIC_URL;
+	return typeof publicUrl === "string" && publicUrl !== "" ? publicUrl : stored(DEPLOYED_URL_FILE);
+}
+
+async function newestMigration(directory: string): Promise<string> {
+	const files = await readdir(join(PROJECT_DIRECTORY, directory));
+	return (
+		files
+			.filter((name) => name.endsWith(".sql"))
+			.sort()
+			.at(-1)
+			?.replace(/\.sql$/, "") ?? ""
+	);
+}
+
+/** Undefined without a login, because the other checks need none. */
+async function secretNames(call: Wrangler): Promise<readonly string[] | undefined> {
+	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+	const command = ["secret", "list", "--format", "json"];
+	try {
+		if ((await call(["whoami", "--json"])).code !== 0) return undefined;
+		const wrangler = onAccount(call, await findAccount(call, rawConfig.account_id));
+		return parse<{ name: string }[]>(command, await must(wrangler, command)).map(({ name }) => name);
+	} catch {
+		return undefined;
+	}
+}
+
+const MARKS = { ok: "ok      ", warning: "warning ", failed: "FAILED  ", skipped: "skipped " } as const;
+
+function linesOf({ check, state, detail, remedy }: Finding): string[] {
+	return [
+		`${MARKS[state]}${check}: ${detail}`,
+		...(remedy === undefined || remedy === "" ? [] : [`        ${remedy}`]),
+	];
+}
+
+function optionsOf(argv: readonly string[]) {
+	try {
+		return parseArgs({
+			args: [...argv],
+			options: {
+				help: { type: "boolean" },
+				json: { type: "boolean" },
+				local: { type: "boolean" },
+				url: { type: "string" },
+			},
+		}).values;
+	} catch {
+		throw new Failure("Unknown option. See npm run doctor -- --help.");
+	}
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+	try {
+		const isHealthy = await runDoctor({
+			argv: process.argv.slice(2),
+			stateDirectory: resolve(process.env.CAPSTAN_STATE || ".capstan"),
+			wrangler: installedWrangler(),
+			nowMs: () => Date.now(),
+			print: (line) => console.log(line),
+		});
+		process.exitCode = isHealthy ? 0 : 1;
+	} catch (error) {
+		console.error(error instanceof Failure ? error.message : error);
+		process.exitCode = 1;
+	}
+}

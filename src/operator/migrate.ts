@@ -1,0 +1,49 @@
+/**
+ * Applies migrations to a local database, with the files and the ledger table of `wrangler d1 migrations apply`. Migrations and
+ * their ledger entries are one batch, so interrupted migrations are applied again.
+ */
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { D1Database } from "@cloudflare/workers-types";
+import { START_FEED } from "../db/change-triggers";
+import { STORAGE_TRIGGERS } from "../db/storage-triggers";
+import { PROJECT_DIRECTORY } from "./build";
+import { literal } from "./sql-text";
+
+/** The purpose of a database. */
+export type DatabaseKind = "main" | "telemetry";
+
+const DIRECTORIES = {
+	main: join(PROJECT_DIRECTORY, "src/db/migrations"),
+	telemetry: join(PROJECT_DIRECTORY, "src/db/telemetry-migrations"),
+} as const;
+const LEDGER = `CREATE TABLE IF NOT EXISTS d1_migrations (
+	id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`;
+
+export class UnknownMigration extends Error {
+	override readonly name = "UnknownMigration";
+}
+
+/**
+ * @returns names of the migrations that this call applied
+ * @throws {UnknownMigration} for a database of a newer version
+ */
+export async function migrate(db: D1Database, kind: DatabaseKind = "main"): Promise<string[]> {
+	const directory = DIRECTORIES[kind];
+	const files = (await readdir(directory)).filter((name) => name.endsWith(".sql")).sort();
+	await db.prepare(LEDGER).run();
+	const ledger = await db.prepare("SELECT name FROM d1_migrations").all<{ name: string }>();
+	const done = new Set(ledger.results.map((row) => row.name));
+	const unknown = [...done].find((name) => !files.includes(name));
+	if (unknown !== undefined) throw new UnknownMigration(unknown);
+	const applied = files.filter((file) => !done.has(file));
+	// One text for each file, because each call through Miniflare's proxy costs milliseconds.
+	const texts = applied.map(async (name) => {
+		const text = await readFile(join(directory, name), "utf8");
+		return `${text};\nINSERT INTO d1_migrations (name) VALUES (${literal(name)})`;
+	});
+	const triggers = kind === "main" ? [[...STORAGE_TRIGGERS, ...START_FEED].join(";\n")] : [];
+	const batch = [...(await Promise.all(texts)), ...triggers];
+	if (batch.length > 0) await db.batch(batch.map((text) => db.prepare(text)));
+	return applied;
+}

@@ -1,0 +1,407 @@
+/**
+ * Runs the product on this machine: the Worker with embedded D1, R2 and Queue. Bindings come from wrangler.toml, so that local runs and
+ * deployments stay alike. `npm start`, the demo and the tests use it.
+ *
+ * The admin key is written to disk before its hash is inserted, so the next start finishes a run that crashed between the two.
+ */
+import { randomUUID } from "node:crypto";
+import { rmSync } from "node:fs";
+import type { Readable } from "node:stream";
+import type { D1Database } from "@cloudflare/workers-types";
+import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
+import { unstable_getMiniflareWorkerOptions } from "wrangler";
+import {
+	bootstrapStatements,
+	FIRST_ORGANIZATION_REPLACED,
+	reclaimLinkStatements,
+	replaceFirstKeyStatements,
+	signInLinkStatements,
+} from "../db/bootstrap";
+import { isTelemetryBinding } from "../deps";
+import { adminKeyOf, createAdminKey, createSignInToken, noAccount, signInLink } from "./admin-key";
+import { buildAssets, buildWorker, miniflareModules, PROJECT_DIRECTORY, type WorkerModules } from "./build";
+import { Failure } from "./failure";
+import { type DatabaseKind, migrate, UnknownMigration } from "./migrate";
+import {
+	EVERY_ADDRESS,
+	forwardLoopback,
+	isLoopback,
+	LOOPBACK,
+	type LoopbackForwarder,
+	networkAddresses,
+	refuseTakenPort,
+	servedAddresses,
+} from "./network";
+import { keepConnections } from "./queue-connections";
+import { guardRuntimes } from "./runtime-guard";
+import {
+	damaged,
+	isInitialized,
+	lockState,
+	prepareState,
+	readAdminKey,
+	readSecret,
+	refuseBrokenDatabase,
+	type StatePaths,
+	statePaths,
+	writePrivately,
+} from "./state";
+
+/** A sound database of any size opens much faster. With some broken ones, workerd never answers. */
+const DATABASE_TIME_LIMIT_MS = 30_000;
+const STOP_TIME_LIMIT_MS = 3_000;
+/** Deployments have cron triggers; local runs start the scheduled jobs themselves. */
+const SCHEDULE_INTERVAL_MS = 10 * 60 * 1000;
+
+export interface ServeOptions {
+	readonly stateDirectory: string;
+	/** 0: any free port. */
+	readonly port: number;
+	/** The address to bind. Default: loopback. Other addresses serve the local network. */
+	readonly host?: string;
+	/** Called with the name of each step. */
+	readonly onProgress?: (step: string) => void;
+	/** Makes the Worker check its own answers and count its round trips. */
+	readonly diagnostics?: boolean;
+	/** Answers the Worker's outbound requests instead of the network, for tests. */
+	readonly outboundService?: (request: Request) => Response | Promise<Response>;
+	/** Disables request limits, for tests. */
+	readonly unlimitedRequests?: boolean;
+	/** Module that wraps the Worker, which it imports as `./worker.js`. For tests that control clock and Queue. */
+	readonly entry?: string;
+	/** Replaces the admin key. */
+	readonly newAdminKey?: boolean;
+	/** E-mail address of the account to sign in, instead of the operator's. Using the link verifies the address. */
+	readonly signInLinkFor?: string;
+}
+
+export interface RunningCapstan {
+	readonly url: string;
+	/** Address for browsers. It uses a host name, because WebAuthn does not accept IP addresses. */
+	readonly pageUrl: string;
+	/** Addresses for devices in the local network, likeliest first; empty on loopback. */
+	readonly networkUrls: readonly string[];
+	/** Undefined if the key file was removed. The key itself stays valid. */
+	readonly adminKey: string | undefined;
+	readonly adminKeyPath: string;
+	/** One-time link that signs the operator in; undefined if the operator's account is not known. */
+	readonly signInLink: string | undefined;
+	/** Message for the operator. */
+	readonly notice: string | undefined;
+	readonly stateDirectory: string;
+	/** Whether this start created the first account, organization and key. */
+	readonly created: boolean;
+	readonly migrationsApplied: readonly string[];
+	readonly miniflare: Miniflare;
+	runScheduled(): Promise<void>;
+	stop(): Promise<void>;
+}
+
+/** @throws {Failure} with the remedy, for problems that the operator can fix */
+export async function serveCapstan(options: ServeOptions): Promise<RunningCapstan> {
+	const paths = statePaths(options.stateDirectory);
+	await prepareState(paths);
+	const unlock = await lockState(paths);
+	// Left by a killed run.
+	rmSync(paths.url, { force: true });
+	let miniflare: Miniflare | undefined;
+	const stopKeeping = keepConnections();
+	let endGuard = async (): Promise<void> => undefined;
+	let forwarder: LoopbackForwarder | undefined;
+	const phase = { started: false };
+	const { host = LOOPBACK, onProgress = () => undefined } = options;
+	try {
+		await refuseTakenPort(host, options.port);
+		// Bound before the runtime, which then takes the same port: one that is free there need not be free on loopback.
+		if (host !== EVERY_ADDRESS && !isLoopback(host)) forwarder = await forwardLoopback(host, options.port);
+		const port = forwarder?.port ?? options.port;
+		const secret = await readSecret(paths);
+		const keptKey = await readAdminKey(paths);
+		await refuseBrokenDatabase(paths);
+		onProgress("building the dashboard and the Worker");
+		const modules = await builtWorker();
+		onProgress("starting the Workers runtime");
+		miniflare = new Miniflare(miniflareOptions({ ...options, port }, host, paths, secret, modules, phase));
+		await awaitRuntime(miniflare, host, port);
+		endGuard = await guardRuntimes();
+		const bound = await miniflare.unsafeGetDirectURL();
+		const at = (name: string) => `http://${name}:${bound.port || "80"}`;
+		onProgress("opening the database");
+		const db = (await miniflare.getD1Database("DB")) as unknown as D1Database;
+		const opened = (database: D1Database, kind?: DatabaseKind) =>
+			within(DATABASE_TIME_LIMIT_MS, openDatabase(database, paths, kind), () =>
+				damaged(paths, "the database does not answer"),
+			);
+		const migrationsApplied = await opened(db);
+		for (const binding of telemetryBindings()) {
+			await opened((await miniflare.getD1Database(binding)) as unknown as D1Database, "telemetry");
+		}
+		const bucket = await miniflare.getR2Bucket("BUNDLES");
+		await within(DATABASE_TIME_LIMIT_MS, refuseLostBytes(db, bucket, paths), () =>
+			damaged(paths, "the bundles' bytes cannot be read"),
+		);
+		const { created, adminKey, notice } = await bootstrap(db, paths, keptKey, options.newAdminKey === true);
+		const pageUrl = at("localhost");
+		const link = await createSignInLink(db, pageUrl, options.signInLinkFor);
+		if (link !== undefined) await writePrivately(paths.signInLink, `${link}\n`);
+		await writePrivately(paths.url, `${pageUrl}\n`);
+		const running = miniflare;
+		phase.started = true;
+		const runScheduled = async () => {
+			const worker = await running.getWorker();
+			await worker.scheduled({ cron: "*/15 * * * *" });
+		};
+		const timer = setInterval(() => void runScheduled().catch(() => undefined), SCHEDULE_INTERVAL_MS);
+		timer.unref();
+		return {
+			url: at(LOOPBACK),
+			pageUrl,
+			networkUrls: servedAddresses(host).map(at),
+			adminKey,
+			adminKeyPath: paths.adminKey,
+			signInLink: link,
+			notice,
+			stateDirectory: paths.directory,
+			created,
+			migrationsApplied,
+			miniflare: running,
+			runScheduled,
+			async stop() {
+				clearInterval(timer);
+				rmSync(paths.url, { force: true });
+				await forwarder?.stop();
+				await running.dispose();
+				await endGuard();
+				stopKeeping();
+				unlock();
+			},
+		};
+	} catch (error) {
+		// A runtime that hangs ends with this process.
+		if (miniflare !== undefined)
+			await within(STOP_TIME_LIMIT_MS, miniflare.dispose().then(endGuard), () => error).catch(() => undefined);
+		await forwarder?.stop();
+		stopKeeping();
+		unlock();
+		throw error;
+	}
+}
+
+let built: Promise<WorkerModules> | undefined;
+
+/** The Worker's modules, after its assets; built once for each process. */
+function builtWorker(): Promise<WorkerModules> {
+	built ??= buildAssets().then(async () => (await buildWorker()).modules);
+	return built;
+}
+
+/** The result of the work; throws the given error if it takes too long. */
+async function within<Result>(limitMs: number, work: Promise<Result>, late: () => unknown): Promise<Result> {
+	let timer: NodeJS.Timeout | undefined;
+	const limit = new Promise<never>((_, reject) => {
+		timer = setTimeout(() => reject(late()), limitMs);
+	});
+	try {
+		return await Promise.race([work, limit]);
+	} finally {
+		clearTimeout(timer);
+	}
+}
+
+function miniflareOptions(
+	options: ServeOptions,
+	host: string,
+	paths: StatePaths,
+	secret: string,
+	modules: WorkerModules,
+	phase: { readonly started: boolean },
+): MiniflareOptions {
+	const { workerOptions } = unstable_getMiniflareWorkerOptions(`${PROJECT_DIRECTORY}/wrangler.toml`);
+	const { modulesRules: _, ...bindings } = workerOptions;
+	return {
+		...bindings,
+		bindings: {
+			...bindings.bindings,
+			CAPSTAN_SECRET: secret,
+			// Links use the host of the request, not the URL of a deployment.
+			PUBLIC_URL: "",
+			BUNDLES_URL: "",
+			// The runtime does not report the client's address. In a network, this placeholder matches no key's allow list.
+			CAPSTAN_CLIENT_ADDRESS: isLoopback(host) ? LOOPBACK : EVERY_ADDRESS,
+			CAPSTAN_MAIL_TO_TERMINAL: "true",
+			CAPSTAN_LOCAL_RUN: isLoopback(host) ? "loopback" : "network",
+			CAPSTAN_NETWORK_ADDRESSES: (isLoopback(host) ? networkAddresses() : servedAddresses(host)).join(","),
+			...(options.unlimitedRequests === true ? { ADDRESS_LIMIT_SCALE: "0" } : {}),
+			...(options.diagnostics === true ? { CAPSTAN_DIAGNOSTICS: "true" } : {}),
+		},
+		queueConsumers: soon(bindings.queueConsumers),
+		name: "capstan",
+		modules: [
+			...(options.entry === undefined ? [] : [{ type: "ESModule", path: "/entry.js", contents: options.entry }]),
+			...miniflareModules(modules),
+		],
+		modulesRoot: "/",
+		serviceBindings: {
+			// Issuers of CI tokens on this machine, for trying trusted publishing out and for tests (src/domain/issuer-url.ts).
+			LOCAL_ISSUERS: { network: { allow: ["local"], tlsOptions: { trustBrowserCas: true } } },
+			// Receivers of webhooks, where only this machine can create any (src/domain/webhook-delivery.ts).
+			...(isLoopback(host)
+				? {
+						LOCAL_NETWORK: {
+							network: { allow: ["public", "private", "local"], tlsOptions: { trustBrowserCas: true } },
+						},
+					}
+				: {}),
+		},
+		// Requests go straight to the Worker, as on Cloudflare. Miniflare's own entry adds headers, answers errors with a stack and is
+		// slower (GET /ok: 1,550 instead of 2,180 requests a second). It keeps another port for calls from this process.
+		host: LOOPBACK,
+		port: 0,
+		unsafeDirectSockets: [{ host, port: options.port }],
+		cf: false,
+		// Named after bindings, so that renaming resources of a deployment does not hide local data.
+		d1Databases: namedByBinding(bindings.d1Databases),
+		r2Buckets: namedByBinding(bindings.r2Buckets),
+		...(options.unlimitedRequests === true ? { ratelimits: unlimited(bindings.ratelimits) } : {}),
+		d1Persist: paths.d1,
+		r2Persist: paths.r2,
+		log: new Log(LogLevel.ERROR),
+		handleRuntimeStdio: (stdout: Readable, stderr: Readable) => {
+			// Output during the start is replaced by our own errors. Afterwards it is the Worker's log.
+			for (const [from, to] of [
+				[stdout, process.stdout],
+				[stderr, process.stderr],
+			] as const) {
+				from.on("data", (chunk) => {
+					if (phase.started) to.write(chunk);
+				});
+			}
+		},
+		// As on Cloudflare, the Worker cannot reach private networks.
+		outboundService: options.outboundService ?? {
+			network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } },
+		},
+	} as unknown as MiniflareOptions;
+}
+
+function unlimited(limiters: object | undefined): Record<string, unknown> {
+	const simple = { limit: Number.MAX_SAFE_INTEGER, period: 60 };
+	return Object.fromEntries(
+		Object.entries(limiters ?? {}).map(([binding, options]) => [binding, { ...options, simple }]),
+	);
+}
+
+/** A person who tries the service waits for the first device. */
+function soon<Consumer extends object>(consumers: Record<string, Consumer> | undefined) {
+	return Object.fromEntries(
+		Object.entries(consumers ?? {}).map(([queue, options]) => [queue, { ...options, maxBatchTimeout: 1 }]),
+	);
+}
+
+function namedByBinding(resources: object | undefined): Record<string, string> {
+	return Object.fromEntries(Object.keys(resources ?? {}).map((binding) => [binding, binding]));
+}
+
+/** Bindings of the telemetry databases of wrangler.toml. */
+function telemetryBindings(): string[] {
+	const { workerOptions } = unstable_getMiniflareWorkerOptions(`${PROJECT_DIRECTORY}/wrangler.toml`);
+	return Object.keys(workerOptions.d1Databases ?? {}).filter(isTelemetryBinding);
+}
+
+async function openDatabase(db: D1Database, paths: StatePaths, kind?: DatabaseKind): Promise<string[]> {
+	try {
+		const check = await db.prepare("PRAGMA quick_check").all<{ quick_check: string }>();
+		const verdict = check.results[0]?.quick_check ?? "no answer";
+		if (verdict !== "ok") throw damaged(paths, "the database fails its integrity check");
+		return await migrate(db, kind);
+	} catch (error) {
+		if (error instanceof Failure) throw error;
+		if (error instanceof UnknownMigration) {
+			throw new Failure(
+				`The state directory ${paths.directory} was written by a newer Capstan (migration ${error.message}). Start that version, or move the directory away.`,
+			);
+		}
+		throw damaged(paths, "the database cannot be read");
+	}
+}
+
+async function awaitRuntime(miniflare: Miniflare, host: string, port: number): Promise<void> {
+	try {
+		await miniflare.ready;
+	} catch {
+		// The port may have been taken meanwhile.
+		await refuseTakenPort(host, port);
+		throw new Failure("The Workers runtime (workerd) does not start on this machine. Install it again with npm ci.");
+	}
+}
+
+/** A row has an object key only after its object was stored, so a missing object means that the bucket was lost. Checks the newest one. */
+async function refuseLostBytes(
+	db: D1Database,
+	bucket: { head(key: string): Promise<unknown> },
+	paths: StatePaths,
+): Promise<void> {
+	const newest = await db
+		.prepare("SELECT object_key FROM bundles WHERE object_key IS NOT NULL ORDER BY id DESC LIMIT 1")
+		.first<{ object_key: string }>();
+	if (newest === null) return;
+	const object = await bucket.head(newest.object_key).catch(() => null);
+	if (object === null) throw damaged(paths, "the bundles' bytes are missing");
+}
+
+async function bootstrap(
+	db: D1Database,
+	paths: StatePaths,
+	keptKey: string | undefined,
+	replace: boolean,
+): Promise<{ created: boolean; adminKey: string | undefined; notice?: string }> {
+	const first = await db.prepare("SELECT id FROM organizations LIMIT 1").first<{ id: string }>();
+	if (first === null) {
+		if (await isInitialized(paths)) throw damaged(paths, "the database is empty");
+		// A key file without an organization is left from an interrupted first run, so its key is used.
+		const key = keptKey === undefined ? createAdminKey() : adminKeyOf(keptKey);
+		await writePrivately(paths.adminKey, `${key.text}\n`);
+		await run(db, bootstrapStatements(key, randomUUID, Date.now()).statements);
+		await writePrivately(paths.initialized, `${new Date().toISOString()}\n`);
+		return { created: true, adminKey: key.text };
+	}
+	// The first run was interrupted before it wrote this mark.
+	if (!(await isInitialized(paths))) await writePrivately(paths.initialized, `${new Date().toISOString()}\n`);
+	if (replace) {
+		const key = createAdminKey();
+		await writePrivately(paths.adminKey, `${key.text}\n`);
+		const { statements, organizationId } = replaceFirstKeyStatements(key, randomUUID, Date.now());
+		await run(db, statements);
+		const replaced = await db.prepare("SELECT 1 FROM organizations WHERE id = ?").bind(organizationId).first();
+		return {
+			...{ created: false, adminKey: key.text },
+			...(replaced === null ? {} : { notice: FIRST_ORGANIZATION_REPLACED }),
+		};
+	}
+	return { created: false, adminKey: keptKey };
+}
+
+/** A sign-in link for the operator, or for the account with this address; undefined if the operator's account is not known. */
+async function createSignInLink(
+	db: D1Database,
+	origin: string,
+	email: string | undefined,
+): Promise<string | undefined> {
+	const token = createSignInToken();
+	await run(
+		db,
+		email === undefined
+			? signInLinkStatements(token, randomUUID, Date.now())
+			: reclaimLinkStatements(token, email, randomUUID, Date.now()),
+	);
+	const made = await db.prepare("SELECT 1 FROM sign_in_links WHERE token_hash = ?").bind(token.hash).first();
+	if (made === null && email !== undefined) throw new Failure(noAccount(email));
+	return made === null ? undefined : signInLink(origin, token.text);
+}
+
+async function run(
+	db: D1Database,
+	statements: readonly { sql: string; parameters: readonly unknown[] }[],
+): Promise<void> {
+	await db.batch(statements.map((statement) => db.prepare(statement.sql).bind(...statement.parameters)));
+}

@@ -1,0 +1,194 @@
+/** `capstan release` from the receiving end: the files of the build folder arrive on a phone, and an interrupted release shows nothing. */
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { brotliDecompressSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { checkOnItsOwn } from "../proof/clients/android-client";
+import { type Recorder, startRecorder } from "../proof/clients/recorder";
+import { type CapstanProject, createCapstanProject, hashesOf } from "./support/capstan-cli";
+import { createPhones, describeAndroid, type Phones } from "./support/phone";
+import { answerOf, createProductApp, type Product, sha256, sharedProduct } from "./support/product";
+import { receiveOnElectron } from "./support/receivers";
+
+let product: Product;
+let network: Recorder;
+beforeAll(async () => {
+	product = await sharedProduct();
+	network = await startRecorder(product.url);
+});
+afterAll(() => network.stop());
+
+async function newProject(): Promise<{
+	readonly appId: string;
+	readonly project: CapstanProject;
+}> {
+	const appId = product.newAppId();
+	await createProductApp(product, appId);
+	return { appId, project: await createCapstanProject(product, appId, { url: network.url }) };
+}
+
+const DEVICE = { device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "android", plugin_version: "8.51.23" };
+const check = async (appId: string) =>
+	(await product.api("POST", "/updates", { app_id: appId, version_name: "builtin", version_build: "1.0.0", ...DEVICE }))
+		.body;
+
+/** The files that a device gets, by name, with their SHA-256. */
+async function received(appId: string): Promise<Record<string, string>> {
+	const { manifest } = await check(appId);
+	const files: Record<string, string> = {};
+	for (const { file_name, file_hash, download_url } of manifest) {
+		const bytes = new Uint8Array(await (await answerOf(download_url)).arrayBuffer());
+		const isCompressed = file_name.endsWith(".br");
+		const hash = sha256(isCompressed ? brotliDecompressSync(bytes) : bytes);
+		expect(hash).toBe(file_hash);
+		files[isCompressed ? file_name.slice(0, -3) : file_name] = hash;
+	}
+	return files;
+}
+
+describeAndroid("after capstan release", () => {
+	let phones: Phones;
+	beforeAll(() => {
+		phones = createPhones(product);
+	});
+	afterAll(() => phones.closeAll());
+
+	const installed = async (scene: Awaited<ReturnType<Phones["newApp"]>>, publicKey?: string) => {
+		const app = await scene.open(publicKey === undefined ? {} : { publicKey });
+		await checkOnItsOwn(app);
+		await app.ask("moveToBackground");
+		const { version, path } = await app.ask("current");
+		return { version, files: await hashesOf(path) };
+	};
+
+	test("a phone installs exactly the files of the folder, plain, as a changed delta and encrypted", async () => {
+		const scene = await phones.newApp();
+		const project = await createCapstanProject(product, scene.appId);
+		await project.write("dist/assets/big file.txt", "capstan ".repeat(20_000));
+		await project.write("dist/assets/random.bin", randomBytes(20_000));
+		await project.write("dist/assets/data.json.br", randomBytes(500));
+		await project.write("dist/empty.txt", "");
+		const first = await project.run("release", "--json");
+		expect(first.json, first.error).toMatchObject({
+			ok: true,
+			status: "live",
+			channel: "production",
+			version: "1.0.1",
+			uploaded_files: 6,
+		});
+		expect(await installed(scene)).toEqual({ version: "1.0.1", files: await project.hashes() });
+
+		await project.write("dist/app.js", "CapacitorUpdater.notifyAppReady(); // changed");
+		const second = await project.run("release", "--json");
+		expect(second.json).toMatchObject({ version: "1.0.2", uploaded_files: 1, files: 6 });
+		expect(await installed(scene)).toEqual({ version: "1.0.2", files: await project.hashes() });
+
+		const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+		await project.write(".capgo_key_v2", String(privateKey.export({ type: "pkcs1", format: "pem" })));
+		const third = await project.run("release", "--json");
+		expect(third.json, third.error).toMatchObject({ version: "1.0.3", encrypted: true });
+		const pem = String(publicKey.export({ type: "pkcs1", format: "pem" }));
+		expect(await installed(scene, pem)).toEqual({ version: "1.0.3", files: await project.hashes() });
+	});
+});
+
+test("an Electron app gets a zip, which its updater installs", async () => {
+	const { appId, project } = await newProject();
+	await project.write("package.json", JSON.stringify({ version: "1.0.0", devDependencies: { electron: "35.0.0" } }));
+	await project.write(
+		"src/main.ts",
+		`const updater = new ElectronUpdater({ appId: "${appId}", updateUrl: "${product.url}/updates" });`,
+	);
+	await rm(join(project.directory, "capacitor.config.json"));
+	const run = await project.run("release", "--json");
+	expect(run.json, run.error).toMatchObject({ ok: true, package: "zip", version: "1.0.1" });
+	expect(await receiveOnElectron(product, { appId, build: "1.0.0" })).toBe("1.0.1");
+});
+
+test("a release that is killed before any of its writes shows nothing, and the next run completes it", async () => {
+	const { appId, project } = await newProject();
+	await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true });
+	let requests = 0;
+	// The first three requests only read.
+	for (let killedAt = 4; ; killedAt++) {
+		const before = await check(appId);
+		await project.write("dist/app.js", `CapacitorUpdater.notifyAppReady(); // ${killedAt}`);
+		requests = 0;
+		const { child, ended } = project.start(["release", "--json"]);
+		network.fault = () => {
+			requests += 1;
+			if (requests < killedAt) return undefined;
+			child.kill("SIGKILL");
+			return { status: 503 };
+		};
+		const { code } = await ended;
+		network.fault = () => undefined;
+		// All requests were sent, so the loop has been through every step.
+		if (code === 0) break;
+		const shown = await check(appId);
+		expect(shown.version, `killed at request ${killedAt}`).toBe(before.version);
+		const next = await project.run("release", "--json");
+		expect(next.json, `${killedAt}: ${next.out}${next.error}`).toMatchObject({ ok: true, status: "live" });
+		expect(await received(appId)).toEqual(await project.hashes());
+	}
+	expect(requests).toBeGreaterThan(7);
+});
+
+test("the same content is not uploaded again, and an explicit version with other content is refused", async () => {
+	const { project } = await newProject();
+	expect((await project.run("release", "--bundle", "2.0.0", "--json")).json).toMatchObject({
+		version: "2.0.0",
+		uploaded_files: 2,
+	});
+	expect((await project.run("release", "--json")).json).toMatchObject({
+		version: "2.0.0",
+		uploaded_files: 0,
+		uploaded_bytes: 0,
+	});
+	await project.write("dist/app.js", "CapacitorUpdater.notifyAppReady(); // other");
+	const taken = await project.run("release", "--bundle", "2.0.0", "--json");
+	expect(taken.code).toBe(1);
+	expect(taken.json).toMatchObject({ ok: false, error: { code: "bundle_already_exists" } });
+});
+
+describe("a protected channel", () => {
+	test("exits with 3 and the link; --wait returns once a promoter approved", async () => {
+		const { appId, project } = await newProject();
+		const invited = await product.api("POST", "/organization/members", {
+			...{ orgId: product.orgId, email: `promoter-of-${appId}@example.com`, role: "org_admin" },
+		});
+		const token = new URLSearchParams(new URL(invited.body.link).hash.slice(1)).get("token");
+		const promoter = (await product.api("POST", "/invitation/accept", { token })).body.api_key;
+		const { status } = await product.api("POST", "/channel", {
+			...{ app_id: appId, channel: "production", public: true, protected: true, requires_approval: true },
+			promoters: [promoter.id],
+		});
+		expect(status).toBe(201);
+		const run = await project.run("release", "--json");
+		expect(run.json, run.error).toMatchObject({
+			status: "waiting_for_approval",
+			proposal: { url: `${network.url}/dashboard/apps/${appId}/channels/production` },
+		});
+		expect(run.code).toBe(3);
+		expect((await check(appId)).version).toBeUndefined();
+		expect((await project.run("release", "--wait", "--timeout", "0s", "--json")).code).toBe(3);
+		let hasWaited = () => {};
+		const waited = new Promise<void>((resolve) => {
+			hasWaited = resolve;
+		});
+		network.fault = ({ path }) => {
+			if (path.startsWith("/proposal")) hasWaited();
+			return undefined;
+		};
+		const { ended } = project.start(["release", "--wait", "--json"]);
+		await waited;
+		network.fault = () => undefined;
+		const approval = { app_id: appId, id: run.json.proposal.id };
+		expect((await product.api("POST", "/proposal/approve", approval, promoter.key)).status).toBe(200);
+		const done = await ended;
+		expect(done.json, done.error).toMatchObject({ status: "live", proposal: { approved: true } });
+		expect(done.code).toBe(0);
+		expect((await check(appId)).version).toBe("1.0.1");
+	});
+});

@@ -1,0 +1,142 @@
+/** Devices in the dashboard in a real browser: finding one, reading which update it gets and why, and its override. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chromium } from "./support/browser";
+import { APP, deviceId, type Stage, sharedStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+
+if (chromium === undefined) console.log("skipped: devices in the dashboard, because no Chromium is installed");
+
+describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
+	let stage: Stage;
+	let admin: Visitor;
+	beforeAll(async () => {
+		stage = await sharedStage();
+		admin = await stage.admin();
+	});
+	afterAll(() => admin?.leave());
+
+	const get = async (path: string) => (await stage.product.api("GET", path)).body;
+	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
+	const dialogButton = (name: string) => admin.page.getByRole("dialog").getByRole("button", { name, exact: true });
+	const choose = async (label: string, version: string) => {
+		await admin.page.getByRole("combobox", { name: label }).fill(version);
+		await admin.page.getByRole("option", { name: version, exact: true }).click();
+	};
+
+	test("finds a device, explains what it gets, and sets a bundle for it alone", async () => {
+		await admin.open(`/apps/${APP}/devices`, "Devices");
+		await admin.page.getByLabel("Platform").selectOption("ios");
+		await button("Apply filters").click();
+		await expect.poll(() => admin.page.getByRole("region", { name: "Devices" }).getByRole("row").count()).toBe(4);
+		await expectSound(admin);
+		await admin.page.getByLabel("Device id").fill(deviceId(0));
+		await button("Open device").click();
+		await admin.page.getByText("At its next check, the device gets no update").waitFor();
+		// There is no override to remove.
+		expect(await button("Remove override").count()).toBe(0);
+		const waits: (string | undefined)[] = [];
+		admin.page.on("request", (request) => {
+			if (["POST", "DELETE"].includes(request.method()) && new URL(request.url()).pathname === "/device")
+				waits.push(request.headers()["x-capstan-wait"]);
+		});
+		await button("Set override").click();
+		await choose("Bundle", "1.1.0");
+		await expectSound(admin);
+		await dialogButton("Set override").click();
+		await admin.page.getByText("Waiting until the change is live everywhere").waitFor();
+		await admin.page
+			.getByText("At its next check, the device gets 1.1.0, because bundle 1.1.0 is set for this device.")
+			.waitFor();
+		// Rules that found nothing are folded away.
+		const passed = admin.page.getByText(/^\d+ rules passed$/);
+		const rule = admin.page.getByText("Not older than the store build");
+		expect(await rule.isVisible()).toBe(false);
+		await passed.click();
+		await rule.waitFor();
+		await expectSound(admin);
+		await button("Remove override").click();
+		const goes = admin.page.getByRole("dialog").getByRole("listitem");
+		await expect.poll(() => goes.allInnerTexts()).toEqual(["the bundle 1.1.0"]);
+		await dialogButton("Remove override").click();
+		await admin.page.getByText("At its next check, the device gets no update").waitFor();
+		expect(await get(`/device?app_id=${APP}&device_id=${deviceId(0)}`)).toMatchObject({ override_version: null });
+		await button("Remove override").waitFor({ state: "detached" });
+		await button("Set override").click();
+		await admin.page.getByRole("textbox", { name: "Channel" }).fill("beta");
+		await dialogButton("Set override").click();
+		await button("Remove override").waitFor();
+		// The list shows devices with a channel override.
+		await admin.open(`/apps/${APP}/devices`, "Devices");
+		const set = admin.page.getByRole("row").filter({ hasText: "Channel override: beta" });
+		await set.getByRole("link", { name: deviceId(0) }).waitFor();
+		expect(await admin.page.getByText(/ override: /).count()).toBe(1);
+		await set.getByRole("link").click();
+		// A channel override can be removed alone.
+		await button("Remove override").click();
+		await dialogButton("Remove override").click();
+		await button("Remove override").waitFor({ state: "detached" });
+		expect(waits).toEqual(["visible", "visible", "visible", "visible"]);
+	});
+
+	test("marks a channel whose bundle no device can get, and shows the remedy on the device too", async () => {
+		const channel = "misconfigured";
+		const device = "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d70";
+		const body = { app_id: APP, channel, version: "1.1.0", allow_device_self_set: true };
+		await stage.product.api("POST", "/channel", { ...body, allow_prod: false, allow_dev: false });
+		const build = { version_name: "builtin", version_build: "1.0.0", plugin_version: "8.51.23" };
+		const asking = { app_id: APP, device_id: device, platform: "ios", defaultChannel: channel };
+		await stage.product.api("POST", "/updates", { ...asking, ...build });
+		const query = `app_id=${APP}&device_id=${device}`;
+		await expect.poll(async () => (await get(`/device?${query}`)).channel).toBe(channel);
+		const message =
+			"Channel misconfigured is off for production builds and for development builds, so no device gets bundle 1.1.0. Turn on allow_prod or allow_dev.";
+		await admin.open(`/apps/${APP}/channels`, "Channels");
+		const row = admin.page.getByRole("row").filter({ hasText: message });
+		await row.getByText("Misconfigured", { exact: true }).waitFor();
+		await expectSound(admin);
+		await row.getByRole("link", { name: channel }).click();
+		await admin.page.getByRole("alert").getByText(message).waitFor();
+		await expectSound(admin);
+		await admin.open(`/apps/${APP}/devices/${device}`, "Device");
+		await admin.page
+			.getByText(
+				"At its next check, the device gets no update, because channel misconfigured is off for production builds.",
+			)
+			.waitFor();
+		await admin.page.getByRole("alert").getByText("Turn on allow_prod on channel misconfigured.").waitFor();
+		await expectSound(admin);
+		await stage.product.api("DELETE", `/channel?app_id=${APP}&channel=${channel}`);
+	});
+
+	test("finds devices by their custom id", async () => {
+		const named = { app_id: APP, device_id: deviceId(8), platform: "ios", custom_id: "Ada & Co" };
+		const build = { version_name: "builtin", version_build: "1.0.0", plugin_version: "8.51.23" };
+		await stage.product.api("POST", "/updates", { ...named, ...build });
+		await expect.poll(async () => (await get(`/device?app_id=${APP}&custom_id=Ada%20%26%20Co`)).length).toBe(1);
+		await admin.open(`/apps/${APP}/devices`, "Devices");
+		await admin.page.getByLabel("Custom id").fill("Ada & Co");
+		await button("Apply filters").click();
+		const rows = admin.page.getByRole("region", { name: "Devices" }).getByRole("row");
+		await expect.poll(() => rows.count()).toBe(2);
+		await admin.page.getByRole("link", { name: "Ada & Co" }).click();
+		await admin.page.getByRole("heading", { level: 1, name: "Ada & Co" }).waitFor();
+	});
+
+	test("offers to remove the override of a device that was never seen, and offers nothing without an override", async () => {
+		const query = `app_id=${APP}&device_id=${deviceId(7)}`;
+		await stage.product.api("POST", "/device", { app_id: APP, device_id: deviceId(7), channel: "beta" });
+		await admin.open(`/apps/${APP}/devices/${deviceId(7)}`, "Device");
+		await button("Remove override").waitFor();
+		await stage.product.api("DELETE", `/device?${query}`);
+		await admin.page.reload();
+		await admin.page.getByText("Never", { exact: true }).waitFor();
+		await admin.page.waitForLoadState("networkidle");
+		expect(await button("Remove override").count()).toBe(0);
+	});
+
+	test("lists the possible actions for a device that was never seen", async () => {
+		await admin.open(`/apps/${APP}/devices/${deviceId(9)}`, "Device");
+		await admin.page.getByText("This device has not checked for updates yet").waitFor();
+		await expectSound(admin);
+	});
+});

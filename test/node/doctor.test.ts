@@ -1,0 +1,220 @@
+/**
+ * `npm run doctor` from outside, on the running product: a healthy one has no failed line, and each fault that a test can cause shows its line
+ * and its remedy. Secrets come from the fake wrangler.
+ */
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { PROJECT_DIRECTORY } from "../../src/operator/build";
+import { runDoctor } from "../../src/operator/doctor";
+import type { Finding } from "../../src/operator/doctor-types";
+import { type RunningCapstan, serveCapstan } from "../../src/operator/serve";
+import { fakeAccountScene } from "./support/fake-account";
+import { type Product, startProduct } from "./support/product";
+
+const scene = fakeAccountScene();
+const ADDRESS = "https://updates.example.com";
+
+type Examined = { readonly url: string; readonly healthy: boolean; readonly checks: readonly Finding[] };
+
+/** Runs the command and parses what it prints. */
+async function examined(
+	stateDirectory: string,
+	argv: readonly string[],
+	more: Partial<Parameters<typeof runDoctor>[0]> = {},
+): Promise<Examined> {
+	const lines: string[] = [];
+	const isHealthy = await runDoctor({
+		...{ argv: [...argv, "--json"], stateDirectory, wrangler: scene.wrangler(), nowMs: () => Date.now() },
+		print: (line) => void lines.push(line),
+		...more,
+	});
+	const answer = JSON.parse(lines.join("\n")) as Examined;
+	expect(answer.healthy).toBe(isHealthy);
+	return answer;
+}
+
+const states = ({ checks }: Examined) => Object.fromEntries(checks.map(({ check, state }) => [check, state]));
+const remedyOf = ({ checks }: Examined, name: string) => checks.find(({ check }) => check === name)?.remedy;
+
+/** A network in which the product has the address of a deployment. */
+const network =
+	(product: string): typeof fetch =>
+	(input, init) =>
+		fetch(String(input).replace(ADDRESS, product), init);
+
+describe("a healthy product", () => {
+	let product: Product;
+	beforeAll(async () => {
+		product = await startProduct();
+		await product.running.runScheduled();
+	});
+	afterAll(() => product.stop());
+
+	test("has no line that is not ok", async () => {
+		const { checks, healthy, url } = await examined(product.running.stateDirectory, ["--local"]);
+		expect([healthy, url]).toEqual([true, product.running.pageUrl]);
+		expect(checks.filter(({ state }) => state !== "ok").map(({ check }) => check)).toEqual([]);
+		expect(checks.map(({ check }) => check)).toEqual(
+			expect.arrayContaining([
+				"address",
+				"version",
+				"schema",
+				"update check",
+				"clock",
+				"bindings",
+				"telemetry",
+				"clean-up",
+				"edge cache",
+				"CORS",
+			]),
+		);
+	});
+
+	test("prints one line per check, exits with 0, and with 1 for a server that does not answer", async () => {
+		const run = async (...argv: readonly string[]) => {
+			const child = spawn(process.execPath, ["src/operator/launch.js", "src/operator/doctor.ts", ...argv], {
+				cwd: PROJECT_DIRECTORY,
+				env: { ...process.env, CAPSTAN_STATE: product.running.stateDirectory },
+				stdio: ["ignore", "pipe", "pipe"],
+			});
+			let output = "";
+			for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
+			return { code: await new Promise((resolve) => child.on("close", resolve)), output };
+		};
+		const healthy = await run("--local");
+		expect(healthy.code, healthy.output).toBe(0);
+		expect(healthy.output).toMatch(/^ok {6}address: http:\/\/localhost:\d+ answers$/m);
+		expect(healthy.output).not.toContain(product.adminKey);
+		const absent = await run("--url=http://127.0.0.1:9");
+		expect(absent.code).toBe(1);
+		expect(absent.output).toMatch(/^FAILED {2}address: .* does not answer/m);
+		expect(absent.output).toContain("        Run npm start.");
+	});
+
+	test("is examined as a deployment at its address, with its key and its secrets", async () => {
+		const state = await mkdtemp(join(tmpdir(), "capstan-doctor-"));
+		await mkdir(state, { recursive: true });
+		await writeFile(join(state, "deployed-url"), `${ADDRESS}\n`);
+		const options = { fetch: network(product.url) };
+		const withoutKey = await examined(state, [], options);
+		expect(states(withoutKey)).toMatchObject({ address: "ok", "admin key": "skipped", secrets: "skipped" });
+		await writeFile(join(state, "deployed-admin.key"), `${product.adminKey}\n`);
+		scene.setAccount({ secrets: [{ name: "CAPSTAN_SECRET", type: "secret_text" }] });
+		expect(states(await examined(state, [], options))).toMatchObject({ "admin key": "ok", clock: "ok", secrets: "ok" });
+		scene.setAccount({ secrets: [{ name: "MAIL_API_KEY", type: "secret_text" }] });
+		const unsigned = await examined(state, [], options);
+		expect(states(unsigned).secrets).toBe("failed");
+		expect(remedyOf(unsigned, "secrets")).toContain("npm run deploy");
+		await writeFile(join(state, "deployed-admin.key"), "cap_unknown\n");
+		const refused = await examined(state, [], options);
+		expect(states(refused)["admin key"]).toBe("failed");
+		expect(remedyOf(refused, "admin key")).toContain("npm run deploy -- --new-admin-key");
+		await rm(state, { recursive: true, force: true });
+	});
+
+	test("a clock that differs by a minute fails", async () => {
+		const late = await examined(product.running.stateDirectory, ["--local"], { nowMs: () => Date.now() - 61_000 });
+		expect(states(late).clock).toBe("failed");
+		expect(remedyOf(late, "clock")).toContain("synchronize the clock");
+		const near = await examined(product.running.stateDirectory, ["--local"], { nowMs: () => Date.now() + 30_000 });
+		expect(states(near).clock).toBe("ok");
+	});
+});
+
+/** Wraps the Worker, and changes its environment. */
+const entry = (change: string, before = "") => `
+import built from "./worker.js";
+console.error = () => {};
+console.warn = () => {};
+${before}
+let changed;
+const environment = (env) => (changed ??= { ...env, ${change} });
+export default {
+	fetch: (request, env, ctx) => built.fetch(request, environment(env), ctx),
+	queue: (batch, env, ctx) => built.queue(batch, environment(env), ctx),
+};`;
+
+async function served<Result>(module: string, work: (running: RunningCapstan) => Promise<Result>): Promise<Result> {
+	const directory = await mkdtemp(join(tmpdir(), "capstan-doctor-"));
+	const running = await serveCapstan({ stateDirectory: join(directory, "state"), port: 0, entry: module });
+	try {
+		return await work(running);
+	} finally {
+		await running.stop();
+		await rm(directory, { recursive: true, force: true });
+	}
+}
+
+describe("a product with faults", () => {
+	test("without its secret, the only line is the address, with the log line to look for", async () => {
+		await served(entry(`CAPSTAN_SECRET: ""`), async ({ stateDirectory }) => {
+			const answer = await examined(stateDirectory, ["--local"]);
+			expect(states(answer)).toEqual({ address: "failed" });
+			expect(remedyOf(answer, "address")).toContain("bad_configuration");
+		});
+	});
+
+	test("each fault has its line and its remedy", async () => {
+		const settings = `BUNDLES_URL: "https://127.0.0.1:9", PUBLIC_URL: "https://other.example.com",
+			CORS_ALLOWED_ORIGINS: "https://app.example.com/", TELEMETRY_MAX_BYTES: "1000", QUESTIONS: undefined`;
+		const noCache = `Object.defineProperty(globalThis, "caches", { value: undefined });`;
+		await served(entry(settings, noCache), async ({ stateDirectory, miniflare }) => {
+			const database = await miniflare.getD1Database("DB");
+			await database.batch([
+				database.prepare("DELETE FROM d1_migrations WHERE id = (SELECT max(id) FROM d1_migrations)"),
+				database.prepare(
+					"INSERT INTO dead_messages (id, kind, body, sent_at_ms, died_at_ms) VALUES ('a', 'x', '{}', 1, 1)",
+				),
+				database.prepare(`INSERT INTO sweep_positions VALUES ('sweep', '[1]')`),
+			]);
+			const answer = await examined(stateDirectory, ["--local"]);
+			expect(states(answer)).toEqual({
+				...{ address: "ok", version: "ok", "update check": "ok", "admin key": "ok", clock: "ok", queue: "ok" },
+				...{ schema: "failed", bindings: "failed", "database size": "failed", "dead messages": "failed" },
+				"clean-up": "warning",
+				...{
+					telemetry: "failed",
+					"edge cache": "ok",
+					"public address": "warning",
+					"bundles domain": "failed",
+					CORS: "failed",
+				},
+			});
+			const remedies = {
+				schema: "npm start",
+				bindings: "wrangler.toml",
+				"database size": "DEVICE_DAYS",
+				"dead messages": "npm run dead-messages",
+				"clean-up": "npm start",
+				"bundles domain": "BUNDLES_URL",
+				CORS: "CORS_ALLOWED_ORIGINS",
+			};
+			for (const [check, remedy] of Object.entries(remedies)) expect(remedyOf(answer, check)).toContain(remedy);
+			expect(answer.checks.find(({ check }) => check === "bindings")?.detail).toBe("missing: QUESTIONS");
+		});
+	});
+
+	test("without a cache, every download reads the bucket, and the line reports that", async () => {
+		const noCache = `Object.defineProperty(globalThis, "caches", { value: undefined });`;
+		await served(entry("", noCache), async ({ stateDirectory }) => {
+			const answer = await examined(stateDirectory, ["--local"]);
+			expect(states(answer)["edge cache"]).toBe("warning");
+			expect(answer.healthy).toBe(true);
+		});
+	});
+});
+
+describe("without anything to examine", () => {
+	test.each([
+		[[], /address of the deployment is not known[\s\S]*--url/],
+		[["--local"], /No local run is known here/],
+		[["--fast"], /Unknown option/],
+	])("%j says what to do", async (argv, message) => {
+		const state = await mkdtemp(join(tmpdir(), "capstan-doctor-"));
+		await expect(examined(state, argv)).rejects.toThrow(message);
+		await rm(state, { recursive: true, force: true });
+	});
+});

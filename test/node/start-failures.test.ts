@@ -1,0 +1,158 @@
+/**
+ * Everything that a person can fix ends `npm start` with one sentence and exit code 1. A few start the process; the
+ * others call its function, which prints nothing and throws the sentence.
+ */
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { hostToServe } from "../../src/operator/network";
+import { serveCapstan } from "../../src/operator/serve";
+import { failureOf, refusalOf, startScene } from "./support/npm-start";
+import { makeZip, sha256 } from "./support/product";
+
+const scene = startScene();
+
+async function databaseFile(state: string): Promise<string> {
+	const files = await readdir(join(state, "d1"), { recursive: true });
+	const paths = files
+		.filter((file) => file.endsWith(".sqlite") && !file.includes("metadata"))
+		.map((file) => join(state, "d1", file));
+	const sizeOf = (path: string) =>
+		stat(path).then(
+			({ size }) => size,
+			() => 0,
+		);
+	const sizes = await Promise.all(paths.map(async (path) => (await sizeOf(path)) + (await sizeOf(`${path}-wal`))));
+	// The telemetry database has fewer tables.
+	const path = paths[sizes.indexOf(Math.max(...sizes))];
+	if (path === undefined) throw new Error("no database");
+	return path;
+}
+
+/** The database after so many writes that SQLite merged its write-ahead log into the file. */
+async function foldedDatabase(state: string): Promise<string> {
+	const running = await serveCapstan({ stateDirectory: state, port: 0 });
+	const db = await running.miniflare.getD1Database("DB");
+	const entry = `INSERT INTO audit_log (org_id, at_ms, actor_type, actor_name, action, target_type, target_id, details, request_id)
+		VALUES ('', 0, 'system', '', '', '', '', hex(randomblob(800000)), '')`;
+	for (let count = 0; count < 6; count++) await db.prepare(entry).run();
+	await running.stop();
+	const path = await databaseFile(state);
+	if ((await stat(path)).size < 1_000_000) throw new Error("the log was not folded in");
+	return path;
+}
+
+describe("npm start ends with one sentence and exit code 1", () => {
+	test("when the port is in use", async () => {
+		const server = createServer();
+		await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+		const { port } = server.address() as { port: number };
+		const run = scene.start({ CAPSTAN_STATE: await scene.newState(), PORT: String(port) });
+		expect(await failureOf(run)).toContain(`Port ${port} is in use`);
+		server.close();
+	});
+
+	test("when PORT is no port, HOST is not an address of this machine, or an option does not exist", async () => {
+		const state = await scene.newState();
+		const failure = (environment: Record<string, string>, ...options: string[]) =>
+			failureOf(scene.start({ CAPSTAN_STATE: state, ...environment }, ...options));
+		const [text, number, option, host, address] = await Promise.all([
+			failure({ PORT: "80a" }),
+			failure({ PORT: "70000" }),
+			failure({}, "--fast"),
+			failure({ HOST: "example.com" }),
+			refusalOf({ stateDirectory: await scene.newState(), host: hostToServe("203.0.113.9", false) }),
+		]);
+		expect(text).toContain("PORT");
+		expect(number).toContain("65535");
+		expect(option).toContain("--fast");
+		expect(host).toContain("HOST");
+		expect(address).toContain("not an address of this machine");
+	});
+});
+
+describe("a start is refused in one sentence", () => {
+	test("by a state directory that is a file, or below one", async () => {
+		const file = join(await mkdtemp(join(scene.directory(), "file-")), "file");
+		await writeFile(file, "");
+		for (const stateDirectory of [file, join(file, "below")]) {
+			expect(await refusalOf({ stateDirectory })).toContain("cannot be written to");
+		}
+	});
+
+	test.skipIf(process.getuid?.() === 0)("by a state directory without write permission", async () => {
+		const stateDirectory = await scene.newState();
+		await mkdir(stateDirectory, { mode: 0o500 });
+		expect(await refusalOf({ stateDirectory })).toContain("cannot be written to");
+		await chmod(stateDirectory, 0o700);
+	});
+
+	test("by a state directory that a newer version wrote", async () => {
+		const stateDirectory = await scene.copiedState();
+		const running = await serveCapstan({ stateDirectory, port: 0 });
+		const db = await running.miniflare.getD1Database("DB");
+		await db.prepare("INSERT INTO d1_migrations (name) VALUES ('9999_later.sql')").run();
+		await running.stop();
+		expect(await refusalOf({ stateDirectory })).toContain("newer Capstan (migration 9999_later.sql)");
+	});
+
+	test("by a bucket that was lost", async () => {
+		const stateDirectory = await scene.copiedState();
+		const running = await serveCapstan({ stateDirectory, port: 0 });
+		const headers = { authorization: running.adminKey ?? "", "content-type": "application/json" };
+		const send = async (path: string, body: object) =>
+			(
+				await fetch(`${running.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) })
+			).json() as Promise<{
+				upload_url: string;
+			}>;
+		const [{ id }] = (await (await fetch(`${running.url}/organization`, { headers })).json()) as [{ id: string }];
+		await send("/app", { app_id: "com.example.lost", name: "Lost", owner_org: id });
+		const zip = makeZip("1.0.0");
+		const fields = { checksum: sha256(zip), size: zip.length };
+		const { upload_url } = await send("/bundle", { app_id: "com.example.lost", version: "1.0.0", ...fields });
+		expect((await fetch(upload_url, { method: "PUT", body: zip })).status).toBe(200);
+		await running.stop();
+		const again = await serveCapstan({ stateDirectory, port: 0 });
+		expect(again.created).toBe(false);
+		await again.stop();
+		await rm(join(stateDirectory, "r2"), { recursive: true });
+		expect(await refusalOf({ stateDirectory })).toContain("the bundles' bytes are missing");
+	});
+
+	test.each([
+		["a lost database", (state: string) => rm(join(state, "d1"), { recursive: true })],
+		[
+			"a log of garbage",
+			async (state: string) => writeFile(`${await databaseFile(state)}-wal`, "garbage ".repeat(4000)),
+		],
+		["a database whose log is lost", async (state: string) => rm(`${await databaseFile(state)}-wal`)],
+		[
+			"a database of garbage",
+			async (state: string) => {
+				const file = await databaseFile(state);
+				await rm(`${file}-wal`);
+				await writeFile(file, "garbage ".repeat(4000));
+			},
+		],
+		["a database that is cut off", async (state: string) => truncate(await foldedDatabase(state), 50_000)],
+		[
+			"a page of garbage in the database",
+			async (state: string) => {
+				const path = await foldedDatabase(state);
+				const bytes = await readFile(path);
+				bytes.fill("garbage ", 4096, bytes.length);
+				await rm(`${path}-wal`);
+				await writeFile(path, bytes);
+			},
+		],
+		["a key file of garbage", (state: string) => writeFile(join(state, "admin.key"), "not a key\n")],
+		["a secret of garbage", (state: string) => writeFile(join(state, "secret.key"), "short\n")],
+		["a lost secret", (state: string) => rm(join(state, "secret.key"))],
+	])("by damage: %s", async (_, damage) => {
+		const stateDirectory = await scene.copiedState();
+		await damage(stateDirectory);
+		expect(await refusalOf({ stateDirectory })).toContain("is damaged");
+	});
+});

@@ -1,0 +1,107 @@
+/**
+ * A stand-in for GitHub and GitLab: it issues identity tokens that a local server verifies, and keeps comments of pull requests. It checks what the
+ * real ones check: the bearer, the token for comments, and the shape of each request.
+ */
+import { createSign, generateKeyPairSync, randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+
+export interface StoredComment {
+	readonly id: number;
+	body: string;
+}
+
+export interface CiProvider {
+	/** Issuer of tokens, and base of both APIs. */
+	readonly url: string;
+	/** By `owner/name#number` on GitHub, by `project!number` on GitLab. */
+	readonly comments: Map<string, StoredComment[]>;
+	/** Bearer of token requests, and token for comments. */
+	readonly bearer: string;
+	/** Audiences that were asked for. */
+	readonly audiences: string[];
+	/** A signed token. */
+	token(audience: string, claims: Readonly<Record<string, string>>): string;
+	/** Claims of the token that the next job gets. */
+	claims: Readonly<Record<string, string>>;
+	stop(): Promise<void>;
+}
+
+const base64Url = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+export async function startCiProvider(): Promise<CiProvider> {
+	const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+	const jwk = { ...publicKey.export({ format: "jwk" }), kid: "key-1", alg: "RS256", use: "sig" };
+	const comments: CiProvider["comments"] = new Map();
+	const audiences: string[] = [];
+	const bearer = randomUUID();
+	let ids = 0;
+	const answerTo = (method: string, url: URL, headers: Record<string, unknown>, body: string): [number, unknown] => {
+		if (url.pathname === "/.well-known/openid-configuration") {
+			return [200, { issuer: provider.url, jwks_uri: `${provider.url}/jwks` }];
+		}
+		if (url.pathname === "/jwks") return [200, { keys: [jwk] }];
+		const isAllowed = headers.authorization === `Bearer ${bearer}` || headers["private-token"] === bearer;
+		if (!isAllowed) return [401, { message: "Bad credentials" }];
+		if (url.pathname === "/token") {
+			const audience = url.searchParams.get("audience") ?? "";
+			audiences.push(audience);
+			return [200, { value: provider.token(audience, provider.claims) }];
+		}
+		const github = /^\/repos\/([^/]+\/[^/]+)\/issues\/(?:(\d+)\/comments|comments\/(\d+))$/.exec(url.pathname);
+		const gitlab = /^\/projects\/(\d+)\/merge_requests\/(\d+)\/notes(?:\/(\d+))?$/.exec(url.pathname);
+		if (github === null && gitlab === null) return [404, { message: "Not Found" }];
+		const id = Number(github?.[3] ?? gitlab?.[3] ?? 0);
+		const thread =
+			id > 0
+				? ([...comments].find(([, list]) => list.some((comment) => comment.id === id))?.[0] ?? "")
+				: github === null
+					? `${gitlab?.[1]}!${gitlab?.[2]}`
+					: `${github[1]}#${github[2]}`;
+		const list = comments.get(thread) ?? [];
+		if (method === "GET") return [200, list];
+		const known = list.find((comment) => comment.id === id);
+		if (method === "POST") {
+			ids += 1;
+			const comment = { id: ids, body: JSON.parse(body).body as string };
+			comments.set(thread, [...list, comment]);
+			return [201, { ...comment, html_url: `${provider.url}/comment/${ids}` }];
+		}
+		if (known === undefined) return [404, { message: "Not Found" }];
+		if (method === "DELETE") {
+			comments.set(
+				thread,
+				list.filter((comment) => comment !== known),
+			);
+			return [204, undefined];
+		}
+		if (method !== (github === null ? "PUT" : "PATCH")) return [405, {}];
+		known.body = JSON.parse(body).body;
+		return [200, { ...known, html_url: `${provider.url}/comment/${id}` }];
+	};
+	const server = createServer(async (request, response) => {
+		const url = new URL(request.url ?? "", provider.url);
+		const [status, body] = answerTo(request.method ?? "", url, request.headers, await text(request));
+		response
+			.writeHead(status, { "content-type": "application/json" })
+			.end(body === undefined ? undefined : JSON.stringify(body));
+	});
+	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+	const provider: CiProvider = {
+		url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+		...{ comments, audiences, bearer, claims: {} },
+		token(audience, claims) {
+			const nowS = Math.floor(Date.now() / 1000);
+			const times = { iat: nowS, nbf: nowS - 10, exp: nowS + 300, jti: randomUUID() };
+			const signed = `${base64Url({ alg: "RS256", typ: "JWT", kid: "key-1" })}.${base64Url({ iss: provider.url, aud: audience, ...times, ...claims })}`;
+			return `${signed}.${createSign("RSA-SHA256").update(signed).sign(privateKey, "base64url")}`;
+		},
+		stop: () =>
+			new Promise((resolve) => {
+				server.close(() => resolve());
+				server.closeAllConnections();
+			}),
+	};
+	return provider;
+}

@@ -1,0 +1,402 @@
+/**
+ * One session of the app: the check, the download, the new bundle and the reports, in the order of the plugin of the device's platform. The truth
+ * records a report when the product first receives it; a repetition is not recorded.
+ */
+import { type Bundle, sha256 } from "./app-world";
+import { jsonOf } from "./http";
+import { BUILTIN, infoOf, nameOf, type Phone } from "./phone";
+import { fetchInTwo, fetchPart, fetchWhole, post, type SessionContext } from "./phone-requests";
+import { below, happens } from "./random";
+import { DAY_MS, type ReportedEvent } from "./truth";
+
+/** Probability of each fault. */
+const CHANCE = {
+	noNetwork: 0.01,
+	/** The reports wait for the next session. */
+	late: 0.12,
+	/** The answer to reports is lost, so the plugin sends the reports again. */
+	unheard: 0.06,
+	breaksOff: 0.04,
+	interrupted: 0.05,
+	damaged: 0.03,
+	notSet: 0.02,
+	doesNotStart: 0.05,
+	crash: 0.02,
+	/** The app is closed before the new bundle is set; the next session sets it. */
+	closedEarly: 0.1,
+	slow: 0.1,
+	choosesBeta: 0.01,
+	leavesBeta: 0.05,
+} as const;
+/** Size of the plugin's report queue. */
+const MOST_PENDING = 200;
+const CRASHES = ["app_crash", "app_crash_native", "app_anr", "webview_javascript_error", "app_killed_low_memory"];
+
+interface UpdateAnswer {
+	readonly version?: string;
+	readonly url?: string;
+	readonly checksum?: string;
+	readonly manifest?: readonly {
+		readonly file_name: string;
+		readonly file_hash: string;
+		readonly download_url: string;
+	}[];
+	readonly error?: string;
+	readonly kind?: string;
+}
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+
+/** Time passes, at least a millisecond. */
+function pass(phone: Phone, context: SessionContext, mostMs: number): void {
+	context.nowMs += 1 + below(phone, mostMs);
+}
+
+/** Most networks are fast. */
+function downloading(phone: Phone, context: SessionContext): void {
+	pass(phone, context, happens(phone, CHANCE.slow) ? 15 * MINUTE_MS : 20 * SECOND_MS);
+}
+
+export async function openApp(phone: Phone, context: SessionContext): Promise<void> {
+	const session = phone.platform === "electron" ? electronSession : phone.app.isCalm ? quietSession : nativeSession;
+	context.nowMs = Math.max(context.nowMs, phone.busyUntilMs + 1);
+	await session(phone, context);
+	phone.busyUntilMs = context.nowMs;
+}
+
+/** Whether a fault occurs; calm apps have none. */
+function mishap(phone: Phone, probability: number): boolean {
+	return !phone.app.isCalm && happens(phone, probability);
+}
+
+/** The periodic check; the rest of a session follows only if the check offers an update. */
+async function quietSession(phone: Phone, context: SessionContext): Promise<void> {
+	if (phone.broken) return nativeSession(phone, context);
+	await nativeUpdate(phone, context);
+	if (phone.next !== undefined || phone.pending.length > 0) await leave(phone, context);
+}
+
+async function nativeSession(phone: Phone, context: SessionContext): Promise<void> {
+	// The bundle that the last session set never called notifyAppReady.
+	if (phone.broken) {
+		note(phone, context, "app_launch_timeout", phone.current);
+		note(phone, context, "update_fail", phone.current);
+		phone.failed.push(phone.current);
+		phone.current = phone.fallback;
+		phone.broken = false;
+	}
+	note(phone, context, "app_moved_to_foreground", phone.current);
+	if (mishap(phone, CHANCE.crash)) note(phone, context, CRASHES[below(phone, CRASHES.length)] ?? "", phone.current);
+	await chooseChannel(phone, context);
+	if (mishap(phone, CHANCE.noNetwork)) note(phone, context, "download_fail", phone.current);
+	else await nativeUpdate(phone, context);
+	await leave(phone, context);
+}
+
+async function leave(phone: Phone, context: SessionContext): Promise<void> {
+	pass(phone, context, SECOND_MS);
+	if (!happens(phone, CHANCE.late)) await flush(phone, context);
+	if (happens(phone, CHANCE.closedEarly)) return;
+	pass(phone, context, 20 * MINUTE_MS);
+	note(phone, context, "app_moved_to_background", phone.current);
+	setNext(phone, context);
+	if (!happens(phone, CHANCE.late)) await flush(phone, context);
+}
+
+async function nativeUpdate(phone: Phone, context: SessionContext): Promise<void> {
+	const answer = await check(phone, context);
+	if (answer.error !== undefined || answer.kind !== undefined) {
+		if (answer.kind === "failed") note(phone, context, "download_fail", phone.current);
+		return;
+	}
+	const version = answer.version ?? "";
+	if (version === BUILTIN) {
+		phone.next = BUILTIN;
+		return;
+	}
+	if (version === phone.current) return;
+	if (phone.failed.includes(version)) {
+		note(phone, context, "download_fail", phone.current);
+		return;
+	}
+	if (phone.next === version) return;
+	const bundle = bundleOf(phone, version);
+	if (answer.manifest !== undefined) await downloadFiles(phone, context, version, answer.manifest);
+	else await downloadZip(phone, context, bundle, answer);
+}
+
+async function downloadZip(phone: Phone, context: SessionContext, bundle: Bundle, answer: UpdateAnswer): Promise<void> {
+	const { version } = bundle;
+	await reportAlone(phone, context, "download_zip_start", version);
+	if (phone.app.truth.startsDownload(phone.number, version, context.nowMs)) phone.started.set(version, context.nowMs);
+	note(phone, context, "download_10", version);
+	downloading(phone, context);
+	const download = { link: answer.url ?? "", version };
+	if (mishap(phone, CHANCE.breaksOff)) {
+		await fetchPart(phone, context, download, 0, 1 + below(phone, bundle.sizeBytes - 1));
+		note(phone, context, "download_fail", version);
+		phone.failed.push(version);
+		return;
+	}
+	const bytes = happens(phone, CHANCE.interrupted)
+		? await fetchInTwo(phone, context, download, bundle.sizeBytes)
+		: (await fetchWhole(phone, context, download)).bytes;
+	if (answer.checksum !== bundle.checksum || sha256(bytes) !== bundle.checksum) {
+		throw new Error(`${version} of ${phone.app.appId} is not what was published`);
+	}
+	await reportAlone(phone, context, "download_zip_complete", version);
+	note(phone, context, "download_70", version);
+	if (mishap(phone, CHANCE.damaged)) {
+		// The plugin reports the first two under the running bundle.
+		note(phone, context, "checksum_fail", phone.current);
+		note(phone, context, "download_fail", phone.current);
+		note(phone, context, "finish_download_fail", version);
+		phone.failed.push(version);
+		return;
+	}
+	note(phone, context, "download_complete", version);
+	phone.next = version;
+}
+
+async function downloadFiles(
+	phone: Phone,
+	context: SessionContext,
+	version: string,
+	manifest: NonNullable<UpdateAnswer["manifest"]>,
+): Promise<void> {
+	await reportAlone(phone, context, "download_manifest_start", version);
+	if (phone.app.truth.startsDownload(phone.number, version, context.nowMs)) phone.started.set(version, context.nowMs);
+	note(phone, context, "download_10", version);
+	const had = phone.current === BUILTIN ? undefined : bundleOf(phone, phone.current).files;
+	for (const file of manifest) {
+		if (had?.has(file.file_hash) === true) continue;
+		if (happens(phone, CHANCE.breaksOff / manifest.length)) {
+			await reportAlone(phone, context, "download_manifest_file_fail", `${version}:${file.file_name}`);
+			note(phone, context, "download_fail", version);
+			phone.failed.push(version);
+			return;
+		}
+		downloading(phone, context);
+		const { bytes } = await fetchWhole(phone, context, { link: file.download_url, version: "" });
+		if (sha256(bytes) !== file.file_hash) throw new Error(`${file.file_name} of ${version} is not what was published`);
+		if (happens(phone, CHANCE.damaged / manifest.length)) {
+			await reportAlone(phone, context, "download_manifest_checksum_fail", `${version}:${file.file_name}`);
+			note(phone, context, "download_fail", version);
+			phone.failed.push(version);
+			return;
+		}
+	}
+	await reportAlone(phone, context, "download_manifest_complete", version);
+	note(phone, context, "download_complete", version);
+	phone.next = version;
+}
+
+/** Runs when the app goes to the background. */
+function setNext(phone: Phone, context: SessionContext): void {
+	const { next } = phone;
+	if (next === undefined) return;
+	phone.next = undefined;
+	if (next === BUILTIN) {
+		phone.current = BUILTIN;
+		phone.fallback = BUILTIN;
+		note(phone, context, "reset", BUILTIN);
+		return;
+	}
+	if (mishap(phone, CHANCE.notSet)) {
+		note(phone, context, "set_fail", next);
+		phone.failed.push(next);
+		return;
+	}
+	note(phone, context, "set", next);
+	phone.fallback = phone.current;
+	phone.current = next;
+	const { rollout } = phone.app;
+	phone.broken = rollout?.version === next ? rollout.failsOn(phone.number) : mishap(phone, CHANCE.doesNotStart);
+}
+
+/** Electron's updater has no queue, sends no timestamps, downloads zips only, and starts a broken bundle again. */
+async function electronSession(phone: Phone, context: SessionContext): Promise<void> {
+	const report = (action: string, version: string) =>
+		reportAlone(phone, context, action, nameOf(phone, version), happens(phone, CHANCE.unheard));
+	if (phone.broken) {
+		await report("set_fail", phone.current);
+		phone.broken = happens(phone, 0.5);
+	}
+	if (phone.next !== undefined) {
+		phone.current = phone.next;
+		phone.next = undefined;
+		await report("set", phone.current);
+		phone.broken = happens(phone, CHANCE.doesNotStart);
+	}
+	await chooseChannel(phone, context);
+	if (happens(phone, CHANCE.noNetwork)) return;
+	const answer = await check(phone, context);
+	if (answer.error !== undefined) return;
+	if (answer.version === BUILTIN) {
+		phone.next = BUILTIN;
+		return;
+	}
+	const bundle = bundleOf(phone, answer.version ?? "");
+	if (happens(phone, CHANCE.breaksOff)) {
+		await report("download_fail", bundle.version);
+		return;
+	}
+	downloading(phone, context);
+	const { bytes } = await fetchWhole(phone, context, { link: answer.url ?? "", version: bundle.version });
+	if (sha256(bytes) !== answer.checksum) throw new Error(`${bundle.version} is not what was published`);
+	await report("download_complete", bundle.version);
+	phone.next = bundle.version;
+}
+
+async function check(phone: Phone, context: SessionContext): Promise<UpdateAnswer> {
+	const { app, known } = phone;
+	const name = phone.current === BUILTIN && phone.namesStoreBuild ? phone.build : phone.current;
+	const reply = await post(phone, context, "/updates", { ...infoOf(phone), version_name: name });
+	noteReport(phone, name);
+	app.truth.seen(phone.number, context.nowMs);
+	const channel = app.decidingChannel(phone.deviceId, phone.platform, phone.defaultChannel);
+	// Without a deciding channel, the last one stays.
+	if (channel !== null) known.channelId = channel;
+	const answer = jsonOf<UpdateAnswer>(reply);
+	if (answer.version !== undefined && app.withdrawn.has(answer.version)) {
+		throw new Error(`${answer.version} of ${app.appId} was rolled back, and is still given away`);
+	}
+	const { rollout } = app;
+	if (rollout !== undefined && rollout.version === answer.version && answer.url !== undefined) {
+		rollout.serves(phone.number, app.truth.firstSeen(phone.number));
+	} else if (rollout?.version === name) rollout.runs(phone.number, context.nowMs);
+	return answer;
+}
+
+/** Notes the fields that every request of the device carries. */
+function noteReport(phone: Phone, runs?: string): void {
+	const { known } = phone;
+	known.versionBuild = phone.build;
+	known.osVersion = phone.os;
+	known.pluginVersion = phone.plugin;
+	if (phone.customId !== "") known.customId = phone.customId;
+	if (runs !== undefined) known.versionName = runs;
+}
+
+async function chooseChannel(phone: Phone, context: SessionContext): Promise<void> {
+	if (phone.defaultChannel !== "" && happens(phone, CHANCE.leavesBeta)) {
+		phone.defaultChannel = "";
+		return;
+	}
+	if (phone.defaultChannel !== "" || !mishap(phone, CHANCE.choosesBeta)) return;
+	const body = { ...infoOf(phone), version_name: phone.current, channel: context.betaName, action: "set" };
+	const reply = await post(phone, context, "/channel_self", body);
+	const answer = jsonOf<{ error?: string; unset?: boolean }>(reply);
+	if (answer.error === undefined && answer.unset !== true) phone.defaultChannel = context.betaName;
+}
+
+/** Puts a report into the plugin's queue. */
+function note(phone: Phone, context: SessionContext, action: string, versionName: string): void {
+	// Two reports of a device never have the same timestamp.
+	const timestamp = Math.max(phone.lastTimestamp + 1, context.nowMs + phone.clockAheadMs + below(phone, 20_000));
+	phone.lastTimestamp = timestamp;
+	phone.pending.push({ action, versionName, timestamp });
+	if (phone.pending.length > MOST_PENDING) phone.pending.shift();
+}
+
+/** Sends the queue as one array, and again if the answer is lost. */
+async function flush(phone: Phone, context: SessionContext): Promise<void> {
+	const events = phone.pending;
+	if (events.length === 0) return;
+	phone.pending = [];
+	const body = events.map((event) => bodyOf(phone, event));
+	await post(phone, context, "/stats", body);
+	hear(phone, context, events);
+	if (happens(phone, CHANCE.unheard)) await post(phone, context, "/stats", body);
+	// Two copies arrive concurrently.
+	if (happens(phone, CHANCE.unheard)) {
+		await Promise.all([post(phone, context, "/stats", body), post(phone, context, "/stats", body)]);
+	}
+}
+
+/** Sends one report without a timestamp immediately, as an object. */
+async function reportAlone(
+	phone: Phone,
+	context: SessionContext,
+	action: string,
+	versionName: string,
+	twice = false,
+): Promise<void> {
+	const event = { action, versionName, timestamp: undefined };
+	const body = bodyOf(phone, event);
+	await post(phone, context, "/stats", body);
+	hear(phone, context, [event]);
+	if (twice) await post(phone, context, "/stats", body);
+}
+
+function bodyOf(phone: Phone, { action, versionName, timestamp }: ReportedEvent): Record<string, unknown> {
+	const event = { ...infoOf(phone), version_name: versionName, old_version_name: "", action };
+	return timestamp === undefined ? event : { ...event, timestamp };
+}
+
+function hear(phone: Phone, context: SessionContext, events: readonly ReportedEvent[]): void {
+	const { truth } = phone.app;
+	const { nowMs } = context;
+	const id = phone.app.decidingChannel(phone.deviceId, phone.platform, phone.defaultChannel);
+	const channel = id === null ? "" : (truth.channels.get(id) ?? "");
+	noteReport(phone);
+	for (const event of events) {
+		if (context.address === undefined) followRollout(phone, event, nowMs);
+		if (isCounted(event, nowMs)) {
+			truth.reported(phone.number, event, nowMs, channel);
+			if (event.action === "set") installed(phone, event.versionName, nowMs);
+		}
+		if (RUNS.has(event.action) || event.action.startsWith("app_")) noteReport(phone, event.versionName);
+	}
+	truth.seen(phone.number, nowMs);
+}
+
+/** Days of EVENT_MEMORY_DAYS. */
+const REMEMBERED_DAYS = 14;
+
+/** A report of an earlier day, by the device's clock, may have been counted before. A clock that is a year behind is never counted. */
+function isCounted({ timestamp }: ReportedEvent, nowMs: number): boolean {
+	return timestamp === undefined || Math.floor(timestamp / DAY_MS) >= Math.floor(nowMs / DAY_MS) - REMEMBERED_DAYS;
+}
+
+const OUTCOMES: Readonly<Record<string, "installed" | "failed">> = {
+	set: "installed",
+	set_fail: "failed",
+	update_fail: "failed",
+	download_fail: "failed",
+};
+
+function followRollout({ app, number }: Phone, { action, versionName }: ReportedEvent, nowMs: number): void {
+	const outcome = OUTCOMES[action];
+	if (outcome !== undefined && app.rollout?.version === versionName) app.rollout.reports(number, outcome, nowMs);
+}
+
+/** Sends a false report about a device, usually from another address. */
+export async function reportFalsely(
+	phone: Phone,
+	action: string,
+	versionName: string,
+	context: SessionContext,
+): Promise<void> {
+	note(phone, context, action, versionName);
+	await flush(phone, context);
+	phone.busyUntilMs = context.nowMs;
+}
+
+/** The install time runs from the last reported start of the download to the reported `set`. */
+function installed(phone: Phone, version: string, nowMs: number): void {
+	const startedMs = phone.started.get(version);
+	if (startedMs === undefined) return;
+	phone.started.delete(version);
+	phone.app.truth.installTook(version, nowMs - startedMs, nowMs);
+}
+
+/** Actions whose version the device runs from then on. */
+const RUNS = new Set(["set", "reset"]);
+
+function bundleOf(phone: Phone, version: string): Bundle {
+	const bundle = phone.app.bundles.get(version);
+	if (bundle === undefined) throw new Error(`${phone.app.appId} has no bundle ${version}`);
+	return bundle;
+}

@@ -1,0 +1,142 @@
+/**
+ * `npm run test:mutation`: removes each condition that separates tenants, one at a time, and runs the test files that reach it until one
+ * fails. A condition that no test misses is a survivor: a missing test, or a condition without effect. equivalent.txt lists the mutants
+ * that no test can catch, with reasons. The run fails when an unlisted mutant survives, when a listed one is caught or no longer exists,
+ * and when tests did not end.
+ *
+ *   npm run test:mutation -- [--list] [--only <text in "file:line [kind] text">]... [--quick <number of test files>] [--processes 2]
+ */
+import { readdirSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { readEquivalents, staleEquivalents } from "./equivalents";
+import { allMutants, describeMutant, type Mutant, ROOT } from "./mutants";
+import { Runner } from "./runner";
+
+/** Test files for each mutant in equivalent.txt: the written reason explains them, and these files only double-check it. */
+const DOUBLE_CHECKS = 3;
+/**
+ * These let every call fail in turn or send malformed requests, which takes minutes and does not depend on the tenant. `prepared` counts
+ * how often statements are built, which is each time here (vitest.config.ts).
+ */
+const NOT_ABOUT_TENANTS =
+	/(^|\/)(crash-points|fault.*|malformed.*|prepared|request-limits|schema|mutation|architecture)\.test\.ts$/;
+/** These hold statements to exact rows, so they catch most mutants of `src/db`. */
+const HOLDS_STATEMENTS = /^test\/worker\/tenancy\/tenant-/;
+
+const { values: options } = parseArgs({
+	options: {
+		list: { type: "boolean", default: false },
+		only: { type: "string", multiple: true, default: [] },
+		quick: { type: "string" },
+		/** Each is a vitest with its own workerd. */
+		processes: { type: "string", default: "2" },
+	},
+});
+
+const mutants = allMutants();
+const wanted = mutants.filter(
+	(mutant) => options.only.length === 0 || options.only.some((text) => describeMutant(mutant).includes(text)),
+);
+const equivalents = readEquivalents();
+const isListed = (mutant: Mutant) => equivalents.some((entry) => entry.matches(mutant));
+const stale = staleEquivalents(equivalents, mutants);
+if (stale.length > 0) {
+	console.error(
+		`Remove these lines of test/proof/mutation/equivalent.txt, which match no mutant:\n${stale.join("\n")}`,
+	);
+	process.exit(1);
+}
+if (options.list) {
+	for (const mutant of wanted) console.log(describeMutant(mutant));
+	console.log(`${wanted.length} mutants`);
+	process.exit(0);
+}
+
+const startedMs = Date.now();
+const report = (text: string) => console.log(`${((Date.now() - startedMs) / 60_000).toFixed(1)} min  ${text}`);
+const runners = Array.from({ length: Number(options.processes) }, () => new Runner());
+
+/** Each runner takes the next piece when it has finished one. */
+async function inParallel<Piece>(pieces: readonly Piece[], work: (runner: Runner, piece: Piece) => Promise<void>) {
+	const queue = [...pieces];
+	await Promise.all(
+		runners.map(async (runner) => {
+			for (let piece = queue.shift(); piece !== undefined; piece = queue.shift()) await work(runner, piece);
+		}),
+	);
+}
+
+const testFiles = ["test/unit", "test/worker"].flatMap((folder) =>
+	readdirSync(`${ROOT}${folder}`, { recursive: true, encoding: "utf8" })
+		.filter((name) => name.endsWith(".test.ts") && !NOT_ABOUT_TENANTS.test(name))
+		.map((name) => `${folder}/${name}`),
+);
+
+/** The mutants that each test file reaches on the code as it is, and how long the file takes. */
+const reach = new Map<string, { readonly mutants: ReadonlySet<number>; readonly tookMs: number }>();
+const failing: string[] = [];
+await inParallel(testFiles, async (runner, file) => {
+	const { result, because, reached, tookMs } = await runner.run({ mutant: 0, file });
+	if (result === "passed") reach.set(file, { mutants: new Set(reached), tookMs });
+	else failing.push(`${file}: ${because}`);
+	report(`${reach.size}/${testFiles.length}  ${file} reaches ${reached.length} mutants in ${tookMs} ms`);
+});
+if (failing.length > 0) {
+	for (const runner of runners) runner.stop();
+	console.error(`These test files fail without a mutant; fix them first:\n${failing.join("\n")}`);
+	process.exit(1);
+}
+
+/** How often a test file caught a mutant of a source file, which makes it likely to catch the next. */
+const catches = new Map<string, number>();
+/** The words of a file's name without the endings of plurals. */
+const words = (path: string) =>
+	(path.split("/").at(-1) ?? "")
+		.split(/\W/)
+		.map((word) => word.replace(/s$/, ""))
+		.filter((word) => word.length > 2 && word !== "test");
+
+/** The test files that reach the mutant, those first that are likely to catch it in little time. */
+function candidates(mutant: Mutant): string[] {
+	const named = words(mutant.file);
+	const likelihood = (file: string, tookMs: number) => {
+		const shared = words(file).filter((word) => named.includes(word)).length;
+		const holds = Number(mutant.file.startsWith("src/db/") && HOLDS_STATEMENTS.test(file));
+		return (0.2 + (catches.get(`${file} ${mutant.file}`) ?? 0) + 2 * shared + 2 * holds) / tookMs;
+	};
+	return [...reach]
+		.filter(([, { mutants: reached }]) => reached.has(mutant.id))
+		.sort(([left, one], [right, other]) => likelihood(right, other.tookMs) - likelihood(left, one.tookMs))
+		.map(([file]) => file)
+		.slice(0, options.quick === undefined ? undefined : Number(options.quick));
+}
+
+const lines = { caught: [] as string[], equivalent: [] as string[], survives: [] as string[], unclear: [] as string[] };
+const refuted: string[] = [];
+
+await inParallel(wanted, async (runner, mutant) => {
+	const description = describeMutant(mutant);
+	const files = candidates(mutant).slice(0, isListed(mutant) ? DOUBLE_CHECKS : undefined);
+	let verdict: keyof typeof lines = isListed(mutant) ? "equivalent" : "survives";
+	let line = `${description} (${files.length} test files)`;
+	for (const file of files) {
+		const { result, because } = await runner.run({ mutant: mutant.id, file });
+		if (result === "passed") continue;
+		verdict = result === "failed" ? "caught" : "unclear";
+		line = `${description} (${file}: ${because})`;
+		if (result === "unclear") continue;
+		catches.set(`${file} ${mutant.file}`, (catches.get(`${file} ${mutant.file}`) ?? 0) + 1);
+		if (isListed(mutant)) refuted.push(line);
+		break;
+	}
+	lines[verdict].push(line);
+	report(`${Object.values(lines).flat().length}/${wanted.length}  ${verdict}  ${line}`);
+});
+for (const runner of runners) runner.stop();
+
+const counts = Object.entries(lines).map(([verdict, of]) => `${of.length} ${verdict}`);
+report(`${wanted.length} mutants: ${counts.join(", ")}`);
+for (const line of lines.survives) console.log(`survives: ${line}`);
+for (const line of lines.unclear) console.log(`unclear: ${line}`);
+for (const line of refuted) console.log(`caught, though equivalent.txt lists it: ${line}`);
+process.exitCode = lines.survives.length + lines.unclear.length + refuted.length > 0 ? 1 : 0;

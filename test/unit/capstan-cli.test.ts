@@ -1,0 +1,186 @@
+/** Parts of the `capstan` command that need no server: versions, options, output, and requests that are repeated. */
+import { generateKeyPairSync } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { eachOf, repeating } from "../../cli/src/api";
+import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
+import { encryptionWith } from "../../cli/src/encryption";
+import { EXIT, Failure, failureOf } from "../../cli/src/failure";
+import { Terminal } from "../../cli/src/terminal";
+import { nextVersion } from "../../cli/src/version-choice";
+import { CapstanError } from "../../src/client/client";
+import { parsePublicKey, signingKeyOf } from "../../src/domain/signing-key";
+import { verifySignature } from "../../src/features/signing/verify";
+
+test.each([
+	[[], "0.0.1"],
+	[["1.0.0"], "1.0.1"],
+	[["0.0.1", "1.0", "1.0.4-pr.9"], "1.0.1"],
+	[["1.2.0", "1.10.7", "1.9.9"], "1.10.8"],
+	[["1.0.0", "nonsense"], "1.0.1"],
+	[["1.0.0", "1.4.2+build.5"], "1.4.3"],
+])("the version after %j is %s", (known, next) => expect(nextVersion(known)).toBe(next));
+
+const COMMAND: Command = {
+	name: "try",
+	usage: "try [word]",
+	summary: "Try it.",
+	mostWords: 1,
+	options: {
+		channel: { type: "string", short: "c", value: "name", help: "Channel" },
+		wait: { type: "boolean", help: "Wait" },
+	},
+	examples: ["capstan try"],
+	run: async () => EXIT.ok,
+};
+
+describe("options", () => {
+	test("are parsed with their short names and the common ones", () => {
+		expect(parsed(COMMAND, ["a", "-c", "beta", "--wait", "--json"])).toMatchObject({
+			words: ["a"],
+			options: { channel: "beta", wait: true, json: true },
+		});
+	});
+
+	test.each([
+		[["--chanel", "x"], "invalid_option"],
+		[["--channel"], "invalid_option"],
+		[["a", "b"], "unexpected_argument"],
+	])("%j are refused as wrong usage", (argv, code) => {
+		let failure: Failure | undefined;
+		try {
+			parsed(COMMAND, argv);
+		} catch (error) {
+			failure = failureOf(error);
+		}
+		expect(failure).toMatchObject({ code, exitCode: EXIT.usage });
+	});
+
+	test("are all in the help", () => {
+		for (const flag of ["-c, --channel <name>", "--wait", "--json", "--server <url>"])
+			expect(helpOf(COMMAND)).toContain(flag);
+	});
+
+	test.each([
+		["30s", 30_000],
+		["2h", 7_200_000],
+	])("a time %s is %d ms", (text, ms) => expect(durationOf({ since: text }, "since", "1d")).toBe(ms));
+	test.each(["", "5", "1w", "-1s"])("a time %j is the default or refused", (text) => {
+		if (text === "") expect(durationOf({ since: text }, "since", "1d")).toBe(86_400_000);
+		else expect(() => durationOf({ since: text }, "since", "1d")).toThrow(Failure);
+	});
+});
+
+describe("output", () => {
+	function terminal(options: { readonly json?: boolean; readonly isTTY?: boolean } = {}) {
+		const texts = { out: "", error: "" };
+		const stream = (name: "out" | "error") => ({
+			isTTY: options.isTTY === true,
+			write: (text: string) => {
+				texts[name] += text;
+			},
+		});
+		const opened = new Terminal({
+			out: stream("out"),
+			error: stream("error"),
+			json: options.json === true,
+			environment: {},
+		});
+		return { terminal: opened, texts };
+	}
+
+	test("never has a secret, whatever prints it", () => {
+		for (const json of [true, false]) {
+			const { terminal: opened, texts } = terminal({ json });
+			opened.conceal("cap_0123456789");
+			opened.line("key cap_0123456789");
+			opened.note("cap_0123456789");
+			opened.result("try", { value: "cap_0123456789" });
+			opened.failed("try", new Error("refused cap_0123456789"));
+			expect(texts.out + texts.error).not.toContain("cap_0123456789");
+			expect(texts.out + texts.error).toContain("***");
+		}
+	});
+
+	test("has colours and progress on a terminal only", () => {
+		const piped = terminal();
+		const shown = terminal({ isTTY: true });
+		for (const { terminal: opened } of [piped, shown]) {
+			opened.progress("10 %");
+			opened.line(opened.style("green", "Live"));
+		}
+		expect(piped.texts).toEqual({ out: "Live\n", error: "" });
+		expect(shown.texts.out).toBe("\u001b[32mLive\u001b[0m\n");
+		expect(shown.texts.error).toContain("10 %");
+	});
+
+	test("as JSON is one object with the code of the server", () => {
+		const { terminal: opened, texts } = terminal({ json: true });
+		const failure = opened.failed("try", new CapstanError(403, "permission_denied", "No.", { scope: "app" }, "r1"));
+		expect(failure.exitCode).toBe(EXIT.denied);
+		expect(JSON.parse(texts.out)).toEqual({
+			...{ ok: false, command: "try" },
+			error: { code: "permission_denied", message: "No.", details: { status: 403, scope: "app", requestId: "r1" } },
+		});
+	});
+});
+
+describe("a request", () => {
+	const pauses: number[] = [];
+	const pause = async (ms: number) => {
+		pauses.push(ms);
+	};
+
+	test("is repeated while the server is busy, as long as it asks for", async () => {
+		const answers = [
+			new Response("", { status: 503 }),
+			new Response("", { status: 429, headers: { "retry-after": "7" } }),
+		];
+		const send = repeating(async () => answers.shift() ?? new Response("done"), pause);
+		expect(await (await send("https://u", {})).text()).toBe("done");
+		expect(pauses).toEqual([400, 7000]);
+	});
+
+	test("fails in the end with the error of the last try", async () => {
+		let tries = 0;
+		const send = repeating(async () => {
+			tries += 1;
+			throw new Error(`try ${tries}`);
+		}, pause);
+		await expect(send("https://u", {})).rejects.toThrow("try 4");
+		const busy = repeating(async () => new Response("", { status: 503 }), pause);
+		expect((await busy("https://u", {})).status).toBe(503);
+	});
+
+	test("is not repeated if the server refuses it", async () => {
+		let tries = 0;
+		const send = repeating(async () => {
+			tries += 1;
+			return new Response("", { status: 404 });
+		}, pause);
+		expect((await send("https://u", {})).status).toBe(404);
+		expect(tries).toBe(1);
+	});
+});
+
+test("work on many items stops at the first failure", async () => {
+	const done: number[] = [];
+	const work = eachOf([1, 2, 3, 4, 5, 6], 2, async (item) => {
+		await Promise.resolve();
+		if (item === 2) throw new Error("second");
+		done.push(item);
+	});
+	await expect(work).rejects.toThrow("second");
+	expect(done.length).toBeLessThan(3);
+});
+
+test("an encrypted bundle is one that the server verifies with the public key", async () => {
+	const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+	const pem = String(publicKey.export({ type: "spki", format: "pem" }));
+	const key = parsePublicKey(pem) ?? "";
+	const encryption = encryptionWith(privateKey);
+	const facts = { checksum: encryption.seal("ab".repeat(32)), session_key: encryption.sessionKey };
+	const { fingerprint } = await signingKeyOf(key);
+	expect(await verifySignature({ required: true, keys: [key] }, facts)).toEqual({ signedBy: fingerprint });
+	expect(encryption.keyId).toBe(key.slice(0, 20));
+	expect(encryption.seal("ab".repeat(32)), "the same hash has the same seal").toBe(facts.checksum);
+});

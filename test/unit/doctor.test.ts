@@ -1,0 +1,23 @@
+/** What `npm run doctor` says of the last run of the clean-up. */
+import { describe, expect, test } from "vitest";
+import type { DoctorOptions, Status } from "../../src/operator/doctor-types";
+import { cleanUp } from "../../src/operator/doctor-work";
+
+const NOW_MS = Date.parse("2026-11-21T08:00:00.000Z");
+const MINUTE_MS = 60_000;
+const found = (last_sweep_at: Status["last_sweep_at"], isLocal = false) =>
+	cleanUp({ nowMs: () => NOW_MS, isLocal } as DoctorOptions, { last_sweep_at } as Status);
+const ranAgo = (minutes: number) => new Date(NOW_MS - minutes * MINUTE_MS).toISOString();
+
+describe("the clean-up", () => {
+	test("is ok for three of its periods, then fails with the remedy", () => {
+		expect(found(ranAgo(45))).toEqual({ check: "clean-up", state: "ok", detail: "ran 45 minutes ago" });
+		expect(found(ranAgo(46))).toMatchObject({ state: "failed", remedy: expect.stringContaining("cron trigger") });
+		expect(found(ranAgo(46), true)).toMatchObject({ state: "warning", remedy: expect.stringContaining("npm start") });
+	});
+
+	test("is a warning before its first run, and skipped for a release that does not report it", () => {
+		expect(found(null)).toMatchObject({ state: "warning", detail: "has not run yet" });
+		expect(found(undefined)).toMatchObject({ state: "skipped" });
+	});
+});

@@ -1,0 +1,522 @@
+/**
+ * Rows of devices and the days on which they count, for any delivery of messages. Random histories pass the real event buffer and reach the real
+ * consumer once in order, and again in any order, repetition and batching: both must write what the history implies.
+ */
+import { applyD1Migrations } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import { consume } from "../../../src/consumer";
+import type { VersionSketchRow } from "../../../src/db/statistics";
+import { DeviceRecord, type RecordRow } from "../../../src/domain/device-record";
+import { addDevice, emptySketch, encodeSketch } from "../../../src/domain/distinct-count";
+import { adoption } from "../../../src/features/statistics/active-devices";
+import type { DeviceEvents, DeviceSeen } from "../../../src/messages";
+import { createEventBuffer } from "../../../src/queue/event-buffer";
+import { beforeSecondTrip } from "../support/interleave";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "../support/world";
+
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+const DEVICES = 2;
+/** Times that each history is delivered badly. */
+const DELIVERIES = 3;
+const RUNS = 12;
+/** A loaded machine is no defect. */
+const LIMIT_MS = 300_000;
+const BUNDLES = ["1.0.1", "1.0.2"];
+const FACTS = {
+	platform: "platform",
+	version_name: "versionName",
+	version_build: "versionBuild",
+	os_version: "osVersion",
+	plugin_version: "pluginVersion",
+	custom_id: "customId",
+	install_source: "installSource",
+	key_id: "keyId",
+	channel_id: "channelId",
+} as const;
+
+let world: World;
+let inOrder: TestApp;
+let badly: TestApp[];
+beforeAll(async () => {
+	world = await createWorld();
+	const apps: TestApp[] = [];
+	for (let index = 0; index <= DELIVERIES; index++) {
+		const app = await createTestApp(world);
+		for (const version of BUNDLES) await uploadTestBundle(world, app, version);
+		apps.push(app);
+	}
+	[inOrder, ...badly] = apps as [TestApp, ...TestApp[]];
+	world.clock.nowMs = NOW_MS + 5 * DAY_MS;
+});
+
+type Said = Omit<DeviceSeen, "type" | "appId" | "deviceId" | "atMs">;
+interface Act {
+	readonly device: number;
+	/** Since the act before. */
+	readonly afterMs: number;
+	/** More than one when the device reports a list. */
+	readonly said: readonly Said[];
+}
+
+const PLAIN: Said = {
+	...{ platform: "android", versionName: "1.0.1", versionBuild: "1.0.0", osVersion: "15", pluginVersion: "8.51.23" },
+	...{ isProd: true, isEmulator: false, customId: "", installSource: "", keyId: "", defaultChannel: "", channelId: 1 },
+};
+const common = {
+	platform: fc.constantFrom("android", "ios"),
+	osVersion: fc.constantFrom("", "17", "18"),
+	pluginVersion: fc.constantFrom("8.0.0", "8.1.0"),
+	isProd: fc.boolean(),
+	isEmulator: fc.constant(false),
+	customId: fc.constantFrom("", "one", "two"),
+	installSource: fc.constantFrom("", "store"),
+	keyId: fc.constant(""),
+	defaultChannel: fc.constantFrom("", "beta"),
+};
+const version = fc.constantFrom(...BUNDLES, "builtin", "1.0.0", "9.9.9");
+const anyCheck: fc.Arbitrary<Said> = fc.record({
+	...common,
+	versionName: version,
+	versionBuild: fc.constantFrom("1.0.0", "2.0.0"),
+	channelId: fc.constantFrom(null, 1, 2, 3),
+});
+/** Most are as they were, or go to something and back. */
+const usualCheck: fc.Arbitrary<Said> = fc
+	.record({ versionName: fc.constantFrom("1.0.1", "1.0.2"), channelId: fc.constantFrom(1, 2) })
+	.map((fields) => ({ ...PLAIN, ...fields }));
+const check = fc.oneof({ weight: 4, arbitrary: usualCheck }, { weight: 1, arbitrary: anyCheck });
+const anyReport: fc.Arbitrary<Said> = fc
+	.record({
+		...common,
+		platform: fc.constantFrom("", "android"),
+		pluginVersion: fc.constantFrom("", "8.1.0"),
+		versionName: fc.oneof(fc.constant(""), version),
+		versionBuild: fc.constantFrom("", "1.0.0"),
+		channelId: fc.constant(null),
+		moved: fc.boolean(),
+	})
+	.map(({ moved, ...said }) => ({ ...said, ...(moved && said.versionName !== "" ? { moved } : {}) }));
+const usualReport: fc.Arbitrary<Said> = fc
+	.constantFrom("", "1.0.1", "1.0.2")
+	.map((versionName) => ({ ...PLAIN, channelId: null, versionName, ...(versionName === "" ? {} : { moved: true }) }));
+const report = fc.oneof({ weight: 3, arbitrary: usualReport }, { weight: 1, arbitrary: anyReport });
+const history: fc.Arbitrary<Act[]> = fc.array(
+	fc.record({
+		device: fc.nat(DEVICES - 1),
+		afterMs: fc.oneof(
+			fc.constantFrom(0, 0, 1),
+			fc.integer({ min: 1, max: 90 }).map((minutes) => minutes * MINUTE_MS),
+			fc.integer({ min: 1, max: 90 }).map((minutes) => minutes * MINUTE_MS),
+			fc.integer({ min: 1, max: 30 }).map((hours) => hours * 60 * MINUTE_MS),
+		),
+		said: fc.oneof(
+			{ weight: 2, arbitrary: check.map((said) => [said]) },
+			{ weight: 1, arbitrary: fc.array(report, { minLength: 1, maxLength: 3 }) },
+		),
+	}),
+	{ minLength: 3, maxLength: 18 },
+);
+/** Decides what becomes of the messages: one number for each. */
+const fate = fc.array(fc.nat(9_999), { minLength: 25, maxLength: 25 });
+
+interface Report extends Said {
+	readonly device: string;
+	readonly atMs: number;
+}
+
+function reportsIn(acts: readonly Act[]): Report[][] {
+	let atMs = NOW_MS;
+	return acts.map(({ device, afterMs, said }) => {
+		// All of it within what the consumer remembers.
+		atMs = Math.min(atMs + afterMs, NOW_MS + 5 * DAY_MS);
+		return said.map((item) => ({ ...item, device: `device-${device}`, atMs }));
+	});
+}
+
+/**
+ * Whether each version counts the same with the store build that its device has reported by then. Otherwise the count depends on the
+ * batches: a stored row has the later build, and a version that equals it counts as the store build.
+ */
+function hasClearVersions(reports: readonly Report[]): boolean {
+	const last = new Map<string, Report>();
+	return reports.every((report) => {
+		const known = last.get(report.device);
+		const named = report.versionName === "" ? (known ?? report) : report;
+		const versionBuild = report.versionBuild || known?.versionBuild || "";
+		const now = { ...report, versionName: named.versionName, versionBuild };
+		last.set(report.device, now);
+		return named.versionName === "" || countedAs(now) === countedAs(named);
+	});
+}
+
+/** The messages that an isolate sends to the Queue. */
+async function messagesOf(acts: readonly Report[][]): Promise<DeviceEvents[]> {
+	const sent: DeviceEvents[] = [];
+	let nowMs = 0;
+	const buffer = createEventBuffer({
+		events: { send: async (message: unknown) => void sent.push(message as DeviceEvents) } as never,
+		log: () => undefined,
+		config: { localRun: undefined },
+		now: () => nowMs,
+		delay: async () => undefined,
+		newId: () => String(sent.length),
+	});
+	for (const act of acts) {
+		const work: Promise<unknown>[] = [];
+		const events = act.map(({ device, ...said }) => ({
+			...{ ...said, type: "seen" as const, appId: "", deviceId: device },
+		}));
+		nowMs = act[0]?.atMs ?? nowMs;
+		buffer.add(events, (promised) => void work.push(promised));
+		await Promise.all(work);
+	}
+	return sent;
+}
+
+/** Any order, some of them twice or three times, in batches of one to five. */
+function delivered(messages: readonly DeviceEvents[], numbers: readonly number[]): DeviceEvents[][] {
+	const number = (index: number) => numbers[index % numbers.length] ?? 0;
+	const all = messages.flatMap((message, index) =>
+		Array.from({ length: [1, 1, 2, 3][number(index) % 4] ?? 1 }, (_, copy) => ({
+			message,
+			place: (number(index) * 7919 + copy * 104_729) % 10_007,
+		})),
+	);
+	const waiting = all.sort((one, other) => one.place - other.place).map(({ message }) => message);
+	const batches: DeviceEvents[][] = [];
+	while (waiting.length > 0) batches.push(waiting.splice(0, 1 + (number(waiting.length) % 5)));
+	return batches;
+}
+
+async function consumeFor(app: TestApp, batch: readonly DeviceEvents[], deps = world.deps): Promise<void> {
+	const messages = batch.map(({ events, ...message }) => ({
+		body: { ...message, events: events.map((event) => ({ ...event, appId: app.appId })) as DeviceSeen[] },
+	}));
+	await consume(deps, { messages });
+}
+
+async function deleteAll(): Promise<void> {
+	const apps = [inOrder, ...badly].map(({ uuid }) => `'${uuid}'`).join();
+	await testEnv.DB.batch(
+		["devices", "daily_counts", "daily_totals", "device_sketches"].map((table) =>
+			testEnv.DB.prepare(`DELETE FROM ${table} WHERE app_id IN (${apps})`),
+		),
+	);
+}
+
+async function keptOf(app: TestApp) {
+	const rows = async (text: string) => (await testEnv.DB.prepare(text).bind(app.uuid).all()).results;
+	const columns = [...Object.keys(FACTS), "is_prod", "default_channel"].join();
+	const devices = await rows(
+		`SELECT device_id, ${columns}, last_seen_at_ms FROM devices WHERE app_id = ? ORDER BY device_id`,
+	);
+	return {
+		devices: devices.map(({ last_seen_at_ms, ...row }) => row),
+		lastSeenMs: devices.map(({ last_seen_at_ms }) => Number(last_seen_at_ms)),
+		...(await figuresOf(app)),
+	};
+}
+
+/** Devices by day and version, and by day, as people see them. */
+async function figuresOf(app: TestApp) {
+	const dateOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+	const query = { from: dateOf(NOW_MS - 5 * DAY_MS), to: dateOf(NOW_MS + 6 * DAY_MS) };
+	const ask = async (path: string, more = {}) =>
+		(
+			await world.request("GET", `/statistics/app/${app.appId}${path}`, {
+				key: world.adminKey,
+				query: { ...query, ...more },
+			})
+		).body;
+	const { labels, datasets } = (await ask("/bundle_usage")) as {
+		labels: string[];
+		datasets: { label: string; metaCounts: (number | null)[] }[];
+	};
+	const dayOf = (date: string) => Math.floor(Date.parse(date) / DAY_MS);
+	const versions = labels.flatMap((date, index) =>
+		datasets
+			.map(({ label, metaCounts }) => ({
+				day: dayOf(date),
+				version_name: label === "unknown" ? "" : label,
+				amount: metaCounts[index] ?? 0,
+			}))
+			.filter(({ amount }) => amount > 0)
+			.sort((one, other) => (one.version_name < other.version_name ? -1 : 1)),
+	);
+	const items = (await ask("", { noAccumulate: "true" })) as { date: string; mau: number }[];
+	const totals = items.filter(({ mau }) => mau > 0).map(({ date, mau }) => ({ day: dayOf(date), device_count: mau }));
+	return { versions, totals };
+}
+
+function countedAs({ versionName, versionBuild }: Said): string | undefined {
+	if (versionName === "" || BUNDLES.includes(versionName)) return versionName || undefined;
+	return ["builtin", versionBuild].includes(versionName) ? "builtin" : "";
+}
+
+/** The same by the simplest means. */
+function truthOf(reports: readonly Report[]) {
+	const devices = new Map<string, Record<string, unknown>>();
+	const versions = new Map<string, string>();
+	const last = new Map<string, string>();
+	for (const said of reports) {
+		const row = devices.get(said.device) ?? { device_id: said.device };
+		devices.set(said.device, row);
+		for (const [column, field] of Object.entries(FACTS)) {
+			row[column] = said[field] === "" || said[field] === null ? (row[column] ?? null) : said[field];
+		}
+		row.is_prod = Number(said.isProd);
+		row.default_channel = said.defaultChannel || null;
+		last.set(said.device, countedAs(said) ?? last.get(said.device) ?? "");
+		versions.set(`${Math.floor(said.atMs / DAY_MS)} ${said.device}`, last.get(said.device) ?? "");
+	}
+	const counts = new Map<string, number>();
+	const totals = new Map<number, number>();
+	for (const [key, name] of versions) {
+		const [day = ""] = key.split(" ");
+		counts.set(`${day} ${name}`, (counts.get(`${day} ${name}`) ?? 0) + 1);
+		totals.set(Number(day), (totals.get(Number(day)) ?? 0) + 1);
+	}
+	return {
+		devices: [...devices.values()].sort((one, other) => (String(one.device_id) < String(other.device_id) ? -1 : 1)),
+		versions: [...counts]
+			.map(([key, amount]) => {
+				const [day, version_name] = key.split(" ");
+				return { day: Number(day), version_name, amount };
+			})
+			.sort((one, other) => one.day - other.day || (String(one.version_name) < String(other.version_name) ? -1 : 1)),
+		totals: [...totals].sort(([one], [other]) => one - other).map(([day, device_count]) => ({ day, device_count })),
+	};
+}
+
+/** No device counts twice on a day. */
+function expectAtMost(
+	versions: readonly { readonly day: number; readonly amount: number }[],
+	totals: readonly { readonly day: number; readonly device_count: number }[],
+): void {
+	for (const { day, device_count } of totals) {
+		const ofDay = versions.filter((row) => row.day === day);
+		expect(
+			ofDay.reduce((sum, { amount }) => sum + amount, 0),
+			`day ${day}`,
+		).toBeLessThanOrEqual(device_count);
+	}
+}
+
+describe("the messages of a history", () => {
+	test(
+		"write the same rows and days in any order, repetition and batching, and the same versions in order",
+		async () => {
+			await fc.assert(
+				fc.asyncProperty(history, fc.tuple(...badly.map(() => fate)), async (acts, fates) => {
+					await deleteAll();
+					const reports = reportsIn(acts);
+					fc.pre(hasClearVersions(reports.flat()));
+					const messages = await messagesOf(reports);
+					for (const message of messages) await consumeFor(inOrder, [message]);
+					const { lastSeenMs, ...kept } = await keptOf(inOrder);
+					expect(kept).toEqual(truthOf(reports.flat()));
+					for (const [device, ms] of lastSeenMs.entries()) {
+						const times = reports.flat().filter(({ device: id }) => id === kept.devices[device]?.device_id);
+						const lastMs = Math.max(...times.map(({ atMs }) => atMs));
+						// Reports of one moment are a millisecond apart.
+						expect(ms).toBeLessThan(lastMs + 100);
+						expect(Math.floor(lastMs / DAY_MS) - Math.floor(ms / DAY_MS)).toBeLessThan(7);
+					}
+					for (const [index, app] of badly.entries()) {
+						for (const batch of delivered(messages, fates[index] ?? [])) await consumeFor(app, batch);
+						const { devices, versions, totals } = await keptOf(app);
+						expect(devices).toEqual(kept.devices);
+						expect(totals).toEqual(kept.totals);
+						// Late reports of a day may count under another version of it, but no device counts twice.
+						expectAtMost(versions, totals);
+					}
+				}),
+				// A failure prints the seed. The smallest history that fails is soon found without a database, below.
+				{ numRuns: RUNS, endOnFailure: true },
+			);
+		},
+		LIMIT_MS,
+	);
+});
+
+const said = (minute: number, fields: Partial<Said> = {}): Report => ({
+	...PLAIN,
+	...fields,
+	device: "device",
+	atMs: NOW_MS + minute * MINUTE_MS,
+});
+const REPORT: Partial<Said> = { versionName: "", channelId: null };
+const onlyDevice = async (app: TestApp) => (await keptOf(app)).devices[0];
+
+describe("the record of a device", () => {
+	/** As the consumer does, without its database. */
+	function kept(batches: readonly (readonly DeviceEvents[])[]) {
+		let row: RecordRow | null = null;
+		const counts = new Map<string, number>();
+		const sketches: VersionSketchRow[] = [];
+		const sketch = encodeSketch(addDevice(emptySketch(), "device"));
+		const add = (key: string, amount: number) => counts.set(key, (counts.get(key) ?? 0) + amount);
+		for (const batch of batches) {
+			const known: RecordRow | null = row;
+			const record: DeviceRecord = new DeviceRecord(known, countedRow(known), 0);
+			const events = batch.flatMap(({ events }) => events as DeviceSeen[]);
+			for (const event of events.sort((one, other) => one.atMs - other.atMs)) record.add(event, countedAs(event));
+			for (const { day, kind, version } of record.sketches) {
+				sketches.push({ day, kind, version_name: version, devices: null, sketch });
+			}
+			if (!record.needsWrite) continue;
+			for (const { day, before, after } of record.countChanges) {
+				add(`${day} ${after}`, 1);
+				if (before !== undefined) add(`${day} ${before}`, -1);
+			}
+			row = record.row;
+		}
+		// When a custom id changed is known as far as the messages came in order.
+		const { told_at, counted_days, created_at_ms, updated_at_ms, last_seen_at_ms, custom_id_changed_at_ms, ...facts } =
+			row as unknown as RecordRow;
+		const counted = [...counts].map(([key, amount]) => {
+			const [day, version_name = ""] = key.split(" ");
+			return { day: Number(day), version_name, amount };
+		});
+		return { facts, created: Math.floor(created_at_ms / DAY_MS), versions: adoption(counted, sketches) };
+	}
+	const countedRow = (row: RecordRow | null) =>
+		row === null || row.version_name === null
+			? undefined
+			: countedAs({ ...PLAIN, versionName: String(row.version_name), versionBuild: String(row.version_build ?? "") });
+
+	test("is the same for any order, repetition and batching of its events, in a thousand histories", async () => {
+		await fc.assert(
+			fc.asyncProperty(history, fate, async (acts, numbers) => {
+				const ofOne = acts.map((act) => ({ ...act, device: 0 }));
+				fc.pre(hasClearVersions(reportsIn(ofOne).flat()));
+				const messages = await messagesOf(reportsIn(ofOne));
+				const inOrder = kept(messages.map((message) => [message]));
+				const { versions: late, ...badly } = kept(delivered(messages, numbers));
+				const { devices, versions, totals } = truthOf(reportsIn(ofOne).flat());
+				expect({ ...badly, versions: inOrder.versions }).toEqual(inOrder);
+				expect({ ...devices[0], ...inOrder.facts }, "as the history says").toEqual({
+					...inOrder.facts,
+					...devices[0],
+				});
+				expect(inOrder.versions).toEqual(versions);
+				expectAtMost(late, totals);
+			}),
+			{ numRuns: 1_000 },
+		);
+	});
+});
+
+describe("an isolate", () => {
+	test("marks changed fields as moved, but not fields that a report leaves out", async () => {
+		const reports = [said(0), said(1, REPORT), said(2), said(3, { channelId: 2 }), said(4, REPORT), said(5)];
+		const messages = await messagesOf([...reports, said(6, { ...REPORT, versionBuild: "" })].map((one) => [one]));
+		const marks = messages.flatMap(({ events }) => events.map((event) => "moved" in event));
+		expect(marks).toEqual([false, false, false, true, false, true, false]);
+	});
+
+	test("gives each report of one request a distinct time within the day", async () => {
+		const last = DAY_MS - 1 - (NOW_MS % DAY_MS);
+		const list = ["1.0.1", "1.0.2", "builtin"].map((versionName) => said(0, { versionName }));
+		const messages = await messagesOf([list, list.map((one) => ({ ...one, atMs: NOW_MS + last }))]);
+		const times = messages.flatMap(({ events }) => events.map(({ atMs }) => atMs - NOW_MS));
+		expect(times).toEqual([0, 1, 2, last, last, last]);
+	});
+});
+
+describe("two consumers that write the same device at once", () => {
+	test("both take effect: the one with the conflict retries", async () => {
+		await deleteAll();
+		const [early, late] = await messagesOf([
+			[said(0, { channelId: 2 })],
+			[said(1, { ...REPORT, versionName: "1.0.2" })],
+		]);
+		if (early === undefined || late === undefined) throw new Error("two messages were expected");
+		// Between what the first reads of the device and what it writes.
+		const { d1 } = beforeSecondTrip(testEnv.DB, () => consumeFor(inOrder, [late]));
+		await consumeFor(inOrder, [early], { ...world.deps, d1 });
+		expect(await keptOf(inOrder)).toMatchObject({
+			devices: [{ version_name: "1.0.2", channel_id: 2, platform: "android" }],
+			versions: [{ version_name: "1.0.2", amount: 1 }],
+			totals: [{ device_count: 1 }],
+		});
+	});
+});
+
+describe("a report that changes nothing", () => {
+	test("is not written, so an older report of another isolate may replace it until the next day", async () => {
+		await deleteAll();
+		const [first] = await messagesOf([[said(0)]]);
+		const [between] = await messagesOf([[said(1, { channelId: 2 })]]);
+		const [again, tomorrow] = await messagesOf([[said(2)], [said(24 * 60)]]);
+		const [one, two, three, four] = [first, between, again, tomorrow] as [
+			...[DeviceEvents, DeviceEvents, DeviceEvents, DeviceEvents],
+		];
+		for (const message of [one, three, two]) await consumeFor(inOrder, [message]);
+		expect(await onlyDevice(inOrder), "the bound that docs/statistics.md states").toMatchObject({ channel_id: 2 });
+		await consumeFor(inOrder, [four]);
+		await consumeFor(inOrder, [two]);
+		expect(await onlyDevice(inOrder)).toMatchObject({ channel_id: 1 });
+	});
+});
+
+describe("a device from before fields had times", () => {
+	test("is not counted again on any day, and counts under its last version", async () => {
+		const { SECOND_DB, TEST_MIGRATIONS } = env as unknown as {
+			SECOND_DB: D1Database;
+			TEST_MIGRATIONS: Parameters<typeof applyD1Migrations>[1];
+		};
+		await applyD1Migrations(
+			SECOND_DB,
+			TEST_MIGRATIONS.filter(({ name }) => name < "0009"),
+		);
+		const run = (text: string) => SECOND_DB.prepare(text).run();
+		const today = Math.floor(NOW_MS / DAY_MS);
+		await run("INSERT INTO users (id, email, created_at_ms) VALUES ('user', 'a@example.com', 1)");
+		await run(
+			"INSERT INTO organizations (id, name, created_by, created_at_ms, updated_at_ms) VALUES ('org', 'org', 'user', 1, 1)",
+		);
+		await run(
+			`INSERT INTO apps (id, app_id, owner_org, name, created_at_ms, updated_at_ms) VALUES ('${inOrder.uuid}', '${inOrder.appId}', 'org', '', 1, 1)`,
+		);
+		// Today, yesterday and three days ago.
+		await run(`INSERT INTO devices (app_id, device_id, version_name, last_seen_at_ms, created_at_ms, updated_at_ms, seen_days,
+			counted_version) VALUES ('${inOrder.uuid}', 'device', 'builtin', ${NOW_MS}, 1, 1, 11, 'builtin')`);
+		for (const day of [today, today - 1, today - 3]) {
+			await run(`INSERT INTO daily_counts VALUES ('${inOrder.uuid}', ${day}, 'builtin', '', 'devices', 1)`);
+			await run(`INSERT INTO daily_totals (app_id, day, device_count) VALUES ('${inOrder.uuid}', ${day}, 1)`);
+		}
+		await applyD1Migrations(SECOND_DB, TEST_MIGRATIONS);
+		const messages = await messagesOf(
+			[-4, -3, -2, -1, 0].map((day) => [said(day * 24 * 60 + (day === 0 ? 5 : 0), { versionName: "9.9.9" })]),
+		);
+		await consumeFor(inOrder, messages, { ...world.deps, d1: SECOND_DB });
+		const { results } = await SECOND_DB.prepare(
+			`SELECT day - ${today} AS day, version_name, amount FROM daily_counts WHERE amount <> 0 ORDER BY day`,
+		).all();
+		expect(results).toEqual([
+			{ day: -4, version_name: "", amount: 1 },
+			{ day: -3, version_name: "builtin", amount: 1 },
+			{ day: -2, version_name: "", amount: 1 },
+			{ day: -1, version_name: "builtin", amount: 1 },
+			{ day: 0, version_name: "", amount: 1 },
+		]);
+		const days = await SECOND_DB.prepare(
+			`SELECT day - ${today} AS day, count(*) AS sketches FROM device_sketches WHERE kind = 'all' GROUP BY 1 ORDER BY 1`,
+		).all();
+		expect(days.results).toEqual([-4, -3, -2, -1, 0].map((day) => ({ day, sketches: 1 })));
+		const moved = await SECOND_DB.prepare("SELECT kind FROM device_sketches WHERE kind = 'version'").all();
+		expect(moved.results, "days that are counted").toEqual([]);
+	});
+});

@@ -1,0 +1,211 @@
+/**
+ * Invitations: who may create one for which role. The link is valid for a limited time, once, while its inviter may invite, and appears in
+ * no log.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { query } from "../../../src/db/client";
+import { rows, run } from "../support/bytes";
+import { databaseText } from "../support/database-text";
+import { readThenWrite } from "../support/interleave";
+import { createTestKey, createTestMember, createWorld, tokenOf, type World } from "../support/world";
+
+let world: World;
+let email: string;
+let counter = 0;
+
+beforeEach(async () => {
+	world = await createWorld();
+	email = `ada${++counter}@example.com`;
+});
+
+const invite = (fields: Record<string, unknown> = {}, key = world.adminKey, via: Pick<World, "request"> = world) =>
+	via.request("POST", "/organization/members", {
+		key,
+		body: { orgId: world.orgId, email, role: "org_member", ...fields },
+	});
+
+const accept = (token: string, fields: Record<string, unknown> = {}, via: Pick<World, "request"> = world) =>
+	via.request("POST", "/invitation/accept", { body: { token, ...fields } });
+const show = (token: string) => world.request("POST", "/invitation/show", { body: { token } });
+
+const membersOf = async (orgId = world.orgId, key = world.adminKey) =>
+	(await world.request("GET", "/organization/members", { key, query: { orgId } })).body;
+
+async function invitedToken(fields: Record<string, unknown> = {}, key = world.adminKey): Promise<string> {
+	const { status, body } = await invite(fields, key);
+	if (status !== 201) throw new Error(JSON.stringify(body));
+	return tokenOf(body.link);
+}
+const NOT_FOUND = { status: 404, body: { error: "invitation_not_found", moreInfo: {} } };
+
+const auditOf = (action: string) =>
+	rows(
+		query
+			.selectFrom("audit_log")
+			.selectAll()
+			.where("org_id", "=", world.orgId)
+			.where("action", "=", action)
+			.orderBy("id"),
+	);
+
+describe("an invitation", () => {
+	test("has a link for seven days, appears as a pending member, and is audited", async () => {
+		const { status, body } = await invite({ email: ` ${email.toUpperCase()}` });
+		expect(status).toBe(201);
+		expect(body).toEqual({
+			status: "ok",
+			invitation_id: expect.any(String),
+			email,
+			role: "org_member",
+			expires_at: "2026-11-28T08:00:00.000Z",
+			link: expect.stringMatching(/^https:\/\/updates\.example\.com\/invitation#token=inv_[0-9A-Za-z]{38}$/),
+		});
+		expect(await membersOf()).toContainEqual({
+			uid: body.invitation_id,
+			email,
+			image_url: "",
+			role: "org_member",
+			is_tmp: true,
+			global_permissions: [],
+		});
+		const [entry] = await auditOf("invitation.create");
+		expect(entry).toMatchObject({ target_id: body.invitation_id, target_name: email, actor_id: world.adminKeyId });
+		expect(JSON.parse(entry?.after ?? "")).toEqual({ role: "org_member", expires_at: body.expires_at });
+	});
+
+	test("stores its token in no table, and so does its acceptance with the key", async () => {
+		const token = await invitedToken();
+		expect(await databaseText()).not.toContain(token);
+		const { body } = await accept(token);
+		const text = await databaseText();
+		expect(text).not.toContain(token);
+		expect(text).not.toContain(body.api_key.key);
+	});
+
+	test("gets the same response whether or not the address has an account", async () => {
+		const elsewhere = await createWorld();
+		const known = (await createTestMember(elsewhere, "org_member")).email;
+		const [first, second] = [await invite(), await invite({ email: known })];
+		const shape = ({ status, body }: typeof first) => ({
+			status,
+			body: { ...body, email: "", link: body.link.length, invitation_id: body.invitation_id.length },
+		});
+		expect(shape(second)).toEqual(shape(first));
+		expect(await membersOf()).toContainEqual(expect.objectContaining({ email: known, is_tmp: true }));
+	});
+
+	test("of a member is refused, in any spelling of the address", async () => {
+		const member = await createTestMember(world, "org_member");
+		for (const spelling of [member.email, member.email.toUpperCase()]) {
+			expect(await invite({ email: spelling })).toMatchObject({ status: 409, body: { error: "already_member" } });
+		}
+	});
+
+	test("replaces the previous one of the address, whose link stops working", async () => {
+		const first = await invitedToken({ role: "org_admin" });
+		const second = await invitedToken();
+		expect(await accept(first)).toMatchObject(NOT_FOUND);
+		expect((await membersOf()).filter((each: { email: string }) => each.email === email)).toHaveLength(1);
+		const [, entry] = await auditOf("invitation.create");
+		expect(JSON.parse(entry?.before ?? "")).toMatchObject({ role: "org_admin" });
+		expect((await accept(second)).body.role).toBe("org_member");
+	});
+
+	test("is not replaced by a caller that may not withdraw or change it, or that read another one", async () => {
+		const admin = await createTestKey(world, "org_admin");
+		const strong = await invitedToken({ role: "org_super_admin" });
+		expect(await invite({}, admin.text)).toMatchObject({ status: 403, body: { error: "cannot_remove_higher_role" } });
+		const racing = await readThenWrite(
+			world,
+			(slow) => invite({}, world.adminKey, slow),
+			() => invite({ role: "org_admin" }),
+		);
+		expect(racing).toMatchObject({ status: 409, body: { error: "invitation_changed" } });
+		expect(await accept(strong)).toMatchObject(NOT_FOUND);
+	});
+
+	test("has a role on the whole organization, named by role or invite_type", async () => {
+		for (const role of ["app_admin", "channel_preview", "owner", 7]) {
+			const { status, body } = await invite({ role });
+			expect({ status, path: body.moreInfo.issues[0].path }).toEqual({ status: 400, path: "role" });
+		}
+		expect((await invite({ role: "nobody" })).body.message).toContain("org_super_admin, org_admin, org_member");
+		const byType = async (invite_type: string) => (await invite({ role: undefined, invite_type })).body.role;
+		expect(await byType("read")).toBe("org_member");
+		expect(await byType("invite_write")).toBe("org_member");
+		expect(await byType("admin")).toBe("org_admin");
+		expect(await byType("invite_super_admin")).toBe("org_super_admin");
+		expect(await byType("org_admin")).toBe("org_admin");
+		expect((await invite({ role: undefined })).body.moreInfo.issues[0].path).toBe("role");
+		expect((await invite({ role: "org_member", invite_type: "admin" })).status).toBe(400);
+	});
+
+	test.each(["ada", "ada@", "@example.com", "a b@example.com", "", 7])("refuses the address %s", async (address) => {
+		const { status, body } = await invite({ email: address });
+		expect({ status, path: body.moreInfo.issues[0].path }).toEqual({ status: 400, path: "email" });
+	});
+
+	test("requires org.invite_user and every permission of the role", async () => {
+		const admin = await createTestMember(world, "org_admin");
+		const member = await createTestMember(world, "org_member");
+		expect(await invite({}, member.key.text)).toMatchObject({
+			status: 403,
+			body: { moreInfo: { permission: "org.invite_user" } },
+		});
+		expect(await invite({ role: "org_super_admin" }, admin.key.text)).toMatchObject({
+			status: 403,
+			body: { error: "permission_denied", moreInfo: { permission: "org.delete", role_name: "org_super_admin" } },
+		});
+		expect((await invite({ role: "org_admin" }, admin.key.text)).status).toBe(201);
+		expect((await invite({}, (await createWorld()).adminKey)).status).toBe(404);
+	});
+
+	test("requires that the key's account is a member who may invite", async () => {
+		const known = await createTestMember(await createWorld(), "org_super_admin");
+		const member = await createTestMember(world, "org_member", known.email);
+		await run(
+			query.updateTable("role_bindings").set({ role_name: "org_admin" }).where("api_key_id", "=", member.key.id),
+		);
+		const before = await databaseText();
+		expect(await invite({}, member.key.text)).toMatchObject({
+			status: 403,
+			body: {
+				error: "permission_denied",
+				message: expect.stringContaining("the account that it acts for does not"),
+				moreInfo: { permission: "org.invite_user" },
+			},
+		});
+		expect(await databaseText()).toBe(before);
+	});
+
+	test("is not created by a key that is revoked at the same moment", async () => {
+		const admin = await createTestKey(world, "org_admin");
+		const answer = await readThenWrite(
+			world,
+			(racing) => invite({}, admin.text, racing),
+			() => world.request("DELETE", `/apikey/${admin.id}`, { key: world.adminKey }),
+		);
+		expect(answer).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
+		expect(await membersOf()).toHaveLength(1);
+	});
+
+	test("is shown to a caller with its token", async () => {
+		expect((await show(await invitedToken({ role: "org_admin" }))).body).toEqual({
+			organization: "Test",
+			email,
+			role: "org_admin",
+			expires_at: "2026-11-28T08:00:00.000Z",
+		});
+	});
+});
+
+test("a key that is limited to addresses cannot create an invitation, because the invitee's key has no limit", async () => {
+	const limited = await createTestKey(world, "org_admin", undefined, { ip_allow_list: ["192.0.2.0/24"] });
+	const answer = await world.request("POST", "/organization/members", {
+		key: limited.text,
+		body: { orgId: world.orgId, email, role: "org_member" },
+		headers: { "cf-connecting-ip": "192.0.2.1" },
+	});
+	expect(answer).toMatchObject({ status: 403, body: { moreInfo: { field: "ip_allow_list" } } });
+	expect(await membersOf()).toHaveLength(1);
+});

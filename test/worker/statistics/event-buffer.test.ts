@@ -1,0 +1,216 @@
+/**
+ * When an isolate sends what devices report, on a fixed clock: soon after installs, rarely for signs of devices, at once when a message is half
+ * full, and again after the Queue failed, without waiting for another request.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { CountedEvent, DeviceEvents, DeviceSeen } from "../../../src/messages";
+import { createEventBuffer } from "../../../src/queue/event-buffer";
+import { NOW_MS } from "../support/world";
+
+interface Waiting {
+	readonly atMs: number;
+	readonly resume: () => void;
+}
+
+let nowMs: number;
+let waiting: Waiting[];
+let sent: { readonly atMs: number; readonly events: number }[];
+let isQueueDown: boolean;
+let attempts: number;
+let buffer: ReturnType<typeof createEventBuffer>;
+const bufferOf = (localRun?: object) =>
+	createEventBuffer({
+		events: {
+			send: async (message: unknown) => {
+				attempts += 1;
+				if (isQueueDown) throw new Error("the Queue is down");
+				sent.push({ atMs: nowMs - NOW_MS, events: (message as DeviceEvents).events.length });
+			},
+		} as never,
+		log: () => undefined,
+		config: { localRun: localRun as undefined },
+		now: () => nowMs,
+		delay: (ms) => new Promise((resume) => waiting.push({ atMs: nowMs + ms, resume })),
+		newId: () => crypto.randomUUID(),
+	});
+beforeEach(() => {
+	nowMs = NOW_MS;
+	waiting = [];
+	sent = [];
+	attempts = 0;
+	isQueueDown = false;
+	buffer = bufferOf();
+});
+
+/** Lets time pass, with everything that is due. */
+async function pass(ms: number): Promise<void> {
+	const untilMs = nowMs + ms;
+	const settle = async () => {
+		for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+	};
+	await settle();
+	for (;;) {
+		const next = waiting.toSorted((one, other) => one.atMs - other.atMs)[0];
+		if (next === undefined || next.atMs > untilMs) break;
+		waiting = waiting.filter((one) => one !== next);
+		nowMs = next.atMs;
+		next.resume();
+		await settle();
+	}
+	nowMs = untilMs;
+}
+
+let devices = 0;
+const seen = (): DeviceSeen => ({
+	...{ type: "seen", appId: "app", deviceId: `device-${++devices}`, atMs: nowMs, platform: "ios", versionName: "1" },
+	...{ versionBuild: "1", osVersion: "18", pluginVersion: "8.0.0", isProd: true, isEmulator: false, customId: "" },
+	...{ installSource: "", keyId: "", defaultChannel: "", channelId: null },
+});
+const install = (): CountedEvent => ({
+	...{ type: "count", id: `id-${++devices}`, appId: "app", deviceId: "device", versionName: "1", channelName: "" },
+	...{ metric: "install", atMs: nowMs, deviceAtMs: null, timed: false },
+});
+const add = (...events: (DeviceSeen | CountedEvent)[]) => buffer.add(events, () => undefined);
+
+describe("signs of devices", () => {
+	test("are sent as one message when no other came for 20 seconds", async () => {
+		add(seen());
+		await pass(19_999);
+		expect(sent).toEqual([]);
+		await pass(1);
+		expect(sent).toEqual([{ atMs: 20_000, events: 1 }]);
+		for (let second = 0; second < 90; second++) {
+			add(seen());
+			await pass(1_000);
+		}
+		expect(sent).toHaveLength(1);
+		await pass(20_000);
+		expect(sent.slice(1)).toEqual([{ atMs: expect.any(Number), events: 90 }]);
+		expect(sent[1]?.atMs).toBeGreaterThan(20_000 + 90_000 + 14_000);
+	});
+
+	test("wait for two minutes while others come", async () => {
+		for (let second = 0; second < 300; second++) {
+			add(seen());
+			await pass(1_000);
+		}
+		await pass(20_000);
+		expect(sent.map(({ events }) => events)).toEqual([120, 120, 60]);
+		expect(sent[0]?.atMs).toBe(120_000);
+	});
+
+	test("are sent by the next request if the one that should have sent them ended early", async () => {
+		add(seen());
+		waiting = [];
+		await pass(60_000);
+		add(seen());
+		await pass(20_000);
+		expect(sent).toEqual([{ atMs: 80_000, events: 2 }]);
+		add(seen());
+		waiting = [];
+		await pass(6_000);
+		add(seen());
+		await pass(20_000);
+		expect(sent.slice(1)).toEqual([{ atMs: 106_000, events: 2 }]);
+	});
+
+	test("are sent at once when a message is half full", async () => {
+		for (let index = 0; index < 100; index++) add(seen());
+		await pass(0);
+		expect(sent).toEqual([]);
+		for (let index = 0; index < 150; index++) add(seen());
+		await pass(0);
+		expect(sent.reduce((sum, { events }) => sum + events, 0)).toBeGreaterThan(150);
+		expect(sent).toHaveLength(1);
+	});
+
+	test("wait for a second in a local run", async () => {
+		buffer = bufferOf({});
+		add(seen());
+		await pass(1_000);
+		expect(sent).toHaveLength(1);
+	});
+});
+
+describe("a download", () => {
+	test("waits like a sign, because the consumer writes it with the install that follows", async () => {
+		add({ ...install(), metric: "start" });
+		await pass(5_000);
+		add({ ...install(), metric: "get" });
+		buffer.addServed("uuid", "object", 7, () => undefined);
+		await pass(5_000);
+		expect(sent).toEqual([]);
+		add(install());
+		await pass(1_000);
+		expect(sent).toEqual([{ atMs: 11_000, events: 4 }]);
+		buffer.addServed("uuid", "object", 7, () => undefined);
+		await pass(20_000);
+		expect(sent).toHaveLength(2);
+	});
+});
+
+describe("installs", () => {
+	test("are sent after a second together with the signs that wait", async () => {
+		add(seen());
+		await pass(5_000);
+		add(install());
+		await pass(999);
+		expect(sent).toEqual([]);
+		await pass(1);
+		expect(sent).toEqual([{ atMs: 6_000, events: 2 }]);
+		await pass(60_000);
+		expect(sent).toHaveLength(1);
+	});
+});
+
+describe("a Queue that fails", () => {
+	test("gets the events again after some seconds, without another request", async () => {
+		isQueueDown = true;
+		add(install());
+		await pass(1_000);
+		expect(attempts).toBe(1);
+		await pass(1_000);
+		expect(attempts).toBe(2);
+		isQueueDown = false;
+		await pass(2_000);
+		expect(sent).toEqual([{ atMs: 4_000, events: 1 }]);
+		await pass(60_000);
+		expect(attempts).toBe(3);
+	});
+
+	test("is asked a bounded number of times, and then with the next events", async () => {
+		isQueueDown = true;
+		add(install());
+		await pass(60_000);
+		expect(attempts).toBe(4);
+		for (let index = 0; index < 300; index++) add(seen());
+		await pass(60_000);
+		expect(attempts).toBeLessThan(16);
+		isQueueDown = false;
+		add(install());
+		await pass(1_000);
+		expect(sent.reduce((sum, { events }) => sum + events, 0)).toBe(302);
+	});
+
+	test("loses nothing that arrives while it is slow, and the last event needs no other request", async () => {
+		isQueueDown = true;
+		add(install());
+		await pass(1_500);
+		add(install());
+		await pass(1_200);
+		isQueueDown = false;
+		await pass(30_000);
+		expect(sent.reduce((sum, { events }) => sum + events, 0)).toBe(2);
+	});
+
+	test("does not stop an isolate whose request ended while it was sending", async () => {
+		add(install());
+		await pass(999);
+		// The runtime drops what waits when a request ends.
+		waiting = [];
+		await pass(16_000);
+		add(install());
+		await pass(1_000);
+		expect(sent).toEqual([{ atMs: 17_999, events: 2 }]);
+	});
+});

@@ -1,0 +1,307 @@
+/** Retention and storage of events: the time until each kind is deleted, and the rows that a day of events costs. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { consume } from "../../../src/consumer";
+import {
+	deleteOldDevices,
+	deleteOldEvents,
+	deleteOldInstallSteps,
+	deleteOldStatistics,
+	measureStorage,
+} from "../../../src/features/statistics/retention";
+import type { CountedEvent, DeviceEvent, DeviceEvents, DeviceSeen } from "../../../src/messages";
+import { storedKeys } from "../support/bytes";
+import { notingStatements, plansOf, scansIn } from "../support/plans";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	setTestChannel,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "../support/world";
+import { bundleOf, testBundle } from "../support/zip";
+
+const DAY_MS = 86_400_000;
+const TODAY = Math.floor(NOW_MS / DAY_MS);
+let world: World;
+let app: TestApp;
+
+beforeEach(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+	await uploadTestBundle(world, app, "1.0.1");
+	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
+	world.deps.sent.length = 0;
+	await testEnv.DB.batch(
+		["counted_events", "dead_messages", "sweep_positions"].map((table) => testEnv.DB.prepare(`DELETE FROM ${table}`)),
+	);
+});
+let events = 0;
+
+const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
+	type: "count",
+	id: `event-${++events}`,
+	appId: app.appId,
+	deviceId: `device-${events}`,
+	versionName: "1.0.1",
+	channelName: "production",
+	metric: "install",
+	atMs: NOW_MS,
+	deviceAtMs: null,
+	timed: false,
+	...fields,
+});
+
+const message = (...list: readonly DeviceEvent[]): DeviceEvents => ({
+	kind: "device_events",
+	id: crypto.randomUUID(),
+	events: list,
+});
+
+const installs = async () => {
+	const row = await testEnv.DB.prepare("SELECT sum(install_count) AS installs FROM daily_totals WHERE app_id = ?")
+		.bind(app.uuid)
+		.first<{ installs: number | null }>();
+	return row?.installs ?? 0;
+};
+
+const rowsOf = async (table: string, where = "true") =>
+	(await testEnv.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`).all()).results;
+
+describe("retention", () => {
+	test("never counts an event again after its id was removed", async () => {
+		const once = message(counted(), counted({ metric: "get" }));
+		await consume(world.deps, { messages: [{ body: once }] });
+		for (let day = 0; day < 40; day++) {
+			for (const hour of [0, 15, 15.99]) {
+				world.clock.nowMs = NOW_MS + day * DAY_MS + hour * 3_600_000;
+				await deleteOldEvents(world.deps);
+				// A run that began before the sweep did.
+				world.clock.nowMs -= 15 * 60_000;
+				await consume(world.deps, { messages: [{ body: once }] });
+				expect(await installs(), `day ${day}`).toBe(1);
+			}
+		}
+		expect(await rowsOf("counted_events")).toEqual([]);
+	});
+
+	test("keeps ids for as long as the Queue may redeliver their events", async () => {
+		const served = { type: "served", id: "bytes", appUuid: app.uuid, atMs: NOW_MS, bytes: { x: 7 } } as const;
+		await consume(world.deps, { messages: [{ body: message(served) }] });
+		world.clock.nowMs = (TODAY + 14) * DAY_MS;
+		await deleteOldEvents(world.deps);
+		expect(await rowsOf("counted_events")).toHaveLength(1);
+		world.clock.nowMs += DAY_MS;
+		await deleteOldEvents(world.deps);
+		expect(await rowsOf("counted_events")).toHaveLength(0);
+	});
+
+	test("removes statistics by day, and devices without an override by their last check or report", async () => {
+		const old = TODAY - 400;
+		for (const [index, day] of [old, old + 1].entries()) {
+			const run = (text: string, ...values: (string | number)[]) =>
+				testEnv.DB.prepare(text)
+					.bind(app.uuid, ...values)
+					.run();
+			await run("INSERT INTO daily_counts VALUES (?, ?, '', '', 'get', 1)", day);
+			await run("INSERT INTO daily_totals (app_id, day) VALUES (?, ?)", day);
+			await run("INSERT INTO daily_install_times VALUES (?, ?, '', 1, 1)", day);
+			await run("INSERT INTO daily_devices VALUES (?, ?, '', 1)", day);
+			await run("INSERT INTO device_sketches VALUES (?, ?, 'all', '', 0, '', 1, 1)", day);
+			await run("INSERT INTO daily_storage VALUES (?, ?, 1)", day);
+			await run(
+				"INSERT INTO install_steps VALUES (?, ?, '', 'set', ?, NULL)",
+				`d${index}`,
+				NOW_MS - (31 - index) * DAY_MS - 1,
+			);
+			for (const kind of ["plain", "set"]) {
+				await run(
+					"INSERT INTO devices (app_id, device_id, last_seen_at_ms, created_at_ms, updated_at_ms) VALUES (?, ?, ?, 1, 1)",
+					...([`${kind}${index}`, NOW_MS - (400 - index) * DAY_MS - 1] as const),
+				);
+			}
+			await run(
+				"INSERT INTO device_overrides (app_id, device_id, channel_id, created_by, created_at_ms, updated_at_ms) SELECT ?, ?, id, '', 1, 1 FROM channels LIMIT 1",
+				`set${index}`,
+			);
+		}
+		await deleteOldStatistics(world.deps);
+		// The tests before left more than one run's worth of devices.
+		for (let run = 0; run < 4; run++) await deleteOldDevices(world.deps);
+		await deleteOldInstallSteps(world.deps);
+		const mine = `app_id = '${app.uuid}'`;
+		for (const table of [
+			"daily_counts",
+			"daily_totals",
+			"daily_install_times",
+			"daily_devices",
+			"device_sketches",
+			"daily_storage",
+		]) {
+			expect(
+				(await rowsOf(table, mine)).map((row) => row.day),
+				table,
+			).toEqual([old + 1]);
+		}
+		expect((await rowsOf("devices", mine)).map((row) => row.device_id)).toEqual(["plain1", "set0", "set1"]);
+		expect((await rowsOf("install_steps", mine)).map((row) => row.device_id)).toEqual(["d1"]);
+	});
+
+	test("scans a large table in ranges, and starts again after the last one", async () => {
+		await testEnv.DB.prepare(
+			`INSERT INTO devices (app_id, device_id, last_seen_at_ms, created_at_ms, updated_at_ms)
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 11000)
+			SELECT '${app.uuid}', printf('%05d', i), CASE WHEN i % 2 THEN 1 ELSE ${NOW_MS} END, 1, 1 FROM n`,
+		).run();
+		const left = async () => (await rowsOf("devices", `app_id = '${app.uuid}'`)).length;
+		const seen: number[] = [];
+		for (let run = 0; run < 12; run++) {
+			await deleteOldDevices(world.deps);
+			seen.push(await left());
+		}
+		expect(seen[0]).toBeGreaterThanOrEqual(11_000 - 5_000);
+		expect(seen.at(-1)).toBe(5_500);
+		await testEnv.DB.prepare("DELETE FROM devices WHERE app_id = ?").bind(app.uuid).run();
+	});
+});
+
+describe("storage", () => {
+	const stored = async () => {
+		const rows = await rowsOf("daily_storage", `app_id = '${app.uuid}' ORDER BY day`);
+		return rows.map((row) => [Number(row.day) - TODAY, row.size_bytes]);
+	};
+	const inBucket = async () => {
+		const sizes = await Promise.all(
+			(await storedKeys(`${app.uuid}/`)).map(async (key) => (await testEnv.BUNDLES.head(key))?.size ?? 0),
+		);
+		return sizes.reduce((total, size) => total + size, 0);
+	};
+
+	test("equals the bytes in the bucket; the first run after midnight measures the end of a day", async () => {
+		await uploadTestBundle(world, app, "1.0.2", undefined, bundleOf(12_345));
+		await measureStorage(world.deps);
+		expect(await stored()).toEqual([[0, await inBucket()]]);
+		await world.request("DELETE", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version: "1.0.2" } });
+		world.clock.nowMs = (TODAY + 1) * DAY_MS + 60_000;
+		await measureStorage(world.deps);
+		const after = await inBucket();
+		expect(after).toBe(testBundle("1.0.1").length);
+		expect(await stored()).toEqual([
+			[0, after],
+			[1, after],
+		]);
+		await uploadTestBundle(world, app, "1.0.3", undefined, bundleOf(220));
+		world.clock.nowMs += 15 * 60_000;
+		await measureStorage(world.deps);
+		expect(await stored()).toEqual([
+			[0, after],
+			[1, after + 220],
+		]);
+	});
+});
+
+describe("the cost", () => {
+	const seen = (fields: Partial<DeviceSeen>): DeviceSeen => ({
+		...{
+			type: "seen",
+			appId: app.appId,
+			deviceId: "",
+			atMs: NOW_MS,
+			platform: "ios",
+			versionName: "1.0.1",
+			versionBuild: "1",
+		},
+		...{ osVersion: "18", pluginVersion: "8.0.0", isProd: true, isEmulator: false, customId: "", installSource: "" },
+		...{ keyId: "", defaultChannel: "", channelId: null },
+		...fields,
+	});
+
+	test("of a hundred devices is one row each and its indexes at first, none on other days, and one row a week", async () => {
+		let written = 0;
+		const d1 = {
+			withSession(constraint: D1SessionConstraint) {
+				const session = testEnv.DB.withSession(constraint);
+				return {
+					prepare: (text: string) => session.prepare(text),
+					async batch(statements: D1PreparedStatement[]) {
+						const results = await session.batch(statements);
+						for (const { meta } of results) written += meta.rows_written;
+						return results;
+					},
+				};
+			},
+		} as unknown as D1Database;
+		let draws = 0;
+		// Every consumer draws another slot.
+		const randomBytes = (length: number) => new Uint8Array(length).fill(++draws);
+		const costOf = async (list: readonly DeviceEvent[]) => {
+			written = 0;
+			await consume({ ...world.deps, randomBytes, d1 }, { messages: [{ body: message(...list) }] });
+			return written;
+		};
+		const fleet = Array.from({ length: 100 }, (_, index) => seen({ deviceId: `fleet-${index}` }));
+		const later = (ms: number) => fleet.map((event) => ({ ...event, atMs: NOW_MS + ms }));
+		const devices = {
+			first: await costOf(fleet),
+			sameDay: await costOf(later(1)),
+			nextDay: await costOf(later(DAY_MS)),
+			sixthDay: await costOf(later(6 * DAY_MS)),
+			seventhDay: await costOf(later(7 * DAY_MS)),
+		};
+		// All devices: one slot each in the sketches of the day and of the version, with their indexes, and the new devices of the day. Each
+		// device: its row and two index entries at first, none on other days, and its row once a week.
+		expect(devices).toEqual({ first: 305, sameDay: 4, nextDay: 4, sixthDay: 4, seventhDay: 104 });
+		const named = Array.from({ length: 100 }, (_, index) =>
+			seen({ deviceId: `named-${index}`, customId: `person-${index}` }),
+		);
+		const withCustomId = {
+			first: await costOf(named),
+			nextDay: await costOf(named.map((event) => ({ ...event, atMs: NOW_MS + DAY_MS }))),
+		};
+		// A place in a third index, once.
+		expect(withCustomId).toEqual({ first: 405, nextDay: 4 });
+	});
+
+	test("does not grow with devices, events and keys: no statement scans a table", async () => {
+		const { d1, statements } = notingStatements();
+		const of = { appId: app.appId, deviceId: "device-1", atMs: NOW_MS };
+		const report = { type: "rollout_told", ...of, network: "192.0.2.0/24" } as const;
+		await consume(
+			{ ...world.deps, d1 },
+			{
+				messages: [
+					{ body: { kind: "key_used", keyId: world.adminKeyId, orgId: world.orgId, atMs: NOW_MS } },
+					{
+						body: message(
+							seen({ moved: true }),
+							counted({ timed: true, metric: "start", deviceId: "device-1" }),
+							counted({ timed: true, atMs: NOW_MS + 1, deviceId: "device-1" }),
+							{ type: "served", id: "bytes", appUuid: app.uuid, atMs: NOW_MS, bytes: { "bundles/x": 7 } },
+							{ type: "rollout_served", ...of, rolloutId: "rollout", fromVersion: "1.0.0", network: "192.0.2.0/24" },
+							{ type: "rollout_runs", ...of, versionName: "1.0.1", network: "192.0.2.0/24" },
+							...(["installed", "failed", "download_failed"] as const).map((outcome) => ({
+								...report,
+								outcome,
+								versionName: "1.0.1",
+							})),
+						),
+					},
+				],
+			},
+		);
+		// A week later as well: what is known already is written by another statement.
+		await consume({ ...world.deps, d1 }, { messages: [{ body: message(seen({ atMs: NOW_MS + 7 * DAY_MS })) }] });
+		expect(statements.filter(({ sql }) => sql.startsWith("UPDATE devices SET"))).toHaveLength(1);
+		const written = new Set(statements.map(({ sql }) => /(?:INSERT INTO|UPDATE) (\w+)/.exec(sql)?.[1]));
+		expect([...written].filter((table) => table !== undefined).sort()).toEqual([
+			...["api_keys", "counted_events", "daily_counts", "daily_install_times", "daily_totals", "device_sketches"],
+			...["devices", "rollout_devices"],
+		]);
+		const made = ["served", "ranked", "placed"];
+		// Rollouts that are under way and webhooks are few, and are looked at once a minute.
+		const scans = new Set(scansIn(await plansOf(statements), made));
+		expect(scans).toEqual(new Set(["SCAN due USING INDEX rollouts_under_way", "SCAN w"]));
+	});
+});

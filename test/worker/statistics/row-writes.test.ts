@@ -1,0 +1,167 @@
+/**
+ * Rows that D1 bills for the reports of a fleet, by its own counters: indexes count, and so do deletions. Events pass the isolate's buffer and
+ * the consumer as in production. Daily figures are a few rows per batch of the Queue, shared by its devices.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { consume } from "../../../src/consumer";
+import { consumeDeviceEvents } from "../../../src/features/statistics/device-events";
+import { deleteOldEvents, deleteOldInstallSteps } from "../../../src/features/statistics/retention";
+import type { CountedEvent, DeviceEvent, DeviceSeen } from "../../../src/messages";
+import { countingRows } from "../support/counting";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	setTestChannel,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "../support/world";
+
+const DAY_MS = 86_400_000;
+const TODAY = Math.floor(NOW_MS / DAY_MS);
+const FLEET = 200;
+
+let world: World;
+let app: TestApp;
+beforeEach(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+	for (const version of ["1.0.1", "1.0.2"]) await uploadTestBundle(world, app, version);
+	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
+	for (const table of ["counted_events", "install_steps"]) await testEnv.DB.prepare(`DELETE FROM ${table}`).run();
+});
+
+const seen = (device: number, fields: Partial<DeviceSeen> = {}): DeviceSeen => ({
+	...{ type: "seen", appId: app.appId, deviceId: `device-${device}`, atMs: world.clock.nowMs, platform: "ios" },
+	...{ versionName: "1.0.1", versionBuild: "1", osVersion: "18", pluginVersion: "8.0.0", isProd: true },
+	...{ isEmulator: false, customId: "", installSource: "", keyId: "", defaultChannel: "", channelId: 1 },
+	...fields,
+});
+const counted = (device: number, metric: CountedEvent["metric"], fields: Partial<CountedEvent> = {}): CountedEvent => ({
+	...{ type: "count", id: `${metric}-${device}`, appId: app.appId, deviceId: `device-${device}` },
+	...{ versionName: "1.0.2", channelName: "production", metric, atMs: world.clock.nowMs },
+	...{ deviceAtMs: world.clock.nowMs, timed: true },
+	...fields,
+});
+const ofFleet = (eventsOf: (device: number) => readonly DeviceEvent[]) =>
+	Array.from({ length: FLEET }, (_, device) => eventsOf(device)).flat();
+
+/** Rows written for a batch of the Queue, and for the clean-up of what it left behind. */
+async function written(work: (deps: World["deps"]) => Promise<unknown>, database = testEnv.DB): Promise<number> {
+	const counting = countingRows(database);
+	await work({ ...world.deps, d1: counting.d1 });
+	return counting.written;
+}
+const consumed = (events: readonly DeviceEvent[]) =>
+	written((deps) => consume(deps, { messages: [{ body: { kind: "device_events", id: "message", events } }] }));
+
+const totals = () =>
+	testEnv.DB.prepare("SELECT get_count, install_count FROM daily_totals WHERE app_id = ? AND day = ?")
+		.bind(app.uuid, TODAY)
+		.first<Record<string, number>>();
+const timed = async () =>
+	(
+		await testEnv.DB.prepare("SELECT bucket, amount FROM daily_install_times WHERE app_id = ? ORDER BY 1")
+			.bind(app.uuid)
+			.all<{ bucket: number; amount: number }>()
+	).results;
+
+describe("rows written", () => {
+	/** Daily figures of one batch: sketches and counts, each row perhaps with an index. */
+	const A_BATCH = 14;
+
+	// In the main database, an index for the Worker of the release before is a third one.
+	test("for a first-ever device are 2, for one that returns without news none", async () => {
+		const { TELEMETRY } = testEnv;
+		if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");
+		await TELEMETRY.prepare("INSERT INTO apps VALUES (?, ?)").bind(app.uuid, app.appId).run();
+		const consumed = (events: readonly DeviceEvent[]) =>
+			written((deps) => consumeDeviceEvents(deps, events as readonly DeviceSeen[]), TELEMETRY);
+		expect(await consumed(ofFleet((device) => [seen(device)]))).toBeLessThanOrEqual(2 * FLEET + A_BATCH);
+		expect(await consumed(ofFleet((device) => [seen(device)]))).toBeLessThanOrEqual(A_BATCH);
+		world.clock.nowMs += DAY_MS;
+		expect(await consumed(ofFleet((device) => [seen(device)]))).toBeLessThanOrEqual(A_BATCH);
+	});
+
+	test("for an update are at most 4, even if each of its reports comes in a separate batch, and none is deleted", async () => {
+		await consumed(ofFleet((device) => [seen(device)]));
+		world.clock.nowMs += 3_600_000;
+		let rows = 0;
+		const minuteLater = async (eventsOf: (device: number) => readonly DeviceEvent[]) => {
+			world.clock.nowMs += 60_000;
+			rows += await consumed(ofFleet(eventsOf));
+		};
+		await minuteLater((device) => [seen(device), counted(device, "start")]);
+		await minuteLater((device) => [counted(device, "get")]);
+		await minuteLater((device) => [
+			seen(device, { versionName: "1.0.2", channelId: null, moved: true }),
+			counted(device, "install"),
+		]);
+		await minuteLater((device) => [seen(device, { versionName: "1.0.2" })]);
+		expect(rows).toBeLessThanOrEqual(4 * FLEET + 4 * A_BATCH);
+		expect(await totals()).toEqual({ get_count: FLEET, install_count: FLEET });
+		expect(await timed()).toEqual([{ bucket: 240, amount: FLEET }]);
+		world.clock.nowMs += 40 * DAY_MS;
+		expect(await written(deleteOldEvents)).toBe(0);
+		expect(await written(deleteOldInstallSteps)).toBeLessThanOrEqual(1);
+	});
+
+	test("for an update whose reports come in one batch are 2", async () => {
+		await consumed(ofFleet((device) => [seen(device)]));
+		world.clock.nowMs += 60_000;
+		const rows = await consumed(
+			ofFleet((device) => [
+				seen(device, { versionName: "1.0.2", channelId: null, moved: true }),
+				...(["start", "get", "install"] as const).map((metric) => counted(device, metric)),
+			]),
+		);
+		expect(rows).toBeLessThanOrEqual(2 * FLEET + A_BATCH);
+	});
+});
+
+describe("a repeated report", () => {
+	test("is counted once, from another batch, on another day, and in every order", async () => {
+		const reports = [counted(1, "get"), counted(1, "install")];
+		await consumed([seen(1), ...reports]);
+		for (let day = 0; day < 14; day++) {
+			world.clock.nowMs = NOW_MS + day * DAY_MS;
+			await consumed(reports.toReversed().map((report) => ({ ...report, atMs: world.clock.nowMs })));
+		}
+		world.clock.nowMs = NOW_MS;
+		expect(await totals()).toEqual({ get_count: 1, install_count: 1 });
+	});
+
+	test("is counted once if its device is not known yet, and becomes a device within the limit of new ones", async () => {
+		for (let again = 0; again < 2; again++) await consumed([counted(7, "install")]);
+		await consumed([counted(8, "install", { crowded: true })]);
+		expect(await totals()).toEqual({ get_count: 0, install_count: 1 });
+		const rows = await testEnv.DB.prepare(
+			"SELECT device_id, last_seen_at_ms, created_at_ms FROM devices WHERE app_id = ?",
+		)
+			.bind(app.uuid)
+			.all();
+		expect(rows.results).toEqual([{ device_id: "device-7", last_seen_at_ms: null, created_at_ms: NOW_MS }]);
+	});
+
+	test("is counted once if the release before counted it, and its steps continue", async () => {
+		await consumed([seen(1)]);
+		await testEnv.DB.batch([
+			testEnv.DB.prepare("INSERT INTO counted_events VALUES (?, 'get-1')").bind(TODAY),
+			testEnv.DB.prepare("INSERT INTO install_steps VALUES (?, 'device-1', '1.0.2', 'start', ?, NULL)").bind(
+				app.uuid,
+				NOW_MS - 1_000,
+			),
+		]);
+		for (let again = 0; again < 2; again++) await consumed([counted(1, "get"), counted(1, "install")]);
+		expect(await totals()).toEqual({ get_count: 0, install_count: 1 });
+		expect(await timed()).toEqual([{ bucket: 142, amount: 1 }]);
+	});
+
+	test("of a device that another consumer writes at the same time is counted once", async () => {
+		await consumed([seen(1)]);
+		await Promise.all([consumed([counted(1, "get")]), consumed([counted(1, "get"), counted(1, "install")])]);
+		expect(await totals()).toEqual({ get_count: 1, install_count: 1 });
+	});
+});

@@ -1,0 +1,350 @@
+/**
+ * The consumer and the sweep write only to the app, device, version and rollout that an event names. Two tenants have things with the same
+ * names, and some events name one tenant's app with another tenant's thing. A missing condition shows as a changed row of the other tenant,
+ * or of something else in the same app.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/distinct-count";
+import { outcomeStatements } from "../../../src/features/rollouts/outcomes";
+import { MOST_SAMPLED, recordSamples } from "../../../src/features/rollouts/samples";
+import { consumeDeviceEvents } from "../../../src/features/statistics/device-events";
+import { deleteOldDevices, measureStorage } from "../../../src/features/statistics/retention";
+import type {
+	BytesServed,
+	CountedEvent,
+	DeviceSeen,
+	RolloutRuns,
+	RolloutServed,
+	RolloutTold,
+} from "../../../src/messages";
+import { bury, tendDeadMessages } from "../../../src/queue/dead-letters";
+import { countingRows } from "../support/counting";
+import { A, B, changesBy, insertTenants, type TenantRows } from "../support/tenants";
+import { createWorld, NOW_MS, testEnv, type World } from "../support/world";
+
+const DAY_MS = 86_400_000;
+const TODAY = Math.floor(NOW_MS / DAY_MS);
+/** A version that only the apps of this tenant have. */
+const onlyOf = ({ name }: TenantRows) => `7.0.0-${name}`;
+
+let world: World;
+beforeEach(async () => {
+	world = await createWorld();
+	await insertTenants();
+	for (const of of [A, B]) {
+		await testEnv.DB.prepare(
+			`INSERT INTO bundles (app_id, name, status, storage_provider, created_by, created_at_ms, updated_at_ms)
+			VALUES (?, ?, 'ready', 'r2', 'Same', 1, 1)`,
+		)
+			.bind(of.app, onlyOf(of))
+			.run();
+	}
+});
+
+const run = (text: string, ...values: (string | number | null)[]) =>
+	testEnv.DB.prepare(text)
+		.bind(...values)
+		.run();
+const rowsOf = async (text: string, ...values: (string | number | null)[]) =>
+	(await run(text, ...values)).results as Record<string, unknown>[];
+/** The consumer's dependencies, with `between` run before the first batch that has such a statement. */
+function interruptedAt(statement: RegExp, between: () => Promise<unknown>): World["deps"] {
+	let waits = true;
+	let isMet = false;
+	const d1 = {
+		withSession(constraint: D1SessionConstraint) {
+			const session = testEnv.DB.withSession(constraint);
+			return {
+				prepare(text: string) {
+					isMet ||= statement.test(text);
+					return session.prepare(text);
+				},
+				async batch(statements: D1PreparedStatement[]) {
+					if (isMet && waits) {
+						waits = false;
+						await between();
+					}
+					return session.batch(statements);
+				},
+			};
+		},
+	} as unknown as D1Database;
+	return { ...world.deps, d1 };
+}
+
+let events = 0;
+const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
+	...{ type: "count", id: `event-${++events}`, appId: A.publicAppId, deviceId: "device-1", versionName: "1.0.0" },
+	...{ channelName: "production", metric: "install", atMs: NOW_MS, deviceAtMs: null, timed: false },
+	...fields,
+});
+const count = (list: readonly (CountedEvent | BytesServed)[]) => consumeDeviceEvents(world.deps, list);
+
+describe("a count", () => {
+	test("is of a version that the app itself has, else of the app alone", async () => {
+		await count(["1.0.0", onlyOf(A), onlyOf(B), "9.9.9"].map((versionName) => counted({ versionName })));
+		expect(
+			await rowsOf("SELECT app_id, version_name, amount FROM daily_counts WHERE day = ? ORDER BY 1, 2", TODAY),
+		).toEqual([
+			{ app_id: A.app, version_name: "", amount: 2 },
+			{ app_id: A.app, version_name: "1.0.0", amount: 1 },
+			{ app_id: A.app, version_name: onlyOf(A), amount: 1 },
+		]);
+	});
+
+	test("of bytes is of a bundle of the app itself, else of the app alone", async () => {
+		const bytes = { [`${A.app}/${A.stable}`]: 5, [`${B.app}/${B.next}`]: 7 };
+		await count([{ type: "served", id: "served", appUuid: A.app, atMs: NOW_MS, bytes }]);
+		expect(
+			await rowsOf("SELECT app_id, version_name, amount FROM daily_counts WHERE day = ? ORDER BY 1, 2", TODAY),
+		).toEqual([
+			{ app_id: A.app, version_name: "", amount: 7 },
+			{ app_id: A.app, version_name: "1.0.0", amount: 5 },
+		]);
+	});
+});
+
+describe("the time of an install", () => {
+	const step = (metric: "start" | "install", secondsLater: number, fields: Partial<CountedEvent> = {}) =>
+		counted({ metric, timed: true, atMs: NOW_MS + secondsLater * 1_000, ...fields });
+	const steps = () =>
+		rowsOf(`SELECT app_id, device_id, version.key AS version_name, CASE step.value ->> 2 WHEN 1 THEN 'set' ELSE 'start' END AS step
+			FROM devices, json_each(recent_reports, '$.steps') AS version, json_each(version.value) AS step ORDER BY 1, 2, 3, 4`);
+	const timed = () => rowsOf("SELECT app_id, version_name, amount FROM daily_install_times WHERE day = ?", TODAY);
+
+	test("is taken of versions that the app itself has", async () => {
+		const events = [onlyOf(B), "9.9.9", "2.0.0"].flatMap((versionName) => [
+			step("start", 0, { versionName }),
+			step("install", 5, { versionName }),
+		]);
+		await count(events);
+		expect([await steps(), await timed()]).toEqual([[], []]);
+	});
+
+	test("deduplicates a step that another event reported, and no step of another device or version at the same time", async () => {
+		await count([step("start", 0), step("install", 5)]);
+		await count([step("start", 0), step("install", 5)]);
+		const first = { app_id: A.app, device_id: "device-1", version_name: "1.0.0" };
+		expect(await steps()).toEqual([
+			{ ...first, step: "set" },
+			{ ...first, step: "start" },
+		]);
+		expect(await timed()).toEqual([{ app_id: A.app, version_name: "1.0.0", amount: 1 }]);
+		for (const fields of [{ deviceId: "device-2" }, { versionName: "1.1.0" }, { appId: B.publicAppId }]) {
+			await count([step("start", 0, fields), step("install", 5, fields)]);
+		}
+		expect(await steps()).toHaveLength(8);
+		expect(await timed()).toEqual([
+			{ app_id: A.app, version_name: "1.0.0", amount: 2 },
+			{ app_id: A.app, version_name: "1.1.0", amount: 1 },
+			{ app_id: B.app, version_name: "1.0.0", amount: 1 },
+		]);
+	});
+
+	test("is found without reading what other devices did", async () => {
+		await run(
+			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+			INSERT INTO install_steps (app_id, device_id, version_name, step, at_ms) SELECT ?, 'other-' || i, '1.0.0', 'start', 1 FROM n`,
+			A.app,
+		);
+		const counting = countingRows(testEnv.DB);
+		await consumeDeviceEvents({ ...world.deps, d1: counting.d1 }, [step("start", 0), step("install", 5)]);
+		expect(counting.read).toBeLessThan(200);
+	});
+});
+
+describe("a dead message", () => {
+	test("is deleted when it was resent", async () => {
+		const body = { kind: "collect_garbage" } as const;
+		await bury(
+			world.deps,
+			["m1", "m2", "m3"].map((id) => ({ id, timestamp: new Date(NOW_MS), body })),
+		);
+		await run("UPDATE dead_messages SET resend = 1 WHERE id <> 'm1'");
+		let sent = 0;
+		const events = { send: async () => (++sent > 1 ? Promise.reject(new Error("full")) : undefined) } as never;
+		await expect(tendDeadMessages({ ...world.deps, events })).rejects.toThrow("full");
+		expect((await rowsOf("SELECT id FROM dead_messages ORDER BY id")).map(({ id }) => id)).toEqual(["m1", "m3"]);
+	});
+});
+
+describe("a device that was there", () => {
+	const seen = (fields: Partial<DeviceSeen> = {}): DeviceSeen => ({
+		...{ type: "seen", appId: A.publicAppId, deviceId: "device-3", atMs: NOW_MS, platform: "ios", keyId: "" },
+		...{ versionName: "1.0.0", versionBuild: "1", osVersion: "18", pluginVersion: "8.0.0", isProd: true },
+		...{ isEmulator: false, customId: "", installSource: "", defaultChannel: "", channelId: null },
+		...fields,
+	});
+	const consume = (list: readonly DeviceSeen[], deps = world.deps) => consumeDeviceEvents(deps, list);
+	/** Devices of each app. */
+	const counts = async () => {
+		const rows = await rowsOf(
+			"SELECT app_id, sketch FROM device_sketches WHERE day = ? AND kind = 'all' ORDER BY app_id",
+			TODAY,
+		);
+		const byApp = Map.groupBy(rows, ({ app_id }) => app_id as string);
+		return [...byApp].map(([app, slots]) => [
+			app,
+			countDistinct(slots.map(({ sketch }) => decodeSketch(sketch as string)).reduce(mergeSketches)),
+		]);
+	};
+
+	test("counts under a version that the app itself has, or under none", async () => {
+		const reported = { "device-3": onlyOf(A), "device-4": onlyOf(B), "device-5": "9.9.9" };
+		await consume(Object.entries(reported).map(([deviceId, versionName]) => seen({ deviceId, versionName })));
+		expect(
+			(
+				await rowsOf(
+					"SELECT app_id, version_name, sketch FROM device_sketches WHERE day = ? AND kind = 'version' ORDER BY 1, 2",
+					TODAY,
+				)
+			).map(({ app_id, version_name, sketch }) => [
+				app_id,
+				version_name,
+				countDistinct(decodeSketch(sketch as string)),
+			]),
+		).toEqual([
+			[A.app, "", 2],
+			[A.app, onlyOf(A), 1],
+		]);
+	});
+
+	test("is added to the sketches of its app only", async () => {
+		await consume([seen(), seen({ appId: B.publicAppId })]);
+		await consume([seen({ deviceId: "device-4" })]);
+		expect(await counts()).toEqual([
+			[A.app, 2],
+			[B.app, 1],
+		]);
+	});
+
+	test("is not lost when another consumer writes the same slot at once, whatever another app's is", async () => {
+		const deps = { ...world.deps, randomBytes: (length: number) => new Uint8Array(length) };
+		await consume([seen(), seen({ appId: B.publicAppId })], deps);
+		const early = interruptedAt(/^update device_sketches/i, () => consume([seen({ deviceId: "device-5" })], deps));
+		await consume([seen({ deviceId: "device-4" })], { ...early, randomBytes: deps.randomBytes });
+		expect(await counts()).toEqual([
+			[A.app, 3],
+			[B.app, 1],
+		]);
+	});
+});
+
+describe("what an app stores", () => {
+	test("is what its own ready bundles and files take", async () => {
+		world.clock.nowMs = (TODAY + 0.5) * DAY_MS;
+		await measureStorage(world.deps);
+		const stored = (of: TenantRows) => of.stable + of.next + of.unused + (of.stable + of.next + of.unused);
+		expect(await rowsOf("SELECT app_id, size_bytes FROM daily_storage WHERE day = ? ORDER BY app_id", TODAY)).toEqual([
+			{ app_id: A.app, size_bytes: stored(A) },
+			{ app_id: B.app, size_bytes: stored(B) },
+			{ app_id: "app-x", size_bytes: 3 },
+			{ app_id: A.deletedApp, size_bytes: A.stable },
+			{ app_id: B.deletedApp, size_bytes: B.stable },
+			{ app_id: A.emptyApp, size_bytes: 0 },
+			{ app_id: B.emptyApp, size_bytes: 0 },
+		]);
+	});
+});
+
+describe("a device that was not seen for long", () => {
+	const left = async () =>
+		(await rowsOf("SELECT app_id, device_id FROM devices ORDER BY 1, 2")).map((row) => Object.values(row).join(" "));
+
+	test("stays where something is set for it in that app alone", async () => {
+		await run("DELETE FROM device_overrides WHERE app_id = ? OR device_id = 'device-2'", B.app);
+		await deleteOldDevices(world.deps);
+		expect(await left()).toEqual(["app-a device-1", "app-x device-1"]);
+	});
+
+	test("stays until a run comes by it", async () => {
+		await run("DELETE FROM device_overrides");
+		await run("DELETE FROM sweep_positions");
+		await run(`INSERT INTO sweep_positions (step, position) VALUES ('devices', '["app-b","device-1"]')`);
+		await deleteOldDevices(world.deps);
+		const before = ["app-a device-1", "app-a device-2", "app-b device-1"];
+		expect(await left()).toEqual(before);
+		await deleteOldDevices(world.deps);
+		expect(await left()).toEqual([]);
+	});
+});
+
+describe("what a rollout is judged by", () => {
+	const NETWORK = "192.0.2.0/24";
+	const served = (fields: Partial<RolloutServed> = {}): RolloutServed => ({
+		...{ type: "rollout_served", appId: A.publicAppId, rolloutId: A.rollout, deviceId: "device-3" },
+		...{ fromVersion: "1.0.0", network: NETWORK, atMs: NOW_MS },
+		...fields,
+	});
+	const addDevice = (app: string, deviceId: string, createdAtMs: number) =>
+		run(
+			"INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) VALUES (?, ?, ?, 1)",
+			...[app, deviceId, createdAtMs],
+		);
+	const sample = (rollout: string, count: number) =>
+		run(
+			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO rollout_devices (rollout_id, device_id, first_served_at_ms) SELECT ?, 'sampled-' || i, 1 FROM n`,
+			...[count, rollout],
+		);
+	const judged = async () =>
+		(
+			await rowsOf(
+				"SELECT rollout_id, device_id, coalesce(not_counted, 'counts') FROM rollout_devices WHERE device_id LIKE 'device-%' AND device_id > 'device-2' ORDER BY 1, 2",
+			)
+		).map((row) => Object.values(row).join(" "));
+	beforeEach(async () => {
+		// The first day of these rollouts is a later one than that of the devices.
+		await run("UPDATE rollouts SET started_at_ms = ?", 5 * DAY_MS);
+		for (const { app } of [A, B]) {
+			await addDevice(app, "device-3", 1);
+			await addDevice(app, "device-4", 6 * DAY_MS);
+		}
+	});
+
+	test("is served by an app to its own devices, those that were known before; no event of one app is about another's rollout", async () => {
+		await recordSamples(world.deps, [
+			served(),
+			served({ deviceId: "device-4" }),
+			served({ rolloutId: B.rollout }),
+			served({ appId: B.publicAppId, rolloutId: A.pausedRollout }),
+		]);
+		expect(await judged()).toEqual([`${A.rollout} device-3 counts`, `${A.rollout} device-4 newer`]);
+	});
+
+	test("is recorded for a rollout of the event's app only, even if the event is matched with another rollout", async () => {
+		const report = { type: "rollout_told", appId: A.publicAppId, deviceId: "device-3", outcome: "installed" } as const;
+		const events: (RolloutTold | RolloutRuns)[] = [{ ...report, versionName: "1.1.0", network: NETWORK, atMs: NOW_MS }];
+		const about = (id: string) =>
+			outcomeStatements(events, [{ id, public_app_id: A.publicAppId, version_name: "1.1.0" }], () => NETWORK);
+		expect(await changesBy(about(B.rollout))).toEqual([]);
+		expect(await changesBy(about(A.rollout))).toHaveLength(1);
+	});
+
+	describe("is enough", () => {
+		const MANY = 500;
+		const many = (fields: Partial<RolloutServed> = {}) =>
+			Array.from({ length: MANY }, (_, index) => served({ deviceId: `absent-${index}`, ...fields }));
+		const sampling = async () =>
+			(await rowsOf("SELECT id FROM rollouts WHERE sampling = 0 ORDER BY id")).map(({ id }) => id);
+
+		test("for the rollout that was served alone, by its own devices", async () => {
+			for (const of of [A, B]) for (const id of [of.rollout, of.pausedRollout]) await sample(id, MOST_SAMPLED);
+			await recordSamples(world.deps, many());
+			expect(await sampling()).toEqual([A.rollout]);
+		});
+
+		test("not by the devices of another rollout", async () => {
+			await sample(B.rollout, MOST_SAMPLED);
+			await sample(A.pausedRollout, MOST_SAMPLED);
+			await recordSamples(world.deps, many());
+			expect(await sampling()).toEqual([]);
+		});
+
+		test("not by an event of another app", async () => {
+			await sample(B.rollout, MOST_SAMPLED);
+			await recordSamples(world.deps, many({ rolloutId: B.rollout }));
+			expect(await sampling()).toEqual([]);
+		});
+	});
+});

@@ -1,0 +1,263 @@
+/**
+ * Statements that read the bundles, channels and devices of an app: each answers with the rows of its tenant and no others, also beside rows
+ * that no request can create.
+ */
+import { beforeAll, describe, test } from "vitest";
+import { cliChannels, deltaObject, missingDeltaPaths } from "../../../src/compat/capgo-cli/queries";
+import {
+	bundleById,
+	bundleByName,
+	bundleOfScope,
+	bundleRecord,
+	bundlesByNames,
+	bundlesPage,
+	doomedBundles,
+	liveBundles,
+	objectIsNamed,
+	unusedBundles,
+} from "../../../src/db/bundles";
+import { channelByName, channelContents, channelsPage, writtenChannel } from "../../../src/db/channels";
+import { type DeviceFilter, deviceById, devicesPage, fleetPage, manifestSizes } from "../../../src/db/devices";
+import { liveAppWithId } from "../../../src/db/live-apps";
+import {
+	devicesByKey,
+	signaturesOfBundles,
+	signingKeysOf,
+	signingRulesOfApp,
+	unsignedChannels,
+} from "../../../src/db/signing-keys";
+import { expectReads, type Read, type Row } from "../support/tenant-statements";
+import { CROSSED, insertTenants, KEY_ID, otherThan, type TenantRows } from "../support/tenants";
+
+const ALL = { limit: 100, offset: 0 } as const;
+const stable = (of: TenantRows): Row => bundle(of, of.stable, "production");
+
+const bundle = (of: TenantRows, id: number, ...channels: string[]): Row => {
+	return { id, app_id: of.app, public_app_id: of.publicAppId, channels: JSON.stringify(channels) };
+};
+
+const BUNDLES: Readonly<Record<string, Read>> = {
+	bundlesPage: [
+		(of) => bundlesPage(of.publicAppId, undefined, ALL.limit, ALL.offset),
+		(of) => [bundle(of, of.unused), bundle(of, of.next, "production"), stable(of)],
+	],
+	"bundlesPage, of one version": [
+		(of) => bundlesPage(of.publicAppId, "1.0.0", ALL.limit, ALL.offset),
+		(of) => [stable(of)],
+	],
+	bundleByName: [(of) => bundleByName(of.publicAppId, "1.0.0"), (of) => [stable(of)]],
+	bundlesByNames: [(of) => bundlesByNames(of.publicAppId, ["1.0.0", "absent"]), (of) => [stable(of)]],
+	bundleById: [(of) => bundleById(of.publicAppId, of.stable), (of) => [stable(of)]],
+	"bundleById, of another's": [(of) => bundleById(of.publicAppId, otherThan(of).stable), () => []],
+	"bundleById, of a deleted one": [(of) => bundleById(of.publicAppId, of.deleted), () => []],
+	bundleOfScope: [(of) => bundleOfScope(of.stable), (of) => [stable(of)]],
+	"bundleOfScope, of a deleted one": [(of) => bundleOfScope(of.deleted), () => []],
+	bundleRecord: [(of) => bundleRecord(of.app, "1.0.0"), (of) => [stable(of)]],
+	"bundleRecord, of a name that the app does not have": [(of) => bundleRecord(of.emptyApp, "1.0.0"), () => []],
+	doomedBundles: [
+		(of) => doomedBundles(unusedBundles(of.app), ALL.limit),
+		(of) => [{ id: of.unused, bundles: 1, bundle_bytes: of.unused, device_overrides: 0 }],
+	],
+	"doomedBundles, one that is used": [
+		(of) => doomedBundles(liveBundles(of.app, [of.stable]), ALL.limit),
+		(of) => [{ id: of.stable, bundles: 1, bundle_bytes: of.stable, device_overrides: 1 }],
+	],
+	"doomedBundles, another's": [(of) => doomedBundles(liveBundles(of.app, [otherThan(of).stable]), ALL.limit), () => []],
+	"doomedBundles, a deleted one": [(of) => doomedBundles(liveBundles(of.app, [of.deleted]), ALL.limit), () => []],
+	"bundlesPage, of a signed one": [
+		(of) => bundlesPage(of.publicAppId, "1.0.0", ALL.limit, ALL.offset),
+		(of) => [{ id: of.stable, signer: KEY_ID }],
+	],
+	"bundlesPage, of one that another tenant's key signed": [
+		(of) => bundlesPage(of.publicAppId, "1.1.0", ALL.limit, ALL.offset),
+		(of) => [{ id: of.next, signer: null }],
+	],
+	signaturesOfBundles: [
+		(of) => signaturesOfBundles(of.app, [of.stable, otherThan(of).next, of.pending]),
+		(of) => [{ id: of.stable, file_hashes: '["hash"]', signing_rules: rulesOf(of) }],
+	],
+	signingRulesOfApp: [(of) => signingRulesOfApp(of.publicAppId), (of) => [{ signing_rules: rulesOf(of) }]],
+	signingKeysOf: [(of) => signingKeysOf(of.org), (of) => [{ id: `signing-${of.name}`, org_id: of.org }]],
+	unsignedChannels: [
+		(of) => unsignedChannels(of.org, "", ALL.limit),
+		(of) => [{ app_id: of.publicAppId, channel: "production", version: "1.1.0", total: 1 }],
+	],
+	"unsignedChannels, without a signing key of the organization": [
+		(of) => unsignedChannels(of.org, `signing-${of.name}`, ALL.limit),
+		() => [
+			{ version: "1.0.0", total: 2 },
+			{ version: "1.1.0", total: 2 },
+		],
+	],
+	"unsignedChannels, without a key of another tenant": [
+		(of) => unsignedChannels(of.org, `signing-${otherThan(of).name}`, ALL.limit),
+		() => [{ version: "1.1.0", total: 1 }],
+	],
+	"unsignedChannels, not wanted": [(of) => unsignedChannels(of.org, "", ALL.limit, false), () => []],
+	devicesByKey: [
+		(of) => devicesByKey(of.publicAppId),
+		() => [{ key_id: KEY_ID, devices: 1, signing_key_name: "Same" }],
+	],
+	"devicesByKey, of an app without any": [() => devicesByKey(CROSSED.publicAppId), () => []],
+	"devicesPage, of a key": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, keyId: KEY_ID }, ALL.limit, ALL.offset),
+		() => [{ device_id: "device-1" }],
+	],
+	liveAppWithId: [(of) => liveAppWithId(of.app), () => [{ live: 1 }]],
+	"liveAppWithId, of a deleted organization": [(of) => liveAppWithId(of.deletedApp), () => []],
+	"objectIsNamed, a bundle": [(of) => objectIsNamed(of.app, `${of.app}/${of.stable}`), () => [{ named: 1 }]],
+	"objectIsNamed, another's bundle": [
+		(of) => objectIsNamed(of.app, `${otherThan(of).app}/${otherThan(of).stable}`),
+		() => [],
+	],
+	"objectIsNamed, a file": [(of) => objectIsNamed(of.app, `${of.app}/delta/shared`), () => [{ named: 1 }]],
+	"objectIsNamed, another's file": [(of) => objectIsNamed(of.app, `${otherThan(of).app}/delta/shared`), () => []],
+	"objectIsNamed, of a deleted organization": [
+		(of) => objectIsNamed(of.deletedApp, `${of.deletedApp}/delta/shared`),
+		() => [],
+	],
+};
+
+const production = (of: TenantRows): Row => ({
+	...{ id: of.channel, version_name: "1.0.0", version_id: of.stable },
+	...{ rollout_version_name: "1.1.0", rollout_version_id: of.next },
+});
+const beta = (of: TenantRows): Row => ({ id: of.beta, version_name: null, rollout_version_name: null });
+const paths = (...wanted: string[]) => JSON.stringify(wanted.map((path) => ({ s3_path: path })));
+
+const ANY_DEVICE: DeviceFilter = {
+	...{ channel: undefined, version: undefined, platform: undefined, customId: undefined, keyId: undefined },
+	...{ seenFromMs: undefined, seenToMs: undefined },
+};
+const rulesOf = (of: TenantRows) => JSON.stringify({ required: 1, keys: [`${KEY_ID}-${of.name}`] });
+
+const setDevice = (of: TenantRows): Row => ({
+	...{ device_id: "device-1", channel: "beta", override_version: "1.1.0" },
+	...{ override_channel_id: of.beta, override_version_id: of.next },
+});
+
+const otherDevice = (of: TenantRows): Row => ({
+	...{ device_id: "device-2", channel: "production", override_version: "1.0.0" },
+	...{ override_channel_id: null, override_version_id: of.stable },
+});
+
+const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
+	channelByName: [(of) => channelByName(of.publicAppId, "production"), (of) => [production(of)]],
+	channelContents: [
+		(of) => channelContents(of.app, of.beta, [of.stable]),
+		// Both devices: one has the channel, the other one the bundle.
+		() => [{ api_key_bindings: 1, device_overrides: 2, rollouts: 1 }],
+	],
+	"channelContents, with another's bundle": [
+		(of) => channelContents(of.app, of.channel, [otherThan(of).stable, of.unused]),
+		// With a rollout that the channel does not name.
+		() => [{ api_key_bindings: 0, device_overrides: 0, rollouts: 3 }],
+	],
+	"channelContents, of another's channel": [
+		(of) => channelContents(of.app, otherThan(of).beta, []),
+		() => [{ api_key_bindings: 0, device_overrides: 0, rollouts: 0 }],
+	],
+	channelsPage: [(of) => channelsPage({ publicAppId: of.publicAppId, ...ALL }), (of) => [production(of), beta(of)]],
+	writtenChannel: [(of) => writtenChannel(of.app, of.channel), (of) => [{ id: of.channel, public: 1 }]],
+	"writtenChannel, by name": [(of) => writtenChannel(of.app, { name: "beta" }), (of) => [{ id: of.beta, public: 0 }]],
+	"writtenChannel, of another app": [(of) => writtenChannel(of.app, otherThan(of).channel), () => []],
+	cliChannels: [
+		(of) => cliChannels(of.publicAppId, {}),
+		(of) => [
+			{ ...production(of), owner_org: of.org },
+			{ ...beta(of), owner_org: of.org },
+		],
+	],
+	"cliChannels, by name": [(of) => cliChannels(of.publicAppId, { name: "beta" }), (of) => [beta(of)]],
+	"cliChannels, by another name": [
+		(of) => cliChannels(of.publicAppId, { nameIsNot: "beta" }),
+		(of) => [production(of)],
+	],
+	"cliChannels, by their bundle": [
+		(of) => cliChannels(of.publicAppId, { usesBundle: of.stable }),
+		(of) => [production(of)],
+	],
+	"cliChannels, by their rollout's bundle": [
+		(of) => cliChannels(of.publicAppId, { usesBundle: of.next }),
+		(of) => [production(of)],
+	],
+	"missingDeltaPaths, by the key's own secret": [
+		(of) => missingDeltaPaths(of.publicAppId, paths("shared", "own", "only-a", "only-b"), of.keyHash),
+		(of) => [{ path: `only-${otherThan(of).name}` }],
+	],
+	"missingDeltaPaths, by the key's previous secret": [
+		(of) => missingDeltaPaths(of.publicAppId, paths("own"), of.previousKeyHash),
+		() => [],
+	],
+	"missingDeltaPaths, by another's key": [
+		(of) => missingDeltaPaths(of.publicAppId, paths("shared", "own"), otherThan(of).keyHash),
+		() => [{ path: "own" }],
+	],
+	deltaObject: [(of) => deltaObject(of.publicAppId, "shared", of.keyHash), (of) => [{ size_bytes: of.stable }]],
+	"deltaObject, of the key": [
+		(of) => deltaObject(of.publicAppId, "own", of.keyHash),
+		(of) => [{ size_bytes: of.unused }],
+	],
+	"deltaObject, of another's key": [(of) => deltaObject(of.publicAppId, "own", otherThan(of).keyHash), () => []],
+	deviceById: [(of) => deviceById(of.publicAppId, "device-1"), (of) => [setDevice(of)]],
+	"deviceById, whose channel is another app's": [
+		() => deviceById(CROSSED.publicAppId, "device-1"),
+		() => [{ device_id: "device-1", channel: null }],
+	],
+	devicesPage: [
+		(of) => devicesPage(of.publicAppId, ANY_DEVICE, ALL.limit, ALL.offset),
+		(of) => [setDevice(of), otherDevice(of)],
+	],
+	"devicesPage, of a channel": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "production" }, ALL.limit, ALL.offset),
+		(of) => [otherDevice(of)],
+	],
+	"devicesPage, of a channel that was set": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "beta" }, ALL.limit, ALL.offset),
+		(of) => [setDevice(of)],
+	],
+	"devicesPage, of a channel, where another app's is set": [
+		() => devicesPage(CROSSED.publicAppId, { ...ANY_DEVICE, channel: "beta" }, ALL.limit, ALL.offset),
+		() => [],
+	],
+	"devicesPage, of a version": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, version: "1.0.0" }, ALL.limit, ALL.offset),
+		(of) => [setDevice(of)],
+	],
+	"devicesPage, of a custom id with another version": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, customId: "somebody", version: "9" }, ALL.limit, ALL.offset),
+		() => [],
+	],
+	"devicesPage, of a custom id": [
+		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, customId: "somebody" }, ALL.limit, ALL.offset),
+		(of) => [setDevice(of)],
+	],
+	fleetPage: [
+		(of) => fleetPage(of.app, "", ALL.limit),
+		(of) => [
+			{
+				...{ device_id: "device-1", runs_ready_bundle: 1 },
+				override_channel_id: of.beta,
+				override_version_id: of.next,
+			},
+			{ ...{ device_id: "device-2", runs_ready_bundle: 0 }, override_channel_id: null, override_version_id: of.stable },
+		],
+	],
+	"fleetPage, whose bundles are other apps'": [
+		() => fleetPage(CROSSED.app, "device-1", ALL.limit),
+		() => [{ device_id: "device-2", runs_ready_bundle: 0 }],
+	],
+	"fleetPage, from a device on": [
+		(of) => fleetPage(of.app, "device-1", ALL.limit),
+		() => [{ device_id: "device-2", override_channel_id: null }],
+	],
+	manifestSizes: [(of) => manifestSizes(of.app, "1.0.0"), (of) => [{ file_name: "a.js", size_bytes: of.stable }]],
+};
+
+beforeAll(insertTenants);
+
+describe.each(Object.entries({ BUNDLES, CHANNELS_AND_DEVICES }))("a statement that reads of %s", (_, reads) => {
+	test.each(Object.entries(reads))("%s answers with these rows of the tenant and no others", (_, read) =>
+		expectReads(read),
+	);
+});

@@ -1,0 +1,333 @@
+/**
+ * Each statement that reads answers with exactly the rows of its tenant. Two tenants have things of the same names, so a missing
+ * condition shows as an additional row.
+ */
+import { beforeAll, describe, test } from "vitest";
+import type { AppId, OrgId } from "../../../src/authz/decide";
+import { partsOf } from "../../../src/db/accounts";
+import {
+	type ApiKeyFilter,
+	apiKeyAsSeenBy,
+	apiKeyById,
+	apiKeyRecord,
+	apiKeysPage,
+	currentKeyHash,
+	policiesElsewhere,
+	sealedKeyText,
+} from "../../../src/db/api-keys";
+import {
+	type AppFilter,
+	appByPublicId,
+	appContents,
+	appCounts,
+	appRecord,
+	appsPage,
+	appUuidsInOrg,
+	appUuidsInOrgOfKey,
+} from "../../../src/db/apps";
+import { type AuditFilter, auditBefore, auditPage } from "../../../src/db/audit/entries";
+import { invitationByEmail, invitationByToken } from "../../../src/db/invitations";
+import { membershipByEmail, membersOf } from "../../../src/db/members";
+import {
+	deletedOrganizationById,
+	deletedOrganizationsPage,
+	keysUnderPolicy,
+	organizationById,
+	organizationContents,
+	organizationsOfKeys,
+	organizationsPage,
+} from "../../../src/db/organizations";
+import { expectReads, type Read, type Row } from "../support/tenant-statements";
+import { A, ADMINISTERING, B, CROSSED, insertTenants, otherThan, type TenantRows } from "../support/tenants";
+import { NOW_MS } from "../support/world";
+
+const ALL = { limit: 100, offset: 0 } as const;
+const KEYS: ApiKeyFilter = { orgIds: [], ownKeyId: "absent", orgId: undefined, unusedSinceMs: undefined };
+
+const keys = (filter: (of: TenantRows) => Partial<ApiKeyFilter>) => (of: TenantRows) =>
+	apiKeysPage({ ...KEYS, ...filter(of) }, ALL.limit, ALL.offset);
+
+/** All bindings of the tenant's own key. */
+const bindingsOf = ({ name }: TenantRows) =>
+	["key", "key-app", "key-channel", "key-deleted", "key-deleted-owner", "key-elsewhere", "key-ended"].map(
+		(id) => `${name}-${id}`,
+	);
+
+const ownKeys = (of: TenantRows): Row[] => [
+	{ id: of.key, bindings: bindingsOf(of) },
+	{ id: `key-expired-${of.name}`, bindings: [] },
+	{ id: `key-shared-${of.name}`, bindings: [`${of.name}-key-shared`] },
+];
+const strangersKey = (...bindings: string[]): Row => ({ id: CROSSED.key, bindings });
+
+const keysOf = (of: TenantRows): Row[] => [
+	...ownKeys(of),
+	{ id: otherThan(of).key, bindings: [`${otherThan(of).name}-key-elsewhere`] },
+];
+
+const API_KEYS: Readonly<Record<string, Read>> = {
+	apiKeysPage: [keys((of) => ({ orgIds: [of.org] })), (of) => [...keysOf(of), strangersKey(`x-${of.name}-ended`)]],
+	"apiKeysPage, with the caller's own": [
+		keys((of) => ({ orgIds: [of.org], ownKeyId: CROSSED.key })),
+		(of) => [...keysOf(of), strangersKey("x-a-app", "x-a-ended", "x-b-app", "x-b-ended", "x-key")],
+	],
+	"apiKeysPage, of one of two organizations": [
+		keys((of) => ({ orgIds: [of.org, CROSSED.org], orgId: CROSSED.org })),
+		() => [strangersKey("x-a-app", "x-a-ended", "x-b-app", "x-b-ended", "x-key")],
+	],
+	"apiKeysPage, of one that is not the caller's": [
+		keys((of) => ({ orgIds: [of.org], orgId: otherThan(of).org })),
+		(of) => [{ id: otherThan(of).key, bindings: [`${otherThan(of).name}-key-elsewhere`] }],
+	],
+	apiKeyById: [(of) => apiKeyById(of.key), (of) => ownKeys(of).slice(0, 1)],
+	"apiKeyAsSeenBy, by its own organization": [
+		(of) => apiKeyAsSeenBy(of.org, of.key),
+		(of) => [{ id: of.key, bindings: bindingsOf(of) }],
+	],
+	"apiKeyAsSeenBy, by another": [
+		(of) => apiKeyAsSeenBy(otherThan(of).org, of.key),
+		(of) => [{ id: of.key, bindings: [`${of.name}-key-elsewhere`] }],
+	],
+	apiKeyRecord: [(of) => apiKeyRecord(of.org, of.key), (of) => ownKeys(of).slice(0, 1)],
+	"apiKeyRecord, of another's key": [(of) => apiKeyRecord(of.org, otherThan(of).key), () => []],
+	sealedKeyText: [(of) => sealedKeyText(of.key), (of) => [{ key_ciphertext: `sealed-${of.name}` }]],
+	currentKeyHash: [(of) => currentKeyHash(of.key), (of) => [{ key_hash: of.keyHash }]],
+	policiesElsewhere: [(of) => policiesElsewhere(of.key), (of) => [{ id: otherThan(of).org }]],
+};
+const ownApp = (of: TenantRows): Row => ({ id: of.app, default_channel: "production" });
+const emptyApp = (of: TenantRows): Row => ({ id: of.emptyApp, default_channel: null });
+
+const contents = (of: TenantRows) => {
+	// The bundles that have bytes, and three files.
+	const bytes = [of.stable, of.next, of.unused].reduce((sum, size) => sum + size, 0);
+	return { channels: 2, bundles: 4, bundle_bytes: 2 * bytes };
+};
+const NO_APPS: AppFilter = { orgIds: [], appIds: [], orgId: undefined };
+
+const apps = (filter: (of: TenantRows) => Partial<AppFilter>) => (of: TenantRows) =>
+	appsPage({ ...NO_APPS, ...filter(of) }, ALL.limit, ALL.offset);
+
+const APPS: Readonly<Record<string, Read>> = {
+	appByPublicId: [(of) => appByPublicId(of.publicAppId), (of) => [ownApp(of)]],
+	"appByPublicId, of an empty one": [(of) => appByPublicId(`com.example.empty.${of.name}`), (of) => [emptyApp(of)]],
+	"appsPage, of an organization": [apps((of) => ({ orgIds: [of.org] })), (of) => [ownApp(of), emptyApp(of)]],
+	"appsPage, of one app": [apps((of) => ({ appIds: [of.emptyApp] })), (of) => [emptyApp(of)]],
+	"appsPage, of one of two organizations": [
+		apps((of) => ({ orgIds: [A.org, B.org], appIds: [A.app, B.app], orgId: of.org })),
+		(of) => [ownApp(of), emptyApp(of)],
+	],
+	"appsPage, of one that is not the caller's": [
+		apps((of) => ({ orgIds: [of.org], appIds: [of.app], orgId: otherThan(of).org })),
+		() => [],
+	],
+	appRecord: [(of) => appRecord(of.app), (of) => [ownApp(of)]],
+	"appRecord, of no app": [() => appRecord("absent" as AppId), () => []],
+	appContents: [
+		(of) => appContents(of.publicAppId, true),
+		// With the third tenant's binding.
+		(of) => [{ ...contents(of), api_key_bindings: 3 }],
+	],
+	appUuidsInOrg: [
+		(of) => appUuidsInOrg(of.org, [A.emptyApp, B.emptyApp, of.deletedApp]),
+		(of) => [{ id: of.emptyApp }],
+	],
+	appUuidsInOrgOfKey: [
+		(of) => appUuidsInOrgOfKey(of.key, [A.emptyApp, B.emptyApp, of.deletedApp]),
+		(of) => [{ id: of.emptyApp }],
+	],
+	appCounts: [(of) => appCounts([of.org]), (of) => [{ owner_org: of.org, apps: 2 }]],
+};
+
+const ANY_ENTRY: AuditFilter = {
+	...{ actor: undefined, action: undefined, target: undefined, fromMs: undefined, toMs: undefined },
+};
+
+const ENTRIES = (of: TenantRows): Row[] => [
+	{ org_id: of.org, target_id: "2", actor_id: of.user, app_uuid: null },
+	{ org_id: of.org, target_id: "1", actor_id: of.key, app_uuid: of.app },
+];
+
+const entries = (filter: Partial<AuditFilter>) => (of: TenantRows) =>
+	auditPage({ orgId: of.org }, { ...ANY_ENTRY, ...filter }, ALL.limit, ALL.offset);
+
+const AUDIT: Readonly<Record<string, Read>> = {
+	"auditPage, of an organization": [entries({}), ENTRIES],
+	"auditPage, of an app": [
+		(of) => auditPage({ publicAppId: of.publicAppId }, ANY_ENTRY, ALL.limit, ALL.offset),
+		(of) => ENTRIES(of).slice(1),
+	],
+	"auditPage, of an app by its UUID": [
+		(of) => auditPage({ appUuid: of.app }, ANY_ENTRY, ALL.limit, ALL.offset),
+		(of) => ENTRIES(of).slice(1),
+	],
+	"auditPage, by an actor": [(of) => entries({ actor: of.user })(of), (of) => ENTRIES(of).slice(0, 1)],
+	"auditPage, by an actor's name": [(of) => entries({ actor: `name of ${of.key}` })(of), (of) => ENTRIES(of).slice(1)],
+	"auditPage, of a target": [entries({ target: "2" }), (of) => ENTRIES(of).slice(0, 1)],
+	"auditPage, of a target's name": [entries({ target: "name of 1" }), (of) => ENTRIES(of).slice(1)],
+	"auditPage, of a target and its type": [entries({ target: "channel:1" }), (of) => ENTRIES(of).slice(1)],
+	auditBefore: [
+		(of) => auditBefore({ orgId: of.org }, ANY_ENTRY, of.name === "a" ? 2 : 4, ALL.limit),
+		(of) => ENTRIES(of).slice(1),
+	],
+};
+
+const PEOPLE: Readonly<Record<string, Read>> = {
+	invitationByEmail: [
+		(of) => invitationByEmail(of.org, "invited@example.com"),
+		(of) => [{ id: of.invitation, org_id: of.org }],
+	],
+	invitationByToken: [
+		(of) => invitationByToken(of.tokenHash, NOW_MS),
+		(of) => [
+			{ id: of.invitation, user_id: null, inviter_email: of.email, inviter_roles: '["org_admin","app_reader"]' },
+		],
+	],
+	"invitationByToken, of a deleted organization": [
+		(of) => invitationByToken(`token-${of.name}-deleted`, NOW_MS),
+		() => [],
+	],
+	"invitationByToken, of one that ran out": [(of) => invitationByToken(`token-${of.name}-late`, NOW_MS), () => []],
+	membersOf: [
+		(of) => membersOf(of.org, undefined, NOW_MS, ALL.limit, ALL.offset),
+		(of) => [
+			{ id: of.user, email: of.email, roles: '["org_admin","app_reader"]', is_invitation: 0 },
+			{ id: of.invitation, email: "invited@example.com", roles: '["org_member"]', is_invitation: 1 },
+			{ id: "user-shared", email: "shared@example.com", roles: '["org_member"]', is_invitation: 0 },
+		],
+	],
+	"membersOf, a person": [
+		(of) => membersOf(of.org, "user-shared", NOW_MS, ALL.limit, ALL.offset),
+		() => [{ id: "user-shared", email: "shared@example.com", roles: '["org_member"]', is_invitation: 0 }],
+	],
+	"membersOf, an invitation": [
+		(of) => membersOf(of.org, of.invitation, NOW_MS, ALL.limit, ALL.offset),
+		(of) => [{ id: of.invitation, email: "invited@example.com", is_invitation: 1 }],
+	],
+	"membersOf, another's": [(of) => membersOf(of.org, otherThan(of).user, NOW_MS, ALL.limit, ALL.offset), () => []],
+	"membersOf, another's invitation": [
+		(of) => membersOf(of.org, otherThan(of).invitation, NOW_MS, ALL.limit, ALL.offset),
+		() => [],
+	],
+	membershipByEmail: [
+		(of) => membershipByEmail(of.org, of.email, NOW_MS),
+		(of) => [
+			{
+				...{ user_id: of.user, roles: '["org_admin","app_reader"]', foreign_keys: "[]" },
+				keys: JSON.stringify([{ id: of.key, name: "Same", roles: ["org_admin", "app_reader"] }]),
+				// The person's own roles: keys that come and go do not hold a change off.
+				fingerprint: JSON.stringify([`${of.name}-user`, `${of.name}-user-ended`, `${of.name}-user-ending`]),
+			},
+		],
+	],
+	"membershipByEmail, of somebody with a key from elsewhere": [
+		(of) => membershipByEmail(of.org, otherThan(of).email, NOW_MS),
+		(of) => [
+			{
+				...{ user_id: otherThan(of).user, roles: "[]", keys: "[]" },
+				foreign_keys: JSON.stringify([{ id: otherThan(of).key, name: "Same", roles: ["org_member"] }]),
+				fingerprint: "[]",
+			},
+		],
+	],
+	"membershipByEmail, of somebody who is in several": [
+		(of) => membershipByEmail(of.org, "shared@example.com", NOW_MS),
+		(of) => [
+			{
+				...{ user_id: "user-shared", roles: '["org_member"]' },
+				keys: JSON.stringify([
+					{ id: `key-expired-${of.name}`, name: "Same", roles: [] },
+					{ id: `key-shared-${of.name}`, name: "Same", roles: ["org_member"] },
+				]),
+				foreign_keys: JSON.stringify([{ id: CROSSED.key, name: "Same", roles: ["org_member"] }]),
+				fingerprint: JSON.stringify([`${of.name}-shared`]),
+			},
+		],
+	],
+	"membershipByEmail, of somebody whose role ran out": [
+		(of) => membershipByEmail(of.org, "former@example.com", NOW_MS),
+		(of) => [{ user_id: "user-former", roles: "[]", keys: "[]", fingerprint: JSON.stringify([`${of.name}-former`]) }],
+	],
+	"membershipByEmail, of a stranger": [() => membershipByEmail(CROSSED.org, A.email, NOW_MS), () => []],
+	partsOf: [
+		(of) => partsOf(`hash-of-${of.session}`, ADMINISTERING),
+		(of) => [
+			{
+				...{ id: of.org, is_last_owner: 1, roles: '["org_admin","app_reader","org_member"]' },
+				keys: JSON.stringify([{ id: of.key, name: "Same" }]),
+			},
+			{ id: of.deletedOrg, is_last_owner: 1, roles: '["org_admin"]', keys: "[]" },
+			{ id: otherThan(of).org, is_last_owner: 0, roles: "[]", keys: "[]" },
+		],
+	],
+	"partsOf, of somebody with the one role that owns": [
+		() => partsOf("hash-of-session-shared", ["org_member", "org_super_admin"]),
+		() => [
+			{ id: A.org, is_last_owner: 1 },
+			{ id: B.org, is_last_owner: 1 },
+			{ id: CROSSED.org, is_last_owner: 0, roles: "[]" },
+		],
+	],
+	"partsOf, of somebody with a role that owns nothing": [
+		() => partsOf("hash-of-session-shared", ["org_super_admin"]),
+		() => [
+			{ id: A.org, is_last_owner: 0, roles: '["org_member"]' },
+			{ id: B.org, is_last_owner: 0 },
+			{ id: CROSSED.org, is_last_owner: 0 },
+		],
+	],
+};
+const POLICY_KEY = { enforce_hashed_api_keys: 0, administers: 0, owns: 0 };
+
+const ORGANIZATIONS: Readonly<Record<string, Read>> = {
+	organizationsPage: [
+		(of) => organizationsPage([of.org, of.deletedOrg as OrgId], ALL.limit, ALL.offset),
+		(of) => [{ id: of.org }],
+	],
+	organizationById: [(of) => organizationById(of.org), (of) => [{ id: of.org }]],
+	"organizationById, of a deleted one": [(of) => organizationById(of.deletedOrg), () => []],
+	deletedOrganizationById: [(of) => deletedOrganizationById(of.deletedOrg), (of) => [{ id: of.deletedOrg }]],
+	deletedOrganizationsPage: [
+		(of) => deletedOrganizationsPage([of.org, of.deletedOrg as OrgId], NOW_MS - 1, ALL.limit, ALL.offset),
+		(of) => [{ id: of.deletedOrg }],
+	],
+	"deletedOrganizationsPage, of those that are past restoring": [
+		(of) => deletedOrganizationsPage([of.org, of.deletedOrg as OrgId], NOW_MS, ALL.limit, ALL.offset),
+		() => [],
+	],
+	"deletedOrganizationById, of one that is not": [(of) => deletedOrganizationById(of.org), () => []],
+	organizationContents: [
+		(of) => organizationContents(of.org, NOW_MS),
+		(of) => [{ ...contents(of), apps: 2, members: 4, api_keys: 3, invitations: 1 }],
+	],
+	organizationsOfKeys: [
+		(of) => organizationsOfKeys(of.org),
+		(of) => [
+			{ id: of.deletedOrg, api_keys: 1 },
+			{ id: otherThan(of).org, api_keys: 1 },
+		],
+	],
+	"organizationsOfKeys, of one person": [(of) => organizationsOfKeys(of.org, "shared@example.com"), () => []],
+	"organizationsOfKeys, of the key's owner": [
+		(of) => organizationsOfKeys(of.org, of.email),
+		(of) => [{ id: of.deletedOrg }, { id: otherThan(of).org }],
+	],
+	keysUnderPolicy: [
+		(of) => keysUnderPolicy(of.org, ADMINISTERING, ["org_member", "app_reader", "app_admin"], NOW_MS, true),
+		(of) => [
+			{ ...POLICY_KEY, id: of.key, org_id: of.org, is_hashed_key: 0, administers: 1 },
+			{ ...POLICY_KEY, id: otherThan(of).key, org_id: otherThan(of).org, owns: 1 },
+			{ ...POLICY_KEY, id: `key-shared-${of.name}`, org_id: of.org, owns: 1 },
+		],
+	],
+};
+
+beforeAll(insertTenants);
+
+describe.each(Object.entries({ API_KEYS, APPS, AUDIT, PEOPLE, ORGANIZATIONS }))(
+	"a statement that reads of %s",
+	(_, reads) => {
+		test.each(Object.entries(reads))("%s answers with these rows of the tenant and no others", (_, read) =>
+			expectReads(read),
+		);
+	},
+);

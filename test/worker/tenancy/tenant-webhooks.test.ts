@@ -1,0 +1,102 @@
+/** Statements about webhooks and deliveries: each reads or writes the rows of its tenant and no others. */
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import {
+	claimDeliveries,
+	deliveriesOf,
+	deliveryById,
+	deliveryCanRun,
+	giveUpDeliveries,
+	LEASE_MS,
+	replayDelivery,
+} from "../../../src/db/webhook-deliveries";
+import {
+	appIsOfOrganization,
+	appOfWebhook,
+	deleteWebhook,
+	updateWebhook,
+	webhookById,
+	webhookExists,
+	webhooksOf,
+} from "../../../src/db/webhooks";
+import { type Change, expectChanges, expectReads, type Read } from "../support/tenant-statements";
+import { B, holds, insertTenants, otherThan, rowsOfAll, type TenantRows, WRONG_PAIRS } from "../support/tenants";
+
+const ALL = [100, 0] as const;
+const hook = ({ name }: TenantRows) => `webhook-${name}`;
+
+const READS: Readonly<Record<string, Read>> = {
+	webhooksOf: [(of) => webhooksOf(of.org), (of) => [{ id: hook(of), public_app_id: of.publicAppId }]],
+	webhookById: [(of) => webhookById(of.org, hook(of)), (of) => [{ id: hook(of) }]],
+	"webhookById, another's": [(of) => webhookById(of.org, hook(otherThan(of))), () => []],
+	"webhookById, a person's choice of mails": [(of) => webhookById(of.org, `mail-${of.name}`), () => []],
+	appOfWebhook: [(of) => appOfWebhook(of.org, of.publicAppId), (of) => [{ id: of.app }]],
+	"appOfWebhook, another's": [(of) => appOfWebhook(of.org, otherThan(of).publicAppId), () => []],
+	deliveriesOf: [
+		(of) => deliveriesOf(of.org, hook(of), undefined, ...ALL),
+		(of) => [{ id: `delivery-${of.name}`, type: "channel.promoted" }],
+	],
+	"deliveriesOf, another's": [(of) => deliveriesOf(of.org, hook(otherThan(of)), undefined, ...ALL), () => []],
+	deliveryById: [(of) => deliveryById(of.org, `delivery-${of.name}`), (of) => [{ id: `delivery-${of.name}` }]],
+	"deliveryById, another's": [(of) => deliveryById(of.org, `delivery-${otherThan(of).name}`), () => []],
+};
+
+describe("a statement that reads webhooks", () => {
+	beforeAll(insertTenants);
+	test.each(Object.entries(READS))("%s answers with these rows of the tenant and no others", (_, read) =>
+		expectReads(read),
+	);
+
+	test("claimDeliveries: returns the deliveries of the webhook only, also under a claim that another tenant has", async () => {
+		const [, claimed] = claimDeliveries(hook(B), "same", 0, 10);
+		const [rows] = await rowsOfAll([claimed]);
+		expect(rows).toMatchObject([{ id: "delivery-b", org_id: B.org, sealed: "sealed-b" }]);
+	});
+});
+
+const WRITES: Readonly<Record<string, Change>> = {
+	updateWebhook: [
+		(of, thing) => updateWebhook(of.org, hook(thing), { description: "changed" }),
+		["~ webhooks webhook-b description=changed"],
+	],
+	deleteWebhook: [
+		(of, thing) => deleteWebhook(of.org, hook(thing)),
+		["- webhook_deliveries delivery-b", "- webhooks webhook-b"],
+	],
+	replayDelivery: [
+		(of, thing) => replayDelivery(of.org, `delivery-${thing.name}`, 5),
+		["~ webhook_deliveries delivery-b next_attempt_at_ms=5 claim="],
+	],
+	claimDeliveries: [
+		() => [...claimDeliveries(hook(B), "claim", 5, 10)],
+		[`~ webhook_deliveries delivery-b attempts=1 next_attempt_at_ms=${5 + LEASE_MS} claim=claim last_attempt_at_ms=5`],
+	],
+	giveUpDeliveries: [
+		() => [
+			updateWebhook(B.org, hook(B), { disabled_at_ms: 5, disabled_reason: "requested" }),
+			giveUpDeliveries(hook(B)),
+		],
+		[
+			"~ webhook_deliveries delivery-b state=failed next_attempt_at_ms= error=the webhook was disabled",
+			"~ webhooks webhook-b disabled_at_ms=5 disabled_reason=requested",
+		],
+	],
+};
+
+describe("a statement that writes webhooks", () => {
+	beforeEach(insertTenants);
+	test.each(Object.entries(WRITES))("%s changes these rows and no others", (_, change) => expectChanges(change));
+});
+
+const GUARDS = {
+	webhookExists: (of: TenantRows, thing: TenantRows) => webhookExists(of.org, hook(thing)),
+	deliveryCanRun: (of: TenantRows, { name }: TenantRows) => deliveryCanRun(of.org, `delivery-${name}`),
+	appIsOfOrganization: (of: TenantRows, thing: TenantRows) => appIsOfOrganization(of.org, thing.app),
+};
+
+describe("a guard on webhooks", () => {
+	beforeAll(insertTenants);
+	test.each(Object.entries(GUARDS))("%s holds for the tenant's own thing", async (_, condition) => {
+		expect(await holds(condition(B, B)), "the control").toBe(true);
+		for (const [of, thing] of WRONG_PAIRS) expect(await holds(condition(of, thing))).toBe(false);
+	});
+});

@@ -1,0 +1,227 @@
+/**
+ * Several isolates over one database: a change reaches them by the change feed, for all apps with one question in two seconds; a restored
+ * database, an outage and a hanging database are survived. Each isolate is a separate application with its own memory.
+ */
+import { describe, expect, test } from "vitest";
+import { addTestFiles } from "../support/delta-files";
+import { ask, isolate, loads, offered, publish, scene } from "../support/isolates";
+import { type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
+
+async function deltaBundle(world: World, app: TestApp, version: string): Promise<void> {
+	const id = await uploadTestBundle(world, app, version);
+	await addTestFiles(app, id, ["index.html", "a.js"]);
+}
+
+describe("a change in another isolate", () => {
+	test("is asked for once for all apps, and only the changed one is read again", async () => {
+		const { world, one, two, three } = await scene();
+		const other = isolate(world);
+		for (const app of [one, two, three]) await ask(other, app);
+		other.asked();
+		await publish(world, two, "1.0.2");
+		world.clock.nowMs += 4_000;
+		const versions = [await offered(other, one), await offered(other, two), await offered(other, three)];
+		expect(versions).toEqual(["1.0.1", "1.0.2", "1.0.1"]);
+		const asked = other.asked();
+		expect(asked).toHaveLength(2);
+		expect(loads(asked)).toBe(1);
+		expect(asked[0]).toHaveLength(1);
+	});
+
+	test("costs one load from D1 for all isolates, and none while the app's stored snapshot is current", async () => {
+		const { world, one } = await scene();
+		const others = Array.from({ length: 5 }, () => isolate(world));
+		for (const other of others) await ask(other, one);
+		await publish(world, one, "1.0.2");
+		world.clock.nowMs += 4_000;
+		for (const other of others) other.asked();
+		for (const other of others) expect(await offered(other, one)).toBe("1.0.2");
+		expect(others.map((other) => loads(other.asked()))).toEqual([1, 0, 0, 0, 0]);
+	});
+
+	test("of an organization drops no app, and its deletion ends its apps alone", async () => {
+		const { world, one } = await scene();
+		const stranger = await scene();
+		const other = isolate(world);
+		await ask(other, one);
+		await ask(other, stranger.one);
+		other.asked();
+		const renamed = await other.request("POST", "/organization", {
+			key: stranger.world.adminKey,
+			body: { orgId: stranger.world.orgId, name: "Renamed" },
+		});
+		expect(renamed.status).toBe(200);
+		other.asked();
+		expect(await offered(other, one)).toBe("1.0.1");
+		expect(await offered(other, stranger.one)).toBe("1.0.1");
+		expect(loads(other.asked()), "nothing is read again").toBe(0);
+		await stranger.world.request("DELETE", "/organization", {
+			key: stranger.world.adminKey,
+			query: { orgId: stranger.world.orgId },
+		});
+		world.clock.nowMs += 4_000;
+		expect((await ask(other, stranger.one)).body).toMatchObject({ error: "app_not_found" });
+		other.asked();
+		expect(await offered(other, one)).toBe("1.0.1");
+		expect(other.asked()).toEqual([]);
+	});
+
+	test("is a new app that did not exist before, and one with the id of a deleted app", async () => {
+		const { world, one } = await scene();
+		const other = isolate(world);
+		const later = { appId: `com.example.later.t${crypto.randomUUID().slice(0, 8)}`, uuid: "" };
+		expect((await ask(other, later)).body).toMatchObject({ error: "app_not_found" });
+		expect(await offered(other, one)).toBe("1.0.1");
+		const create = (appId: string) =>
+			world.request("POST", "/app", {
+				key: world.adminKey,
+				body: { app_id: appId, name: "x", owner_org: world.orgId },
+			});
+		await create(later.appId);
+		await world.request("DELETE", `/app/${one.appId}`, { key: world.adminKey });
+		world.clock.nowMs += 4_000;
+		expect((await ask(other, later)).body).toMatchObject({ error: "no_channel" });
+		expect((await ask(other, one)).body).toMatchObject({ error: "app_not_found" });
+		await create(one.appId);
+		world.clock.nowMs += 4_000;
+		expect((await ask(other, one)).body).toMatchObject({ error: "no_channel" });
+	});
+
+	test("by a Worker that writes no feed is in it, because triggers write it", async () => {
+		const { world, one } = await scene();
+		const other = isolate(world);
+		await ask(other, one);
+		await testEnv.DB.batch([
+			testEnv.DB.prepare(
+				"UPDATE channels SET version_id = (SELECT id FROM bundles WHERE app_id = channels.app_id AND name = '1.0.2') WHERE app_id = ?",
+			).bind(one.uuid),
+			testEnv.DB.prepare("UPDATE apps SET revision = revision + 1 WHERE id = ?").bind(one.uuid),
+		]);
+		world.clock.nowMs += 4_000;
+		expect(await offered(other, one)).toBe("1.0.2");
+	});
+
+	test("is seen by the first isolate after the migration, which installs the feed", async () => {
+		const { world, one } = await scene();
+		const { results } = await testEnv.DB.prepare(
+			"SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB '*_change_*'",
+		).all<{ name: string }>();
+		await testEnv.DB.batch([
+			...results.map(({ name }) => testEnv.DB.prepare(`DROP TRIGGER ${name}`)),
+			testEnv.DB.prepare("DELETE FROM changes"),
+			testEnv.DB.prepare("UPDATE apps SET revision_token = NULL"),
+		]);
+		const other = isolate(world);
+		await ask(other, one);
+		world.clock.nowMs += 4_000;
+		expect(await offered(other, one)).toBe("1.0.1");
+		other.asked();
+		await publish(world, one, "1.0.2");
+		world.clock.nowMs += 4_000;
+		expect(await offered(other, one)).toBe("1.0.2");
+		expect(other.asked()[0], "the feed alone").toHaveLength(1);
+	});
+});
+
+describe("isolates of one data center", () => {
+	test("ask D1 once in two seconds, and an answer is not newer for being shared", async () => {
+		const { world, one } = await scene();
+		const cache = await caches.open(`feed ${crypto.randomUUID()}`);
+		const shared = () => isolate(world, { cache });
+		const [first, second, third] = [shared(), shared(), shared()];
+		const all = [first, second, third];
+		for (const each of all) await ask(each, one);
+		const trips = () => all.map((each) => each.asked().length);
+		trips();
+		world.clock.nowMs += 2_000;
+		await ask(first, one);
+		expect(trips(), "asked behind the answer").toEqual([1, 0, 0]);
+		world.clock.nowMs += 1_900;
+		await publish(world, one, "1.0.2");
+		// Their own last question is 3.9 s old; they take the answer of the first one, which is 1.9 s old.
+		expect(await offered(second, one)).toBe("1.0.1");
+		expect(await offered(third, one)).toBe("1.0.1");
+		expect(trips()).toEqual([0, 0, 0]);
+		// Four seconds after the question that they shared, not after they took its answer.
+		world.clock.nowMs += 2_100;
+		expect(await offered(third, one)).toBe("1.0.2");
+		expect(await offered(second, one)).toBe("1.0.2");
+		expect(await offered(first, one)).toBe("1.0.2");
+		expect(
+			trips().reduce((sum, count) => sum + count, 0),
+			"one question, and one load",
+		).toBe(2);
+	});
+});
+
+describe("a database that does not answer", () => {
+	const down = () => {
+		throw new Error("D1 DB is overloaded.");
+	};
+
+	test("leaves a cold isolate the app's last snapshot, with its age and its manifest", async () => {
+		const { world, one } = await scene(deltaBundle);
+		await ask(world, one);
+		world.clock.nowMs += 60_000;
+		const cold = isolate(world);
+		cold.before = down;
+		const answer = await ask(cold, one);
+		expect(answer).toMatchObject({ status: 200, body: { version: "1.0.1" } });
+		expect(answer.body.manifest.length).toBeGreaterThan(0);
+		expect(answer.headers.get("x-capstan-snapshot-age")).toBe("60");
+		cold.asked();
+		await ask(cold, one);
+		expect(cold.asked(), "it is left alone for a while").toEqual([]);
+		cold.before = () => undefined;
+		world.clock.nowMs += 15_000;
+		expect((await ask(cold, one)).headers.has("x-capstan-snapshot-age")).toBe(false);
+	});
+
+	test("is asked again after pauses that double up to 15 seconds", async () => {
+		const { world, one } = await scene();
+		const other = isolate(world);
+		await ask(other, one);
+		world.clock.nowMs += 4_000;
+		other.before = down;
+		other.asked();
+		const askedAtMs: number[] = [];
+		const startMs = world.clock.nowMs;
+		for (let second = 0; second < 50; second++) {
+			await ask(other, one);
+			if (other.asked().length > 0) askedAtMs.push(world.clock.nowMs - startMs);
+			world.clock.nowMs += 1_000;
+		}
+		expect(askedAtMs).toEqual([0, 1_000, 3_000, 7_000, 15_000, 30_000, 45_000]);
+	});
+
+	test("is asked once by a hundred checks, and delays none beyond half a second", async () => {
+		const { world, one } = await scene();
+		const waits: number[] = [];
+		const other = isolate(world, {
+			deadline: async (ms) => void waits.push(ms),
+		});
+		await ask(other, one);
+		world.clock.nowMs += 60_000;
+		other.asked();
+		waits.length = 0;
+		const wakes: (() => void)[] = [];
+		other.before = () => new Promise((resolve) => void wakes.push(resolve));
+		const answers = Promise.all(Array.from({ length: 100 }, () => offered(other, one)));
+		await expect.poll(() => wakes.length).toBeGreaterThan(0);
+		for (const wake of wakes) wake();
+		expect(new Set(await answers)).toEqual(new Set(["1.0.1"]));
+		expect(other.asked()).toHaveLength(1);
+		expect(Math.max(...waits)).toBe(500);
+	});
+
+	test("does not lose a manifest that is stored: it comes after half a second", async () => {
+		const { world, one } = await scene(deltaBundle);
+		await ask(world, one);
+		const other = isolate(world, { deadline: async () => undefined });
+		// An app without its manifests.
+		await ask(other, one, { platform: "electron", plugin_version: "0.0.1" });
+		other.before = (texts) => (texts.some((text) => /f\.file_name/.test(text)) ? new Promise(() => {}) : undefined);
+		const { status, body } = await ask(other, one);
+		expect({ status, files: body.manifest.length > 0 }).toEqual({ status: 200, files: true });
+	});
+});
