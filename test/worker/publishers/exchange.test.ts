@@ -625,7 +625,11 @@ describe("POST /oidc/token › the other providers", () => {
 		expect((await exchange(await ghes.token())).status).toBe(200);
 		expect((await exchange(await ownGitLab.token())).status).toBe(200);
 		const { body } = await world.admin("GET /publisher", { query: { app_id: app.appId } });
-		expect(body[0].last_job.run_url).toBe("https://git.example.org/octo-org/octo-repo/actions/runs/1");
+		const runs = body.map(({ last_job }: { readonly last_job: { readonly run_url: string } }) => last_job.run_url);
+		expect(runs.toSorted()).toEqual([
+			"https://git.example.org/octo-org/octo-repo/actions/runs/1",
+			"https://gitlab.example.org/group/project/-/pipelines/574",
+		]);
 	});
 
 	test("a project of the same path at another GitLab is another project", async () => {

@@ -108,12 +108,18 @@ async function previewHook(world: Scene, app: TestApp, provider = "github"): Pro
 }
 
 /** The number of an open preview. */
-async function openedPreview(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<string> {
+async function openedPreview(
+	world: Scene,
+	app: TestApp,
+	makers = byAdmin(world),
+): Promise<{ readonly number: string; readonly channel: string }> {
 	const number = ++counter;
-	const body = { app_id: app.appId, repository: "acme/shop", number };
-	const { status } = await world.request("POST", "/preview", { key: makers.channel, body });
+	const { status, body } = await world.request("POST", "/preview", {
+		key: makers.channel,
+		body: { app_id: app.appId, repository: "acme/shop", number },
+	});
 	if (status !== 201) throw new Error("preview not opened");
-	return String(number);
+	return { number: String(number), channel: body.channel };
 }
 
 /** An empty file of the delta store, which is whole as soon as it is begun. */
@@ -457,11 +463,15 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	}),
 	"DELETE /preview": async (world, app, makers) => ({
 		path: "/preview",
-		query: { app_id: app.appId, repository: "acme/shop", number: await openedPreview(world, app, makers) },
+		query: {
+			app_id: app.appId,
+			repository: "acme/shop",
+			number: (await openedPreview(world, app, makers)).number,
+		},
 	}),
 	"POST /preview/page": async (world, app, makers) => ({
 		path: "/preview/page",
-		body: { app_id: app.appId, channel: `pr-${await openedPreview(world, app, makers)}` },
+		body: { app_id: app.appId, channel: (await openedPreview(world, app, makers)).channel },
 	}),
 	"GET /preview/hook": async (_, app) => ({ path: "/preview/hook", query: { app_id: app.appId } }),
 	"POST /preview/hook": async (_, app) => ({
