@@ -19,6 +19,7 @@ import {
 } from "../db/bootstrap";
 import { isTelemetryBinding } from "../deps";
 import { adminKeyOf, createAdminKey, createSignInToken, noAccount, signInLink } from "./admin-key";
+import { ignoreEarlyNotifications } from "./atomic-wait";
 import { buildAssets, buildWorker, miniflareModules, PROJECT_DIRECTORY, type WorkerModules } from "./build";
 import { Failure } from "./failure";
 import { type DatabaseKind, migrate, UnknownMigration } from "./migrate";
@@ -105,6 +106,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	// Left by a killed run.
 	rmSync(paths.url, { force: true });
 	let miniflare: Miniflare | undefined;
+	ignoreEarlyNotifications();
 	const stopKeeping = keepConnections();
 	let endGuard = async (): Promise<void> => undefined;
 	let forwarder: LoopbackForwarder | undefined;
