@@ -103,11 +103,13 @@ export class DeviceRecord {
 	 * @param row of the database; null for a new device
 	 * @param version that the row's device counts under; undefined if it has reported none
 	 * @param firstDay the consumer accepts no event of an earlier day
+	 * @param movedDays days whose sketches of moved devices have the device already, so that only a register counts it
 	 */
 	constructor(
 		row: RecordRow | null,
 		version: string | undefined,
 		readonly firstDay: number,
+		readonly movedDays: ReadonlySet<number> = new Set(),
 	) {
 		this.#isKnown = row !== null;
 		this.#updatedAtMs = row?.updated_at_ms ?? 0;
@@ -185,16 +187,18 @@ export class DeviceRecord {
 		const before = last ?? (isKnown ? { value: "", atMs: this.#lastSeenAtMs } : undefined);
 		// On an earlier day than that of the last version, the device may have run another one.
 		const isLate = before !== undefined && atMs < before.atMs && dayOf(before.atMs) !== day;
-		if (before === undefined || (!isLate && (reported ?? before).value === before.value)) {
-			// Without a version, the device counts under the last one that it reported.
-			this.#sketches.push({ day, kind: "version", version: (reported ?? before)?.value ?? "" });
+		const isMoved = this.movedDays.has(day);
+		// Without a version, the device counts under the last one that it reported.
+		const current = reported ?? before ?? { value: "", atMs };
+		if (!isMoved && (before === undefined || (!isLate && current.value === before.value))) {
+			this.#sketches.push({ day, kind: "version", version: current.value });
 			return false;
 		}
 		// Any version, so it counts for the day alone.
-		if (reported === undefined) return false;
-		for (const { value } of [before, reported]) this.#sketches.push({ day, kind: "moved", version: value });
-		const isEarlier = last !== undefined && dayOf(last.atMs) === day && !wins(reported, last);
-		this.#days.set(day, isEarlier ? last : reported);
+		if (reported === undefined && !isMoved) return false;
+		for (const { value } of [before ?? current, current]) this.#sketches.push({ day, kind: "moved", version: value });
+		const isEarlier = last !== undefined && dayOf(last.atMs) === day && !wins(current, last);
+		this.#days.set(day, isEarlier ? last : { value: current.value, atMs });
 		return true;
 	}
 

@@ -61,7 +61,10 @@ export async function writeDevices(
 	const context = {
 		...{ deps, db, addToSketches, firstDay: firstRememberedDay(deps.config, nowMs), today: dayOf(nowMs) },
 	};
-	for (const chunk of chunksOf(byDevice(events))) await retryOnConflict(() => writeChunk(context, chunk));
+	for (const chunk of chunksOf(byDevice(events))) {
+		const moved: MovedDays = new Map();
+		await retryOnConflict(() => writeChunk(context, chunk, moved));
+	}
 }
 
 interface Writing {
@@ -71,6 +74,12 @@ interface Writing {
 	readonly firstDay: number;
 	readonly today: number;
 }
+
+/**
+ * Days whose sketches of moved devices got the device in an earlier attempt. What the other consumer wrote may leave its version unchanged on
+ * such a day, but the sketch keeps it out of the sketches of versions.
+ */
+type MovedDays = Map<DeviceReports, Set<number>>;
 
 function byDevice(events: readonly (DeviceSeen | CountedEvent)[]): DeviceReports[] {
 	const devices = new Map<string, { readonly seen: DeviceSeen[]; readonly counted: CountedEvent[] } & DeviceReports>();
@@ -95,6 +104,7 @@ function byDevice(events: readonly (DeviceSeen | CountedEvent)[]): DeviceReports
 async function writeChunk(
 	{ deps, db, firstDay, today, addToSketches }: Writing,
 	chunk: readonly DeviceReports[],
+	moved: MovedDays,
 ): Promise<void> {
 	const versionsOf = ({ appId, seen, counted }: DeviceReports) =>
 		[...seen, ...counted].map(({ versionName }) => [appId, versionName] as const);
@@ -128,7 +138,7 @@ async function writeChunk(
 			if (reportsLost > 0) sums.addTotal(app, today, "lost_event_count", reportsLost);
 		};
 		const isNew = revision === null;
-		const record = new DeviceRecord(isNew ? null : row, countedVersionOfRow(row), firstDay);
+		const record = new DeviceRecord(isNew ? null : row, countedVersionOfRow(row), firstDay, moved.get(reports));
 		for (const event of reports.seen) record.add(event, countedVersion(event, known));
 		const ownSteps = steps.rows.filter(({ position }) => stepsOf[position] === reports);
 		const recent = new RecentReports(row.recent_reports, firstDay, ownSteps);
@@ -152,6 +162,8 @@ async function writeChunk(
 		if (isFull) lose(reports.counted.length);
 		for (const event of fresh) addEvent(sums, app, event, isKnownVersion(event));
 		sketches.add(reports, record.sketches);
+		const movedDays = record.sketches.filter(({ kind }) => kind === "moved").map(({ day }) => day);
+		if (movedDays.length > 0) moved.set(reports, new Set([...(moved.get(reports) ?? []), ...movedDays]));
 		if (!isChanged) return [];
 		for (const { day, before, after } of record.countChanges) {
 			sums.addCount(app, day, after, "", "devices", 1);

@@ -454,6 +454,27 @@ describe("two consumers that write the same device at once", () => {
 	});
 });
 
+describe("a change of version that a consumer began to count, and another one brings forward to the day before", () => {
+	test("leaves the device counted once on both days", async () => {
+		await deleteAll();
+		const [before, yesterday, today] = await messagesOf([
+			[said(0)],
+			[said(60, { versionName: "1.0.2" })],
+			[said(24 * 60, { versionName: "1.0.2" })],
+		]);
+		if (before === undefined || yesterday === undefined || today === undefined) throw new Error("three were expected");
+		await consumeFor(inOrder, [before]);
+		// Between what the first reads of the device and what it writes.
+		const { d1 } = beforeSecondTrip(testEnv.DB, () => consumeFor(inOrder, [yesterday]));
+		await consumeFor(inOrder, [today], { ...world.deps, d1 });
+		const { versions } = await keptOf(inOrder);
+		expect(versions.map(({ version_name, amount }) => ({ version_name, amount }))).toEqual([
+			{ version_name: "1.0.2", amount: 1 },
+			{ version_name: "1.0.2", amount: 1 },
+		]);
+	});
+});
+
 describe("a report that changes nothing", () => {
 	test("is not written, so an older report of another isolate may replace it until the next day", async () => {
 		await deleteAll();
