@@ -7,6 +7,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { SESSION_IDLE_MS } from "./authz/session";
+import { SEALED_KEYS } from "./db/api-keys";
 import { auditBundleDeletions, auditDeleteMarks } from "./db/audit/bundles";
 import type { Actor } from "./db/audit/entries";
 import { removeTombstones } from "./db/bundle-deletion";
@@ -14,22 +15,24 @@ import { deletedAppIds, tendFeed } from "./db/change-triggers";
 import { deletePreviewNames } from "./db/channel-names";
 import { jsonList, openDb, query } from "./db/client";
 import { releaseDeltaFiles, removeUnusedDeltaFiles } from "./db/delta-files";
+import { SEALED_HOOKS } from "./db/preview-hooks";
 import { deleteOldPreviews } from "./db/previews";
 import { deleteOldIdentities } from "./db/publishers";
+import { resealRows } from "./db/reseal";
 import { deleteEarlyOutcomes, deleteEndedRollouts } from "./db/rollouts";
 import { installStorageTriggers } from "./db/storage-triggers";
 import { storeSweepRun } from "./db/sweep-runs";
 import { selectedToGarbage } from "./db/uploads";
+import { DELIVERIES_KEPT_MS, deleteOldWebhookEvents } from "./db/webhook-deliveries";
 import { tendWebhookTriggers } from "./db/webhook-triggers";
+import { SEALED_WEBHOOKS } from "./db/webhooks";
 import type { Deps } from "./deps";
 import { DAY_MS, HOUR_MS } from "./domain/time";
 import { causeText } from "./errors";
 import { removeAuditEntries } from "./features/audit/retention";
 import { deleteExpiredBundles } from "./features/bundles/retention";
-import { resealKeys } from "./features/keys/reseal";
 import { CLEAN_UP_NAME, purgeOrganizations } from "./features/organizations/purge";
 import { closeExpiredPreviews } from "./features/previews/close";
-import { resealHooks } from "./features/previews/reseal-hooks";
 import { stepRollouts } from "./features/rollouts/steps";
 import {
 	deleteOldDevices,
@@ -41,7 +44,6 @@ import {
 import { mergeSketchSlots } from "./features/statistics/sketches";
 import { moveTelemetry } from "./features/telemetry/move";
 import { nameDevices } from "./features/telemetry/named";
-import { deleteOldDeliveries, resealWebhooks } from "./features/webhooks/upkeep";
 import { tendDeadMessages } from "./queue/dead-letters";
 import { wakeDueWebhooks } from "./queue/webhook-wake";
 import { removeAll } from "./storage/objects";
@@ -71,6 +73,8 @@ const MOST_SIGN_IN_ROWS = 5_000;
 /** Shares of TELEMETRY_MAX_BYTES at which the log warns. */
 const FILLING = 0.7;
 const NEARLY_FULL = 0.9;
+/** With their deliveries. */
+const MOST_WEBHOOK_EVENTS = 1_000;
 /** Rows per job and run, to stay within a Worker's limits; the next run continues. */
 const MOST_ROWS = 200;
 
@@ -104,12 +108,13 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"old devices": (deps) =>
 		everywhere(deps, (own, binding) => deleteOldDevices(own, binding === undefined ? undefined : deps.d1)),
 	"old install steps": (deps) => everywhere(deps, deleteOldInstallSteps),
-	"keys sealed by an older secret": resealKeys,
-	"preview webhooks sealed by an older secret": resealHooks,
+	"keys sealed by an older secret": (deps) => resealRows(deps, SEALED_KEYS),
+	"preview webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_HOOKS),
 	"dead messages": tendDeadMessages,
 	"triggers of webhooks": tendWebhookTriggers,
-	"webhooks sealed by an older secret": resealWebhooks,
-	"old deliveries": deleteOldDeliveries,
+	"webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_WEBHOOKS),
+	"old deliveries": (deps) =>
+		write(deps, [deleteOldWebhookEvents(deps.now() - DELIVERIES_KEPT_MS, MOST_WEBHOOK_EVENTS)]),
 	// After the others, so that it wakes the webhooks of what the others did.
 	"due webhooks": wakeDueWebhooks,
 	// The last one, so that a run that the platform ends early is not stored.

@@ -7,6 +7,7 @@ import type { OrgId } from "../authz/decide";
 import type { RoleName, ScopeType } from "../authz/permissions";
 import type { PolicyColumns, Principal } from "../authz/principal";
 import { jsonList, query } from "./client";
+import type { SealedRows } from "./reseal";
 import type { ApiKeysTable, Flag } from "./schema";
 
 export interface ApiKeyRow {
@@ -173,22 +174,20 @@ export function keysRevealedTo(orgId: OrgId, userId: string): CompiledQuery<{ id
 }
 
 /** Keys of all organizations that another signing secret sealed; for the rotation of the signing secret. */
-export function keysSealedByOthers(
-	secretId: string,
-	most: number,
-): CompiledQuery<{ readonly id: string; readonly key_ciphertext: string }> {
-	return sql<{ id: string; key_ciphertext: string }>`SELECT id, key_ciphertext FROM api_keys
-		WHERE key_ciphertext IS NOT NULL AND key_ciphertext NOT LIKE ${`${secretId}.%`} ORDER BY id LIMIT ${most}`.compile(
-		query,
-	);
-}
-
-/** Replaces the sealed secret of a key, unless the key was regenerated after `before` was read. */
-export function replaceSealedText(id: string, before: string, after: string): CompiledQuery {
-	return sql`UPDATE api_keys SET key_ciphertext = ${after} WHERE id = ${id} AND key_ciphertext = ${before}`.compile(
-		query,
-	);
-}
+export const SEALED_KEYS: SealedRows<{ readonly id: string; readonly key_ciphertext: string }> = {
+	name: "key",
+	select: (secretId, limit) =>
+		sql<{ id: string; key_ciphertext: string }>`SELECT id, key_ciphertext FROM api_keys
+		WHERE key_ciphertext IS NOT NULL AND key_ciphertext NOT LIKE ${`${secretId}.%`} ORDER BY id LIMIT ${limit}`.compile(
+			query,
+		),
+	async replace({ id, key_ciphertext: before }, sealAgain) {
+		const after = await sealAgain(before, id);
+		return sql`UPDATE api_keys SET key_ciphertext = ${after} WHERE id = ${id} AND key_ciphertext = ${before}`.compile(
+			query,
+		);
+	},
+};
 
 /** The hash of a key's secret, to be kept as the previous one; for loads in the authorization batch. */
 export function currentKeyHash(id: string): CompiledQuery<{ key_hash: string }> {

@@ -1,12 +1,13 @@
 /**
- * Statements about incoming webhooks. Only `hookById` and `hooksSealedByOthers` return sealed secrets.
+ * Statements about incoming webhooks. Only `hookById` and `SEALED_HOOKS` return sealed secrets.
  */
-import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
+import { type CompiledQuery, type Insertable, type Selectable, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
 import type { PreviewRow } from "./previews";
 import { previewRows } from "./previews";
 import { appIdOf } from "./public-app-id";
+import type { SealedRows } from "./reseal";
 import type { PreviewHooksTable } from "./schema";
 
 export type HookListRow = Omit<Selectable<PreviewHooksTable>, "sealed_secret" | "previous_sealed_secret">;
@@ -87,26 +88,28 @@ export interface PullRequestName {
 	readonly number: number;
 }
 
-/** Hooks of all apps with a secret that another signing secret sealed; for the rotation of the signing secret. */
-export function hooksSealedByOthers(
-	secretId: string,
-	most: number,
-): CompiledQuery<Pick<Selectable<PreviewHooksTable>, "id" | "sealed_secret" | "previous_sealed_secret">> {
-	return sql<HookRow>`SELECT id, sealed_secret, previous_sealed_secret FROM preview_hooks
-		WHERE sealed_secret NOT LIKE ${`${secretId}.%`} OR previous_sealed_secret NOT LIKE ${`${secretId}.%`}
-		ORDER BY id LIMIT ${most}`.compile(query);
-}
+/** A sealed secret opens only for its hook. */
+export const hookPurpose = (id: string) => `preview hook ${id}`;
 
-/** Replaces the sealed secrets, unless they were rotated after `before` was read. */
-export function replaceSealedSecrets(
-	id: string,
-	before: string,
-	after: Pick<Updateable<PreviewHooksTable>, "sealed_secret" | "previous_sealed_secret">,
-): CompiledQuery {
-	return query
-		.updateTable("preview_hooks")
-		.set(after)
-		.where("id", "=", id)
-		.where("sealed_secret", "=", before)
-		.compile();
-}
+type SealedHook = Pick<Selectable<PreviewHooksTable>, "id" | "sealed_secret" | "previous_sealed_secret">;
+
+/** The sealed secrets of hooks; of all apps. */
+export const SEALED_HOOKS: SealedRows<SealedHook> = {
+	name: "hook",
+	select: (secretId, limit) =>
+		sql<SealedHook>`SELECT id, sealed_secret, previous_sealed_secret FROM preview_hooks
+		WHERE sealed_secret NOT LIKE ${`${secretId}.%`} OR previous_sealed_secret NOT LIKE ${`${secretId}.%`}
+		ORDER BY id LIMIT ${limit}`.compile(query),
+	async replace({ id, sealed_secret: before, previous_sealed_secret: previous }, sealAgain) {
+		const after = {
+			sealed_secret: await sealAgain(before, hookPurpose(id)),
+			previous_sealed_secret: previous === null ? null : await sealAgain(previous, hookPurpose(id)),
+		};
+		return query
+			.updateTable("preview_hooks")
+			.set(after)
+			.where("id", "=", id)
+			.where("sealed_secret", "=", before)
+			.compile();
+	},
+};

@@ -2,8 +2,10 @@
  * Statements about deliveries of events to webhooks. A consumer claims due deliveries before it sends them: the claim leases them, so that
  * another consumer does not send them as well, and a delivery whose consumer crashed is due again when its lease ends.
  */
+
 import { type CompiledQuery, type Selectable, sql } from "kysely";
 import type { OrgId } from "../authz/decide";
+import { DAY_MS } from "../domain/time";
 import { TEST_EVENT } from "../domain/webhook-events";
 import { type Actor, auditEach } from "./audit/entries";
 import { query } from "./client";
@@ -202,6 +204,8 @@ export function testDelivery(
 			.compile(),
 	];
 }
+
+export const DELIVERIES_KEPT_MS = 30 * DAY_MS;
 
 /** Deletes old events with their deliveries, oldest first. */
 export function deleteOldWebhookEvents(beforeMs: number, limit: number): CompiledQuery {

@@ -6,6 +6,7 @@ import { type CompiledQuery, type Insertable, type Selectable, sql, type Updatea
 import type { OrgId } from "../authz/decide";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
+import type { SealedRows } from "./reseal";
 import type { WebhooksTable } from "./schema";
 
 export type WebhookRow = Selectable<WebhooksTable>;
@@ -92,15 +93,17 @@ export function webhookExists(orgId: OrgId, id: string) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM webhooks WHERE org_id = ${orgId} AND id = ${id} AND user_id IS NULL)`;
 }
 
-/** Webhooks whose secrets the given secret did not seal; of all organizations. */
-export function webhooksSealedByOthers(secretId: string, limit: number): CompiledQuery<{ id: string; sealed: string }> {
-	return sql<{ id: string; sealed: string }>`SELECT id, sealed FROM webhooks
-		WHERE sealed <> '' AND substr(sealed, 1, ${secretId.length + 1}) <> ${`${secretId}.`} LIMIT ${limit}`.compile(
-		query,
-	);
-}
+/** A sealed text opens only for its webhook. */
+export const webhookPurpose = (id: string) => `webhook:${id}`;
 
-/** None if the webhook was sealed again in between. */
-export function replaceSealedWebhook(id: string, old: string, sealed: string): CompiledQuery {
-	return query.updateTable("webhooks").set({ sealed }).where("id", "=", id).where("sealed", "=", old).compile();
-}
+/** The sealed texts of webhooks; of all organizations. */
+export const SEALED_WEBHOOKS: SealedRows<{ readonly id: string; readonly sealed: string }> = {
+	name: "webhook",
+	select: (secretId, limit) =>
+		sql<{ id: string; sealed: string }>`SELECT id, sealed FROM webhooks
+		WHERE sealed <> '' AND sealed NOT LIKE ${`${secretId}.%`} LIMIT ${limit}`.compile(query),
+	async replace({ id, sealed: before }, sealAgain) {
+		const sealed = await sealAgain(before, webhookPurpose(id));
+		return query.updateTable("webhooks").set({ sealed }).where("id", "=", id).where("sealed", "=", before).compile();
+	},
+};

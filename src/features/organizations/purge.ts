@@ -13,6 +13,7 @@ import { type Database, guard, lastResult, openDb, query } from "../../db/client
 import { takeGlobalPermissionsWith } from "../../db/foreign-bindings";
 import { Conflict, conflict } from "../../db/optimistic";
 import { RESTORABLE_MS } from "../../db/organizations";
+import { REPORT_TABLES } from "../../db/telemetry-homes";
 import { selectedToGarbage } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { causeText } from "../../errors";
@@ -35,13 +36,7 @@ const MOST_KEYS = 100;
  */
 export const TABLES_OF_APP = [
 	{ name: "device_overrides", key: ["device_id"] },
-	{ name: "devices", key: ["device_id"] },
-	{ name: "install_steps", key: ["device_id", "version_name", "at_ms", "step"] },
-	{ name: "daily_counts", key: ["day", "version_name", "channel_name", "metric"] },
-	{ name: "daily_totals", key: ["day"] },
-	{ name: "daily_install_times", key: ["day", "version_name", "bucket"] },
-	{ name: "daily_devices", key: ["day"] },
-	{ name: "device_sketches", key: ["day", "kind", "version_name", "slot"] },
+	...REPORT_TABLES,
 	{ name: "daily_storage", key: ["day"] },
 	{ name: "bundle_files", key: ["bundle_id", "file_name"] },
 	{ name: "ci_keys", key: ["key_hash"], through: { column: "publisher_id", table: "publishers" } },

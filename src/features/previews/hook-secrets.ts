@@ -2,30 +2,23 @@
  * Secrets of incoming webhooks, and the signatures that providers make with them. A secret has the form of Standard Webhooks, which GitLab
  * signs with; GitHub signs with its text, and GitLab may also send the text itself.
  */
+import { bytesToHex, concatBytes, utf8ToBytes } from "@noble/hashes/utils.js";
 import { openKey, sealKey } from "../../authz/secrets";
-import type { HookRow } from "../../db/preview-hooks";
+import { hmacSha256, sharedSignature } from "../../authz/webhook-secrets";
+import { type HookRow, hookPurpose } from "../../db/preview-hooks";
 import type { Deps } from "../../deps";
 import { isSameText, signingSecret } from "../../domain/secrets";
 
-const SECRET_BYTES = 32;
-const PREFIX = "whsec_";
 /** A signed delivery of GitLab is refused when it is older or newer. */
 const TOLERANCE_MS = 5 * 60_000;
 const SHA256 = /^sha256=([0-9a-f]{64})$/;
 
-export function mintHookSecret({ randomBytes }: Pick<Deps, "randomBytes">): string {
-	return PREFIX + btoa(String.fromCharCode(...randomBytes(SECRET_BYTES)));
-}
-
-/** Bound to the hook, so that a sealed secret does not open in another row. */
-const sealedFor = (hookId: string) => `preview hook ${hookId}`;
-
 export function sealHookSecret({ config, randomBytes }: Deps, hookId: string, secret: string, nowMs: number) {
-	return sealKey(secret, sealedFor(hookId), signingSecret(config.secrets, nowMs), randomBytes);
+	return sealKey(secret, hookPurpose(hookId), signingSecret(config.secrets, nowMs), randomBytes);
 }
 
 export const openHookSecret = ({ config }: Pick<Deps, "config">, hookId: string, sealed: string) =>
-	openKey(sealed, sealedFor(hookId), config.secrets);
+	openKey(sealed, hookPurpose(hookId), config.secrets);
 
 /** The secrets that are valid now: the current one, and the previous one during its overlap. */
 export function validSecrets(deps: Deps, hook: HookRow, nowMs: number): Promise<string[]> {
@@ -63,23 +56,13 @@ async function isMadeWith(
 ): Promise<boolean> {
 	if (provider === "github") {
 		const given = SHA256.exec(headers.get("x-hub-signature-256") ?? "")?.[1] ?? "";
-		return isSameText(given, hex(await hmac(new TextEncoder().encode(secret), body)));
+		return isSameText(given, bytesToHex(await hmacSha256(utf8ToBytes(secret), body)));
 	}
 	const signatures = headers.get("webhook-signature");
 	if (signatures === null) return isSameText(headers.get("x-gitlab-token") ?? "", secret);
 	const [id, timestamp] = [headers.get("webhook-id") ?? "", headers.get("webhook-timestamp") ?? ""];
 	if (!/^\d{1,12}$/.test(timestamp) || Math.abs(Number(timestamp) * 1000 - nowMs) > TOLERANCE_MS) return false;
-	const signed = new Uint8Array([...new TextEncoder().encode(`${id}.${timestamp}.`), ...body]);
-	const expected = `v1,${base64(await hmac(fromBase64(secret.slice(PREFIX.length)), signed))}`;
+	const signed = concatBytes(utf8ToBytes(`${id}.${timestamp}.`), body);
+	const expected = await sharedSignature(secret, signed);
 	return signatures.split(" ").some((signature) => isSameText(signature, expected));
 }
-
-async function hmac(key: Uint8Array, message: Uint8Array): Promise<Uint8Array> {
-	const algorithm = { name: "HMAC", hash: "SHA-256" };
-	const imported = await crypto.subtle.importKey("raw", new Uint8Array(key), algorithm, false, ["sign"]);
-	return new Uint8Array(await crypto.subtle.sign(algorithm, imported, new Uint8Array(message)));
-}
-
-const hex = (bytes: Uint8Array) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-const base64 = (bytes: Uint8Array) => btoa(String.fromCharCode(...bytes));
-const fromBase64 = (text: string) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));

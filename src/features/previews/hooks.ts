@@ -1,7 +1,9 @@
 /**
  * GET, POST and DELETE /preview/hook, and POST /preview/hook/rotate: the webhooks by which GitHub and GitLab close previews.
  */
+
 import * as v from "valibot";
+import { mintSharedSecret } from "../../authz/webhook-secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { guard } from "../../db/client";
 import { deleteHook, type HookListRow, hookExists, hooksOfApp, insertHook, rotateHook } from "../../db/preview-hooks";
@@ -21,7 +23,7 @@ import {
 	uuid,
 } from "../../http/schemas";
 import { appScope, hiddenAs } from "../../http/scope";
-import { mintHookSecret, sealHookSecret } from "./hook-secrets";
+import { sealHookSecret } from "./hook-secrets";
 
 const DEFAULT_OVERLAP_HOURS = 24;
 
@@ -100,7 +102,7 @@ export const createPreviewHook = endpoint({
 	async handle({ db, deps, input, principal, scope, scopeRow, origin, nowMs, actor }) {
 		const { provider } = input.body;
 		const id = deps.newId();
-		const secret = mintHookSecret(deps);
+		const secret = mintSharedSecret(deps.randomBytes);
 		await batchInQuotas(
 			db,
 			deps.config.quotas,
@@ -154,7 +156,7 @@ export const rotatePreviewHook = endpoint({
 	async handle({ db, deps, input, loaded, scope, scopeRow, origin, nowMs, actor }) {
 		const hook = loaded[0].rows.find(({ id }) => id === input.body.id);
 		if (hook === undefined) throw hookNotFound();
-		const secret = mintHookSecret(deps);
+		const secret = mintSharedSecret(deps.randomBytes);
 		const untilMs = nowMs + (input.body.overlap_hours ?? DEFAULT_OVERLAP_HOURS) * HOUR_MS;
 		await db.batch([
 			guard(hookExists(scope.appId, hook.id), hookNotFound),

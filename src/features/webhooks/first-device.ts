@@ -6,14 +6,15 @@
  * Only bundles of the last thirty days are reported, as long as events are kept, and only those that are newer than the webhook: older ones
  * may have had devices before anybody asked. Reports of devices are not verified, so a stranger can cause the event early.
  */
+
 import { openDb } from "../../db/client";
+import { DELIVERIES_KEPT_MS } from "../../db/webhook-deliveries";
 import { reportFirstDevices } from "../../db/webhook-events";
 import type { Deps } from "../../deps";
 import { MINUTE_MS } from "../../domain/time";
 import { causeText } from "../../errors";
 import type { DeviceEvent } from "../../messages";
 import { wakeDueWebhooks } from "../../queue/webhook-wake";
-import { DELIVERIES_KEPT_MS } from "./upkeep";
 
 /** About 100 bytes each. */
 const MOST_KNOWN = 10_000;

@@ -4,7 +4,7 @@
 import * as v from "valibot";
 import { openKey, sealKey } from "../../authz/secrets";
 import type { WebhookSecret } from "../../authz/webhook-secrets";
-import type { ShownWebhookRow, WebhookRow } from "../../db/webhooks";
+import { type ShownWebhookRow, type WebhookRow, webhookPurpose } from "../../db/webhooks";
 import type { Deps } from "../../deps";
 import { signingSecret } from "../../domain/secrets";
 import { webhookUrlProblem } from "../../domain/webhook-delivery";
@@ -29,17 +29,14 @@ export interface Sealed {
 
 type Sealing = Pick<Deps, "config" | "randomBytes">;
 
-/** A sealed text opens only for its webhook. */
-const purposeOf = (id: string) => `webhook:${id}`;
-
 export function seal(sealed: Sealed, id: string, deps: Sealing, nowMs: number): Promise<string> {
 	const secret = signingSecret(deps.config.secrets, nowMs);
-	return sealKey(JSON.stringify(sealed), purposeOf(id), secret, deps.randomBytes);
+	return sealKey(JSON.stringify(sealed), webhookPurpose(id), secret, deps.randomBytes);
 }
 
 /** @throws {Error} when the secret that sealed it is not configured */
 export async function unseal({ id, sealed }: Pick<WebhookRow, "id" | "sealed">, { config }: Pick<Deps, "config">) {
-	return JSON.parse(await openKey(sealed, purposeOf(id), config.secrets)) as Sealed;
+	return JSON.parse(await openKey(sealed, webhookPurpose(id), config.secrets)) as Sealed;
 }
 
 /** Whether http and private addresses are allowed: `npm start`, reachable from its own machine only. */

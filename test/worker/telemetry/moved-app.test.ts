@@ -116,7 +116,7 @@ async function answersOf(world: World, { appId }: TestApp): Promise<Record<strin
 	const range = { from: "2026-11-20", to: "2026-11-22" };
 	const requests: (readonly [string, string, Record<string, string>])[] = [
 		...lists.map((query) => ["GET", "/device", { app_id: appId, ...query } as Record<string, string>] as const),
-		...["app/" + appId, "user", `org/${world.orgId}`].flatMap((of) =>
+		...[`app/${appId}`, "user", `org/${world.orgId}`].flatMap((of) =>
 			(["true", "false"] as const).map(
 				(noAccumulate) => ["GET", `/statistics/${of}`, { ...range, noAccumulate }] as const,
 			),

@@ -1,10 +1,11 @@
 /** Secrets, addresses and limits of webhooks, and their upkeep. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { parseConfig } from "../../../src/config";
+import { DELIVERIES_KEPT_MS } from "../../../src/db/webhook-deliveries";
 import { tendWebhookTriggers } from "../../../src/db/webhook-triggers";
 import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { deliverDue } from "../../../src/features/webhooks/deliver";
-import { DELIVERIES_KEPT_MS, deleteOldDeliveries, resealWebhooks } from "../../../src/features/webhooks/upkeep";
+import { JOBS } from "../../../src/schedule";
 import { isSignedBy, verified } from "../support/receiver";
 import { createTestApp } from "../support/scene";
 import {
@@ -17,6 +18,13 @@ import {
 	type WebhookScene,
 } from "../support/webhook-scene";
 import { testEnv } from "../support/world";
+
+/** A job of the clean-up. */
+function job(name: string) {
+	const found = JOBS[name];
+	if (found === undefined) throw new Error(`no job ${name}`);
+	return found;
+}
 
 let scene: WebhookScene;
 beforeEach(async () => {
@@ -69,7 +77,7 @@ describe("the secret of a webhook", () => {
 		const { world, receiver } = scene;
 		const hook = await addWebhook(world);
 		const rotating = { ...testEnv, CAPSTAN_SECRET_2: "b".repeat(64), CAPSTAN_MAIL_TO_TERMINAL: "true" };
-		await resealWebhooks({
+		await job("webhooks sealed by an older secret")({
 			...world.deps,
 			config: parseConfig({ ...rotating, CAPSTAN_SECRET_2: `${"b".repeat(64)}@1` }),
 		});
@@ -131,10 +139,10 @@ describe("upkeep", () => {
 		const hook = await addWebhook(world);
 		await post(world, "/webhook/test", { id: hook.id });
 		world.clock.nowMs += DELIVERIES_KEPT_MS;
-		await deleteOldDeliveries(world.deps);
+		await job("old deliveries")(world.deps);
 		expect(await deliveriesOf(world, hook.id)).toHaveLength(1);
 		world.clock.nowMs += DAY_MS;
-		await deleteOldDeliveries(world.deps);
+		await job("old deliveries")(world.deps);
 		expect(await deliveriesOf(world, hook.id)).toEqual([]);
 	});
 
