@@ -17,6 +17,8 @@ export const EXIT = {
 	denied: 4,
 	/** The server did not answer; try again. */
 	unreachable: 5,
+	/** The pull request has ended, so its preview stays closed. */
+	closed: 6,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
@@ -57,13 +59,13 @@ function refusal(error: CapstanError): Failure {
 		...error.moreInfo,
 		...(error.requestId === "" ? {} : { requestId: error.requestId }),
 	};
-	const exitCode =
-		error.status === 401 || error.status === 403
-			? EXIT.denied
-			: error.status === 429 || error.status >= 500
-				? EXIT.unreachable
-				: EXIT.failure;
-	return new Failure(error.code, withIssues(error), exitCode, details);
+	return new Failure(error.code, withIssues(error), exitCodeOf(error), details);
+}
+
+function exitCodeOf({ code, status }: CapstanError): ExitCode {
+	if (code === "preview_closed") return EXIT.closed;
+	if (status === 401 || status === 403) return EXIT.denied;
+	return status === 429 || status >= 500 ? EXIT.unreachable : EXIT.failure;
 }
 
 /** The message with the fields that it is about, one a line, unless it names them already. */

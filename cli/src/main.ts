@@ -7,6 +7,7 @@ import { explain, logs, whatIf } from "./commands/devices";
 import { doctor } from "./commands/doctor";
 import { init } from "./commands/init";
 import { login, logout } from "./commands/login";
+import { previewClose, previewComment, previewOpen, previewUpload } from "./commands/preview";
 import { promote, rollback } from "./commands/promote";
 import { release } from "./commands/release";
 import { status } from "./commands/status";
@@ -20,6 +21,10 @@ const COMMANDS: readonly Command[] = [
 	release,
 	promote,
 	rollback,
+	previewOpen,
+	previewUpload,
+	previewComment,
+	previewClose,
 	status,
 	explain,
 	whatIf,
@@ -32,14 +37,15 @@ const OVERVIEW = [
 	"",
 	"Usage: capstan <command> [options]",
 	"",
-	...COMMANDS.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`),
+	...COMMANDS.map(({ name, summary }) => `  ${name.padEnd(15)} ${summary}`),
 	"",
 	"capstan <command> --help shows the options of a command.",
-	"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for approval, 4 no permission, 5 server does not answer.",
+	"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for approval, 4 no permission, 5 server does not answer,",
+	"6 preview closed.",
 ].join("\n");
 
 async function main(argv: readonly string[]): Promise<number> {
-	const [name = "help", ...rest] = argv;
+	const { name, rest } = split(argv);
 	const terminal = new Terminal({
 		out: process.stdout,
 		error: process.stderr,
@@ -53,7 +59,7 @@ async function main(argv: readonly string[]): Promise<number> {
 	const command = COMMANDS.find((each) => each.name === name);
 	try {
 		if (name === "--version" || name === "version") process.stdout.write(`${manifest.version}\n`);
-		else if (command === undefined) return help(name, rest[0]);
+		else if (command === undefined) return help(name, rest);
 		else if (rest.includes("--help") || rest.includes("-h")) process.stdout.write(`${helpOf(command)}\n`);
 		else {
 			const { words, options } = parsed(command, rest);
@@ -73,14 +79,23 @@ async function main(argv: readonly string[]): Promise<number> {
 		return terminal.failed(name, error).exitCode;
 	}
 
-	function help(word: string, about: string | undefined): number {
-		const named = COMMANDS.find((each) => each.name === about);
+	function help(word: string, about: readonly string[]): number {
 		if (!["help", "--help", "-h"].includes(word)) {
-			throw usage("unknown_command", `There is no command "${word}". capstan help lists them.`);
+			const inner = COMMANDS.filter((each) => each.name.startsWith(`${word} `)).map((each) => each.name);
+			const remedy = inner.length === 0 ? "capstan help lists them." : `Commands: ${inner.join(", ")}.`;
+			throw usage("unknown_command", `There is no command "${[word, ...about.slice(0, 1)].join(" ")}". ${remedy}`);
 		}
+		const named = COMMANDS.find((each) => each.name === split(about).name);
 		process.stdout.write(`${named === undefined ? OVERVIEW : helpOf(named)}\n`);
 		return EXIT.ok;
 	}
+}
+
+/** The name of a command has one word or two, such as `preview open`. */
+function split([first = "help", ...others]: readonly string[]): { readonly name: string; readonly rest: string[] } {
+	const [second, ...rest] = others;
+	const name = `${first} ${second}`;
+	return COMMANDS.some((each) => each.name === name) ? { name, rest } : { name: first, rest: others };
 }
 
 // A reader such as head may close the pipe early.

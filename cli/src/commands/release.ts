@@ -2,9 +2,7 @@
  * `capstan release`: a build folder becomes the bundle of a channel. Each step is safe to repeat, and devices see nothing before the last
  * one, so an interrupted release is finished by running the command again.
  */
-import { resolve as absolute } from "node:path";
 import { CapstanError } from "../../../src/client/client";
-import { type Build, readBuild, zipOf } from "../build-folder";
 import {
 	type App,
 	approved,
@@ -17,15 +15,13 @@ import {
 	type Waiting,
 } from "../channels";
 import { type Command, durationOf, numberOf, type Run, text } from "../command";
-import { type Encryption, encryptionWith, privateKeyOf } from "../encryption";
-import { EXIT, type ExitCode, usage } from "../failure";
-import type { Project } from "../project";
+import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
+import { EXIT, type ExitCode } from "../failure";
 import { resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
-import { checksumOf, type Form, type Uploaded, uploadBundle } from "../upload";
+import { type Uploaded, uploadBundle } from "../upload";
 import { nextVersion } from "../version-choice";
 
-const FORMS: readonly Form[] = ["delta", "zip", "all"];
 /** The channel that the first release of an app without channels creates. */
 const FIRST_CHANNEL = "production";
 /** Other runs may take the next version at the same time. */
@@ -41,13 +37,10 @@ export const release: Command = {
 		bundle: { type: "string", short: "b", value: "version", help: "Version; default: the next patch" },
 		rollout: { type: "string", value: "percent", help: "Offer it to a share of the devices first" },
 		"create-channel": { type: "boolean", help: "Create the channel if it does not exist" },
-		package: { type: "string", value: "form", help: "delta, zip or all; default: delta, for Electron zip" },
-		"private-key": { type: "string", value: "file", help: "Encrypt with this key; default: .capgo_key_v2" },
-		"no-encryption": { type: "boolean", help: "Do not encrypt" },
+		...CONTENT_OPTIONS,
 		comment: { type: "string", value: "text", help: "Comment, e.g. the commit message" },
 		link: { type: "string", value: "url", help: "Link, e.g. to the commit" },
 		"min-update-version": { type: "string", value: "version", help: "Oldest store build that may get it" },
-		"ignore-app-ready": { type: "boolean", help: "Release although no file calls notifyAppReady()" },
 		wait: { type: "boolean", help: "Wait until a protected channel's promotion is approved" },
 		timeout: { type: "string", value: "time", help: "Longest wait, e.g. 30m (default 1h)" },
 	},
@@ -61,10 +54,8 @@ export const release: Command = {
 		run.terminal.progress(`Asking ${server.origin}`);
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const target = await targetOf(run, settings, app);
-		const form = formOf(run, project, target.channel);
-		const key = await privateKeyOf(run, project);
-		const encryption = key === undefined ? undefined : encryptionWith(key);
-		const { version, uploaded } = await bundleOf(run, settings, app, { build, form, encryption });
+		const content = await contentOf(run, project, build, target.channel?.updatePackage);
+		const { version, uploaded } = await bundleOf(run, settings, app, content);
 		run.terminal.progress(`Promoting ${version} to ${target.name}`);
 		const waiting = await changeChannel(server, {
 			app_id: appId,
@@ -79,30 +70,9 @@ export const release: Command = {
 			await approved(server, appId, waiting, timeoutMs);
 		}
 		const isWaiting = waiting !== undefined && run.options.wait !== true;
-		return report(run, { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption });
+		return report(run, { ...content, app, target, version, uploaded, rollout, isWaiting, waiting });
 	},
 };
-
-/** @throws {Failure} unless the folder is a bundle that stays on devices */
-async function buildOf(run: Run, project: Project): Promise<Build> {
-	const folder = run.words[0] ?? project.webDir;
-	if (folder === undefined) {
-		throw usage(
-			"missing_folder",
-			"Name the build folder: capstan release dist. (Build your app before; webDir of capacitor.config is the default.)",
-		);
-	}
-	run.terminal.progress(`Reading ${folder}`);
-	const build = await readBuild(absolute(run.directory, folder));
-	if (!build.confirmsStart && project.kind !== "electron" && run.options["ignore-app-ready"] !== true) {
-		throw usage(
-			"missing_notify_app_ready",
-			`No file of ${folder} calls CapacitorUpdater.notifyAppReady(), so devices would roll back to the bundle before. Call it when your app has started, or pass --ignore-app-ready.`,
-			{ folder },
-		);
-	}
-	return build;
-}
 
 interface Target {
 	readonly name: string;
@@ -134,23 +104,6 @@ async function targetOf(run: Run, { server }: Settings, app: App): Promise<Targe
 	return { name: channel.name, channel, isFirst: false };
 }
 
-/** Electron's client needs a zip; a channel may demand a form. */
-function formOf(run: Run, project: Project, channel: Channel | undefined): Form {
-	const named = text(run.options, "package");
-	const form = FORMS.find((each) => each === named);
-	if (form !== undefined) return form;
-	if (named !== undefined)
-		throw usage("invalid_option", `--package must be delta, zip or all; it is "${named}".`, { field: "package" });
-	if (project.kind === "electron" || channel?.updatePackage === "zip") return "zip";
-	return channel?.updatePackage === "zip_from_builtin" ? "all" : "delta";
-}
-
-interface Content {
-	readonly build: Build;
-	readonly form: Form;
-	readonly encryption: Encryption | undefined;
-}
-
 /** The bundle with this content: the one that a run before has uploaded, or a new one. `uploaded` is undefined for the former. */
 async function bundleOf(
 	run: Run,
@@ -161,11 +114,8 @@ async function bundleOf(
 	const named = text(run.options, "bundle");
 	const query = { app_id: app.app_id, ...(named === undefined ? {} : { version: named }) };
 	const bundles = await server.api("GET /bundle", { query });
-	const { build, form, encryption } = content;
-	const zip = form === "delta" ? undefined : await zipOf(build);
-	const checksum = checksumOf(build, zip, encryption);
 	const [newest] = bundles;
-	if (newest?.checksum === checksum) return { version: newest.name, uploaded: undefined };
+	if (newest?.checksum === content.checksum) return { version: newest.name, uploaded: undefined };
 	const known = [project.packageVersion, ...project.storeVersions, ...bundles.map(({ name }) => name)];
 	const taken: string[] = [];
 	for (;;) {
@@ -173,7 +123,7 @@ async function bundleOf(
 		try {
 			const progress = (line: string) => run.terminal.progress(line);
 			const fields = fieldsOf(run);
-			return { version, uploaded: await uploadBundle({ server, app, version, ...content, zip, fields, progress }) };
+			return { version, uploaded: await uploadBundle({ server, app, version, ...content, fields, progress }) };
 		} catch (error) {
 			const isTaken = error instanceof CapstanError && error.code === "bundle_already_exists";
 			if (!isTaken || named !== undefined || taken.length >= MOST_VERSION_TRIES) throw error;

@@ -10,10 +10,22 @@ import { text } from "node:stream/consumers";
 export interface StoredComment {
 	readonly id: number;
 	body: string;
+	/** GitHub has a `user`, and GitLab an `author`. */
+	readonly user?: Writer;
+	readonly author?: Writer;
 }
 
+interface Writer {
+	readonly id: number;
+	readonly type?: "Bot" | "User";
+}
+
+/** The token of a GitHub job belongs to a bot that may not ask who it is. */
+const GITHUB_BOT: Writer = { id: 41_898_282, type: "Bot" };
+export const GITLAB_BOT: Writer = { id: 77 };
+
 export interface CiProvider {
-	/** Issuer of tokens, and base of both APIs. */
+	/** Issuer of tokens, and base of GitHub's API; GitLab's is below `/api/v4`. */
 	readonly url: string;
 	/** By `owner/name#number` on GitHub, by `project!number` on GitLab. */
 	readonly comments: Map<string, StoredComment[]>;
@@ -49,8 +61,10 @@ export async function startCiProvider(): Promise<CiProvider> {
 			audiences.push(audience);
 			return [200, { value: provider.token(audience, provider.claims) }];
 		}
+		if (url.pathname === "/user") return [403, { message: "Resource not accessible by integration" }];
+		if (url.pathname === "/api/v4/user") return [200, GITLAB_BOT];
 		const github = /^\/repos\/([^/]+\/[^/]+)\/issues\/(?:(\d+)\/comments|comments\/(\d+))$/.exec(url.pathname);
-		const gitlab = /^\/projects\/(\d+)\/merge_requests\/(\d+)\/notes(?:\/(\d+))?$/.exec(url.pathname);
+		const gitlab = /^\/api\/v4\/projects\/(\d+)\/merge_requests\/(\d+)\/notes(?:\/(\d+))?$/.exec(url.pathname);
 		if (github === null && gitlab === null) return [404, { message: "Not Found" }];
 		const id = Number(github?.[3] ?? gitlab?.[3] ?? 0);
 		const thread =
@@ -60,11 +74,15 @@ export async function startCiProvider(): Promise<CiProvider> {
 					? `${gitlab?.[1]}!${gitlab?.[2]}`
 					: `${github[1]}#${github[2]}`;
 		const list = comments.get(thread) ?? [];
-		if (method === "GET") return [200, list];
+		if (method === "GET") {
+			const [size, page] = [Number(url.searchParams.get("per_page") ?? 20), Number(url.searchParams.get("page") ?? 1)];
+			return [200, list.slice(size * (page - 1), size * page)];
+		}
 		const known = list.find((comment) => comment.id === id);
 		if (method === "POST") {
 			ids += 1;
-			const comment = { id: ids, body: JSON.parse(body).body as string };
+			const writer = github === null ? { author: GITLAB_BOT } : { user: GITHUB_BOT };
+			const comment = { id: ids, body: JSON.parse(body).body as string, ...writer };
 			comments.set(thread, [...list, comment]);
 			return [201, { ...comment, html_url: `${provider.url}/comment/${ids}` }];
 		}

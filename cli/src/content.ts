@@ -1,0 +1,76 @@
+/**
+ * The content of a bundle as the options of a run ask for it: the build folder, the form in which devices get it, and its encryption. Releases
+ * and previews share it.
+ */
+import { resolve as absolute } from "node:path";
+import { type Build, readBuild, zipOf } from "./build-folder";
+import { type Option, type Run, text } from "./command";
+import { type Encryption, encryptionWith, privateKeyOf } from "./encryption";
+import { usage } from "./failure";
+import type { Project } from "./project";
+import { checksumOf, type Form } from "./upload";
+
+const FORMS: readonly Form[] = ["delta", "zip", "all"];
+
+export const CONTENT_OPTIONS: Readonly<Record<string, Option>> = {
+	package: { type: "string", value: "form", help: "delta, zip or all; default: delta, for Electron zip" },
+	"private-key": { type: "string", value: "file", help: "Encrypt with this key; default: .capgo_key_v2" },
+	"no-encryption": { type: "boolean", help: "Do not encrypt" },
+	"ignore-app-ready": { type: "boolean", help: "Upload although no file calls notifyAppReady()" },
+};
+
+export interface Content {
+	readonly build: Build;
+	readonly form: Form;
+	readonly encryption: Encryption | undefined;
+	/** Undefined for single files alone. */
+	readonly zip: Uint8Array<ArrayBuffer> | undefined;
+	/** The same for the same build and private key. */
+	readonly checksum: string;
+}
+
+/** @throws {Failure} unless the folder is a bundle that stays on devices */
+export async function buildOf(run: Run, project: Project): Promise<Build> {
+	const folder = run.words[0] ?? project.webDir;
+	if (folder === undefined) {
+		throw usage(
+			"missing_folder",
+			"Name the build folder, such as dist, as the first argument. (Build your app before; webDir of capacitor.config is the default.)",
+		);
+	}
+	run.terminal.progress(`Reading ${folder}`);
+	const build = await readBuild(absolute(run.directory, folder));
+	if (!build.confirmsStart && project.kind !== "electron" && run.options["ignore-app-ready"] !== true) {
+		throw usage(
+			"missing_notify_app_ready",
+			`No file of ${folder} calls CapacitorUpdater.notifyAppReady(), so devices would roll back to the bundle before. Call it when your app has started, or pass --ignore-app-ready.`,
+			{ folder },
+		);
+	}
+	return build;
+}
+
+/** @param wanted `updatePackage` of the channel that gets the bundle */
+export async function contentOf(
+	run: Run,
+	project: Project,
+	build: Build,
+	wanted: string | undefined,
+): Promise<Content> {
+	const form = formOf(run, project, wanted);
+	const key = await privateKeyOf(run, project);
+	const encryption = key === undefined ? undefined : encryptionWith(key);
+	const zip = form === "delta" ? undefined : await zipOf(build);
+	return { build, form, encryption, zip, checksum: checksumOf(build, zip, encryption) };
+}
+
+/** Electron's client needs a zip; a channel may demand a form. */
+function formOf(run: Run, project: Project, wanted: string | undefined): Form {
+	const named = text(run.options, "package");
+	const form = FORMS.find((each) => each === named);
+	if (form !== undefined) return form;
+	if (named !== undefined)
+		throw usage("invalid_option", `--package must be delta, zip or all; it is "${named}".`, { field: "package" });
+	if (project.kind === "electron" || wanted === "zip") return "zip";
+	return wanted === "zip_from_builtin" ? "all" : "delta";
+}

@@ -1,0 +1,167 @@
+/**
+ * The pull request that a run is about: from options, and from the variables of the CI system if they are about the same one. Its event has the
+ * time of the change at the provider, by which the server refuses a build that outlasts its pull request.
+ */
+import { readFile } from "node:fs/promises";
+import { numberOf, type Option, type Run, text } from "./command";
+import { usage } from "./failure";
+
+export interface PullRequest {
+	/** E.g. `acme/shop`. */
+	readonly repository: string;
+	readonly number: number;
+	/** Id of the repository at its provider. */
+	readonly repositoryId: string | undefined;
+	readonly commit: string | undefined;
+	readonly title: string | undefined;
+	/** RFC 3339; undefined if nothing tells. */
+	readonly eventAt: string | undefined;
+	/** The run belongs to the end of the pull request. */
+	readonly isClosed: boolean;
+	/** CI gives jobs of forks neither secrets nor identity tokens. */
+	readonly isFromFork: boolean;
+}
+
+type Facts = { readonly [Name in keyof PullRequest]?: PullRequest[Name] | undefined };
+
+export const PULL_REQUEST_OPTIONS: Readonly<Record<string, Option>> = {
+	repository: { type: "string", value: "path", help: "Repository, e.g. acme/shop; default: that of the CI job" },
+	number: { type: "string", value: "number", help: "Pull request; default: that of the CI job" },
+	"event-at": { type: "string", value: "time", help: "Time of the push or of the end, e.g. 2026-11-21T08:00:00Z" },
+};
+
+const LONGEST_TITLE = 256;
+const LARGEST_NUMBER = 999_999_999;
+
+/** @throws {Failure} `missing_pull_request` */
+export async function pullRequestOf(run: Run, event: "push" | "end"): Promise<PullRequest> {
+	const { options } = run;
+	const named = numberOf(options, "number", 1, LARGEST_NUMBER);
+	const ofJob = await factsOfJob(run.environment, event);
+	const repository = text(options, "repository") ?? ofJob.repository;
+	const number = named ?? ofJob.number;
+	if (repository === undefined || number === undefined || !Number.isInteger(number)) {
+		throw usage(
+			"missing_pull_request",
+			"No pull request is known: run this in a CI job of one, or pass --repository acme/shop and --number 128.",
+			{ field: repository === undefined ? "repository" : "number" },
+		);
+	}
+	const isSameRepository = repository.toLowerCase() === ofJob.repository?.toLowerCase();
+	const isSame = isSameRepository && (ofJob.number === undefined || ofJob.number === number);
+	const facts = isSame ? ofJob : {};
+	return {
+		repository,
+		number,
+		repositoryId: isSameRepository ? ofJob.repositoryId : undefined,
+		commit: text(options, "commit") ?? facts.commit,
+		title: (text(options, "title") ?? facts.title)?.slice(0, LONGEST_TITLE).toWellFormed(),
+		eventAt: text(options, "event-at") ?? facts.eventAt,
+		isClosed: facts.isClosed === true,
+		isFromFork: facts.isFromFork === true,
+	};
+}
+
+type Environment = Run["environment"];
+
+async function factsOfJob(environment: Environment, event: "push" | "end"): Promise<Facts> {
+	const facts =
+		environment.GITHUB_ACTIONS === "true"
+			? await githubFacts(environment)
+			: environment.GITLAB_CI === "true"
+				? gitlabFacts(environment, event)
+				: environment.CIRCLECI === "true"
+					? circleFacts(environment)
+					: environment.BUILDKITE === "true"
+						? buildkiteFacts(environment)
+						: {};
+	// CI systems set variables that do not apply to the empty text.
+	return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== "" && value !== undefined));
+}
+
+interface GithubEvent {
+	readonly repository?: { readonly full_name?: string; readonly id?: number };
+	readonly pull_request?: {
+		readonly number?: number;
+		readonly title?: string;
+		readonly state?: string;
+		readonly updated_at?: string;
+		readonly closed_at?: string | null;
+		readonly head?: { readonly sha?: string; readonly repo?: { readonly id?: number } | null };
+		readonly base?: { readonly repo?: { readonly id?: number } };
+	};
+}
+
+async function githubFacts(environment: Environment): Promise<Facts> {
+	const { GITHUB_EVENT_PATH: path = "", GITHUB_REPOSITORY, GITHUB_REPOSITORY_ID, GITHUB_SHA } = environment;
+	const event: GithubEvent = path === "" ? {} : JSON.parse(await readFile(path, "utf8"));
+	const { repository, pull_request: pull } = event;
+	const ofRepository = {
+		repository: repository?.full_name ?? GITHUB_REPOSITORY,
+		repositoryId: repository?.id === undefined ? GITHUB_REPOSITORY_ID : String(repository.id),
+	};
+	if (pull === undefined) return { ...ofRepository, commit: GITHUB_SHA };
+	const isClosed = pull.state === "closed";
+	return {
+		...ofRepository,
+		number: pull.number,
+		// GITHUB_SHA is a merge commit that nobody pushed.
+		commit: pull.head?.sha,
+		title: pull.title,
+		// The end of a pull request does not move when somebody labels it later.
+		eventAt: (isClosed ? pull.closed_at : undefined) ?? pull.updated_at,
+		isClosed,
+		// The repository of a head that was deleted is null.
+		isFromFork: pull.head?.repo?.id !== pull.base?.repo?.id,
+	};
+}
+
+function gitlabFacts(environment: Environment, event: "push" | "end"): Facts {
+	const { CI_MERGE_REQUEST_PROJECT_ID, CI_MERGE_REQUEST_SOURCE_PROJECT_ID: source } = environment;
+	const project = CI_MERGE_REQUEST_PROJECT_ID || environment.CI_PROJECT_ID;
+	return {
+		repository: environment.CI_MERGE_REQUEST_PROJECT_PATH || environment.CI_PROJECT_PATH,
+		repositoryId: project,
+		number: wholeNumber(environment.CI_MERGE_REQUEST_IID),
+		// CI_COMMIT_SHA of a pipeline for merged results is a commit that nobody pushed.
+		commit: environment.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA || environment.CI_COMMIT_SHA,
+		title: environment.CI_MERGE_REQUEST_TITLE,
+		// The job that stops an environment belongs to an old pipeline and starts when the merge request ends.
+		eventAt: event === "end" ? environment.CI_JOB_STARTED_AT : environment.CI_PIPELINE_CREATED_AT,
+		isFromFork: source !== undefined && source !== "" && source !== project,
+	};
+}
+
+/** CircleCI and Buildkite do not say when the event happened. */
+function circleFacts(environment: Environment): Facts {
+	const { CIRCLE_PROJECT_USERNAME: owner, CIRCLE_PROJECT_REPONAME: name } = environment;
+	const [, repository, number] =
+		/^https?:\/\/[^/]+\/(.+?)(?:\/-)?\/(?:pull|pull-requests|merge_requests)\/(\d+)/.exec(
+			environment.CIRCLE_PULL_REQUEST ?? "",
+		) ?? [];
+	return {
+		repository: repository ?? (owner === undefined || name === undefined ? undefined : `${owner}/${name}`),
+		number: wholeNumber(number),
+		commit: environment.CIRCLE_SHA1,
+		isFromFork: (environment.CIRCLE_PR_USERNAME ?? "") !== "",
+	};
+}
+
+function buildkiteFacts(environment: Environment): Facts {
+	const repository = pathOfRemote(environment.BUILDKITE_REPO);
+	const head = pathOfRemote(environment.BUILDKITE_PULL_REQUEST_REPO);
+	return {
+		repository,
+		number: wholeNumber(environment.BUILDKITE_PULL_REQUEST),
+		commit: environment.BUILDKITE_COMMIT,
+		isFromFork: head !== undefined && head.toLowerCase() !== repository?.toLowerCase(),
+	};
+}
+
+/** `acme/shop` of `git@github.com:acme/shop.git` and `https://github.com/acme/shop`. */
+function pathOfRemote(remote = ""): string | undefined {
+	const path = /^(?:[a-z+]+:\/\/[^/]+\/|[^/]+:)(.+?)(?:\.git)?\/?$/.exec(remote)?.[1];
+	return path?.includes("/") === true ? path : undefined;
+}
+
+const wholeNumber = (digits = "") => (/^\d{1,9}$/.test(digits) ? Number(digits) : undefined);
