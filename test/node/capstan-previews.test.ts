@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startRecorder } from "../proof/clients/recorder";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
 import { type CiProvider, startCiProvider } from "./support/ci-provider";
 import { createProductApp, createProductKey, type Product, sharedProduct } from "./support/product";
@@ -145,6 +146,35 @@ describe("capstan preview", () => {
 		expect(reopened.json.version, "a device may still have the former bundle").not.toBe(first.json.version);
 		await asGithubJob(scene, { number, state: "closed", updatedAt: at(-5) });
 		expect((await project.run("preview", "close", "--json")).json.status, "an older end").toBe("open");
+	});
+
+	test("exits with 6 if the pull request ends before any request of the upload, and leaves nothing", async () => {
+		const { appId, project } = await newScene();
+		const network = await startRecorder(product.url);
+		project.environment.CAPSTAN_SERVER = network.url;
+		let requests = 0;
+		for (let endsBefore = 2; ; endsBefore++) {
+			const number = newNumber();
+			const named = ["--repository", "acme/shop", "--number", String(number)];
+			await project.write("dist/app.js", `CapacitorUpdater.notifyAppReady(); // ${number}`);
+			requests = 0;
+			const end = { app_id: appId, repository: "acme/shop", number };
+			network.fault = () => {
+				requests += 1;
+				if (requests !== endsBefore) return undefined;
+				ended = product.api("DELETE", "/preview", end);
+				// The command sends the request again when the preview has ended.
+				return { status: 503, headers: { "retry-after": "0.3" } };
+			};
+			let ended: ReturnType<Product["api"]> | undefined;
+			const run = await project.run("preview", "upload", ...named, "--event-at", at(-10), "--json");
+			if (ended === undefined) break;
+			expect((await ended).status).toBe(200);
+			expect([run.code, run.json.error?.code], `${endsBefore}: ${run.out}`).toEqual([6, "preview_closed"]);
+			expect(await bundlesOf(appId)).toEqual(["1.0.1"]);
+		}
+		await network.stop();
+		expect(requests).toBeGreaterThan(6);
 	});
 
 	test("names what is missing outside of a pull request, and takes it from options", async () => {
