@@ -1,9 +1,9 @@
 /**
- * Optimistic locking for consumers that write the same rows: each reads, computes, and writes guarded by what it has read. A consumer whose
- * guard fails reads again.
+ * Optimistic locking: each writer reads, computes, and writes guarded by what it has read. A writer whose guard fails reads again.
  */
+import { ApiError } from "../errors";
 
-/** After this many attempts the batch is left to the Queue's retry. */
+/** Then a Queue's batch is left to the Queue's retry, and a request fails. */
 const MOST_ATTEMPTS = 5;
 
 /** The rows are not as they were read, so nothing was written. */
@@ -21,5 +21,25 @@ export async function retryOnConflict(readAndWrite: () => Promise<void>): Promis
 		} catch (error) {
 			if (!(error instanceof Conflict) || attempt === MOST_ATTEMPTS) throw error;
 		}
+	}
+}
+
+/**
+ * For requests about previews: repeats the write with what is there now if another request opened or closed the preview in between. A client
+ * sees `preview_changed` only if that happens again and again.
+ */
+export async function retryOnChange<Read, Result>(
+	first: Read,
+	readAgain: () => Promise<Read>,
+	write: (read: Read) => Promise<Result>,
+): Promise<Result> {
+	let read = first;
+	for (let attempt = 1; ; attempt++) {
+		try {
+			return await write(read);
+		} catch (error) {
+			if (!(error instanceof ApiError) || error.code !== "preview_changed" || attempt === MOST_ATTEMPTS) throw error;
+		}
+		read = await readAgain();
 	}
 }

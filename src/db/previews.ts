@@ -81,7 +81,11 @@ export function previewsPage(
 export const previewRecord = (appId: AppId, id: string): CompiledQuery<PreviewRow> =>
 	sql<PreviewRow>`${previewRows()} WHERE p.app_id = ${appId} AND p.id = ${id}`.compile(query);
 
-/** What POST /preview needs to know of the app and of the channel that it would create. */
+/** As people name it: `acme/shop#128`. */
+export const previewTitle = ({ repository, number }: { readonly repository: string; readonly number: number }) =>
+	`${repository}#${number}`;
+
+/** Facts of the app and of the channel that the opening of a preview would create. */
 export interface PreviewPlaceRow extends PreviewNameRow {
 	readonly name: string;
 	readonly suffix: string;
@@ -236,16 +240,35 @@ const renewed = (nowMs: number) => sql`expires_at_ms = ${nowMs} + min(lifetime_m
 
 /**
  * For the batch that registers a bundle, after its row: the bundle belongs to the preview that its version names.
- * @throws {ApiError} `preview_closed`, by its guard
+ * @param jobPreviewId the open preview of the CI job that uploads, to which the bundle belongs whatever its version is
+ * @throws {ApiError} `preview_closed` or `bundle_of_another_preview`, by its guards
  */
-export function bundleJoinsPreview(appId: AppId, version: string, nowMs: number): Statement[] {
+export function bundleJoinsPreview(
+	appId: AppId,
+	version: string,
+	nowMs: number,
+	jobPreviewId: string | undefined,
+): Statement[] {
 	const tag = previewTag(version);
-	if (tag === undefined) return [];
+	const joinsJob =
+		jobPreviewId === undefined
+			? []
+			: [
+					sql`UPDATE bundles SET preview_id = ${jobPreviewId}
+						WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL`.compile(query),
+				];
+	if (tag === undefined) return joinsJob;
 	const named = sql`previews WHERE app_id = ${appId} AND channel_name = ${tag}`;
+	const notClosed = guard(
+		sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state <> 'open' AND closed_as IS NOT 'kept')`,
+		() => previewClosed(tag),
+	);
+	if (jobPreviewId !== undefined) {
+		const ofJob = sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state = 'open' AND id <> ${jobPreviewId})`;
+		return [notClosed, guard(ofJob, bundleOfAnotherPreview), ...joinsJob];
+	}
 	return [
-		guard(sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state <> 'open' AND closed_as IS NOT 'kept')`, () =>
-			previewClosed(tag),
-		),
+		notClosed,
 		sql`UPDATE bundles SET preview_id = (SELECT id FROM ${named} AND state = 'open')
 			WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL`.compile(query),
 		sql`UPDATE previews SET ${renewed(nowMs)} WHERE app_id = ${appId} AND channel_name = ${tag} AND state = 'open'`.compile(
@@ -254,9 +277,23 @@ export function bundleJoinsPreview(appId: AppId, version: string, nowMs: number)
 	];
 }
 
+const bundleOfAnotherPreview = () =>
+	new ApiError(
+		"bundle_of_another_preview",
+		"The bundle belongs to another preview, and would be deleted with it; promote it to the channel of its own preview, which GET /preview names, or upload a bundle for this channel.",
+	);
+
+/** For the batch in which a caller that is limited to own work creates a channel: no preview has that channel. */
+export const bundlesHaveNoPreview = (appId: AppId, bundleIds: readonly number[]): Statement =>
+	guard(
+		sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles WHERE id IN ${jsonList(JSON.stringify(bundleIds))} AND +app_id = ${appId}
+			AND preview_id IS NOT NULL)`,
+		bundleOfAnotherPreview,
+	);
+
 /**
  * For the batch that promotes bundles to a channel: renews the channel's preview. Bundles of a caller that is limited to own work belong to
- * the preview from then on.
+ * the preview from then on, and those of another preview reach no channel of such a caller.
  * @throws {ApiError} `bundle_of_another_preview`, by its guard
  */
 export function promotionToPreview(
@@ -271,12 +308,9 @@ export function promotionToPreview(
 	const ofChannel = sql`previews p WHERE p.channel_id = ${channelId} AND p.app_id = ${appId} AND p.state = 'open'`;
 	return [
 		guard(
-			sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles WHERE id IN ${ids} AND preview_id <> (SELECT p.id FROM ${ofChannel}))`,
-			() =>
-				new ApiError(
-					"bundle_of_another_preview",
-					"The bundle belongs to the preview of another pull request, and would be deleted with it; upload a bundle for this preview.",
-				),
+			sql<boolean>`NOT EXISTS (SELECT 1 FROM bundles WHERE id IN ${ids}
+				AND preview_id <> coalesce((SELECT p.id FROM ${ofChannel}), ${ownWorkOnly ? "" : null}))`,
+			bundleOfAnotherPreview,
 		),
 		...(ownWorkOnly
 			? [

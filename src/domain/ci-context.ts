@@ -23,6 +23,35 @@ export interface CiContext {
 	readonly actor: string | null;
 }
 
+/** `owner/name` as GitHub, or a path of groups as GitLab has it. */
+export const REPOSITORY_PATH = /^[\w.-]+(\/[\w.-]+)+$/;
+
+/** The pull or merge request of a job, as POST /preview names it. */
+export interface JobPullRequest {
+	readonly repository: string;
+	readonly number: number;
+	/** The id in the provider's webhooks; undefined: the token has another id. */
+	readonly repository_id: string | undefined;
+	readonly commit: string | undefined;
+}
+
+/** Undefined: the token names no pull request, such as for a push. */
+export function pullRequestOf({
+	provider,
+	repository,
+	repository_id,
+	number,
+	commit,
+}: CiContext): JobPullRequest | undefined {
+	if (repository === null || number === null || number < 1 || !REPOSITORY_PATH.test(repository)) return undefined;
+	return {
+		repository: repository.toLowerCase(),
+		number,
+		repository_id: provider === "github" || provider === "gitlab" ? (repository_id ?? undefined) : undefined,
+		commit: commit !== null && /^[0-9a-f]{7,64}$/i.test(commit) ? commit : undefined,
+	};
+}
+
 const LONGEST_NAME = 200;
 const SHOWN_COMMIT = 7;
 

@@ -1,6 +1,7 @@
 /** Previews and approvals with the published @capgo/cli 8.68.1 against the running product: what CI does with a preview key. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type CliScene, startCliScene, succeed } from "./support/cli-scene";
+import { GITHUB_JOB, type LocalIssuer, startLocalIssuer } from "./support/local-issuer";
 import { createProductKey, sha256 } from "./support/product";
 
 let scene: CliScene;
@@ -159,6 +160,57 @@ describe("CI with a preview key and the stock CLI", () => {
 			await cli.run("channel", "delete", channel, appId, "--delete-bundle", ...other);
 			expect((await scene.channelOf(appId, channel)).status).toBe(200);
 		}
+	});
+});
+
+describe("a job of a preview publisher and the stock CLI", () => {
+	let issuer: LocalIssuer;
+	beforeAll(async () => {
+		issuer = await startLocalIssuer();
+	});
+	afterAll(() => issuer?.stop());
+
+	/** CAPGO_TOKEN of a job of pull request 128 of the app. */
+	async function jobToken(appId: string): Promise<Readonly<Record<string, string>>> {
+		const request = { event_name: "pull_request", ref: "refs/pull/128/merge", head_ref: "feature" };
+		const token = issuer.token({ ...GITHUB_JOB, ...request, aud: scene.product.url });
+		const { status, body } = await scene.product.api("POST", "/oidc/token", { token, app_id: appId });
+		expect(status, JSON.stringify(body)).toBe(200);
+		return { CAPGO_TOKEN: body.token };
+	}
+
+	test("the first upload opens pr-128, a tester receives the bundle, and DELETE /preview leaves nothing for a late upload", async () => {
+		const { cli, appId } = await scene.newProject();
+		const claims = { repository_id: GITHUB_JOB.repository_id, repository_owner_id: GITHUB_JOB.repository_owner_id };
+		const publisher = { app_id: appId, name: "Previews", stage: "preview", provider: "github", issuer: issuer.url };
+		expect((await scene.product.api("POST", "/publisher", { ...publisher, claims })).status).toBe(201);
+		const previews = async () => (await scene.product.api("GET", `/preview?app_id=${appId}`)).body;
+		const upload = (version: string) => ["bundle", "upload", appId, "--bundle", version, "--channel", "pr-128"];
+		for (const version of ["1.1.0-build.1", "0.0.0-pr-128.2"]) {
+			await cli.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${version}`);
+			await succeed(cli.runWith(await jobToken(appId), ...upload(version), "--self-assign"));
+			expect((await scene.check(appId, "pr-128")).version).toBe(version);
+		}
+		const wrong = await cli.runWith(
+			await jobToken(appId),
+			...["bundle", "upload", appId, "--bundle", "0.0.0-pr-128.3", "--channel", "pr-129", "--ignore-checksum-check"],
+		);
+		expect(wrong.code).not.toBe(0);
+		expect(wrong.output.replace(/[\s│]+/g, " ")).toContain("belongs to another preview");
+		expect((await scene.channelOf(appId, "pr-129")).status).toBe(404);
+		expect(await previews()).toMatchObject([
+			{ repository: "octo-org/octo-repo", number: 128, commit: GITHUB_JOB.sha, channel: "pr-128", bundles: 3 },
+		]);
+		const late = await jobToken(appId);
+		const { CAPGO_TOKEN } = await jobToken(appId);
+		const query = `app_id=${appId}&repository=octo-org/octo-repo&number=128`;
+		expect((await scene.product.api("DELETE", `/preview?${query}`, undefined, CAPGO_TOKEN)).status).toBe(200);
+		const refused = await cli.runWith(late, ...upload("1.1.0-build.4"));
+		expect(refused.code).not.toBe(0);
+		expect(refused.output.replace(/[\s│]+/g, " ")).toContain("The preview pr-128 is closed");
+		expect(await previews()).toMatchObject([{ state: "closed", bundles: 0 }]);
+		expect(await scene.versionsOf(appId)).toEqual([]);
+		expect((await scene.channelOf(appId, "pr-128")).status).toBe(404);
 	});
 });
 

@@ -51,7 +51,7 @@ export const registerBundle = endpoint({
 	tag: "Bundles",
 	summary: "Register a bundle, to upload it or to point to an external file",
 	description:
-		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over.",
+		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over. A job of a `preview` publisher whose token names a pull request opens or renews its preview in the same step, with the rules of POST /preview, and the bundle belongs to that preview.",
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 	body: newBundleBody,
 	status: [201],
@@ -59,6 +59,9 @@ export const registerBundle = endpoint({
 	errors: [
 		"quota_exceeded",
 		"bundle_already_exists",
+		"bundle_of_another_preview",
+		"channel_name_reserved",
+		"preview_changed",
 		"preview_closed",
 		"preview_version_must_be_prerelease",
 		"external_url_rejected",

@@ -19,6 +19,8 @@ import {
 	updateBundle,
 } from "../../db/bundles";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
+import { retryOnChange } from "../../db/optimistic";
+import { openReads, type PreviewOpening, previewOpening } from "../../db/preview-opening";
 import { bundleJoinsPreview } from "../../db/previews";
 import { bundlesOfApp, bundlesOfPreviewKey, uploadQuotas } from "../../db/quotas";
 import {
@@ -27,11 +29,13 @@ import {
 	insertUploadForNewBundle,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
+import { pullRequestOf } from "../../domain/ci-context";
+import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import type { Context } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
 import { text } from "../../http/schemas";
-import type { AppScopeRow } from "../../http/scope";
+import { type AppScopeRow, appNotFound } from "../../http/scope";
 import { uploadPrefix } from "../../storage/objects";
 import { refuseUnsigned } from "../signing/verify";
 import { verifyExternal } from "./external";
@@ -147,59 +151,90 @@ export async function register(
 			? ({ ...facts, ...PENDING, expires_at_ms: nowMs + PENDING_LIFETIME_MS } as const)
 			: ({ ...facts, ...EXTERNAL, ...(await verifyExternal(deps, externalUrl, facts)), signed_by: signedBy } as const);
 	const isPreview = limit !== undefined;
-	const results = await batchInQuotas(
-		db,
-		quotas,
-		[
-			bundlesOfApp(scope.appId),
-			...(isPreview ? [bundlesOfPreviewKey(scope.appId, principal)] : []),
-			...(uploadId === undefined ? [] : uploadQuotas(scope, principal, nowMs, isPreview)),
-		],
-		[
-			...(existing === undefined
-				? []
-				: dropRegistration({ actor, nowMs, appId: scope.appId, details: { reason: "registered_again" } }, existing.id)),
-			onUnique(
-				insertBundle(scope.appId, {
-					...values,
-					name: version,
-					object_key: null,
-					created_by: principal.userId,
-					created_by_key: principal.keyId,
-					delete_marked_at_ms: null,
-					deleted_at_ms: null,
-					created_at_ms: nowMs,
-					updated_at_ms: nowMs,
+	const results = await withPreviewOfJob(context, limit, (opening) =>
+		batchInQuotas(
+			db,
+			quotas,
+			[
+				...(opening?.quotas ?? []),
+				bundlesOfApp(scope.appId),
+				...(isPreview ? [bundlesOfPreviewKey(scope.appId, principal)] : []),
+				...(uploadId === undefined ? [] : uploadQuotas(scope, principal, nowMs, isPreview)),
+			],
+			[
+				...(opening?.statements ?? []),
+				...(existing === undefined
+					? []
+					: dropRegistration(
+							{ actor, nowMs, appId: scope.appId, details: { reason: "registered_again" } },
+							existing.id,
+						)),
+				onUnique(
+					insertBundle(scope.appId, {
+						...values,
+						name: version,
+						object_key: null,
+						created_by: principal.userId,
+						created_by_key: principal.keyId,
+						delete_marked_at_ms: null,
+						deleted_at_ms: null,
+						created_at_ms: nowMs,
+						updated_at_ms: nowMs,
+					}),
+					"bundles.app_id, bundles.name",
+					versionWasTaken,
+				),
+				...bundleJoinsPreview(scope.appId, version, nowMs, opening?.id),
+				...(uploadId === undefined
+					? []
+					: [
+							insertUploadForNewBundle(scope.appId, version, {
+								id: uploadId,
+								object_prefix: uploadPrefix(scope.appId, uploadId),
+								created_by: principal.userId,
+								created_by_key: principal.keyId,
+								expires_at_ms: nowMs + PENDING_LIFETIME_MS,
+								created_at_ms: nowMs,
+							}),
+						]),
+				auditStatement(actor, nowMs, {
+					orgId: scope.orgId,
+					action: "bundle.register",
+					target: { type: "bundle", id: bundleIdNamed(scope.appId, version), name: version },
+					app: { uuid: scope.appId, id: scopeRow.app_id },
+					after: auditedRegistration(version, values),
 				}),
-				"bundles.app_id, bundles.name",
-				versionWasTaken,
-			),
-			...bundleJoinsPreview(scope.appId, version, nowMs),
-			...(uploadId === undefined
-				? []
-				: [
-						insertUploadForNewBundle(scope.appId, version, {
-							id: uploadId,
-							object_prefix: uploadPrefix(scope.appId, uploadId),
-							created_by: principal.userId,
-							created_by_key: principal.keyId,
-							expires_at_ms: nowMs + PENDING_LIFETIME_MS,
-							created_at_ms: nowMs,
-						}),
-					]),
-			auditStatement(actor, nowMs, {
-				orgId: scope.orgId,
-				action: "bundle.register",
-				target: { type: "bundle", id: bundleIdNamed(scope.appId, version), name: version },
-				app: { uuid: scope.appId, id: scopeRow.app_id },
-				after: auditedRegistration(version, values),
-			}),
-			bundleRecord(scope.appId, version),
-		],
+				bundleRecord(scope.appId, version),
+			],
+		),
 	);
 	const [row] = lastResult(results).rows;
 	if (row === undefined) throw new Error("the bundle that was just registered is missing");
 	return row;
+}
+
+/**
+ * Writes, in the same batch, the preview of the pull request for which a job of a `preview` publisher uploads: its first upload opens the
+ * preview, and later ones renew it. Other callers open nothing.
+ * @param limit the limit of the caller to own work
+ */
+async function withPreviewOfJob<Result>(
+	context: RegistrationContext,
+	limit: OwnWorkOnly | undefined,
+	write: (opening: PreviewOpening | undefined) => Promise<Result>,
+): Promise<Result> {
+	const { db, nowMs, principal, scopeRow } = context;
+	const publisher = principal.kind === "key" ? principal.publisher : undefined;
+	const pullRequest = publisher?.stage === "preview" ? pullRequestOf(publisher.ci) : undefined;
+	if (limit === undefined || pullRequest === undefined) return write(undefined);
+	const request = { ...pullRequest, app_id: scopeRow.app_id };
+	const opener = { ...context, publicAppId: scopeRow.app_id, limit };
+	const read = () => db.batch(openReads(request, nowMs));
+	return retryOnChange(await read(), read, async ([{ rows: known }, { rows: place }]) => {
+		if (place[0] === undefined) throw appNotFound();
+		const days = known[0]?.state === "open" ? known[0].lifetime_ms / DAY_MS : undefined;
+		return write(await previewOpening(opener, { ...request, days }, known[0], place[0]));
+	});
 }
 
 /**

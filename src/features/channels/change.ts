@@ -29,7 +29,7 @@ import {
 	refusePreviewName,
 	withDevicesNaming,
 } from "../../db/preview-channels";
-import { promotionToPreview, refuseNameOfPreview } from "../../db/previews";
+import { bundlesHaveNoPreview, promotionToPreview, refuseNameOfPreview } from "../../db/previews";
 import { proposalsPage, withdrawProposals } from "../../db/proposals";
 import { channelsOfApp, channelsOfPreviewKey } from "../../db/quotas";
 import { followRollout, recountExcluded, rolloutIs } from "../../db/rollouts";
@@ -321,6 +321,7 @@ async function createChannel(
 		batchInQuotas(db, deps.config.quotas, quotas, [
 			...(isPreview ? [guard(previewNameIsFree(appId, name, nameRow), nameTaken)] : []),
 			refuseNameOfPreview(appId, name),
+			...(isPreview ? [bundlesHaveNoPreview(appId, newBundles(values))] : []),
 			...signed,
 			...newBundles(values).map((id) => guard(bundleIsReady(appId, id), bundleNotFound)),
 			...guards,

@@ -14,6 +14,7 @@ import {
 	previewChanged,
 	previewIsAsRead,
 	previewIsExpired,
+	previewTitle,
 } from "../../db/previews";
 import type { Deps } from "../../deps";
 import { latest } from "../../domain/preview-events";
@@ -60,10 +61,6 @@ export function closeStatements(preview: PreviewRow, { actor, nowMs, closedAs, e
 		}),
 	];
 }
-
-/** As people name it: `acme/shop#128`. */
-export const previewTitle = ({ repository, number }: { readonly repository: string; readonly number: number }) =>
-	`${repository}#${number}`;
 
 /**
  * Closes previews whose time is over. An upload at the same time renews the preview, and then it stays.

@@ -8,12 +8,14 @@ import * as v from "valibot";
 import type { AppId, OrgId } from "../../authz/decide";
 import { type Actor, auditStatement } from "../../db/audit/entries";
 import { type Database, guard, type Statement } from "../../db/client";
+import { retryOnChange } from "../../db/optimistic";
 import { type HookRow, hookById, noteDelivery, previewsOfPullRequest } from "../../db/preview-hooks";
 import {
 	insertClosedPreview,
 	type PreviewRow,
 	previewChanged,
 	previewIsAsRead,
+	previewTitle,
 	updatePreview,
 } from "../../db/previews";
 import { previewsOfApp } from "../../db/quotas";
@@ -25,9 +27,8 @@ import { parseJson, readBytes } from "../../http/body";
 import { type Context, endpoint } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
 import { collectGarbageSoon } from "../../queue/garbage";
-import { closeStatements, previewTitle } from "./close";
+import { closeStatements } from "./close";
 import { isFromProvider, isSigned, validSecrets } from "./hook-secrets";
-import { retryOnChange } from "./retry";
 
 /** The payload of a large pull request has some hundred kilobytes. */
 const MOST_BYTES = 2 * 1024 * 1024;

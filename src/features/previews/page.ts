@@ -10,7 +10,7 @@ import { keyedHash } from "../../authz/secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { type Database, guard } from "../../db/client";
 import { changedFiles, type PreviewPageRow, previewOfPage } from "../../db/preview-pages";
-import { previewChanged, previewIsAsRead, previewsPage, updatePreview } from "../../db/previews";
+import { previewChanged, previewIsAsRead, previewsPage, previewTitle, updatePreview } from "../../db/previews";
 import type { Deps } from "../../deps";
 import { recentMap } from "../../domain/recent";
 import { isSameText, signingSecret } from "../../domain/secrets";
@@ -18,7 +18,6 @@ import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { channelName, nullableRfc3339, nullableTime, publicAppId, rfc3339, text } from "../../http/schemas";
 import { appScope } from "../../http/scope";
-import { previewTitle } from "./close";
 import { type CountedPreview, withDevices } from "./devices";
 import { channelLink } from "./links";
 

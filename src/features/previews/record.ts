@@ -3,13 +3,14 @@
  */
 import * as v from "valibot";
 import type { PreviewRow } from "../../db/previews";
+import { REPOSITORY_PATH } from "../../domain/ci-context";
 import { nullableRfc3339, nullableTime, optional, rfc3339, text, time, timestamp } from "../../http/schemas";
 import type { CountedPreview } from "./devices";
 
 /** `owner/name` as GitHub, or a path of groups as GitLab has it. Ids that differ only in case are the same repository. */
 export const repositoryName = v.pipe(
 	text(256),
-	v.regex(/^[\w.-]+(\/[\w.-]+)+$/, 'must be the path of a repository, such as "acme/shop"'),
+	v.regex(REPOSITORY_PATH, 'must be the path of a repository, such as "acme/shop"'),
 	v.toLowerCase(),
 );
 const LARGEST_NUMBER = 999_999_999;

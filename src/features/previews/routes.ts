@@ -4,7 +4,10 @@
  */
 import * as v from "valibot";
 import { requireOwnWork } from "../../authz/own-work";
-import { insertClosedPreview, type PreviewRow, previewsPage } from "../../db/previews";
+import { lastResult } from "../../db/client";
+import { retryOnChange } from "../../db/optimistic";
+import { openReads, type PreviewRequest, previewOpening } from "../../db/preview-opening";
+import { insertClosedPreview, type PreviewRow, previewRecord, previewsPage } from "../../db/previews";
 import { previewsOfApp } from "../../db/quotas";
 import { stillCloses } from "../../domain/preview-events";
 import { ApiError, invalidRequest } from "../../errors";
@@ -12,12 +15,11 @@ import { type Context, endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { batchInQuotas } from "../../http/quotas";
 import { channelName, label, OK, optional, pageNumber, previewDays, publicAppId, text } from "../../http/schemas";
-import { type AppScopeRow, appScope } from "../../http/scope";
+import { type AppScopeRow, appNotFound, appScope } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
 import { collectGarbageSoon } from "../../queue/garbage";
 import { closeStatements } from "./close";
 import { type CountedPreview, withDevices } from "./devices";
-import { openPreview, openReads } from "./open";
 import { pageUrl } from "./page";
 import {
 	EXAMPLE_PREVIEW,
@@ -28,7 +30,6 @@ import {
 	requestNumber,
 	requestNumberText,
 } from "./record";
-import { retryOnChange } from "./retry";
 
 const whichPreview = {
 	app_id: publicAppId,
@@ -101,6 +102,28 @@ export const openPreviewEndpoint = endpoint({
 		return new Reply(isNew ? 201 : 200, previewAnswer(counted, pageUrl(deps, origin, preview.page_id, nowMs)));
 	},
 });
+
+type OpenContext = Pick<
+	Context<string, undefined, undefined, AppScopeRow, ReturnType<typeof openReads>>,
+	"actor" | "db" | "deps" | "loaded" | "nowMs" | "ownWorkOnly" | "principal" | "scope" | "scopeRow"
+>;
+
+async function openPreview(context: OpenContext, request: PreviewRequest) {
+	const { db, deps, loaded, nowMs, scope, scopeRow } = context;
+	const opener = { ...context, publicAppId: scopeRow.app_id, limit: context.ownWorkOnly("app.create_channel") };
+	const read = () => db.batch(openReads(request, nowMs));
+	return retryOnChange(loaded, read, async ([{ rows: known }, { rows: place }]) => {
+		if (place[0] === undefined) throw appNotFound();
+		const { id, isNew, quotas, statements } = await previewOpening(opener, request, known[0], place[0]);
+		const results = await batchInQuotas(db, deps.config.quotas, quotas, [
+			...statements,
+			previewRecord(scope.appId, id),
+		]);
+		const [preview] = lastResult(results).rows;
+		if (preview === undefined) throw new Error("the preview that was just written is missing");
+		return { preview, isNew };
+	});
+}
 
 export const closePreview = endpoint({
 	method: "DELETE",

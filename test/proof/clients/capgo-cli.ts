@@ -19,6 +19,8 @@ export interface CliProject {
 	readonly directory: string;
 	readonly home: string;
 	run(...words: string[]): Promise<CliRun>;
+	/** With variables of the environment, such as CAPGO_TOKEN. */
+	runWith(env: Readonly<Record<string, string>>, ...words: string[]): Promise<CliRun>;
 	/** Writes a file of the web build. */
 	write(name: string, content: string | Uint8Array): Promise<void>;
 }
@@ -30,7 +32,8 @@ export async function createCliProject(parent: string, url: string, appId: strin
 	const project: CliProject = {
 		directory,
 		home,
-		run: (...words) => run(directory, home, words),
+		run: (...words) => run(directory, home, {}, words),
+		runWith: (env, ...words) => run(directory, home, env, words),
 		write: (name, content) => writeFile(join(directory, "dist", name), content),
 	};
 	const plugin = join(directory, "node_modules/@capgo/capacitor-updater");
@@ -65,12 +68,15 @@ export async function createCliProject(parent: string, url: string, appId: strin
 	return project;
 }
 
-function run(cwd: string, home: string, words: string[]): Promise<CliRun> {
+function run(cwd: string, home: string, extra: Readonly<Record<string, string>>, words: string[]): Promise<CliRun> {
 	return new Promise((resolve, reject) => {
 		const { CAPGO_TOKEN: _, ...inherited } = process.env;
 		const child = spawn(process.execPath, [CLI, ...words], {
 			cwd,
-			env: { ...inherited, HOME: home, CI: "1", NO_COLOR: "1", CAPGO_DISABLE_TELEMETRY: "1", NODE_NO_WARNINGS: "1" },
+			env: {
+				...{ ...inherited, ...extra, HOME: home, CI: "1", NO_COLOR: "1" },
+				...{ CAPGO_DISABLE_TELEMETRY: "1", NODE_NO_WARNINGS: "1" },
+			},
 			stdio: ["ignore", "pipe", "pipe"],
 			timeout: TIME_LIMIT_MS,
 		});

@@ -1,18 +1,23 @@
 /**
- * Opens and renews previews. The channel, the binding of the caller and the preview are created in one batch; a conflict with another
- * request for the same pull request is resolved by reading again.
+ * The rules and statements that open or renew the preview of a pull request: the channel, the binding of the caller and the preview are
+ * created in the caller's batch. POST /preview and the uploads of a publisher's job open through here. A conflict with another request for the
+ * same pull request is `preview_changed`: the caller reads again (`retryOnChange`).
  */
-import type { AppId } from "../../authz/decide";
-import { isOwnWork, requireOwnWork } from "../../authz/own-work";
-import { hashKey } from "../../authz/secrets";
-import { auditBindingGiven } from "../../db/audit/bindings";
-import { auditedChannel } from "../../db/audit/channels";
-import { auditStatement } from "../../db/audit/entries";
-import { recordNewChannel } from "../../db/channel-history";
-import { previewNameIsFree, refusalOfName } from "../../db/channel-names";
-import { channelIdNamed, insertChannel } from "../../db/channels";
-import { guard, onUnique, type Statement } from "../../db/client";
-import { nameRefused, PREVIEW_CHANNEL_SETTINGS, previewBinding, withDevicesNaming } from "../../db/preview-channels";
+import type { AppId, OrgId, OwnWorkOnly } from "../authz/decide";
+import { isOwnWork, requireOwnWork } from "../authz/own-work";
+import type { Principal } from "../authz/principal";
+import { hashKey } from "../authz/secrets";
+import type { Deps } from "../deps";
+import { latest, mayOpen } from "../domain/preview-events";
+import { DAY_MS } from "../domain/time";
+import { auditBindingGiven } from "./audit/bindings";
+import { auditedChannel } from "./audit/channels";
+import { type Actor, auditStatement } from "./audit/entries";
+import { recordNewChannel } from "./channel-history";
+import { previewNameIsFree, refusalOfName } from "./channel-names";
+import { channelIdNamed, insertChannel } from "./channels";
+import { guard, onUnique, type Statement } from "./client";
+import { nameRefused, PREVIEW_CHANNEL_SETTINGS, previewBinding, withDevicesNaming } from "./preview-channels";
 import {
 	adoptBundle,
 	insertPreview,
@@ -23,19 +28,12 @@ import {
 	previewClosed,
 	previewIsAsRead,
 	previewPlace,
-	previewRecord,
 	previewsPage,
+	previewTitle,
 	updatePreview,
-} from "../../db/previews";
-import { channelsOfApp, channelsOfPreviewKey, previewsOfApp } from "../../db/quotas";
-import { bumpRevision } from "../../db/snapshot";
-import { latest, mayOpen } from "../../domain/preview-events";
-import { DAY_MS } from "../../domain/time";
-import type { Context } from "../../http/endpoint";
-import { batchInQuotas } from "../../http/quotas";
-import { type AppScopeRow, appNotFound } from "../../http/scope";
-import { previewTitle } from "./close";
-import { retryOnChange } from "./retry";
+} from "./previews";
+import { channelsOfApp, channelsOfPreviewKey, previewsOfApp, type Quota } from "./quotas";
+import { bumpRevision } from "./snapshot";
 
 const DEFAULT_DAYS = 14;
 
@@ -59,34 +57,36 @@ export function openReads(request: PreviewRequest, nowMs: number) {
 	] as const;
 }
 
-type OpenContext = Pick<
-	Context<string, undefined, undefined, AppScopeRow, ReturnType<typeof openReads>>,
-	"actor" | "db" | "deps" | "loaded" | "nowMs" | "ownWorkOnly" | "principal" | "scope" | "scopeRow"
->;
-
-/** @throws {ApiError} `preview_closed` if the pull request was closed after the event */
-export async function openPreview(
-	context: OpenContext,
-	request: PreviewRequest,
-): Promise<{ readonly preview: PreviewRow; readonly isNew: boolean }> {
-	const { db, loaded, nowMs } = context;
-	return retryOnChange(
-		loaded,
-		() => db.batch(openReads(request, nowMs)),
-		([{ rows: known }, { rows: place }]) => {
-			if (place[0] === undefined) throw appNotFound();
-			return openOnce(context, request, known[0], place[0]);
-		},
-	);
+/** The caller that opens, as a decision allowed it to create channels. */
+interface Opener {
+	readonly actor: Actor;
+	readonly deps: Deps;
+	readonly nowMs: number;
+	readonly principal: Principal;
+	readonly scope: { readonly orgId: OrgId; readonly appId: AppId };
+	readonly publicAppId: string;
+	readonly limit: OwnWorkOnly | undefined;
 }
 
-async function openOnce(
-	context: OpenContext,
+/** For one batch, which opens or renews the preview. */
+export interface PreviewOpening {
+	readonly id: string;
+	readonly isNew: boolean;
+	readonly quotas: readonly Quota[];
+	readonly statements: readonly Statement[];
+}
+
+/**
+ * @param known the preview of the pull request, as `openReads` read it
+ * @throws {ApiError} `preview_closed` if the pull request was closed after the event
+ */
+export async function previewOpening(
+	opener: Opener,
 	request: PreviewRequest,
 	known: PreviewRow | undefined,
 	place: PreviewPlaceRow,
-) {
-	const { actor, db, deps, nowMs, principal, scope, scopeRow } = context;
+): Promise<PreviewOpening> {
+	const { actor, deps, nowMs, principal, scope, publicAppId } = opener;
 	const { appId, orgId } = scope;
 	// Nothing of a closed preview is left, so it belongs to the caller that opens it again.
 	if (known?.state === "open") requireOwnWork(principal, "app.create_channel", scope, known);
@@ -110,13 +110,13 @@ async function openOnce(
 	};
 	const id = known?.id ?? deps.newId();
 	const channel = isNew
-		? channelStatements(context, request, await withDevicesNaming(deps, appId, place, place.name, nowMs))
+		? channelStatements(opener, request, await withDevicesNaming(deps, appId, place, place.name, nowMs))
 		: { quotas: [], statements: [] };
-	const results = await batchInQuotas(
-		db,
-		deps.config.quotas,
-		[...channel.quotas, ...(known === undefined ? [previewsOfApp(appId)] : [])],
-		[
+	return {
+		id,
+		isNew,
+		quotas: [...channel.quotas, ...(known === undefined ? [previewsOfApp(appId)] : [])],
+		statements: [
 			...(known === undefined ? [] : [guard(previewIsAsRead(appId, id, known.revision), previewChanged)]),
 			...channel.statements,
 			known === undefined
@@ -136,29 +136,24 @@ async function openOnce(
 				orgId,
 				action: isNew ? "preview.open" : "preview.renew",
 				target: { type: "preview", id, name: previewTitle(request) },
-				app: { uuid: appId, id: scopeRow.app_id },
+				app: { uuid: appId, id: publicAppId },
 				after: {
 					channel: isNew ? place.name : known?.channel_name,
 					commit: values.commit_sha,
 					days: lifetimeMs / DAY_MS,
 				},
 			}),
-			previewRecord(appId, id),
 		],
-	);
-	const preview = results.at(-1)?.rows[0] as PreviewRow | undefined;
-	if (preview === undefined) throw new Error("the preview that was just written is missing");
-	return { preview, isNew };
+	};
 }
 
 /** The statements that create the channel of the preview, or take over the one that the caller created under the name before. */
-function channelStatements(context: OpenContext, { repository }: PreviewRequest, place: PreviewPlaceRow) {
-	const { actor, deps, nowMs, principal, scope, scopeRow } = context;
+function channelStatements(opener: Opener, { repository }: PreviewRequest, place: PreviewPlaceRow) {
+	const { actor, deps, nowMs, principal, scope, publicAppId, limit } = opener;
 	const { appId, orgId } = scope;
 	const { name } = place;
 	const reason = refusalOfName(place, name, nowMs);
 	if (reason !== undefined) throw nameRefused(reason, place);
-	const limit = context.ownWorkOnly("app.create_channel");
 	const statements: Statement[] = [
 		guard(previewNameIsFree(appId, name, place), previewChanged),
 		...(place.repository_is_known === 1 ? [] : [newRepository(appId, repository, place.suffix)]),
@@ -183,7 +178,7 @@ function channelStatements(context: OpenContext, { repository }: PreviewRequest,
 				orgId,
 				action: "channel.create",
 				target: { type: "channel", name, id: channelIdNamed(appId, name) },
-				app: { uuid: appId, id: scopeRow.app_id },
+				app: { uuid: appId, id: publicAppId },
 				after: auditedChannel(values, new Map()),
 			}),
 			...recordNewChannel(actor, nowMs, appId, name),
