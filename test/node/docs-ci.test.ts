@@ -1,15 +1,18 @@
 /**
- * src/docs/ci.md is true: its publisher is created as printed, and the job of each provider gets a key and uploads with the stock CLI,
- * while a local issuer plays the provider.
+ * src/docs/ci.md is true: its publishers are created as printed, and the jobs of each provider get a key, release with the stock CLI and upload
+ * previews with the capstan command, while a local issuer plays the provider.
  */
+import { execFileSync } from "node:child_process";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Response } from "miniflare";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { CLI_FILE } from "../../src/operator/cli-package";
 import { guidePage } from "../../src/operator/guide";
 import { CLI, createCliProject } from "../proof/clients/capgo-cli";
+import { runAction, runComponent } from "./support/ci-steps";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
 import { GITHUB_JOB, type LocalIssuer, startLocalIssuer } from "./support/local-issuer";
 import { type Product, startProduct } from "./support/product";
@@ -110,6 +113,33 @@ const JOBS: readonly Job[] = [
 	},
 ];
 
+/** Runs the commands of a job in a project, with the programs that its machine has. */
+async function runJob(commands: string, environment: Readonly<Record<string, string>>): Promise<void> {
+	const project = await createCliProject(product.directory, product.url, APP);
+	// The stock CLI refuses the content that the channel has.
+	await project.write("job.txt", commands);
+	const bin = join(project.home, "bin");
+	await mkdir(bin);
+	await writeTools(bin);
+	const agent = `#!${process.execPath}
+	const words = process.argv.slice(2).join(" ");
+	const audience = /"aud":"([^"]+)"/.exec(words)?.[1] ?? /--audience (\\S+)/.exec(words)?.[1];
+	fetch("${issuer.url}/token?audience=" + audience, { headers: { authorization: "bearer job-secret" } })
+		.then((answer) => answer.json()).then(({ value }) => console.log(value));\n`;
+	const npx = `#!/bin/bash
+	if [[ "$2" == */capstan.tgz ]]; then shift 2; exec "${process.execPath}" "${CLI_FILE}" "$@"; fi
+	shift\nexec "${process.execPath}" "${CLI}" "$@"\n`;
+	for (const [name, script] of Object.entries({ circleci: agent, "buildkite-agent": agent, npx, npm: "#!/bin/sh\n" })) {
+		await writeFile(join(bin, name), script);
+		await chmod(join(bin, name), 0o755);
+	}
+	const author = ["-c", "user.name=Mona", "-c", "user.email=mona@example.com"];
+	execFileSync("git", ["init", "--quiet", project.directory]);
+	execFileSync("git", ["-C", project.directory, ...author, "commit", "--quiet", "--allow-empty", "-m", "Start"]);
+	const script = { line: 0, commands, shown: undefined };
+	await runExamples([script], { directory: project.directory, path: bin, environment: { ...environment, CI: "1" } });
+}
+
 describe("src/docs/ci.md", () => {
 	test.each(JOBS)(
 		"the job of $heading gets a key and uploads",
@@ -119,28 +149,100 @@ describe("src/docs/ci.md", () => {
 				const body = { app_id: APP, name: heading, stage: "promote", ...publisher };
 				expect((await product.api("POST", "/publisher", body)).status).toBe(201);
 			}
-			const project = await createCliProject(product.directory, product.url, APP);
-			const bin = join(project.home, "bin");
-			await mkdir(bin);
-			await writeTools(bin);
-			const agent = `#!${process.execPath}
-			const words = process.argv.slice(2).join(" ");
-			const audience = /"aud":"([^"]+)"/.exec(words)?.[1] ?? /--audience (\\S+)/.exec(words)?.[1];
-			fetch("${issuer.url}/token?audience=" + audience, { headers: { authorization: "bearer job-secret" } })
-				.then((answer) => answer.json()).then(({ value }) => console.log(value));\n`;
-			const npx = `#!/bin/bash\nshift\nexec "${process.execPath}" "${CLI}" "$@"\n`;
-			for (const [name, script] of Object.entries({ circleci: agent, "buildkite-agent": agent, npx })) {
-				await writeFile(join(bin, name), script);
-				await chmod(join(bin, name), 0o755);
-			}
-			const script = { line: 0, commands: commands(blockOf(heading)), shown: undefined };
-			await runExamples([script], {
-				directory: project.directory,
-				path: bin,
-				environment: { ...environment(), CI: "1" },
-			});
+			await runJob(commands(blockOf(heading)), environment());
 			const { body } = await product.api("GET", `/channel?app_id=${APP}&channel=production`);
 			expect(body.version.name).toBe(version);
+		},
+	);
+
+	const previewOf = async (number: number) =>
+		(await product.api("GET", `/preview?app_id=${APP}&repository=octo-org/octo-repo&number=${number}`)).body[0];
+
+	test("the preview job of GitHub Actions uploads, and closes with the pull request", async () => {
+		const { permissions, jobs } = blockOf("Previews on GitHub Actions");
+		expect(permissions["id-token"]).toBe("write");
+		const inputs = { ...jobs.preview.steps.at(-1).with, comment: "false" };
+		expect(jobs.preview.steps.at(-1).uses).toContain("/actions/preview@");
+		issuer.job = {
+			...{ ...GITHUB_JOB, iss: "https://token.actions.githubusercontent.com", event_name: "pull_request" },
+			...{ ref: "refs/pull/41/merge", head_ref: "checkout" },
+			workflow_ref: "octo-org/octo-repo/.github/workflows/preview.yml@refs/pull/41/merge",
+		};
+		const project = await createCliProject(product.directory, product.url, APP);
+		const event = join(project.home, "event.json");
+		const run = async (state: string, updated_at: string) => {
+			const repo = { id: 456_789 };
+			const pull = { number: 41, state, title: "Checkout", updated_at, head: { sha: "b4f1234", repo }, base: { repo } };
+			const repository = { ...repo, full_name: "octo-org/octo-repo" };
+			await writeFile(event, JSON.stringify({ pull_request: pull, repository }));
+			const environment = {
+				...{ CI: "1", GITHUB_ACTIONS: "true", GITHUB_EVENT_PATH: event, ACTIONS_ID_TOKEN_REQUEST_TOKEN: "job-secret" },
+				ACTIONS_ID_TOKEN_REQUEST_URL: `${issuer.url}/token?api-version=2.0`,
+			};
+			const facts = { "github.token": "", "github.event.pull_request.state": state };
+			return runAction("preview", inputs, { ...project, environment }, facts);
+		};
+		const nowMs = Date.now();
+		const opened = await run("open", new Date(nowMs - 60_000).toISOString());
+		expect(opened.code, opened.log).toBe(0);
+		expect(await previewOf(41)).toMatchObject({ state: "open", version: opened.outputs.version, title: "Checkout" });
+		const closed = await run("closed", new Date(nowMs - 1_000).toISOString());
+		expect(closed.code, closed.log).toBe(0);
+		expect(await previewOf(41)).toMatchObject({ state: "closed" });
+	});
+
+	test("the preview component of GitLab CI uploads", async () => {
+		const [{ component, inputs }] = blockOf("Previews on GitLab CI").include;
+		expect(component).toContain("/capstan/preview@");
+		const claims = { project_id: "21", namespace_id: "73" };
+		const publisher = { app_id: APP, name: "Previews of GitLab", stage: "preview", provider: "gitlab", claims };
+		expect((await product.api("POST", "/publisher", publisher)).status).toBe(201);
+		const job = { ...claims, iss: "https://gitlab.com", pipeline_source: "merge_request_event" };
+		const environment = {
+			...{
+				CI: "1",
+				GITLAB_CI: "true",
+				CI_MERGE_REQUEST_IID: "42",
+				CI_MERGE_REQUEST_PROJECT_PATH: "octo-org/octo-repo",
+			},
+			CAPSTAN_ID_TOKEN: issuer.token({ ...job, aud: product.url }),
+		};
+		const project = await createCliProject(product.directory, product.url, APP);
+		const run = await runComponent("preview", { ...inputs, build: "true" }, { ...project, environment });
+		expect(run.code, run.log).toBe(0);
+		expect(await previewOf(42)).toMatchObject({ state: "open", version: expect.stringContaining("0.0.0-pr-42.1.") });
+	});
+
+	const PULL_REQUEST = "https://github.com/octo-org/octo-repo/pull";
+	test.each([
+		{
+			...{ heading: "Previews on CircleCI", number: 43, provider: "circleci", issuer: CIRCLE },
+			commands: (block: ReturnType<typeof parse>) => block.jobs.preview.steps.at(-1).run,
+			job: { iss: CIRCLE, "oidc.circleci.com/project-id": "p-3", "oidc.circleci.com/ssh-rerun": false },
+			claims: { "oidc.circleci.com/project-id": "p-3" },
+			environment: { CIRCLECI: "true", CIRCLE_OIDC_TOKEN: "any", CIRCLE_PULL_REQUEST: `${PULL_REQUEST}/43` },
+		},
+		{
+			...{ heading: "Previews on Buildkite", number: 44, provider: "buildkite", issuer: undefined },
+			commands: (block: ReturnType<typeof parse>) => block.steps[0].command.replaceAll("$$", "$"),
+			job: { iss: "https://agent.buildkite.com", pipeline_id: "p-4", organization_id: "o-4", build_branch: "checkout" },
+			claims: { pipeline_id: "p-4", organization_id: "o-4" },
+			environment: {
+				...{ BUILDKITE: "true", BUILDKITE_REPO: "git@github.com:octo-org/octo-repo.git" },
+				BUILDKITE_PULL_REQUEST: "44",
+			},
+		},
+	])(
+		"the job of $heading uploads",
+		async ({ heading, number, provider, commands, job, claims, environment, ...more }) => {
+			const publisher = { app_id: APP, name: heading, stage: "preview", provider, issuer: more.issuer, claims };
+			expect((await product.api("POST", "/publisher", publisher)).status).toBe(201);
+			issuer.job = job;
+			await runJob(commands(blockOf(heading)), environment);
+			expect(await previewOf(number)).toMatchObject({
+				state: "open",
+				version: expect.stringContaining(`pr-${number}.1.`),
+			});
 		},
 	);
 

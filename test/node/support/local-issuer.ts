@@ -27,7 +27,7 @@ export async function startLocalIssuer(): Promise<LocalIssuer> {
 	const jwk = { ...publicKey.export({ format: "jwk" }), kid: KID, alg: "RS256", use: "sig" };
 	const server = createServer((request, response) => {
 		const { pathname, searchParams } = new URL(request.url ?? "/", issuer.url);
-		const isJob = pathname === "/token" && request.headers.authorization === "bearer job-secret";
+		const isJob = pathname === "/token" && request.headers.authorization?.toLowerCase() === "bearer job-secret";
 		const answer = isJob
 			? { value: issuer.token({ ...issuer.job, aud: searchParams.get("audience") }) }
 			: issuer.document(issuer.url, pathname);
