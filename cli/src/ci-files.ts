@@ -72,32 +72,59 @@ export function ciFiles(system: CiSystem, facts: CiFacts): readonly CiFile[] {
 			];
 }
 
-const commandOf = ({ origin }: CiFacts) => `npx --yes ${origin}/capstan.tgz`;
+const commandOf = ({ origin, appId }: CiFacts, words: string) =>
+	`npx --yes ${origin}/capstan.tgz ${words} --server ${origin} --app ${appId}`;
 
-const releaseOf = (facts: CiFacts) =>
-	`${commandOf(facts)} release ${facts.webDir} --server ${facts.origin} --app ${facts.appId}`;
-
-/** Only the last step gets the key, because installing and building run code of dependencies. */
+/** Only the last step of a job gets a key, because installing and building run code of dependencies. */
 const githubWorkflow = (facts: CiFacts) => `name: Capstan
 on:
   push:
     branches: [main]
+  pull_request:
+    types: [opened, reopened, synchronize, closed]
 permissions:
   contents: read
-# One release at a time, so that the newest push is live in the end.
-concurrency: capstan-release
 jobs:
   release:
+    if: github.event_name == 'push'
+    # One release at a time, so that the newest push is live in the end.
+    concurrency: capstan-release
     runs-on: ubuntu-latest
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-node@v4
-        with:
-          node-version: 22${facts.cache === undefined ? "" : `\n          cache: ${facts.cache}`}
-${facts.steps.map((step) => `      - run: ${step}\n`).join("")}      - run: ${releaseOf(facts)}
+${githubBuild(facts)}      - run: ${commandOf(facts, `release ${facts.webDir}`)}
         env:
           CAPSTAN_TOKEN: \${{ secrets.CAPSTAN_TOKEN }}
+  # CAPSTAN_PREVIEW_TOKEN is an API key with the role app_preview, which can only create previews. Jobs of forks get no secrets.
+  preview:
+    if: ${OWN_PULL_REQUEST} && github.event.action != 'closed'
+${githubPreview(facts, githubBuild(facts), `preview upload ${facts.webDir}`)}
+  preview-end:
+    if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
+${githubPreview(facts, "", "preview close")}
 `;
+
+const OWN_PULL_REQUEST =
+	"github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name == github.repository";
+
+const githubBuild = ({ cache, steps }: CiFacts) => `      - uses: actions/checkout@v4
+      - uses: actions/setup-node@v4
+        with:
+          node-version: 22${cache === undefined ? "" : `\n          cache: ${cache}`}
+${steps.map((step) => `      - run: ${step}\n`).join("")}`;
+
+/** The newest event of a pull request cancels the others. */
+const githubPreview = (facts: CiFacts, build: string, words: string) => `    concurrency:
+      group: capstan-preview-\${{ github.event.number }}
+      cancel-in-progress: true
+    permissions:
+      contents: read
+      pull-requests: write
+    runs-on: ubuntu-latest
+    steps:
+${build}      - run: ${commandOf(facts, words)} --post-comment
+        env:
+          CAPSTAN_TOKEN: \${{ secrets.CAPSTAN_PREVIEW_TOKEN }}
+          GITHUB_TOKEN: \${{ github.token }}`;
 
 const gitlabJobs = (facts: CiFacts) => `# CAPSTAN_TOKEN is a masked and protected variable of the project.
 capstan-release:
@@ -107,5 +134,38 @@ capstan-release:
   # One release at a time, so that the newest push is live in the end.
   resource_group: capstan-release
   script:
-${facts.steps.map((step) => `    - ${step}\n`).join("")}    - ${releaseOf(facts)}
+${gitlabBuild(facts)}    - ${commandOf(facts, `release ${facts.webDir}`)}
+
+# CAPSTAN_PREVIEW_TOKEN is a masked variable that is not protected: an API key with the role app_preview, which can only create previews.
+capstan-preview:
+  image: node:22
+  rules:
+    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+  interruptible: true
+  resource_group: capstan-preview-$CI_MERGE_REQUEST_IID
+  environment:
+    name: capstan-preview/$CI_MERGE_REQUEST_IID
+    on_stop: capstan-preview-end
+  script:
+${gitlabBuild(facts)}    - CAPSTAN_TOKEN="$CAPSTAN_PREVIEW_TOKEN" ${commandOf(facts, `preview upload ${facts.webDir}`)}
+  # The merge request has ended.
+  allow_failure:
+    exit_codes: 6
+
+# GitLab runs it when the merge request is merged or closed.
+capstan-preview-end:
+  image: node:22
+  rules:
+    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+      when: manual
+      allow_failure: true
+  environment:
+    name: capstan-preview/$CI_MERGE_REQUEST_IID
+    action: stop
+  variables:
+    GIT_STRATEGY: none
+  script:
+    - CAPSTAN_TOKEN="$CAPSTAN_PREVIEW_TOKEN" ${commandOf(facts, "preview close")}
 `;
+
+const gitlabBuild = ({ steps }: CiFacts) => steps.map((step) => `    - ${step}\n`).join("");

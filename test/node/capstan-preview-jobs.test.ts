@@ -5,10 +5,12 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
 import { type CiProvider, startCiProvider } from "./support/ci-provider";
 import { runAction, runComponent, type StepRun } from "./support/ci-steps";
-import { createProductApp, type Product, sharedProduct } from "./support/product";
+import { runExamples } from "./support/examples";
+import { createProductApp, createProductKey, type Product, sharedProduct } from "./support/product";
 
 let product: Product;
 let provider: CiProvider;
@@ -178,4 +180,65 @@ test("the GitLab component uploads and keeps one note, and its stop job closes t
 	const late = await run({ CI_PIPELINE_CREATED_AT: at(-5) });
 	expect([late.code, late.mayFail], late.log).toEqual([6, true]);
 	await expectNothingLeft(appId, "pr-9");
+});
+
+describe("the jobs that capstan init writes", () => {
+	/** A project with the written file, and a key that may only create previews. */
+	async function written(system: "github" | "gitlab", path: string) {
+		const appId = product.newAppId();
+		const uuid = await createProductApp(product, appId);
+		const project = await createCapstanProject(product, appId);
+		const init = await project.run("init", "--ci", system, "--json");
+		expect(init.code, init.error).toBe(0);
+		return {
+			appId,
+			project,
+			key: await createProductKey(product, "app_preview", uuid),
+			file: parse(await project.read(path)),
+		};
+	}
+	/** Runs the last command of a job. */
+	const runLast = (command: string, project: CapstanProject, environment: Readonly<Record<string, string>>) =>
+		runExamples([{ line: 0, commands: command, shown: undefined }], {
+			directory: project.directory,
+			environment: { HOME: project.home, npm_config_cache: join(project.home, "npm"), CI: "true", ...environment },
+		});
+
+	test("preview a pull request on GitHub and end it, with one comment", async () => {
+		const { appId, project, key, file } = await written("github", ".github/workflows/capstan.yml");
+		const { release, preview, "preview-end": end } = file.jobs;
+		expect(release.if).toBe("github.event_name == 'push'");
+		expect(preview.if).toContain("head.repo.full_name == github.repository");
+		for (const [job, state] of [
+			[preview, "open"],
+			[end, "closed"],
+		] as const) {
+			expect(job.permissions).toEqual({ contents: "read", "pull-requests": "write" });
+			const { run, env } = job.steps.at(-1);
+			expect(Object.values(env).join(" ")).toContain("secrets.CAPSTAN_PREVIEW_TOKEN");
+			const pull_request = { number: 51, state, updated_at: at(state === "open" ? -10 : -5), closed_at: null };
+			await project.write("event.json", JSON.stringify({ pull_request, repository: { id: 9, full_name: "acme/own" } }));
+			await runLast(run, project, {
+				...{ GITHUB_ACTIONS: "true", GITHUB_EVENT_PATH: join(project.directory, "event.json") },
+				...{ GITHUB_API_URL: provider.url, GITHUB_TOKEN: provider.bearer, CAPSTAN_TOKEN: key },
+			});
+			expect(provider.comments.get("acme/own#51")).toHaveLength(1);
+			if (state === "open") expect(await received(appId, "pr-51")).toContain("0.0.0-pr-51.1.");
+		}
+		await expectNothingLeft(appId, "pr-51");
+	});
+
+	test("preview a merge request on GitLab and end it", async () => {
+		const { appId, project, key, file } = await written("gitlab", ".gitlab/capstan.yml");
+		const environment = {
+			...{ GITLAB_CI: "true", CI_MERGE_REQUEST_IID: "52", CI_MERGE_REQUEST_PROJECT_PATH: "acme/own" },
+			...{ CI_PIPELINE_CREATED_AT: at(-10), CI_JOB_STARTED_AT: at(-5), CAPSTAN_PREVIEW_TOKEN: key },
+		};
+		const { "capstan-preview": preview, "capstan-preview-end": end } = file;
+		expect(preview.environment).toMatchObject({ on_stop: "capstan-preview-end", name: end.environment.name });
+		await runLast(preview.script.at(-1), project, environment);
+		expect(await received(appId, "pr-52")).toContain("0.0.0-pr-52.1.");
+		await runLast(end.script.at(-1), project, environment);
+		await expectNothingLeft(appId, "pr-52");
+	});
 });
