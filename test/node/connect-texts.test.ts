@@ -54,12 +54,17 @@ async function newApp(channel: Record<string, unknown> = {}): Promise<Scene> {
 	return { appId, uuid, project };
 }
 
-/** One run of a job: its number, how often it was repeated, and its pull request. */
+/** One run of a job: its number, how often it was repeated, its pull request and the time of its event. */
 interface Run {
 	readonly run: string;
 	readonly attempt?: string;
 	readonly request?: string;
+	readonly at?: string;
 }
+
+/** Quotes and commands in it reach no shell. */
+const TITLE = `New "checkout" $(exit 9) '`;
+const REPOSITORIES: Readonly<Record<CiSystem, string>> = { github: GITHUB_JOB.repository, gitlab: "group/project" };
 
 interface GithubJob {
 	readonly env?: unknown;
@@ -71,36 +76,51 @@ function commandsOf(
 	system: CiSystem,
 	text: string,
 	job: string,
-	{ run, attempt = "1", request = "" }: Run,
+	{ run, attempt = "1", request = "", at = new Date().toISOString() }: Run,
 ): { readonly commands: readonly string[]; readonly env: Readonly<Record<string, string>> } {
 	if (system === "gitlab") {
 		const jobs = parse(text) as Record<string, { readonly script: readonly string[] }>;
 		return {
 			commands: jobs[job]?.script ?? [],
-			env: { CI_JOB_ID: `${run}0${attempt}`, CI_MERGE_REQUEST_IID: request },
+			env: {
+				...{ CI_JOB_ID: `${run}0${attempt}`, CI_MERGE_REQUEST_IID: request, CI_MERGE_REQUEST_TITLE: TITLE },
+				...{ CI_PROJECT_PATH: REPOSITORIES.gitlab, CI_PROJECT_ID: "20", CI_COMMIT_SHA: GITHUB_JOB.sha },
+				CI_PIPELINE_CREATED_AT: at,
+			},
 		};
 	}
 	const { jobs } = parse(text) as { jobs: Record<string, GithubJob> };
 	const facts: Readonly<Record<string, string>> = {
-		...{ run_number: run, run_attempt: attempt, "event.number": request },
+		...{ run_number: run, run_attempt: attempt, "event.number": request, "event.pull_request.title": TITLE },
+		...{ "event.pull_request.head.sha": GITHUB_JOB.sha, "event.pull_request.updated_at": at },
+		"event.pull_request.closed_at": at,
 	};
 	const filled = (command: string) =>
 		command.replace(/\$\{\{ github\.([\w.]+) \}\}/g, (_, name: string) => facts[name] ?? `no ${name}`);
-	return { commands: (jobs[job]?.steps ?? []).flatMap(({ run }) => (run === undefined ? [] : [filled(run)])), env: {} };
+	const steps = jobs[job]?.steps ?? [];
+	const { CAPSTAN_KEY: _, ...ofStep } = Object.assign({}, ...steps.map(({ env = {} }) => env)) as Record<
+		string,
+		string
+	>;
+	const env = Object.fromEntries(Object.entries(ofStep).map(([name, value]) => [name, filled(value)]));
+	return {
+		commands: steps.flatMap(({ run }) => (run === undefined ? [] : [filled(run)])),
+		env: { ...env, GITHUB_REPOSITORY: REPOSITORIES.github, GITHUB_REPOSITORY_ID: GITHUB_JOB.repository_id },
+	};
 }
 
-test("the GitHub workflows give the key to the steps that run the CLI, and to no other", () => {
+test("the GitHub workflows give the key to the steps that use it, and to no other", () => {
 	const release = releaseOf({ appId: "com.example.app" }, "1.0.0");
 	const texts = [
 		releaseWorkflow("github", release),
-		previewWorkflow("github", CLI_VERSION, release.appId, { kind: "key" }),
+		previewWorkflow("github", CLI_VERSION, release.appId, release.login),
 	];
 	const jobs = texts.flatMap((text) => Object.values((parse(text) as { jobs: Record<string, GithubJob> }).jobs));
 	expect(jobs).toHaveLength(3);
 	for (const { env, steps } of jobs) {
 		expect(env).toBeUndefined();
 		for (const { run, env: own } of steps) {
-			expect(own !== undefined, run).toBe(run?.includes("@capgo/cli") === true);
+			expect(own?.CAPSTAN_KEY !== undefined, run).toBe(run?.includes("$CAPSTAN_KEY") === true);
 		}
 	}
 });
@@ -114,14 +134,25 @@ async function runJob(
 	credential: string | Readonly<Record<string, string>>,
 	run: Run,
 ): Promise<void> {
+	const { code, output } = await outcomeOf(scene, system, text, job, credential, run);
+	expect(code, output).toBe(0);
+}
+
+function outcomeOf(
+	scene: Scene,
+	system: CiSystem,
+	text: string,
+	job: string,
+	credential: string | Readonly<Record<string, string>>,
+	run: Run,
+): Promise<{ code: number | null; output: string }> {
 	const { commands, env } = commandsOf(system, text, job, run);
 	const ours = commands.filter((command) => !/^npm (ci|run build)$/.test(command));
 	expect(ours, job).toHaveLength(1);
-	const { code, output } = await shell(scene.project, ours.join("\n"), {
+	return shell(scene.project, ours.join("\n"), {
 		...env,
 		...(typeof credential === "string" ? { CAPSTAN_KEY: credential } : credential),
 	});
-	expect(code, output).toBe(0);
 }
 
 function shell(
@@ -157,7 +188,14 @@ const live = async ({ appId }: Scene): Promise<string> =>
 function releaseOf({ appId }: Pick<Scene, "appId">, storeVersion: string, limit: Release["limit"] = "major"): Release {
 	const store = parseStoreVersion(storeVersion);
 	if (store === undefined) throw new Error(`${storeVersion} is no version`);
-	return { cliVersion: CLI_VERSION, appId, channel: "production", store, limit, login: { kind: "key" } };
+	return {
+		cliVersion: CLI_VERSION,
+		appId,
+		channel: "production",
+		store,
+		limit,
+		login: { kind: "key", origin: product.url },
+	};
 }
 
 const receives = ({ appId }: Scene, build: string) => receiveOnElectron(product, { appId, build });
@@ -190,7 +228,10 @@ describe("a release workflow", () => {
 describe("a workflow without a stored key", () => {
 	const JOBS = {
 		github: GITHUB_JOB,
-		gitlab: { project_id: "20", namespace_id: "72", pipeline_source: "push", ref_path: "refs/heads/main" },
+		gitlab: {
+			...{ project_id: "20", namespace_id: "72", project_path: REPOSITORIES.gitlab },
+			...{ pipeline_source: "push", ref_path: "refs/heads/main" },
+		},
 	};
 	const REQUESTS = {
 		github: { event_name: "pull_request", head_ref: "feature", ref: "refs/pull/12/merge" },
@@ -222,9 +263,18 @@ describe("a workflow without a stored key", () => {
 		const request = { ...JOBS[system], ...REQUESTS[system] };
 		await runJob(scene, system, preview, "preview", as(request), { run: "8", request: "12" });
 		const channel = () => product.api("GET", `/channel?app_id=${scene.appId}&channel=pr-12`);
-		expect((await channel()).body.version.name).toMatch(/^0\.0\.0-pr\.12\./);
+		const { name } = (await channel()).body.version;
+		expect(name).toMatch(/^0\.0\.0-pr-12\./);
+		expect(await receiveOnElectron(product, { appId: scene.appId, build: "2.3.0", defaultChannel: "pr-12" })).toBe(
+			name,
+		);
+		const previews = async () => (await product.api("GET", `/preview?app_id=${scene.appId}`)).body;
+		expect(await previews()).toMatchObject([
+			{ repository: REPOSITORIES[system], number: 12, title: TITLE, commit: GITHUB_JOB.sha, bundles: 1, state: "open" },
+		]);
 		await runJob(scene, system, preview, "clean-up", as(request), { run: "9", request: "12" });
 		expect((await channel()).status).toBe(404);
+		expect(await previews()).toMatchObject([{ state: "closed", closed_as: "request", bundles: 0 }]);
 		await issuer.stop();
 	});
 });
@@ -280,11 +330,14 @@ describe.each(SYSTEMS)("the preview workflow for %s", (system) => {
 		const names = async (path: "bundle" | "channel"): Promise<string[]> =>
 			(await product.api("GET", `/${path}?app_id=${appId}`)).body.map(({ name }: { name: string }) => name).sort();
 		const key = await createProductKey(product, "app_preview", scene.uuid);
-		const text = previewWorkflow(system, CLI_VERSION, appId, { kind: "key" });
+		const text = previewWorkflow(system, CLI_VERSION, appId, { kind: "key", origin: product.url });
+		const events = new Map<string, string>();
 		const push = async (request: string, run: string, attempt = "1") => {
 			// A repeated run uploads the same files.
 			await scene.project.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${request} ${run}`);
-			await runJob(scene, system, text, "preview", key, { run, attempt, request });
+			const at = events.get(run) ?? new Date().toISOString();
+			events.set(run, at);
+			await runJob(scene, system, text, "preview", key, { run, attempt, request, at });
 		};
 		await push("1", "1");
 		// The systems differ in their variables only, so one of them repeats a run and a clean-up.
@@ -306,18 +359,24 @@ describe.each(SYSTEMS)("the preview workflow for %s", (system) => {
 
 		const closed = { run: "5", request: "1" };
 		await runJob(scene, system, text, "clean-up", key, closed);
-		expect(await names("bundle")).toEqual([expect.stringMatching(/^0\.0\.0-pr\.12\./)]);
+		expect(await names("bundle")).toEqual([expect.stringMatching(/^0\.0\.0-pr-12\./)]);
 		expect(await names("channel")).toEqual(["pr-12", "production"]);
 		const check = { app_id: appId, device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "ios" };
 		const home = { version_name: last, version_build: "2.3.0", plugin_version: "8.51.23", defaultChannel: "pr-1" };
 		expect((await product.api("POST", "/updates", { ...check, ...home })).body).toEqual({ version: "builtin" });
 		// Closing it twice succeeds, because a request may be closed before its build ran.
 		if (repeats) await runJob(scene, system, text, "clean-up", key, closed);
+		const late = { run: "1", attempt: "9", request: "1", at: events.get("1") ?? "" };
+		const refused = await outcomeOf(scene, system, text, "preview", key, late);
+		expect(refused.output, "a build that outlasts its request").toContain("The preview pr-1 is closed");
+		expect(refused.code).not.toBe(0);
 		expect(await names("channel")).toEqual(["pr-12", "production"]);
+		if (repeats) await push("1", "6");
+		expect(await names("channel"), "a request that was reopened").toContain(repeats ? "pr-1" : "pr-12");
 	});
 
 	test("prints YAML whose clean-up can never run beside an upload", () => {
-		const text = previewWorkflow(system, CLI_VERSION, "com.example.app", { kind: "key" });
+		const text = previewWorkflow(system, CLI_VERSION, "com.example.app", { kind: "key", origin: product.url });
 		const workflow = parse(text);
 		if (system === "github") {
 			expect(workflow.concurrency).toBe(`preview-\${{ github.event.number }}`);

@@ -227,13 +227,19 @@ async function withPreviewOfJob<Result>(
 	const publisher = principal.kind === "key" ? principal.publisher : undefined;
 	const pullRequest = publisher?.stage === "preview" ? pullRequestOf(publisher.ci) : undefined;
 	if (limit === undefined || pullRequest === undefined) return write(undefined);
-	const request = { ...pullRequest, app_id: scopeRow.app_id };
+	const { commit, ...ofToken } = pullRequest;
+	const request = { ...ofToken, app_id: scopeRow.app_id };
 	const opener = { ...context, publicAppId: scopeRow.app_id, limit };
 	const read = () => db.batch(openReads(request, nowMs));
 	return retryOnChange(await read(), read, async ([{ rows: known }, { rows: place }]) => {
 		if (place[0] === undefined) throw appNotFound();
-		const days = known[0]?.state === "open" ? known[0].lifetime_ms / DAY_MS : undefined;
-		return write(await previewOpening(opener, { ...request, days }, known[0], place[0]));
+		const open = known[0]?.state === "open" ? known[0] : undefined;
+		const kept = {
+			days: open === undefined ? undefined : open.lifetime_ms / DAY_MS,
+			// A workflow that sends its events names the pushed commit. The token of GitHub has the merge commit.
+			commit: (open?.opened_event_at_ms ?? null) === null ? commit : undefined,
+		};
+		return write(await previewOpening(opener, { ...request, ...kept }, known[0], place[0]));
 	});
 }
 

@@ -176,6 +176,14 @@ describe("the first upload of a preview publisher's job", () => {
 		});
 	});
 
+	test("keeps the commit of a workflow that sends its events with POST /preview", async () => {
+		const key = await jobOf();
+		const body = { app_id: app.appId, repository: REPOSITORY, number, commit: "9f86d08", event_at: at(NOW_MS) };
+		expect((await world.request("POST", "/preview", { key, body })).status).toBe(201);
+		await upload(key, `0.0.0-pr-${number}.1`);
+		expect(await show()).toMatchObject({ commit: "9f86d08", bundles: 1 });
+	});
+
 	test("opens the preview of a merge request of GitLab, in the channel that the app's prefix and repositories give it", async () => {
 		const own = await createTestApp(world);
 		await trust("github", "preview", own);

@@ -6,8 +6,12 @@ import type { StoreVersion } from "./store-version";
 
 export type CiSystem = "github" | "gitlab";
 
-/** The way a job gets its key: a stored key, or the exchange of its identity token at the server of this origin. */
-export type Login = { readonly kind: "key" } | { readonly kind: "keyless"; readonly origin: string };
+/** The way a job gets its key: a stored key, or the exchange of its identity token at the server. */
+export interface Login {
+	readonly kind: "key" | "keyless";
+	/** Of the server. */
+	readonly origin: string;
+}
 
 export const CI_FILES: Readonly<Record<CiSystem, Readonly<Record<"release" | "preview", string>>>> = {
 	github: { release: ".github/workflows/release.yml", preview: ".github/workflows/preview.yml" },
@@ -106,11 +110,11 @@ function loginCommands(system: CiSystem, appId: string, stage: "promote" | "prev
 	];
 }
 
-/** The arguments of one command, after the commands of the login, as a YAML scalar. */
-function script(indent: string, login: readonly string[], words: readonly string[]): string {
+/** The words of one command, after other commands, as a YAML scalar. */
+function script(indent: string, commands: readonly string[], words: readonly string[]): string {
 	const lines = (texts: readonly string[]) => texts.map((text) => `\n${indent}${text}`).join("");
-	if (login.length === 0) return `>-${lines(words)}`;
-	return `|${lines(login)}${lines([words.join(` \\\n${indent}  `)])}`;
+	if (commands.length === 0) return `>-${lines(words)}`;
+	return `|${lines(commands)}${lines([words.join(` \\\n${indent}  `)])}`;
 }
 
 /** Skips the CLI's checksum check, which would fail a push that changes no file of the app. */
@@ -129,50 +133,65 @@ function releaseUpload(
 	]);
 }
 
-/** Testers keep their channel across pushes. Preview versions are lower than any release. */
-function previewUpload(
-	indent: string,
-	login: readonly string[],
-	cliVersion: string,
-	appId: string,
-	number: string,
-	build: string,
-): string {
-	return script(indent, login, [
-		`${command(cliVersion)} bundle upload ${appId}`,
-		`--bundle "0.0.0-pr.${number}.${build}"`,
-		`--channel "pr-${number}"`,
-		"--self-assign",
-		"--ignore-checksum-check",
-		'--apikey "$CAPSTAN_KEY"',
-	]);
-}
+/** Fields of POST /preview, as JavaScript that reads the variables of the CI system. A title is a stranger's text, so no command contains it. */
+const PREVIEW_FIELDS: Readonly<Record<CiSystem, Readonly<Record<string, string>>>> = {
+	github: {
+		repository: "process.env.GITHUB_REPOSITORY",
+		repository_id: "process.env.GITHUB_REPOSITORY_ID",
+		number: `\${{ github.event.number }}`,
+		title: "process.env.TITLE",
+		commit: `"\${{ github.event.pull_request.head.sha }}"`,
+		event_at: `"\${{ github.event.pull_request.updated_at }}"`,
+	},
+	gitlab: {
+		repository: "process.env.CI_PROJECT_PATH",
+		repository_id: "process.env.CI_PROJECT_ID",
+		number: "+process.env.CI_MERGE_REQUEST_IID",
+		title: "process.env.CI_MERGE_REQUEST_TITLE",
+		commit: "process.env.CI_COMMIT_SHA",
+		event_at: "process.env.CI_PIPELINE_CREATED_AT",
+	},
+};
+
+const PREVIEW_BUILD: Readonly<Record<CiSystem, string>> = {
+	github: `\${{ github.run_number }}.\${{ github.run_attempt }}`,
+	gitlab: "$CI_JOB_ID",
+};
 
 /**
- * A preview key can delete a bundle only together with a channel that it created. The last bundle is deleted with the preview's channel; for
- * each bundle of an earlier push, the job creates a temporary channel.
+ * Opens the preview of the pull request, or renews it, and uploads to its channel. Testers keep their channel across pushes. Preview
+ * versions are lower than any release.
  */
-function previewCleanUp(
-	indent: string,
-	login: readonly string[],
-	cliVersion: string,
-	appId: string,
-	number: string,
-): string {
-	const cli = command(cliVersion);
-	return [
-		...login,
-		`export CAPGO_TOKEN="$CAPSTAN_KEY" channel="pr-${number}"`,
-		`${cli} channel delete "$channel" ${appId} --delete-bundle || true`,
-		`list="$(${cli} bundle list ${appId})"`,
-		`for version in $(echo "$list" | grep -owE "0\\.0\\.0-pr\\.${number}\\.[0-9.]+" | sort -u); do`,
-		`  ${cli} channel add "$channel-old" ${appId} || true`,
-		`  ${cli} channel set "$channel-old" ${appId} --bundle "$version"`,
-		`  ${cli} channel delete "$channel-old" ${appId} --delete-bundle`,
-		"done",
-	]
-		.map((line) => `\n${indent}${line}`)
-		.join("");
+function previewUpload(system: CiSystem, indent: string, cliVersion: string, appId: string, login: Login): string {
+	const fields = Object.entries({ app_id: JSON.stringify(appId), ...PREVIEW_FIELDS[system] });
+	return script(
+		indent,
+		[
+			...loginCommands(system, appId, "preview", login),
+			"channel=\"$(node -p 'JSON.stringify({",
+			...fields.map(([name, value]) => `  ${name}: ${value},`),
+			`})' | curl -sS ${login.origin}/preview -H "authorization: $CAPSTAN_KEY" -H "content-type: application/json" -d @- | ${readField("channel")})"`,
+		],
+		[
+			`${command(cliVersion)} bundle upload ${appId}`,
+			`--bundle "0.0.0-$channel.${PREVIEW_BUILD[system]}"`,
+			'--channel "$channel"',
+			"--ignore-checksum-check",
+			'--apikey "$CAPSTAN_KEY"',
+		],
+	);
+}
+
+/** The server deletes the channel and every bundle of the preview, and refuses a build that is still running. */
+function previewCleanUp(system: CiSystem, indent: string, appId: string, login: Login): string {
+	const which =
+		system === "github"
+			? `repository=$GITHUB_REPOSITORY&number=\${{ github.event.number }}&event_at=\${{ github.event.pull_request.closed_at }}`
+			: "repository=$CI_PROJECT_PATH&number=$CI_MERGE_REQUEST_IID";
+	const address = `${login.origin}/preview?app_id=${appId}&${which}`;
+	return script(indent, loginCommands(system, appId, "preview", login), [
+		`curl -sS -X DELETE -H "authorization: $CAPSTAN_KEY" "${address}" | ${readField("state")}`,
+	]);
 }
 
 const GITHUB_SET_UP = `    runs-on: ubuntu-latest
@@ -185,12 +204,11 @@ const GITHUB_SET_UP = `    runs-on: ubuntu-latest
       - run: npm ci`;
 
 /** Only this step gets the key, because installing and building run code of the pull request's dependencies. */
-const githubKeyStep = ({ kind }: Login) =>
-	kind === "keyless"
-		? "      - run:"
-		: `      - env:
-          CAPSTAN_KEY: \${{ secrets.CAPSTAN_KEY }}
-        run:`;
+function githubKeyStep({ kind }: Login, variables: readonly string[] = []): string {
+	const all = [...(kind === "keyless" ? [] : [`CAPSTAN_KEY: \${{ secrets.CAPSTAN_KEY }}`]), ...variables];
+	if (all.length === 0) return "      - run:";
+	return `      - env:${all.map((line) => `\n          ${line}`).join("")}\n        run:`;
+}
 
 const githubPermissions = ({ kind }: Login) =>
 	kind === "keyless" ? "permissions:\n  contents: read\n  id-token: write\n" : "";
@@ -227,7 +245,6 @@ ${githubKeyStep(login)} ${releaseUpload(system, "          ", release)}
 }
 
 export function previewWorkflow(system: CiSystem, cliVersion: string, appId: string, login: Login): string {
-	const commands = loginCommands(system, appId, "preview", login);
 	if (system === "gitlab") {
 		const number = "$CI_MERGE_REQUEST_IID";
 		const rule = '    - if: $CI_PIPELINE_SOURCE == "merge_request_event"';
@@ -242,7 +259,7 @@ ${rule}
   script:
     - npm ci
     - npm run build
-    - ${previewUpload("      ", commands, cliVersion, appId, number, "$CI_JOB_ID")}
+    - ${previewUpload(system, "      ", cliVersion, appId, login)}
 # GitLab runs it when the merge request is merged or closed.
 clean-up:
   image: node:22${gitlabToken(login)}
@@ -254,27 +271,28 @@ ${rule}
   environment:
     name: preview/${number}
     action: stop
+  variables:
+    GIT_STRATEGY: none
   script:
-    - npm ci
-    - |${previewCleanUp("      ", commands, cliVersion, appId, number)}
+    - ${previewCleanUp(system, "      ", appId, login)}
 `;
 	}
-	const number = `\${{ github.event.number }}`;
-	const build = `\${{ github.run_number }}.\${{ github.run_attempt }}`;
+	const title = `TITLE: \${{ github.event.pull_request.title }}`;
 	return `name: Preview
 on:
   pull_request:
     types: [opened, synchronize, reopened, closed]
-${githubPermissions(login)}concurrency: preview-${number}
+${githubPermissions(login)}concurrency: preview-\${{ github.event.number }}
 jobs:
   preview:
     if: github.event.action != 'closed'
 ${GITHUB_SET_UP}
       - run: npm run build
-${githubKeyStep(login)} ${previewUpload("          ", commands, cliVersion, appId, number, build)}
+${githubKeyStep(login, [title])} ${previewUpload(system, "          ", cliVersion, appId, login)}
   clean-up:
     if: github.event.action == 'closed'
-${GITHUB_SET_UP}
-${githubKeyStep(login)} |${previewCleanUp("          ", commands, cliVersion, appId, number)}
+    runs-on: ubuntu-latest
+    steps:
+${githubKeyStep(login)} ${previewCleanUp(system, "          ", appId, login)}
 `;
 }

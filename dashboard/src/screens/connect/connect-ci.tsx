@@ -24,7 +24,7 @@ export function ConnectCi({ appId, orgId }: ConnectCiProps) {
 	const [system, setSystem] = useState<CiSystem>("github");
 	const [kind, setKind] = useState<"release" | "preview">("release");
 	const [isKeyless, setIsKeyless] = useState(true);
-	const login: Login = isKeyless ? { kind: "keyless", origin: location.origin } : { kind: "key" };
+	const login: Login = { kind: isKeyless ? "keyless" : "key", origin: location.origin };
 	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
 	const first = bundles.data?.items[0];
 	const isRelease = kind === "release";
@@ -153,11 +153,13 @@ function PreviewCi({ appId, system, login }: WorkflowProps) {
 			/>
 			<Text>
 				3. Testers get {request} 128 from the channel <Code>pr-128</Code>: set <Code>defaultChannel</Code> in their
-				build, or call <Code>CapacitorUpdater.setChannel(&#123; channel: "pr-128" &#125;)</Code>.
+				build, or call <Code>CapacitorUpdater.setChannel(&#123; channel: "pr-128" &#125;)</Code>. Its page has a QR
+				code: <TextLink to={appPath(appId, "previews")}>Previews</TextLink>
 			</Text>
 			<Text size="sm" c="dimmed">
-				Previews reach store builds of every version. Closing the {request} deletes them, and testers' devices return to
-				their usual channel.
+				Previews reach store builds of every version. Closing the {request}, or 14 days without an upload, deletes
+				channel and bundles, and testers' devices return to their usual channel.{" "}
+				<a href="/docs/previews">All about previews</a>
 			</Text>
 		</>
 	);
