@@ -7,7 +7,8 @@ import { PERMISSIONS, ROLE_NAMES, ROLES } from "../authz/permissions";
 
 /** The names of the guides and their titles in the navigation of /docs. */
 export const GUIDES = {
-	access: "Organizations, roles, keys and previews",
+	access: "Organizations, roles and keys",
+	previews: "Previews of pull requests",
 	cli: "The capstan command",
 	rollouts: "Staged rollouts",
 	ci: "Publishing from CI without a secret",

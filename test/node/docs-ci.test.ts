@@ -1,6 +1,6 @@
 /**
  * src/docs/ci.md is true: its publishers are created as printed, and the jobs of each provider get a key, release with the stock CLI and upload
- * previews with the capstan command, while a local issuer plays the provider.
+ * previews with the capstan command, while a local issuer plays the provider. So is the job of src/docs/previews.md.
  */
 import { execFileSync } from "node:child_process";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
@@ -15,7 +15,7 @@ import { CLI, createCliProject } from "../proof/clients/capgo-cli";
 import { runAction, runComponent } from "./support/ci-steps";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
 import { GITHUB_JOB, type LocalIssuer, startLocalIssuer } from "./support/local-issuer";
-import { type Product, startProduct } from "./support/product";
+import { createProductApp, type Product, startProduct } from "./support/product";
 import { writeTools } from "./support/tools";
 
 const PATH = fileURLToPath(new URL("../../src/docs/ci.md", import.meta.url));
@@ -114,8 +114,8 @@ const JOBS: readonly Job[] = [
 ];
 
 /** Runs the commands of a job in a project, with the programs that its machine has. */
-async function runJob(commands: string, environment: Readonly<Record<string, string>>): Promise<void> {
-	const project = await createCliProject(product.directory, product.url, APP);
+async function runJob(appId: string, commands: string, environment: Readonly<Record<string, string>>): Promise<void> {
+	const project = await createCliProject(product.directory, product.url, appId);
 	// The stock CLI refuses the content that the channel has.
 	await project.write("job.txt", commands);
 	const bin = join(project.home, "bin");
@@ -149,7 +149,7 @@ describe("src/docs/ci.md", () => {
 				const body = { app_id: APP, name: heading, stage: "promote", ...publisher };
 				expect((await product.api("POST", "/publisher", body)).status).toBe(201);
 			}
-			await runJob(commands(blockOf(heading)), environment());
+			await runJob(APP, commands(blockOf(heading)), environment());
 			const { body } = await product.api("GET", `/channel?app_id=${APP}&channel=production`);
 			expect(body.version.name).toBe(version);
 		},
@@ -238,7 +238,7 @@ describe("src/docs/ci.md", () => {
 			const publisher = { app_id: APP, name: heading, stage: "preview", provider, issuer: more.issuer, claims };
 			expect((await product.api("POST", "/publisher", publisher)).status).toBe(201);
 			issuer.job = job;
-			await runJob(commands(blockOf(heading)), environment);
+			await runJob(APP, commands(blockOf(heading)), environment);
 			expect(await previewOf(number)).toMatchObject({
 				state: "open",
 				version: expect.stringContaining(`pr-${number}.1.`),
@@ -251,4 +251,31 @@ describe("src/docs/ci.md", () => {
 		expect(html).toBe(guidePage(await readFile(PATH, "utf8")));
 		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/ci"');
 	});
+});
+
+test("src/docs/previews.md › the first upload of the job without a stored key opens pr-128, and a tester gets it", async () => {
+	const text = await readFile(fileURLToPath(new URL("../../src/docs/previews.md", import.meta.url)), "utf8");
+	const app = "com.example.shop";
+	await createProductApp(product, app);
+	const ids = { repository_id: "456", repository_owner_id: "123" };
+	const publisher = { app_id: app, name: "Previews", stage: "preview", provider: "github", claims: ids };
+	expect((await product.api("POST", "/publisher", publisher)).status).toBe(201);
+	expect(text, "the page creates the same publisher").toContain(JSON.stringify(ids));
+	const request = { event_name: "pull_request", ref: "refs/pull/128/merge", head_ref: "feature" };
+	issuer.job = { ...GITHUB_JOB, ...ids, ...request, iss: "https://token.actions.githubusercontent.com" };
+	const { jobs } = parse(/```yaml\n([\s\S]*?)```/.exec(text)?.[1] ?? "");
+	const commands: string = jobs.preview.steps.at(-1).run;
+	const filled = commands.replace("https://updates.example.com", product.url);
+	await runJob(app, filled.replaceAll(`\${{ github.event.number }}`, "128"), {
+		ACTIONS_ID_TOKEN_REQUEST_TOKEN: "job-secret",
+		ACTIONS_ID_TOKEN_REQUEST_URL: `${issuer.url}/token?api-version=2.0`,
+		GITHUB_RUN_NUMBER: "7",
+	});
+	expect((await product.api("GET", `/preview?app_id=${app}`)).body).toMatchObject([
+		{ number: 128, channel: "pr-128", commit: GITHUB_JOB.sha, version: "0.0.0-pr-128.7", bundles: 1 },
+	]);
+	const device = { device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "ios", defaultChannel: "pr-128" };
+	const build = { version_name: "builtin", version_build: "2.3.0", plugin_version: "8.51.23" };
+	const { body } = await product.api("POST", "/updates", { app_id: app, ...device, ...build });
+	expect(body.version).toBe("0.0.0-pr-128.7");
 });

@@ -14,7 +14,7 @@ import { type Product, startProduct } from "./support/product";
 import { writeTools } from "./support/tools";
 
 /** The first one begins with a single organization, to which the next ones add. */
-const PAGES = ["cli", "access", "rollouts", "webhooks"] as const;
+const PAGES = ["cli", "access", "previews", "rollouts", "webhooks"] as const;
 const pagePath = (page: string) => fileURLToPath(new URL(`../../src/docs/${page}.md`, import.meta.url));
 
 let product: Product;
