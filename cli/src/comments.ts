@@ -40,6 +40,8 @@ interface Place {
 	one(id: number): string;
 	readonly update: "PATCH" | "PUT";
 	readonly permission: string;
+	/** GitHub gives jobs the token of a bot. */
+	readonly mayBeBot: boolean;
 }
 
 /**
@@ -80,12 +82,20 @@ function placeOf(run: Run, { repository, number, repositoryId }: PullRequest): P
 		const base = baseOf(environment.CI_API_V4_URL, "https://gitlab.com/api/v4");
 		const list = `${base}/projects/${encodeURIComponent(repositoryId ?? repository)}/merge_requests/${number}/notes`;
 		const permission = "GITLAB_TOKEN must be a project access token with the scope api and the role Reporter";
-		return { token, list, account: `${base}/user`, one: (id) => `${list}/${id}`, update: "PUT", permission };
+		return {
+			token,
+			list,
+			account: `${base}/user`,
+			one: (id) => `${list}/${id}`,
+			update: "PUT",
+			permission,
+			mayBeBot: false,
+		};
 	}
 	const base = baseOf(environment.GITHUB_API_URL, "https://api.github.com");
 	const issues = `${base}/repos/${repository}/issues`;
 	return {
-		...{ token, list: `${issues}/${number}/comments`, account: `${base}/user`, update: "PATCH" },
+		...{ token, list: `${issues}/${number}/comments`, account: `${base}/user`, update: "PATCH", mayBeBot: true },
 		one: (id) => `${issues}/comments/${id}`,
 		permission: "the job needs permissions: pull-requests: write",
 	};
@@ -111,9 +121,9 @@ async function ownComment(run: Run, place: Place, marker: string): Promise<Store
 /** Undefined for the token of a GitHub job, which belongs to a bot and may not ask. */
 async function accountOf(run: Run, place: Place): Promise<number | undefined> {
 	const response = await send(run, place)(place.account, { method: "GET" });
-	if (response.status === 401) throw refused(place, response.status);
-	const account = response.ok ? ((await response.json()) as Author) : undefined;
-	return account?.id;
+	if (response.ok) return ((await response.json()) as Author).id;
+	if (response.status === 403 && place.mayBeBot) return undefined;
+	throw refused(place, response.status);
 }
 
 async function call<Answer>(run: Run, place: Place, method: string, url: string, body?: object): Promise<Answer> {

@@ -37,7 +37,7 @@ const OVERVIEW = [
 	"",
 	"Usage: capstan <command> [options]",
 	"",
-	...COMMANDS.map(({ name, summary }) => `  ${name.padEnd(15)} ${summary}`),
+	...COMMANDS.map(helpLine),
 	"",
 	"capstan <command> --help shows the options of a command.",
 	"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for approval, 4 no permission, 5 server does not answer,",
@@ -81,14 +81,23 @@ async function main(argv: readonly string[]): Promise<number> {
 
 	function help(word: string, about: readonly string[]): number {
 		if (!["help", "--help", "-h"].includes(word)) {
-			const inner = COMMANDS.filter((each) => each.name.startsWith(`${word} `)).map((each) => each.name);
-			const remedy = inner.length === 0 ? "capstan help lists them." : `Commands: ${inner.join(", ")}.`;
+			const inner = COMMANDS.filter((each) => each.name.startsWith(`${word} `));
+			if (inner.length > 0 && about.some((each) => each === "--help" || each === "-h")) {
+				process.stdout.write(`${inner.map(helpLine).join("\n")}\n`);
+				return EXIT.ok;
+			}
+			const names = inner.map((each) => each.name).join(", ");
+			const remedy = names === "" ? "capstan help lists them." : `Commands: ${names}.`;
 			throw usage("unknown_command", `There is no command "${[word, ...about.slice(0, 1)].join(" ")}". ${remedy}`);
 		}
 		const named = COMMANDS.find((each) => each.name === split(about).name);
 		process.stdout.write(`${named === undefined ? OVERVIEW : helpOf(named)}\n`);
 		return EXIT.ok;
 	}
+}
+
+function helpLine({ name, summary }: Command): string {
+	return `  ${name.padEnd(15)} ${summary}`;
 }
 
 /** The name of a command has one word or two, such as `preview open`. */

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startRecorder } from "../proof/clients/recorder";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
 import { type CiProvider, startCiProvider } from "./support/ci-provider";
-import { createProductApp, createProductKey, type Product, sharedProduct } from "./support/product";
+import { answerOf, createProductApp, createProductKey, type Product, sha256, sharedProduct } from "./support/product";
 
 let product: Product;
 let provider: CiProvider;
@@ -21,8 +21,10 @@ afterAll(() => provider.stop());
 interface Scene {
 	readonly appId: string;
 	readonly project: CapstanProject;
-	/** What a device on the channel would get. */
+	/** The version that a device on the channel would get. */
 	received(channel: string): Promise<string | undefined>;
+	/** SHA-256 of each file that it would get, as downloaded. */
+	receivedFiles(channel: string): Promise<Record<string, string>>;
 }
 
 let scenes = 0;
@@ -36,12 +38,20 @@ async function newScene(): Promise<Scene> {
 	expect(live.json, live.error).toMatchObject({ version: "1.0.1", status: "live" });
 	project.environment.CAPSTAN_TOKEN = await createProductKey(product, "app_preview", uuid);
 	await project.write("dist/app.js", "CapacitorUpdater.notifyAppReady(); // preview");
+	const check = async (channel: string) => {
+		const device = { device_id: randomUUID(), version_name: "1.0.1", version_build: "1.0.0", platform: "android" };
+		const body = { app_id: appId, ...device, plugin_version: "8.51.23", defaultChannel: channel };
+		return (await product.api("POST", "/updates", body)).body;
+	};
 	return {
 		...{ appId, project },
-		async received(channel) {
-			const device = { device_id: randomUUID(), version_name: "1.0.1", version_build: "1.0.0", platform: "android" };
-			const body = { app_id: appId, ...device, plugin_version: "8.51.23", defaultChannel: channel };
-			return (await product.api("POST", "/updates", body)).body.version;
+		received: async (channel) => (await check(channel)).version,
+		async receivedFiles(channel) {
+			const files: Record<string, string> = {};
+			for (const { file_name, download_url } of (await check(channel)).manifest) {
+				files[file_name] = sha256(new Uint8Array(await (await answerOf(download_url)).arrayBuffer()));
+			}
+			return files;
 		},
 	};
 }
@@ -104,6 +114,7 @@ describe("capstan preview", () => {
 			...{ files: 3, uploaded_files: 1 },
 		});
 		expect(await scene.received(`pr-${number}`)).toBe(uploaded.json.version);
+		expect(await scene.receivedFiles(`pr-${number}`)).toEqual(await project.hashes());
 		expect(await scene.received("")).toBeUndefined();
 
 		const again = await project.run("preview", "upload", "--json");
@@ -188,6 +199,11 @@ describe("capstan preview", () => {
 		expect([unknown.code, unknown.json.error.code]).toEqual([2, "unknown_command"]);
 		expect(unknown.json.error.message).toContain("preview open, preview upload");
 		expect((await project.run("preview", "upload", "--help")).out).toContain("--post-comment");
+		expect((await project.run("help", "preview", "close")).out).toContain("Usage: capstan preview close");
+		expect(await project.run("preview", "--help")).toMatchObject({
+			code: 0,
+			out: expect.stringContaining("preview open"),
+		});
 	});
 
 	test("says that the job of a fork has no identity token, with exit code 4", async () => {
