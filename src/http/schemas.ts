@@ -5,6 +5,7 @@
 import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
 import { isReservedAddress } from "../domain/reserved-address";
+import { EVENT_TYPES } from "../domain/webhook-events";
 
 export const PAGE_SIZE = 50;
 const LONGEST_TEXT = 512;
@@ -15,6 +16,19 @@ export function optional<const Schema extends v.GenericSchema>(schema: Schema) {
 		v.nullish(schema),
 		v.transform((value): v.InferOutput<Schema> | undefined => value ?? undefined),
 	);
+}
+
+/**
+ * A list whose length is checked before its items, because an answer names each wrong item. The document of the API has the items and the length.
+ */
+export function shortList<const Item extends v.GenericSchema>(item: Item, most: number, message: string) {
+	const list = v.pipe(v.array(item), v.maxLength(most, message));
+	const length = v.pipe(v.array(v.unknown()), v.maxLength(most, message));
+	const run: (typeof list)["~run"] = (dataset, config) => {
+		const checked = length["~run"]({ value: dataset.value }, config);
+		return checked.issues === undefined ? list["~run"](dataset, config) : { ...checked, typed: false };
+	};
+	return { ...list, "~run": run };
 }
 
 export const text = (longest = LONGEST_TEXT) =>
@@ -214,4 +228,11 @@ export const previewDays = v.pipe(
 	v.integer("must be a whole number of days"),
 	v.minValue(1, "must be at least 1 day"),
 	v.maxValue(365, "must be at most 365 days"),
+);
+
+/** Events that a webhook or a person chooses. */
+export const eventsField = shortList(
+	v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(", ")}`),
+	EVENT_TYPES.length,
+	"names each event once",
 );

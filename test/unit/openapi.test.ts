@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import * as v from "valibot";
 import { describe, expect, test } from "vitest";
+import { EVENT_TYPES } from "../../src/domain/webhook-events";
 import { allEndpoints } from "../../src/endpoints";
 import { ERROR_STATUS } from "../../src/errors";
 import { type AnyEndpoint, isRaw, permissionsOf } from "../../src/http/endpoint";
@@ -48,6 +49,23 @@ describe("openapi.json", () => {
 	test("is current; `npm run openapi` writes it", () => {
 		const written = JSON.parse(readFileSync(new URL("../../src/docs/openapi.json", import.meta.url), "utf8"));
 		expect(written).toEqual(documented());
+	});
+
+	test("lists the events of webhooks and mails, and how many a list may have", () => {
+		for (const [path, method] of [
+			["/webhook", "post"],
+			["/webhook", "put"],
+			["/account/mails", "put"],
+		] as const) {
+			const { schema } = documented().paths[path][method].requestBody.content["application/json"];
+			const { events } = schema.properties;
+			const list = events.anyOf?.[0] ?? events;
+			expect(list, path).toEqual({
+				type: "array",
+				maxItems: EVENT_TYPES.length,
+				items: { type: "string", enum: EVENT_TYPES },
+			});
+		}
 	});
 
 	test("is valid OpenAPI 3.1, by a validator that refuses a broken one", async () => {

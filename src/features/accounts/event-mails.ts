@@ -8,9 +8,8 @@ import { guard } from "../../db/client";
 import { chooseEventMails, eventMailsOf, mayHaveMails } from "../../db/event-mails";
 import { logAccount } from "../../db/sessions";
 import { installTriggers } from "../../db/webhook-triggers";
-import { EVENT_TYPES } from "../../domain/webhook-events";
 import { endpoint } from "../../http/endpoint";
-import { acknowledgement, OK, uuid } from "../../http/schemas";
+import { acknowledgement, eventsField, OK, uuid } from "../../http/schemas";
 import { organizationNotFound } from "../../http/scope";
 import { ACCOUNT_TAG, accountOrigin, OWN_ACCOUNT, sessionOf } from "./new-session";
 
@@ -54,15 +53,7 @@ export const chooseMails = endpoint({
 	summary: "Choose the events of an organization that you get mails about",
 	description: "Replaces the choice; an empty list ends the mails. Mails go to your verified address.",
 	access: { ownSession: OWN_ACCOUNT },
-	body: v.object({
-		org_id: uuid,
-		// The length first: one answer names each wrong item.
-		events: v.pipe(
-			v.array(v.unknown()),
-			v.maxLength(EVENT_TYPES.length, "names each event once"),
-			v.array(v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(", ")}`)),
-		),
-	}),
+	body: v.object({ org_id: uuid, events: eventsField }),
 	response: acknowledgement,
 	errors: ["organization_not_found"],
 	example: { body: EXAMPLE, response: OK },

@@ -8,7 +8,6 @@ import { type ShownWebhookRow, type WebhookRow, webhookPurpose } from "../../db/
 import type { Deps } from "../../deps";
 import { signingSecret } from "../../domain/secrets";
 import { webhookUrlProblem } from "../../domain/webhook-delivery";
-import { EVENT_TYPES } from "../../domain/webhook-events";
 import { invalidRequest } from "../../errors";
 import { label, nullableRfc3339, nullableTime, rfc3339, text, time } from "../../http/schemas";
 import { hiddenAs } from "../../http/scope";
@@ -54,8 +53,6 @@ export function shownUrl(url: string, format: Format): string {
 	return format === "standard" ? `${origin}${pathname}` : `${origin}/…`;
 }
 
-const eventType = v.picklist(EVENT_TYPES, `must be one of ${EVENT_TYPES.join(", ")}`);
-export const eventsField = v.pipe(v.array(eventType), v.maxLength(EVENT_TYPES.length, "names each event once"));
 export const urlField = text(2048);
 export const descriptionField = label();
 

@@ -23,14 +23,13 @@ import {
 import { HOUR_MS } from "../../domain/time";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
-import { acknowledgement, OK, optional, publicAppId, uuid } from "../../http/schemas";
+import { acknowledgement, eventsField, OK, optional, publicAppId, uuid } from "../../http/schemas";
 import { appNotFound, orgScope } from "../../http/scope";
 import {
 	checkUrl,
 	descriptionField,
 	EXAMPLE_ORG_ID,
 	EXAMPLE_WEBHOOK,
-	eventsField,
 	FORMATS,
 	seal,
 	shownUrl,

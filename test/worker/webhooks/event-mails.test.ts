@@ -36,3 +36,30 @@ test("reach the person who chose them, until the role ends", async () => {
 	await deliver();
 	expect(mails()).toHaveLength(1);
 });
+
+test("and webhooks take a list of known events, and answer a longer one with one sentence", async () => {
+	const { world } = await createScene();
+	const member = await createTestMember(world, "org_admin");
+	const { headers } = await signIn(world, member.email);
+	const answers = (events: unknown) => [
+		world.request("PUT", "/account/mails", { headers, body: { org_id: world.orgId, events } }),
+		world.request("POST", "/webhook", {
+			key: world.adminKey,
+			body: { orgId: world.orgId, description: "Log", format: "standard", url: "https://hooks.example.com/", events },
+		}),
+	];
+	const many = Array.from({ length: 10_000 }, () => "no such event");
+	for (const { status, body } of await Promise.all(answers(many))) {
+		expect(status).toBe(400);
+		expect(body.moreInfo.issues).toMatchObject([{ path: "events", message: "names each event once" }]);
+	}
+	for (const { body } of await Promise.all(answers(["key.created", "no.event", 7]))) {
+		const paths = body.moreInfo.issues.map(({ path }: { path: string }) => path);
+		expect(paths).toEqual(["events.1", "events.2"]);
+		expect(body.moreInfo.issues[0].message).toContain("must be one of channel.promoted, ");
+	}
+	for (const { body } of await Promise.all(answers("key.created"))) {
+		expect(body.moreInfo.issues).toMatchObject([{ path: "events" }]);
+	}
+	for (const { status } of await Promise.all(answers(["key.created"]))) expect([200, 201]).toContain(status);
+});
