@@ -3,7 +3,7 @@
  * running rollout. Each message of the page is compared with what devices get.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { chromium } from "./support/browser";
+import { chromium, closeWhenLeft } from "./support/browser";
 import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
@@ -105,6 +105,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			const visitor = await stage.admin();
 			const { page } = visitor;
 			await page.clock.install();
+			closeWhenLeft(page);
 			await page.route(WHAT_IF, () => new Promise(() => {}));
 			await openPromotion("production", visitor);
 			await choose("1.1.0", visitor);

@@ -36,7 +36,6 @@ export interface Stage {
 	stop(): Promise<void>;
 }
 
-const HEIGHT = 900;
 const LOOK_MS = 25;
 const LOOKS = 80;
 
@@ -86,15 +85,9 @@ export async function startStage(): Promise<Stage> {
 
 async function visit(
 	origin: string,
-	{ width = 1280, dark = false }: { readonly width?: number; readonly dark?: boolean } = {},
+	options: { readonly width?: number; readonly dark?: boolean } = {},
 ): Promise<Visitor> {
-	const page = await openPage({
-		viewport: { width, height: HEIGHT },
-		colorScheme: dark ? "dark" : "light",
-		reducedMotion: "reduce",
-		timezoneId: "Europe/Berlin",
-		locale: "en-GB",
-	});
+	const page = await openPage(options);
 	const complaints: string[] = [];
 	page.on("pageerror", (error) => complaints.push(String(error)));
 	page.on("console", (message) => {
