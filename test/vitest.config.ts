@@ -1,6 +1,6 @@
 /**
- * Three projects: `unit` needs no runtime; `worker` runs inside workerd with real D1, R2 and Queues; `node` starts the whole product and
- * drives it from outside, with the stock clients among others.
+ * Three projects are `npm test`: `unit` needs no runtime; `worker` runs inside workerd with real D1, R2 and Queues; `node` starts the whole
+ * product and drives it from outside. `proof` does the same at length: every command of the stock clients, a fleet, limits of memory and size.
  */
 import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
@@ -37,15 +37,34 @@ const bundledLibraries = LIBRARIES.map((name) => {
 });
 
 /** Short files that run long. Without the durations of an earlier run, Vitest starts the largest files first and these at the end. */
-const SLOW = ["memory.test.ts", "mutation-runner.test.ts", "demo.test.ts"];
+const SLOW = ["memory.test.ts", "demo.test.ts", "start.test.ts"];
 
 class SlowFirst extends BaseSequencer {
 	override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
 		const sorted = await super.sort(files);
-		const isSlow = ({ moduleId }: TestSpecification) => SLOW.some((name) => moduleId.endsWith(`/test/node/${name}`));
+		const isSlow = ({ moduleId }: TestSpecification) => SLOW.some((name) => moduleId.endsWith(`/${name}`));
 		return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
 	}
 }
+
+/** A project that starts the product in Node. */
+const ofProduct = (name: string, include: string) => ({
+	test: {
+		name,
+		root,
+		include: [include],
+		exclude: ["test/proof/mutation/canary/**"],
+		// Files follow each other in one process: Miniflare and wrangler take two seconds to load, and files share one product.
+		isolate: false,
+		sequence: { groupOrder: 1 },
+		// Many files wait for the Queue's delays or for a program to end.
+		maxWorkers: Math.max(3, availableParallelism() - 1),
+		// Many start programs, several times in one test.
+		testTimeout: 300_000,
+		hookTimeout: 300_000,
+		expect: { poll: { timeout: PATIENCE_MS } },
+	},
+});
 
 export default defineConfig({
 	test: {
@@ -87,22 +106,8 @@ export default defineConfig({
 					hookTimeout: 180_000,
 				},
 			},
-			{
-				test: {
-					name: "node",
-					root,
-					include: ["test/node/**/*.test.ts"],
-					// Files follow each other in one process: Miniflare and wrangler take two seconds to load, and files share one product.
-					isolate: false,
-					sequence: { groupOrder: 1 },
-					// Many files wait for the Queue's delays or for a program to end.
-					maxWorkers: Math.max(3, availableParallelism() - 1),
-					// Many start programs, several times in one test.
-					testTimeout: 300_000,
-					hookTimeout: 300_000,
-					expect: { poll: { timeout: PATIENCE_MS } },
-				},
-			},
+			ofProduct("node", "test/node/**/*.test.ts"),
+			ofProduct("proof", "test/proof/**/*.test.ts"),
 		],
 	},
 });

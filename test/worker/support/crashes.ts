@@ -5,6 +5,7 @@
  *
  * Each run has a dedicated app in one world, so that a few sweeps settle all of them.
  */
+
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
@@ -28,6 +29,7 @@ import {
 import { emptyDatabase } from "./database-text";
 import { type FaultKind, withFault } from "./faults";
 import { violations } from "./invariants";
+import { sampleOf } from "./sample";
 import {
 	type Answer,
 	createTestApp,
@@ -592,7 +594,7 @@ export function describeCrashes(kind: FaultKind): void {
 			if (flow.alone) await emptyDatabase();
 			let world = await worldOf(flow);
 			const runs = [await runWithFault(world, flow, kind, ending, NO_CALL)];
-			const failing = callsToFail(flow, kind, runs[0]?.calls ?? []);
+			const failing = sampleOf(`${flow.name} ${ending}`, callsToFail(flow, kind, runs[0]?.calls ?? []));
 			expect(failing.length).toBeGreaterThan(0);
 			for (const failAt of failing) {
 				if (flow.alone) {

@@ -6,8 +6,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { ROOT } from "../proof/mutation/mutants";
-import { Runner } from "../proof/mutation/runner";
+import { ROOT } from "./mutants";
+import { Runner } from "./runner";
 
 const CATCHES = "test/proof/mutation/canary/catches.test.ts";
 const MISSES = "test/proof/mutation/canary/misses.test.ts";

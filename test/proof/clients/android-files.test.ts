@@ -3,11 +3,11 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { PATIENCE_MS } from "../patience";
-import { checkOnItsOwn } from "../proof/clients/android-client";
-import type { CliProject } from "../proof/clients/capgo-cli";
-import { createPhones, describeAndroid, eventsOf, type Phones, pageOf } from "./support/phone";
-import { type Product, sharedProduct } from "./support/product";
+import { createPhones, describeAndroid, eventsOf, type Phones, pageOf } from "../../node/support/phone";
+import { type Product, sharedProduct } from "../../node/support/product";
+import { PATIENCE_MS } from "../../patience";
+import { checkOnItsOwn } from "./android-client";
+import type { CliProject } from "./capgo-cli";
 
 describeAndroid("deltas and encrypted bundles", () => {
 	let product: Product;

@@ -3,13 +3,13 @@
  * devices did, though the Queue delivers repeatedly, in another order and twice at the same time. `npm run test:fleet` does the same with a large one.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { compareFleet } from "../proof/fleet/compare";
-import { distinctly, exactly, type Line, table } from "../proof/fleet/comparison";
-import { FAULTS } from "../proof/fleet/control";
-import { parseOptions } from "../proof/fleet/options";
-import { RolloutTruth, wilson } from "../proof/fleet/rollout-truth";
-import { type Fleet, simulate } from "../proof/fleet/simulate";
-import { AppTruth, DAY_MS, type KnownDevice } from "../proof/fleet/truth";
+import { compareFleet } from "./compare";
+import { distinctly, exactly, type Line, table } from "./comparison";
+import { FAULTS } from "./control";
+import { parseOptions } from "./options";
+import { RolloutTruth, wilson } from "./rollout-truth";
+import { type Fleet, simulate } from "./simulate";
+import { AppTruth, DAY_MS, type KnownDevice } from "./truth";
 
 const quietly = () => undefined;
 /** A loaded machine is no defect. */

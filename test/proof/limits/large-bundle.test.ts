@@ -11,11 +11,11 @@ import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { Upload } from "tus-js-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseSecret, type Secrets } from "../../src/domain/secrets";
-import { type RunningCapstan, serveCapstan } from "../../src/operator/serve";
-import { readSecret, statePaths } from "../../src/operator/state";
-import { downloadLinks } from "../../src/storage/links";
-import { type ZipEntry, zipOf } from "../worker/support/zip";
+import { parseSecret, type Secrets } from "../../../src/domain/secrets";
+import { type RunningCapstan, serveCapstan } from "../../../src/operator/serve";
+import { readSecret, statePaths } from "../../../src/operator/state";
+import { downloadLinks } from "../../../src/storage/links";
+import { type ZipEntry, zipOf } from "../../worker/support/zip";
 
 const MIB = 1024 * 1024;
 const APP_ID = "com.example.large";

@@ -3,8 +3,8 @@
  * of Cloudflare ends at 128 MB, and strangers must not be able to cause that.
  */
 import { expect, test } from "vitest";
-import { capstanScript } from "../../bench/capstan";
-import { MEMORY_GOAL_MEGABYTES, measureMemory, memoryLines } from "../../bench/memory";
+import { capstanScript } from "../../../bench/capstan";
+import { MEMORY_GOAL_MEGABYTES, measureMemory, memoryLines } from "../../../bench/memory";
 
 test("strangers cannot make an isolate hold a hundred megabytes, with any request", async () => {
 	const measured = await measureMemory(

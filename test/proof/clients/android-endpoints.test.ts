@@ -4,10 +4,10 @@
  */
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import { PATIENCE_MS } from "../patience";
-import { checkOnItsOwn } from "../proof/clients/android-client";
-import { createPhones, describeAndroid, eventsOf, type Phones, pageOf, type Scene } from "./support/phone";
-import { type Product, sharedProduct, uploadProductBundle } from "./support/product";
+import { createPhones, describeAndroid, eventsOf, type Phones, pageOf, type Scene } from "../../node/support/phone";
+import { type Product, sharedProduct, uploadProductBundle } from "../../node/support/product";
+import { PATIENCE_MS } from "../../patience";
+import { checkOnItsOwn } from "./android-client";
 
 describeAndroid("channels, statistics and sizes", () => {
 	let product: Product;

@@ -2,10 +2,10 @@
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type CliProject, createCliProject } from "../proof/clients/capgo-cli";
-import { type CliScene, EXTERNAL_URL, startCliScene, succeed } from "./support/cli-scene";
-import { GITHUB_JOB, startLocalIssuer } from "./support/local-issuer";
-import { makeZip, sha256 } from "./support/product";
+import { type CliScene, EXTERNAL_URL, startCliScene, succeed } from "../../node/support/cli-scene";
+import { GITHUB_JOB, startLocalIssuer } from "../../node/support/local-issuer";
+import { makeZip, sha256 } from "../../node/support/product";
+import { type CliProject, createCliProject } from "./capgo-cli";
 
 let scene: CliScene;
 beforeAll(async () => {

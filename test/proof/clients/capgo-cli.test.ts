@@ -3,7 +3,7 @@
  * channels. The API confirms the effect of each command.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type CliScene, startCliScene, succeed } from "./support/cli-scene";
+import { type CliScene, startCliScene, succeed } from "../../node/support/cli-scene";
 
 let scene: CliScene;
 beforeAll(async () => {
