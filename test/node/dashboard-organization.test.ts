@@ -228,7 +228,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText("resource_group: release").waitFor();
 		await expectSound(admin);
 		await admin.page.getByLabel("Trigger").selectOption("preview");
-		await admin.page.getByText(`channel delete "$channel"`).waitFor();
+		await admin.page.getByText("curl -sS -X DELETE").waitFor();
 		await expectSound(admin);
 		await uploadProductBundle(stage.product, appId, "1.0.0");
 		await admin.page.getByText("Your CI is connected").waitFor();
