@@ -37,7 +37,7 @@ const bundledLibraries = LIBRARIES.map((name) => {
 });
 
 /** Short files that run long. Without the durations of an earlier run, Vitest starts the largest files first and these at the end. */
-const SLOW = ["memory.test.ts", "demo.test.ts", "start.test.ts"];
+const SLOW = ["memory.test.ts", "demo.test.ts", "start.test.ts", "android-client.test.ts"];
 
 class SlowFirst extends BaseSequencer {
 	override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -1,6 +1,7 @@
 /** The checks that every screen of the dashboard passes, for every visitor. */
 import { expect } from "vitest";
-import { overflowOf, seriousFindings, type Visitor } from "./dashboard";
+import { overflowOf, type Stage, seriousFindings, type Visitor } from "./dashboard";
+import type { PicturedScreen } from "./dashboard-screens";
 
 /** No serious finding of axe, no error in the browser, no name that became markup, nothing wider than the screen. */
 export async function expectSound(visitor: Visitor): Promise<void> {
@@ -12,4 +13,13 @@ export async function expectSound(visitor: Visitor): Promise<void> {
 	expect(visitor.complaints).toEqual([]);
 	expect(await visitor.page.title()).not.toBe("taken");
 	expect(await overflowOf(visitor)).toBeLessThanOrEqual(0);
+}
+
+/** Opens the screen, with its dialog, and expects it to be sound. */
+export async function expectSoundScreen(stage: Stage, visitor: Visitor, screen: PicturedScreen): Promise<void> {
+	await visitor.page.goto(`${stage.origin}/dashboard${screen.path(stage)}`);
+	await visitor.page.getByRole("heading", { level: 1 }).waitFor();
+	await screen.prepare?.(visitor.page);
+	await visitor.page.waitForLoadState("networkidle");
+	await expectSound(visitor);
 }

@@ -5,6 +5,7 @@
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import { IS_PROOF } from "../support/sample";
 import {
 	createTestApp,
 	createTestKey,
@@ -16,7 +17,7 @@ import {
 
 const NAMES = ["main", "stable", "pr-1"] as const;
 type Name = (typeof NAMES)[number];
-const RUNS = 40;
+const RUNS = IS_PROOF ? 40 : 15;
 const MOST_STEPS = 14;
 /** An id that no channel has. */
 const NO_CHANNEL = 999_999_999;

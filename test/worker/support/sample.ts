@@ -2,7 +2,8 @@
  * Which calls of a long list fail in `npm test`: every third one, from a place that the name decides, so that every position of a list is met by
  * some name. `npm run test:proof` lets each call fail.
  */
-const EVERY = import.meta.env.VITE_EVERY_FAULT === undefined ? 3 : 1;
+export const IS_PROOF = import.meta.env.VITE_EVERY_FAULT !== undefined;
+const EVERY = IS_PROOF ? 1 : 3;
 
 export function sampleOf<Item>(name: string, items: readonly Item[]): readonly Item[] {
 	const start = [...name].reduce((sum, character) => sum + character.charCodeAt(0), 0) % Math.min(EVERY, items.length);

@@ -5,9 +5,9 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Product, startProduct } from "./support/product";
+import { type Product, startProduct } from "../../node/support/product";
 
-const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
+const PROJECT = fileURLToPath(new URL("../../..", import.meta.url));
 
 let product: Product;
 beforeAll(async () => {
