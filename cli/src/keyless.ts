@@ -4,7 +4,8 @@
  */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { connect } from "./api";
+import { type AnswerOf, CapstanError } from "../../src/client/client";
+import { connect, type Server } from "./api";
 import type { Run } from "./command";
 import { EXIT, Failure } from "./failure";
 
@@ -60,16 +61,42 @@ async function printed(environment: Run["environment"], program: string, words: 
 const noToken = (reason: string) =>
 	new Failure("identity_token_unavailable", `This job got no identity token: ${reason}.`, EXIT.denied);
 
+/** The stages of publishers that a command can use, the preferred one first; empty: any. */
+export type Stages = readonly ("preview" | "propose" | "promote")[];
+
+/** For commands that change what a public channel serves. A publisher of previews would win over these, because it has fewer rights. */
+export const RELEASE_STAGES: Stages = ["promote", "propose"];
+
 /** A key for the app; undefined if this is no job that offers identity tokens. */
-export async function keylessKey(run: Run, origin: string, appId: string): Promise<string | undefined> {
+export async function keylessKey(run: Run, origin: string, appId: string, stages: Stages): Promise<string | undefined> {
 	const source = tokenSource(run.environment);
 	if (source === undefined) return undefined;
 	const token = await source(origin);
 	run.terminal.conceal(token);
-	// Each token is accepted once, so an answer that was lost cannot be asked for again.
-	const { apiOnce } = connect(origin, undefined, run.version);
-	const answer = await apiOnce("POST /oidc/token", { body: { token, app_id: appId } });
+	const answer = await exchanged(connect(origin, undefined, run.version), { token, app_id: appId }, stages);
 	run.terminal.conceal(answer.token);
 	run.terminal.note(`Keyless: a ${answer.stage} key for ${answer.app_id} until ${answer.expires_at}`);
 	return answer.token;
 }
+
+/** Each token is accepted once, so an answer that was lost cannot be asked for again. A refused exchange does not use the token up. */
+async function exchanged(
+	{ apiOnce }: Pick<Server, "apiOnce">,
+	body: { readonly token: string; readonly app_id: string },
+	stages: Stages,
+): Promise<AnswerOf<"POST /oidc/token">> {
+	const [stage, ...others] = stages;
+	try {
+		return await apiOnce("POST /oidc/token", { body: { ...body, ...(stage === undefined ? {} : { stage }) } });
+	} catch (error) {
+		if (others.length === 0 || !isUntrusted(error)) throw error;
+		return await exchanged({ apiOnce }, body, others).catch((other: unknown) => {
+			// A claim that differs explains more than a stage without publishers.
+			const isFirst = isUntrusted(other) && (error.moreInfo.expected !== null || other.moreInfo.expected === null);
+			throw isFirst ? error : other;
+		});
+	}
+}
+
+const isUntrusted = (error: unknown): error is CapstanError =>
+	error instanceof CapstanError && error.code === "no_matching_publisher";

@@ -7,7 +7,7 @@ import { connect, type Server } from "./api";
 import { type Run, text } from "./command";
 import { readCredentials } from "./credentials";
 import { EXIT, Failure, usage } from "./failure";
-import { keylessKey } from "./keyless";
+import { keylessKey, type Stages } from "./keyless";
 import { originOf, type Project, readProject } from "./project";
 
 export interface Settings {
@@ -63,11 +63,12 @@ export async function givenKey(run: Run, origin: string): Promise<string | undef
 	throw new Failure("invalid_api_key", "The API key has characters that no key has; copy it again.", EXIT.denied);
 }
 
-export async function resolve(run: Run): Promise<Settings> {
+/** @param stages those of the publishers that may give a keyless job its key */
+export async function resolve(run: Run, stages: Stages = []): Promise<Settings> {
 	const project = await readProject(run.directory);
 	const origin = await serverOrigin(run, project);
 	const appId = appOf(run, project);
-	const key = (await givenKey(run, origin)) ?? (await keylessKey(run, origin, appId));
+	const key = (await givenKey(run, origin)) ?? (await keylessKey(run, origin, appId, stages));
 	if (key === undefined) {
 		const remedy =
 			run.environment.CI === undefined

@@ -81,6 +81,31 @@ describe("a GitHub job", () => {
 		expect(refused.log).toContain("no_matching_publisher");
 	});
 
+	test("releases with a promote or propose key although a publisher of previews trusts the same claims", async () => {
+		const { appId, project } = await newProject();
+		const claims = newRepository();
+		const { repository_id, repository_owner_id } = claims;
+		await trust(appId, "preview", "github", { repository_id, repository_owner_id });
+		await product.api("POST", "/channel", { app_id: appId, channel: "production", public: true });
+		provider.claims = tokenOf(claims);
+		Object.assign(project.environment, jobOf(claims.repository));
+		const onlyPreviews = await project.run("release", "--json");
+		expect([onlyPreviews.code, onlyPreviews.json.error.code]).toEqual([4, "no_matching_publisher"]);
+		expect(onlyPreviews.json.error.message).toContain("promote");
+		expect((await product.api("GET", `/bundle?app_id=${appId}`)).body).toEqual([]);
+		await trust(appId, "propose", "github", { repository_id, repository_owner_id });
+		const proposed = await project.run("release", "--json");
+		expect([proposed.code, proposed.json.status], proposed.error).toEqual([3, "waiting_for_approval"]);
+		await trust(appId, "promote", "github", { repository_id, repository_owner_id });
+		const audiences = provider.audiences.length;
+		const run = await project.run("release", "--json");
+		expect([run.code, run.json.status], run.error).toEqual([0, "live"]);
+		expect(provider.audiences.length - audiences).toBe(1);
+		expect(await received(appId)).toBe("1.0.1");
+		const preview = await project.run("preview", "open", "--repository", "acme/shop", "--number", "7");
+		expect(preview.error).toContain("a preview key");
+	});
+
 	test("without the permission to request a token exits with 4 and names the permission", async () => {
 		const { project } = await newProject();
 		project.environment.CI = "true";

@@ -146,7 +146,7 @@ const commentAnswer = (comment: Comment | undefined) =>
 /** @throws {Failure} `fork_without_identity` for the job of a fork that has no key */
 async function settingsOf(run: Run, pull: PullRequest): Promise<Settings> {
 	try {
-		return await resolve(run);
+		return await resolve(run, ["preview"]);
 	} catch (error) {
 		const { code } = failureOf(error);
 		if (!pull.isFromFork || (code !== "missing_key" && code !== "no_matching_publisher")) throw error;

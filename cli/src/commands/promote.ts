@@ -4,6 +4,7 @@
 import { approved, changeChannel, existingChannel } from "../channels";
 import { type Command, durationOf, numberOf, text } from "../command";
 import { EXIT, usage } from "../failure";
+import { RELEASE_STAGES } from "../keyless";
 import { resolve } from "../settings";
 
 export const promote: Command = {
@@ -24,7 +25,7 @@ export const promote: Command = {
 			throw usage("missing_version", "Name the version: capstan promote 1.4.0. capstan status lists what is live.");
 		const rollout = numberOf(run.options, "rollout", 0.01, 100);
 		const timeoutMs = durationOf(run.options, "timeout", "1h");
-		const { server, appId } = await resolve(run);
+		const { server, appId } = await resolve(run, RELEASE_STAGES);
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const channel = await existingChannel(server, app, text(run.options, "channel"));
 		const waiting = await changeChannel(server, {
@@ -70,7 +71,7 @@ export const rollback: Command = {
 	},
 	examples: ["capstan rollback", "capstan rollback 1.3.0 --channel production --reason 'white screen'"],
 	async run(run) {
-		const { server, appId } = await resolve(run);
+		const { server, appId } = await resolve(run, RELEASE_STAGES);
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const channel = await existingChannel(server, app, text(run.options, "channel"));
 		const [version] = run.words;

@@ -17,6 +17,7 @@ import {
 import { type Command, durationOf, numberOf, type Run, text } from "../command";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
 import { EXIT, type ExitCode } from "../failure";
+import { RELEASE_STAGES } from "../keyless";
 import { resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
@@ -48,7 +49,7 @@ export const release: Command = {
 	async run(run) {
 		const rollout = numberOf(run.options, "rollout", 0.01, 100);
 		const timeoutMs = durationOf(run.options, "timeout", "1h");
-		const settings = await resolve(run);
+		const settings = await resolve(run, RELEASE_STAGES);
 		const { server, project, appId } = settings;
 		const build = await buildOf(run, project);
 		run.terminal.progress(`Asking ${server.origin}`);
