@@ -122,11 +122,11 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 		context(claims) {
 			const ref = textOf(claims, `${CIRCLE}vcs-ref`);
 			return {
-				repository: textOf(claims, `${CIRCLE}vcs-origin`)?.replace(/^github\.com\//, "") ?? null,
+				repository: textOf(claims, `${CIRCLE}vcs-origin`)?.replace(/^(github\.com|bitbucket\.org)\//, "") ?? null,
 				repository_id: textOf(claims, `${CIRCLE}project-id`),
 				run_id: textOf(claims, `${CIRCLE}workflow-id`) ?? textOf(claims, `${CIRCLE}job-id`),
 				ref,
-				number: numberIn(ref, /pull\/(\d+)/),
+				number: numberIn(ref, /^(?:refs\/heads\/|refs\/)?pull\/(\d+)(?:\/|$)/),
 				// Shown to people and compared with nothing.
 				actor: /\/user\/([^/]+)/.exec(textOf(claims, "sub") ?? "")?.[1] ?? null,
 			};
