@@ -4,7 +4,7 @@
 import { type CompiledQuery, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import { query } from "./client";
-import { type PreviewRow, previewRows } from "./previews";
+import { bytesOfFiles, type PreviewRow, previewRows } from "./previews";
 import type { Flag } from "./schema";
 
 export interface PreviewPageRow extends PreviewRow {
@@ -19,8 +19,9 @@ export interface PreviewPageRow extends PreviewRow {
 
 /** The preview of a page in an app that is not deleted, with what a tester gets and what the public gets. */
 export function previewOfPage(pageId: string): CompiledQuery<PreviewPageRow> {
-	return sql<PreviewPageRow>`SELECT shown.*, own.id AS version_id, own.size_bytes AS version_bytes, live.id AS live_version_id,
-			live.name AS live_version_name, live.size_bytes AS live_bytes,
+	return sql<PreviewPageRow>`SELECT shown.*, own.id AS version_id, coalesce(own.size_bytes, ${bytesOfFiles(sql`b.id = own.id`)}) AS version_bytes,
+			live.id AS live_version_id, live.name AS live_version_name,
+			coalesce(live.size_bytes, ${bytesOfFiles(sql`b.id = live.id`)}) AS live_bytes,
 			EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = own.id)
 				AND EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = live.id) AS both_have_files
 		FROM (${previewRows()} JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL

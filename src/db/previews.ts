@@ -41,15 +41,26 @@ export interface DecidedPreview {
 	readonly revision: number;
 }
 
-const OWNED = sql`FROM bundles b WHERE b.preview_id = p.id AND b.deleted_at_ms IS NULL`;
+const IS_OWNED = sql`b.preview_id = p.id AND b.deleted_at_ms IS NULL`;
+const OWNED = sql`FROM bundles b WHERE ${IS_OWNED}`;
+
+/**
+ * Bytes of the files of bundles that have no size, because they have no zip. A file of several bundles is stored once and counts once.
+ * Null: no files.
+ * @param which condition on `bundles b`
+ */
+export const bytesOfFiles = (which: RawBuilder<unknown>) => sql`(SELECT sum(d.size_bytes) FROM delta_objects d
+	WHERE (d.app_id, d.path) IN (SELECT f.app_id, f.path FROM bundles b JOIN bundle_files f ON f.bundle_id = b.id
+		WHERE ${which} AND b.size_bytes IS NULL))`;
 
 /** The preview `p` with its app `a`. */
 export const previewRows = () => sql<PreviewRow>`SELECT p.*, a.app_id AS public_app_id, a.owner_org AS org_id,
 		(SELECT b.name FROM channels c JOIN bundles b ON b.id = c.version_id WHERE c.id = p.channel_id) AS version_name,
-		(SELECT count(*) ${OWNED}) AS bundles, (SELECT coalesce(sum(b.size_bytes), 0) ${OWNED}) AS bundle_bytes,
+		(SELECT count(*) ${OWNED}) AS bundles,
+		(SELECT coalesce(sum(b.size_bytes), 0) ${OWNED}) + coalesce(${bytesOfFiles(IS_OWNED)}, 0) AS bundle_bytes,
 		(SELECT count(*) FROM role_bindings r WHERE r.channel_id = p.channel_id) AS keys,
 		(SELECT count(*) FROM bundles b JOIN devices d INDEXED BY devices_by_version ON d.app_id = b.app_id AND d.version_name = b.name
-			WHERE b.preview_id = p.id AND b.deleted_at_ms IS NULL) AS devices,
+			WHERE ${IS_OWNED}) AS devices,
 		(SELECT json_group_array(b.name) ${OWNED}) AS bundle_names, ${homeOf(sql`p.app_id`)} AS telemetry
 	FROM previews p JOIN apps a ON a.id = p.app_id`;
 
