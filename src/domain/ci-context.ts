@@ -32,8 +32,12 @@ export interface JobPullRequest {
 	readonly number: number;
 	/** The id in the provider's webhooks; undefined: the token has another id. */
 	readonly repository_id: string | undefined;
+	/** The pushed commit; undefined: the token has none or only a merge commit. */
 	readonly commit: string | undefined;
 }
+
+/** The refs of commits that GitHub and GitLab create to merge a request with its target. Nobody pushed these commits. */
+const OF_MERGE_COMMIT = /^refs\/(?:pull|merge-requests)\/\d+\/(?:merge|train)$/;
 
 /** Undefined: the token names no pull request, such as for a push. */
 export function pullRequestOf({
@@ -42,13 +46,15 @@ export function pullRequestOf({
 	repository_id,
 	number,
 	commit,
+	ref,
 }: CiContext): JobPullRequest | undefined {
 	if (repository === null || number === null || number < 1 || !REPOSITORY_PATH.test(repository)) return undefined;
+	const isPushed = commit !== null && /^[0-9a-f]{7,64}$/i.test(commit) && !OF_MERGE_COMMIT.test(ref ?? "");
 	return {
 		repository: repository.toLowerCase(),
 		number,
 		repository_id: provider === "github" || provider === "gitlab" ? (repository_id ?? undefined) : undefined,
-		commit: commit !== null && /^[0-9a-f]{7,64}$/i.test(commit) ? commit : undefined,
+		commit: isPushed ? commit : undefined,
 	};
 }
 

@@ -25,7 +25,6 @@ import { bundleOf } from "../support/zip";
 
 const DAY_MS = 86_400_000;
 const REPOSITORY = "octo-org/octo-repo";
-const COMMIT = "b4f1234c5d6e7f8091a2b3c4d5e6f708192a3b4c";
 const BYTES = bundleOf(300);
 let world: World;
 let app: TestApp;
@@ -125,7 +124,7 @@ describe("the first upload of a preview publisher's job", () => {
 		const key = await jobOf();
 		expect((await register(key, `0.0.0-pr-${number}.1`)).status).toBe(201);
 		expect(await show()).toMatchObject({
-			...{ repository: REPOSITORY, number, commit: COMMIT, title: null, state: "open", channel: `pr-${number}` },
+			...{ repository: REPOSITORY, number, commit: null, title: null, state: "open", channel: `pr-${number}` },
 			...{ bundles: 1, keys: 1, version: null, opened_at: at(NOW_MS), expires_at: at(NOW_MS + 14 * DAY_MS) },
 		});
 		await upload(key, `0.0.0-pr-${number}.1`);
@@ -165,13 +164,13 @@ describe("the first upload of a preview publisher's job", () => {
 		world.clock.nowMs += DAY_MS;
 		const second = await exchanged(
 			await github.token({
-				...{ event_name: "pull_request", ref: `refs/pull/${number}/merge`, sha: "c0ffee1".repeat(5) },
+				...{ event_name: "pull_request", ref: `refs/pull/${number}/merge` },
 				...{ iat: world.clock.nowMs / 1000, nbf: world.clock.nowMs / 1000, exp: world.clock.nowMs / 1000 + 300 },
 			}),
 		);
 		await upload(second, `0.0.0-pr-${number}.2`);
 		expect(await show()).toMatchObject({
-			...{ title: "New checkout", commit: "c0ffee1".repeat(5), bundles: 1 },
+			...{ title: "New checkout", bundles: 1 },
 			expires_at: at(world.clock.nowMs + 3 * DAY_MS),
 		});
 	});
@@ -182,6 +181,25 @@ describe("the first upload of a preview publisher's job", () => {
 		expect((await world.request("POST", "/preview", { key, body })).status).toBe(201);
 		await upload(key, `0.0.0-pr-${number}.1`);
 		expect(await show()).toMatchObject({ commit: "9f86d08", bundles: 1 });
+	});
+
+	test("names the commit that GitLab's token has, unless it is a merge commit, which nobody pushed", async () => {
+		const own = await createTestApp(world);
+		await trust("github", "preview", own);
+		await trust("gitlab", "preview", own);
+		const ofGitlab = async (ref: string, claims: Fields = {}) =>
+			exchanged(await gitlab.token({ pipeline_source: "merge_request_event", ref_path: ref, ...claims }), own);
+		const jobs = [
+			[1, await ofGitlab("refs/merge-requests/1/head"), "714a629c0b401fdce83e847fc9589983fc6f46bc"],
+			[1, await ofGitlab("refs/merge-requests/1/head", { sha: "c0ffee1".repeat(5) }), "c0ffee1".repeat(5)],
+			[2, await ofGitlab("refs/merge-requests/2/merge"), null],
+			[3, await ofGitlab("refs/merge-requests/3/train"), null],
+			[4, await jobOf(4, {}, own), null],
+		] as const;
+		for (const [index, [request, key, commit]] of jobs.entries()) {
+			expect((await register(key, `1.0.${index}`, { of: own })).status).toBe(201);
+			expect((await list(own, { number: String(request) }))[0], `job ${index}`).toMatchObject({ commit });
+		}
 	});
 
 	test("opens the preview of a merge request of GitLab, in the channel that the app's prefix and repositories give it", async () => {
