@@ -1,22 +1,43 @@
 /**
- * The "own work only" rule: a preview role grants its permissions only on bundles, channels and uploads that the caller created itself.
+ * The "own work only" rule: a preview role grants its permissions only on bundles, channels and uploads that the caller created itself. All
+ * jobs of a `preview` publisher share one key, so each is limited to the pull request that its token names as well.
  */
+import { pullRequestOf } from "../domain/ci-context";
 import { ApiError } from "../errors";
 import { decide, type Target } from "./decide";
 import type { Permission } from "./permissions";
-import type { Principal } from "./principal";
+import type { KeyPublisher, Principal } from "./principal";
 
-/** An API key, or an account that is signed in without one. */
-export type Caller = Pick<Principal, "userId" | "keyId">;
+/** An API key, the key of a CI job, or an account that is signed in without one. */
+export type Caller = Pick<Principal, "userId" | "keyId"> & { readonly publisher?: KeyPublisher | undefined };
 
 /** The creator of a bundle, a channel or an upload, as columns of its row. */
 export interface Made {
 	readonly created_by: string;
 	readonly created_by_key: string | null;
+	/** The preview that a bundle belongs to; undefined for other rows. */
+	readonly preview_id?: string | null;
 }
 
-/** Whether this API key created it, or this account without a key. */
-export function isOwnWork(made: Made, { userId, keyId }: Caller): boolean {
+/**
+ * The limit of a CI job to one pull request; undefined: the caller has none. Tokens of CircleCI, Buildkite and others seldom name a pull
+ * request; their jobs are limited only if they do.
+ */
+function limitOfJob({ publisher }: Caller): { readonly previewId: string | null; readonly name: string } | undefined {
+	if (publisher?.stage !== "preview") return undefined;
+	const { ci, previewId } = publisher;
+	const pullRequest = pullRequestOf(ci);
+	if (pullRequest !== undefined) return { previewId, name: `${pullRequest.repository}#${pullRequest.number}` };
+	return ci.provider === "github" || ci.provider === "gitlab"
+		? { previewId: null, name: "no pull request" }
+		: undefined;
+}
+
+/** Whether this API key created it, or this account without a key, or a job of the same pull request. */
+export function isOwnWork(made: Made, caller: Caller): boolean {
+	const { userId, keyId } = caller;
+	const limit = made.preview_id === undefined ? undefined : limitOfJob(caller);
+	if (limit !== undefined && made.preview_id !== limit.previewId) return false;
 	return made.created_by_key === keyId && (keyId !== null || made.created_by === userId);
 }
 
@@ -33,6 +54,21 @@ export function requireCreator(caller: Caller, permission: Permission, made: Mad
 	throw new ApiError(
 		"permission_denied",
 		"The caller may do this only to what it created itself; use the API key that created it, or a role without that limit.",
+		{ moreInfo: { permission, scope: "app" } },
+	);
+}
+
+/** @throws {ApiError} `permission_denied` if the caller is a job of another pull request */
+export function requireOwnPullRequest(
+	caller: Caller,
+	permission: Permission,
+	{ repository, number }: { readonly repository: string; readonly number: number },
+): void {
+	const limit = limitOfJob(caller);
+	if (limit === undefined || limit.name === `${repository.toLowerCase()}#${number}`) return;
+	throw new ApiError(
+		"permission_denied",
+		`The key of a preview publisher's job acts for the pull request that the job's token names, which is ${limit.name}; run the job for ${repository}#${number}.`,
 		{ moreInfo: { permission, scope: "app" } },
 	);
 }

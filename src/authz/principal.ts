@@ -68,6 +68,8 @@ export interface KeyPublisher {
 	readonly name: string;
 	readonly stage: PublisherStage;
 	readonly ci: CiContext;
+	/** The preview of the job's pull request; null: it has none. */
+	readonly previewId: string | null;
 }
 
 export interface AccountRole {
@@ -113,6 +115,7 @@ export interface PrincipalRow extends PolicyColumns {
 	readonly publisher_name: string | null;
 	readonly publisher_stage: PublisherStage | null;
 	readonly ci: string | null;
+	readonly job_preview_id: string | null;
 }
 
 /** A binding in the JSON of a PrincipalRow, as `liveBindings` in db/principals.ts writes it. */
@@ -168,9 +171,10 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 	};
 }
 
-function publisherFrom({ publisher_id, publisher_name, publisher_stage, ci }: PrincipalRow): KeyPublisher | undefined {
-	if (publisher_id === null || publisher_stage === null || ci === null) return undefined;
-	return { id: publisher_id, name: publisher_name ?? "", stage: publisher_stage, ci: JSON.parse(ci) as CiContext };
+function publisherFrom(row: PrincipalRow): KeyPublisher | undefined {
+	const { publisher_id: id, publisher_name: name, publisher_stage: stage, ci, job_preview_id: previewId } = row;
+	if (id === null || stage === null || ci === null) return undefined;
+	return { id, name: name ?? "", stage, ci: JSON.parse(ci) as CiContext, previewId };
 }
 
 /** @param json the `bindings` of a row of db/principals.ts */

@@ -4,7 +4,7 @@
  * same pull request is `preview_changed`: the caller reads again (`retryOnChange`).
  */
 import type { AppId, OrgId, OwnWorkOnly } from "../authz/decide";
-import { isOwnWork, requireOwnWork } from "../authz/own-work";
+import { isOwnWork, requireOwnPullRequest, requireOwnWork } from "../authz/own-work";
 import type { Principal } from "../authz/principal";
 import { hashKey } from "../authz/secrets";
 import type { Deps } from "../deps";
@@ -88,6 +88,7 @@ export async function previewOpening(
 ): Promise<PreviewOpening> {
 	const { actor, deps, nowMs, principal, scope, publicAppId } = opener;
 	const { appId, orgId } = scope;
+	requireOwnPullRequest(principal, "app.create_channel", request);
 	// Nothing of a closed preview is left, so it belongs to the caller that opens it again.
 	if (known?.state === "open") requireOwnWork(principal, "app.create_channel", scope, known);
 	const eventAtMs = request.event_at === undefined ? undefined : Math.min(request.event_at, nowMs);

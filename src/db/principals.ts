@@ -17,18 +17,30 @@ export function principalStatement(keyHash: string, nowMs: number): CompiledQuer
 	return keyStatement({ keyHash, nowMs });
 }
 
+/** SQL: the preview of the pull request that the job `t` of the publisher `p` runs for; null: it has none. */
+const PREVIEW_OF_JOB = sql<string | null>`(SELECT v.id FROM previews v WHERE v.app_id = p.app_id
+				AND v.repository = lower(t.ci ->> '$.repository') AND v.number = t.ci ->> '$.number')`;
+
+/**
+ * SQL: jobs of a `preview` publisher share its key and the key's bindings, but each reaches the channel of its own preview only
+ * (`limitOfJob` in authz/own-work.ts).
+ */
+const MAY_REACH_CHANNEL = sql<boolean>`(p.stage IS NOT 'preview' OR b.channel_id IS NULL
+				OR (t.ci ->> '$.number' IS NULL AND t.ci ->> '$.provider' NOT IN ('github', 'gitlab'))
+				OR NOT EXISTS (SELECT 1 FROM previews v WHERE v.channel_id = b.channel_id AND v.id IS NOT ${PREVIEW_OF_JOB}))`;
+
 const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>((value) => {
 	const [keyHash, nowMs] = [value("keyHash"), value("nowMs")];
 	return sql<PrincipalRow>`
 		SELECT k.id, k.name, k.user_id, k.org_id, coalesce(t.expires_at_ms, k.expires_at_ms) AS expires_at_ms, k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
 			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
 			t.key_hash IS NULL AND k.key_hash <> ${keyHash} AS secret_is_replaced,
-			p.id AS publisher_id, p.name AS publisher_name, p.stage AS publisher_stage, t.ci, home.enforce_hashed_api_keys, home.require_apikey_expiration,
+			p.id AS publisher_id, p.name AS publisher_name, p.stage AS publisher_stage, t.ci, ${PREVIEW_OF_JOB} AS job_preview_id, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
 			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name)) FROM role_bindings b
 				WHERE b.user_id = k.user_id AND b.scope_type = 'org'
 					AND coalesce(b.expires_at_ms, ${nowMs} + 1) > ${nowMs}) AS account_roles,
-			${liveBindings(sql<boolean>`o.id = b.org_id AND b.api_key_id = k.id`, nowMs)} AS bindings
+			${liveBindings(sql<boolean>`o.id = b.org_id AND b.api_key_id = k.id AND ${MAY_REACH_CHANNEL}`, nowMs)} AS bindings
 		FROM api_keys k INNER JOIN organizations home ON home.id = k.org_id
 		LEFT JOIN ci_keys t ON t.key_hash = ${keyHash} LEFT JOIN publishers p ON p.id = t.publisher_id
 		WHERE k.key_hash = ${keyHash} OR (k.previous_key_hash = ${keyHash} AND k.previous_valid_until_ms > ${nowMs})

@@ -5,7 +5,7 @@
  */
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
-import { requireOwnWork } from "../../authz/own-work";
+import { requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
 import { keyedHash } from "../../authz/secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { type Database, guard } from "../../db/client";
@@ -216,6 +216,7 @@ export const replacePreviewPage = endpoint({
 		if (preview === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}
+		requireOwnPullRequest(principal, "bundle.delete", preview);
 		requireOwnWork(principal, "bundle.delete", scope, preview);
 		const pageId = deps.newId();
 		await db.batch([

@@ -3,7 +3,7 @@
  * when the pull request is closed.
  */
 import * as v from "valibot";
-import { requireOwnWork } from "../../authz/own-work";
+import { requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
 import { lastResult } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
 import { openReads, type PreviewRequest, previewOpening } from "../../db/preview-opening";
@@ -185,6 +185,7 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 		if (repository === undefined || number === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}
+		requireOwnPullRequest(principal, "bundle.delete", { repository, number });
 		const creator = { created_by: principal.userId, created_by_key: principal.keyId };
 		const closed = { id: deps.newId(), page_id: deps.newId(), repository, number, repository_id: null, ...creator };
 		await batchInQuotas(
@@ -195,6 +196,7 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 		);
 		return { ...OK, state: "closed" as const, removed: nothing };
 	}
+	requireOwnPullRequest(principal, "bundle.delete", preview);
 	if (preview.state === "open") requireOwnWork(principal, "bundle.delete", scope, preview);
 	if (event_at !== undefined && !stillCloses(preview, eventAtMs)) {
 		return { ...OK, state: preview.state === "open" ? ("open" as const) : ("closed" as const), removed: nothing };

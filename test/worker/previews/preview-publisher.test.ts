@@ -274,7 +274,7 @@ describe("a job of a pull request", () => {
 		await upload(await jobOf(other), `0.0.0-pr-${other}.1`);
 		const key = await jobOf(own);
 		const wrong = { status: 409, body: { error: "bundle_of_another_preview" } };
-		expect(await promote(key, `0.0.0-pr-${own}.1`, `pr-${other}`)).toMatchObject(wrong);
+		expect(await promote(key, `0.0.0-pr-${own}.1`, `pr-${other}`)).toMatchObject({ status: 403 });
 		expect(await promote(key, `0.0.0-pr-${own}.1`, `pull-${own}`)).toMatchObject(wrong);
 		const empty = { app_id: app.appId, channel: `pull-${own}` };
 		expect((await world.request("POST", "/channel", { key, body: empty })).status).toBe(201);
@@ -348,5 +348,67 @@ describe("the first upload of a job and the end of its preview", () => {
 		const answers = await Promise.all(keys.map((key, index) => register(key, `0.0.0-pr-${number}.${index}`)));
 		expect(answers.map(({ status }) => status)).toEqual([201, 201]);
 		expect(await show()).toMatchObject({ bundles: 2, keys: 1 });
+	});
+});
+
+describe("the key of a job", () => {
+	/** The keys of jobs for two pull requests; the second one has a preview with an uploaded bundle that its testers get. */
+	async function twoJobs() {
+		const own = await jobOf();
+		number += 1;
+		const other = await jobOf();
+		const version = `0.0.0-pr-${number}.1`;
+		expect((await upload(other, version)).status).toBe(200);
+		expect((await promote(other, version)).status).toBe(200);
+		return { own, other, version };
+	}
+	const post = (key: string, path: string, body: object) =>
+		world.request("POST", path, { key, body: { app_id: app.appId, ...body }, mostTrips: 8 });
+
+	test("changes, closes and opens no preview of another pull request or repository", async () => {
+		const { own } = await twoJobs();
+		const refused = { status: 403, body: { error: "permission_denied" } };
+		const ofOther = { repository: REPOSITORY, number };
+		expect(await post(own, "/preview", { ...ofOther, title: "hijacked" })).toMatchObject(refused);
+		expect(await post(own, "/preview", { repository: "octo-org/other-repo", number: 3 })).toMatchObject(refused);
+		expect(await post(own, "/preview/page", { channel: `pr-${number}` })).toMatchObject(refused);
+		for (const closed of [number, 9_999]) {
+			const query = { app_id: app.appId, repository: REPOSITORY, number: String(closed) };
+			expect(await world.request("DELETE", "/preview", { key: own, query })).toMatchObject(refused);
+		}
+		const channel = await world.request("DELETE", "/channel", {
+			key: own,
+			query: { app_id: app.appId, channel: `pr-${number}` },
+		});
+		expect(channel.status).toBe(404);
+	});
+
+	test("reaches neither channel nor bundles of another pull request, with its own bundle or the store build", async () => {
+		const { own, other } = await twoJobs();
+		const channel = `pr-${number}`;
+		expect((await post(own, "/channel", { channel, version: "builtin" })).status).toBe(403);
+		const pending = `0.0.0-${channel}.2`;
+		expect((await post(other, "/bundle", { version: pending })).status).toBe(201);
+		expect((await post(own, "/bundle", { version: pending })).status).toBe(409);
+		expect(await post(own, "/bundle/complete", { version: pending })).toMatchObject({ status: 403 });
+		const tus = await world.request("POST", "/files/upload/attachments", {
+			key: own,
+			headers: {
+				"tus-resumable": "1.0.0",
+				"upload-length": "100",
+				"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/${pending}.zip`)}`,
+			},
+		});
+		expect(tus).toMatchObject({ status: 409, body: { error: "bundle_already_exists" } });
+	});
+
+	test("of a push reaches no preview", async () => {
+		const { version } = await twoJobs();
+		const push = await exchanged(await github.token());
+		const channel = `pr-${number}`;
+		expect((await upload(push, `7.7.${number}-x`)).status).toBe(200);
+		expect((await post(push, "/channel", { channel, version: `7.7.${number}-x` })).status).toBe(403);
+		expect((await post(push, "/bundle/complete", { version })).status).toBe(403);
+		expect((await post(push, "/preview", { repository: REPOSITORY, number })).status).toBe(403);
 	});
 });
