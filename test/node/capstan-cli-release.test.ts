@@ -135,14 +135,14 @@ test("a release that is killed before any of its writes shows nothing, and the n
 	expect(requests).toBeGreaterThan(7);
 });
 
-test("the same content is not uploaded again, and an explicit version with other content is refused", async () => {
+test("the same content is a new bundle whose files are not uploaded again, and a version that exists is refused", async () => {
 	const { project } = await newProject();
 	expect((await project.run("release", "--bundle", "2.0.0", "--json")).json).toMatchObject({
 		version: "2.0.0",
 		uploaded_files: 2,
 	});
 	expect((await project.run("release", "--json")).json).toMatchObject({
-		version: "2.0.0",
+		version: "2.0.1",
 		uploaded_files: 0,
 		uploaded_bytes: 0,
 	});
@@ -150,6 +150,24 @@ test("the same content is not uploaded again, and an explicit version with other
 	const taken = await project.run("release", "--bundle", "2.0.0", "--json");
 	expect(taken.code).toBe(1);
 	expect(taken.json).toMatchObject({ ok: false, error: { code: "bundle_already_exists" } });
+});
+
+test("never takes over a bundle that claims to have its content", async () => {
+	const { appId, project } = await newProject();
+	const first = (await project.run("release", "--json")).json;
+	const [own] = (await product.api("GET", `/bundle?app_id=${appId}&version=${first.version}`)).body;
+	// Somebody who may upload claims the checksum of the next build for other bytes.
+	const claimed = { app_id: appId, version: "1.9.9", external_url: undefined, checksum: own.checksum };
+	expect((await product.api("POST", "/bundle", claimed)).status).toBe(201);
+	const db = await product.running.miniflare.getD1Database("DB");
+	await db
+		.prepare("UPDATE bundles SET status = 'ready' WHERE name = '1.9.9' AND checksum = ?")
+		.bind(own.checksum)
+		.run();
+	const next = await project.run("release", "--json");
+	expect(next.json, next.error).toMatchObject({ ok: true, status: "live" });
+	expect(next.json.version).not.toBe("1.9.9");
+	expect(await received(appId)).toEqual(await project.hashes());
 });
 
 describe("a protected channel", () => {
@@ -184,11 +202,15 @@ describe("a protected channel", () => {
 		const { ended } = project.start(["release", "--wait", "--json"]);
 		await waited;
 		network.fault = () => undefined;
-		const approval = { app_id: appId, id: run.json.proposal.id };
+		// Each release proposes its own bundle, in the place of the one that waited.
+		const proposals = (await product.api("GET", `/proposal?app_id=${appId}`)).body;
+		const states = proposals.map(({ state }: { readonly state: string }) => state);
+		expect(states).toEqual(["pending", "superseded", "superseded"]);
+		const approval = { app_id: appId, id: proposals[0].id };
 		expect((await product.api("POST", "/proposal/approve", approval, promoter.key)).status).toBe(200);
 		const done = await ended;
 		expect(done.json, done.error).toMatchObject({ status: "live", proposal: { approved: true } });
 		expect(done.code).toBe(0);
-		expect((await check(appId)).version).toBe("1.0.1");
+		expect((await check(appId)).version).toBe(done.json.version);
 	});
 });

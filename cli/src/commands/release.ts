@@ -105,18 +105,19 @@ async function targetOf(run: Run, { server }: Settings, app: App): Promise<Targe
 	return { name: channel.name, channel, isFirst: false };
 }
 
-/** The bundle with this content: the one that a run before has uploaded, or a new one. `uploaded` is undefined for the former. */
+/**
+ * Always a new bundle, also if one claims to have this content: anyone who may upload, such as the job of a pull request, sets that claim, and
+ * the server does not check it for single files. Files that the server has are not uploaded again.
+ */
 async function bundleOf(
 	run: Run,
 	{ server, project }: Settings,
 	app: App,
 	content: Content,
-): Promise<{ readonly version: string; readonly uploaded: Uploaded | undefined }> {
+): Promise<{ readonly version: string; readonly uploaded: Uploaded }> {
 	const named = text(run.options, "bundle");
 	const query = { app_id: app.app_id, ...(named === undefined ? {} : { version: named }) };
 	const bundles = await server.api("GET /bundle", { query });
-	const [newest] = bundles;
-	if (newest?.checksum === content.checksum) return { version: newest.name, uploaded: undefined };
 	const known = [project.packageVersion, ...project.storeVersions, ...bundles.map(({ name }) => name)];
 	const taken: string[] = [];
 	for (;;) {
@@ -148,7 +149,7 @@ interface Released extends Content {
 	readonly app: App;
 	readonly target: Target;
 	readonly version: string;
-	readonly uploaded: Uploaded | undefined;
+	readonly uploaded: Uploaded;
 	readonly rollout: number | undefined;
 	readonly isWaiting: boolean;
 	readonly waiting: Waiting | undefined;
@@ -157,7 +158,7 @@ interface Released extends Content {
 function report(run: Run, released: Released): ExitCode {
 	const { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption } = released;
 	const { terminal } = run;
-	const sent = uploaded?.uploadedBytes ?? 0;
+	const sent = uploaded.uploadedBytes;
 	terminal.result("release", {
 		status: isWaiting ? "waiting_for_approval" : "live",
 		app_id: app.app_id,
@@ -167,16 +168,15 @@ function report(run: Run, released: Released): ExitCode {
 		encrypted: encryption !== undefined,
 		files: build.files.length,
 		size_bytes: build.sizeBytes,
-		uploaded_files: uploaded?.uploadedFiles ?? 0,
+		uploaded_files: uploaded.uploadedFiles,
 		uploaded_bytes: sent,
 		...(rollout === undefined ? {} : { rollout_percentage: rollout }),
 		...(waiting === undefined
 			? {}
 			: { proposal: { id: waiting.id, url: waiting.url, expires_at: waiting.expiresAt, approved: !isWaiting } }),
 	});
-	const what = uploaded === undefined ? "already uploaded" : `${sizeText(sent)} uploaded`;
 	terminal.line(
-		`${counted(build.files.length, "file")}, ${sizeText(build.sizeBytes)}; ${what}${encryption === undefined ? "" : ", encrypted"}`,
+		`${counted(build.files.length, "file")}, ${sizeText(build.sizeBytes)}; ${sizeText(sent)} uploaded${encryption === undefined ? "" : ", encrypted"}`,
 	);
 	if (isWaiting) {
 		terminal.line(`${terminal.style("yellow", "Waiting")} ${waiting?.message ?? ""}\n  ${waiting?.url ?? ""}`);
