@@ -13,6 +13,7 @@ export interface PreviewPageRow extends PreviewRow {
 	/** The bundle of the public channel. */
 	readonly live_version_id: number | null;
 	readonly live_version_name: string | null;
+	/** Null also if only one of the two bundles has a zip: its bytes do not compare with those of single files. */
 	readonly live_bytes: number | null;
 	readonly both_have_files: Flag;
 }
@@ -21,7 +22,8 @@ export interface PreviewPageRow extends PreviewRow {
 export function previewOfPage(pageId: string): CompiledQuery<PreviewPageRow> {
 	return sql<PreviewPageRow>`SELECT shown.*, own.id AS version_id, coalesce(own.size_bytes, ${bytesOfFiles(sql`b.id = own.id`)}) AS version_bytes,
 			live.id AS live_version_id, live.name AS live_version_name,
-			coalesce(live.size_bytes, ${bytesOfFiles(sql`b.id = live.id`)}) AS live_bytes,
+			CASE WHEN (own.size_bytes IS NULL) = (live.size_bytes IS NULL)
+				THEN coalesce(live.size_bytes, ${bytesOfFiles(sql`b.id = live.id`)}) END AS live_bytes,
 			EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = own.id)
 				AND EXISTS (SELECT 1 FROM bundle_files WHERE bundle_id = live.id) AS both_have_files
 		FROM (${previewRows()} JOIN organizations o ON o.id = a.owner_org AND o.deleted_at_ms IS NULL

@@ -74,6 +74,7 @@ const pageSchema = v.strictObject({
 	changes: v.nullable(
 		v.strictObject({
 			live_version: v.string(),
+			/** Null: unknown, or only one of the bundles has a zip, so sizes cannot be compared. */
 			live_size: v.nullable(v.number()),
 			/** Null: one of the bundles was uploaded without single files, so files cannot be compared. */
 			files: v.nullable(

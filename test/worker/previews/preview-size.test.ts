@@ -62,6 +62,13 @@ describe("the size of a preview", () => {
 		expect(await list()).toMatchObject({ state: "closed", bundles: 0, size: 0 });
 	});
 
+	test("is not compared with the live bundle if only one of the two has a zip", async () => {
+		const opened = await open();
+		await addTestFiles(app, await upload(1), ["main.js"]);
+		const page = await show(opened);
+		expect(page).toMatchObject({ size: expect.any(Number), changes: { live_version: "1.0.0", live_size: null } });
+	});
+
 	test("counts a file once that several bundles have, beside the zips of others", async () => {
 		await open();
 		await addTestFiles(app, await upload(1), ["index.html"]);
