@@ -19,8 +19,8 @@ export interface Comment {
 
 interface Author {
 	readonly id?: number;
-	/** `Bot` at GitHub. */
-	readonly type?: string;
+	/** GitHub. */
+	readonly login?: string;
 }
 interface StoredComment {
 	readonly id: number;
@@ -34,14 +34,16 @@ interface StoredComment {
 
 interface Place {
 	readonly token: string;
+	/** The name of the token's variable. */
+	readonly variable: string;
 	/** Addresses of the comments of the pull request, of one comment, and of the token's account. */
 	readonly list: string;
 	readonly account: string;
 	one(id: number): string;
 	readonly update: "PATCH" | "PUT";
 	readonly permission: string;
-	/** GitHub gives jobs the token of a bot. */
-	readonly mayBeBot: boolean;
+	/** The login of the account whose token may not ask for its account. */
+	readonly botOfJobs: string | undefined;
 }
 
 /**
@@ -65,6 +67,16 @@ export async function putComment(
 	return { url: answer.html_url, created: known === undefined };
 }
 
+/**
+ * Finds a token that is missing or wrong before anything changes. Other problems of the provider are left to `putComment`.
+ * @throws {Failure} `missing_comment_token`, `comment_refused`
+ */
+export async function checkCommentToken(run: Run, pull: PullRequest): Promise<void> {
+	const place = placeOf(run, pull);
+	const answer = await sendOnce(run, place)(place.account, { method: "GET" }).catch(() => undefined);
+	if (answer?.status === 401) throw refused(place, answer.status);
+}
+
 /** @throws {Failure} `missing_comment_token` */
 function placeOf(run: Run, { repository, number, repositoryId }: PullRequest): Place {
 	const { environment } = run;
@@ -84,18 +96,20 @@ function placeOf(run: Run, { repository, number, repositoryId }: PullRequest): P
 		const permission = "GITLAB_TOKEN must be a project access token with the scope api and the role Reporter";
 		return {
 			token,
+			variable,
 			list,
 			account: `${base}/user`,
 			one: (id) => `${list}/${id}`,
 			update: "PUT",
 			permission,
-			mayBeBot: false,
+			botOfJobs: undefined,
 		};
 	}
 	const base = baseOf(environment.GITHUB_API_URL, "https://api.github.com");
 	const issues = `${base}/repos/${repository}/issues`;
 	return {
-		...{ token, list: `${issues}/${number}/comments`, account: `${base}/user`, update: "PATCH", mayBeBot: true },
+		...{ token, variable, list: `${issues}/${number}/comments`, account: `${base}/user`, update: "PATCH" },
+		botOfJobs: "github-actions[bot]",
 		one: (id) => `${issues}/comments/${id}`,
 		permission: "the job needs permissions: pull-requests: write",
 	};
@@ -110,7 +124,7 @@ async function ownComment(run: Run, place: Place, marker: string): Promise<Store
 		const comments = await call<readonly StoredComment[]>(run, place, "GET", url);
 		const own = comments.find(({ body, user, author }) => {
 			const writer = user ?? author;
-			const isOwn = account === undefined ? writer?.type === "Bot" : writer?.id === account;
+			const isOwn = account === undefined ? writer?.login === place.botOfJobs : writer?.id === account;
 			return isOwn && body?.startsWith(marker) === true;
 		});
 		if (own !== undefined || comments.length < PAGE_SIZE) return own;
@@ -118,11 +132,11 @@ async function ownComment(run: Run, place: Place, marker: string): Promise<Store
 	return undefined;
 }
 
-/** Undefined for the token of a GitHub job, which belongs to a bot and may not ask. */
+/** Undefined for the token of a GitHub job, which belongs to `botOfJobs` and may not ask. */
 async function accountOf(run: Run, place: Place): Promise<number | undefined> {
 	const response = await send(run, place)(place.account, { method: "GET" });
 	if (response.ok) return ((await response.json()) as Author).id;
-	if (response.status === 403 && place.mayBeBot) return undefined;
+	if (response.status === 403 && place.botOfJobs !== undefined) return undefined;
 	throw refused(place, response.status);
 }
 
@@ -133,8 +147,8 @@ async function call<Answer>(run: Run, place: Place, method: string, url: string,
 	return (await response.json()) as Answer;
 }
 
-function send(run: Run, { token, list }: Place): Send {
-	const once: Send = async (url, init) => {
+function sendOnce(run: Run, { token, list }: Place): Send {
+	return async (url, init) => {
 		try {
 			return await fetch(url, {
 				...init,
@@ -150,15 +164,19 @@ function send(run: Run, { token, list }: Place): Send {
 			throw new Failure("comment_refused", `${new URL(list).host} does not answer; try again.`, EXIT.unreachable);
 		}
 	};
+}
+
+function send(run: Run, place: Place): Send {
+	const once = sendOnce(run, place);
 	const again = repeating(once);
 	// A repeated POST could write a second comment.
 	return (url, init) => (init.method === "POST" ? once(url, init) : again(url, init));
 }
 
-function refused({ list, permission }: Place, status: number): Failure {
+function refused({ list, permission, variable }: Place, status: number): Failure {
 	const isDenied = status === 401 || status === 403 || status === 404;
 	const exitCode = isDenied ? EXIT.denied : status === 429 || status >= 500 ? EXIT.unreachable : EXIT.failure;
-	const remedy = isDenied ? `: ${permission}` : "";
+	const remedy = status === 401 ? `: ${variable} is wrong or has expired` : isDenied ? `: ${permission}` : "";
 	return new Failure("comment_refused", `${new URL(list).host} answered ${status} to the comment${remedy}.`, exitCode, {
 		status,
 	});

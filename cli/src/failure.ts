@@ -17,7 +17,7 @@ export const EXIT = {
 	denied: 4,
 	/** The server did not answer; try again. */
 	unreachable: 5,
-	/** The pull request has ended, so its preview stays closed. */
+	/** The preview has ended, with its pull request or by a person. */
 	closed: 6,
 } as const;
 
@@ -53,17 +53,23 @@ export function failureOf(error: unknown): Failure {
 	return new Failure(typeof code === "string" ? code.toLowerCase() : "unexpected_error", message);
 }
 
+/** @param name its channel or pull request */
+export const previewEnded = (name: string) =>
+	`The preview ${name} has ended: its pull request was closed, or a person closed it. A later event such as a new push opens it again; pass the time of that event with --event-at if the CI system does not name it.`;
+
 function refusal(error: CapstanError): Failure {
 	const details = {
 		status: error.status,
 		...error.moreInfo,
 		...(error.requestId === "" ? {} : { requestId: error.requestId }),
 	};
+	if (error.code === "preview_closed") {
+		return new Failure(error.code, previewEnded(String(error.moreInfo.channel ?? "")), EXIT.closed, details);
+	}
 	return new Failure(error.code, withIssues(error), exitCodeOf(error), details);
 }
 
-function exitCodeOf({ code, status }: CapstanError): ExitCode {
-	if (code === "preview_closed") return EXIT.closed;
+function exitCodeOf({ status }: CapstanError): ExitCode {
 	if (status === 401 || status === 403) return EXIT.denied;
 	return status === 429 || status >= 500 ? EXIT.unreachable : EXIT.failure;
 }

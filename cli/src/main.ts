@@ -41,7 +41,7 @@ const OVERVIEW = [
 	"",
 	"capstan <command> --help shows the options of a command.",
 	"Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for approval, 4 no permission, 5 server does not answer,",
-	"6 preview closed.",
+	"6 preview ended.",
 ].join("\n");
 
 async function main(argv: readonly string[]): Promise<number> {
@@ -88,7 +88,10 @@ async function main(argv: readonly string[]): Promise<number> {
 			}
 			const names = inner.map((each) => each.name).join(", ");
 			const remedy = names === "" ? "capstan help lists them." : `Commands: ${names}.`;
-			throw usage("unknown_command", `There is no command "${[word, ...about.slice(0, 1)].join(" ")}". ${remedy}`);
+			throw usage(
+				"unknown_command",
+				`There is no command "${[word, ...about.slice(0, 1).filter((each) => !each.startsWith("-"))].join(" ")}". ${remedy}`,
+			);
 		}
 		const named = COMMANDS.find((each) => each.name === split(about).name);
 		process.stdout.write(`${named === undefined ? OVERVIEW : helpOf(named)}\n`);

@@ -7,11 +7,13 @@ import { counted, sizeText } from "./terminal";
 export type Preview = AnswerOf<"GET /preview">[number];
 export type PreviewPage = AnswerOf<"POST /preview/show">;
 
-/** The first line of the comment, which readers do not see. */
-export const markerOf = (appId: string) => `<!-- capstan preview ${appId} -->`;
+/** The first line of the comment, which readers do not see. The app may have previews on several servers. */
+export const markerOf = (appId: string, origin: string) => `<!-- capstan preview ${appId} ${new URL(origin).host} -->`;
 
-export function openText(appId: string, preview: Preview, page: PreviewPage): string {
+export function openText(appId: string, preview: Preview, newest: PreviewPage): string {
 	const { page_url: url, version, commit, expires_at } = preview;
+	// Size and changes of another version would be wrong.
+	const page = newest.version === version ? newest : { ...newest, size: null, changes: null };
 	const facts = [
 		`Version \`${version}\``,
 		...(commit === null ? [] : [`commit ${commit.slice(0, 12)}`]),

@@ -3,6 +3,7 @@
  * time of the change at the provider, by which the server refuses a build that outlasts its pull request.
  */
 import { readFile } from "node:fs/promises";
+import { REPOSITORY_PATH } from "../../src/domain/ci-context";
 import { numberOf, type Option, type Run, text } from "./command";
 import { usage } from "./failure";
 
@@ -33,12 +34,19 @@ export const PULL_REQUEST_OPTIONS: Readonly<Record<string, Option>> = {
 const LONGEST_TITLE = 256;
 const LARGEST_NUMBER = 999_999_999;
 
-/** @throws {Failure} `missing_pull_request` */
+/** @throws {Failure} `missing_pull_request`, `invalid_option`, `event_file_unreadable` */
 export async function pullRequestOf(run: Run, event: "push" | "end"): Promise<PullRequest> {
 	const { options } = run;
 	const named = numberOf(options, "number", 1, LARGEST_NUMBER);
-	const ofJob = await factsOfJob(run.environment, event);
-	const repository = text(options, "repository") ?? ofJob.repository;
+	const eventAt = timeOf(options, "event-at");
+	const path = text(options, "repository");
+	if (path !== undefined && !REPOSITORY_PATH.test(path)) {
+		throw usage("invalid_option", `--repository must be a path such as acme/shop; it is "${path}".`, {
+			field: "repository",
+		});
+	}
+	const ofJob = await factsOfJob(run.environment, event, named !== undefined);
+	const repository = path ?? ofJob.repository;
 	const number = named ?? ofJob.number;
 	if (repository === undefined || number === undefined || !Number.isInteger(number)) {
 		throw usage(
@@ -56,18 +64,29 @@ export async function pullRequestOf(run: Run, event: "push" | "end"): Promise<Pu
 		repositoryId: isSameRepository ? ofJob.repositoryId : undefined,
 		commit: text(options, "commit") ?? facts.commit,
 		title: (text(options, "title") ?? facts.title)?.slice(0, LONGEST_TITLE).toWellFormed(),
-		eventAt: text(options, "event-at") ?? facts.eventAt,
+		eventAt: eventAt ?? facts.eventAt,
 		isClosed: facts.isClosed === true,
 		isFromFork: facts.isFromFork === true,
 	};
 }
 
+/** @throws {Failure} `invalid_option` unless it is a time of RFC 3339 */
+function timeOf(options: Run["options"], name: string): string | undefined {
+	const value = text(options, name);
+	if (value === undefined) return undefined;
+	const isTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/.test(value);
+	if (isTime && !Number.isNaN(Date.parse(value))) return value;
+	throw usage("invalid_option", `--${name} must be a time such as 2026-11-21T08:00:00Z; it is "${value}".`, {
+		field: name,
+	});
+}
+
 type Environment = Run["environment"];
 
-async function factsOfJob(environment: Environment, event: "push" | "end"): Promise<Facts> {
+async function factsOfJob(environment: Environment, event: "push" | "end", hasNumber: boolean): Promise<Facts> {
 	const facts =
 		environment.GITHUB_ACTIONS === "true"
-			? await githubFacts(environment)
+			? await githubFacts(environment, hasNumber)
 			: environment.GITLAB_CI === "true"
 				? gitlabFacts(environment, event)
 				: environment.CIRCLECI === "true"
@@ -92,9 +111,18 @@ interface GithubEvent {
 	};
 }
 
-async function githubFacts(environment: Environment): Promise<Facts> {
+/** An event that cannot be read is left out if an option names the pull request. */
+async function githubFacts(environment: Environment, hasNumber: boolean): Promise<Facts> {
 	const { GITHUB_EVENT_PATH: path = "", GITHUB_REPOSITORY, GITHUB_REPOSITORY_ID, GITHUB_SHA } = environment;
-	const event: GithubEvent = path === "" ? {} : JSON.parse(await readFile(path, "utf8"));
+	const event = path === "" ? {} : await readEvent(path);
+	if (event === undefined && !hasNumber) {
+		throw usage(
+			"event_file_unreadable",
+			`The event of the job, GITHUB_EVENT_PATH=${path}, cannot be read. Mount the file into the container of the job, or pass --number 128.`,
+			{ field: "number" },
+		);
+	}
+	if (event === undefined) return { repository: GITHUB_REPOSITORY, repositoryId: GITHUB_REPOSITORY_ID };
 	const { repository, pull_request: pull } = event;
 	const ofRepository = {
 		repository: repository?.full_name ?? GITHUB_REPOSITORY,
@@ -114,6 +142,14 @@ async function githubFacts(environment: Environment): Promise<Facts> {
 		// The repository of a head that was deleted is null.
 		isFromFork: pull.head?.repo?.id !== pull.base?.repo?.id,
 	};
+}
+
+async function readEvent(path: string): Promise<GithubEvent | undefined> {
+	try {
+		return JSON.parse(await readFile(path, "utf8")) as GithubEvent;
+	} catch {
+		return undefined;
+	}
 }
 
 function gitlabFacts(environment: Environment, event: "push" | "end"): Facts {

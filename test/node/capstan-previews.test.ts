@@ -148,6 +148,9 @@ describe("capstan preview", () => {
 		await asGithubJob(scene, { number });
 		const late = await project.run("preview", "upload", "--json");
 		expect([late.code, late.json.error.code]).toEqual([6, "preview_closed"]);
+		expect(late.json.error.message).toContain("or a person closed it");
+		expect(late.json.error.message).toContain("--event-at");
+		expect(late.json.error.message).not.toContain("POST /preview");
 		expect(await bundlesOf(appId)).toEqual(["1.0.1"]);
 
 		await asGithubJob(scene, { number, updatedAt: at(-1) });
@@ -195,6 +198,27 @@ describe("capstan preview", () => {
 		const named = ["--repository", "acme/app", "--number", "7", "--title", "By hand", "--days", "3"];
 		expect((await project.run("preview", "open", ...named, "--json")).json).toMatchObject({ channel: "pr-7" });
 		expect((await project.run("preview", "close", "--repository", "acme/app", "--number", "8")).code).toBe(0);
+		for (const wrong of [
+			["--event-at", "yesterday"],
+			["--repository", "acme"],
+		]) {
+			const refused = await project.run(
+				"preview",
+				"open",
+				...named,
+				...wrong,
+				"--server",
+				"http://127.0.0.1:9",
+				"--json",
+			);
+			expect([refused.code, refused.json.error.code]).toEqual([2, "invalid_option"]);
+		}
+		Object.assign(project.environment, { GITHUB_ACTIONS: "true", GITHUB_EVENT_PATH: "/no/such/event.json" });
+		const unreadable = await project.run("preview", "open", "--json");
+		expect([unreadable.code, unreadable.json.error.code]).toEqual([2, "event_file_unreadable"]);
+		expect((await project.run("preview", "open", ...named)).code).toBe(0);
+		const incomplete = await project.run("preview", "--json");
+		expect(incomplete.json.error.message).toContain('There is no command "preview". Commands: preview open');
 		const unknown = await project.run("preview", "delete", "--json");
 		expect([unknown.code, unknown.json.error.code]).toEqual([2, "unknown_command"]);
 		expect(unknown.json.error.message).toContain("preview open, preview upload");
@@ -223,10 +247,10 @@ describe("the comment", () => {
 		const scene = await newScene();
 		const { appId, project } = scene;
 		const number = newNumber();
-		const marker = `<!-- capstan preview ${appId} -->`;
+		const marker = `<!-- capstan preview ${appId} ${new URL(product.url).host} -->`;
 		const strangers = Array.from({ length: 120 }, (_, index) => ({
-			...{ id: 9_000 + index, body: index === 7 ? `${marker}\nmine` : "A remark" },
-			user: { id: 5, type: "User" as const },
+			...{ id: 9_000 + index, body: index === 7 || index === 8 ? `${marker}\nmine` : "A remark" },
+			user: index === 8 ? { id: 6, type: "Bot" as const, login: "other[bot]" } : { id: 5, type: "User" as const },
 		}));
 		provider.comments.set(`acme/shop#${number}`, strangers);
 		await asGithubJob(scene, { number });
@@ -248,6 +272,7 @@ describe("the comment", () => {
 		expect(own()).toContain(second.json.version);
 		expect(own()).toContain("1 file changed, 1 added;");
 		expect(commentsOf(number)[7]?.body, "a stranger's comment").toBe(`${marker}\nmine`);
+		expect(commentsOf(number)[8]?.body, "another bot's comment").toBe(`${marker}\nmine`);
 
 		await asGithubJob(scene, { number, state: "closed", updatedAt: at(-5) });
 		const closed = await project.run("preview", "close", "--post-comment", "--json");
@@ -269,13 +294,46 @@ describe("the comment", () => {
 		const scene = await newScene();
 		const number = newNumber();
 		await asGithubJob(scene, { number });
-		scene.project.environment.GITHUB_TOKEN = "wrong-token-1234";
+		scene.project.environment.GITHUB_TOKEN = provider.reader;
 		const refused = await scene.project.run("preview", "upload", "--post-comment", "--json");
 		expect([refused.code, refused.json.error.code]).toEqual([4, "comment_refused"]);
 		expect(refused.json.error.message).toContain("pull-requests: write");
 		expect(refused.json.error.details).toMatchObject({ channel: `pr-${number}` });
-		expect(refused.out + refused.error).not.toContain("wrong-token-1234");
+		expect(refused.out + refused.error).not.toContain(provider.reader);
 		expect(await scene.received(`pr-${number}`)).toBe(refused.json.error.details.version);
+		scene.project.environment.GITHUB_TOKEN = provider.bearer;
+		expect((await scene.project.run("preview", "comment")).code).toBe(0);
+		await asGithubJob(scene, { number, state: "closed", updatedAt: at(-5) });
+		scene.project.environment.GITHUB_TOKEN = provider.reader;
+		const closed = await scene.project.run("preview", "close", "--post-comment", "--json");
+		expect([closed.code, closed.json.error.code]).toEqual([4, "comment_refused"]);
+		expect(closed.json.error.message).toContain("The preview is closed; only the comment is missing.");
+		expect(closed.json.error.details).toMatchObject({ status: "closed", removed_bundles: 1 });
+		expect(await bundlesOf(scene.appId)).toEqual(["1.0.1"]);
+	});
+
+	test("without a usable token changes nothing, neither for an upload nor for the end", async () => {
+		const scene = await newScene();
+		const number = newNumber();
+		await asGithubJob(scene, { number });
+		const statesOf = async () =>
+			(await product.api("GET", `/preview?app_id=${scene.appId}`)).body.map(({ state }: { state: string }) => state);
+		const refusals = async (word: string) => {
+			scene.project.environment.GITHUB_TOKEN = "wrong-token-1234";
+			const wrong = await scene.project.run("preview", word, "--post-comment", "--json");
+			expect([wrong.code, wrong.json.error.code]).toEqual([4, "comment_refused"]);
+			expect(wrong.json.error.message).toContain("GITHUB_TOKEN is wrong");
+			expect(wrong.json.error.message).not.toContain("pull-requests: write");
+			expect(wrong.out + wrong.error).not.toContain("wrong-token-1234");
+			delete scene.project.environment.GITHUB_TOKEN;
+			const without = await scene.project.run("preview", word, "--post-comment", "--json");
+			expect([without.code, without.json.error.code]).toEqual([4, "missing_comment_token"]);
+		};
+		await refusals("upload");
+		expect(await statesOf()).toEqual([]);
+		expect((await scene.project.run("preview", "open")).code).toBe(0);
+		await refusals("close");
+		expect(await statesOf()).toEqual(["open"]);
 		delete scene.project.environment.GITHUB_TOKEN;
 		const without = await scene.project.run("preview", "comment", "--json");
 		expect([without.code, without.json.error.code]).toEqual([4, "missing_comment_token"]);

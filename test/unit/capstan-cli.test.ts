@@ -5,6 +5,7 @@ import { eachOf, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
 import { encryptionWith } from "../../cli/src/encryption";
 import { EXIT, Failure, failureOf } from "../../cli/src/failure";
+import { openText, type Preview, type PreviewPage } from "../../cli/src/preview-text";
 import { Terminal } from "../../cli/src/terminal";
 import { nextVersion } from "../../cli/src/version-choice";
 import { CapstanError } from "../../src/client/client";
@@ -68,6 +69,16 @@ describe("options", () => {
 		if (text === "") expect(durationOf({ since: text }, "since", "1d")).toBe(86_400_000);
 		else expect(() => durationOf({ since: text }, "since", "1d")).toThrow(Failure);
 	});
+});
+
+test("the comment leaves out size and changes while the page shows another version", () => {
+	const preview = { page_url: "https://u/p#t", version: "0.0.0-pr-1.2.h1", commit: null, expires_at: null };
+	const changes = { live_version: "1.0.0", live_size: 900, files: null };
+	const textWith = (version: string) =>
+		openText("com.example.app", preview as Preview, { version, size: 1_000, changes } as PreviewPage);
+	expect(textWith(preview.version)).toContain("1.0 kB");
+	expect(textWith(preview.version)).toContain("Compared with");
+	expect(textWith("0.0.0-pr-1.1.h0")).not.toMatch(/kB|Compared with/);
 });
 
 describe("output", () => {

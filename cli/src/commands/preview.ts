@@ -6,9 +6,9 @@ import { CapstanError } from "../../../src/client/client";
 import { sleep } from "../api";
 import { changeChannel } from "../channels";
 import { type Command, numberOf, type Option, type Run } from "../command";
-import { type Comment, putComment } from "../comments";
+import { type Comment, checkCommentToken, putComment } from "../comments";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
-import { EXIT, Failure, failureOf } from "../failure";
+import { EXIT, Failure, failureOf, previewEnded } from "../failure";
 import { closedText, markerOf, openText, type Preview, type PreviewPage } from "../preview-text";
 import { PULL_REQUEST_OPTIONS, type PullRequest, pullRequestOf } from "../pull-request";
 import { resolve, type Settings } from "../settings";
@@ -56,11 +56,14 @@ export const previewUpload: Command = {
 		const settings = await settingsOf(run, pull);
 		const build = await buildOf(run, settings.project);
 		const content = await contentOf(run, settings.project, build, undefined);
+		const isCommented = run.options["post-comment"] === true;
+		if (isCommented) await checkCommentToken(run, pull);
 		const preview = await open(run, settings, pull);
 		const { version, uploaded } = await uploadTo(run, settings, pull, preview, content);
-		const isCommented = run.options["post-comment"] === true;
 		const facts = { channel: preview.channel, version, page_url: preview.page_url };
-		const comment = isCommented ? await orFailWith(facts, writeComment(run, settings, pull)) : undefined;
+		const comment = isCommented
+			? await orFailWith("The upload is live", facts, writeComment(run, settings, pull))
+			: undefined;
 		const sent = uploaded?.uploadedBytes ?? 0;
 		run.terminal.result("preview upload", {
 			...answerOf(preview),
@@ -109,6 +112,7 @@ export const previewClose: Command = {
 	async run(run) {
 		const pull = await pullRequestOf(run, "end");
 		const settings = await settingsOf(run, pull);
+		if (run.options["post-comment"] === true) await checkCommentToken(run, pull);
 		const { state, removed } = await settings.server.api("DELETE /preview", {
 			query: {
 				...{ app_id: settings.appId, repository: pull.repository, number: String(pull.number) },
@@ -116,10 +120,12 @@ export const previewClose: Command = {
 			},
 		});
 		const isCommented = run.options["post-comment"] === true && state === "closed";
-		const comment = isCommented ? await writeClosed(run, settings, pull) : undefined;
+		const facts = { status: state, removed_bundles: removed.bundles, removed_bytes: removed.bundle_bytes };
+		const comment = isCommented
+			? await orFailWith("The preview is closed", facts, writeClosed(run, settings, pull))
+			: undefined;
 		run.terminal.result("preview close", {
-			...{ status: state, app_id: settings.appId, repository: pull.repository, number: pull.number },
-			...{ removed_bundles: removed.bundles, removed_bytes: removed.bundle_bytes },
+			...{ ...facts, app_id: settings.appId, repository: pull.repository, number: pull.number },
 			...(isCommented ? { comment: commentAnswer(comment) } : {}),
 		});
 		const deleted = `${counted(removed.bundles, "bundle")} deleted, ${sizeText(removed.bundle_bytes)}`;
@@ -161,7 +167,7 @@ async function settingsOf(run: Run, pull: PullRequest): Promise<Settings> {
 /** @throws {CapstanError} `preview_closed` if the pull request ended after the event */
 async function open(run: Run, { server, appId }: Settings, pull: PullRequest): Promise<Preview> {
 	const days = numberOf(run.options, "days", 1, MOST_DAYS);
-	if (pull.isClosed) throw closed(pull);
+	if (pull.isClosed) throw closed(`${titleOf(pull)} is closed, so its preview has ended.`);
 	run.terminal.progress(`Opening the preview of ${titleOf(pull)}`);
 	const { repository, number, repositoryId, commit, title, eventAt } = pull;
 	return server.api("POST /preview", {
@@ -176,8 +182,7 @@ async function open(run: Run, { server, appId }: Settings, pull: PullRequest): P
 	});
 }
 
-const closed = (pull: PullRequest) =>
-	new Failure("preview_closed", `${titleOf(pull)} is closed, so its preview stays closed.`, EXIT.closed);
+const closed = (message: string) => new Failure("preview_closed", message, EXIT.closed);
 
 interface Result {
 	readonly version: string;
@@ -194,7 +199,7 @@ async function uploadTo(
 ): Promise<Result> {
 	const { server, appId } = settings;
 	const { channel } = preview;
-	if (channel === null) throw closed(pull);
+	if (channel === null) throw closed(previewEnded(`of ${titleOf(pull)}`));
 	try {
 		const result = await bundleOf(run, settings, preview, content);
 		run.terminal.progress(`Promoting ${result.version} to ${channel}`);
@@ -203,7 +208,8 @@ async function uploadTo(
 	} catch (error) {
 		// The end of the preview deletes its channel, bundles and uploads, also those that are under way.
 		const isMissing = error instanceof CapstanError && (error.status === 404 || error.status === 409);
-		if (isMissing && (await find(settings, pull))?.state === "closed") throw closed(pull);
+		if (isMissing && (await find(settings, pull))?.state === "closed")
+			throw closed(previewEnded(`of ${titleOf(pull)}`));
 		throw error;
 	}
 }
@@ -254,22 +260,22 @@ async function writeComment(run: Run, settings: Settings, pull: PullRequest): Pr
 	}
 	if (preview.state === "closed") return writeClosed(run, settings, pull);
 	const text = openText(settings.appId, preview, await pageOf(settings, preview));
-	return putComment(run, pull, { marker: markerOf(settings.appId), text });
+	return putComment(run, pull, { marker: markerOf(settings.appId, settings.server.origin), text });
 }
 
-/** A comment that fails after the upload, with what was uploaded. */
-const orFailWith = (facts: object, comment: Promise<Comment | undefined>) =>
+/** The failure of the comment, with what the command did before. */
+const orFailWith = (done: string, facts: object, comment: Promise<Comment | undefined>) =>
 	comment.catch((error: unknown) => {
 		const { code, message, exitCode, details } = failureOf(error);
-		throw new Failure(code, `${message} The upload is live; only the comment is missing.`, exitCode, {
+		throw new Failure(code, `${message} ${done}; only the comment is missing.`, exitCode, {
 			...details,
 			...facts,
 		});
 	});
 
 /** A pull request without a comment gets none about the end. */
-const writeClosed = (run: Run, { appId }: Settings, pull: PullRequest) =>
-	putComment(run, pull, { marker: markerOf(appId), text: closedText(appId) }, true);
+const writeClosed = (run: Run, { appId, server }: Settings, pull: PullRequest) =>
+	putComment(run, pull, { marker: markerOf(appId, server.origin), text: closedText(appId) }, true);
 
 const MOST_PAGE_READS = 8;
 const PAGE_PAUSE_MS = 1_000;

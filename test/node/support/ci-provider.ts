@@ -18,10 +18,11 @@ export interface StoredComment {
 interface Writer {
 	readonly id: number;
 	readonly type?: "Bot" | "User";
+	readonly login?: string;
 }
 
 /** The token of a GitHub job belongs to a bot that may not ask who it is. */
-const GITHUB_BOT: Writer = { id: 41_898_282, type: "Bot" };
+const GITHUB_BOT: Writer = { id: 41_898_282, type: "Bot", login: "github-actions[bot]" };
 export const GITLAB_BOT: Writer = { id: 77 };
 
 export interface CiProvider {
@@ -31,6 +32,8 @@ export interface CiProvider {
 	readonly comments: Map<string, StoredComment[]>;
 	/** Bearer of token requests, and token for comments. */
 	readonly bearer: string;
+	/** A token that may read comments and write none. */
+	readonly reader: string;
 	/** Audiences that were asked for. */
 	readonly audiences: string[];
 	/** A signed token. */
@@ -47,7 +50,7 @@ export async function startCiProvider(): Promise<CiProvider> {
 	const jwk = { ...publicKey.export({ format: "jwk" }), kid: "key-1", alg: "RS256", use: "sig" };
 	const comments: CiProvider["comments"] = new Map();
 	const audiences: string[] = [];
-	const bearer = randomUUID();
+	const [bearer, reader] = [randomUUID(), randomUUID()];
 	let ids = 0;
 	const answerTo = (method: string, url: URL, headers: Record<string, unknown>, body: string): [number, unknown] => {
 		if (url.pathname === "/.well-known/openid-configuration") {
@@ -55,7 +58,10 @@ export async function startCiProvider(): Promise<CiProvider> {
 		}
 		if (url.pathname === "/jwks") return [200, { keys: [jwk] }];
 		const isAllowed = headers.authorization === `Bearer ${bearer}` || headers["private-token"] === bearer;
-		if (!isAllowed) return [401, { message: "Bad credentials" }];
+		const isReader = headers.authorization === `Bearer ${reader}`;
+		if (isReader && !["GET", "HEAD"].includes(method))
+			return [403, { message: "Resource not accessible by integration" }];
+		if (!isAllowed && !isReader) return [401, { message: "Bad credentials" }];
 		if (url.pathname === "/token") {
 			const audience = url.searchParams.get("audience") ?? "";
 			audiences.push(audience);
@@ -108,7 +114,7 @@ export async function startCiProvider(): Promise<CiProvider> {
 	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 	const provider: CiProvider = {
 		url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-		...{ comments, audiences, bearer, claims: {} },
+		...{ comments, audiences, bearer, reader, claims: {} },
 		token(audience, claims) {
 			const nowS = Math.floor(Date.now() / 1000);
 			const times = { iat: nowS, nbf: nowS - 10, exp: nowS + 300, jti: randomUUID() };
