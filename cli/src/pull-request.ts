@@ -3,7 +3,6 @@
  * time of the change at the provider, by which the server refuses a build that outlasts its pull request.
  */
 import { readFile } from "node:fs/promises";
-import { REPOSITORY_PATH } from "../../src/domain/ci-context";
 import { numberOf, type Option, type Run, text } from "./command";
 import { usage } from "./failure";
 
@@ -31,6 +30,8 @@ export const PULL_REQUEST_OPTIONS: Readonly<Record<string, Option>> = {
 	"event-at": { type: "string", value: "time", help: "Time of the push or of the end, e.g. 2026-11-21T08:00:00Z" },
 };
 
+/** As the server requires it. */
+const REPOSITORY_PATH = /^[\w.-]+(\/[\w.-]+)+$/;
 const LONGEST_TITLE = 256;
 const LARGEST_NUMBER = 999_999_999;
 

@@ -135,7 +135,9 @@ async function runJob(appId: string, commands: string, environment: Readonly<Rec
 	}
 	const author = ["-c", "user.name=Mona", "-c", "user.email=mona@example.com"];
 	execFileSync("git", ["init", "--quiet", project.directory]);
-	execFileSync("git", ["-C", project.directory, ...author, "commit", "--quiet", "--allow-empty", "-m", "Start"]);
+	const words = ["-C", project.directory, ...author, "commit", "--quiet", "--allow-empty", "-m", "Start"];
+	const anHourAgo = new Date(Date.now() - 3_600_000).toISOString();
+	execFileSync("git", words, { env: { ...process.env, GIT_COMMITTER_DATE: anHourAgo } });
 	const script = { line: 0, commands, shown: undefined };
 	await runExamples([script], { directory: project.directory, path: bin, environment: { ...environment, CI: "1" } });
 }
@@ -233,7 +235,7 @@ describe("src/docs/ci.md", () => {
 			},
 		},
 	])(
-		"the job of $heading uploads",
+		"the job of $heading uploads, and does not fail once the preview has ended",
 		async ({ heading, number, provider, commands, job, claims, environment, ...more }) => {
 			const publisher = { app_id: APP, name: heading, stage: "preview", provider, issuer: more.issuer, claims };
 			expect((await product.api("POST", "/publisher", publisher)).status).toBe(201);
@@ -243,6 +245,10 @@ describe("src/docs/ci.md", () => {
 				state: "open",
 				version: expect.stringContaining(`pr-${number}.1.`),
 			});
+			const end = { app_id: APP, repository: "octo-org/octo-repo", number };
+			expect((await product.api("DELETE", "/preview", end)).status).toBe(200);
+			await runJob(APP, commands(blockOf(heading)), environment);
+			expect(await previewOf(number)).toMatchObject({ state: "closed" });
 		},
 	);
 

@@ -149,7 +149,8 @@ describe("the comment", () => {
 		expires_at: "2026-12-05T08:00:00.000Z",
 	} as Preview;
 	const files = { added: 0, changed: 2, removed: 1, size: 18_422, named: [] };
-	const page = (changes: PreviewPage["changes"]) => ({ size: 481_112, changes }) as PreviewPage;
+	const page = (changes: PreviewPage["changes"]) =>
+		({ version: preview.version, size: 481_112, changes }) as PreviewPage;
 	const live = { live_version: "1.4.0", live_size: 479_310 };
 
 	test.each([
