@@ -37,7 +37,7 @@ export function connect(origin: string, key: string | undefined, version: string
 		}
 	};
 	const send = repeating(sendOnce);
-	const clientOf = (fetch: Send) => createClient({ baseUrl: origin, fetch });
+	const clientOf = (fetch: Send) => createClient({ baseUrl: origin, fetch: onlyJson(fetch, origin) });
 	return { origin, api: clientOf(send), apiOnce: clientOf(sendOnce), send, sendOnce };
 }
 
@@ -57,6 +57,21 @@ export function repeating(sendOnce: Send, pause: (ms: number) => Promise<void> =
 			await response.arrayBuffer();
 			await pause(retryAfterMs(response) ?? FIRST_PAUSE_MS * 2 ** tried);
 		}
+	};
+}
+
+/** A proxy or a captive portal may answer 200 with a page, which must not count as done. */
+export function onlyJson(send: Send, origin: string): Send {
+	return async (url, init) => {
+		const response = await send(url, init);
+		const type = response.headers.get("content-type") ?? "";
+		if (!response.ok || type.startsWith("application/json")) return response;
+		throw new Failure(
+			"not_capstan",
+			`Something else than Capstan answered at ${origin} (${type === "" ? "no content type" : type}), so nothing is known to be done; check the address and the proxy, then try again.`,
+			EXIT.unreachable,
+			{ server: origin },
+		);
 	};
 }
 

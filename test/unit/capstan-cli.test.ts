@@ -1,7 +1,7 @@
 /** Parts of the `capstan` command that need no server: versions, options, output, and requests that are repeated. */
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { eachOf, repeating } from "../../cli/src/api";
+import { eachOf, onlyJson, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
 import { encryptionWith } from "../../cli/src/encryption";
 import { EXIT, Failure, failureOf } from "../../cli/src/failure";
@@ -132,6 +132,25 @@ describe("output", () => {
 			...{ ok: false, command: "try" },
 			error: { code: "permission_denied", message: "No.", details: { status: 403, scope: "app", requestId: "r1" } },
 		});
+	});
+});
+
+describe("an answer that is not of the server", () => {
+	const answered = (body: string, init: ResponseInit) =>
+		onlyJson(async () => new Response(body, init), "https://updates.example.com")(
+			"https://updates.example.com/app",
+			{},
+		);
+
+	test("with 200 is a failure, and no result", async () => {
+		const page = answered("<html>Sign in to the network</html>", { headers: { "content-type": "text/html" } });
+		await expect(page).rejects.toMatchObject({ code: "not_capstan", exitCode: EXIT.unreachable });
+	});
+
+	test("is recognized by its type alone: errors and JSON pass", async () => {
+		const json = await answered("{}", { headers: { "content-type": "application/json" } });
+		expect(await json.json()).toEqual({});
+		expect((await answered("busy", { status: 503 })).status).toBe(503);
 	});
 });
 
