@@ -21,7 +21,7 @@ export interface Env extends ConfigVariables {
 	readonly SIGN_INS: Limiter;
 	readonly NEW_DEVICES: Limiter;
 	readonly QUESTIONS: Limiter;
-	/** Reaches loopback; only `npm start` has it (src/operator/serve.ts). */
+	/** Reaches loopback; only a local run that serves no network has it. */
 	readonly LOCAL_ISSUERS?: Fetcher;
 }
 

@@ -233,11 +233,12 @@ function miniflareOptions(
 		],
 		modulesRoot: "/",
 		serviceBindings: {
-			// Issuers of CI tokens on this machine, for trying trusted publishing out and for tests (src/domain/issuer-url.ts).
-			LOCAL_ISSUERS: { network: { allow: ["local"], tlsOptions: { trustBrowserCas: true } } },
-			// Receivers of webhooks, where only this machine can create any (src/domain/webhook-delivery.ts).
+			// Only where nobody else can name an address of this machine.
 			...(isLoopback(host)
 				? {
+						// Issuers of CI tokens, for trying trusted publishing out and for tests (src/domain/issuer-url.ts).
+						LOCAL_ISSUERS: { network: { allow: ["local"], tlsOptions: { trustBrowserCas: true } } },
+						// Receivers of webhooks (src/domain/webhook-delivery.ts).
 						LOCAL_NETWORK: {
 							network: { allow: ["public", "private", "local"], tlsOptions: { trustBrowserCas: true } },
 						},
