@@ -60,6 +60,20 @@ export interface CiFile {
 	readonly otherwise?: string;
 }
 
+/** Names the secrets of the jobs, and the page for creating their keys. */
+export function secretsNote(system: CiSystem, { origin }: CiFacts): string {
+	const [kind, where] =
+		system === "github"
+			? ["secrets", "the repository's settings, Secrets and variables, Actions"]
+			: ["masked variables", "the project's settings, CI/CD, Variables"];
+	return [
+		`The workflow needs two ${kind}, in ${where}:`,
+		`  CAPSTAN_TOKEN          an API key with the role app_developer for this app${system === "github" ? "" : "; protected"}`,
+		`  CAPSTAN_PREVIEW_TOKEN  an API key with the role app_preview for this app${system === "github" ? "" : "; not protected"}`,
+		`Create the keys at ${origin}: your organization, API keys.`,
+	].join("\n");
+}
+
 const GITLAB_FILE = ".gitlab/capstan.yml";
 const GITLAB_INCLUDE = `include:\n  - local: ${GITLAB_FILE}\n`;
 
@@ -94,7 +108,9 @@ jobs:
 ${githubBuild(facts)}      - run: ${commandOf(facts, `release ${facts.webDir}`)}
         env:
           CAPSTAN_TOKEN: \${{ secrets.CAPSTAN_TOKEN }}
-  # CAPSTAN_PREVIEW_TOKEN is an API key with the role app_preview, which can only create previews. Jobs of forks get no secrets.
+${GITHUB_CACHE}
+  # CAPSTAN_PREVIEW_TOKEN is an API key with the role app_preview, which can only create previews. Jobs of forks get no secrets, and those of
+  # Dependabot get only the secrets of Dependabot.
   preview:
     if: ${OWN_PULL_REQUEST} && github.event.action != 'closed'
 ${githubPreview(facts, githubBuild(facts), `preview upload ${facts.webDir}`)}
@@ -102,6 +118,11 @@ ${githubPreview(facts, githubBuild(facts), `preview upload ${facts.webDir}`)}
     if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
 ${githubPreview(facts, "", "preview close")}
 `;
+
+/** npx would run the command that setup-node restores from the cache of an earlier job, which may be older than the server. */
+const GITHUB_CACHE = `          npm_config_cache: \${{ runner.temp }}/capstan-npm`;
+
+const NO_PREVIEW = "CAPSTAN_PREVIEW_TOKEN is empty, so this job skips the preview.";
 
 const OWN_PULL_REQUEST =
 	"github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name == github.repository";
@@ -121,10 +142,19 @@ const githubPreview = (facts: CiFacts, build: string, words: string) => `    con
       pull-requests: write
     runs-on: ubuntu-latest
     steps:
-${build}      - run: ${commandOf(facts, words)} --post-comment
+${build}      - run: |
+          if [ -z "$CAPSTAN_TOKEN" ]; then echo "::notice title=Capstan::${NO_PREVIEW}"; exit 0; fi
+          ${commandOf(facts, words)} --post-comment
         env:
           CAPSTAN_TOKEN: \${{ secrets.CAPSTAN_PREVIEW_TOKEN }}
-          GITHUB_TOKEN: \${{ github.token }}`;
+          GITHUB_TOKEN: \${{ github.token }}
+${GITHUB_CACHE}`;
+
+/** Forks get no variables. */
+const OWN_MERGE_REQUEST =
+	'$CI_PIPELINE_SOURCE == "merge_request_event" && $CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID';
+
+const GITLAB_SKIP = `    - if [ -z "$CAPSTAN_PREVIEW_TOKEN" ]; then echo "${NO_PREVIEW}"; exit 0; fi\n`;
 
 const gitlabJobs = (facts: CiFacts) => `# CAPSTAN_TOKEN is a masked and protected variable of the project.
 capstan-release:
@@ -140,15 +170,15 @@ ${gitlabBuild(facts)}    - ${commandOf(facts, `release ${facts.webDir}`)}
 capstan-preview:
   image: node:22
   rules:
-    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+    - if: ${OWN_MERGE_REQUEST}
   interruptible: true
   resource_group: capstan-preview-$CI_MERGE_REQUEST_IID
   environment:
     name: capstan-preview/$CI_MERGE_REQUEST_IID
     on_stop: capstan-preview-end
   script:
-${gitlabBuild(facts)}    - CAPSTAN_TOKEN="$CAPSTAN_PREVIEW_TOKEN" ${commandOf(facts, `preview upload ${facts.webDir}`)}
-  # The merge request has ended.
+${gitlabBuild(facts)}${GITLAB_SKIP}    - CAPSTAN_TOKEN="$CAPSTAN_PREVIEW_TOKEN" ${commandOf(facts, `preview upload ${facts.webDir}`)}
+  # The preview has ended.
   allow_failure:
     exit_codes: 6
 
@@ -156,7 +186,7 @@ ${gitlabBuild(facts)}    - CAPSTAN_TOKEN="$CAPSTAN_PREVIEW_TOKEN" ${commandOf(fa
 capstan-preview-end:
   image: node:22
   rules:
-    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+    - if: ${OWN_MERGE_REQUEST}
       when: manual
       allow_failure: true
   environment:
@@ -165,7 +195,7 @@ capstan-preview-end:
   variables:
     GIT_STRATEGY: none
   script:
-    - CAPSTAN_TOKEN="$CAPSTAN_PREVIEW_TOKEN" ${commandOf(facts, "preview close")}
+${GITLAB_SKIP}    - CAPSTAN_TOKEN="$CAPSTAN_PREVIEW_TOKEN" ${commandOf(facts, "preview close")}
 `;
 
 const gitlabBuild = ({ steps }: CiFacts) => steps.map((step) => `    - ${step}\n`).join("");

@@ -188,8 +188,10 @@ describe("the jobs that capstan init writes", () => {
 		const appId = product.newAppId();
 		const uuid = await createProductApp(product, appId);
 		const project = await createCapstanProject(product, appId);
-		const init = await project.run("init", "--ci", system, "--json");
+		const init = await project.run("init", "--ci", system);
 		expect(init.code, init.error).toBe(0);
+		for (const name of ["CAPSTAN_TOKEN ", "CAPSTAN_PREVIEW_TOKEN ", `Create the keys at ${product.url}`])
+			expect(init.out).toContain(name);
 		return {
 			appId,
 			project,
@@ -207,6 +209,19 @@ describe("the jobs that capstan init writes", () => {
 	test("preview a pull request on GitHub and end it, with one comment", async () => {
 		const { appId, project, key, file } = await written("github", ".github/workflows/capstan.yml");
 		const { release, preview, "preview-end": end } = file.jobs;
+		for (const { steps } of [release, preview, end]) {
+			expect(steps.at(-1).env.npm_config_cache).toBe(`\${{ runner.temp }}/capstan-npm`);
+		}
+		for (const { steps } of [preview, end]) {
+			const skipped = await runLast(
+				`(
+${steps.at(-1).run}
+)`,
+				project,
+				{ GITHUB_ACTIONS: "true", CAPSTAN_TOKEN: "" },
+			);
+			expect(skipped.join("")).toContain("::notice title=Capstan::CAPSTAN_PREVIEW_TOKEN is empty");
+		}
 		expect(release.if).toBe("github.event_name == 'push'");
 		expect(preview.if).toContain("head.repo.full_name == github.repository");
 		for (const [job, state] of [
@@ -235,6 +250,11 @@ describe("the jobs that capstan init writes", () => {
 			...{ CI_PIPELINE_CREATED_AT: at(-10), CI_JOB_STARTED_AT: at(-5), CAPSTAN_PREVIEW_TOKEN: key },
 		};
 		const { "capstan-preview": preview, "capstan-preview-end": end } = file;
+		for (const { rules, script } of [preview, end]) {
+			expect(rules[0].if).toContain("$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID");
+			const skipped = await runLast(`(${script.slice(-2).join("\n")})`, project, { CAPSTAN_PREVIEW_TOKEN: "" });
+			expect(skipped.join("")).toContain("CAPSTAN_PREVIEW_TOKEN is empty");
+		}
 		expect(preview.environment).toMatchObject({ on_stop: "capstan-preview-end", name: end.environment.name });
 		await runLast(preview.script.at(-1), project, environment);
 		expect(await received(appId, "pr-52")).toContain("0.0.0-pr-52.1.");

@@ -6,7 +6,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { CapstanError } from "../../../src/client/client";
 import { connect } from "../api";
-import { buildSteps, type CiSystem, ciFiles, ciSystemOf, isCiSystem } from "../ci-files";
+import { buildSteps, type CiSystem, ciFiles, ciSystemOf, isCiSystem, secretsNote } from "../ci-files";
 import { type Command, type Run, text } from "../command";
 import { EXIT, usage } from "../failure";
 import { lineDifference } from "../line-difference";
@@ -162,6 +162,8 @@ async function workflowChanges(
 			}
 		}
 	}
+	// A workflow of the user's own may need other secrets.
+	if (changes.length > 0) notes.push(secretsNote(system, facts));
 	return { changes, kept, notes };
 }
 
