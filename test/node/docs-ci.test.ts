@@ -199,7 +199,8 @@ describe("src/docs/ci.md", () => {
 		const claims = { project_id: "21", namespace_id: "73" };
 		const publisher = { app_id: APP, name: "Previews of GitLab", stage: "preview", provider: "gitlab", claims };
 		expect((await product.api("POST", "/publisher", publisher)).status).toBe(201);
-		const job = { ...claims, iss: "https://gitlab.com", pipeline_source: "merge_request_event" };
+		const request = { project_path: "octo-org/octo-repo", ref_path: "refs/merge-requests/42/head" };
+		const job = { ...claims, ...request, iss: "https://gitlab.com", pipeline_source: "merge_request_event" };
 		const environment = {
 			...{
 				CI: "1",
@@ -278,7 +279,7 @@ test("src/docs/previews.md › the first upload of the job without a stored key 
 		GITHUB_RUN_NUMBER: "7",
 	});
 	expect((await product.api("GET", `/preview?app_id=${app}`)).body).toMatchObject([
-		{ number: 128, channel: "pr-128", commit: GITHUB_JOB.sha, version: "0.0.0-pr-128.7", bundles: 1 },
+		{ number: 128, channel: "pr-128", commit: null, version: "0.0.0-pr-128.7", bundles: 1 },
 	]);
 	const device = { device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "ios", defaultChannel: "pr-128" };
 	const build = { version_name: "builtin", version_build: "2.3.0", plugin_version: "8.51.23" };
