@@ -199,7 +199,7 @@ describe("a job of a preview publisher and the stock CLI", () => {
 		expect(wrong.output.replace(/[\s│]+/g, " ")).toContain("belongs to another preview");
 		expect((await scene.channelOf(appId, "pr-129")).status).toBe(404);
 		expect(await previews()).toMatchObject([
-			{ repository: "octo-org/octo-repo", number: 128, commit: GITHUB_JOB.sha, channel: "pr-128", bundles: 3 },
+			{ repository: "octo-org/octo-repo", number: 128, commit: null, channel: "pr-128", bundles: 3 },
 		]);
 		const late = await jobToken(appId);
 		const { CAPGO_TOKEN } = await jobToken(appId);

@@ -101,7 +101,7 @@ describe("a GitHub job", () => {
 		const run = await project.run("release", "--json");
 		expect([run.code, run.json.status], run.error).toEqual([0, "live"]);
 		expect(provider.audiences.length - audiences).toBe(1);
-		expect(await received(appId)).toBe("1.0.1");
+		expect(await received(appId)).toBe(run.json.version);
 		const preview = await project.run("preview", "open", "--repository", "acme/shop", "--number", "7");
 		expect(preview.error).toContain("a preview key");
 	});
