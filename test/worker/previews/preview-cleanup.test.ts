@@ -1,60 +1,33 @@
 /**
  * The end of a preview: DELETE /channel with its bundle, other callers, repeated and concurrent requests.
  */
-import { beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { openDb, query } from "../../../src/db/client";
 import { readThenWrite } from "../support/interleave";
+import {
+	app,
+	ci,
+	cleanUp,
+	createChannel,
+	makePreview,
+	otherCi,
+	preparePreviewScene,
+	promote,
+	showBundle,
+	showChannel,
+	world,
+} from "../support/preview-scene";
 import {
 	createTestApp,
 	createTestKey,
 	createWorld,
 	setTestChannel,
 	type TestApp,
-	type TestKey,
 	testEnv,
 	uploadTestBundle,
-	type World,
 } from "../support/world";
 
-let world: World;
-let app: TestApp;
-let ci: TestKey;
-let otherCi: TestKey;
-
-beforeAll(async () => {
-	world = await createWorld();
-	app = await createTestApp(world);
-	ci = await createTestKey(world, "app_preview", app);
-	otherCi = await createTestKey(world, "app_preview", app);
-});
-
-const createChannel = (key: string, channel: string, fields: Record<string, unknown> = {}) =>
-	world.request("POST", "/channel", { key, body: { app_id: app.appId, channel, ...fields } });
-
-const showChannel = (channel: string) =>
-	world.request("GET", "/channel", { key: world.adminKey, query: { app_id: app.appId, channel } });
-
-const promote = (key: string, versionId: number, channelId: number) =>
-	world.request("PUT", "/bundle", {
-		key,
-		body: { app_id: app.appId, version_id: versionId, channel_id: channelId },
-	});
-
-const cleanUp = (key: string, channel: string) =>
-	world.request("DELETE", "/channel", { key, query: { app_id: app.appId, channel, delete_bundle: "true" } });
-
-const showBundle = async (version: string) =>
-	(await world.request("GET", "/bundle", { key: world.adminKey, query: { app_id: app.appId, version } })).body;
-
-/** A preview as CI creates it: a channel, a bundle, the promotion. */
-async function makePreview(key: TestKey, name: string) {
-	const version = `1.0.0-${name}`;
-	const channelId = (await createChannel(key.text, name)).body.id as number;
-	const bundleId = await uploadTestBundle(world, app, version, key.text);
-	const promoted = await promote(key.text, bundleId, channelId);
-	expect(promoted.status).toBe(200);
-	return { channel: name, version, channelId, bundleId };
-}
+preparePreviewScene();
 
 describe("DELETE /channel with delete_bundle", () => {
 	test("refuses a bundle that another channel uses, and changes nothing", async () => {

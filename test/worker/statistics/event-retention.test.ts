@@ -1,5 +1,5 @@
 /** Retention and storage of events: the time until each kind is deleted, and the rows that a day of events costs. */
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import {
 	deleteOldDevices,
@@ -8,67 +8,16 @@ import {
 	deleteOldStatistics,
 	measureStorage,
 } from "../../../src/features/statistics/retention";
-import type { CountedEvent, DeviceEvent, DeviceEvents, DeviceSeen } from "../../../src/messages";
+import type { DeviceEvent, DeviceSeen } from "../../../src/messages";
 import { storedKeys } from "../support/bytes";
+import { app, counted, installs, message, prepareEventScene, rowsOf, world } from "../support/event-scene";
 import { notingStatements, plansOf, scansIn } from "../support/plans";
-import {
-	createTestApp,
-	createWorld,
-	NOW_MS,
-	setTestChannel,
-	type TestApp,
-	testEnv,
-	uploadTestBundle,
-	type World,
-} from "../support/world";
+import { NOW_MS, testEnv, uploadTestBundle } from "../support/world";
 import { bundleOf, testBundle } from "../support/zip";
 
 const DAY_MS = 86_400_000;
 const TODAY = Math.floor(NOW_MS / DAY_MS);
-let world: World;
-let app: TestApp;
-
-beforeEach(async () => {
-	world = await createWorld();
-	app = await createTestApp(world);
-	await uploadTestBundle(world, app, "1.0.1");
-	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
-	world.deps.sent.length = 0;
-	await testEnv.DB.batch(
-		["counted_events", "dead_messages", "sweep_positions"].map((table) => testEnv.DB.prepare(`DELETE FROM ${table}`)),
-	);
-});
-let events = 0;
-
-const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
-	type: "count",
-	id: `event-${++events}`,
-	appId: app.appId,
-	deviceId: `device-${events}`,
-	versionName: "1.0.1",
-	channelName: "production",
-	metric: "install",
-	atMs: NOW_MS,
-	deviceAtMs: null,
-	timed: false,
-	...fields,
-});
-
-const message = (...list: readonly DeviceEvent[]): DeviceEvents => ({
-	kind: "device_events",
-	id: crypto.randomUUID(),
-	events: list,
-});
-
-const installs = async () => {
-	const row = await testEnv.DB.prepare("SELECT sum(install_count) AS installs FROM daily_totals WHERE app_id = ?")
-		.bind(app.uuid)
-		.first<{ installs: number | null }>();
-	return row?.installs ?? 0;
-};
-
-const rowsOf = async (table: string, where = "true") =>
-	(await testEnv.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`).all()).results;
+prepareEventScene();
 
 describe("retention", () => {
 	test("never counts an event again after its id was removed", async () => {

@@ -4,68 +4,17 @@
  */
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import type { CompiledQuery } from "kysely";
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { consume, consumeAndSettle } from "../../../src/consumer";
 import { openDb } from "../../../src/db/client";
 import { deadMessages, dropDeadMessages, resendDeadMessages } from "../../../src/db/dead-messages";
-import type { CountedEvent, DeviceEvent, DeviceEvents, QueueMessage } from "../../../src/messages";
+import type { DeviceEvent, QueueMessage } from "../../../src/messages";
 import { bury, tendDeadMessages } from "../../../src/queue/dead-letters";
+import { app, counted, installs, message, prepareEventScene, rowsOf, world } from "../support/event-scene";
 import { beforeEachTrip } from "../support/interleave";
-import {
-	createTestApp,
-	createWorld,
-	NOW_MS,
-	setTestChannel,
-	type TestApp,
-	testEnv,
-	uploadTestBundle,
-	type World,
-} from "../support/world";
+import { NOW_MS, testEnv } from "../support/world";
 
-let world: World;
-let app: TestApp;
-
-beforeEach(async () => {
-	world = await createWorld();
-	app = await createTestApp(world);
-	await uploadTestBundle(world, app, "1.0.1");
-	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
-	world.deps.sent.length = 0;
-	await testEnv.DB.batch(
-		["counted_events", "dead_messages", "sweep_positions"].map((table) => testEnv.DB.prepare(`DELETE FROM ${table}`)),
-	);
-});
-let events = 0;
-
-const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
-	type: "count",
-	id: `event-${++events}`,
-	appId: app.appId,
-	deviceId: `device-${events}`,
-	versionName: "1.0.1",
-	channelName: "production",
-	metric: "install",
-	atMs: NOW_MS,
-	deviceAtMs: null,
-	timed: false,
-	...fields,
-});
-
-const message = (...list: readonly DeviceEvent[]): DeviceEvents => ({
-	kind: "device_events",
-	id: crypto.randomUUID(),
-	events: list,
-});
-
-const installs = async () => {
-	const row = await testEnv.DB.prepare("SELECT sum(install_count) AS installs FROM daily_totals WHERE app_id = ?")
-		.bind(app.uuid)
-		.first<{ installs: number | null }>();
-	return row?.installs ?? 0;
-};
-
-const rowsOf = async (table: string, where = "true") =>
-	(await testEnv.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`).all()).results;
+prepareEventScene();
 
 const batchOf = (bodies: readonly unknown[], queue = "capstan-events", attempts = 1) =>
 	createMessageBatch<QueueMessage>(

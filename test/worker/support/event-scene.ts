@@ -1,0 +1,61 @@
+/** An app with a released bundle, and messages of counted events for the consumer. */
+import { beforeEach } from "vitest";
+import type { CountedEvent, DeviceEvent, DeviceEvents } from "../../../src/messages";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	setTestChannel,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+} from "./world";
+
+export let world: World;
+export let app: TestApp;
+
+/** Prepares the scene for the tests of a file. */
+export function prepareEventScene(): void {
+	beforeEach(async () => {
+		world = await createWorld();
+		app = await createTestApp(world);
+		await uploadTestBundle(world, app, "1.0.1");
+		await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
+		world.deps.sent.length = 0;
+		await testEnv.DB.batch(
+			["counted_events", "dead_messages", "sweep_positions"].map((table) => testEnv.DB.prepare(`DELETE FROM ${table}`)),
+		);
+	});
+}
+let events = 0;
+
+export const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
+	type: "count",
+	id: `event-${++events}`,
+	appId: app.appId,
+	deviceId: `device-${events}`,
+	versionName: "1.0.1",
+	channelName: "production",
+	metric: "install",
+	atMs: NOW_MS,
+	deviceAtMs: null,
+	timed: false,
+	...fields,
+});
+
+export const message = (...list: readonly DeviceEvent[]): DeviceEvents => ({
+	kind: "device_events",
+	id: crypto.randomUUID(),
+	events: list,
+});
+
+export const installs = async () => {
+	const row = await testEnv.DB.prepare("SELECT sum(install_count) AS installs FROM daily_totals WHERE app_id = ?")
+		.bind(app.uuid)
+		.first<{ installs: number | null }>();
+	return row?.installs ?? 0;
+};
+
+export const rowsOf = async (table: string, where = "true") =>
+	(await testEnv.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`).all()).results;
