@@ -6,17 +6,10 @@ import {
 	type StackedChartOptions,
 	stackedChart,
 } from "../../src/features/statistics/charts/chart";
-import { lineModel, stackedModel } from "../../src/features/statistics/charts/model";
+import { lineModel, SERIES_LIMIT, stackedModel } from "../../src/features/statistics/charts/model";
+import { CATEGORIES, TONES, versionTones } from "../../src/features/statistics/charts/palette";
 import { escapeXml, fitText } from "../../src/features/statistics/charts/text";
-import {
-	contrastRatio,
-	DARK,
-	DASHES,
-	inkOn,
-	LIGHT,
-	MARKERS,
-	SERIES_LIMIT,
-} from "../../src/features/statistics/charts/theme";
+import { DARK, LIGHT } from "../../src/features/statistics/charts/theme";
 import { CHART_CASES, daysFrom } from "../proof/charts/cases";
 import {
 	cornersOf,
@@ -25,7 +18,6 @@ import {
 	MARCH,
 	one,
 	type Point,
-	panelOf,
 	parse,
 	pathOf,
 	plotOf,
@@ -45,28 +37,29 @@ describe("what is drawn", () => {
 		});
 
 	test("a single day is a marker in a line chart and a bar in a stacked one", () => {
-		expect(withClass(plotOf(panelOf(chart([7]), "wide")).plot, "marker")).toHaveLength(1);
+		expect(withClass(plotOf(parse(chart([7]))).plot, "marker")).toHaveLength(1);
 		const stacked = stackedChart({
 			title: "t",
 			unit: "count",
 			days: ["2026-03-01"],
 			series: [{ name: "s", values: [7] }],
 		});
-		const [bar = []] = cornersOf(pathOf(one(withClass(plotOf(panelOf(stacked, "wide")).plot, "band"))));
+		const [bar = []] = cornersOf(pathOf(one(withClass(plotOf(parse(stacked)).plot, "band"))));
 		expect(Math.max(...bar.map(({ x }) => x)) - Math.min(...bar.map(({ x }) => x))).toBeCloseTo(72, 0);
 		expect(Math.max(...bar.map(({ y }) => y)) - Math.min(...bar.map(({ y }) => y))).toBeGreaterThan(100);
 	});
 
 	test("a day without a value is a gap, and a day alone between gaps is marked", () => {
 		const values = Array.from({ length: 366 }, (_, day) => (day % 50 > 40 && day % 50 !== 45 ? null : 10 + (day % 7)));
-		const { plot } = plotOf(panelOf(chart(values), "wide"));
+		const { plot } = plotOf(parse(chart(values)));
 		const runs = values.filter((value, day) => value !== null && (values[day - 1] ?? null) === null).length;
 		const alone = values.filter(
 			(value, day) => value !== null && (values[day - 1] ?? null) === null && (values[day + 1] ?? null) === null,
 		).length;
 		expect(alone).toBe(7);
 		expect(cornersOf(pathOf(one(withClass(plot, "line"))))).toHaveLength(runs);
-		expect(withClass(plot, "marker")).toHaveLength(alone);
+		// The last value has a point too.
+		expect(withClass(plot, "marker")).toHaveLength(alone + 1);
 	});
 
 	test("a null in a stack is a gap only if every value of the day is null", () => {
@@ -98,7 +91,7 @@ describe("what is drawn", () => {
 				{ name: "b", values: values.map((value) => 400 - value) },
 			],
 		});
-		const { plot, top, bottom } = plotOf(panelOf(svg, "wide"));
+		const { plot, top, bottom } = plotOf(parse(svg));
 		const [lower, upper] = withClass(plot, "band").map((band) => cornersOf(pathOf(band)).flat());
 		const highest = (points: readonly Point[] | undefined) => Math.min(...(points ?? []).map(({ y }) => y));
 		const pixels = (value: number) => bottom - ((bottom - top) * value) / 400;
@@ -109,10 +102,10 @@ describe("what is drawn", () => {
 	});
 
 	test("a chart without values says so", () => {
-		expect(texts(panelOf(lineChart({ title: "t", unit: "count", days: [], series: [] }), "wide"))).toContain("No data");
-		expect(texts(panelOf(chart([null, null]), "narrow"))).toContain("No data (31 Mar – 1 Apr 2025)");
-		expect(texts(panelOf(chart([0, 0]), "wide"))).toContain("All values are 0 (31 Mar – 1 Apr 2025)");
-		expect(texts(panelOf(chart([0, 1]), "wide")).join()).not.toMatch(/No data|All values/);
+		expect(texts(parse(lineChart({ title: "t", unit: "count", days: [], series: [] })))).toContain("No data");
+		expect(texts(parse(chart([null, null])))).toContain("No data (31 Mar – 1 Apr 2025)");
+		expect(texts(parse(chart([0, 0])))).toContain("All values are 0 (31 Mar – 1 Apr 2025)");
+		expect(texts(parse(chart([0, 1]))).join()).not.toMatch(/No data|All values/);
 	});
 
 	test("title, days, axis with unit, legend and time of creation are legible", () => {
@@ -125,18 +118,18 @@ describe("what is drawn", () => {
 			series: [{ name: "com.example.shop", values: MARCH.map((_, day) => day * 1e8) }],
 			generatedAtMs: Date.UTC(2026, 3, 1, 6, 30),
 		});
-		for (const name of ["wide", "narrow"] as const) {
-			expect(texts(panelOf(svg, name))).toEqual(
-				expect.arrayContaining([
-					"Storage",
-					"com.example.shop · 1–31 Mar 2026",
-					"com.example.shop",
-					"Stored (GiB)",
-					"Day (UTC), Mondays labelled",
-					"Generated 2026-04-01 06:30 UTC",
-				]),
-			);
-		}
+		const shownTexts = texts(parse(svg));
+		expect(shownTexts).toEqual(
+			expect.arrayContaining([
+				"Storage",
+				"com.example.shop · 1–31 Mar 2026",
+				"com.example.shop",
+				"Stored (GiB)",
+				"Day (UTC), Mondays labelled",
+				"Generated 2026-04-01 06:30 UTC",
+			]),
+		);
+		expect(shownTexts.filter((shownText) => shownText === "Storage")).toHaveLength(1);
 	});
 
 	test("the description has the figures in words", () => {
@@ -156,20 +149,20 @@ describe("what is drawn", () => {
 		const names = (options: StackedChartOptions) => stackedModel(options).series.map(({ name }) => name);
 		const options = { title: "t", unit: "count", days, series } as const;
 		// 1.0.0 to 1.0.2 lead on the last day and overall; the new ones do not.
-		expect(names(options)).toEqual([...Array.from({ length: 8 }, (_, index) => `1.0.${index}`), "Other (12)"]);
+		expect(names(options)).toEqual([...Array.from({ length: 7 }, (_, index) => `1.0.${index}`), "Other (13)"]);
 		const leading = series.map(({ name, values }, index) => ({
 			name,
 			values: values.map((value, day) => (index >= 17 && day === 9 ? 500 : value)),
 		}));
 		const model = stackedModel({ ...options, series: leading });
 		expect(model.series.map(({ name }) => name)).toEqual([
-			...["1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.0.4"],
-			...["1.0.17", "1.0.18", "1.0.19", "Other (12)"],
+			...["1.0.0", "1.0.1", "1.0.2", "1.0.3"],
+			...["1.0.17", "1.0.18", "1.0.19", "Other (13)"],
 		]);
-		const rest = Array.from({ length: 12 }, (_, index) => 100 - (index + 5)).reduce((sum, value) => sum + value);
+		const rest = Array.from({ length: 13 }, (_, index) => 100 - (index + 4)).reduce((sum, value) => sum + value);
 		expect(model.series.at(-1)?.values).toEqual(days.map(() => rest));
 		expect(lineModel(options).series).toHaveLength(SERIES_LIMIT);
-		expect(texts(panelOf(lineChart(options), "wide"))).toContain("12 not drawn");
+		expect(texts(parse(lineChart(options)))).toContain("12 not drawn");
 	});
 
 	test("refuses input that cannot be drawn truly", () => {
@@ -212,7 +205,7 @@ describe("names from strangers", () => {
 			days: MARCH,
 			series: names.map((name) => ({ name, values: MARCH.map(() => 1) })),
 		});
-		const entries = elements(one(withClass(panelOf(svg, "narrow"), "legend")), "text");
+		const entries = elements(one(withClass(parse(svg), "legend")), "text");
 		expect(entries.map((entry) => entry.textContent?.slice(0, names[0]?.length))).toEqual(names);
 		const labels = entries.map(shown);
 		for (const label of labels) expect(label).toMatch(/^com.*….*g\.[a-e]$/);
@@ -275,21 +268,34 @@ function seen(colour: string, matrix: readonly number[]): [number, number, numbe
 	return [light, a, b];
 }
 
+function luminance(colour: string): number {
+	const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((start) => {
+		const channel = Number.parseInt(colour.slice(start, start + 2), 16) / 255;
+		return channel <= 0.04045 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4;
+	});
+	return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** The contrast ratio of WCAG 2, 1 to 21. */
+function contrastRatio(one: string, other: string): number {
+	const [darker = 0, lighter = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+	return (lighter + 0.05) / (darker + 0.05);
+}
+
 describe("the colours", () => {
 	for (const [name, theme] of Object.entries({ light: LIGHT, dark: DARK })) {
-		test(`${name}: series 3.2 : 1 on the background, text 4.5 : 1, numbers 4.5 : 1 on their bands`, () => {
-			for (const colour of theme.series) {
-				expect(contrastRatio(colour, theme.background)).toBeGreaterThanOrEqual(3.2);
-				expect(contrastRatio(inkOn(colour), colour)).toBeGreaterThanOrEqual(4.5);
-			}
+		const categories = CATEGORIES.map((tone) => theme.palette[tone]);
+
+		test(`${name}: categories 3 : 1 on the background, text 4.5 : 1`, () => {
+			for (const colour of categories) expect(contrastRatio(colour, theme.background)).toBeGreaterThanOrEqual(3);
 			expect(contrastRatio(theme.text, theme.background)).toBeGreaterThanOrEqual(7);
 			expect(contrastRatio(theme.mutedText, theme.background)).toBeGreaterThanOrEqual(4.5);
 			expect(contrastRatio(theme.axis, theme.background)).toBeGreaterThanOrEqual(3);
 		});
 
-		test(`${name}: any two series differ for every kind of colour vision`, () => {
+		test(`${name}: any two categories differ for every kind of colour vision`, () => {
 			for (const [vision, matrix] of Object.entries(VISION)) {
-				const colours = theme.series.map((colour) => seen(colour, matrix));
+				const colours = categories.map((colour) => seen(colour, matrix));
 				for (const [index, one] of colours.entries()) {
 					for (const other of colours.slice(0, index)) {
 						// Distance in OKLab; 0.02 can just be noticed side by side.
@@ -300,16 +306,30 @@ describe("the colours", () => {
 		});
 	}
 
-	test("series differ by dash and marker, and bands have numbers", () => {
-		expect(LIGHT.series).toHaveLength(SERIES_LIMIT + 1);
-		expect(new Set(DASHES).size).toBe(SERIES_LIMIT + 1);
-		expect(MARKERS).toHaveLength(SERIES_LIMIT + 1);
-		const draw = CHART_CASES["adoption-shares-366-days"];
-		const { plot } = plotOf(panelOf(draw?.() ?? "", "wide"));
-		expect(texts(plot).sort()).toEqual(["+", "1", "2", "3", "4", "5", "6", "7", "8"]);
+	test("the live version is s4, older versions are paler, and one that rolls out is ro", () => {
+		const tones = versionTones(["builtin", "1.0.0", "1.1.0", "1.2.0", "unknown"], "1.1.0");
+		expect([...tones]).toEqual(
+			expect.arrayContaining([
+				["builtin", "store"],
+				["1.0.0", "s2"],
+				["1.1.0", "s4"],
+				["1.2.0", "ro"],
+				["unknown", "c8"],
+			]),
+		);
+		expect(versionTones(["1.0.0", "1.1.0"]).get("1.1.0")).toBe("s4");
+		expect(versionTones(["builtin"]).get("builtin")).toBe("store");
 	});
 
-	test("the style sheet has light and dark, is scoped to the chart, and shows the narrow layout on small screens", () => {
+	test("every series has its name beside its last value, in the order of the marks", () => {
+		const days = daysFrom("2026-03-01", 2);
+		const series = ["one", "two", "three"].map((name, index) => ({ name, values: [5, 9 - index * 4] }));
+		const namesOf = (svg: string) => elements(one(withClass(parse(svg), "legend")), "text").map(shown);
+		expect(namesOf(lineChart({ title: "t", unit: "count", days, series }))).toEqual(["one", "two", "three"]);
+		expect(namesOf(stackedChart({ title: "t", unit: "count", days, series }))).toEqual(["three", "two", "one"]);
+	});
+
+	test("the style sheet has light and dark, and is scoped to the chart", () => {
 		const style = one(elements(parse(CHART_CASES["mau-31-days"]?.() ?? ""), "style")).textContent ?? "";
 		const dark = /@media \(prefers-color-scheme:dark\)\{((?:[^{}]*\{[^{}]*\})*)\}/.exec(style)?.[1] ?? "";
 		for (const [theme, rules] of [
@@ -317,9 +337,8 @@ describe("the colours", () => {
 			[DARK, dark],
 		] as const) {
 			expect(rules).toContain(`.background{fill:${theme.background}}`);
-			for (const [slot, colour] of theme.series.entries()) expect(rules).toContain(`.series-${slot}{color:${colour}}`);
+			for (const tone of TONES) expect(rules).toContain(`.tone-${tone}{color:${theme.palette[tone]}}`);
 		}
-		expect(style).toMatch(/@media \(max-width:\d+px\)\{[^@]*\.wide\{display:none\}[^@]*\.narrow\{display:inline\}/);
 		const selectors = [...style.replace(/@media [^{]*\{/g, "").matchAll(/([^{}]+)\{[^{}]+\}/g)].map(
 			([, selector]) => selector,
 		);

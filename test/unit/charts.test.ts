@@ -9,7 +9,7 @@ import { type ChartOptions, lineChart, stackedChart } from "../../src/features/s
 import { lineModel, stackedModel } from "../../src/features/statistics/charts/model";
 import { formatQuantity, unitScale } from "../../src/features/statistics/charts/text";
 import { CHART_CASES, daysFrom } from "../proof/charts/cases";
-import { cornersOf, expectSound, MARCH, one, panelOf, parse, pathOf, plotOf, texts, withClass } from "./support/svg";
+import { cornersOf, expectSound, MARCH, one, parse, pathOf, plotOf, texts, withClass } from "./support/svg";
 
 test("the XML parser of these tests is strict", () => {
 	for (const broken of [
@@ -94,7 +94,7 @@ describe("any input", () => {
 				(values, unit) => {
 					const days = daysFrom("2025-03-31", values.length);
 					const svg = lineChart({ title: "t", unit, days, series: [{ name: "s", values }] });
-					const line = one(withClass(plotOf(panelOf(svg, "wide")).plot, "line"));
+					const line = one(withClass(plotOf(parse(svg)).plot, "line"));
 					const [points = []] = cornersOf(pathOf(line));
 					expect(points).toHaveLength(values.length);
 					const order = values.map((value, index) => ({ value, y: points[index]?.y ?? 0 }));
@@ -242,6 +242,6 @@ describe("the values", () => {
 		const near = lineModel({ title: "t", unit: "count", days, series: series([990, 1000]) });
 		expect(near.low).toBe(0);
 		const svg = lineChart({ title: "t", unit: "count", days, series: series([-5, 5]) });
-		expect(texts(panelOf(svg, "wide"))).toContain("−4");
+		expect(texts(parse(svg))).toContain("−4");
 	});
 });

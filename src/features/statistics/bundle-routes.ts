@@ -77,6 +77,7 @@ export const bundleUsage = endpoint({
 				subtitle: name,
 				unit: "count",
 				valueLabel: "Devices",
+				versions: true,
 				range,
 				nowMs,
 			} as const;

@@ -81,6 +81,7 @@ function adoptionChart(count: number, bundles: number, shares: boolean, first = 
 		days: daysFrom(first, count),
 		series: adoption(count, bundles, 18_000),
 		shares,
+		versions: true,
 		generatedAtMs,
 	});
 }

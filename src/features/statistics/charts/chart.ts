@@ -1,7 +1,6 @@
 /**
- * Line and stacked charts by day, each a standalone SVG that also works in an `<img>`. It has no script and no external reference, names are
- * escaped, and the same input gives the same bytes. The SVG contains two layouts of the same drawing and shows the one for its width, because
- * a layout of 720 pixels has text of 5 pixels on a phone.
+ * Line and stacked charts by day, each one drawing in a standalone SVG that also works in an `<img>`. It has no script and no external
+ * reference, names are escaped, and the same input gives the same bytes.
  */
 import {
 	type ChartModel,
@@ -11,7 +10,7 @@ import {
 	type StackedChartOptions,
 	stackedModel,
 } from "./model";
-import { NARROW, panelHeightPx, panelSvg, WIDE } from "./panel";
+import { panelHeightPx, panelSvg, WIDTH_PX } from "./panel";
 import { escapeXml } from "./text";
 import { STYLE_SHEET } from "./theme";
 
@@ -23,24 +22,20 @@ export function lineChart(options: ChartOptions): string {
 	return document(lineModel(options));
 }
 
-/** Layers of a sum, the first series at the bottom, at most those that `lineChart` keeps and the sum of the others on top. */
+/** Layers of a sum, the first series at the bottom, at most eight of them; beyond that the sum of the others is the layer on top. */
 export function stackedChart(options: StackedChartOptions): string {
 	return document(stackedModel(options));
 }
 
 function document(model: ChartModel): string {
-	const widthPx = WIDE.widthPx;
-	const enlargement = WIDE.widthPx / NARROW.widthPx;
-	const heightPx = Math.ceil(Math.max(panelHeightPx(model, WIDE), panelHeightPx(model, NARROW) * enlargement));
+	const heightPx = panelHeightPx(model);
 	return [
-		`<svg xmlns="http://www.w3.org/2000/svg" class="capstan-chart" lang="en" role="img" width="${widthPx}" height="${heightPx}" viewBox="0 0 ${widthPx} ${heightPx}">`,
+		`<svg xmlns="http://www.w3.org/2000/svg" class="capstan-chart" lang="en" role="img" width="${WIDTH_PX}" height="${heightPx}" viewBox="0 0 ${WIDTH_PX} ${heightPx}">`,
 		`<title>${escapeXml([model.title, fullSubtitle(model)].filter(Boolean).join(", "))}</title>`,
 		`<desc>${escapeXml(model.description)}</desc>`,
 		`<style>${STYLE_SHEET}</style>`,
-		`<rect class="background" width="${widthPx}" height="${heightPx}"/>`,
-		// The attribute hides the second layout in viewers without style sheets.
-		`<g class="wide">${panelSvg(model, WIDE, heightPx)}</g>`,
-		`<g class="narrow" display="none" transform="scale(${enlargement})">${panelSvg(model, NARROW, heightPx / enlargement)}</g>`,
+		`<rect class="background" width="${WIDTH_PX}" height="${heightPx}"/>`,
+		panelSvg(model),
 		"</svg>\n",
 	].join("\n");
 }

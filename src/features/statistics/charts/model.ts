@@ -4,8 +4,11 @@
  */
 import { stack } from "d3-shape";
 import { formatDay, formatDays, parseDay } from "./axes";
+import { CATEGORIES, OTHER_TONE, type Tone, versionTones } from "./palette";
 import { cleanName, formatQuantity, quotedName, type Unit, unitScale } from "./text";
-import { SERIES_LIMIT } from "./theme";
+
+/** As many series as a reader can distinguish. */
+export const SERIES_LIMIT = CATEGORIES.length;
 
 export interface ChartSeries {
 	readonly name: string;
@@ -23,6 +26,19 @@ export interface ChartOptions {
 	readonly days: readonly string[];
 	readonly series: readonly ChartSeries[];
 	readonly generatedAtMs?: number;
+	/** Series are versions from old to new; their tones are those of `versionTones`. */
+	readonly versions?: boolean;
+	/** Tones by name, where the caller knows more than the figures. */
+	readonly tones?: ReadonlyMap<string, Tone>;
+	/** Releases and other moments. */
+	readonly markers?: readonly Marker[];
+}
+
+/** A moment on the time axis. */
+export interface Marker {
+	/** YYYY-MM-DD. */
+	readonly day: string;
+	readonly label: string;
 }
 
 export interface StackedChartOptions extends ChartOptions {
@@ -32,8 +48,8 @@ export interface StackedChartOptions extends ChartOptions {
 
 export interface ModelSeries {
 	readonly name: string;
-	/** Colour, dash, marker and number; 0 for the sum of the other series. */
-	readonly slot: number;
+	readonly tone: Tone;
+	/** In the unit of the axis. */
 	readonly values: readonly (number | null)[];
 	/** Lower and upper edge of each day in the stack; for a line zero and the value. */
 	readonly spans: readonly (readonly [number, number] | null)[];
@@ -53,6 +69,8 @@ export interface ChartModel {
 	readonly high: number;
 	readonly days: readonly string[];
 	readonly series: readonly ModelSeries[];
+	/** Those of a day of the chart, in order. */
+	readonly markers: readonly { readonly index: number; readonly label: string }[];
 	/** Note in the legend about series that are not drawn. */
 	readonly omission: string | null;
 	/** Note in the plot if there are no values, or only zeros. */
@@ -112,26 +130,37 @@ function positionsBySize(series: readonly ChartSeries[]): number[] {
 /** Places for the largest series of the last day, because a new series is never among the largest of a long range. */
 const LEADERS_OF_THE_LAST_DAY = 3;
 
-function keptPositions(series: readonly ChartSeries[]): ReadonlySet<number> {
+function keptPositions(series: readonly ChartSeries[], limit: number): ReadonlySet<number> {
 	const lastDay = series.map(({ name, values }) => ({ name, values: values.slice(-1) }));
 	const leaders = positionsBySize(lastDay)
 		.filter((position) => (lastDay[position]?.values[0] ?? 0) !== 0)
 		.slice(0, LEADERS_OF_THE_LAST_DAY);
-	return new Set([...new Set([...leaders, ...positionsBySize(series)])].slice(0, SERIES_LIMIT));
+	return new Set([...new Set([...leaders, ...positionsBySize(series)])].slice(0, limit));
 }
 
-interface Draft {
-	readonly name: string;
-	readonly slot: number;
-	readonly values: readonly (number | null)[];
-}
+type Draft = Pick<ModelSeries, "name" | "tone" | "values">;
 
-function keptSeries(series: readonly ChartSeries[]): { kept: Draft[]; rest: ChartSeries[] } {
-	const positions = keptPositions(series);
-	const kept = series
-		.filter((_, position) => positions.has(position))
-		.map(({ name, values }, index) => ({ name: cleanName(name), slot: index + 1, values }));
+function keptSeries(options: ChartOptions, limit: number): { kept: Draft[]; rest: ChartSeries[] } {
+	const { series } = options;
+	const positions = keptPositions(series, limit);
+	const chosen = series.filter((_, position) => positions.has(position));
+	const tones = options.versions === true ? tonesOfVersions(chosen) : undefined;
+	const kept = chosen.map(({ name, values }, index) => ({
+		name: cleanName(name),
+		tone: options.tones?.get(name) ?? tones?.get(name) ?? CATEGORIES[index] ?? OTHER_TONE,
+		values,
+	}));
 	return { kept, rest: series.filter((_, position) => !positions.has(position)) };
+}
+
+/** The version with the most devices of the last day counts as the live one. */
+function tonesOfVersions(series: readonly ChartSeries[]) {
+	const ofLastDay = series.map(({ name, values }) => ({ name, values: values.slice(-1) }));
+	const leader = positionsBySize(ofLastDay)[0];
+	return versionTones(
+		series.map(({ name }) => name),
+		leader === undefined ? undefined : series[leader]?.name,
+	);
 }
 
 function describe(kind: string, label: string, unit: Unit, days: readonly string[], series: readonly Draft[]): string {
@@ -162,8 +191,12 @@ function emptyText(days: readonly string[], numbers: readonly number[]): string 
 }
 
 function common(options: ChartOptions, unit: Unit, label: string, unitName: string) {
-	const { title, subtitle, days, generatedAtMs } = options;
+	const { title, subtitle, days, generatedAtMs, markers = [] } = options;
 	return {
+		markers: markers
+			.map(({ day, label }) => ({ index: days.indexOf(day), label: cleanName(label) }))
+			.filter(({ index }) => index >= 0)
+			.sort((one, other) => one.index - other.index),
 		title: cleanName(title),
 		subtitle: subtitle === undefined ? "" : cleanName(subtitle),
 		range: formatDays(days),
@@ -180,7 +213,7 @@ function common(options: ChartOptions, unit: Unit, label: string, unitName: stri
 export function lineModel(options: ChartOptions): ChartModel {
 	validate(options);
 	const { unit, days } = options;
-	const { kept, rest } = keptSeries(options.series);
+	const { kept, rest } = keptSeries(options, SERIES_LIMIT);
 	const numbers = numbersOf(kept);
 	const scale = unitScale(unit, greatest(numbers.map(Math.abs)));
 	const series = kept.map((draft) => {
@@ -219,7 +252,9 @@ export function stackedModel(options: StackedChartOptions): ChartModel {
 	const { days, shares = false } = options;
 	if (numbersOf(options.series).some((value) => value < 0))
 		throw new RangeError("values of a stack must not be negative");
-	const { kept, rest } = keptSeries(options.series);
+	// A sum of one series would hide its name, so the limit has no ninth layer.
+	const isMany = options.series.length > SERIES_LIMIT;
+	const { kept, rest } = keptSeries(options, isMany ? SERIES_LIMIT - 1 : SERIES_LIMIT);
 	// If plain sums overflow, values are counted in multiples of the greatest one.
 	const numbers = numbersOf(options.series);
 	const guard = Number.isFinite(sum(numbers)) ? 1 : greatest(numbers);
@@ -228,7 +263,7 @@ export function stackedModel(options: StackedChartOptions): ChartModel {
 		values: draft.values.map((value) => (value === null ? null : value / guard)),
 	}));
 	if (rest.length > 0) {
-		drafts.push({ name: `Other (${rest.length})`, slot: 0, values: sumOf(rest, days, guard) });
+		drafts.push({ name: `Other (${rest.length})`, tone: OTHER_TONE, values: sumOf(rest, days, guard) });
 	}
 	const totals = sumOf(drafts, days, 1);
 	const unit = shares ? "percent" : options.unit;

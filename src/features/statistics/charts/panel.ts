@@ -1,112 +1,51 @@
 /**
- * The layout of a chart at a given width: heading, legend, axes and marks. Invariant: nothing leaves the drawing and no two texts touch,
- * whatever the names and figures are.
+ * The layout of a chart: heading, axes, marks, and the names of the series beside their last values. Invariant: nothing leaves the drawing and
+ * no two texts touch, whatever the names and figures are.
  */
 import { dayAxis, type Label, valueAxis } from "./axes";
-import { bandNumber, bandSvg, lineSvg, type Plot, sample } from "./marks";
-import { type ChartModel, fullSubtitle } from "./model";
+import { bandSvg, lineSvg, type Plot } from "./marks";
+import { type ChartModel, fullSubtitle, type ModelSeries } from "./model";
 import { cleanName, estimatedWidthPx, fitText, round, text } from "./text";
 
-export interface Panel {
-	readonly widthPx: number;
-	readonly paddingPx: number;
-	readonly plotHeightPx: number;
-	readonly pxPerTick: number;
-	readonly titlePx: number;
-	readonly subtitlePx: number;
-	readonly labelPx: number;
-	/** Fewest columns for more than four series, even if names must be shortened. */
-	readonly legendColumns: number;
-	readonly samplePx: number;
+/** Its text is legible on a phone too, where the drawing has about 360 pixels. */
+export const WIDTH_PX = 640;
+const PADDING_PX = 20;
+const TITLE_PX = 17;
+const SUBTITLE_PX = 13.5;
+const LABEL_PX = 13;
+const FOOTER_PX = 12;
+const PLOT_HEIGHT_PX = 200;
+/** A chart without values says so in little space. */
+const EMPTY_HEIGHT_PX = 72;
+const PX_PER_TICK = 44;
+const ROW_PX = LABEL_PX * 1.45;
+const NAME_LIMIT_PX = 170;
+const SWATCH_PX = 10;
+const NAME_GAP_PX = 14;
+
+function verticalLayout(model: ChartModel) {
+	const titleBaseline = PADDING_PX + TITLE_PX * 0.9;
+	const subtitleBaseline = titleBaseline + (fullSubtitle(model) === "" ? 0 : SUBTITLE_PX * 1.6);
+	const axisTitleBaseline = subtitleBaseline + LABEL_PX * 2.2;
+	const plotTop = Math.ceil(axisTitleBaseline + LABEL_PX * 1.3);
+	const plotBottom = plotTop + (model.emptyText === null ? PLOT_HEIGHT_PX : EMPTY_HEIGHT_PX);
+	return { titleBaseline, subtitleBaseline, axisTitleBaseline, plotTop, plotBottom };
 }
 
-export const WIDE: Panel = {
-	widthPx: 720,
-	paddingPx: 18,
-	plotHeightPx: 270,
-	pxPerTick: 46,
-	titlePx: 18,
-	subtitlePx: 13,
-	labelPx: 12,
-	legendColumns: 3,
-	samplePx: 26,
-};
-
-export const NARROW: Panel = {
-	widthPx: 400,
-	paddingPx: 10,
-	plotHeightPx: 110,
-	pxPerTick: 28,
-	titlePx: 15,
-	subtitlePx: 11.5,
-	labelPx: 11,
-	legendColumns: 3,
-	samplePx: 22,
-};
-
-const SAMPLE_GAP_PX = 6;
-const COLUMN_GAP_PX = 16;
-
-interface Legend {
-	readonly columns: number;
-	readonly columnWidthPx: number;
-	readonly rows: number;
-	readonly rowHeightPx: number;
+export function panelHeightPx(model: ChartModel): number {
+	return Math.ceil(verticalLayout(model).plotBottom + LABEL_PX * 4.6 + PADDING_PX / 2);
 }
 
-function legendLayout(model: ChartModel, panel: Panel): Legend {
-	const entries = [...model.series.map(({ name }) => name), ...(model.omission === null ? [] : [model.omission])];
-	const availablePx = panel.widthPx - 2 * panel.paddingPx;
-	const wantedPx = entries.reduce((most, entry) => {
-		const textPx = estimatedWidthPx(entry.slice(0, 200), panel.labelPx);
-		return Math.max(most, Math.ceil(panel.samplePx + SAMPLE_GAP_PX + textPx));
-	}, 0);
-	const leastColumns = Math.min(entries.length, entries.length > 4 ? panel.legendColumns : 2) || 1;
-	const fitting = Math.floor((availablePx + COLUMN_GAP_PX) / (wantedPx + COLUMN_GAP_PX));
-	const columns = Math.max(leastColumns, Math.min(fitting, entries.length));
-	const spreadPx = (availablePx - (columns - 1) * COLUMN_GAP_PX) / columns;
-	return {
-		columns,
-		columnWidthPx: Math.min(spreadPx, wantedPx),
-		rows: Math.ceil(entries.length / columns),
-		rowHeightPx: panel.labelPx * 1.65,
-	};
-}
-
-function verticalLayout(model: ChartModel, panel: Panel) {
-	const legend = legendLayout(model, panel);
-	const titleBaseline = panel.paddingPx + panel.titlePx;
-	const subtitleBaseline = titleBaseline + (fullSubtitle(model) === "" ? 0 : panel.subtitlePx * 1.6);
-	const legendTop = subtitleBaseline + panel.subtitlePx * 0.75;
-	const axisTitleBaseline = legendTop + legend.rows * legend.rowHeightPx + panel.labelPx * 1.3;
-	return {
-		legend,
-		titleBaseline,
-		subtitleBaseline,
-		legendTop,
-		axisTitleBaseline,
-		plotTop: axisTitleBaseline + panel.labelPx * 1.25,
-		/** Below the plot: two rows of labels and the footer. */
-		belowPx: panel.labelPx * 4.6 + panel.paddingPx,
-	};
-}
-
-export function panelHeightPx(model: ChartModel, panel: Panel): number {
-	const { plotTop, belowPx } = verticalLayout(model, panel);
-	return plotTop + panel.plotHeightPx + belowPx;
-}
-
-export function panelSvg(model: ChartModel, panel: Panel, heightPx: number): string {
-	const { titlePx, subtitlePx, labelPx, paddingPx, widthPx } = panel;
-	const rows = verticalLayout(model, panel);
-	const top = rows.plotTop;
-	const bottom = heightPx - rows.belowPx;
-	const tickCount = Math.max(2, Math.floor((bottom - top) / panel.pxPerTick));
+export function panelSvg(model: ChartModel): string {
+	const rows = verticalLayout(model);
+	const { plotTop: top, plotBottom: bottom } = rows;
+	const tickCount = Math.max(2, Math.floor((bottom - top) / PX_PER_TICK));
 	const axis = valueAxis(model.unit, model.factor, model.low, model.high, tickCount);
-	const ticks = model.hasValues ? axis.ticks : axis.ticks.filter(({ value }) => value === 0);
-	const tickWidthPx = ticks.reduce((most, tick) => Math.max(most, estimatedWidthPx(tick.text, labelPx)), 0);
-	const left = Math.ceil(paddingPx + tickWidthPx + 8);
-	const right = widthPx - paddingPx;
+	const ticks = model.emptyText === null ? axis.ticks : axis.ticks.filter(({ value }) => value === 0);
+	const tickWidthPx = ticks.reduce((most, tick) => Math.max(most, estimatedWidthPx(tick.text, LABEL_PX)), 0);
+	const left = Math.ceil(PADDING_PX + tickWidthPx + 8);
+	const names = endNames(model);
+	const right = WIDTH_PX - PADDING_PX - (names.widthPx === 0 ? 0 : names.widthPx + NAME_GAP_PX);
 	const dayPx = (right - left) / Math.max(1, model.days.length);
 	const plot: Plot = {
 		left,
@@ -114,65 +53,134 @@ export function panelSvg(model: ChartModel, panel: Panel, heightPx: number): str
 		top,
 		bottom,
 		dayPx,
-		labelPx,
 		toX: (index) => left + (index + 0.5) * dayPx,
 		toY: (value) => {
 			const share = (value - axis.low) / (axis.high - axis.low);
 			return bottom - Math.min(1, Math.max(0, share)) * (bottom - top);
 		},
 	};
-	const availablePx = widthPx - 2 * paddingPx;
+	const availablePx = WIDTH_PX - 2 * PADDING_PX;
 	const isLine = model.kind === "line";
 	return [
-		text(fitText(model.title, titlePx * 1.15, availablePx), {
-			x: paddingPx,
+		text(fitText(model.title, TITLE_PX * 1.15, availablePx), {
+			x: PADDING_PX,
 			y: rows.titleBaseline,
-			sizePx: titlePx,
+			sizePx: TITLE_PX,
 			className: "text title",
 			full: model.title,
 		}),
-		text(subtitleText(model, subtitlePx, availablePx), {
-			x: paddingPx,
+		text(subtitleText(model, availablePx), {
+			x: PADDING_PX,
 			y: rows.subtitleBaseline,
-			sizePx: subtitlePx,
+			sizePx: SUBTITLE_PX,
 			className: "muted",
 			full: fullSubtitle(model),
 		}),
-		legendSvg(model, panel, rows.legend, rows.legendTop),
-		text(fitText(model.axisTitle, labelPx, availablePx), {
-			x: paddingPx,
+		text(fitText(model.axisTitle, LABEL_PX, availablePx), {
+			x: PADDING_PX,
 			y: rows.axisTitleBaseline,
-			sizePx: labelPx,
+			sizePx: LABEL_PX,
 			className: "muted",
 			full: model.axisTitle,
 		}),
 		...ticks.map(({ value, text: tick }) => {
 			const y = round(plot.toY(value));
 			const kind = value === 0 ? "axis" : "grid";
-			return `<path class="${kind}" d="M${left},${y}H${right}"/>${text(tick, { x: left - 8, y: y + labelPx * 0.35, sizePx: labelPx, className: "muted", anchor: "end" })}`;
+			return `<path class="${kind}" d="M${left},${y}H${round(right)}"/>${text(tick, { x: left - 8, y: y + LABEL_PX * 0.35, sizePx: LABEL_PX, className: "muted", anchor: "end" })}`;
 		}),
 		`<g class="plot" data-plot="${[left, top, right, bottom].map(round).join(" ")}">`,
 		...model.series.map((series) => (isLine ? lineSvg(series, model, plot) : bandSvg(series, plot))),
-		...(isLine ? [] : model.series.map((series) => bandNumber(series, plot))),
 		"</g>",
-		daysSvg(model, plot, panel, bottom),
+		namesSvg(model, plot, names),
+		daysSvg(model, plot),
 		model.emptyText === null ? "" : emptySvg(model.emptyText, plot),
 	].join("");
 }
 
 /** Shortens the subtitle rather than the range of days. */
-function subtitleText(model: ChartModel, sizePx: number, availablePx: number): string {
-	if (model.subtitle === "" || model.range === "") return fitText(fullSubtitle(model), sizePx, availablePx);
-	const rangePart = ` · ${model.range}`;
-	return fitText(model.subtitle, sizePx, availablePx - estimatedWidthPx(rangePart, sizePx)) + rangePart;
+function subtitleText(model: ChartModel, availablePx: number): string {
+	if (model.subtitle === "" || model.range === "") return fitText(fullSubtitle(model), SUBTITLE_PX, availablePx);
+	const ending = ` · ${model.range}`;
+	return fitText(model.subtitle, SUBTITLE_PX, availablePx - estimatedWidthPx(ending, SUBTITLE_PX)) + ending;
 }
 
-function emptySvg(content: string, { left, right, top, bottom, labelPx }: Plot): string {
-	const sizePx = labelPx + 2;
-	return text(fitText(content, sizePx, right - left), {
-		x: (left + right) / 2,
-		// Above the middle: a grid line often runs there.
-		y: top + (bottom - top) * 0.45,
+interface EndNames {
+	readonly widthPx: number;
+	readonly texts: ReadonlyMap<ModelSeries, string>;
+	readonly omission: string;
+}
+
+function endNames(model: ChartModel): EndNames {
+	const roomPx = NAME_LIMIT_PX - SWATCH_PX - 6;
+	// Names of apps and bundles differ at their ends.
+	const texts = new Map(model.series.map((series) => [series, fitText(series.name, LABEL_PX, roomPx, "middle")]));
+	const omission = model.omission === null ? "" : fitText(cleanName(model.omission), LABEL_PX, roomPx);
+	const widths = [...texts.values(), omission].map((name) => Math.ceil(estimatedWidthPx(name, LABEL_PX)));
+	const widestPx = widths.reduce((most, widthPx) => Math.max(most, widthPx), 0);
+	return { widthPx: widestPx === 0 ? 0 : widestPx + SWATCH_PX + 6, texts, omission };
+}
+
+/** A name for each place, moved down and then up as little as possible, so that all are `gapPx` apart and inside. */
+export function spread(places: readonly number[], gapPx: number, top: number, bottom: number): number[] {
+	const result = [...places];
+	for (const [index, place] of result.entries()) {
+		const least = index === 0 ? top : (result[index - 1] ?? top) + gapPx;
+		result[index] = Math.max(place, least);
+	}
+	for (let index = result.length - 1; index >= 0; index--) {
+		const most = index === result.length - 1 ? bottom : (result[index + 1] ?? bottom) - gapPx;
+		result[index] = Math.min(result[index] ?? most, most);
+	}
+	return result;
+}
+
+/** The height of a series at its last value: the middle of its band, or the point of its line. */
+export function endOf(model: ChartModel, { values, spans }: ModelSeries): number {
+	const last = values.findLastIndex((value) => value !== null);
+	const span = spans[last] ?? [0, 0];
+	return model.kind === "line" ? (values[last] ?? 0) : (span[0] + span[1]) / 2;
+}
+
+function namesSvg(model: ChartModel, plot: Plot, { texts, omission, widthPx }: EndNames): string {
+	if (widthPx === 0) return "";
+	// The top of a stack is its last series; names keep the order of the marks.
+	const fromTop = model.series.map((series) => ({ series, y: plot.toY(endOf(model, series)) }));
+	if (model.kind === "line") fromTop.sort((one, other) => one.y - other.y);
+	else fromTop.reverse();
+	const rows = fromTop.length + (omission === "" ? 0 : 1);
+	const heightPx = (rows - 1) * ROW_PX;
+	const top = Math.min(plot.top, plot.bottom - heightPx);
+	const middles = spread(
+		[...fromTop.map(({ y }) => y), ...(omission === "" ? [] : [plot.bottom])],
+		ROW_PX,
+		top,
+		Math.max(plot.bottom, top + heightPx),
+	);
+	const x = plot.right + NAME_GAP_PX;
+	const nameAt = (content: string, position: number, className: string, full: string) =>
+		text(content, {
+			x: x + SWATCH_PX + 6,
+			y: (middles[position] ?? 0) + LABEL_PX * 0.35,
+			sizePx: LABEL_PX,
+			className,
+			full,
+		});
+	const entries = fromTop.map(({ series }, position) => {
+		const middle = middles[position] ?? 0;
+		const isLine = model.kind === "line";
+		const [heightPx, radiusPx] = isLine ? [3, 1.5] : [SWATCH_PX, 3];
+		const swatch = `<rect class="marker tone-${series.tone}" x="${round(x)}" y="${round(middle - heightPx / 2)}" width="${SWATCH_PX}" height="${heightPx}" rx="${radiusPx}"/>`;
+		return swatch + nameAt(texts.get(series) ?? "", position, "text", series.name);
+	});
+	if (omission !== "") entries.push(nameAt(omission, fromTop.length, "muted", model.omission ?? ""));
+	return `<g class="legend">${entries.join("")}</g>`;
+}
+
+function emptySvg(content: string, plot: Plot): string {
+	const sizePx = LABEL_PX + 1;
+	return text(fitText(content, sizePx, plot.right - plot.left - 8), {
+		x: (plot.left + plot.right) / 2,
+		y: (plot.top + plot.bottom) / 2,
 		sizePx,
 		className: "muted",
 		anchor: "middle",
@@ -180,58 +188,25 @@ function emptySvg(content: string, { left, right, top, bottom, labelPx }: Plot):
 	});
 }
 
-function daysSvg(model: ChartModel, plot: Plot, panel: Panel, bottom: number): string {
-	const { labelPx, paddingPx, widthPx } = panel;
-	const axis = dayAxis(model.days, plot.toX, labelPx, paddingPx, widthPx - 4);
+function daysSvg(model: ChartModel, plot: Plot): string {
+	const { bottom } = plot;
+	const axis = dayAxis(model.days, plot.toX, LABEL_PX, PADDING_PX, WIDTH_PX - 4);
 	const row = (labels: readonly Label[], y: number, className: string) =>
 		labels.map((label) =>
-			text(label.text, { x: label.xPx + label.widthPx / 2, y, sizePx: labelPx, className, anchor: "middle" }),
+			text(label.text, { x: label.xPx + label.widthPx / 2, y, sizePx: LABEL_PX, className, anchor: "middle" }),
 		);
 	const tickMarks = axis.tickIndexes.map((index) => `M${round(plot.toX(index))},${round(bottom)}v4`).join("");
-	const footerY = bottom + labelPx * 4.4;
+	const footerY = bottom + LABEL_PX * 4.5;
 	const note = axis.grid === "Mondays" ? "Day (UTC), Mondays labelled" : "Day (UTC)";
-	const footerPx = labelPx - 1;
-	const footerWidthPx = estimatedWidthPx(model.footer, footerPx);
+	const footerWidthPx = estimatedWidthPx(model.footer, FOOTER_PX);
+	const rightPx = WIDTH_PX - PADDING_PX;
 	return [
 		tickMarks === "" ? "" : `<path class="axis" d="${tickMarks}"/>`,
-		...row(axis.labels, bottom + labelPx * 1.5, "muted"),
-		...row(axis.contextLabels, bottom + labelPx * 2.8, "muted"),
-		text(note, { x: plot.left, y: footerY, sizePx: footerPx, className: "muted" }),
-		plot.left + estimatedWidthPx(note, footerPx) + 10 + footerWidthPx > plot.right
+		...row(axis.labels, bottom + LABEL_PX * 1.5, "muted"),
+		...row(axis.contextLabels, bottom + LABEL_PX * 2.8, "muted"),
+		text(note, { x: plot.left, y: footerY, sizePx: FOOTER_PX, className: "muted" }),
+		plot.left + estimatedWidthPx(note, FOOTER_PX) + 10 + footerWidthPx > rightPx
 			? ""
-			: text(model.footer, { x: plot.right, y: footerY, sizePx: footerPx, className: "muted", anchor: "end" }),
+			: text(model.footer, { x: rightPx, y: footerY, sizePx: FOOTER_PX, className: "muted", anchor: "end" }),
 	].join("");
-}
-
-function legendSvg(model: ChartModel, panel: Panel, legend: Legend, top: number): string {
-	const { labelPx } = panel;
-	const place = (position: number) => ({
-		x: panel.paddingPx + (position % legend.columns) * (legend.columnWidthPx + COLUMN_GAP_PX),
-		middle: top + (Math.floor(position / legend.columns) + 0.5) * legend.rowHeightPx,
-	});
-	const textPx = legend.columnWidthPx - panel.samplePx - SAMPLE_GAP_PX;
-	const entries = model.series.map(({ name, slot }, position) => {
-		const { x, middle } = place(position);
-		// Names of apps and bundles differ at their ends.
-		const label = text(fitText(name, labelPx, textPx, "middle"), {
-			x: x + panel.samplePx + SAMPLE_GAP_PX,
-			y: middle + labelPx * 0.35,
-			sizePx: labelPx,
-			full: name,
-		});
-		return sample(model.kind, slot, x, middle, labelPx, panel.samplePx) + label;
-	});
-	if (model.omission !== null) {
-		const { x, middle } = place(model.series.length);
-		entries.push(
-			text(fitText(cleanName(model.omission), labelPx, legend.columnWidthPx), {
-				x,
-				y: middle + labelPx * 0.35,
-				sizePx: labelPx,
-				className: "muted",
-				full: model.omission,
-			}),
-		);
-	}
-	return `<g class="legend">${entries.join("")}</g>`;
 }
