@@ -12,3 +12,8 @@ interface Crypto {
 		algorithm: string,
 	) => WritableStream<ArrayBuffer | ArrayBufferView> & { readonly digest: Promise<ArrayBuffer> };
 }
+
+declare module "@tabler/icons-react/dist/esm/icons/*" {
+	const drawing: import("react").ComponentType<import("react").SVGProps<SVGSVGElement>>;
+	export default drawing;
+}

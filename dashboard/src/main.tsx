@@ -5,7 +5,11 @@
 import "@mantine/core/styles.css";
 import "@mantine/notifications/styles.css";
 import "./theme.css";
-import { createTheme, MantineProvider } from "@mantine/core";
+import "./library.css";
+import "./components/parts.css";
+import "./components/content.css";
+import "./shell/shell.css";
+import { MantineProvider } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
@@ -13,14 +17,7 @@ import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
 import { queryClient } from "./api";
 import { App } from "./app";
-
-const theme = createTheme({
-	components: {
-		// Locking the scroll would insert a style element; theme.css does it instead.
-		Modal: { defaultProps: { lockScroll: false, closeButtonProps: { "aria-label": "Close" } } },
-		Drawer: { defaultProps: { lockScroll: false, closeButtonProps: { "aria-label": "Close" } } },
-	},
-});
+import { theme } from "./library";
 
 /** Long enough for slow readers. Important messages stay on the page instead. */
 const SHOWN_MS = 8_000;

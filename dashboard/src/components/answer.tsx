@@ -2,20 +2,27 @@
  * Loading states and errors of API requests. A loading state names what it waits for. An error shows the API's own message and, if it can
  * help, a button to try again.
  */
-import { Alert, Button, Center, Group, Loader, Stack, Text } from "@mantine/core";
+import { Button } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { CapstanError, needsPasskey } from "../api";
+import { IconCloudOff, IconRefresh } from "../icons";
 import { confirmIdentity } from "../identity";
+import { Note } from "./card";
+import { CopyChip } from "./copy-chip";
+import { Icon } from "./icon";
 
 export function Loading({ what }: { readonly what: string }) {
 	return (
-		<Center py="xl" role="status">
-			<Group gap="sm">
-				<Loader size="sm" aria-hidden="true" />
-				<Text c="dimmed">Loading {what}…</Text>
-			</Group>
-		</Center>
+		<div role="status">
+			<span className="sr">Loading {what}…</span>
+			<div className="skel" aria-hidden="true">
+				<i />
+				<i />
+				<i />
+				<i />
+			</div>
+		</div>
 	);
 }
 
@@ -26,26 +33,61 @@ function titleOf(error: Error): string {
 	return error.status >= 500 ? "The server failed" : "The request was not accepted";
 }
 
+const reasonOf = (error: Error) =>
+	error instanceof CapstanError ? error.message : "Check your connection and try again.";
+
+function RequestId({ error }: { readonly error: Error }) {
+	if (!(error instanceof CapstanError) || error.requestId === "") return null;
+	return <CopyChip value={error.requestId} label={`req ${error.requestId.slice(0, 8)}`} />;
+}
+
+/** Why a change was refused, above the buttons of its form. */
 export function Problem({ error, onRetry }: { readonly error: Error; readonly onRetry?: (() => void) | undefined }) {
 	if (error instanceof CapstanError && error.code === "recent_sign_in_required") {
 		return <ConfirmFirst byPasskey={needsPasskey(error)} onConfirmed={onRetry} />;
 	}
 	return (
-		<Alert color="red" title={titleOf(error)} role="alert">
-			<Stack gap="xs" align="flex-start">
-				<Text size="sm">{error instanceof CapstanError ? error.message : "Check your connection and try again."}</Text>
-				{error instanceof CapstanError && error.requestId !== "" ? (
-					<Text size="xs" c="dimmed">
-						Request {error.requestId}
-					</Text>
-				) : null}
+		<Note tone="bad" title={titleOf(error)} isAlert>
+			<span>{reasonOf(error)}</span>
+			<div className="row wrap">
 				{onRetry === undefined ? null : (
 					<Button size="xs" variant="default" onClick={onRetry}>
 						Try again
 					</Button>
 				)}
-			</Stack>
-		</Alert>
+				<RequestId error={error} />
+			</div>
+		</Note>
+	);
+}
+
+/** In place of what could not be loaded. The rest of the screen stays. */
+function NotLoaded({
+	what,
+	error,
+	onRetry,
+}: {
+	readonly what: string;
+	readonly error: Error;
+	readonly onRetry: () => void;
+}) {
+	if (error instanceof CapstanError && error.code === "recent_sign_in_required") {
+		return <Problem error={error} onRetry={onRetry} />;
+	}
+	return (
+		<div className="card empty" role="alert">
+			<Icon of={IconCloudOff} size="l" />
+			<strong className="strong">{`${what.slice(0, 1).toUpperCase()}${what.slice(1)} could not be loaded`}</strong>
+			<div className="said">
+				{titleOf(error)}. {reasonOf(error)}
+			</div>
+			<div className="row">
+				<Button variant="default" leftSection={<Icon of={IconRefresh} size="s" />} onClick={onRetry}>
+					Try again
+				</Button>
+				<RequestId error={error} />
+			</div>
+		</div>
 	);
 }
 
@@ -60,31 +102,31 @@ function ConfirmFirst({
 	const [isConfirmed, setConfirmed] = useState(false);
 	if (isConfirmed) {
 		return (
-			<Alert color="green" title="Confirmed" role="status">
-				<Text size="sm">Continue with your form.</Text>
-			</Alert>
+			<div role="status">
+				<Note tone="ok" title="Confirmed">
+					Continue with your form.
+				</Note>
+			</div>
 		);
 	}
 	return (
-		<Alert color="orange" title="Confirm it's you to continue" role="alert">
-			<Stack gap="xs" align="flex-start">
-				<Text size="sm">
-					This needs a sign-in {byPasskey ? "with a passkey " : ""}from the last 15 minutes. Nothing was changed, and
-					your input is still here.
-				</Text>
-				<Button
-					size="xs"
-					variant="default"
-					onClick={async () => {
-						if (!(await confirmIdentity(byPasskey))) return;
-						setConfirmed(true);
-						onConfirmed?.();
-					}}
-				>
-					Confirm it's you
-				</Button>
-			</Stack>
-		</Alert>
+		<Note tone="warn" title="Confirm it's you to continue" isAlert>
+			<span>
+				This needs a sign-in {byPasskey ? "with a passkey " : ""}from the last 15 minutes. Nothing was changed, and your
+				input is still here.
+			</span>
+			<Button
+				size="xs"
+				variant="default"
+				onClick={async () => {
+					if (!(await confirmIdentity(byPasskey))) return;
+					setConfirmed(true);
+					onConfirmed?.();
+				}}
+			>
+				Confirm it's you
+			</Button>
+		</Note>
 	);
 }
 
@@ -107,6 +149,6 @@ export function Answer<Data>({
 			</>
 		);
 	}
-	if (query.isError) return <Problem error={query.error} onRetry={() => void query.refetch()} />;
+	if (query.isError) return <NotLoaded what={what} error={query.error} onRetry={() => void query.refetch()} />;
 	return <Loading what={what} />;
 }

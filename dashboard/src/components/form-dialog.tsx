@@ -49,7 +49,7 @@ export function FormDialog({
 						</Text>
 					) : null}
 					<Group justify="flex-end">
-						<Button variant="default" onClick={onClose}>
+						<Button variant="subtle" onClick={onClose}>
 							Cancel
 						</Button>
 						<Button type="submit" {...(isDestructive ? { color: "red" } : {})} loading={isPending} disabled={!isReady}>

@@ -1,13 +1,13 @@
 /** Links: to other screens without a page load, and out of the dashboard. */
-import { Anchor, Button, type ButtonProps } from "@mantine/core";
+import { Button, type ButtonProps } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 
 export function TextLink({ to, children }: { readonly to: string; readonly children: ReactNode }) {
 	return (
-		<Anchor component={Link} href={to} underline="always" inherit>
+		<Link href={to} className="link">
 			{children}
-		</Anchor>
+		</Link>
 	);
 }
 
@@ -16,9 +16,9 @@ export function WebLink({ address }: { readonly address: string }) {
 	const isWeb = URL.canParse(address) && /^https?:$/.test(new URL(address).protocol);
 	if (!isWeb) return address;
 	return (
-		<Anchor href={address} target="_blank" rel="noopener noreferrer nofollow" underline="always" inherit>
+		<a href={address} target="_blank" rel="noopener noreferrer nofollow" className="link">
 			{address}
-		</Anchor>
+		</a>
 	);
 }
 

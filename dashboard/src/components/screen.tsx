@@ -2,19 +2,24 @@
  * The frame of a screen, its sections and its empty state. The heading is also the title of the tab, and takes the focus after a navigation,
  * so that screen readers announce the new screen.
  */
-import { Group, Paper, Stack, Text, Title } from "@mantine/core";
 import { type ReactNode, useEffect, useRef } from "react";
+import type { IconDrawing } from "../icons";
+import { Icon } from "./icon";
 
 let isFirstScreen = true;
 
 export function Screen({
 	title,
+	picture,
 	note,
 	actions,
 	children,
 }: {
 	readonly title: string;
+	/** The tile of an app or the avatar of a person. */
+	readonly picture?: ReactNode;
 	readonly note?: ReactNode;
+	/** At most one of them is the primary button. */
 	readonly actions?: ReactNode;
 	readonly children: ReactNode;
 }) {
@@ -27,32 +32,41 @@ export function Screen({
 		else heading.current?.focus({ preventScroll: true });
 	}, []);
 	return (
-		<Stack gap="lg">
-			<Group justify="space-between" align="flex-start" gap="md">
-				<Stack gap={4}>
-					<Title order={1} size="h2" ref={heading} tabIndex={-1} className="screen-title">
+		<div className="page">
+			<div className="head">
+				{picture}
+				<div className="stack grow">
+					<h1 ref={heading} tabIndex={-1}>
 						{title}
-					</Title>
-					{note === undefined ? null : <Text c="dimmed">{note}</Text>}
-				</Stack>
-				{actions === undefined ? null : <Group gap="sm">{actions}</Group>}
-			</Group>
+					</h1>
+					{note === undefined ? null : <div className="said">{note}</div>}
+				</div>
+				{actions === undefined ? null : <div className="acts">{actions}</div>}
+			</div>
 			{children}
-		</Stack>
+		</div>
 	);
 }
 
-/** An empty state: what is missing and what to do next. */
-export function Empty({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
+/** An empty state: what this is in one sentence, and one action. */
+export function Empty({
+	title,
+	icon,
+	action,
+	children,
+}: {
+	readonly title: string;
+	readonly icon?: IconDrawing;
+	readonly action?: ReactNode;
+	readonly children?: ReactNode;
+}) {
 	return (
-		<Paper withBorder p="xl" ta="center">
-			<Stack gap="xs" align="center">
-				<Text fw={600}>{title}</Text>
-				<Text component="div" c="dimmed" maw="34rem">
-					{children}
-				</Text>
-			</Stack>
-		</Paper>
+		<div className="card empty">
+			{icon === undefined ? null : <Icon of={icon} size="l" />}
+			<strong className="strong">{title}</strong>
+			{children === undefined ? null : <div className="said">{children}</div>}
+			{action === undefined ? null : <div className="row">{action}</div>}
+		</div>
 	);
 }
 
@@ -66,14 +80,12 @@ export function Section({
 	readonly children: ReactNode;
 }) {
 	return (
-		<Stack gap="sm" component="section">
-			<Group justify="space-between">
-				<Title order={2} size="h4">
-					{title}
-				</Title>
+		<section className="sec">
+			<div className="row wrap">
+				<h2>{title}</h2>
 				{actions}
-			</Group>
+			</div>
 			{children}
-		</Stack>
+		</section>
 	);
 }

@@ -1,9 +1,13 @@
 /** Texts to copy, and secrets that are shown only once. */
-import { Button, CopyButton, Group, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
+import { IconCheck, IconCopy } from "../icons";
+import { CopyButton, useCopy } from "./copy-chip";
 import { Dialog } from "./dialog";
+import { Icon } from "./icon";
 
 export function Copyable({ label, value }: { readonly label: string; readonly value: string }) {
+	const { isCopied, copy } = useCopy(value);
 	return (
 		<Group align="flex-end" wrap="nowrap">
 			<TextInput
@@ -14,13 +18,14 @@ export function Copyable({ label, value }: { readonly label: string; readonly va
 				className="mono"
 				onFocus={(event) => event.currentTarget.select()}
 			/>
-			<CopyButton value={value}>
-				{({ copied, copy }) => (
-					<Button variant="default" onClick={copy} aria-live="polite">
-						{copied ? "Copied" : "Copy"}
-					</Button>
-				)}
-			</CopyButton>
+			<Button
+				variant="default"
+				onClick={copy}
+				aria-live="polite"
+				leftSection={<Icon of={isCopied ? IconCheck : IconCopy} size="s" />}
+			>
+				{isCopied ? "Copied" : "Copy"}
+			</Button>
 		</Group>
 	);
 }
@@ -56,23 +61,12 @@ export function SecretDialog({
 /** A block of code with a copy button. */
 export function CodeBlock({ label, text }: { readonly label: string; readonly text: string }) {
 	return (
-		<Stack gap={6}>
-			<Group justify="space-between">
-				<Text size="sm" fw={500}>
-					{label}
-				</Text>
-				<CopyButton value={text}>
-					{({ copied, copy }) => (
-						<Button size="xs" variant="default" onClick={copy} aria-label={`${copied ? "Copied" : "Copy"} ${label}`}>
-							{copied ? "Copied" : "Copy"}
-						</Button>
-					)}
-				</CopyButton>
-			</Group>
-			{/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-			<pre className="code-block" tabIndex={0}>
-				{text}
-			</pre>
-		</Stack>
+		<div className="stack">
+			<span className="strong">{label}</span>
+			<div className="code-block">
+				<pre className="code">{text}</pre>
+				<CopyButton value={text} name={label} />
+			</div>
+		</div>
 	);
 }

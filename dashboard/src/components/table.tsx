@@ -1,8 +1,9 @@
 /**
- * Tables and their pages. Phones leave out columns that are `wideOnly`; a table that is still too wide scrolls on its own, by keyboard too.
+ * Tables and their pages. The table never scrolls sideways: phones leave out columns that are `wideOnly`. The first cell has the link of its row;
+ * a click anywhere else on the row follows that link.
  */
-import { Button, Group, Stack, Table, Text } from "@mantine/core";
-import type { ReactNode } from "react";
+import { Button } from "@mantine/core";
+import type { MouseEvent, ReactNode } from "react";
 import { useSearchParams } from "wouter";
 
 export interface Column<Row> {
@@ -10,7 +11,24 @@ export interface Column<Row> {
 	readonly cell: (row: Row) => ReactNode;
 	/** Hidden at phone width. */
 	readonly wideOnly?: true;
+	/** For numbers. */
 	readonly alignEnd?: true;
+}
+
+const CONTROLS = "a, button, input, select, label, summary, [role=button]";
+
+/** Follows the link of the first cell, unless the click was for a control or selected a text. */
+function openRow(event: MouseEvent<HTMLTableRowElement>): void {
+	if (!(event.target instanceof Element) || event.target.closest(CONTROLS) !== null) return;
+	if (getSelection()?.isCollapsed === false) return;
+	event.currentTarget.querySelector<HTMLAnchorElement>("td:first-child a")?.dispatchEvent(
+		new globalThis.MouseEvent("click", {
+			bubbles: true,
+			cancelable: true,
+			ctrlKey: event.ctrlKey,
+			metaKey: event.metaKey,
+		}),
+	);
 }
 
 export function DataTable<Row>({
@@ -18,42 +36,42 @@ export function DataTable<Row>({
 	columns,
 	rows,
 	rowKey,
+	isLinked = false,
 }: {
 	/** Name of the listed rows, for screen readers. */
 	readonly label: string;
 	readonly columns: readonly Column<Row>[];
 	readonly rows: readonly Row[];
 	readonly rowKey: (row: Row) => string | number;
+	/** Whether the first cell has a link that the whole row follows. */
+	readonly isLinked?: boolean;
 }) {
-	const cellProps = (column: Column<Row>) => ({
-		...(column.wideOnly === true ? { className: "wide-only" } : {}),
-		...(column.alignEnd === true ? { ta: "right" as const } : {}),
-	});
+	const classOf = (column: Column<Row>) =>
+		[column.wideOnly === true ? "wide" : "", column.alignEnd === true ? "r" : ""].join(" ").trim();
 	return (
-		// biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-		<section className="table-region" aria-label={label} tabIndex={0}>
-			<Table verticalSpacing="sm" horizontalSpacing="md" highlightOnHover>
-				<Table.Thead>
-					<Table.Tr>
+		<section className="card" aria-label={label}>
+			<table className="table">
+				<thead>
+					<tr>
 						{columns.map((column) => (
-							<Table.Th key={column.title} scope="col" {...cellProps(column)}>
-								{column.title}
-							</Table.Th>
+							<th key={column.title} scope="col" className={classOf(column)}>
+								{column.title === "Actions" ? <span className="sr">Actions</span> : column.title}
+							</th>
 						))}
-					</Table.Tr>
-				</Table.Thead>
-				<Table.Tbody>
+					</tr>
+				</thead>
+				<tbody>
 					{rows.map((row) => (
-						<Table.Tr key={rowKey(row)}>
+						<tr key={rowKey(row)} {...(isLinked ? { "data-opens": "", onClick: openRow } : {})}>
 							{columns.map((column) => (
-								<Table.Td key={column.title} {...cellProps(column)}>
+								<td key={column.title} className={classOf(column)}>
 									{column.cell(row)}
-								</Table.Td>
+								</td>
 							))}
-						</Table.Tr>
+						</tr>
 					))}
-				</Table.Tbody>
-			</Table>
+				</tbody>
+			</table>
 		</section>
 	);
 }
@@ -99,18 +117,14 @@ export function Pager({
 }) {
 	if (page === 0 && !hasNext) return null;
 	return (
-		<Stack component="nav" aria-label="Pages">
-			<Group justify="space-between">
-				<Button variant="default" size="xs" disabled={page === 0} onClick={() => onPage(page - 1)}>
-					Previous
-				</Button>
-				<Text size="sm" c="dimmed">
-					Page {page + 1}
-				</Text>
-				<Button variant="default" size="xs" disabled={!hasNext} onClick={() => onPage(page + 1)}>
-					Next
-				</Button>
-			</Group>
-		</Stack>
+		<nav className="row between" aria-label="Pages">
+			<Button variant="default" size="xs" disabled={page === 0} onClick={() => onPage(page - 1)}>
+				Previous
+			</Button>
+			<span className="muted num">Page {page + 1}</span>
+			<Button variant="default" size="xs" disabled={!hasNext} onClick={() => onPage(page + 1)}>
+				Next
+			</Button>
+		</nav>
 	);
 }

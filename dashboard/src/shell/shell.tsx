@@ -31,7 +31,7 @@ export function Shell({
 			</a>
 			<header className="page-header">
 				<Burger
-					className="phone-only"
+					className="phone"
 					size="sm"
 					opened={isOpen}
 					aria-label="Navigation"

@@ -1,9 +1,10 @@
 /** The user's account: ways to sign in, sessions, activity and deletion. */
-import { Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { goToSignIn, useAsk, useChange, usePage } from "../../api";
 import { Answer, Problem } from "../../components/answer";
-import { DescriptionList } from "../../components/description-list";
+import { Badge } from "../../components/badge";
+import { KeyValues } from "../../components/card";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen, Section } from "../../components/screen";
@@ -29,7 +30,7 @@ export default function Account() {
 		>
 			<Answer query={account} what="your account">
 				{({ email, email_verified, created_at }) => (
-					<DescriptionList
+					<KeyValues
 						items={[
 							["E-mail address", email],
 							["Verified", email_verified ? "Yes" : "No. Sign in with a code once to verify it"],
@@ -97,11 +98,7 @@ function Sessions() {
 												<Text size="sm" title={user_agent ?? ""}>
 													{browserText(user_agent)}
 												</Text>
-												{current ? (
-													<Badge variant="light" tt="none">
-														This browser
-													</Badge>
-												) : null}
+												{current ? <Badge>This browser</Badge> : null}
 											</Stack>
 										),
 									},

@@ -3,7 +3,7 @@ import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useChange } from "../../api";
 import { Problem } from "../../components/answer";
-import { DescriptionList } from "../../components/description-list";
+import { KeyValues } from "../../components/card";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
 
@@ -47,7 +47,7 @@ export function DeviceSettings({ app, mayChange }: { readonly app: AppRecord; re
 			{mayChange ? (
 				<DeviceFields app={app} />
 			) : (
-				<DescriptionList
+				<KeyValues
 					items={[
 						...SWITCHES.map(([field, label]) => [label, app[field] ? "On" : "Off"] as const),
 						["Prefix of preview channel names", app.preview_channel_prefix ?? "Any"] as const,

@@ -1,7 +1,8 @@
 /** An app at a glance: the live bundle of each channel, adoption, install health and recent changes. */
-import { Code, Group, Paper, Stack, Text } from "@mantine/core";
+import { Code, Group, Stack, Text } from "@mantine/core";
 import { useAsk, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { Figures } from "../../components/card";
 import { ChangeList } from "../../components/changes";
 import { ChannelBadges, platformsOf } from "../../components/channel-badges";
 import { Graph, graphSource } from "../../components/graph";
@@ -39,24 +40,6 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 	);
 }
 
-function Figure({ label, value, note }: { readonly label: string; readonly value: string; readonly note?: string }) {
-	return (
-		<Paper withBorder p="md">
-			<Text size="sm" c="dimmed">
-				{label}
-			</Text>
-			<Text size="xl" fw={600}>
-				{value}
-			</Text>
-			{note === undefined ? null : (
-				<Text size="xs" c="dimmed">
-					{note}
-				</Text>
-			)}
-		</Paper>
-	);
-}
-
 /** Percentiles are exact to 2.5 %, so more than two digits would be false precision. */
 function secondsText(ms: number): string {
 	const seconds = ms / 1000;
@@ -75,20 +58,22 @@ function Health({ appId }: { readonly appId: string }) {
 				const { install, fail, p95_ms } = answer.total;
 				return (
 					<Section title="Health in the last 7 days">
-						<div className="cards">
-							<Figure label="Active devices" value={countText(last?.mau ?? 0)} />
-							<Figure label="Installs" value={countText(install)} note={`${countText(fail)} failed`} />
-							<Figure
-								label="Success"
-								value={shareText(install, install + fail)}
-								note={install + fail === 0 ? "No installs reported yet" : `of ${countOf(install + fail, "install")}`}
-							/>
-							<Figure
-								label="Install time (p95)"
-								value={p95_ms === null ? "—" : `${secondsText(p95_ms)} s`}
-								note={p95_ms === null ? "No install times yet" : "95 % of installs are faster"}
-							/>
-						</div>
+						<Figures
+							figures={[
+								{ label: "Active devices", value: countText(last?.mau ?? 0), note: "in 30 days" },
+								{ label: "Installs", value: countText(install), note: `${countText(fail)} failed` },
+								{
+									label: "Success",
+									value: shareText(install, install + fail),
+									note: install + fail === 0 ? "No installs reported yet" : `of ${countOf(install + fail, "install")}`,
+								},
+								{
+									label: "Install time (p95)",
+									value: p95_ms === null ? "—" : `${secondsText(p95_ms)} s`,
+									note: p95_ms === null ? "No install times yet" : "95 % of installs are faster",
+								},
+							]}
+						/>
 					</Section>
 				);
 			}}

@@ -3,7 +3,7 @@ import { Button, Group, NumberInput, Radio, Stack } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useChange } from "../../api";
 import { Problem } from "../../components/answer";
-import { DescriptionList } from "../../components/description-list";
+import { KeyValues } from "../../components/card";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
 import { countOf } from "../../components/size";
@@ -24,7 +24,7 @@ export function AppRetention({ app, mayChange }: { readonly app: AppRecord; read
 			{mayChange ? (
 				<Fields app={app} />
 			) : (
-				<DescriptionList
+				<KeyValues
 					items={[
 						["Keep unused bundles", app.retention === 0 ? "Forever" : `For ${countOf(daysOf(app.retention), "day")}`],
 						["Former bundles to keep per channel", String(app.keep_live_bundles)],

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useLocation } from "wouter";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
-import { DescriptionList } from "../../components/description-list";
+import { KeyValues } from "../../components/card";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen, Section } from "../../components/screen";
@@ -42,7 +42,7 @@ export default function AppSettings({ appId, orgId }: AppScreenProps) {
 
 function ReadOnly({ app }: { readonly app: AppRecord }) {
 	return (
-		<DescriptionList
+		<KeyValues
 			items={[
 				["Name", app.name],
 				["App id", app.app_id],

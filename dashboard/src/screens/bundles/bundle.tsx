@@ -4,8 +4,8 @@ import { useState } from "react";
 import { useLocation } from "wouter";
 import { type AnswerOf, useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
-import { DescriptionList } from "../../components/description-list";
 import { Dialog } from "../../components/dialog";
 import { Confirm } from "../../components/form-dialog";
 import { KeptUntil, runningText } from "../../components/kept-until";
@@ -73,7 +73,7 @@ function Details({
 				</>
 			}
 		>
-			<DescriptionList
+			<KeyValues
 				items={[
 					["Live on", <Channels key="channels" appId={appId} channels={bundle.channels} />],
 					["Size", bundle.size === null ? "—" : sizeText(bundle.size)],

@@ -1,8 +1,9 @@
 /** The bundles of an app, newest first: upload a bundle, or delete all unused ones. */
-import { Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { lazy, Suspense, useState } from "react";
 import { useChange, usePage } from "../../api";
 import { Answer, Loading } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { Confirm } from "../../components/form-dialog";
 import { KeptUntil, runningText } from "../../components/kept-until";
 import { TextLink } from "../../components/link";
@@ -79,9 +80,7 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 										wideOnly: true,
 										cell: ({ size, checksum, storage_provider }) =>
 											storage_provider === "external" ? (
-												<Badge variant="light" color="gray" tt="none">
-													External
-												</Badge>
+												<Badge>External</Badge>
 											) : size === null || checksum === null ? (
 												"—"
 											) : (

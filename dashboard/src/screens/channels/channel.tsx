@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { KeyValues } from "../../components/card";
 import { ChangeList } from "../../components/changes";
 import {
 	ChannelBadges,
@@ -11,7 +12,6 @@ import {
 	ChannelProblems,
 	platformsOf,
 } from "../../components/channel-badges";
-import { DescriptionList } from "../../components/description-list";
 import { Confirm } from "../../components/form-dialog";
 import { runsItText } from "../../components/kept-until";
 import { TextLink } from "../../components/link";
@@ -95,7 +95,7 @@ function Details({
 			)}
 			<RolloutNotice appId={appId} orgId={orgId} channel={channel} />
 			{channel.requires_approval ? <WaitingProposals appId={appId} channel={channel} /> : null}
-			<DescriptionList
+			<KeyValues
 				items={[
 					[
 						"Live bundle",

@@ -1,8 +1,9 @@
 /** History of a channel: which bundle was live when and by whom, with a rollback to each bundle that still exists. */
-import { Alert, Badge, Button, Group, Stack, Text, TextInput, Timeline } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text, TextInput, Timeline } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { type AnswerOf, CapstanError, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import type { Channel } from "../../components/channel-badges";
 import { Confirm } from "../../components/form-dialog";
 import { TextLink } from "../../components/link";
@@ -164,11 +165,7 @@ function Entries({
 									<strong>{whoDid(entry)}</strong> {sentence(entry, shown)}
 									{actor.type === "system" ? " (automatic)" : null}
 									{entry.proposed_by === null ? null : `, proposed by ${entry.proposed_by.name ?? "a team member"}`}{" "}
-									{id === liveEntry?.id ? (
-										<Badge color="green" variant="light" tt="none">
-											Live
-										</Badge>
-									) : null}
+									{id === liveEntry?.id ? <Badge tone="ok">Live</Badge> : null}
 								</Text>
 								{reason === null ? null : <Text size="sm">{reason}</Text>}
 								<Text size="xs" c="dimmed" component="div">

@@ -1,11 +1,12 @@
 /** Protection of a channel: who may promote to it, and promotions that wait for approval. */
-import { Alert, Badge, Button, Checkbox, Group, List, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, List, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ROLES, type RoleName } from "../../../../src/authz/permissions";
 import { ROLE_TEXTS } from "../../../../src/authz/role-texts";
 import { type AnswerOf, useAsk, useChange } from "../../api";
+import { Badge } from "../../components/badge";
+import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
-import { DescriptionList } from "../../components/description-list";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
@@ -49,7 +50,7 @@ export function ChannelProtection({
 			}
 		>
 			{channel.protected ? (
-				<DescriptionList
+				<KeyValues
 					items={[
 						["Promoters", promoters.join(", ")],
 						[
@@ -190,7 +191,7 @@ function Waiting({ appId, proposal }: { readonly appId: string; readonly proposa
 
 /** Files that are listed by name; the rest are counted. */
 const MOST_FILES = 12;
-const CHANGE_COLORS = { added: "green", changed: "blue", removed: "red" } as const;
+const CHANGE_COLORS = { added: "ok", changed: "info", removed: "bad" } as const;
 
 function Differences({ proposal: { difference, live_version } }: { readonly proposal: Proposal }) {
 	if (difference === null) {
@@ -210,9 +211,7 @@ function Differences({ proposal: { difference, live_version } }: { readonly prop
 			<List size="sm" listStyleType="none">
 				{files.slice(0, MOST_FILES).map(({ file, change }) => (
 					<List.Item key={file}>
-						<Badge size="xs" variant="light" tt="none" color={CHANGE_COLORS[change]} mr={6}>
-							{change}
-						</Badge>
+						<Badge tone={CHANGE_COLORS[change]}>{change}</Badge>
 						<code>{file}</code>
 					</List.Item>
 				))}

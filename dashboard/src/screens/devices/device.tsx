@@ -3,7 +3,7 @@ import { Alert, Button, Code, List, Stack, Text, TextInput, Timeline } from "@ma
 import { type ReactNode, useState } from "react";
 import { type AnswerOf, ask, CapstanError, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
-import { DescriptionList } from "../../components/description-list";
+import { KeyValues } from "../../components/card";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen, Section } from "../../components/screen";
@@ -64,7 +64,7 @@ function Record({ device }: { readonly device: DeviceRecord }) {
 	const { platform, os_version, version_name, version_build, plugin_version, last_seen_at } = device;
 	const { channel, override_channel, override_version } = device;
 	return (
-		<DescriptionList
+		<KeyValues
 			items={[
 				...customIdItems(device),
 				["Current bundle", version_name ?? "—"],
@@ -164,7 +164,7 @@ function Steps({ steps }: { readonly steps: readonly Step[] }) {
 				<Timeline.Item key={rule} color={STEP_COLORS[outcome]}>
 					<Text size="sm">
 						<strong>{RULES[rule] ?? rule.replaceAll("_", " ")}</strong>{" "}
-						<span className="dimmed">({outcome === "decided" ? "decides" : outcome})</span>
+						<span className="muted">({outcome === "decided" ? "decides" : outcome})</span>
 					</Text>
 					<Text size="sm">{finding}</Text>
 					{outcome === "decided" || remedy === undefined ? null : (

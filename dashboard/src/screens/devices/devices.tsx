@@ -1,9 +1,10 @@
 /** The devices of an app: open one by its id, or filter the list by custom id, bundle, platform and more. */
-import { Badge, Button, Code, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Code, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { FilterForm } from "../../components/filter-form";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
 import { TextLink } from "../../components/link";
@@ -106,7 +107,7 @@ export default function Devices({ appId }: AppScreenProps) {
 
 function OverrideBadge({ what, name }: { readonly what: string; readonly name: string }) {
 	return (
-		<Badge variant="light" tt="none">
+		<Badge>
 			{what} override: {name}
 		</Badge>
 	);

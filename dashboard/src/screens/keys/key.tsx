@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
-import { DescriptionList } from "../../components/description-list";
+import { KeyValues } from "../../components/card";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
@@ -106,7 +106,7 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 				</Text>
 			) : null}
 			{reveal.isError ? <Problem error={reveal.error} /> : null}
-			<DescriptionList
+			<KeyValues
 				items={[
 					["Roles", <BindingList key="bindings" bindings={record.bindings} apps={apps.data ?? []} orgId={orgId} />],
 					["Expires", <Expiry key="expiry" at={record.expires_at} />],

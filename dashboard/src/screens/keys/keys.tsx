@@ -1,8 +1,9 @@
 /** The API keys of an organization, optionally only the unused ones. */
-import { Badge, Button, Checkbox, Code, Group, Stack, Text } from "@mantine/core";
+import { Button, Checkbox, Code, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { useFilters } from "../../components/filters";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
@@ -127,11 +128,7 @@ export function Expiry({ at }: { readonly at: string | null }) {
 	return (
 		<Group gap={6}>
 			<Time value={at} />
-			{isOver ? (
-				<Badge variant="light" color="red" tt="none">
-					Expired
-				</Badge>
-			) : null}
+			{isOver ? <Badge tone="bad">Expired</Badge> : null}
 		</Group>
 	);
 }

@@ -1,8 +1,9 @@
 /** Members of an organization and open invitations: invite, change roles, remove. */
-import { Badge, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, type RequestOf, useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
@@ -56,16 +57,8 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 									cell: ({ email, is_tmp, uid }) => (
 										<Stack gap={4} align="flex-start">
 											{email}
-											{is_tmp ? (
-												<Badge variant="light" color="orange" tt="none">
-													Invited
-												</Badge>
-											) : null}
-											{uid === account.data?.uid ? (
-												<Badge variant="light" tt="none">
-													You
-												</Badge>
-											) : null}
+											{is_tmp ? <Badge tone="warn">Invited</Badge> : null}
+											{uid === account.data?.uid ? <Badge>You</Badge> : null}
 										</Stack>
 									),
 								},

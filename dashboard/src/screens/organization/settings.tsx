@@ -5,7 +5,7 @@ import { useLocation } from "wouter";
 import { MOST_EXPIRATION_DAYS } from "../../../../src/domain/key-policy";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
-import { DescriptionList } from "../../components/description-list";
+import { KeyValues } from "../../components/card";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen, Section } from "../../components/screen";
@@ -69,7 +69,7 @@ const yes = (value: boolean) => (value ? "Yes" : "No");
 function ReadOnly({ organization }: { readonly organization: Organization }) {
 	return (
 		<Section title="API key policies">
-			<DescriptionList
+			<KeyValues
 				items={[
 					["Never store key secrets", yes(organization.enforce_hashed_api_keys)],
 					["Keys must expire", yes(organization.require_apikey_expiration)],

@@ -1,8 +1,9 @@
 /** The previews of an app's pull requests: what is open, its page for testers, and closing one. */
-import { Anchor, Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Anchor, Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { Confirm } from "../../components/form-dialog";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
@@ -52,7 +53,7 @@ export default function Previews({ appId, orgId }: AppScreenProps) {
 													<Text size="sm" c="dimmed">
 														{nameOf(preview)}
 													</Text>
-													{preview.state === "closed" ? <Badge color="gray">Closed</Badge> : null}
+													{preview.state === "closed" ? <Badge>Closed</Badge> : null}
 												</Group>
 											</Stack>
 										),

@@ -1,8 +1,9 @@
 /** The CI jobs that an app trusts: list with last use, a form in the words of each provider, and deletion. */
-import { Badge, Button, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Empty, Screen } from "../../components/screen";
@@ -67,7 +68,7 @@ export default function Publishers({ appId, orgId }: AppScreenProps) {
 
 const columns = (onDelete: (publisher: Publisher) => void) => [
 	{ title: "Name", cell: ({ name }: Publisher) => name },
-	{ title: "Stage", cell: ({ stage }: Publisher) => <Badge variant="light">{stage}</Badge> },
+	{ title: "Stage", cell: ({ stage }: Publisher) => <Badge>{stage}</Badge> },
 	{
 		title: "Trusts",
 		wideOnly: true as const,
@@ -98,16 +99,8 @@ function LastUse({ publisher: { last_used_at, last_job, active, unused } }: { re
 		<Stack gap={2}>
 			{last_used_at === null ? <Text size="sm">Never</Text> : <Time value={last_used_at} />}
 			{last_job === null ? null : <Job job={last_job} />}
-			{active ? null : (
-				<Badge color="red" variant="light">
-					Inactive
-				</Badge>
-			)}
-			{unused ? (
-				<Badge color="orange" variant="light">
-					Unused for 90 days
-				</Badge>
-			) : null}
+			{active ? null : <Badge tone="bad">Inactive</Badge>}
+			{unused ? <Badge tone="warn">Unused for 90 days</Badge> : null}
 		</Stack>
 	);
 }

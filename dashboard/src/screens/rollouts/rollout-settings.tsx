@@ -2,8 +2,8 @@
 import { NativeSelect, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";
+import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
-import { DescriptionList } from "../../components/description-list";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { countOf } from "../../components/size";
@@ -43,7 +43,7 @@ export function RolloutSettingsList({ channel }: { readonly channel: Channel }) 
 			<Text component="summary" size="sm">
 				Rollout settings of this channel
 			</Text>
-			<DescriptionList
+			<KeyValues
 				items={[
 					["New devices", channel.rolloutCountNewDevices ? "Count" : "Do not count"],
 					[

@@ -1,9 +1,10 @@
 /** One webhook: its deliveries with what the receiver answered, test, replay, rotation of its secret, and deletion. */
-import { Alert, Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { type AnswerOf, useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Empty, Screen, Section } from "../../components/screen";
@@ -143,7 +144,7 @@ function One({ orgId, webhook }: { readonly orgId: string; readonly webhook: Web
 	);
 }
 
-const COLORS = { delivered: "green", pending: "gray", failed: "red" } as const;
+const COLORS = { delivered: "ok", pending: undefined, failed: "bad" } as const;
 
 function Deliveries({ orgId, id }: { readonly orgId: string; readonly id: string }) {
 	const [page, setPage] = usePageNumber();
@@ -215,9 +216,7 @@ function DeliveryState({ delivery }: { readonly delivery: Delivery }) {
 	const { state, attempts, status_code, duration_ms, error, next_attempt_at } = delivery;
 	return (
 		<Stack gap={2} align="flex-start">
-			<Badge variant="light" tt="none" color={COLORS[state]}>
-				{state}
-			</Badge>
+			<Badge tone={COLORS[state]}>{state}</Badge>
 			<Text size="xs" c="dimmed">
 				{status_code === null ? "" : `${status_code} after ${duration_ms ?? 0} ms, `}
 				{attempts === 1 ? "1 attempt" : `${attempts} attempts`}

@@ -1,8 +1,9 @@
 /** The webhooks of an organization: where its events are sent, and whether they arrive. */
-import { Badge, Button, Stack, Text } from "@mantine/core";
+import { Button, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk } from "../../api";
 import { Answer } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
@@ -80,20 +81,12 @@ export function WebhookState({ webhook }: { readonly webhook: Webhook }) {
 	const { enabled, disabled_reason, failing_since } = webhook;
 	if (!enabled) {
 		return (
-			<Badge variant="light" tt="none" color={disabled_reason === "requested" ? "gray" : "red"}>
+			<Badge tone={disabled_reason === "requested" ? undefined : "bad"}>
 				{REASONS[disabled_reason ?? "requested"]}
 			</Badge>
 		);
 	}
-	return failing_since === null ? (
-		<Badge variant="light" tt="none" color="green">
-			Enabled
-		</Badge>
-	) : (
-		<Badge variant="light" tt="none" color="orange">
-			Fails
-		</Badge>
-	);
+	return failing_since === null ? <Badge tone="ok">Enabled</Badge> : <Badge tone="warn">Fails</Badge>;
 }
 
 export function WebhookSecret({ value, onClose }: { readonly value: string; readonly onClose: () => void }) {
