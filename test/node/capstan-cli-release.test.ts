@@ -8,7 +8,7 @@ import { checkOnItsOwn } from "../proof/clients/android-client";
 import { type Recorder, startRecorder } from "../proof/clients/recorder";
 import { type CapstanProject, createCapstanProject, hashesOf } from "./support/capstan-cli";
 import { createPhones, describeAndroid, type Phones } from "./support/phone";
-import { answerOf, createProductApp, type Product, sha256, sharedProduct } from "./support/product";
+import { answerOf, createProductApp, createProductKey, type Product, sha256, sharedProduct } from "./support/product";
 import { receiveOnElectron } from "./support/receivers";
 
 let product: Product;
@@ -168,6 +168,21 @@ test("never takes over a bundle that claims to have its content", async () => {
 	expect(next.json, next.error).toMatchObject({ ok: true, status: "live" });
 	expect(next.json.version).not.toBe("1.9.9");
 	expect(await received(appId)).toEqual(await project.hashes());
+});
+
+test("a preview key does not choose the version of the next release", async () => {
+	const appId = product.newAppId();
+	const uuid = await createProductApp(product, appId);
+	const project = await createCapstanProject(product, appId);
+	expect((await project.run("release", "--json")).json).toMatchObject({ version: "1.0.1" });
+	const previewKey = await createProductKey(product, "app_preview", uuid);
+	for (const version of ["900.0.0", "1.0.2"]) {
+		const words = ["--bundle", version, "--channel", "own", "--create-channel", "--key", previewKey];
+		const own = await project.run("release", ...words, "--json");
+		expect(own.json, own.error).toMatchObject({ ok: true, channel: "own", version });
+	}
+	expect((await project.run("release", "--json")).json).toMatchObject({ version: "1.0.3" });
+	expect((await check(appId)).version).toBe("1.0.3");
 });
 
 describe("a protected channel", () => {

@@ -7,19 +7,42 @@ import { encryptionWith } from "../../cli/src/encryption";
 import { EXIT, Failure, failureOf } from "../../cli/src/failure";
 import { openText, type Preview, type PreviewPage } from "../../cli/src/preview-text";
 import { Terminal } from "../../cli/src/terminal";
-import { nextVersion } from "../../cli/src/version-choice";
+import { type KnownVersions, nextVersion } from "../../cli/src/version-choice";
 import { CapstanError } from "../../src/client/client";
 import { parsePublicKey, signingKeyOf } from "../../src/domain/signing-key";
 import { verifySignature } from "../../src/features/signing/verify";
 
-test.each([
-	[[], "0.0.1"],
-	[["1.0.0"], "1.0.1"],
-	[["0.0.1", "1.0", "1.0.4-pr.9"], "1.0.1"],
-	[["1.2.0", "1.10.7", "1.9.9"], "1.10.8"],
-	[["1.0.0", "nonsense"], "1.0.1"],
-	[["1.0.0", "1.4.2+build.5"], "1.4.3"],
-])("the version after %j is %s", (known, next) => expect(nextVersion(known)).toBe(next));
+describe("the version of a release that names none", () => {
+	const next = (known: Partial<KnownVersions>, skipped?: number) =>
+		nextVersion({ current: [], past: [], taken: [], ...known }, skipped);
+
+	test.each([
+		[[], "0.0.1"],
+		[["1.0.0"], "1.0.1"],
+		[["0.0.1", "1.0", "1.0.4-pr.9"], "1.0.1"],
+		[["1.2.0", "1.10.7", "1.9.9"], "1.10.8"],
+		[["1.0.0", "nonsense"], "1.0.1"],
+		[["1.0.0", "1.4.2+build.5"], "1.4.3"],
+	])("after %j is %s", (current, version) => expect(next({ current })).toBe(version));
+
+	test.each(["900.0.0", "1.900.0", "1.0.900", "1.0.9007199254740991", "2.0.0-pr.1", "1.0.99999999999999999999"])(
+		"is not moved by the bundle %s, which nobody released",
+		(uploaded) => expect(next({ current: ["1.0.0"], taken: [uploaded] })).toBe("1.0.1"),
+	);
+
+	test("is none that a bundle has", () => {
+		expect(next({ current: ["1.0.0"], taken: ["1.0.2", "1.0.1", "1.0.3-pr.1", "1.0.4"] })).toBe("1.0.3");
+		expect(next({ current: ["1.0.0"], taken: ["1.0.1+build.7"] })).toBe("1.0.2");
+	});
+
+	test("is above what was live and is rolled back, unless that was another major", () => {
+		expect(next({ current: ["1.0.0", "1.4.0"], past: ["1.5.0", "1.4.0"] })).toBe("1.5.1");
+		expect(next({ current: ["1.0.0", "1.4.0"], past: ["900.0.0", "1.4.0", "2.0.0-pr.1"] })).toBe("1.4.1");
+		expect(next({ current: ["1.0.0"], past: ["1.0.9007199254740991", "1.0.9007199254740992"] })).toBe("1.0.1");
+	});
+
+	test("leaves out versions that other runs take", () => expect(next({ current: ["1.0.0"] }, 3)).toBe("1.0.4"));
+});
 
 const COMMAND: Command = {
 	name: "try",

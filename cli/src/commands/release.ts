@@ -21,12 +21,12 @@ import { RELEASE_STAGES } from "../keyless";
 import { resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
-import { nextVersion } from "../version-choice";
+import { type KnownVersions, nextVersion } from "../version-choice";
 
 /** The channel that the first release of an app without channels creates. */
 const FIRST_CHANNEL = "production";
-/** Other runs may take the next version at the same time. */
-const MOST_VERSION_TRIES = 5;
+/** Other runs may take the next version at the same time. Each try leaves out twice as many versions. */
+const MOST_VERSION_TRIES = 12;
 
 export const release: Command = {
 	name: "release",
@@ -56,7 +56,7 @@ export const release: Command = {
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const target = await targetOf(run, settings, app);
 		const content = await contentOf(run, project, build, target.channel?.updatePackage);
-		const { version, uploaded } = await bundleOf(run, settings, app, content);
+		const { version, uploaded } = await bundleOf(run, settings, app, target, content);
 		run.terminal.progress(`Promoting ${version} to ${target.name}`);
 		const waiting = await changeChannel(server, {
 			app_id: appId,
@@ -111,27 +111,45 @@ async function targetOf(run: Run, { server }: Settings, app: App): Promise<Targe
  */
 async function bundleOf(
 	run: Run,
-	{ server, project }: Settings,
+	settings: Settings,
 	app: App,
+	target: Target,
 	content: Content,
 ): Promise<{ readonly version: string; readonly uploaded: Uploaded }> {
+	const { server } = settings;
 	const named = text(run.options, "bundle");
-	const query = { app_id: app.app_id, ...(named === undefined ? {} : { version: named }) };
-	const bundles = await server.api("GET /bundle", { query });
-	const known = [project.packageVersion, ...project.storeVersions, ...bundles.map(({ name }) => name)];
-	const taken: string[] = [];
-	for (;;) {
-		const version = named ?? nextVersion([...known, ...taken].filter((each) => each !== undefined));
+	const known = await knownVersions(settings, app, target);
+	for (let tried = 0; ; tried++) {
+		const version = named ?? nextVersion(known, 2 ** tried - 1);
 		try {
 			const progress = (line: string) => run.terminal.progress(line);
 			const fields = fieldsOf(run);
 			return { version, uploaded: await uploadBundle({ server, app, version, ...content, fields, progress }) };
 		} catch (error) {
 			const isTaken = error instanceof CapstanError && error.code === "bundle_already_exists";
-			if (!isTaken || named !== undefined || taken.length >= MOST_VERSION_TRIES) throw error;
-			taken.push(version);
+			if (!isTaken || named !== undefined || tried >= MOST_VERSION_TRIES) throw error;
 		}
 	}
+}
+
+async function knownVersions({ server, project }: Settings, app: App, target: Target): Promise<KnownVersions> {
+	const query = { app_id: app.app_id };
+	const [channels, past, bundles] = await Promise.all([
+		channelsOf(server, app.app_id),
+		target.channel === undefined
+			? []
+			: server.api("GET /channel/history", { query: { ...query, channel: target.name } }),
+		server.api("GET /bundle", { query }),
+	]);
+	// A preview key creates private channels only, and never changes those of others.
+	const live = channels.filter((channel) => channel.public || channel.name === target.name);
+	return {
+		current: [project.packageVersion, ...project.storeVersions, ...live.map(({ version }) => version?.name)].filter(
+			(version) => version !== undefined,
+		),
+		past: past.map(({ version }) => version).filter((version) => version !== null),
+		taken: bundles.map(({ name }) => name),
+	};
 }
 
 function fieldsOf(run: Run) {
