@@ -89,8 +89,15 @@ async function namesIn(root: string): Promise<string[]> {
 				throw usage(
 					"link_leaves_build",
 					`${relative(root, path)} is a link to something that is no file of the build folder; copy the file instead.`,
+					{ file: relative(root, path) },
 				);
 			}
+		} else if (!entry.isFile()) {
+			throw usage(
+				"not_a_file",
+				`${relative(root, path)} is no file but a pipe, a socket or a device, which a bundle cannot have; remove it from the build folder.`,
+				{ file: relative(root, path) },
+			);
 		}
 		names.push(relative(root, path));
 	}
