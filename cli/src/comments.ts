@@ -106,7 +106,7 @@ function placeOf(run: Run, { repository, number, repositoryId }: PullRequest): P
 		};
 	}
 	const base = baseOf(environment.GITHUB_API_URL, "https://api.github.com");
-	const issues = `${base}/repos/${repository}/issues`;
+	const issues = `${base}/repos/${repository.split("/").map(encodeURIComponent).join("/")}/issues`;
 	return {
 		...{ token, variable, list: `${issues}/${number}/comments`, account: `${base}/user`, update: "PATCH" },
 		botOfJobs: "github-actions[bot]",

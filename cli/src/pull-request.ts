@@ -31,7 +31,7 @@ export const PULL_REQUEST_OPTIONS: Readonly<Record<string, Option>> = {
 };
 
 /** As the server requires it. */
-const REPOSITORY_PATH = /^[\w.-]+(\/[\w.-]+)+$/;
+export const REPOSITORY_PATH = /^(?:(?!\.{1,2}\/)[\w.-]+\/)+(?!\.{1,2}$)[\w.-]+$/;
 const LONGEST_TITLE = 256;
 const LARGEST_NUMBER = 999_999_999;
 
@@ -41,14 +41,15 @@ export async function pullRequestOf(run: Run, event: "push" | "end"): Promise<Pu
 	const named = numberOf(options, "number", 1, LARGEST_NUMBER);
 	const eventAt = timeOf(options, "event-at");
 	const path = text(options, "repository");
-	if (path !== undefined && !REPOSITORY_PATH.test(path)) {
-		throw usage("invalid_option", `--repository must be a path such as acme/shop; it is "${path}".`, {
-			field: "repository",
-		});
-	}
 	const ofJob = await factsOfJob(run.environment, event, named !== undefined);
 	const repository = path ?? ofJob.repository;
 	const number = named ?? ofJob.number;
+	if (repository !== undefined && !REPOSITORY_PATH.test(repository)) {
+		const which = path === undefined ? "The repository of the CI job" : "--repository";
+		throw usage("invalid_option", `${which} must be a path such as acme/shop; it is "${repository}".`, {
+			field: "repository",
+		});
+	}
 	if (repository === undefined || number === undefined || !Number.isInteger(number)) {
 		throw usage(
 			"missing_pull_request",

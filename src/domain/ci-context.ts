@@ -23,8 +23,8 @@ export interface CiContext {
 	readonly actor: string | null;
 }
 
-/** `owner/name` as GitHub, or a path of groups as GitLab has it. */
-export const REPOSITORY_PATH = /^[\w.-]+(\/[\w.-]+)+$/;
+/** `owner/name` as GitHub, or a path of groups as GitLab has it. No part leads to another folder of an address. */
+export const REPOSITORY_PATH = /^(?:(?!\.{1,2}\/)[\w.-]+\/)+(?!\.{1,2}$)[\w.-]+$/;
 
 /** The pull or merge request of a job, as POST /preview names it. */
 export interface JobPullRequest {

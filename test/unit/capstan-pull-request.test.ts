@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Run, Values } from "../../cli/src/command";
 import { openText, type Preview, type PreviewPage } from "../../cli/src/preview-text";
-import { type PullRequest, pullRequestOf } from "../../cli/src/pull-request";
+import { type PullRequest, pullRequestOf, REPOSITORY_PATH } from "../../cli/src/pull-request";
 import { Terminal } from "../../cli/src/terminal";
+import { REPOSITORY_PATH as REPOSITORY_PATH_OF_SERVER } from "../../src/domain/ci-context";
 
 let directory: string;
 beforeAll(async () => {
@@ -18,11 +19,11 @@ const terminal = new Terminal({ out: process.stdout, error: process.stderr, json
 const found = (environment: Run["environment"], options: Values = {}, event: "push" | "end" = "push") =>
 	pullRequestOf({ ...{ terminal, words: [], directory, version: "0" }, options, environment }, event);
 
-async function github(event: object): Promise<Record<string, string>> {
+async function github(event: object, repository = "acme/shop"): Promise<Record<string, string>> {
 	const path = join(directory, "event.json");
-	await writeFile(path, JSON.stringify(event));
+	await writeFile(path, JSON.stringify(event).replaceAll("acme/shop", JSON.stringify(repository).slice(1, -1)));
 	const commit = "c".repeat(40);
-	return { GITHUB_ACTIONS: "true", GITHUB_EVENT_PATH: path, GITHUB_REPOSITORY: "acme/shop", GITHUB_SHA: commit };
+	return { GITHUB_ACTIONS: "true", GITHUB_EVENT_PATH: path, GITHUB_REPOSITORY: repository, GITHUB_SHA: commit };
 }
 
 const PUSHED = "2026-11-21T08:00:00Z";
@@ -126,6 +127,35 @@ test.each<[string, Record<string, string>, Partial<PullRequest>]>([
 ])("%s names the pull request", async (_, environment, expected) => {
 	expect(await found(environment)).toMatchObject(expected);
 });
+
+test.each([
+	"a/..",
+	"../a",
+	"./a",
+	"a/./b",
+	"a/b/../c",
+	"a",
+	"a/",
+	"/a",
+	"a//b",
+	"a/b?c",
+	"a/b#c",
+	"a/b c",
+	"a/%2e%2e",
+	"a/b\n",
+])("the repository %j is refused, from an option and from the job", async (repository) => {
+	const refusal = { code: "invalid_option", exitCode: 2, details: { field: "repository" } };
+	await expect(found({}, { repository, number: "5" })).rejects.toMatchObject(refusal);
+	await expect(found(await github(pull(), repository))).rejects.toMatchObject(refusal);
+});
+
+test("the command refuses the repositories that the server refuses", () =>
+	expect(REPOSITORY_PATH).toEqual(REPOSITORY_PATH_OF_SERVER));
+
+test.each(["acme/shop", "acme/web/shop", "a.b/.github", "a_b/..c", "a-b/c.."])(
+	"the repository %s is accepted",
+	async (repository) => expect(await found({}, { repository, number: "5" })).toMatchObject({ repository }),
+);
 
 test("the job that stops a GitLab environment has the time of its own start", async () => {
 	const environment = {
