@@ -1,7 +1,9 @@
 /**
  * Output of a command. People read standard output and a progress line on standard error; programs read one JSON object (`--json`) on
- * standard output. Colours and the progress line appear on terminals only. Secrets that were registered are never printed.
+ * standard output. Colours and the progress line appear on terminals only. Secrets that were registered are never printed. Texts of the
+ * server and of files cannot control the terminal: only this file writes control characters, and only it breaks lines.
  */
+import { randomUUID } from "node:crypto";
 import { type Failure, failureOf } from "./failure";
 
 export interface Stream {
@@ -16,9 +18,17 @@ export interface TerminalOptions {
 	readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-const CLEAR_LINE = "\r\u001b[2K";
+const ESCAPE = "\u001b";
+const CLEAR_LINE = `\r${ESCAPE}[2K`;
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 export type Style = keyof typeof STYLES;
+
+/** Control characters except the tab, separators of lines, and characters that change the direction of the text. */
+const UNPRINTABLE = /(?!\t)[\p{Cc}\p{Bidi_Control}\u2028\u2029\ufeff]/gu;
+
+/** The text on one line, with escapes as JSON has them in the place of characters that control a terminal. */
+export const printable = (text: string) =>
+	text.replace(UNPRINTABLE, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** Shorter texts would hide ordinary words. */
 const SHORTEST_SECRET = 8;
@@ -27,6 +37,8 @@ export class Terminal {
 	readonly json: boolean;
 	readonly #options: TerminalOptions;
 	readonly #secrets = new Set<string>();
+	/** Stands for the escape character of our own styles, and nobody else knows it. */
+	readonly #escape = `<${randomUUID()}>`;
 	#progress = "";
 
 	constructor(options: TerminalOptions) {
@@ -43,25 +55,26 @@ export class Terminal {
 		const { environment, out } = this.#options;
 		const isPlain =
 			this.json || out.isTTY !== true || (environment.NO_COLOR ?? "") !== "" || environment.TERM === "dumb";
-		return isPlain ? text : `\u001b[${STYLES[style]}m${text}\u001b[0m`;
+		return isPlain ? text : `${this.#escape}[${STYLES[style]}m${text}${this.#escape}[0m`;
 	}
 
-	/** A line for people. */
-	line(text = ""): void {
+	/** Lines for people. */
+	line(...lines: readonly string[]): void {
 		if (this.json) return;
 		this.#clear();
-		this.#options.out.write(`${this.#safe(text)}\n`);
+		this.#options.out.write(this.#linesOf(lines));
 	}
 
 	/** A remark that is no part of the result. */
-	note(text: string): void {
+	note(...lines: readonly string[]): void {
 		if (this.json) return;
 		this.#clear();
-		this.#options.error.write(`${this.#safe(text)}\n`);
+		this.#options.error.write(this.#linesOf(lines));
 	}
 
 	/** Aligned columns; the first row is the heading. */
-	table(rows: readonly (readonly string[])[]): void {
+	table(cells: readonly (readonly string[])[]): void {
+		const rows = cells.map((row) => row.map(printable));
 		const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
 		for (const [index, row] of rows.entries()) {
 			const text = row
@@ -76,7 +89,7 @@ export class Terminal {
 	progress(text: string): void {
 		if (this.json || this.#options.error.isTTY !== true) return;
 		this.#progress = text;
-		this.#options.error.write(`${CLEAR_LINE}${this.#safe(text)}`);
+		this.#options.error.write(`${CLEAR_LINE}${this.#shown(text)}`);
 	}
 
 	#clear(): void {
@@ -89,7 +102,7 @@ export class Terminal {
 	result(command: string, fields: object): void {
 		this.#clear();
 		if (!this.json) return;
-		this.#options.out.write(`${this.#safe(JSON.stringify({ ok: true, command, ...fields }))}\n`);
+		this.#options.out.write(this.#linesOf([JSON.stringify({ ok: true, command, ...fields })]));
 	}
 
 	/** Prints why the command failed. */
@@ -99,19 +112,26 @@ export class Terminal {
 		const { code, message, details } = failure;
 		if (this.json) {
 			const answer = { ok: false, command, error: { code, message, ...(hasFields(details) ? { details } : {}) } };
-			this.#options.out.write(`${this.#safe(JSON.stringify(answer))}\n`);
+			this.#options.out.write(this.#linesOf([JSON.stringify(answer)]));
 		} else {
 			const { requestId } = details;
-			const request = typeof requestId === "string" ? `\n  request ${requestId}` : "";
-			this.#options.error.write(`${this.style("red", "Error")} ${this.#safe(`${message} (${code})${request}`)}\n`);
+			const [first, ...others] = `${message} (${code})`.split("\n");
+			const request = typeof requestId === "string" ? [`request ${requestId}`] : [];
+			// A message of the server cannot look like another line of the command.
+			const below = [...others, ...request].map((line) => `  ${line.trimStart()}`);
+			this.#options.error.write(this.#linesOf([`${this.style("red", "Error")} ${first}`, ...below]));
 		}
 		return failure;
 	}
 
-	#safe(text: string): string {
+	#linesOf(lines: readonly string[]): string {
+		return (lines.length === 0 ? [""] : lines).map((line) => `${this.#shown(line)}\n`).join("");
+	}
+
+	#shown(text: string): string {
 		let shown = text;
 		for (const secret of this.#secrets) shown = shown.replaceAll(secret, "***");
-		return shown;
+		return printable(shown).replaceAll(this.#escape, ESCAPE);
 	}
 }
 

@@ -3,6 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { eachOf, onlyJson, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
+import { clockFinding } from "../../cli/src/commands/doctor";
 import { encryptionWith } from "../../cli/src/encryption";
 import { EXIT, Failure, failureOf } from "../../cli/src/failure";
 import { openText, type Preview, type PreviewPage } from "../../cli/src/preview-text";
@@ -147,6 +148,36 @@ describe("output", () => {
 		expect(shown.texts.error).toContain("10 %");
 	});
 
+	describe("with control and bidi characters of the server", () => {
+		const hostile = "a\u001b]0;owned\u0007\u009b2J\u202ecod\u2066\r\nLive com.example.app 9.9.9\u2028\u007f\u001b[8m";
+		const raw = /(?![\t\n])[\p{Cc}\p{Bidi_Control}\u2028]/u;
+
+		test.each(["line", "note", "progress", "table", "styled", "failed"] as const)(
+			"%s shows them as text",
+			(printer) => {
+				const { terminal: opened, texts } = terminal({ isTTY: true });
+				if (printer === "line") opened.line(hostile);
+				if (printer === "note") opened.note(hostile);
+				if (printer === "progress") opened.progress(hostile);
+				if (printer === "table") opened.table([["CHANNEL"], [hostile]]);
+				if (printer === "styled") opened.line(opened.style("red", hostile));
+				if (printer === "failed") opened.failed("try", new CapstanError(400, hostile, hostile, {}, hostile));
+				// biome-ignore lint/suspicious/noControlCharactersInRegex: the styles and the progress line of the command itself
+				const shown = (texts.out + texts.error).replace(/\u001b\[(?:0|2|31)m|\r\u001b\[2K/g, "");
+				expect(shown).not.toMatch(raw);
+				expect(shown).toContain("\\u001b]0;owned\\u0007\\u009b2J\\u202ecod");
+				expect(shown, "a text cannot begin a line").not.toMatch(/^Live/m);
+			},
+		);
+
+		test("JSON escapes them, and its value is exact", () => {
+			const { terminal: opened, texts } = terminal({ json: true });
+			opened.result("try", { title: hostile });
+			expect(texts.out.trimEnd()).not.toMatch(raw);
+			expect(JSON.parse(texts.out).title).toBe(hostile);
+		});
+	});
+
 	test("as JSON is one object with the code of the server", () => {
 		const { terminal: opened, texts } = terminal({ json: true });
 		const failure = opened.failed("try", new CapstanError(403, "permission_denied", "No.", { scope: "app" }, "r1"));
@@ -175,6 +206,26 @@ describe("an answer that is not of the server", () => {
 		expect(await json.json()).toEqual({});
 		expect((await answered("busy", { status: 503 })).status).toBe(503);
 	});
+});
+
+describe("the clock check of doctor", () => {
+	const serverWith = (headers: Record<string, string>) => ({
+		origin: "https://updates.example.com",
+		send: async () => new Response("{}", { headers }),
+	});
+	const now = Date.parse("2026-11-21T08:00:00Z");
+
+	test.each([
+		[{}, "unknown", "does not send its time"],
+		[{ date: "soon" }, "unknown", "does not send its time"],
+		[{ date: "Sat, 21 Nov 2026 08:00:20 GMT" }, "ok", "within 20 s of the server"],
+		[{ date: "Sat, 21 Nov 2026 07:00:00 GMT" }, "failed", "differs by 3600 s"],
+	])("with the answer %j is %s", async (headers, state, detail) =>
+		expect(await clockFinding(serverWith(headers), now)).toEqual({
+			...{ check: "clock", state },
+			detail: expect.stringContaining(detail),
+		}),
+	);
 });
 
 describe("a request", () => {

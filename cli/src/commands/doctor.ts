@@ -16,7 +16,8 @@ import { counted } from "../terminal";
 
 export interface Finding {
 	readonly check: string;
-	readonly state: "ok" | "warning" | "failed";
+	/** `unknown`: the server gives no means to check it. */
+	readonly state: "ok" | "warning" | "failed" | "unknown";
 	readonly detail: string;
 }
 
@@ -45,7 +46,12 @@ export const doctor: Command = {
 		}
 		const hasFailed = findings.some(({ state }) => state === "failed");
 		run.terminal.result("doctor", { healthy: !hasFailed, cli: run.version, node: process.versions.node, findings });
-		const marks = { ok: ["green", "ok"], warning: ["yellow", "warning"], failed: ["red", "failed"] } as const;
+		const marks = {
+			ok: ["green", "ok"],
+			warning: ["yellow", "warning"],
+			failed: ["red", "failed"],
+			unknown: ["dim", "unknown"],
+		} as const;
 		for (const { check, state, detail } of findings) {
 			const [style, mark] = marks[state];
 			run.terminal.line(`${run.terminal.style(style, mark.padEnd(8))} ${check.padEnd(10)} ${detail}`);
@@ -157,7 +163,7 @@ async function serverFindings(run: Run, project: Project, origin: string): Promi
 			"plain http: phones refuse it unless the app allows it, and the key is sent unencrypted; use https outside of development";
 		findings.push({ check: "transport", state: "warning", detail });
 	}
-	findings.push(await clockFinding(open));
+	findings.push(await clockFinding(open, Date.now()));
 	const key = await givenKey(run, origin);
 	if (key === undefined) {
 		return [
@@ -171,12 +177,15 @@ async function serverFindings(run: Run, project: Project, origin: string): Promi
 	];
 }
 
-async function clockFinding({ send, origin }: Server): Promise<Finding> {
+export async function clockFinding({ send, origin }: Pick<Server, "origin" | "send">, nowMs: number): Promise<Finding> {
 	const response = await send(`${origin}/ok`, { method: "GET" });
 	await response.arrayBuffer();
 	const serverMs = Date.parse(response.headers.get("date") ?? "");
-	if (Number.isNaN(serverMs)) return { check: "clock", state: "ok", detail: "the server does not send its time" };
-	const seconds = Math.round(Math.abs(Date.now() - serverMs) / 1000);
+	if (Number.isNaN(serverMs)) {
+		const detail = "the server does not send its time, so this computer's clock was not compared";
+		return { check: "clock", state: "unknown", detail };
+	}
+	const seconds = Math.round(Math.abs(nowMs - serverMs) / 1000);
 	return seconds * 1000 <= MOST_CLOCK_DIFFERENCE_MS
 		? { check: "clock", state: "ok", detail: `within ${Math.max(1, seconds)} s of the server` }
 		: {

@@ -58,7 +58,7 @@ export const init: Command = {
 			run.terminal.line(`${run.terminal.style("bold", path)}${before === "" ? " (new)" : ""}`);
 			for (const line of lineDifference(before, after)) {
 				const style = line.startsWith("+") ? "green" : line.startsWith("-") ? "red" : "dim";
-				run.terminal.line(run.terminal.style(style, `  ${line}`));
+				run.terminal.line(run.terminal.style(style, `  ${line.replace(/\r$/, "")}`));
 			}
 			if (!isDryRun) await put(join(run.directory, path), after);
 		}
@@ -68,7 +68,7 @@ export const init: Command = {
 			...{ server: origin, app_id: appId, app, kind: project.kind },
 			...{ changed: changes.map(({ path }) => path), kept: ci.kept },
 		});
-		for (const note of ci.notes) run.terminal.line(note);
+		for (const note of ci.notes) run.terminal.line(...note.split("\n"));
 		report(run, { project, origin, changed: changes.length, app });
 		return EXIT.ok;
 	},

@@ -39,7 +39,7 @@ export const previewOpen: Command = {
 		const preview = await open(run, settings, pull);
 		run.terminal.result("preview open", answerOf(preview));
 		run.terminal.line(`${run.terminal.style("green", "Open")} ${titleOf(pull)} on ${preview.channel}`);
-		run.terminal.line(`Versions begin with ${preview.version_prefix}\n${preview.page_url}`);
+		run.terminal.line(`Versions begin with ${preview.version_prefix}`, preview.page_url);
 		return EXIT.ok;
 	},
 };
@@ -74,9 +74,7 @@ export const previewUpload: Command = {
 		});
 		const what = uploaded === undefined ? "already uploaded" : `${sizeText(sent)} uploaded`;
 		run.terminal.line(`${counted(build.files.length, "file")}, ${sizeText(build.sizeBytes)}; ${what}`);
-		run.terminal.line(
-			`${run.terminal.style("green", "Preview")} ${version} on ${preview.channel}\n${preview.page_url}`,
-		);
+		run.terminal.line(`${run.terminal.style("green", "Preview")} ${version} on ${preview.channel}`, preview.page_url);
 		return EXIT.ok;
 	},
 };
@@ -97,7 +95,7 @@ export const previewComment: Command = {
 			comment: commentAnswer(comment),
 		});
 		const done = comment === undefined ? "No comment to update" : comment.created ? "Commented" : "Updated the comment";
-		run.terminal.line(`${done} on ${titleOf(pull)}${comment?.url === undefined ? "" : `\n${comment.url}`}`);
+		run.terminal.line(`${done} on ${titleOf(pull)}`, ...(comment?.url === undefined ? [] : [comment.url]));
 		return EXIT.ok;
 	},
 };

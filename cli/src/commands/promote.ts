@@ -37,7 +37,7 @@ export const promote: Command = {
 		});
 		const waits = run.options.wait === true;
 		if (waiting !== undefined && waits) {
-			run.terminal.note(`${waiting.message}\n  ${waiting.url}`);
+			run.terminal.note(waiting.message, `  ${waiting.url}`);
 			await approved(server, appId, waiting, timeoutMs);
 		}
 		const isWaiting = waiting !== undefined && !waits;
@@ -50,7 +50,7 @@ export const promote: Command = {
 				: { proposal: { id: waiting.id, url: waiting.url, expires_at: waiting.expiresAt } }),
 		});
 		if (isWaiting) {
-			run.terminal.line(`${run.terminal.style("yellow", "Waiting")} ${waiting.message}\n  ${waiting.url}`);
+			run.terminal.line(`${run.terminal.style("yellow", "Waiting")} ${waiting.message}`, `  ${waiting.url}`);
 			return EXIT.waiting;
 		}
 		const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;

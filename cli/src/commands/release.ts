@@ -67,7 +67,7 @@ export const release: Command = {
 				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
 		});
 		if (waiting !== undefined && run.options.wait === true) {
-			run.terminal.note(`${waiting.message}\n  ${waiting.url}`);
+			run.terminal.note(waiting.message, `  ${waiting.url}`);
 			await approved(server, appId, waiting, timeoutMs);
 		}
 		const isWaiting = waiting !== undefined && run.options.wait !== true;
@@ -197,7 +197,7 @@ function report(run: Run, released: Released): ExitCode {
 		`${counted(build.files.length, "file")}, ${sizeText(build.sizeBytes)}; ${sizeText(sent)} uploaded${encryption === undefined ? "" : ", encrypted"}`,
 	);
 	if (isWaiting) {
-		terminal.line(`${terminal.style("yellow", "Waiting")} ${waiting?.message ?? ""}\n  ${waiting?.url ?? ""}`);
+		terminal.line(`${terminal.style("yellow", "Waiting")} ${waiting?.message ?? ""}`, `  ${waiting?.url ?? ""}`);
 		return EXIT.waiting;
 	}
 	const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
