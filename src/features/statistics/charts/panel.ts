@@ -3,6 +3,7 @@
  * no two texts touch, whatever the names and figures are.
  */
 import { dayAxis, type Label, valueAxis } from "./axes";
+import { endOf, spread } from "./labels";
 import { bandSvg, lineSvg, type Plot } from "./marks";
 import { type ChartModel, fullSubtitle, type ModelSeries } from "./model";
 import { cleanName, estimatedWidthPx, fitText, round, text } from "./text";
@@ -118,27 +119,6 @@ function endNames(model: ChartModel): EndNames {
 	const widths = [...texts.values(), omission].map((name) => Math.ceil(estimatedWidthPx(name, LABEL_PX)));
 	const widestPx = widths.reduce((most, widthPx) => Math.max(most, widthPx), 0);
 	return { widthPx: widestPx === 0 ? 0 : widestPx + SWATCH_PX + 6, texts, omission };
-}
-
-/** A name for each place, moved down and then up as little as possible, so that all are `gapPx` apart and inside. */
-export function spread(places: readonly number[], gapPx: number, top: number, bottom: number): number[] {
-	const result = [...places];
-	for (const [index, place] of result.entries()) {
-		const least = index === 0 ? top : (result[index - 1] ?? top) + gapPx;
-		result[index] = Math.max(place, least);
-	}
-	for (let index = result.length - 1; index >= 0; index--) {
-		const most = index === result.length - 1 ? bottom : (result[index + 1] ?? bottom) - gapPx;
-		result[index] = Math.min(result[index] ?? most, most);
-	}
-	return result;
-}
-
-/** The height of a series at its last value: the middle of its band, or the point of its line. */
-export function endOf(model: ChartModel, { values, spans }: ModelSeries): number {
-	const last = values.findLastIndex((value) => value !== null);
-	const span = spans[last] ?? [0, 0];
-	return model.kind === "line" ? (values[last] ?? 0) : (span[0] + span[1]) / 2;
 }
 
 function namesSvg(model: ChartModel, plot: Plot, { texts, omission, widthPx }: EndNames): string {
