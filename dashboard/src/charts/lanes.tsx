@@ -70,7 +70,7 @@ export function Lanes({ label, fromMs, toMs, lanes, tones, previews = [], adopti
 	const head = { scale, isNarrow, widthPx };
 	return (
 		<figure className="chart-figure" ref={ref}>
-			<figcaption className="visually-hidden">
+			<figcaption className="sr">
 				{label}. {lanesSummary(lanes)}
 			</figcaption>
 			{widthPx === 0 ? null : (
@@ -119,7 +119,7 @@ export function Lanes({ label, fromMs, toMs, lanes, tones, previews = [], adopti
 				</svg>
 			)}
 			{/* The drawing is hidden from screen readers, so the lanes lead on from here. */}
-			<ul className="visually-hidden">
+			<ul className="sr">
 				{lanes.map(({ name, now, nowNote, to }) => (
 					<li key={name}>
 						{to === undefined ? name : <Link href={to}>{name}</Link>}: {now} {nowNote}

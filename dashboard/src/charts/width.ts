@@ -1,12 +1,11 @@
 /** The width of an element in pixels, so that charts are drawn for it and their text is never scaled. */
-import { type RefObject, useLayoutEffect, useRef, useState } from "react";
+import { type RefCallback, useCallback, useState } from "react";
 
 /** 0 before the first layout. */
-export function useWidth<Kind extends HTMLElement>(): [ref: RefObject<Kind | null>, widthPx: number] {
-	const ref = useRef<Kind>(null);
+export function useWidth<Kind extends HTMLElement>(): [ref: RefCallback<Kind>, widthPx: number] {
 	const [widthPx, setWidthPx] = useState(0);
-	useLayoutEffect(() => {
-		const element = ref.current;
+	// A callback, because the element may appear after the component.
+	const ref = useCallback((element: Kind | null) => {
 		if (element === null) return;
 		const measure = () => setWidthPx(Math.floor(element.clientWidth));
 		measure();

@@ -11,12 +11,23 @@ export interface ValueAxis {
 	readonly ticks: readonly { readonly value: number; readonly text: string }[];
 }
 
-/** All values in the unit of the axis. With `factor` 1, counts and bytes have no fractions. */
-export function valueAxis(unit: Unit, factor: number, low: number, high: number, tickCount: number): ValueAxis {
+/**
+ * All values in the unit of the axis. With `factor` 1, counts and bytes have no fractions.
+ * @param fits percentages end at their greatest value, for small rates, instead of at 100
+ */
+export function valueAxis(
+	unit: Unit,
+	factor: number,
+	low: number,
+	high: number,
+	tickCount: number,
+	fits = false,
+): ValueAxis {
 	const isWhole = factor === 1 && (unit === "count" || unit === "bytes");
-	const smallest = unit === "percent" ? 100 : factor === 1 ? 1 : 0;
+	const isOfHundred = unit === "percent" && !fits;
+	const smallest = isOfHundred ? 100 : factor === 1 ? 1 : 0;
 	// The sum of rounded shares may exceed 100 a little.
-	const reached = unit === "percent" && high < 100 + 1e-6 ? 100 : Math.max(high, smallest);
+	const reached = isOfHundred && high < 100 + 1e-6 ? 100 : Math.max(high, smallest);
 	const from = isWhole ? Math.floor(Math.min(0, low)) : Math.min(0, low);
 	const to = isWhole ? Math.ceil(reached) : reached || 1;
 	const count = isWhole ? Math.min(tickCount, to - from) : tickCount;
