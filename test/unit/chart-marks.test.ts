@@ -1,4 +1,5 @@
 /** The drawing of a chart: marks, gaps, labels, names from strangers, and colours for every kind of colour vision. */
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import {
 	type ChartOptions,
@@ -7,7 +8,13 @@ import {
 	stackedChart,
 } from "../../src/features/statistics/charts/chart";
 import { lineModel, SERIES_LIMIT, stackedModel } from "../../src/features/statistics/charts/model";
-import { CATEGORIES, TONES, versionTones } from "../../src/features/statistics/charts/palette";
+import {
+	CATEGORIES,
+	DARK_PALETTE,
+	LIGHT_PALETTE,
+	TONES,
+	versionTones,
+} from "../../src/features/statistics/charts/palette";
 import { escapeXml, fitText } from "../../src/features/statistics/charts/text";
 import { DARK, LIGHT } from "../../src/features/statistics/charts/theme";
 import { CHART_CASES, daysFrom } from "../proof/charts/cases";
@@ -305,6 +312,14 @@ describe("the colours", () => {
 			}
 		});
 	}
+
+	test("are those of the dashboard's theme", () => {
+		const css = readFileSync(new URL("../../dashboard/src/theme.css", import.meta.url), "utf8");
+		for (const tone of TONES) {
+			const values = [...css.matchAll(new RegExp(`--${tone}: (#[0-9a-f]{6})`, "g"))].map(([, value]) => value);
+			expect(values, tone).toEqual([LIGHT_PALETTE[tone], DARK_PALETTE[tone]]);
+		}
+	});
 
 	test("the live version is s4, older versions are paler, and one that rolls out is ro", () => {
 		const tones = versionTones(["builtin", "1.0.0", "1.1.0", "1.2.0", "unknown"], "1.1.0");

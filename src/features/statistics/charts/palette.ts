@@ -1,5 +1,5 @@
 /**
- * Colours of chart series, by tone. The dashboard's theme.css has the same values as custom properties. Categories differ for each kind of colour vision. Versions are ordinal: the live one is `s4`,
+ * Colours of chart series, by tone. The dashboard's theme.css has the same values as custom properties, and a test holds both equal. Categories differ for each kind of colour vision. Versions are ordinal: the live one is `s4`,
  * older ones are paler, one that rolls out is `ro`.
  */
 export const CATEGORIES = ["c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8"] as const;
