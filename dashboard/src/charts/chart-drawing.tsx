@@ -38,15 +38,6 @@ export function ChartDrawing({ data, model, scales, widthPx, heightPx, cursor, h
 					</text>
 				);
 			})}
-			{flagsOf(model, scales).map(({ index, x, widthPx: flagPx, text }) => (
-				<g key={index}>
-					<path className="chart-marker" d={`M${toX(index)},${top - 6}V${bottom}`} />
-					<rect className="chart-flag" x={x} y={0.5} width={flagPx} height={19} rx={5} />
-					<text className="chart-flag-text" x={x + flagPx / 2} y={14} textAnchor="middle">
-						{text}
-					</text>
-				</g>
-			))}
 			{data.kind === "line" ? (
 				<Lines data={data} model={model} scales={scales} />
 			) : (
@@ -58,6 +49,15 @@ export function ChartDrawing({ data, model, scales, widthPx, heightPx, cursor, h
 					/>
 				))
 			)}
+			{flagsOf(model, scales).map(({ index, x, widthPx: flagPx, text }) => (
+				<g key={index}>
+					<path className="chart-marker" d={`M${toX(index)},${top - 6}V${bottom}`} />
+					<rect className="chart-flag" x={x} y={0.5} width={flagPx} height={19} rx={5} />
+					<text className="chart-flag-text" x={x + flagPx / 2} y={14} textAnchor="middle">
+						{text}
+					</text>
+				</g>
+			))}
 			{cursor === undefined ? null : <Cursor data={data} model={model} scales={scales} index={cursor} />}
 			{hasNames ? <Names model={model} scales={scales} /> : null}
 		</svg>
