@@ -56,6 +56,8 @@ export const queryClient = new QueryClient({
 	queryCache: new QueryCache({ onError }),
 	mutationCache: new MutationCache({ onError }),
 	defaultOptions: {
+		// A change that waited for the network would surprise people when it happens later.
+		mutations: { networkMode: "always" },
 		queries: { staleTime: 10_000, retry: (count, error) => count < MOST_RETRIES && mayAnswerLater(error) },
 	},
 });

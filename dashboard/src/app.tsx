@@ -6,7 +6,7 @@ import { Answer, Loading } from "./components/answer";
 import { Empty, Screen } from "./components/screen";
 import { useIdentityRequest } from "./identity";
 import { lastOrganization, useOrganizations } from "./organizations";
-import { organizationPath } from "./paths";
+import { appPath, organizationPath } from "./paths";
 import type { AppItemProps, AppScreenProps, OrganizationItemProps, OrganizationScreenProps } from "./screen-props";
 import { Boundary } from "./shell/boundary";
 import { Shell } from "./shell/shell";
@@ -34,7 +34,7 @@ const ORGANIZATION_ITEMS: readonly (readonly [string, ComponentType<Organization
 ];
 
 const APP_SCREENS: readonly (readonly [string, ComponentType<AppScreenProps>])[] = [
-	["overview", lazy(() => import("./screens/apps/overview"))],
+	["releases", lazy(() => import("./screens/apps/overview"))],
 	["channels", lazy(() => import("./screens/channels/channels"))],
 	["previews", lazy(() => import("./screens/previews/previews"))],
 	["bundles", lazy(() => import("./screens/bundles/bundles"))],
@@ -77,6 +77,10 @@ export function App() {
 					<Switch>
 						<Route path="/organizations/:orgId/:screen/:item?">
 							{({ orgId, screen, item }) => <OrganizationFrame key={orgId} orgId={orgId} screen={screen} item={item} />}
+						</Route>
+						<Route path="/apps/:appId">{({ appId }) => <Redirect to={appPath(decoded(appId))} replace />}</Route>
+						<Route path="/apps/:appId/overview">
+							{({ appId }) => <Redirect to={appPath(decoded(appId))} replace />}
 						</Route>
 						<Route path="/apps/:appId/:screen/:item?">
 							{({ appId, screen, item }) => <AppFrame key={appId} appId={appId} screen={screen} item={item} />}
@@ -148,7 +152,7 @@ function OrganizationFrame({
 	const isKnown = item === undefined ? List !== undefined : Item !== undefined;
 	const [location] = useLocation();
 	return (
-		<Shell orgId={orgId}>
+		<Shell orgId={orgId} screen={screen} item={item === undefined ? undefined : decoded(item)}>
 			<Boundary key={location}>
 				<Suspense fallback={<Loading what="the screen" />}>
 					{isKnown ? null : <NoScreen />}
@@ -175,7 +179,12 @@ function AppFrame({
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	const [location] = useLocation();
 	return (
-		<Shell orgId={app.data?.owner_org} appId={appId}>
+		<Shell
+			orgId={app.data?.owner_org}
+			appId={appId}
+			screen={screen}
+			item={item === undefined ? undefined : decoded(item)}
+		>
 			<Boundary key={location}>
 				<Suspense fallback={<Loading what="the screen" />}>
 					{isKnown ? (

@@ -3,7 +3,7 @@ const at = (...parts: readonly string[]) => `/${parts.map(encodeURIComponent).jo
 
 export type OrganizationScreen = "apps" | "members" | "keys" | "statistics" | "changes" | "webhooks" | "settings";
 export type AppScreen =
-	| "overview"
+	| "releases"
 	| "channels"
 	| "previews"
 	| "bundles"
@@ -18,7 +18,7 @@ export const organizationPath = (orgId: string, screen: OrganizationScreen = "ap
 	at("organizations", orgId, screen);
 export const webhookPath = (orgId: string, id: string) => at("organizations", orgId, "webhooks", id);
 export const keyPath = (orgId: string, keyId: string) => at("organizations", orgId, "keys", keyId);
-export const appPath = (appId: string, screen: AppScreen = "overview") => at("apps", appId, screen);
+export const appPath = (appId: string, screen: AppScreen = "releases") => at("apps", appId, screen);
 export const channelPath = (appId: string, channel: string) => at("apps", appId, "channels", channel);
 export const bundlePath = (appId: string, version: string) => at("apps", appId, "bundles", version);
 export const devicePath = (appId: string, deviceId: string) => at("apps", appId, "devices", deviceId);

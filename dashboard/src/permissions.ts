@@ -84,7 +84,7 @@ export function administers(roleName: string): boolean {
 	return role !== undefined && administersOrganization(role);
 }
 
-export function useOrganizationMay(orgId: string): May {
+export function useOrganizationMay(orgId: string | undefined): May {
 	const role = useOwnRole(orgId);
 	return (permission) => (role === undefined ? undefined : permissionsOf(role ?? undefined).includes(permission));
 }
@@ -97,7 +97,7 @@ export function useAppMay(appId: string, orgId: string | undefined): May {
 	const creation = useAsk(
 		"GET /app/:app_id/audit",
 		{ params: { app_id: appId }, query: { action: "app.create" } },
-		{ enabled: roleOfCreator !== undefined },
+		{ enabled: roleOfCreator !== undefined && appId !== "" },
 	);
 	const isCreator =
 		Array.isArray(creation.data) &&

@@ -89,6 +89,8 @@ export interface DeviceFilter {
 	readonly keyId: string | undefined;
 	readonly seenFromMs: number | undefined;
 	readonly seenToMs: number | undefined;
+	/** A part of the device id or the custom id, in lower case. */
+	readonly search: string | undefined;
 }
 
 /** The most selective index first: few devices share a custom id. */
@@ -191,7 +193,7 @@ export function rowsOfPairs(
 /** All filters except for the version, the channel and the custom id. */
 export function conditionsOf(
 	table: string,
-	{ platform, keyId, seenFromMs, seenToMs }: DeviceFilter,
+	{ platform, keyId, seenFromMs, seenToMs, search }: DeviceFilter,
 ): RawBuilder<SqlBool> {
 	const condition = (column: string, operator: RawBuilder<unknown>, value: string | number | undefined) =>
 		value === undefined ? [] : [sql<SqlBool>`${sql.ref(`${table}.${column}`)} ${operator} ${value}`];
@@ -202,6 +204,12 @@ export function conditionsOf(
 			...condition("key_id", sql`=`, keyId),
 			...condition("last_seen_at_ms", sql`>=`, seenFromMs),
 			...condition("last_seen_at_ms", sql`<=`, seenToMs),
+			...(search === undefined
+				? []
+				: [
+						sql<SqlBool>`(instr(${sql.ref(`${table}.device_id`)}, ${search}) > 0
+							OR instr(lower(${sql.ref(`${table}.custom_id`)}), ${search}) > 0)`,
+					]),
 		],
 		sql` AND `,
 	);

@@ -10,31 +10,11 @@ import { build } from "esbuild";
 import { unstable_readConfig } from "wrangler";
 import { cliPackage } from "./cli-package";
 import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
-import { GUIDES, guidePage } from "./guide";
+import { frontPage, GUIDE_NAMES, type GuideName, guidePage, referencePage, searchIndex } from "./docs-pages";
 import { putFile } from "./put-file";
 
 export const PROJECT_DIRECTORY = fileURLToPath(new URL("../..", import.meta.url));
 const ASSETS_DIRECTORY = join(PROJECT_DIRECTORY, "dist/assets");
-
-const DOCS_PAGE = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Capstan API</title>
-<link rel="icon" type="image/svg+xml" href="/favicon.svg">
-<link rel="stylesheet" href="/docs-assets/swagger-ui.css">
-</head>
-<body>
-<p class="guide">${Object.entries(GUIDES)
-	.map(([name, title]) => `<a href="/docs/${name}">${title}</a>`)
-	.join(" · ")}</p>
-<div id="api"><p>Loading the API description…</p></div>
-<script src="/docs-assets/swagger-ui-bundle.js"></script>
-<script src="/docs-assets/start.js"></script>
-</body>
-</html>
-`;
 
 const DOCS_SCRIPT = `SwaggerUIBundle({
 	url: "/openapi.json",
@@ -48,20 +28,24 @@ const DOCS_SCRIPT = `SwaggerUIBundle({
 });
 `;
 
-/** Pages load nothing from elsewhere. /docs allows inline styles, because Swagger UI sets styles on elements. */
+const STRICT =
+	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/** Pages load nothing from elsewhere. /docs/api allows inline styles, because Swagger UI sets styles on elements. */
 const ASSET_HEADERS = `/*
   X-Content-Type-Options: nosniff
   Referrer-Policy: no-referrer
   Cross-Origin-Opener-Policy: same-origin
   Strict-Transport-Security: max-age=31536000
-/docs*
+${["/docs", ...GUIDE_NAMES.map((name) => `/docs/${name}`)].map((path) => `${path}\n  Content-Security-Policy: ${STRICT}`).join("\n")}
+/docs/api
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
 /invitation
-  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  Content-Security-Policy: ${STRICT}
 /p
-  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  Content-Security-Policy: ${STRICT}
 /sign-in
-  Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+  Content-Security-Policy: ${STRICT}
   Cache-Control: no-store
 /dashboard/*
   Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
@@ -77,21 +61,27 @@ export async function buildAssets(): Promise<void> {
 	const swagger = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 	const copied = (path: string) => readFile(path);
 	const page = (name: string) => readFile(join(PROJECT_DIRECTORY, "src/pages", name));
-	const guides: Record<string, string> = {};
-	for (const name of Object.keys(GUIDES))
-		guides[`docs/${name}.html`] = guidePage(await readFile(join(PROJECT_DIRECTORY, `src/docs/${name}.md`), "utf8"));
+	const tokens = await page("tokens.css");
+	const styles = async (name: string) => Buffer.concat([tokens, await page(name)]);
+	const openapi = await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json"));
+	const guides = new Map<GuideName, string>();
+	for (const name of GUIDE_NAMES)
+		guides.set(name, await readFile(join(PROJECT_DIRECTORY, `src/docs/${name}.md`), "utf8"));
 	const files: Readonly<Record<string, string | Buffer>> = {
-		"openapi.json": await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json")),
+		"openapi.json": openapi,
 		"capstan.tgz": await cliPackage(),
 		"favicon.svg": await page("favicon.svg"),
-		"docs.html": DOCS_PAGE,
-		...guides,
-		"docs-assets/page.css": await page("page.css"),
+		"docs.html": frontPage(guides.get("cli") ?? ""),
+		"docs/api.html": referencePage(),
+		...Object.fromEntries([...guides].map(([name, text]) => [`docs/${name}.html`, guidePage(name, text)])),
+		"docs-assets/page.css": await styles("docs.css"),
+		"docs-assets/docs.js": await pageScript("docs.js"),
+		"docs-assets/search.json": JSON.stringify(searchIndex(guides, JSON.parse(openapi.toString()))),
 		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),
 		"docs-assets/swagger-ui-bundle.js": await copied(join(swagger, "swagger-ui-bundle.js")),
 		"docs-assets/start.js": DOCS_SCRIPT,
 		"invitation.html": await page("invitation.html"),
-		"invitation-assets/invitation.css": await page("invitation.css"),
+		"invitation-assets/invitation.css": await styles("invitation.css"),
 		"invitation-assets/invitation.js": await pageScript("invitation.js"),
 		"p.html": await page("preview.html"),
 		"preview-assets/preview.css": await page("preview.css"),

@@ -1,21 +1,26 @@
 /**
- * The guides: src/docs/<name>.md, served as HTML at /docs/<name>. The table of roles and the definitions of the figures are generated
- * from the source, so that a guide cannot contradict the service.
+ * The guides: src/docs/<name>.md, which docs-pages.ts serves as HTML at /docs/<name>. The table of roles and the definitions of the figures are
+ * generated from the source, so that a guide cannot contradict the service.
  */
-import { marked } from "marked";
 import { PERMISSIONS, ROLE_NAMES, ROLES } from "../authz/permissions";
 
-/** The names of the guides and their titles in the navigation of /docs. */
+/** The guides in the order of the navigation of /docs: name, title, and the question that each answers. */
 export const GUIDES = {
-	access: "Organizations, roles and keys",
-	previews: "Previews of pull requests",
-	cli: "The capstan command",
-	rollouts: "Staged rollouts",
-	ci: "Publishing from CI without a secret",
-	webhooks: "Webhooks",
-	statistics: "Statistics",
-	security: "Security",
-	deploying: "Deploying",
+	cli: { title: "The capstan command", text: "Release, roll back and explain, from a laptop or CI." },
+	ci: {
+		title: "Publishing from CI without a secret",
+		text: "GitHub Actions, GitLab, CircleCI, Buildkite, any OIDC issuer.",
+	},
+	previews: {
+		title: "Previews of pull requests",
+		text: "A channel and a page for testers, gone when the request ends.",
+	},
+	rollouts: { title: "Staged rollouts", text: "A few devices first, by hand or in automatic steps." },
+	statistics: { title: "Statistics", text: "What each figure counts, and how long data is kept." },
+	webhooks: { title: "Webhooks", text: "Events to your server, Slack, Discord, Teams and mail." },
+	access: { title: "Organizations, roles and keys", text: "Who may do what, and what an error means." },
+	security: { title: "Security", text: "What is protected, against whom, and the tests that show it." },
+	deploying: { title: "Deploying", text: "A domain, data places, updates, logs and all settings." },
 } as const;
 
 const TABLE = /(<!-- roles -->\n)[\s\S]*?(<!-- \/roles -->)/;
@@ -45,34 +50,4 @@ export function withFigures(markdown: string, definitions: Readonly<Record<strin
 	if (!FIGURES.test(markdown)) throw new Error("the page has no markers for the figures");
 	const list = Object.entries(definitions).map(([figure, text]) => `- **\`${figure}\`**: ${text}\n`);
 	return markdown.replace(FIGURES, (_, begin: string, end: string) => `${begin}${list.join("")}${end}`);
-}
-
-/** A whole HTML page without script, for the strict policy of /docs. */
-export function guidePage(markdown: string): string {
-	const title = /^# (.+)$/m.exec(markdown)?.[1] ?? "Capstan";
-	const body = marked
-		.parse(markdown, { async: false })
-		.replaceAll(/<h2>(.+?)<\/h2>/g, (_, text: string) => `<h2 id="${anchor(text)}">${text}</h2>`)
-		.replaceAll("<table>", '<div class="table"><table>')
-		.replaceAll("</table>", "</table></div>");
-	return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title} · Capstan</title>
-<link rel="icon" type="image/svg+xml" href="/favicon.svg">
-<link rel="stylesheet" href="/docs-assets/page.css">
-</head>
-<body>
-<nav><a href="/docs">Every endpoint</a></nav>
-<main>
-${body}</main>
-</body>
-</html>
-`;
-}
-
-function anchor(text: string): string {
-	return text.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
 }

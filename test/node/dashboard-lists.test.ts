@@ -74,7 +74,7 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		await page.goBack();
 		await expect.poll(rows).toBe(4);
 		await expect.poll(() => page.getByLabel("Platform").inputValue()).toBe("ios");
-		await admin.open(`/apps/${APP}/changes?action=app.create`, "Changes");
+		await admin.open(`/apps/${APP}/changes?action=app.create`, "Activity");
 		await page.getByRole("button", { name: "Clear filters" }).waitFor();
 		expect(await page.getByLabel("Action").inputValue()).toBe("app.create");
 		await admin.open(`/organizations/${stage.product.orgId}/keys?unused=yes`, "API keys");

@@ -172,7 +172,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 	});
 
 	test("filters the audit log and exports it", async () => {
-		await admin.open(`${at}/changes`, "Audit log");
+		await admin.open(`${at}/changes`, "Activity");
 		await admin.page.getByLabel("Action").fill("channel.create");
 		await button("Apply filters").click();
 		await expect.poll(() => admin.page.getByRole("region", { name: "Changes" }).getByRole("row").count()).toBe(5);
@@ -180,7 +180,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		const file = await admin.page.getByRole("link", { name: "Download NDJSON" }).getAttribute("href");
 		const response = await admin.context.request.get(`${stage.origin}${file}`);
 		expect((await response.text()).trim().split("\n")).toHaveLength(4);
-		await admin.open(`/apps/${APP}/changes`, "Changes");
+		await admin.open(`/apps/${APP}/changes`, "Activity");
 		await admin.page.getByText("Example shop").first().waitFor();
 		await expectSound(admin);
 	});
@@ -331,7 +331,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await offered.getByText("My organization").waitFor();
 		await expectSound(admin);
 		await offered.getByRole("button", { name: "Accept com.example.fresh" }).click();
-		await admin.page.waitForURL("**/apps/com.example.fresh/overview");
+		await admin.page.waitForURL("**/apps/com.example.fresh/releases");
 		expect(await get("/app/com.example.fresh")).toMatchObject({ owner_org: other });
 	});
 
@@ -416,7 +416,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		}
 		await member.open(`${at}/keys`, "API keys");
 		await page.getByText("No API keys").waitFor();
-		await member.open(`${at}/changes`, "Audit log");
+		await member.open(`${at}/changes`, "Activity");
 		await page.getByRole("alert").getByText("org.read_audit").waitFor();
 		await expectSound(member);
 		await member.open(`${at}/apps`, "Apps");

@@ -89,7 +89,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 			needed.add(chunk.file);
 			for (const imported of chunk.imports ?? []) collect(imported);
 		};
-		for (const name of ["index.html", "src/screens/apps.tsx"]) collect(name);
+		for (const name of ["index.html", "src/screens/apps/apps.tsx"]) collect(name);
 		expect(needed.size).toBeGreaterThan(1);
 		const sizes = [...needed].map((file) => gzipSync(readFileSync(join(directory, file))).length);
 		expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(200_000);
@@ -125,7 +125,10 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await page.getByRole("button", { name: "Create organization" }).click();
 		await page.getByText("Create your first app").waitFor();
 		await expectSound(visitor);
-		await page.getByRole("combobox", { name: "Organization" }).selectOption({ label: "My organization" });
+		await page.getByRole("button", { name: "Switch app: Lab" }).click();
+		await page.getByRole("textbox", { name: "Find an app or organization" }).fill("my org");
+		await page.keyboard.press("Enter");
+		await page.getByRole("button", { name: "Switch app: My organization" }).waitFor();
 		await page.getByRole("link", { name: "Example shop" }).waitFor();
 		visitor.leave();
 	});
@@ -154,7 +157,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await member.open(`/apps/${APP}/overview`, "Example shop");
 		await member.page.getByRole("link", { name: "Members" }).waitFor();
 		expect(await member.page.getByRole("link", { name: "API keys" }).count()).toBe(0);
-		expect(await member.page.getByRole("link", { name: "Audit log" }).count()).toBe(0);
+		expect(await member.page.getByRole("link", { name: "Activity" }).count()).toBe(0);
 		await expectSound(member);
 		const { status } = await stage.product.api(
 			"DELETE",
@@ -179,8 +182,11 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await page.keyboard.press("Tab");
 		expect(await focused()).toBe("Skip to content");
 		await page.keyboard.press("Enter");
-		await page.keyboard.press("Tab");
-		expect(await focused()).toBe("New app");
+		// Past the tabs.
+		for (const text of ["Apps", "Statistics of all apps", "New app"]) {
+			await page.keyboard.press("Tab");
+			expect(await focused()).toBe(text);
+		}
 		await page.keyboard.press("Enter");
 		await page.getByRole("dialog").waitFor();
 		await expect.poll(() => page.getByLabel("Name").evaluate((field) => field.matches(":focus"))).toBe(true);
@@ -240,7 +246,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		const visitor = await stage.member("org_member", "leaving@example.com");
 		const { page } = visitor;
 		await visitor.open("/", "Apps");
-		await page.getByRole("button", { name: "Account" }).click();
+		await page.getByRole("button", { name: "You: leaving@example.com" }).click();
 		await page.getByRole("menuitem", { name: "Sign out" }).click();
 		await expect.poll(() => new URL(page.url()).pathname).toBe("/sign-in");
 		// It leads to another page before it is loaded itself.

@@ -10,7 +10,7 @@ import { Response } from "miniflare";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { CLI_FILE } from "../../src/operator/cli-package";
-import { guidePage } from "../../src/operator/guide";
+import { guidePage } from "../../src/operator/docs-pages";
 import { CLI, createCliProject } from "../proof/clients/capgo-cli";
 import { runAction, runComponent } from "./support/ci-steps";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
@@ -255,7 +255,7 @@ describe("src/docs/ci.md", () => {
 
 	test("is served at /docs/ci", async () => {
 		const html = await (await fetch(`${product.url}/docs/ci`)).text();
-		expect(html).toBe(guidePage(await readFile(PATH, "utf8")));
+		expect(html).toBe(guidePage("ci", await readFile(PATH, "utf8")));
 		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/ci"');
 	});
 });

@@ -1,7 +1,9 @@
 /** Audit log entries as sentences, with the changed fields below, as plain text. */
-import { Code, Stack, Text, Timeline } from "@mantine/core";
+import { Code, Stack, Text } from "@mantine/core";
 import type { AnswerOf } from "../api";
+import { Avatar } from "./avatar";
 import { Time } from "./time";
+import { Timeline, TimelineItem } from "./timeline";
 
 export type Change = Extract<AnswerOf<"GET /app/:app_id/audit">, readonly unknown[]>[number];
 
@@ -54,18 +56,19 @@ export function differences({ before, after }: Change): Difference[] {
 		.filter((difference) => difference.before !== difference.after);
 }
 
+/** The picture of the actor of a change: a person, Capstan itself, or a key. */
+export function Actor({ actor }: { readonly actor: Change["actor"] }) {
+	const kind = actor.type === "user" ? "person" : actor.type === "system" ? "capstan" : "key";
+	return <Avatar name={actor.name} kind={kind} />;
+}
+
 export function ChangeList({ changes }: { readonly changes: readonly Change[] }) {
 	return (
-		<Timeline bulletSize={12} lineWidth={2}>
+		<Timeline label="Changes">
 			{changes.map((change) => (
-				<Timeline.Item key={change.id}>
-					<Text size="sm">
-						<strong>{change.actor.name}</strong> {changeText(change)}
-					</Text>
-					<Text size="xs" c="dimmed">
-						<Time value={change.at} />
-					</Text>
-				</Timeline.Item>
+				<TimelineItem key={change.id} picture={<Actor actor={change.actor} />} meta={<Time value={change.at} />}>
+					<strong className="strong">{change.actor.name}</strong> {changeText(change)}
+				</TimelineItem>
 			))}
 		</Timeline>
 	);

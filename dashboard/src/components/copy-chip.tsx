@@ -49,7 +49,8 @@ export function CopyChip({
 	const { isCopied, copy } = useCopy(value);
 	return (
 		<>
-			<button type="button" className="chip" title={value} aria-label={`Copy ${value}`} onClick={copy}>
+			<button type="button" className="chip" title={value} onClick={copy}>
+				<span className="sr">Copy </span>
 				<span className="cut">{label ?? (isWhole ? value : shortened(value))}</span>
 				{isCopied ? (
 					<span className="done t-ok">

@@ -6,6 +6,7 @@ import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { Problem } from "./answer";
 import { Dialog } from "./dialog";
+import { useIsOnline } from "./online";
 
 interface FormProps {
 	readonly title: string;
@@ -32,12 +33,13 @@ export function FormDialog({
 	onClose,
 	children,
 }: FormProps & { readonly isDestructive?: boolean; readonly onSubmit: () => void }) {
+	const isOnline = useIsOnline();
 	return (
 		<Dialog onClose={onClose} title={title} size="lg">
 			<form
 				onSubmit={(event) => {
 					event.preventDefault();
-					if (isReady) onSubmit();
+					if (isReady && isOnline) onSubmit();
 				}}
 			>
 				<Stack>
@@ -52,7 +54,12 @@ export function FormDialog({
 						<Button variant="subtle" onClick={onClose}>
 							Cancel
 						</Button>
-						<Button type="submit" {...(isDestructive ? { color: "red" } : {})} loading={isPending} disabled={!isReady}>
+						<Button
+							type="submit"
+							{...(isDestructive ? { color: "red" } : {})}
+							loading={isPending}
+							disabled={!isReady || !isOnline}
+						>
 							{action}
 						</Button>
 					</Group>

@@ -5,6 +5,8 @@
 import { type ReactNode, useEffect, useRef } from "react";
 import type { IconDrawing } from "../icons";
 import { Icon } from "./icon";
+import { useIsOnline } from "./online";
+import { setPageTitle } from "./page-title";
 
 let isFirstScreen = true;
 
@@ -23,9 +25,11 @@ export function Screen({
 	readonly actions?: ReactNode;
 	readonly children: ReactNode;
 }) {
+	const isOnline = useIsOnline();
 	const heading = useRef<HTMLHeadingElement>(null);
 	useEffect(() => {
 		document.title = `${title} · Capstan`;
+		setPageTitle(title);
 	}, [title]);
 	useEffect(() => {
 		if (isFirstScreen) isFirstScreen = false;
@@ -41,7 +45,11 @@ export function Screen({
 					</h1>
 					{note === undefined ? null : <div className="said">{note}</div>}
 				</div>
-				{actions === undefined ? null : <div className="acts">{actions}</div>}
+				{actions === undefined ? null : (
+					<fieldset className="acts" disabled={!isOnline}>
+						{actions}
+					</fieldset>
+				)}
 			</div>
 			{children}
 		</div>

@@ -1,76 +1,104 @@
-/** Links to the screens of the open app, and to those of its organization that the user may open. */
-import { NavLink } from "@mantine/core";
-import { Link, useLocation } from "wouter";
-import { type AppScreen, appPath, type OrganizationScreen, organizationPath } from "../paths";
-import { type Permission, useOrganizationMay } from "../permissions";
+/** Links to the places of the open app, and to those of its organization that the user may open: in the sidebar, or in the sheet of phones. */
+import { Link } from "wouter";
+import { Icon } from "../components/icon";
+import type { IconDrawing } from "../icons";
+import { appPath, organizationPath } from "../paths";
+import { useOrganizationMay } from "../permissions";
+import { APP_PLACES, ORGANIZATION_PLACES, placeOf } from "./places";
 
-const OF_APP: readonly (readonly [AppScreen, string])[] = [
-	["overview", "Overview"],
-	["channels", "Channels"],
-	["previews", "Previews"],
-	["bundles", "Bundles"],
-	["devices", "Devices"],
-	["statistics", "Statistics"],
-	["changes", "Changes"],
-	["publishers", "Publishers"],
-	["connect", "Connect"],
-	["settings", "Settings"],
-];
-
-const OF_ORGANIZATION: readonly (readonly [OrganizationScreen, string, Permission])[] = [
-	["apps", "Apps", "org.read"],
-	["statistics", "Statistics", "org.read"],
-	["members", "Members", "org.read_members"],
-	["keys", "API keys", "org.manage_apikeys"],
-	["changes", "Audit log", "org.read_audit"],
-	["webhooks", "Webhooks", "org.update_settings"],
-	["settings", "Organization settings", "org.read"],
-];
-
-export function Navigation({
-	orgId,
-	appId,
-}: {
+export interface Where {
 	readonly orgId: string | undefined;
-	readonly appId: string | undefined;
-}) {
+	readonly appId?: string | undefined;
+	/** Name of the open screen, as in its address. */
+	readonly screen?: string | undefined;
+	/** The item that the screen shows, e.g. a channel's name. */
+	readonly item?: string | undefined;
+}
+
+export function Navigation({ orgId, appId, screen, organization }: Where & { readonly organization: string }) {
+	const here = placeOf(APP_PLACES, appId === undefined ? undefined : screen);
 	return (
 		<>
 			{appId === undefined ? null : (
-				<nav aria-label={`App ${appId}`}>
-					<div className="nav-heading">{appId}</div>
-					{OF_APP.map(([screen, label]) => (
-						<Entry key={screen} to={appPath(appId, screen)} label={label} />
+				<nav className="nav" aria-label={`App ${appId}`}>
+					{APP_PLACES.map((place) => (
+						<Entry key={place.screen} to={appPath(appId, place.screen)} isHere={place === here} icon={place.icon}>
+							{place.label}
+						</Entry>
 					))}
 				</nav>
 			)}
-			{orgId === undefined ? null : <OrganizationNavigation orgId={orgId} />}
+			{orgId === undefined ? null : (
+				<OrganizationNavigation
+					orgId={orgId}
+					screen={appId === undefined ? screen : undefined}
+					heading={appId === undefined ? undefined : organization}
+				/>
+			)}
 		</>
 	);
 }
 
-function OrganizationNavigation({ orgId }: { readonly orgId: string }) {
+function OrganizationNavigation({
+	orgId,
+	screen,
+	heading,
+}: {
+	readonly orgId: string;
+	readonly screen: string | undefined;
+	readonly heading: string | undefined;
+}) {
 	const may = useOrganizationMay(orgId);
+	const here = placeOf(ORGANIZATION_PLACES, screen);
 	return (
-		<nav aria-label="Organization">
-			<div className="nav-heading">Organization</div>
-			{OF_ORGANIZATION.filter(([, , permission]) => may(permission) !== false).map(([screen, label]) => (
-				<Entry key={screen} to={organizationPath(orgId, screen)} label={label} />
+		<nav className="nav" aria-label="Organization">
+			{heading === undefined ? null : <div className="nav-heading cut">{heading}</div>}
+			{ORGANIZATION_PLACES.filter(({ permission }) => may(permission) !== false).map((place) => (
+				<Entry key={place.screen} to={organizationPath(orgId, place.screen)} isHere={place === here} icon={place.icon}>
+					{place.label}
+				</Entry>
 			))}
 		</nav>
 	);
 }
 
-function Entry({ to, label }: { readonly to: string; readonly label: string }) {
-	const [location] = useLocation();
-	const isHere = location === to || location.startsWith(`${to}/`);
+function Entry({
+	to,
+	isHere,
+	icon,
+	children,
+}: {
+	readonly to: string;
+	readonly isHere: boolean;
+	readonly icon: IconDrawing;
+	readonly children: string;
+}) {
 	return (
-		<NavLink
-			component={Link}
-			href={to}
-			label={label}
-			active={isHere}
-			{...(location === to ? { "aria-current": "page" as const } : {})}
-		/>
+		<Link href={to} {...(isHere ? { "aria-current": "page" as const } : {})}>
+			<Icon of={icon} />
+			{children}
+		</Link>
+	);
+}
+
+/** Screens that share an entry of the navigation, above the open one. */
+export function Tabs({ orgId, appId, screen, item }: Where) {
+	const may = useOrganizationMay(orgId);
+	if (item !== undefined) return null;
+	const tabs =
+		appId === undefined
+			? placeOf(ORGANIZATION_PLACES, screen)
+					?.tabs?.filter(([, , permission]) => may(permission) !== false)
+					.map(([tab, label]) => ({ tab, label, to: organizationPath(orgId ?? "", tab) }))
+			: placeOf(APP_PLACES, screen)?.tabs?.map(([tab, label]) => ({ tab, label, to: appPath(appId, tab) }));
+	if (tabs === undefined || tabs.length < 2) return null;
+	return (
+		<nav className="tabs" aria-label="Tabs">
+			{tabs.map(({ tab, label, to }) => (
+				<Link key={tab} href={to} {...(tab === screen ? { "aria-current": "page" as const } : {})}>
+					{label}
+				</Link>
+			))}
+		</nav>
 	);
 }

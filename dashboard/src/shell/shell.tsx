@@ -1,113 +1,155 @@
-/** The frame around every screen: organization switcher, navigation (a drawer on phones) and account menu. */
-import { Burger, Button, Drawer, Menu, NativeSelect } from "@mantine/core";
-import { type ReactNode, useEffect, useState } from "react";
+/**
+ * The frame around every screen. Desktop: sidebar with app switcher, search, navigation and "You"; the page is a panel with a bar of breadcrumbs.
+ * Phone: a bar with the app's tile and search, and a tab bar at the bottom whose last tab opens the whole navigation.
+ */
+import { Drawer } from "@mantine/core";
+import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { leaveFor, queryClient, useAsk, useChange } from "../api";
+import { useAsk } from "../api";
+import { Icon } from "../components/icon";
+import { IconDots, IconSearch } from "../icons";
 import { storeLastOrganization, useOrganizations } from "../organizations";
-import { organizationPath } from "../paths";
-import { Navigation } from "./navigation";
+import { appPath, organizationPath } from "../paths";
+import { useOrganizationMay } from "../permissions";
+import { AppSwitcher, type OpenApp } from "./app-switcher";
+import { Breadcrumbs } from "./breadcrumbs";
+import { Freshness, OfflineStrip } from "./freshness";
+import { Navigation, Tabs, type Where } from "./navigation";
 import { OperatorNotice } from "./operator-notice";
+import { useIsPhone } from "./phone";
+import { APP_PLACES, ORGANIZATION_PLACES, placeOf } from "./places";
+import { type Overlay, SEARCH_KEY, useShortcuts } from "./shortcuts";
+import { storeVisitedApp } from "./visited";
+import { You } from "./you";
 
-export function Shell({
-	orgId,
-	appId,
-	children,
-}: {
-	readonly orgId: string | undefined;
-	readonly appId?: string;
-	readonly children: ReactNode;
-}) {
+const Palette = lazy(() => import("../palette/palette"));
+const ShortcutHelp = lazy(() => import("./shortcut-help"));
+
+export function Shell({ children, ...where }: Where & { readonly children: ReactNode }) {
+	const { orgId, appId } = where;
 	const [location] = useLocation();
-	const [openedAt, setOpenedAt] = useState<string | undefined>();
-	const isOpen = openedAt === location;
+	const [overlay, setOverlay] = useState<Overlay | undefined>();
+	const [openedAt, setOpenedAt] = useState(location);
+	if (openedAt !== location) {
+		setOpenedAt(location);
+		setOverlay(undefined);
+	}
+	const isPhone = useIsPhone();
+	const organizations = useOrganizations();
+	const organization = organizations.data?.find(({ id }) => id === orgId);
+	const record = useAsk("GET /app/:app_id", { params: { app_id: appId ?? "" } }, { enabled: appId !== undefined });
+	const app: OpenApp | undefined =
+		appId === undefined ? undefined : { appId, name: record.data?.name ?? appId, icon: record.data?.icon_url ?? null };
 	useEffect(() => {
 		if (orgId !== undefined) storeLastOrganization(orgId);
-	}, [orgId]);
-	const navigation = <Navigation orgId={orgId} appId={appId} />;
+		if (appId !== undefined && record.data !== undefined) storeVisitedApp(appId);
+	}, [orgId, appId, record.data]);
+	useShortcuts({ appId, orgId, setOverlay });
+	const switcher = (
+		<AppSwitcher
+			organization={organization}
+			app={app}
+			isOpen={overlay === "switcher"}
+			onOpen={(isOpen) => setOverlay(isOpen ? "switcher" : undefined)}
+		/>
+	);
+	const search = () => setOverlay("palette");
+	const you = <You onShortcuts={() => setOverlay("help")} />;
+	const navigation = <Navigation {...where} organization={organization?.name ?? "Organization"} />;
 	return (
-		<>
+		<div className="app">
 			<a className="skip-link" href="#content">
 				Skip to content
 			</a>
-			<header className="page-header">
-				<Burger
-					className="phone"
-					size="sm"
-					opened={isOpen}
-					aria-label="Navigation"
-					onClick={() => setOpenedAt(isOpen ? undefined : location)}
-				/>
-				<Link href="/" className="brand">
-					Capstan
-				</Link>
-				<div className="grow">
-					<OrganizationSwitcher orgId={orgId} />
-				</div>
-				<AccountMenu />
-			</header>
-			<Drawer opened={isOpen} onClose={() => setOpenedAt(undefined)} title="Navigation" size="18rem">
-				{navigation}
-			</Drawer>
-			<div className="page-body">
-				<div className="page-nav">{navigation}</div>
-				<main id="content" className="page-main" tabIndex={-1}>
+			{isPhone ? null : (
+				<aside className="side" aria-label="Sidebar">
+					{switcher}
+					<button type="button" className="find" onClick={search}>
+						<Icon of={IconSearch} />
+						Search
+						<span className="kbd" aria-hidden="true">
+							{SEARCH_KEY}
+						</span>
+					</button>
+					{navigation}
+					{you}
+				</aside>
+			)}
+			<div className="panel">
+				<header className="top">
+					{isPhone ? switcher : null}
+					<Breadcrumbs where={where} organization={organization} app={app} />
+					<Freshness />
+					{isPhone ? (
+						<button type="button" className="btn ghost icon-only" aria-label="Search" onClick={search}>
+							<Icon of={IconSearch} size="l" />
+						</button>
+					) : null}
+				</header>
+				<main id="content" className="body" tabIndex={-1}>
+					<OfflineStrip />
 					<OperatorNotice />
+					<Tabs {...where} />
 					{children}
 				</main>
 			</div>
-		</>
+			{isPhone ? (
+				<>
+					<TabBar {...where} onMore={() => setOverlay("more")} />
+					<Drawer
+						opened={overlay === "more"}
+						onClose={() => setOverlay(undefined)}
+						title="Navigation"
+						position="bottom"
+						size="auto"
+					>
+						{navigation}
+						{you}
+					</Drawer>
+				</>
+			) : null}
+			<Suspense>
+				{overlay === "palette" ? <Palette where={where} onClose={() => setOverlay(undefined)} /> : null}
+				{overlay === "help" ? <ShortcutHelp onClose={() => setOverlay(undefined)} /> : null}
+			</Suspense>
+		</div>
 	);
 }
 
-function OrganizationSwitcher({ orgId }: { readonly orgId: string | undefined }) {
-	const organizations = useOrganizations();
-	const [, navigate] = useLocation();
-	const known = organizations.data ?? [];
-	if (known.length === 0) return null;
-	const isListed = known.some(({ id }) => id === orgId);
-	return (
-		<NativeSelect
-			className="organization-select"
-			aria-label="Organization"
-			value={isListed ? orgId : ""}
-			onChange={(event) => {
-				if (event.currentTarget.value !== "") navigate(organizationPath(event.currentTarget.value));
-			}}
-			data={[
-				...(isListed ? [] : [{ value: "", label: "Choose an organization" }]),
-				...known.map(({ id, name }) => ({ value: id, label: name })),
-			]}
-		/>
-	);
-}
+/** The four places that phones show at once. */
+const APP_TABS = ["releases", "channels", "devices", "statistics"];
+const ORGANIZATION_TABS = ["apps", "members", "keys", "changes"];
 
-function AccountMenu() {
-	const account = useAsk("GET /account", {});
-	const signOut = useChange("POST /sign-out", () => {
-		queryClient.clear();
-		leaveFor("/sign-in?next=%2Fdashboard%2F");
-	});
+function TabBar({ orgId, appId, screen, onMore }: Where & { readonly onMore: () => void }) {
+	const may = useOrganizationMay(orgId);
+	const tabs =
+		appId !== undefined
+			? APP_PLACES.filter(({ screen: name }) => APP_TABS.includes(name)).map((place) => ({
+					place,
+					to: appPath(appId, place.screen),
+					isHere: placeOf(APP_PLACES, screen) === place,
+				}))
+			: ORGANIZATION_PLACES.filter(
+					({ screen: name, permission }) => ORGANIZATION_TABS.includes(name) && may(permission) !== false,
+				).map((place) => ({
+					place,
+					to: organizationPath(orgId ?? "", place.screen),
+					isHere: placeOf(ORGANIZATION_PLACES, screen) === place,
+				}));
 	return (
-		<Menu position="bottom-end">
-			<Menu.Target>
-				<Button variant="default" loading={signOut.isPending}>
-					Account
-				</Button>
-			</Menu.Target>
-			<Menu.Dropdown>
-				<Menu.Label>{account.data?.email}</Menu.Label>
-				<Menu.Item component={Link} href="/account">
-					Your account
-				</Menu.Item>
-				<Menu.Item component={Link} href="/organizations">
-					Organizations
-				</Menu.Item>
-				<Menu.Item component="a" href="/docs">
-					API documentation
-				</Menu.Item>
-				<Menu.Divider />
-				<Menu.Item onClick={() => signOut.mutate({})}>Sign out</Menu.Item>
-			</Menu.Dropdown>
-		</Menu>
+		<nav className="tabbar" aria-label="Main">
+			{orgId === undefined && appId === undefined
+				? null
+				: tabs.map(({ place: { label, icon }, to, isHere }) => (
+						<Link key={label} href={to} {...(isHere ? { "aria-current": "page" as const } : {})}>
+							<Icon of={icon} size="l" />
+							{label}
+						</Link>
+					))}
+			<button type="button" onClick={onMore} aria-haspopup="dialog">
+				<Icon of={IconDots} size="l" />
+				More
+			</button>
+		</nav>
 	);
 }

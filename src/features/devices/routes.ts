@@ -130,11 +130,13 @@ const listQuery = v.object({
 	key_id: optional(text(64)),
 	seen_from: optional(timestamp),
 	seen_to: optional(timestamp),
+	search: optional(v.pipe(text(128), v.toLowerCase())),
 });
 
 function filterOf(query: v.InferOutput<typeof listQuery>): DeviceFilter {
-	const { channel, version, platform, custom_id, key_id, seen_from, seen_to } = query;
-	return { channel, version, platform, customId: custom_id, keyId: key_id, seenFromMs: seen_from, seenToMs: seen_to };
+	const { channel, version, platform, custom_id, key_id, seen_from, seen_to, search } = query;
+	const seen = { seenFromMs: seen_from, seenToMs: seen_to };
+	return { channel, version, platform, customId: custom_id, keyId: key_id, ...seen, search };
 }
 
 export const listDevices = endpoint({
@@ -143,7 +145,7 @@ export const listDevices = endpoint({
 	tag: "Devices",
 	summary: "List the devices of an app by their id, or show one",
 	description:
-		"`channel` in an answer is the channel that an operator set (`override_channel`), else the one that served the last check. `custom_id` is the id that the app gave its device, compared exactly. It is not verified, because any device can report any id: `custom_id_devices` is the number of devices that report the same one (10 means 10 or more), and `custom_id_first_reported_at` and `custom_id_last_changed_at` are the times of this device's reports. Settings for one device use only its `device_id`. An app with `allow_device_custom_id: false` shows no custom ids. `key_id` finds devices with this public key. `last_seen_at` may be up to 7 days before the last report of a device that changes nothing.",
+		"`channel` in an answer is the channel that an operator set (`override_channel`), else the one that served the last check. `custom_id` is the id that the app gave its device, compared exactly. It is not verified, because any device can report any id: `custom_id_devices` is the number of devices that report the same one (10 means 10 or more), and `custom_id_first_reported_at` and `custom_id_last_changed_at` are the times of this device's reports. Settings for one device use only its `device_id`. An app with `allow_device_custom_id: false` shows no custom ids. `key_id` finds devices with this public key, `search` those whose id or custom id has this part, in any case. `last_seen_at` may be up to 7 days before the last report of a device that changes nothing.",
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: listQuery,
 	response: v.union([v.array(deviceSchema), deviceSchema]),
@@ -169,7 +171,11 @@ export const listDevices = endpoint({
 				? readDevices(reading, filterOf(input.query), limit, offset)
 				: readDevice(reading, device_id, loaded[0].rows[0]);
 		};
-		const rows = hidesCustomIds && input.query.custom_id !== undefined ? [] : await read();
+		const { custom_id, search } = input.query;
+		const found = hidesCustomIds && custom_id !== undefined ? [] : await read();
+		// A hidden custom id must not be found by its parts either.
+		const isShown = ({ device_id: id }: DeviceRow) => !hidesCustomIds || search === undefined || id.includes(search);
+		const rows = found.filter(isShown);
 		if (device_id === undefined) return pageReply({ request, origin }, input.query.page, rows, shown);
 		const [row] = rows;
 		if (row === undefined) throw deviceNotFound();

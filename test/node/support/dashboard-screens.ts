@@ -55,7 +55,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 			await page.getByRole("button", { name: "Undo the deletion of Closed shop" }).first().waitFor();
 		},
 	},
-	{ name: "overview", path: ofApp("overview") },
+	{ name: "overview", path: ofApp("releases") },
 	{ name: "channels", path: ofApp("channels") },
 	{
 		name: "channel-create",
@@ -265,12 +265,37 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "navigation",
-		path: ofApp("overview"),
+		path: ofApp("releases"),
 		async prepare(page) {
-			const burger = page.getByRole("button", { name: "Navigation" });
-			if (await burger.isVisible()) await burger.click();
+			const more = page.getByRole("button", { name: "More" });
+			if (await more.isVisible()) await more.click();
 			// It can be clicked, because its transition has ended.
 			await page.getByRole("link", { name: "Bundles" }).first().click({ trial: true });
+		},
+	},
+	{
+		name: "palette",
+		path: ofApp("releases"),
+		async prepare(page) {
+			await page.keyboard.press("Control+k");
+			await page.getByRole("combobox", { name: "Search" }).fill("1.1");
+			await page.getByRole("option").first().waitFor();
+		},
+	},
+	{
+		name: "shortcuts",
+		path: ofApp("releases"),
+		async prepare(page) {
+			await page.keyboard.press("?");
+			await page.getByRole("dialog").waitFor();
+		},
+	},
+	{
+		name: "app-switcher",
+		path: ofApp("releases"),
+		async prepare(page) {
+			await page.getByRole("button", { name: "Switch app" }).click();
+			await page.getByRole("link", { name: "New app" }).waitFor();
 		},
 	},
 	{ name: "no-such-screen", path: () => "/nowhere" },

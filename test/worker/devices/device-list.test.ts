@@ -36,7 +36,7 @@ beforeAll(async () => {
 
 const ANY_DEVICE: DeviceFilter = {
 	...{ channel: undefined, version: undefined, platform: undefined },
-	...{ customId: undefined, keyId: undefined, seenFromMs: undefined, seenToMs: undefined },
+	...{ customId: undefined, keyId: undefined, seenFromMs: undefined, seenToMs: undefined, search: undefined },
 };
 let devices = 0;
 const newDevice = () => `00000000-0000-4000-9000-${String(++devices).padStart(12, "0")}`;
@@ -157,6 +157,30 @@ describe("the list of a custom id", () => {
 		expect(await found("Grace")).toEqual([phone]);
 		expect(await found("Ada 50% O'Neill")).toEqual([tablet]);
 		expect((await show({ app_id: own.appId, custom_id: "" })).status).toBe(400);
+	});
+
+	test("finds devices by a part of the id or of the custom id, unless the app hides custom ids", async () => {
+		const own = await createTestApp(world);
+		await setTestChannel(world, own, "production", { public: true });
+		const [named, nameless] = [newDevice(), newDevice()];
+		world.deps.sent.length = 0;
+		await check(named, { app_id: own.appId, custom_id: "Customer-2410_100%" });
+		await check(nameless, { app_id: own.appId });
+		await deliver();
+		const found = async (search: string, more: Record<string, string> = {}) => {
+			const { body: devices } = await show({ app_id: own.appId, search, ...more });
+			return devices.map(({ device_id }: { device_id: string }) => device_id);
+		};
+		expect(await found("ER-2410_")).toEqual([named]);
+		expect(await found("0%")).toEqual([named]);
+		expect(await found(nameless.slice(-6).toUpperCase())).toEqual([nameless]);
+		expect(await found(nameless.slice(-6), { version: "builtin" })).toEqual([nameless]);
+		expect(await found("2410", { channel: "production" })).toEqual([named]);
+		expect(await found("r_2410")).toEqual([]);
+		expect(await found(nameless.slice(0, 20))).toEqual([named, nameless]);
+		await world.request("PUT", `/app/${own.appId}`, { key: world.adminKey, body: { allow_device_custom_id: false } });
+		expect(await found("2410")).toEqual([]);
+		expect(await found(named.slice(-6))).toEqual([named]);
 	});
 });
 

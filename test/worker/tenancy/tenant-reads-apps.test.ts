@@ -127,7 +127,7 @@ const paths = (...wanted: string[]) => JSON.stringify(wanted.map((path) => ({ s3
 
 const ANY_DEVICE: DeviceFilter = {
 	...{ channel: undefined, version: undefined, platform: undefined, customId: undefined, keyId: undefined },
-	...{ seenFromMs: undefined, seenToMs: undefined },
+	...{ seenFromMs: undefined, seenToMs: undefined, search: undefined },
 };
 const rulesOf = (of: TenantRows) => JSON.stringify({ required: 1, keys: [`${KEY_ID}-${of.name}`] });
 

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
+import { useDo } from "../../components/do";
 import { FormDialog } from "../../components/form-dialog";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
@@ -26,6 +27,7 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 	const addresses = useAsk("GET /service/addresses", {}, { enabled: isEmpty });
 	const isLocalRun = addresses.data?.some(({ kind }) => kind === "this_computer") === true;
 	const name = organizations.data?.find(({ id }) => id === orgId)?.name;
+	useDo("new", () => setOpen(true), may("org.create_app") === true);
 	const create = may("org.create_app") === true ? <Button onClick={() => setOpen(true)}>New app</Button> : undefined;
 	if (organizations.data !== undefined && name === undefined) {
 		return (

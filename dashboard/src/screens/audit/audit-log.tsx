@@ -46,11 +46,11 @@ function exportAddress(of: LogOf, filters: LogFilters): string {
 }
 
 export function OrganizationChanges({ orgId }: OrganizationScreenProps) {
-	return <AuditLog of={{ orgId }} title="Audit log" note="Every change in the organization, newest first." />;
+	return <AuditLog of={{ orgId }} title="Activity" note="Every change in the organization, newest first." />;
 }
 
 export function AppChanges({ appId }: AppScreenProps) {
-	return <AuditLog of={{ appId }} title="Changes" note="Every change of the app, newest first." />;
+	return <AuditLog of={{ appId }} title="Activity" note="Every change of the app, newest first." />;
 }
 
 function AuditLog({ of, title, note }: { readonly of: LogOf; readonly title: string; readonly note: ReactNode }) {

@@ -4,6 +4,7 @@ import { lazy, Suspense, useState } from "react";
 import { useChange, usePage } from "../../api";
 import { Answer, Loading } from "../../components/answer";
 import { Badge } from "../../components/badge";
+import { useDo } from "../../components/do";
 import { Confirm } from "../../components/form-dialog";
 import { KeptUntil, runningText } from "../../components/kept-until";
 import { TextLink } from "../../components/link";
@@ -26,6 +27,7 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 	const [dialog, setDialog] = useState<"upload" | "clean" | undefined>();
 	const close = () => setDialog(undefined);
 	const mayUpload = may("app.upload_bundle") === true;
+	useDo("upload", () => setDialog("upload"), mayUpload);
 	return (
 		<Screen
 			title="Bundles"

@@ -12,6 +12,7 @@ import {
 	ChannelProblems,
 	platformsOf,
 } from "../../components/channel-badges";
+import { useDo } from "../../components/do";
 import { Confirm } from "../../components/form-dialog";
 import { runsItText } from "../../components/kept-until";
 import { TextLink } from "../../components/link";
@@ -56,6 +57,7 @@ function Details({
 	const [dialog, setDialog] = useState<Dialog | undefined>();
 	const close = () => setDialog(undefined);
 	const may = useAppMay(appId, orgId);
+	useDo("promote", () => setDialog("promote"), may("channel.promote_bundle") === true);
 	const changes = useAsk("GET /app/:app_id/audit", {
 		params: { app_id: appId },
 		query: { target: `channel:${channel.id}` },
@@ -81,7 +83,7 @@ function Details({
 						</Button>
 					) : null}
 					{may("channel.delete") === true && !channel.protected ? (
-						<Button variant="default" onClick={() => setDialog("delete")}>
+						<Button variant="danger" onClick={() => setDialog("delete")}>
 							Delete channel
 						</Button>
 					) : null}

@@ -5,6 +5,7 @@ import { useLocation } from "wouter";
 import { useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { ChannelBadges, ChannelProblems, platformsOf } from "../../components/channel-badges";
+import { useDo } from "../../components/do";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
 import { Empty, Screen } from "../../components/screen";
@@ -20,6 +21,7 @@ export default function Channels({ appId, orgId }: AppScreenProps) {
 	const channels = usePage("GET /channel", { query: { app_id: appId } }, page);
 	const may = useAppMay(appId, orgId);
 	const [isOpen, setOpen] = useState(false);
+	useDo("new", () => setOpen(true), may("app.create_channel") === true);
 	const create =
 		may("app.create_channel") === true ? <Button onClick={() => setOpen(true)}>New channel</Button> : undefined;
 	return (

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
+import { useDo } from "../../components/do";
 import { useFilters } from "../../components/filters";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
@@ -37,6 +38,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 		setSecret(key);
 	});
 	const mayManage = may("org.manage_apikeys") === true;
+	useDo("new", () => setOpen(true), mayManage);
 	return (
 		<Screen
 			title="API keys"

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { type AnswerOf, type RequestOf, useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
+import { useDo } from "../../components/do";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
@@ -35,6 +36,7 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 	const [dialog, setDialog] = useState<Dialog | undefined>();
 	const [invitation, setInvitation] = useState<{ readonly email: string; readonly link: string } | undefined>();
 	const close = () => setDialog(undefined);
+	useDo("invite", () => setDialog("invite"), may("org.invite_user") === true);
 	const mayChange = may("org.update_user_roles") === true;
 	return (
 		<Screen

@@ -1,0 +1,235 @@
+/**
+ * Everything that the palette finds: places, objects of the open (or last visited) app, members, keys, documentation, and actions. Lists that the
+ * user may not read stay empty. Actions open their dialog (`?do=`); nothing is changed from the palette itself.
+ */
+import { useMantineColorScheme } from "@mantine/core";
+import { useAsk, usePage } from "../api";
+import {
+	IconApps,
+	IconArrowBackUp,
+	IconBook,
+	IconBox,
+	IconDeviceMobile,
+	IconGitBranch,
+	IconGitPullRequest,
+	IconKey,
+	IconMoon,
+	IconPlus,
+	IconRocket,
+	IconSun,
+	IconUpload,
+	IconUser,
+	IconUserPlus,
+} from "../icons";
+import { useAppsOfOrganization, useOrganizations } from "../organizations";
+import { appPath, bundlePath, channelPath, devicePath, keyPath, organizationPath } from "../paths";
+import { useAppMay, useOrganizationMay } from "../permissions";
+import type { Where } from "../shell/navigation";
+import { APP_PLACES, ORGANIZATION_PLACES } from "../shell/places";
+import { visitedApps } from "../shell/visited";
+import type { Entry } from "./match";
+
+const DOCS = [
+	["/docs", "Documentation"],
+	["/docs/access", "Guide: keys, roles and access"],
+	["/docs/ci", "Guide: releases from CI"],
+	["/docs/cli", "Guide: the capstan command"],
+	["/docs/previews", "Guide: previews of pull requests"],
+	["/docs/rollouts", "Guide: staged rollouts"],
+	["/docs/statistics", "Guide: statistics"],
+	["/docs/webhooks", "Guide: webhooks"],
+	["/docs/security", "Guide: security"],
+	["/docs/deploying", "Guide: deploying to Cloudflare"],
+	["/docs/api", "API reference"],
+] as const;
+
+/** The app whose objects are searched: the open one, or the last visited one of the organization. */
+function useSearchedApp({ appId, orgId }: Where) {
+	const apps = useAppsOfOrganization(orgId ?? "").data ?? [];
+	const visited = visitedApps().find((one) => apps.some(({ app_id }) => app_id === one));
+	const searched = appId ?? visited ?? apps[0]?.app_id;
+	return { apps, searched };
+}
+
+function useAppEntries(appId: string | undefined, orgId: string | undefined, isOpenApp: boolean): Entry[] {
+	const query = { app_id: appId ?? "" };
+	const options = { enabled: appId !== undefined };
+	const channels = usePage("GET /channel", { query }, 0, options).data?.items ?? [];
+	const bundles = usePage("GET /bundle", { query }, 0, options).data?.items ?? [];
+	const previews = usePage("GET /preview", { query }, 0, options).data?.items ?? [];
+	const may = useAppMay(appId ?? "", orgId);
+	if (appId === undefined) return [];
+	const note = isOpenApp ? undefined : appId;
+	const mayRelease = may("channel.promote_bundle") === true;
+	return [
+		...APP_PLACES.flatMap((place): Entry[] => [
+			{
+				group: "Go to",
+				label: place.label,
+				note,
+				icon: place.icon,
+				to: appPath(appId, place.screen),
+				...(place.key === undefined ? {} : { keys: ["G", place.key.toUpperCase()] }),
+			},
+			...(place.tabs ?? [])
+				.slice(1)
+				.map(([screen, label]) => ({ group: "Go to", label, note, icon: place.icon, to: appPath(appId, screen) })),
+		]),
+		...bundles.map(({ name, comment }) => ({
+			group: "Bundles",
+			label: name,
+			note: comment ?? note,
+			icon: IconBox,
+			to: bundlePath(appId, name),
+		})),
+		...channels.map(({ name, version }) => ({
+			group: "Channels",
+			label: name,
+			note: version === null ? "store build" : version.name,
+			icon: IconGitBranch,
+			to: channelPath(appId, name),
+		})),
+		...previews.map(({ number, title, channel }) => ({
+			group: "Previews",
+			label: title ?? channel ?? `#${number}`,
+			note: `#${number}`,
+			icon: IconGitPullRequest,
+			to: channel === null ? appPath(appId, "previews") : channelPath(appId, channel),
+		})),
+		...(mayRelease
+			? channels.flatMap(({ name }) => [
+					{
+						group: "Actions",
+						label: `Release a bundle to ${name}`,
+						words: "promote deploy",
+						icon: IconRocket,
+						to: `${channelPath(appId, name)}?do=promote`,
+					},
+					{
+						group: "Actions",
+						label: `Roll back ${name}`,
+						words: "undo history",
+						icon: IconArrowBackUp,
+						to: channelPath(appId, name),
+					},
+				])
+			: []),
+		...(may("app.upload_bundle") === true
+			? [{ group: "Actions", label: "Upload a bundle", icon: IconUpload, to: `${appPath(appId, "bundles")}?do=upload` }]
+			: []),
+		...(may("app.create_channel") === true
+			? [{ group: "Actions", label: "New channel", icon: IconPlus, to: `${appPath(appId, "channels")}?do=new` }]
+			: []),
+	];
+}
+
+function useOrganizationEntries(orgId: string | undefined): Entry[] {
+	const may = useOrganizationMay(orgId ?? "");
+	const mayKeys = orgId !== undefined && may("org.manage_apikeys") === true;
+	const mayMembers = orgId !== undefined && may("org.read_members") === true;
+	const keys = usePage("GET /apikey", { query: { org_id: orgId ?? "" } }, 0, { enabled: mayKeys }).data?.items ?? [];
+	const members =
+		usePage("GET /organization/members", { query: { orgId: orgId ?? "" } }, 0, { enabled: mayMembers }).data?.items ??
+		[];
+	if (orgId === undefined) return [];
+	return [
+		...ORGANIZATION_PLACES.filter(({ permission }) => may(permission) !== false).flatMap((place): Entry[] => [
+			{ group: "Go to", label: place.label, icon: place.icon, to: organizationPath(orgId, place.screen) },
+			...(place.tabs ?? [])
+				.slice(1)
+				.filter(([, , permission]) => may(permission) !== false)
+				.map(([screen, label]) => ({ group: "Go to", label, icon: place.icon, to: organizationPath(orgId, screen) })),
+		]),
+		...keys.map(({ id, name, key_hint }) => ({
+			group: "API keys",
+			label: name,
+			note: key_hint,
+			icon: IconKey,
+			to: keyPath(orgId, id),
+		})),
+		...members.map(({ email, role }) => ({
+			group: "Members",
+			label: email,
+			note: role,
+			icon: IconUser,
+			to: organizationPath(orgId, "members"),
+		})),
+		...(may("org.create_app") === true
+			? [{ group: "Actions", label: "New app", icon: IconPlus, to: `${organizationPath(orgId)}?do=new` }]
+			: []),
+		...(may("org.invite_user") === true
+			? [
+					{
+						group: "Actions",
+						label: "Invite a member",
+						words: "colleague",
+						icon: IconUserPlus,
+						to: `${organizationPath(orgId, "members")}?do=invite`,
+					},
+				]
+			: []),
+		...(mayKeys
+			? [
+					{
+						group: "Actions",
+						label: "New API key",
+						words: "create token ci",
+						icon: IconKey,
+						to: `${organizationPath(orgId, "keys")}?do=new`,
+					},
+				]
+			: []),
+	];
+}
+
+export interface Found {
+	readonly entries: readonly Entry[];
+	/** Results of the server for the text; they need no further match. */
+	readonly devices: readonly Entry[];
+}
+
+/** @param part what was typed, a moment ago */
+export function useEntries(where: Where, part: string): Found {
+	const { apps, searched } = useSearchedApp(where);
+	const organizations = useOrganizations().data ?? [];
+	const { setColorScheme } = useMantineColorScheme();
+	const ofApp = useAppEntries(searched, where.orgId, searched === where.appId);
+	const ofOrganization = useOrganizationEntries(where.orgId);
+	const devices = useAsk(
+		"GET /device",
+		{ query: { app_id: searched ?? "", search: part } },
+		{ enabled: searched !== undefined && part.length > 1 },
+	);
+	const visited = visitedApps();
+	const rank = (appId: string) => (visited.includes(appId) ? visited.indexOf(appId) : visited.length);
+	const found = Array.isArray(devices.data) ? devices.data : [];
+	return {
+		entries: [
+			...[...apps]
+				.sort((one, other) => rank(one.app_id) - rank(other.app_id))
+				.map(({ app_id, name }) => ({ group: "Apps", label: name, note: app_id, icon: IconApps, to: appPath(app_id) })),
+			...ofApp,
+			...ofOrganization,
+			...organizations
+				.filter(({ id }) => id !== where.orgId)
+				.map(({ id, name }) => ({ group: "Organizations", label: name, icon: IconApps, to: organizationPath(id) })),
+			{ group: "Go to", label: "Your account", words: "passkey email sessions", icon: IconUser, to: "/account" },
+			{ group: "Theme", label: "Light theme", icon: IconSun, run: () => setColorScheme("light") },
+			{ group: "Theme", label: "Dark theme", icon: IconMoon, run: () => setColorScheme("dark") },
+			{ group: "Theme", label: "Theme of the system", icon: IconSun, run: () => setColorScheme("auto") },
+			...DOCS.map(([to, label]) => ({ group: "Documentation", label, words: "docs help", icon: IconBook, to })),
+		],
+		devices:
+			searched === undefined
+				? []
+				: found.slice(0, 4).map(({ device_id, custom_id, version_name, platform }) => ({
+						group: "Devices",
+						label: custom_id ?? device_id,
+						note: [custom_id === null ? undefined : device_id, platform, version_name]
+							.filter((one) => one !== null && one !== undefined)
+							.join(" · "),
+						icon: IconDeviceMobile,
+						to: devicePath(searched, device_id),
+					})),
+	};
+}

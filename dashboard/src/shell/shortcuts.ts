@@ -1,0 +1,151 @@
+/**
+ * Keyboard shortcuts. They never fire while somebody types, while a dialog is open (except those of the palette), or with another modifier. A
+ * switch in the account turns the single keys off, for people whose speech input sends letters; Ctrl K stays.
+ */
+import { useEffect, useRef } from "react";
+import { useLocation } from "wouter";
+import { appPath, organizationPath } from "../paths";
+import { APP_PLACES } from "./places";
+
+export type Overlay = "palette" | "help" | "switcher" | "more";
+
+const isApple = /Mac|iPhone|iPad/.test(navigator.platform);
+export const SEARCH_KEY = isApple ? "⌘ K" : "Ctrl K";
+
+const OFF = "capstan.shortcuts";
+
+export function areShortcutsOn(): boolean {
+	try {
+		return localStorage.getItem(OFF) !== "off";
+	} catch {
+		return true;
+	}
+}
+
+export function storeShortcutsOn(isOn: boolean): void {
+	try {
+		if (isOn) localStorage.removeItem(OFF);
+		else localStorage.setItem(OFF, "off");
+	} catch {
+		// Without storage they stay on.
+	}
+}
+
+export interface Shortcut {
+	readonly keys: readonly string[];
+	readonly text: string;
+}
+
+export const SHORTCUTS: readonly { readonly title: string; readonly shortcuts: readonly Shortcut[] }[] = [
+	{
+		title: "Everywhere",
+		shortcuts: [
+			{ keys: [SEARCH_KEY], text: "Search and act" },
+			{ keys: ["?"], text: "This help" },
+			{ keys: ["/"], text: "Go to the filter of the list" },
+			{ keys: ["Esc"], text: "Close, or go back to the list" },
+		],
+	},
+	{
+		title: "Go to",
+		shortcuts: [
+			{ keys: ["G", "A"], text: "Apps: switch" },
+			...APP_PLACES.flatMap(({ key, label }) =>
+				key === undefined ? [] : [{ keys: ["G", key.toUpperCase()], text: label }],
+			),
+		],
+	},
+	{
+		title: "Lists",
+		shortcuts: [
+			{ keys: ["J"], text: "Next row" },
+			{ keys: ["K"], text: "Previous row" },
+			{ keys: ["↵"], text: "Open the row" },
+			{ keys: ["C"], text: "Copy the id" },
+		],
+	},
+];
+
+const isTyping = (target: EventTarget | null) =>
+	target instanceof HTMLElement &&
+	(target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) &&
+	!/^(checkbox|radio|button)$/.test(target.getAttribute("type") ?? "");
+
+/** The links of the rows of the screen's lists. */
+const rowLinks = () => [
+	...document.querySelectorAll<HTMLElement>(
+		"main .table tbody tr td:first-child a, main .line .ev .link:first-of-type",
+	),
+];
+
+function moveRow(step: number): void {
+	const links = rowLinks();
+	const row = document.activeElement?.closest("tr, .ev");
+	const index = links.findIndex((link) => row?.contains(link) === true);
+	const next = index === -1 ? (step > 0 ? 0 : links.length - 1) : index + step;
+	links[Math.min(Math.max(next, 0), links.length - 1)]?.focus();
+}
+
+function focusFilter(): void {
+	document.querySelector<HTMLElement>("main [data-filter], main form input:not([type=hidden])")?.focus();
+}
+
+/** Copies the id of the focused row, or else the first one of the page. */
+function copyId(): void {
+	const row = document.activeElement?.closest("tr, .ev");
+	(row?.querySelector<HTMLElement>(".chip") ?? document.querySelector<HTMLElement>("main .chip"))?.click();
+}
+
+const WAIT_MS = 1_500;
+
+export function useShortcuts({
+	appId,
+	orgId,
+	setOverlay,
+}: {
+	readonly appId: string | undefined;
+	readonly orgId: string | undefined;
+	readonly setOverlay: (overlay: Overlay) => void;
+}): void {
+	const [location, navigate] = useLocation();
+	const goAtMs = useRef(Number.NEGATIVE_INFINITY);
+	useEffect(() => {
+		const go = (key: string) => {
+			if (key === "a") return setOverlay("switcher");
+			const place = APP_PLACES.find((one) => one.key === key);
+			if (place !== undefined && appId !== undefined) navigate(appPath(appId, place.screen));
+			else if (place !== undefined && orgId !== undefined) navigate(organizationPath(orgId));
+		};
+		const back = () => {
+			const [, kind, id, screen, item] = location.split("/");
+			if (item !== undefined) navigate(`/${kind}/${id}/${screen}`);
+		};
+		const single: Readonly<Record<string, () => void>> = {
+			"?": () => setOverlay("help"),
+			"/": focusFilter,
+			j: () => moveRow(1),
+			k: () => moveRow(-1),
+			c: copyId,
+			Escape: back,
+		};
+		const onKey = (event: KeyboardEvent) => {
+			const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+			if (key === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+				event.preventDefault();
+				if (document.querySelector("[role=dialog]") === null) setOverlay("palette");
+				return;
+			}
+			const isBusy = isTyping(event.target) || document.querySelector("[role=dialog], [role=menu]") !== null;
+			if (isBusy || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !areShortcutsOn())
+				return;
+			const follows = event.timeStamp - goAtMs.current < WAIT_MS;
+			goAtMs.current = key === "g" && !follows ? event.timeStamp : Number.NEGATIVE_INFINITY;
+			const run = follows ? () => go(key) : single[key];
+			if (run === undefined) return;
+			event.preventDefault();
+			run();
+		};
+		document.addEventListener("keydown", onKey);
+		return () => document.removeEventListener("keydown", onKey);
+	}, [appId, orgId, location, navigate, setOverlay]);
+}

@@ -1,0 +1,93 @@
+/** Finding things in the dashboard: the command palette, the keys, the app switcher's list, breadcrumbs, the theme and the marks of a lost network. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { chromium } from "./support/browser";
+import { APP, deviceId, type Stage, sharedStage, type Visitor } from "./support/dashboard";
+import { expectSound } from "./support/dashboard-checks";
+
+describe.skipIf(chromium === undefined)("finding things", () => {
+	let stage: Stage;
+	let admin: Visitor;
+	beforeAll(async () => {
+		stage = await sharedStage();
+		admin = await stage.admin();
+	});
+	afterAll(() => admin?.leave());
+
+	const search = async (text: string) => {
+		await admin.page.keyboard.press("Control+k");
+		await admin.page.getByRole("combobox", { name: "Search" }).fill(text);
+	};
+
+	test("the palette opens a bundle, a device by a part of its id, and the dialog of an action", async () => {
+		const { page } = admin;
+		await admin.open(`/apps/${APP}`, "Example shop");
+		expect(new URL(page.url()).pathname).toBe(`/dashboard/apps/${APP}/releases`);
+		await search("1.1");
+		await page.getByRole("option", { name: "1.1.0" }).first().waitFor();
+		await expectSound(admin);
+		await page.keyboard.press("Enter");
+		await page.getByRole("heading", { level: 1, name: "1.1.0" }).waitFor();
+		const crumbs = page.getByRole("navigation", { name: "Breadcrumbs" });
+		await expect.poll(() => crumbs.innerText()).toMatch(/My organization\s+Example shop\s+Bundles\s+1\.1\.0/);
+		await search(deviceId(3).slice(-8));
+		await page.getByRole("group", { name: "Devices" }).getByRole("option").click();
+		await page.waitForURL(`**/devices/${deviceId(3)}`);
+		await search("api key new");
+		await page.keyboard.press("Enter");
+		await page.getByRole("dialog", { name: "New API key" }).waitFor();
+		await page.keyboard.press("Escape");
+		await page.getByRole("dialog").waitFor({ state: "detached" });
+		expect(page.url()).not.toContain("do=");
+	});
+
+	test("single keys open places, rows and help, never while somebody types, and can be turned off", async () => {
+		const { page } = admin;
+		await admin.open(`/apps/${APP}/releases`, "Example shop");
+		await page.keyboard.press("g");
+		await page.keyboard.press("c");
+		await page.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
+		await page.getByRole("link", { name: "production" }).waitFor();
+		await page.keyboard.press("j");
+		await page.keyboard.press("j");
+		const second = await page.evaluate("document.activeElement?.textContent");
+		await page.keyboard.press("Enter");
+		await page.getByRole("heading", { level: 1, name: String(second) }).waitFor();
+		await page.keyboard.press("Escape");
+		await page.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
+		await page.keyboard.press("g");
+		await page.keyboard.press("d");
+		await page.getByRole("heading", { level: 1, name: "Devices" }).waitFor();
+		await page.keyboard.press("/");
+		await page.keyboard.type("?gc");
+		await page.getByRole("heading", { level: 1, name: "Devices" }).waitFor();
+		await page.evaluate("document.activeElement.blur()");
+		await page.keyboard.press("?");
+		const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
+		await help.getByRole("switch", { name: "Single-key shortcuts" }).setChecked(false, { force: true });
+		await expectSound(admin);
+		await page.keyboard.press("Escape");
+		await help.waitFor({ state: "detached" });
+		await page.evaluate("document.activeElement.blur()");
+		await page.keyboard.press("?");
+		expect(await help.count()).toBe(0);
+		await page.evaluate("localStorage.clear()");
+	});
+
+	test("the theme is chosen under You, and a lost network is marked and disables changes", async () => {
+		const { page, context } = admin;
+		await admin.open(`/organizations/${stage.product.orgId}/keys`, "API keys");
+		await page.getByRole("button", { name: /^You:/ }).click();
+		await page.getByRole("menuitem", { name: "Dark", exact: true }).click();
+		await expect.poll(() => page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(11, 13, 16)");
+		await page.getByRole("menuitem", { name: "As the system" }).click();
+		await page.keyboard.press("Escape");
+		await page.getByRole("link", { name: "First admin key" }).waitFor();
+		await context.setOffline(true);
+		await page.getByText("You are offline.").waitFor();
+		expect(await page.getByRole("button", { name: "New key" }).isDisabled()).toBe(true);
+		await expectSound(admin);
+		await context.setOffline(false);
+		await page.getByText("You are offline.").waitFor({ state: "detached" });
+		expect(await page.getByRole("button", { name: "New key" }).isEnabled()).toBe(true);
+	});
+});
