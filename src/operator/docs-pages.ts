@@ -115,7 +115,8 @@ export function guidePage(name: GuideName, markdown: string): string {
 
 /** The front page. The quickstart is a section of the guide of the command, whose examples the tests run. */
 export function frontPage(commandGuide: string): string {
-	const quickstart = sectionsOf(commandGuide).find(({ anchor }) => anchor === "start")?.markdown ?? "";
+	const start = sectionsOf(commandGuide).find(({ anchor }) => anchor === "start")?.markdown ?? "";
+	const quickstart = start.slice(0, start.lastIndexOf("```") + 3);
 	const cards = GUIDE_NAMES.map(
 		(name) =>
 			`<li><a href="/docs/${name}"><strong>${GUIDES[name].title}</strong><span>${GUIDES[name].text}</span></a></li>`,
@@ -128,7 +129,8 @@ export function frontPage(commandGuide: string): string {
 <li>Connect an app and release its first bundle, as below; or do the same in the dashboard, which leads through each step.</li>
 <li>Start the app. It installs the bundle at its next check, and the dashboard shows the device.</li>
 </ol>
-${html(quickstart)}<h2 id="guides">Guides</h2>
+${html(quickstart)}<p><a href="/docs/cli">More about the command</a></p>
+<h2 id="guides">Guides</h2>
 <ul class="cards">
 ${cards.join("\n")}
 <li><a href="/docs/api"><strong>API reference</strong><span>Every request of the dashboard and the command, to try out here.</span></a></li>
