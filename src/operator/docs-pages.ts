@@ -45,10 +45,18 @@ function sectionsOf(markdown: string): Section[] {
 	return sections;
 }
 
+/** The text of a heading, so that its id is the same as in the navigation. */
+const plain = (text: string) =>
+	text
+		.replaceAll(/<[^>]+>/g, "")
+		.replaceAll("&#39;", "'")
+		.replaceAll("&quot;", '"')
+		.replaceAll("&amp;", "&");
+
 function html(markdown: string): string {
 	return marked
 		.parse(markdown, { async: false })
-		.replaceAll(/<h2>(.+?)<\/h2>/g, (_, text: string) => `<h2 id="${anchorOf(text)}">${text}</h2>`)
+		.replaceAll(/<h2>(.+?)<\/h2>/g, (_, text: string) => `<h2 id="${anchorOf(plain(text))}">${text}</h2>`)
 		.replaceAll("<table>", '<div class="table"><table>')
 		.replaceAll("</table>", "</table></div>");
 }

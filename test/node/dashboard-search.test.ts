@@ -83,10 +83,13 @@ describe.skipIf(chromium === undefined)("finding things", () => {
 		await page.keyboard.press("Escape");
 		await page.getByRole("link", { name: "First admin key" }).waitFor();
 		await context.setOffline(true);
-		await page.getByText("You are offline.").waitFor();
-		expect(await page.getByRole("button", { name: "New key" }).isDisabled()).toBe(true);
-		await expectSound(admin);
-		await context.setOffline(false);
+		try {
+			await page.getByText("You are offline.").waitFor();
+			expect(await page.getByRole("button", { name: "New key" }).isDisabled()).toBe(true);
+			await expectSound(admin);
+		} finally {
+			await context.setOffline(false);
+		}
 		await page.getByText("You are offline.").waitFor({ state: "detached" });
 		expect(await page.getByRole("button", { name: "New key" }).isEnabled()).toBe(true);
 	});

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEFINITIONS } from "../../src/features/statistics/definitions";
-import { guidePage } from "../../src/operator/docs-pages";
+import { GUIDE_NAMES, guidePage } from "../../src/operator/docs-pages";
 import { withFigures, withRoleTable } from "../../src/operator/guide";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
 import { type Product, startProduct } from "./support/product";
@@ -103,6 +103,29 @@ describe("src/docs/statistics.md", () => {
 		expect(html).not.toMatch(INLINE);
 		expect(await (await fetch(`${product.url}/docs`)).text()).toContain('href="/docs/statistics"');
 	});
+});
+
+test("/docs leads to every guide and the API reference, and its search names only places that exist", async () => {
+	const front = await (await fetch(`${product.url}/docs`)).text();
+	expect(front).not.toMatch(INLINE);
+	expect(front).toContain("npx capstan release");
+	expect(front).toContain('href="/docs/api"');
+	const reference = await fetch(`${product.url}/docs/api`);
+	expect(await reference.text()).toContain("swagger-ui-bundle.js");
+	expect(reference.headers.get("content-security-policy")).toContain("style-src 'self' 'unsafe-inline'");
+	const answer = await fetch(`${product.url}/docs-assets/search.json`);
+	const entries = (await answer.json()) as { readonly title: string; readonly to: string; readonly words: string }[];
+	const [rollback] = entries.filter(({ title }) => title === "POST /channel/rollback");
+	expect(rollback?.to).toMatch(/^\/docs\/api#\/Channels\//);
+	expect(rollback?.words).toContain("rollback");
+	const pages = new Map<string, string>();
+	for (const { to } of entries) {
+		const [page = "", anchor] = to.split("#");
+		const html = pages.get(page) ?? (await (await fetch(product.url + page)).text());
+		pages.set(page, html);
+		if (anchor !== undefined && page !== "/docs/api") expect(html).toContain(`id="${anchor}"`);
+	}
+	expect(pages.size).toBe(GUIDE_NAMES.length + 1);
 });
 
 test("/docs/deploying is served, loads nothing from other hosts, and names settings that exist", async () => {

@@ -10,6 +10,7 @@ import { IconCloudOff, IconRefresh } from "../icons";
 import { confirmIdentity } from "../identity";
 import { Note } from "./card";
 import { CopyChip } from "./copy-chip";
+import { errorText } from "./field-errors";
 import { Icon } from "./icon";
 
 export function Loading({ what }: { readonly what: string }) {
@@ -34,7 +35,7 @@ function titleOf(error: Error): string {
 }
 
 const reasonOf = (error: Error) =>
-	error instanceof CapstanError ? error.message : "Check your connection and try again.";
+	error instanceof CapstanError ? errorText(error) : "Check your connection and try again.";
 
 function RequestId({ error }: { readonly error: Error }) {
 	if (!(error instanceof CapstanError) || error.requestId === "") return null;

@@ -1,5 +1,5 @@
 /** The filter form above a list. Filters apply on submit, not on each key. A filtered list has a button that shows everything again. */
-import { Button, Group } from "@mantine/core";
+import { Button } from "@mantine/core";
 import type { ChangeEvent, ReactNode } from "react";
 import { type Filters, isFiltered, useFilterForm } from "./filters";
 
@@ -26,7 +26,7 @@ export function FilterForm<Name extends string>({
 				onFilter(form);
 			}}
 		>
-			<Group align="flex-end" gap="sm">
+			<div className="filters">
 				{children((name) => ({
 					value: form[name],
 					onChange: (event) => setForm({ ...form, [name]: event.currentTarget.value }),
@@ -39,7 +39,7 @@ export function FilterForm<Name extends string>({
 						Clear filters
 					</Button>
 				) : null}
-			</Group>
+			</div>
 		</form>
 	);
 }

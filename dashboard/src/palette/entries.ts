@@ -2,8 +2,9 @@
  * Everything that the palette finds: places, objects of the open (or last visited) app, members, keys, documentation, and actions. Lists that the
  * user may not read stay empty. Actions open their dialog (`?do=`); nothing is changed from the palette itself.
  */
-import { useMantineColorScheme } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useAsk, usePage } from "../api";
+import { useColorScheme } from "../components/color-scheme";
 import {
 	IconApps,
 	IconArrowBackUp,
@@ -29,19 +30,22 @@ import { APP_PLACES, ORGANIZATION_PLACES } from "../shell/places";
 import { visitedApps } from "../shell/visited";
 import type { Entry } from "./match";
 
-const DOCS = [
-	["/docs", "Documentation"],
-	["/docs/access", "Guide: keys, roles and access"],
-	["/docs/ci", "Guide: releases from CI"],
-	["/docs/cli", "Guide: the capstan command"],
-	["/docs/previews", "Guide: previews of pull requests"],
-	["/docs/rollouts", "Guide: staged rollouts"],
-	["/docs/statistics", "Guide: statistics"],
-	["/docs/webhooks", "Guide: webhooks"],
-	["/docs/security", "Guide: security"],
-	["/docs/deploying", "Guide: deploying to Cloudflare"],
-	["/docs/api", "API reference"],
-] as const;
+/** The search index of the documentation, as its own pages use it. */
+interface DocsEntry {
+	readonly page: string;
+	readonly title: string;
+	readonly to: string;
+	readonly words: string;
+}
+
+function useDocs(): readonly DocsEntry[] {
+	const docs = useQuery<readonly DocsEntry[]>({
+		queryKey: ["documentation"],
+		queryFn: async () => (await fetch("/docs-assets/search.json")).json(),
+		staleTime: Number.POSITIVE_INFINITY,
+	});
+	return docs.data ?? [];
+}
 
 /** The app whose objects are searched: the open one, or the last visited one of the organization. */
 function useSearchedApp({ appId, orgId }: Where) {
@@ -192,7 +196,8 @@ export interface Found {
 export function useEntries(where: Where, part: string): Found {
 	const { apps, searched } = useSearchedApp(where);
 	const organizations = useOrganizations().data ?? [];
-	const { setColorScheme } = useMantineColorScheme();
+	const { setColorScheme } = useColorScheme();
+	const docs = useDocs();
 	const ofApp = useAppEntries(searched, where.orgId, searched === where.appId);
 	const ofOrganization = useOrganizationEntries(where.orgId);
 	const devices = useAsk(
@@ -217,7 +222,11 @@ export function useEntries(where: Where, part: string): Found {
 			{ group: "Theme", label: "Light theme", icon: IconSun, run: () => setColorScheme("light") },
 			{ group: "Theme", label: "Dark theme", icon: IconMoon, run: () => setColorScheme("dark") },
 			{ group: "Theme", label: "Theme of the system", icon: IconSun, run: () => setColorScheme("auto") },
-			...DOCS.map(([to, label]) => ({ group: "Documentation", label, words: "docs help", icon: IconBook, to })),
+			{ group: "Documentation", label: "Documentation", words: "docs help", icon: IconBook, to: "/docs" },
+			...docs.map(({ page, title, to, words }) => ({
+				...{ group: "Documentation", label: title, note: page === title ? undefined : page },
+				...{ words, icon: IconBook, to },
+			})),
 		],
 		devices:
 			searched === undefined

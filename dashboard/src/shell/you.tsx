@@ -1,8 +1,9 @@
 /** "You" at the foot of the sidebar: account, organizations, the theme, shortcuts, documentation and sign-out. */
-import { Menu, useMantineColorScheme } from "@mantine/core";
+import { Menu } from "@mantine/core";
 import { Link } from "wouter";
 import { leaveFor, queryClient, useAsk, useChange } from "../api";
 import { Avatar } from "../components/avatar";
+import { useColorScheme } from "../components/color-scheme";
 import { Icon } from "../components/icon";
 import {
 	IconApps,
@@ -25,7 +26,7 @@ const THEMES = [
 
 export function You({ onShortcuts }: { readonly onShortcuts: () => void }) {
 	const account = useAsk("GET /account", {});
-	const { colorScheme, setColorScheme } = useMantineColorScheme();
+	const { colorScheme, setColorScheme } = useColorScheme();
 	const signOut = useChange("POST /sign-out", () => {
 		queryClient.clear();
 		leaveFor("/sign-in?next=%2Fdashboard%2F");

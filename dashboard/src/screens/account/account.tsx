@@ -177,7 +177,7 @@ function DeleteSection() {
 		<Section title="Delete account">
 			<Text size="sm">Deletes your roles and the API keys that you created. This cannot be undone.</Text>
 			<Group>
-				<Button variant="default" onClick={() => setAsking(true)}>
+				<Button variant="danger" onClick={() => setAsking(true)}>
 					Delete account
 				</Button>
 			</Group>

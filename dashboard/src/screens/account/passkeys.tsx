@@ -69,7 +69,7 @@ export function Passkeys() {
 												</Button>
 												<Button
 													size="xs"
-													variant="default"
+													variant="danger"
 													aria-label={`Remove the passkey ${passkey.name}`}
 													onClick={() => setRemoved(passkey)}
 												>

@@ -5,6 +5,7 @@ import { useLocation } from "wouter";
 import { useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { useDo } from "../../components/do";
+import { atField, withoutFields } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
@@ -98,7 +99,7 @@ function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClos
 			title="New app"
 			action="Create app"
 			isPending={create.isPending}
-			error={create.error}
+			error={withoutFields(create.error, ["app_id"])}
 			onSubmit={() => create.mutate({ body: { app_id: appId, name, owner_org: orgId } })}
 			onClose={onClose}
 		>
@@ -112,6 +113,7 @@ function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClos
 			/>
 			<TextInput
 				label="App id"
+				error={atField(create.error, "app_id")}
 				description="The appId of your capacitor.config. It cannot be changed later."
 				placeholder="com.example.app"
 				required

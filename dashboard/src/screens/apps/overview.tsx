@@ -1,10 +1,11 @@
 /** An app at a glance: the live bundle of each channel, adoption, install health and recent changes. */
-import { Code, Group, Stack, Text } from "@mantine/core";
+import { Group, Stack, Text } from "@mantine/core";
 import { useAsk, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { Figures } from "../../components/card";
 import { ChangeList } from "../../components/changes";
 import { ChannelBadges, platformsOf } from "../../components/channel-badges";
+import { CopyChip } from "../../components/copy-chip";
 import { Graph, graphSource } from "../../components/graph";
 import { ButtonLink, TextLink } from "../../components/link";
 import { RolloutNotice } from "../../components/rollout-notice";
@@ -22,7 +23,7 @@ const CHANGES_SHOWN = 8;
 export default function Overview({ appId, orgId }: AppScreenProps) {
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
 	return (
-		<Screen title={app.data?.name ?? appId} note={<Code>{appId}</Code>}>
+		<Screen title={app.data?.name ?? appId} note={<CopyChip value={appId} isWhole />}>
 			<Health appId={appId} />
 			<Live appId={appId} orgId={orgId} />
 			<Section title="Adoption in the last 30 days">

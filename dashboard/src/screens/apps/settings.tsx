@@ -108,7 +108,7 @@ function DeleteSection({ app }: { readonly app: AppRecord }) {
 		<Section title="Delete app">
 			<Text size="sm">Deletes its channels, bundles, devices and statistics. You can undo this for 30 days.</Text>
 			<Group>
-				<Button variant="default" onClick={() => setAsking(true)}>
+				<Button variant="danger" onClick={() => setAsking(true)}>
 					Delete {app.name}
 				</Button>
 			</Group>

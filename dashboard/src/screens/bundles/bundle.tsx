@@ -1,11 +1,12 @@
 /** One bundle: its properties, its channels, a comparison with another bundle, release and deletion. */
-import { Button, Code, Group, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { type AnswerOf, useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
+import { CopyChip } from "../../components/copy-chip";
 import { Dialog } from "../../components/dialog";
 import { Confirm } from "../../components/form-dialog";
 import { KeptUntil, runningText } from "../../components/kept-until";
@@ -66,7 +67,7 @@ function Details({
 						<Button onClick={() => setReleasing(true)}>Release bundle</Button>
 					) : null}
 					{may("bundle.delete") === true ? (
-						<Button variant="default" onClick={() => setDeleting(true)}>
+						<Button variant="danger" onClick={() => setDeleting(true)}>
 							Delete bundle
 						</Button>
 					) : null}
@@ -86,7 +87,10 @@ function Details({
 					],
 					["Signed", bundle.signed_by === null ? "Not verified" : `By key ${bundle.signed_by}`],
 					["Hosted by", bundle.storage_provider === "external" ? (bundle.external_url ?? "Another server") : "Capstan"],
-					["SHA-256", <Code key="checksum">{bundle.checksum ?? "not uploaded yet"}</Code>],
+					[
+						"SHA-256",
+						bundle.checksum === null ? "Not uploaded yet" : <CopyChip key="checksum" value={bundle.checksum} />,
+					],
 					...(bundle.link === null ? [] : [["Link", <WebLink key="link" address={bundle.link} />] as const]),
 				]}
 			/>

@@ -36,7 +36,7 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 				<>
 					{mayUpload ? <Button onClick={() => setDialog("upload")}>Upload bundle</Button> : null}
 					{may("bundle.delete") === true ? (
-						<Button variant="default" onClick={() => setDialog("clean")}>
+						<Button variant="danger" onClick={() => setDialog("clean")}>
 							Delete unused bundles
 						</Button>
 					) : null}
@@ -56,6 +56,7 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 						<Stack gap="sm">
 							<DataTable
 								label="Bundles"
+								isLinked
 								rows={items}
 								rowKey={({ id }) => id}
 								columns={[

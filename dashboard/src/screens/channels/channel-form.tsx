@@ -2,6 +2,7 @@
 import { NativeSelect, Stack, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { Channel } from "../../components/channel-badges";
+import { atField, withoutFields } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 
 const FLAGS = [
@@ -103,10 +104,18 @@ export function ChannelForm({
 			/>
 		));
 	return (
-		<FormDialog title={title} action={action} isPending={isPending} error={error} onSubmit={submit} onClose={onClose}>
+		<FormDialog
+			title={title}
+			action={action}
+			isPending={isPending}
+			error={withoutFields(error, ["channel"])}
+			onSubmit={submit}
+			onClose={onClose}
+		>
 			{name === undefined ? (
 				<TextInput
 					label="Name"
+					error={atField(error, "channel")}
 					description="Letters, digits, spaces and . _ - / @ +"
 					required
 					data-autofocus

@@ -38,6 +38,7 @@ export default function Channels({ appId, orgId }: AppScreenProps) {
 						<Stack gap="sm">
 							<DataTable
 								label="Channels"
+								isLinked
 								rows={items}
 								rowKey={({ id }) => id}
 								columns={[

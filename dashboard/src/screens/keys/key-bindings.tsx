@@ -86,7 +86,7 @@ export function BindingEditor({
 						/>
 						{grants.length > 1 ? (
 							<Button
-								variant="default"
+								variant="danger"
 								aria-label={`Remove role ${index + 1}`}
 								onClick={() => onChange(grants.filter((grant) => grant.id !== id))}
 							>

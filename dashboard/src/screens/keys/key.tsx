@@ -1,5 +1,5 @@
 /** One API key: its roles and dates; edit, rotate (the old secret stays valid for a while) and revoke it. */
-import { Button, Code, NativeSelect, Text } from "@mantine/core";
+import { Button, NativeSelect, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange } from "../../api";
@@ -72,7 +72,7 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 	return (
 		<Screen
 			title={record.name}
-			note={<Code>{record.key_hint}</Code>}
+			note={<span className="mono">{record.key_hint}</span>}
 			actions={
 				<>
 					{mayChange && !isForeign ? (
@@ -93,7 +93,7 @@ function Details({ orgId, record }: { readonly orgId: string; readonly record: K
 						</>
 					) : null}
 					{mayRevoke ? (
-						<Button variant="default" onClick={() => setDialog("revoke")}>
+						<Button variant="danger" onClick={() => setDialog("revoke")}>
 							Revoke key
 						</Button>
 					) : null}

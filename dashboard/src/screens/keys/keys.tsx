@@ -64,6 +64,7 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 						<Stack gap="sm">
 							<DataTable
 								label="API keys"
+								isLinked
 								rows={items}
 								rowKey={({ id }) => id}
 								columns={[

@@ -5,6 +5,7 @@ import { type AnswerOf, type RequestOf, useAsk, useChange, usePage } from "../..
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { useDo } from "../../components/do";
+import { atField, withoutFields } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
@@ -172,13 +173,14 @@ function Invite({
 			title="Invite member"
 			action="Create invite link"
 			isPending={invite.isPending}
-			error={invite.error}
+			error={withoutFields(invite.error, ["email"])}
 			onSubmit={() => invite.mutate({ body: { orgId, email, role } })}
 			onClose={onClose}
 		>
 			<TextInput
 				type="email"
 				label="E-mail address"
+				error={atField(invite.error, "email")}
 				description="Capstan sends no e-mail. You get a link to send to them."
 				required
 				data-autofocus

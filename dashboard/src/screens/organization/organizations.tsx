@@ -34,6 +34,7 @@ export default function Organizations() {
 						<Stack gap="sm">
 							<DataTable
 								label="Organizations"
+								isLinked
 								rows={items}
 								rowKey={({ id }) => id}
 								columns={[

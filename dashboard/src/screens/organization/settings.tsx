@@ -238,7 +238,7 @@ function DeleteOrganization({
 		<Section title="Delete organization">
 			<Text size="sm">Deletes everything in it. You can undo this for 30 days.</Text>
 			<Group>
-				<Button color="red" variant="default" onClick={() => setAsking(true)}>
+				<Button color="red" variant="danger" onClick={() => setAsking(true)}>
 					Delete {organization.name}
 				</Button>
 			</Group>

@@ -49,7 +49,7 @@ export function SigningKeys({
 									title: "Actions",
 									cell: (key) =>
 										mayChange ? (
-											<Button size="xs" variant="default" onClick={() => setDialog(key)}>
+											<Button size="xs" variant="danger" onClick={() => setDialog(key)}>
 												Remove {key.name}
 											</Button>
 										) : (

@@ -87,7 +87,7 @@ const columns = (onDelete: (publisher: Publisher) => void) => [
 	{
 		title: "Actions",
 		cell: (publisher: Publisher) => (
-			<Button size="xs" variant="default" onClick={() => onDelete(publisher)}>
+			<Button size="xs" variant="danger" onClick={() => onDelete(publisher)}>
 				Delete {publisher.name}
 			</Button>
 		),

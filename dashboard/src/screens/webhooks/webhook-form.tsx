@@ -3,6 +3,7 @@ import { NativeSelect, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";
 import { EventChoice, type EventType } from "../../components/event-choice";
+import { atField, withoutFields } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { useAppsOfOrganization } from "../../organizations";
@@ -45,7 +46,7 @@ export function AddWebhook({
 			title="Add webhook"
 			action="Add"
 			isPending={add.isPending}
-			error={add.error}
+			error={withoutFields(add.error, ["url"])}
 			onClose={onClose}
 			onSubmit={() => add.mutate({ body })}
 		>
@@ -59,6 +60,7 @@ export function AddWebhook({
 			/>
 			<TextInput
 				label="Address"
+				error={atField(add.error, "url")}
 				description={
 					format === "standard"
 						? "An https address of your server."

@@ -38,6 +38,7 @@ export default function Webhooks({ orgId }: OrganizationScreenProps) {
 					) : (
 						<DataTable
 							label="Webhooks"
+							isLinked
 							rows={rows}
 							rowKey={({ id }) => id}
 							columns={[
