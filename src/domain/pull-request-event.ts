@@ -2,6 +2,7 @@
  * The content of webhooks of GitHub and GitLab about pull requests. Only the end and the reopening of one count; every other event is ignored.
  */
 import * as v from "valibot";
+import { LARGEST_NUMBER, REPOSITORY_PATH } from "./ci-context";
 
 export interface PullRequestEvent {
 	readonly action: "closed" | "reopened";
@@ -14,8 +15,8 @@ export interface PullRequestEvent {
 }
 
 const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.transform(String));
-const number = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
-const path = v.pipe(v.string(), v.maxLength(256), v.toLowerCase());
+const number = v.pipe(v.number(), v.safeInteger(), v.minValue(1), v.maxValue(LARGEST_NUMBER));
+const path = v.pipe(v.string(), v.maxLength(256), v.regex(REPOSITORY_PATH), v.toLowerCase());
 /** GitHub writes RFC 3339, and GitLab either that or "2026-11-21 08:00:00 UTC". */
 const time = v.pipe(
 	v.string(),

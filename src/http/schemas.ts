@@ -4,6 +4,7 @@
  */
 import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
+import { plainText } from "../domain/plain-text";
 import { isReservedAddress } from "../domain/reserved-address";
 import { EVENT_TYPES } from "../domain/webhook-events";
 
@@ -40,8 +41,9 @@ export const text = (longest = LONGEST_TEXT) =>
 		v.check((value) => value.isWellFormed() && !value.includes("\0"), "must be valid Unicode text without NUL"),
 	);
 
-/** Text for people, without surrounding space. */
-export const label = (longest = 128) => v.pipe(text(longest), v.trim(), v.minLength(1, "must not be blank"));
+/** Text for people, without surrounding space and characters that only disturb its display. */
+export const label = (longest = 128) =>
+	v.pipe(text(longest), v.transform(plainText), v.trim(), v.minLength(1, "must not be blank"));
 
 // Patterns have no flags, because JSON Schema cannot express them.
 export const uuid = v.pipe(

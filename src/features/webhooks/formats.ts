@@ -3,6 +3,7 @@
  */
 import type { WebhookSecret } from "../../authz/webhook-secrets";
 import { webhookSignature } from "../../authz/webhook-secrets";
+import { plainText } from "../../domain/plain-text";
 import { type EventData, eventBody, eventSentence, type WebhookEvent } from "../../domain/webhook-events";
 import type { Format } from "./record";
 
@@ -63,7 +64,7 @@ const CHATS: Readonly<Record<Exclude<Format, "standard">, Chat>> = {
 			text,
 			unfurl_links: false,
 			blocks: [
-				{ type: "section", text: { type: "mrkdwn", text } },
+				{ type: "section", text: { type: "mrkdwn", text, verbatim: true } },
 				{ type: "context", elements: [{ type: "mrkdwn", text: `\`${event.type}\`${more}` }] },
 			],
 		};
@@ -119,16 +120,20 @@ const isAlarm = (type: string) =>
 	);
 
 const sentenceOf = (event: DeliveredEvent) => {
-	const sentence = eventSentence(event).replace(/\s+/g, " ");
+	const sentence = plainText(eventSentence(event)).replace(/\s+/g, " ");
 	return sentence.length > LONGEST_SENTENCE ? `${sentence.slice(0, LONGEST_SENTENCE)}…` : sentence;
 };
 
-/** https://api.slack.com/reference/surfaces/formatting#escaping; the marks of mrkdwn cannot be escaped, only separated. */
+/**
+ * https://api.slack.com/reference/surfaces/formatting#escaping; the marks of mrkdwn cannot be escaped, only separated. `verbatim` keeps Slack
+ * from turning addresses and names into links and mentions, but not in the text of notifications, so their marks are separated as well.
+ */
 const slackText = (text: string) =>
 	text
 		.replaceAll("&", "&amp;")
 		.replaceAll("<", "&lt;")
 		.replaceAll(">", "&gt;")
-		.replace(/[*_~`]/g, "$&\u200b");
+		.replace(/[*_~`@]|:(?=\/\/)/g, "$&\u200b");
 
-const markdownText = (text: string) => text.replace(/[\\*_~`|>#[\]()!<@-]/g, "\\$&");
+/** With the colon, because an address alone becomes a link. */
+const markdownText = (text: string) => text.replace(/[\\*_~`|>#[\]()!<@:-]/g, "\\$&");

@@ -47,17 +47,20 @@ const at = (seconds: number) => new Date(NOW_MS + seconds * 1000).toISOString().
 interface Sent {
 	readonly secret?: string;
 	readonly hook?: string;
-	readonly repositoryId?: number;
+	readonly repositoryId?: unknown;
+	readonly number?: unknown;
 	readonly repository?: string;
 	readonly headers?: Record<string, string>;
 	readonly form?: boolean;
 	readonly of?: World;
 }
-const payloadOf = (action: string, seconds: number, { repositoryId = 456, repository = "Acme/Shop" }: Sent = {}) =>
-	JSON.stringify({
-		...{ action, number, repository: { id: repositoryId, full_name: repository } },
+const payloadOf = (action: string, seconds: number, sent: Sent = {}) => {
+	const { repositoryId = 456, repository = "Acme/Shop", number: named = number } = sent;
+	return JSON.stringify({
+		...{ action, number: named, repository: { id: repositoryId, full_name: repository } },
 		pull_request: { updated_at: at(seconds), closed_at: action === "closed" ? at(seconds) : null },
 	});
+};
 /** As GitHub delivers a pull request event. */
 async function deliver(action: string, seconds: number, sent: Sent = {}) {
 	const payload = payloadOf(action, seconds, sent);
@@ -149,10 +152,17 @@ describe("a webhook of GitHub", () => {
 		await open({ repository_id: "456" });
 		await deliver("closed", 0, { repository: "acme/web", repositoryId: 789 });
 		expect(await state()).toBe("open");
-		await deliver("closed", 0, { repositoryId: 789 });
-		expect(await state(), "a new repository with the old name").toBe("open");
 		expect((await deliver("closed", 0, { repository: "acme/renamed" })).body.action).toBe("closed");
 		expect(await state(), "the same repository with a new name").toBe("closed");
+	});
+
+	test.each([0, -1, 2 ** 53 + 2, 1e300, 1.5, "7", null, 1_000_000_000])("ignores the number %s", async (absurd) => {
+		const sent = { number: absurd, repositoryId: absurd };
+		expect(await deliver("closed", 0, { number: absurd })).toMatchObject({ status: 200, body: { action: "ignored" } });
+		const others = await deliver("closed", 0, { repositoryId: absurd === 1_000_000_000 ? 0 : absurd });
+		expect(others, JSON.stringify(sent)).toMatchObject({ status: 200, body: { action: "ignored" } });
+		const names = await deliver("closed", 0, { repository: "acme/\u202eshop" });
+		expect(names).toMatchObject({ status: 200, body: { action: "ignored" } });
 	});
 
 	test("is accepted as a form, and other events are ignored", async () => {

@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 
 describe("a chat", () => {
-	const HOSTILE = "*pro*<!channel|x> @here & [a](http://b)";
+	const HOSTILE = "*pro*<!channel|x> @here\n & \u202e[a](http://b)";
 
 	async function receivedBy(format: string) {
 		const { world, receiver, deliver } = scene;
@@ -30,12 +30,12 @@ describe("a chat", () => {
 
 	test("Slack gets a section and its context, with names escaped", async () => {
 		const z = "\u200b";
-		const text = `API key *${z}pro*${z}&lt;!channel|x&gt; @here &amp; [a](http://b) was created by admin`;
+		const text = `API key *${z}pro*${z}&lt;!channel|x&gt; @${z}here &amp; [a](http:${z}//b) was created by admin`;
 		expect(await receivedBy("slack")).toEqual({
 			text,
 			unfurl_links: false,
 			blocks: [
-				{ type: "section", text: { type: "mrkdwn", text } },
+				{ type: "section", text: { type: "mrkdwn", text, verbatim: true } },
 				{
 					type: "context",
 					elements: [
@@ -52,7 +52,7 @@ describe("a chat", () => {
 			embeds: [
 				{
 					title: "key.created",
-					description: "API key \\*pro\\*\\<\\!channel\\|x\\> \\@here & \\[a\\]\\(http://b\\) was created by admin",
+					description: "API key \\*pro\\*\\<\\!channel\\|x\\> \\@here & \\[a\\]\\(http\\://b\\) was created by admin",
 					url: "https://updates.example.com/dashboard",
 					color: 0x1c7ed6,
 					timestamp: "2026-11-21T08:00:00.000Z",
@@ -76,7 +76,7 @@ describe("a chat", () => {
 						body: [
 							{
 								type: "TextBlock",
-								text: "API key \\*pro\\*\\<\\!channel\\|x\\> \\@here & \\[a\\]\\(http://b\\) was created by admin",
+								text: "API key \\*pro\\*\\<\\!channel\\|x\\> \\@here & \\[a\\]\\(http\\://b\\) was created by admin",
 								wrap: true,
 							},
 							{ type: "TextBlock", text: "key.created", isSubtle: true, size: "Small", spacing: "None" },

@@ -4,6 +4,8 @@
  * with the reader's fonts too.
  */
 
+import { BIDI_CONTROLS } from "../../../domain/plain-text";
+
 export type Unit = "count" | "bytes" | "percent" | "milliseconds";
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -27,12 +29,7 @@ export function escapeXml(text: string): string {
 
 /** A name in one line, without characters that change the direction of text. */
 export function cleanName(name: string): string {
-	return (
-		name
-			.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "")
-			.replace(/\s+/g, " ")
-			.trim() || "(unnamed)"
-	);
+	return name.replace(BIDI_CONTROLS, "").replace(/\s+/g, " ").trim() || "(unnamed)";
 }
 
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
