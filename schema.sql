@@ -394,7 +394,12 @@ CREATE TABLE ci_keys (
   -- JSON: repository, run, commit and person of the job (src/domain/ci-context.ts).
   ci TEXT NOT NULL,
   created_at_ms INTEGER NOT NULL,
-  expires_at_ms INTEGER NOT NULL
+  expires_at_ms INTEGER NOT NULL,
+  -- 1: the job acts for one pull request, or for none if repository and number are NULL. Decided at the exchange (src/domain/ci-context.ts).
+  is_limited INTEGER NOT NULL DEFAULT 1 CHECK (is_limited IN (0, 1)),
+  -- In lower case, as in previews.
+  repository TEXT,
+  number INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX ci_keys_by_publisher ON ci_keys (publisher_id, expires_at_ms);
 CREATE INDEX ci_keys_by_expiry ON ci_keys (expires_at_ms);
@@ -545,6 +550,9 @@ CREATE TABLE bundles (
   manifest_signed_by TEXT,
   -- The preview that the bundle belongs to, and is deleted with. No foreign key: the row of a deleted bundle outlives its preview.
   preview_id TEXT,
+  -- 1: uploaded with a role that is limited to own work. A promotion to a channel outside of previews has to name it as such, unless its
+  -- version does (src/features/channels/previewed.ts).
+  by_preview_key INTEGER NOT NULL DEFAULT 0 CHECK (by_preview_key IN (0, 1)),
   CHECK ((status = 'deleted') = (deleted_at_ms IS NOT NULL))
 ) STRICT;
 -- The name of a deleted bundle can be used again.
@@ -963,7 +971,7 @@ CREATE TABLE previews (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   -- In lower case, such as "acme/shop".
   repository TEXT NOT NULL,
-  -- The repository's immutable id at its provider. Webhooks are matched by it.
+  -- The repository's immutable id at its provider. Webhooks are matched by it, and by the name unless the id is proven.
   repository_id TEXT,
   number INTEGER NOT NULL,
   -- 'reopened': closed, and the next POST /preview may open it without a later event.
@@ -992,12 +1000,16 @@ CREATE TABLE previews (
   created_by_key TEXT,
   created_at_ms INTEGER NOT NULL,
   updated_at_ms INTEGER NOT NULL,
+  -- 1: repository_id is from a job's identity token or a webhook; 0: a request named it.
+  repository_id_proven INTEGER NOT NULL DEFAULT 0 CHECK (repository_id_proven IN (0, 1)),
   UNIQUE (app_id, repository, number),
   UNIQUE (app_id, channel_name)
 ) STRICT;
 CREATE INDEX previews_by_channel ON previews (channel_id) WHERE channel_id IS NOT NULL;
 CREATE INDEX previews_open ON previews (expires_at_ms) WHERE state = 'open';
 CREATE INDEX previews_ended ON previews (updated_at_ms) WHERE state <> 'open';
+-- Pull requests that were closed before their preview was opened: only the newest ones of each caller are kept.
+CREATE INDEX previews_never_opened ON previews (app_id, created_by, updated_at_ms) WHERE opened_at_ms IS NULL;
 
 -- The part of channel names that tells the repositories of an app apart: empty for the first one. Never deleted, because devices keep names.
 CREATE TABLE preview_repositories (

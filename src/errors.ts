@@ -88,6 +88,7 @@ export const ERROR_STATUS = {
 	channel_name_reserved: 409,
 	preview_closed: 409,
 	preview_changed: 409,
+	bundle_from_preview: 409,
 	bundle_of_another_preview: 409,
 	channel_protected: 403,
 	approval_required: 409,

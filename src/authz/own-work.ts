@@ -2,7 +2,6 @@
  * The "own work only" rule: a preview role grants its permissions only on bundles, channels and uploads that the caller created itself. All
  * jobs of a `preview` publisher share one key, so each is limited to the pull request that its token names as well.
  */
-import { pullRequestOf } from "../domain/ci-context";
 import { ApiError } from "../errors";
 import { decide, type Target } from "./decide";
 import type { Permission } from "./permissions";
@@ -19,33 +18,25 @@ export interface Made {
 	readonly preview_id?: string | null;
 }
 
-/**
- * The limit of a CI job to one pull request; undefined: the caller has none. Tokens of CircleCI, Buildkite and others seldom name a pull
- * request; their jobs are limited only if they do.
- */
-function limitOfJob({ publisher }: Caller): { readonly previewId: string | null; readonly name: string } | undefined {
-	if (publisher?.stage !== "preview") return undefined;
-	const { ci, previewId } = publisher;
-	const pullRequest = pullRequestOf(ci);
-	if (pullRequest !== undefined) return { previewId, name: `${pullRequest.repository}#${pullRequest.number}` };
-	return ci.provider === "github" || ci.provider === "gitlab"
-		? { previewId: null, name: "no pull request" }
-		: undefined;
-}
-
 /** Whether this API key created it, or this account without a key, or a job of the same pull request. */
 export function isOwnWork(made: Made, caller: Caller): boolean {
-	const { userId, keyId } = caller;
-	const limit = made.preview_id === undefined ? undefined : limitOfJob(caller);
-	if (limit !== undefined && made.preview_id !== limit.previewId) return false;
+	const { userId, keyId, publisher } = caller;
+	const { preview_id: previewId } = made;
+	if (previewId !== undefined && publisher?.limit !== undefined) {
+		if (previewId !== (publisher.limit?.previewId ?? null)) return false;
+	}
 	return made.created_by_key === keyId && (keyId !== null || made.created_by === userId);
 }
 
 /** @throws {ApiError} `permission_denied` unless the caller created it, or holds the permission on the target without that limit */
 export function requireOwnWork(principal: Principal, permission: Permission, target: Target, made: Made): void {
+	if (reachesOnlyOwnWork(principal, permission, target)) requireCreator(principal, permission, made);
+}
+
+/** Whether the caller lacks the permission on the target, or holds it for its own work only. */
+export function reachesOnlyOwnWork(principal: Principal, permission: Permission, target: Target): boolean {
 	const decision = decide(principal, permission, target);
-	const isLimited = decision.outcome !== "allow" || decision.ownWorkOnly !== undefined;
-	if (isLimited) requireCreator(principal, permission, made);
+	return decision.outcome !== "allow" || decision.ownWorkOnly !== undefined;
 }
 
 /** @throws {ApiError} `permission_denied` unless the caller created it, with any role */
@@ -64,11 +55,13 @@ export function requireOwnPullRequest(
 	permission: Permission,
 	{ repository, number }: { readonly repository: string; readonly number: number },
 ): void {
-	const limit = limitOfJob(caller);
-	if (limit === undefined || limit.name === `${repository.toLowerCase()}#${number}`) return;
+	const limit = caller.publisher?.limit;
+	if (limit === undefined) return;
+	if (limit?.repository === repository.toLowerCase() && limit.number === number) return;
+	const named = limit === null ? "no pull request" : `${limit.repository}#${limit.number}`;
 	throw new ApiError(
 		"permission_denied",
-		`The key of a preview publisher's job acts for the pull request that the job's token names, which is ${limit.name}; run the job for ${repository}#${number}.`,
+		`The key of a preview publisher's job acts for the pull request that the job's token names, which is ${named}; run the job for ${repository}#${number}.`,
 		{ moreInfo: { permission, scope: "app" } },
 	);
 }

@@ -68,7 +68,15 @@ export interface KeyPublisher {
 	readonly name: string;
 	readonly stage: PublisherStage;
 	readonly ci: CiContext;
-	/** The preview of the job's pull request; null: it has none. */
+	/** The pull request that the key is limited to, null to none; undefined: it has no such limit (`limitOfJob` in domain/ci-context.ts). */
+	readonly limit: JobLimit | null | undefined;
+}
+
+/** The pull request of a job, as its key was exchanged for it. */
+export interface JobLimit {
+	readonly repository: string;
+	readonly number: number;
+	/** Its preview; null: it has none. */
 	readonly previewId: string | null;
 }
 
@@ -115,6 +123,9 @@ export interface PrincipalRow extends PolicyColumns {
 	readonly publisher_name: string | null;
 	readonly publisher_stage: PublisherStage | null;
 	readonly ci: string | null;
+	readonly job_is_limited: Flag | null;
+	readonly job_repository: string | null;
+	readonly job_number: number | null;
 	readonly job_preview_id: string | null;
 }
 
@@ -172,9 +183,15 @@ export function principalFrom(row: PrincipalRow | undefined, nowMs: number, ipAd
 }
 
 function publisherFrom(row: PrincipalRow): KeyPublisher | undefined {
-	const { publisher_id: id, publisher_name: name, publisher_stage: stage, ci, job_preview_id: previewId } = row;
+	const { publisher_id: id, publisher_name: name, publisher_stage: stage, ci } = row;
 	if (id === null || stage === null || ci === null) return undefined;
-	return { id, name: name ?? "", stage, ci: JSON.parse(ci) as CiContext, previewId };
+	return { id, name: name ?? "", stage, ci: JSON.parse(ci) as CiContext, limit: limitFrom(row) };
+}
+
+function limitFrom(row: PrincipalRow): JobLimit | null | undefined {
+	const { job_is_limited, job_repository: repository, job_number: number, job_preview_id: previewId } = row;
+	if (job_is_limited !== 1) return undefined;
+	return repository === null || number === null ? null : { repository, number, previewId };
 }
 
 /** @param json the `bindings` of a row of db/principals.ts */

@@ -20,6 +20,8 @@ export interface BundleListRow extends BundleRow {
 	readonly channels: string;
 	/** Public id of the app. */
 	readonly public_app_id: string;
+	/** The prefix that the app chose; null: "pr-". */
+	readonly preview_channel_prefix: string | null;
 	/** `key_id` of the registered signing key that verified the bundle. */
 	readonly signer: string | null;
 	/** The end of retention by the present data. Null: the bundle is in use, or its app keeps everything. */
@@ -69,6 +71,7 @@ const bundleListRows = () =>
 		.selectAll("bundles")
 		.select([
 			"apps.app_id as public_app_id",
+			"apps.preview_channel_prefix",
 			channelsOfBundle.as("channels"),
 			keptUntil.as("kept_until_ms"),
 			signerOfBundle.as("signer"),
@@ -90,6 +93,19 @@ export function bundlesPage(
 		.orderBy("bundles.id", "desc")
 		.limit(limit)
 		.offset(offset)
+		.compile();
+}
+
+/** The app's newest ready bundle that no preview uploaded, from which releases count on; for loading beside the decision. */
+export function newestRelease(publicAppId: string): CompiledQuery<BundleListRow> {
+	return bundleListRows()
+		.where("bundles.app_id", "=", appIdOf(publicAppId))
+		.where("bundles.status", "=", "ready")
+		.where("bundles.by_preview_key", "=", 0)
+		.where("bundles.preview_id", "is", null)
+		.orderBy("bundles.created_at_ms", "desc")
+		.orderBy("bundles.id", "desc")
+		.limit(1)
 		.compile();
 }
 

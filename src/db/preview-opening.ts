@@ -8,8 +8,10 @@ import { isOwnWork, requireOwnPullRequest, requireOwnWork } from "../authz/own-w
 import type { Principal } from "../authz/principal";
 import { hashKey } from "../authz/secrets";
 import type { Deps } from "../deps";
+import { limitOfJob } from "../domain/ci-context";
 import { latest, mayOpen } from "../domain/preview-events";
 import { DAY_MS } from "../domain/time";
+import { invalidRequest } from "../errors";
 import { auditBindingGiven } from "./audit/bindings";
 import { auditedChannel } from "./audit/channels";
 import { type Actor, auditStatement } from "./audit/entries";
@@ -100,7 +102,7 @@ export async function previewOpening(
 		state: "open" as const,
 		commit_sha: request.commit ?? known?.commit_sha ?? null,
 		title: request.title ?? known?.title ?? null,
-		repository_id: request.repository_id ?? known?.repository_id ?? null,
+		...repositoryId(principal, request, known),
 		lifetime_ms: lifetimeMs,
 		expires_at_ms: nowMs + lifetimeMs,
 		opened_event_at_ms: latest(known?.opened_event_at_ms, eventAtMs),
@@ -116,7 +118,7 @@ export async function previewOpening(
 	return {
 		id,
 		isNew,
-		quotas: [...channel.quotas, ...(known === undefined ? [previewsOfApp(appId)] : [])],
+		quotas: [...channel.quotas, ...((known?.opened_at_ms ?? null) === null ? [previewsOfApp(appId)] : [])],
 		statements: [
 			...(known === undefined ? [] : [guard(previewIsAsRead(appId, id, known.revision), previewChanged)]),
 			...channel.statements,
@@ -146,6 +148,30 @@ export async function previewOpening(
 			}),
 		],
 	};
+}
+
+/**
+ * The id by which webhooks find the preview. A job's token proves the id of its repository. A request only claims one, so a claim never
+ * replaces a proven id of an open preview, and webhooks do not rely on it.
+ * @throws {ApiError} `invalid_request` if the request names another id than the job's token
+ */
+function repositoryId(
+	principal: Principal,
+	{ repository_id: claimed }: PreviewRequest,
+	known: PreviewRow | undefined,
+): Pick<PreviewRow, "repository_id" | "repository_id_proven"> {
+	const publisher = principal.kind === "key" ? principal.publisher : undefined;
+	const proven = publisher === undefined ? undefined : limitOfJob(publisher.stage, publisher.ci)?.repository_id;
+	if (proven !== undefined && claimed !== undefined && claimed !== proven) {
+		const message = `must be ${proven}, the id in the job's identity token; leave it out`;
+		throw invalidRequest([{ path: "repository_id", message }]);
+	}
+	if (proven !== undefined) return { repository_id: proven, repository_id_proven: 1 };
+	const isKept = claimed === undefined || (known?.state === "open" && known.repository_id_proven === 1);
+	if (known !== undefined && isKept) {
+		return { repository_id: known.repository_id, repository_id_proven: known.repository_id_proven };
+	}
+	return { repository_id: claimed ?? null, repository_id_proven: 0 };
 }
 
 /** The statements that create the channel of the preview, or take over the one that the caller created under the name before. */

@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import type { Caller } from "../authz/own-work";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
 import { liveBundles, UNUSED } from "./bundles";
@@ -160,7 +161,13 @@ export function insertPreview(
 		.compile();
 }
 
-/** A pull request that was closed before its preview was opened: a build that is still running cannot open it. */
+/** Previews that a key, or an account without one, closed before they were opened; the oldest ones beyond are dropped. */
+export const MOST_NEVER_OPENED = 500;
+
+/**
+ * A pull request that was closed before its preview was opened: a build that is still running cannot open it. Anyone may invent numbers of
+ * pull requests, so these rows have a limit for each caller and no share in the app's quota.
+ */
 export function insertClosedPreview(
 	appId: AppId,
 	preview: Pick<
@@ -168,18 +175,22 @@ export function insertClosedPreview(
 		"id" | "page_id" | "repository" | "number" | "repository_id" | "created_by" | "created_by_key"
 	>,
 	end: { readonly closedAs: "request" | "webhook"; readonly eventAtMs: number; readonly nowMs: number },
-): Statement {
+): Statement[] {
 	const { closedAs, eventAtMs, nowMs } = end;
-	return onUnique(
-		insertPreview(appId, {
-			...preview,
-			...{ state: "closed", channel_name: null, commit_sha: null, title: null, lifetime_ms: 0, expires_at_ms: nowMs },
-			...{ opened_at_ms: null, opened_event_at_ms: null, reopened_event_at_ms: null, closed_event_at_ms: eventAtMs },
-			...{ closed_at_ms: nowMs, closed_as: closedAs, created_at_ms: nowMs, updated_at_ms: nowMs },
-		}),
-		"previews.app_id, previews.repository, previews.number",
-		previewChanged,
-	);
+	const { created_by, created_by_key } = preview;
+	const insert = insertPreview(appId, {
+		...preview,
+		...{ state: "closed", channel_name: null, commit_sha: null, title: null, lifetime_ms: 0, expires_at_ms: nowMs },
+		...{ opened_at_ms: null, opened_event_at_ms: null, reopened_event_at_ms: null, closed_event_at_ms: eventAtMs },
+		...{ closed_at_ms: nowMs, closed_as: closedAs, created_at_ms: nowMs, updated_at_ms: nowMs },
+		repository_id_proven: closedAs === "webhook" ? 1 : 0,
+	});
+	return [
+		onUnique(insert, "previews.app_id, previews.repository, previews.number", previewChanged),
+		sql`DELETE FROM previews WHERE id IN (SELECT id FROM previews WHERE app_id = ${appId} AND opened_at_ms IS NULL
+			AND created_by = ${created_by} AND created_by_key IS ${created_by_key} AND id <> ${preview.id}
+			ORDER BY updated_at_ms DESC, id LIMIT -1 OFFSET ${MOST_NEVER_OPENED - 1})`.compile(query),
+	];
 }
 
 /** @param channel the channel that it has from now on; undefined: as before */
@@ -252,6 +263,7 @@ const renewed = (nowMs: number) => sql`expires_at_ms = ${nowMs} + min(lifetime_m
 /**
  * For the batch that registers a bundle, after its row: the bundle belongs to the preview that its version names.
  * @param jobPreviewId the open preview of the CI job that uploads, to which the bundle belongs whatever its version is
+ * @param limited the caller, if it is limited to own work: it uploads into its own preview only
  * @throws {ApiError} `preview_closed` or `bundle_of_another_preview`, by its guards
  */
 export function bundleJoinsPreview(
@@ -259,6 +271,7 @@ export function bundleJoinsPreview(
 	version: string,
 	nowMs: number,
 	jobPreviewId: string | undefined,
+	limited: Caller | undefined,
 ): Statement[] {
 	const tag = previewTag(version);
 	const joinsJob =
@@ -280,6 +293,14 @@ export function bundleJoinsPreview(
 	}
 	return [
 		notClosed,
+		...(limited === undefined
+			? []
+			: [
+					guard(
+						sql<boolean>`NOT EXISTS (SELECT 1 FROM ${named} AND state = 'open' AND NOT ${isOwnPreview(limited)})`,
+						bundleOfAnotherPreview,
+					),
+				]),
 		sql`UPDATE bundles SET preview_id = (SELECT id FROM ${named} AND state = 'open')
 			WHERE app_id = ${appId} AND name = ${version} AND deleted_at_ms IS NULL`.compile(query),
 		sql`UPDATE previews SET ${renewed(nowMs)} WHERE app_id = ${appId} AND channel_name = ${tag} AND state = 'open'`.compile(
@@ -287,6 +308,12 @@ export function bundleJoinsPreview(
 		),
 	];
 }
+
+/** `isOwnWork` (authz/own-work.ts) for a row of `previews`. */
+const isOwnPreview = ({ userId, keyId, publisher }: Caller) =>
+	sql<boolean>`(created_by_key IS ${keyId} AND created_by = ${userId}${
+		publisher?.limit === undefined ? sql`` : sql` AND id IS ${publisher.limit?.previewId ?? null}`
+	})`;
 
 const bundleOfAnotherPreview = () =>
 	new ApiError(

@@ -17,16 +17,12 @@ export function principalStatement(keyHash: string, nowMs: number): CompiledQuer
 	return keyStatement({ keyHash, nowMs });
 }
 
-/** SQL: the preview of the pull request that the job `t` of the publisher `p` runs for; null: it has none. */
-const PREVIEW_OF_JOB = sql<string | null>`(SELECT v.id FROM previews v WHERE v.app_id = p.app_id
-				AND v.repository = lower(t.ci ->> '$.repository') AND v.number = t.ci ->> '$.number')`;
+/** SQL: the preview of the pull request that the key `t` of the publisher `p` is limited to; null: it has none. */
+const PREVIEW_OF_JOB = sql<string | null>`(SELECT v.id FROM previews v
+				WHERE v.app_id = p.app_id AND v.repository = t.repository AND v.number = t.number)`;
 
-/**
- * SQL: jobs of a `preview` publisher share its key and the key's bindings, but each reaches the channel of its own preview only
- * (`limitOfJob` in authz/own-work.ts).
- */
-const MAY_REACH_CHANNEL = sql<boolean>`(p.stage IS NOT 'preview' OR b.channel_id IS NULL
-				OR (t.ci ->> '$.number' IS NULL AND t.ci ->> '$.provider' NOT IN ('github', 'gitlab'))
+/** SQL: jobs of a publisher share its key and the key's bindings, but a limited one reaches the channel of its own preview only. */
+const MAY_REACH_CHANNEL = sql<boolean>`(t.is_limited IS NOT 1 OR b.channel_id IS NULL
 				OR NOT EXISTS (SELECT 1 FROM previews v WHERE v.channel_id = b.channel_id AND v.id IS NOT ${PREVIEW_OF_JOB}))`;
 
 const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>((value) => {
@@ -35,7 +31,8 @@ const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>(
 		SELECT k.id, k.name, k.user_id, k.org_id, coalesce(t.expires_at_ms, k.expires_at_ms) AS expires_at_ms, k.global_permissions, k.key_ciphertext IS NULL AS is_hashed_key,
 			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
 			t.key_hash IS NULL AND k.key_hash <> ${keyHash} AS secret_is_replaced,
-			p.id AS publisher_id, p.name AS publisher_name, p.stage AS publisher_stage, t.ci, ${PREVIEW_OF_JOB} AS job_preview_id, home.enforce_hashed_api_keys, home.require_apikey_expiration,
+			p.id AS publisher_id, p.name AS publisher_name, p.stage AS publisher_stage, t.ci,
+			t.is_limited AS job_is_limited, t.repository AS job_repository, t.number AS job_number, ${PREVIEW_OF_JOB} AS job_preview_id, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
 			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name)) FROM role_bindings b
 				WHERE b.user_id = k.user_id AND b.scope_type = 'org'

@@ -155,7 +155,13 @@ export function isUnspent(hash: string) {
 
 /** The statements that give a job its key. */
 export function insertCiKey(
-	key: { readonly hash: string; readonly ci: string; readonly expiresAtMs: number },
+	key: {
+		readonly hash: string;
+		readonly ci: string;
+		/** The pull request that the key is limited to, null to none; undefined: no such limit. */
+		readonly limit: { readonly repository: string; readonly number: number } | null | undefined;
+		readonly expiresAtMs: number;
+	},
 	publisherId: string,
 	nowMs: number,
 ): CompiledQuery[] {
@@ -168,6 +174,9 @@ export function insertCiKey(
 				ci: key.ci,
 				created_at_ms: nowMs,
 				expires_at_ms: key.expiresAtMs,
+				is_limited: key.limit === undefined ? 0 : 1,
+				repository: key.limit?.repository ?? null,
+				number: key.limit?.number ?? null,
 			})
 			.compile(),
 		query

@@ -57,8 +57,9 @@ export const channelsOfApp = (appId: string): Quota =>
 export const bundlesOfApp = (appId: string): Quota =>
 	quota("bundles_per_app", sql`(SELECT count(*) FROM bundles WHERE app_id = ${appId} AND deleted_at_ms IS NULL)`);
 
+/** Without those that were closed before they were opened (`insertClosedPreview`). */
 export const previewsOfApp = (appId: string): Quota =>
-	quota("previews_per_app", sql`(SELECT count(*) FROM previews WHERE app_id = ${appId})`);
+	quota("previews_per_app", sql`(SELECT count(*) FROM previews WHERE app_id = ${appId} AND opened_at_ms IS NOT NULL)`);
 
 export const hooksOfAppQuota = (appId: string): Quota =>
 	quota("preview_hooks_per_app", sql`(SELECT count(*) FROM preview_hooks WHERE app_id = ${appId})`);

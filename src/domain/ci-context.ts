@@ -3,6 +3,8 @@
  * from the token, so they are bounded and never trusted further than the issuer is.
  */
 
+import { plainText } from "./plain-text";
+
 /** The rights of a publisher, from least to most. */
 export const PUBLISHER_STAGES = ["preview", "upload", "propose", "promote"] as const;
 export type PublisherStage = (typeof PUBLISHER_STAGES)[number];
@@ -26,6 +28,9 @@ export interface CiContext {
 /** `owner/name` as GitHub, or a path of groups as GitLab has it. No part leads to another folder of an address. */
 export const REPOSITORY_PATH = /^(?:(?!\.{1,2}\/)[\w.-]+\/)+(?!\.{1,2}$)[\w.-]+$/;
 
+/** The largest number of a pull request that previews take. */
+export const LARGEST_NUMBER = 999_999_999;
+
 /** The pull or merge request of a job, as POST /preview names it. */
 export interface JobPullRequest {
 	readonly repository: string;
@@ -48,7 +53,8 @@ export function pullRequestOf({
 	commit,
 	ref,
 }: CiContext): JobPullRequest | undefined {
-	if (repository === null || number === null || number < 1 || !REPOSITORY_PATH.test(repository)) return undefined;
+	if (repository === null || number === null || number < 1 || number > LARGEST_NUMBER) return undefined;
+	if (!REPOSITORY_PATH.test(repository)) return undefined;
 	const isPushed = commit !== null && /^[0-9a-f]{7,64}$/i.test(commit) && !OF_MERGE_COMMIT.test(ref ?? "");
 	return {
 		repository: repository.toLowerCase(),
@@ -56,6 +62,15 @@ export function pullRequestOf({
 		repository_id: provider === "github" || provider === "gitlab" ? (repository_id ?? undefined) : undefined,
 		commit: isPushed ? commit : undefined,
 	};
+}
+
+/**
+ * The pull request that a job's key is limited to; null: to none. Undefined: the key has no such limit, because its publisher's stage
+ * reaches no previews, or because the provider's tokens seldom name a pull request (CircleCI, Buildkite and others).
+ */
+export function limitOfJob(stage: PublisherStage, ci: CiContext): JobPullRequest | null | undefined {
+	if (stage !== "preview") return undefined;
+	return pullRequestOf(ci) ?? (ci.provider === "github" || ci.provider === "gitlab" ? null : undefined);
 }
 
 const LONGEST_NAME = 200;
@@ -68,5 +83,5 @@ export function ciName({ repository, repository_id, run_id, commit, actor }: CiC
 	const short = commit?.slice(0, SHOWN_COMMIT) ?? "";
 	const by = actor === null ? "" : `by ${actor}`;
 	const facts = [short, by].filter((fact) => fact !== "").join(" ");
-	return `${source}${run}${facts === "" ? "" : ` (${facts})`}`.slice(0, LONGEST_NAME);
+	return plainText(`${source}${run}${facts === "" ? "" : ` (${facts})`}`).slice(0, LONGEST_NAME);
 }

@@ -12,6 +12,7 @@ import {
 	bundlesByNames,
 	bundlesPage,
 	liveBundles,
+	newestRelease,
 } from "../../db/bundles";
 import { query } from "../../db/client";
 import { appIdOf } from "../../db/public-app-id";
@@ -74,10 +75,12 @@ export const readVersions = endpoint({
 		query: { select: "name", app_id: "eq.com.example.app", order: "created_at.desc", limit: "1" },
 		response: [{ name: "1.4.0" }],
 	},
-	load: ({ query: { app_id } }) => [bundlesPage(app_id, undefined, 1, 0)] as const,
-	async handle({ input, loaded, request }) {
+	// Bundles of previews do not move the versions of releases, and `channel set --latest-remote` promotes none.
+	load: ({ query: { app_id } }) => [bundlesPage(app_id, undefined, 1, 0), newestRelease(app_id)] as const,
+	async handle({ input, loaded: [newest, release], ownWorkOnly, request }) {
 		const shape = shapeOf(VERSION_SHAPES, input.query.select);
-		return rowsReply(request.headers, loaded[0].rows.map(shape));
+		const { rows } = ownWorkOnly("app.read_bundles") === undefined ? release : newest;
+		return rowsReply(request.headers, rows.map(shape));
 	},
 });
 

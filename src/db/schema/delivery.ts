@@ -147,6 +147,7 @@ export interface BundlesTable {
 	signed_by: string | null;
 	manifest_signed_by: string | null;
 	preview_id: Generated<string | null>;
+	by_preview_key: Generated<Flag>;
 }
 
 export interface DeltaObjectsTable {
@@ -271,6 +272,7 @@ export interface PreviewsTable {
 	created_by_key: string | null;
 	created_at_ms: number;
 	updated_at_ms: number;
+	repository_id_proven: Generated<Flag>;
 }
 
 export interface PreviewHooksTable {

@@ -160,6 +160,9 @@ export interface CiKeysTable {
 	ci: string;
 	created_at_ms: number;
 	expires_at_ms: number;
+	is_limited: Generated<Flag>;
+	repository: string | null;
+	number: number | null;
 }
 
 export interface SpentIdentityTokensTable {

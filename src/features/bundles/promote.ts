@@ -3,7 +3,7 @@
  */
 import * as v from "valibot";
 import { endpoint, Reply } from "../../http/endpoint";
-import { integerId, publicAppId } from "../../http/schemas";
+import { integerId, optional, publicAppId } from "../../http/schemas";
 import { bundleNotFound, channelNotFound, channelScope } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
 import { changeChannel, PROMOTION_ERRORS, promotionReads } from "../channels/change";
@@ -15,12 +15,17 @@ export const promoteBundle = endpoint({
 	tag: "Bundles",
 	summary: "Promote a bundle to a channel",
 	description:
-		"Ends a rollout of the same bundle on the channel. A rollout of another bundle keeps running, and devices in its share keep that bundle. On a protected channel that requires approval the answer is 202 and the promotion waits for POST /proposal/approve.",
+		"Ends a rollout of the same bundle on the channel. A rollout of another bundle keeps running, and devices in its share keep that bundle. On a protected channel that requires approval the answer is 202 and the promotion waits for POST /proposal/approve. `allow_preview_bundle` is as for POST /channel.",
 	access: {
 		permission: "channel.promote_bundle",
 		scope: channelScope("body.app_id", { id: "body.channel_id" }),
 	},
-	body: v.object({ app_id: publicAppId, version_id: integerId, channel_id: integerId }),
+	body: v.object({
+		app_id: publicAppId,
+		version_id: integerId,
+		channel_id: integerId,
+		allow_preview_bundle: optional(v.boolean()),
+	}),
 	status: [200, 202],
 	headers: MAY_WAIT,
 	response: v.union([
@@ -39,7 +44,8 @@ export const promoteBundle = endpoint({
 		const [bundle] = loaded[1].rows;
 		if (channel === undefined) throw channelNotFound();
 		if (bundle === undefined) throw bundleNotFound();
-		const body = { app_id: input.body.app_id, channel: channel.name, version: bundle.id };
+		const { app_id, allow_preview_bundle } = input.body;
+		const body = { app_id, channel: channel.name, version: bundle.id, allow_preview_bundle };
 		const { proposal } = await changeChannel({ ...context, input: { body } }, "channel.promote");
 		if (proposal !== undefined) return new Reply(202, pendingApprovalAnswer(proposal));
 		return { status: "success" as const, message: `Bundle ${bundle.name} set to channel ${channel.name}` };

@@ -29,7 +29,7 @@ import {
 	insertUploadForNewBundle,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
-import { pullRequestOf } from "../../domain/ci-context";
+import { limitOfJob } from "../../domain/ci-context";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import type { Context } from "../../http/endpoint";
@@ -176,6 +176,7 @@ export async function register(
 						object_key: null,
 						created_by: principal.userId,
 						created_by_key: principal.keyId,
+						by_preview_key: isPreview ? 1 : 0,
 						delete_marked_at_ms: null,
 						deleted_at_ms: null,
 						created_at_ms: nowMs,
@@ -184,7 +185,7 @@ export async function register(
 					"bundles.app_id, bundles.name",
 					versionWasTaken,
 				),
-				...bundleJoinsPreview(scope.appId, version, nowMs, opening?.id),
+				...bundleJoinsPreview(scope.appId, version, nowMs, opening?.id, isPreview ? principal : undefined),
 				...(uploadId === undefined
 					? []
 					: [
@@ -225,8 +226,8 @@ async function withPreviewOfJob<Result>(
 ): Promise<Result> {
 	const { db, nowMs, principal, scopeRow } = context;
 	const publisher = principal.kind === "key" ? principal.publisher : undefined;
-	const pullRequest = publisher?.stage === "preview" ? pullRequestOf(publisher.ci) : undefined;
-	if (limit === undefined || pullRequest === undefined) return write(undefined);
+	const pullRequest = publisher === undefined ? undefined : limitOfJob(publisher.stage, publisher.ci);
+	if (limit === undefined || pullRequest == null) return write(undefined);
 	const { commit, ...ofToken } = pullRequest;
 	const request = { ...ofToken, app_id: scopeRow.app_id };
 	const opener = { ...context, publicAppId: scopeRow.app_id, limit };
@@ -236,7 +237,8 @@ async function withPreviewOfJob<Result>(
 		const open = known[0]?.state === "open" ? known[0] : undefined;
 		const kept = {
 			days: open === undefined ? undefined : open.lifetime_ms / DAY_MS,
-			// A workflow that sends its events names the pushed commit. The token of GitHub has the merge commit.
+			// A workflow that sends its events with POST /preview names the pushed commit, and the token may name an older one: GitHub's
+			// token has a merge commit, which is not stored, and a job that runs again has the commit of its first run.
 			commit: (open?.opened_event_at_ms ?? null) === null ? commit : undefined,
 		};
 		return write(await previewOpening(opener, { ...request, ...kept }, known[0], place[0]));

@@ -40,6 +40,8 @@ export const channelBody = v.object({
 	promote_to_stable: optional(v.boolean()),
 	advanceRollout: optional(v.boolean()),
 	advance_rollout: optional(v.boolean()),
+	/** Promotes a bundle that a preview key uploaded, whose version does not say so. */
+	allow_preview_bundle: optional(v.boolean()),
 	/** Null dismisses the message of a health gate with the action `notify`. */
 	rolloutNotice: v.optional(v.null("can only be dismissed, with null")),
 	...rolloutRulesBody,

@@ -51,6 +51,7 @@ import {
 	plannedWrite,
 	touchesRollout,
 } from "./plan";
+import { refusePreviewBundle } from "./previewed";
 import { needsApproval, type Proposed, propose } from "./propose";
 import {
 	noProtectedYields,
@@ -106,6 +107,7 @@ export function promotionReads(publicAppId: string, channelId: number, versionId
 
 export const PROMOTION_ERRORS = [
 	"approval_required",
+	"bundle_from_preview",
 	"bundle_of_another_preview",
 	"bundle_not_ready",
 	"bundle_not_signed",
@@ -124,6 +126,7 @@ export const CHANNEL_CHANGE_PERMISSIONS = [
 ] as const;
 
 export const CHANNEL_CHANGE_ERRORS = [
+	"bundle_from_preview",
 	"bundle_not_found",
 	"bundle_not_ready",
 	"bundle_not_signed",
@@ -180,6 +183,7 @@ export async function changeChannel(
 		requireRecentSignIn(principal, true, nowMs);
 	}
 	if (channel === undefined) return createChannel(context, request, change);
+	refusePreviewBundle(input.body, channel, change.promoted);
 	if (context.ownWorkOnly("channel.promote_bundle") !== undefined) {
 		for (const bundle of change.promoted) requireCreator(principal, "channel.promote_bundle", bundle);
 	}
@@ -302,7 +306,7 @@ async function createChannel(
 	if (isPreview) {
 		refusePreviewName(request.body, await withDevicesNaming(deps, appId, nameRow, name, nowMs), nowMs);
 		for (const bundle of change.promoted) requireCreator(principal, "channel.promote_bundle", bundle);
-	}
+	} else refusePreviewBundle(request.body, { name, is_preview: 0 }, change.promoted);
 	const values = { ...(isPreview ? PREVIEW_CHANNEL_SETTINGS : {}), ...plannedWrite(change, undefined).values };
 	const { guards, yields } = sharedStatements(context, request, change);
 	const bindingId = deps.newId();

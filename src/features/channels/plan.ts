@@ -14,7 +14,10 @@ import { type ChannelBody, rolloutOf } from "./body";
 import { firstStepBps, requestedColumns } from "./fields";
 import { type ProtectedPublicRow, protectedThatYield, requestedProtection } from "./protection";
 
-export type LoadedBundle = BundleRow & { readonly public_app_id: string };
+export type LoadedBundle = BundleRow & {
+	readonly public_app_id: string;
+	readonly preview_channel_prefix: string | null;
+};
 
 /** A request, with the rows that it names. */
 export interface ChannelRequest {

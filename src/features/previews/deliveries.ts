@@ -18,14 +18,12 @@ import {
 	previewTitle,
 	updatePreview,
 } from "../../db/previews";
-import { previewsOfApp } from "../../db/quotas";
 import { latest, stillCloses, stillReopens } from "../../domain/preview-events";
 import { githubEvent, gitlabEvent, type PullRequestEvent } from "../../domain/pull-request-event";
 import { HOUR_MS } from "../../domain/time";
 import { ApiError } from "../../errors";
 import { parseJson, readBytes } from "../../http/body";
 import { type Context, endpoint } from "../../http/endpoint";
-import { batchInQuotas } from "../../http/quotas";
 import { collectGarbageSoon } from "../../queue/garbage";
 import { closeStatements } from "./close";
 import { isFromProvider, isSigned, validSecrets } from "./hook-secrets";
@@ -34,7 +32,7 @@ import { isFromProvider, isSigned, validSecrets } from "./hook-secrets";
 const MOST_BYTES = 2 * 1024 * 1024;
 const ACCESS = { public: "Providers have no key. The signature of the delivery is the permission." };
 const answer = v.strictObject({ status: v.literal("ok"), action: v.picklist(["closed", "reopened", "ignored"]) });
-const ERRORS = ["invalid_signature", "payload_too_large", "preview_changed", "quota_exceeded"] as const;
+const ERRORS = ["invalid_signature", "payload_too_large", "preview_changed"] as const;
 const TEXTS = { github: "GitHub", gitlab: "GitLab" } as const;
 
 export const githubDelivery = endpoint({
@@ -141,8 +139,11 @@ async function apply(
 	const appId = hook.app_id as AppId;
 	const read = () => db.batch([previewsOfPullRequest(appId, event), ...noted]);
 	const action = await retryOnChange(await read(), read, async ([{ rows }]) => {
-		// A name may belong to another repository by now, and an id never does.
-		const known = rows.filter(({ repository_id }) => repository_id === null || repository_id === event.repositoryId);
+		// A name may belong to another repository by now, and an id never does. An id that a request claimed may be wrong.
+		const known = rows.filter(
+			({ repository_id, repository_id_proven }) =>
+				repository_id === null || repository_id === event.repositoryId || repository_id_proven === 0,
+		);
 		const atMs = Math.min(event.atMs, nowMs);
 		if (rows.length === 0 && event.action === "closed") {
 			await recordClosed(context, event, atMs);
@@ -199,10 +200,5 @@ async function recordClosed({ db, deps, hook, nowMs }: Proven, event: PullReques
 		...{ id: deps.newId(), page_id: deps.newId(), repository: event.repository, number: event.number },
 		...{ repository_id: event.repositoryId, created_by: hook.created_by, created_by_key: null },
 	};
-	await batchInQuotas(
-		db,
-		deps.config.quotas,
-		[previewsOfApp(appId)],
-		[insertClosedPreview(appId, closed, { closedAs: "webhook", eventAtMs, nowMs })],
-	);
+	await db.batch(insertClosedPreview(appId, closed, { closedAs: "webhook", eventAtMs, nowMs }));
 }

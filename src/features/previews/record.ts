@@ -3,7 +3,7 @@
  */
 import * as v from "valibot";
 import type { PreviewRow } from "../../db/previews";
-import { REPOSITORY_PATH } from "../../domain/ci-context";
+import { LARGEST_NUMBER, REPOSITORY_PATH } from "../../domain/ci-context";
 import { nullableRfc3339, nullableTime, optional, rfc3339, text, time, timestamp } from "../../http/schemas";
 import type { CountedPreview } from "./devices";
 
@@ -13,7 +13,6 @@ export const repositoryName = v.pipe(
 	v.regex(REPOSITORY_PATH, 'must be the path of a repository, such as "acme/shop"'),
 	v.toLowerCase(),
 );
-const LARGEST_NUMBER = 999_999_999;
 export const requestNumber = v.pipe(
 	v.number(),
 	v.integer("must be a whole number"),

@@ -3,12 +3,11 @@
  * when the pull request is closed.
  */
 import * as v from "valibot";
-import { requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
+import { isOwnWork, reachesOnlyOwnWork, requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
 import { lastResult } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
 import { openReads, type PreviewRequest, previewOpening } from "../../db/preview-opening";
 import { insertClosedPreview, type PreviewRow, previewRecord, previewsPage } from "../../db/previews";
-import { previewsOfApp } from "../../db/quotas";
 import { stillCloses } from "../../domain/preview-events";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint, Reply } from "../../http/endpoint";
@@ -67,7 +66,7 @@ export const openPreviewEndpoint = endpoint({
 	tag: "Previews",
 	summary: "Open the preview of a pull request, or renew it",
 	description:
-		"Creates a private channel for the pull request (`pr-128`; further repositories of an app get a suffix) and answers 201, or renews the open preview and answers 200. Upload bundles with versions that begin with `version_prefix` and promote them to `channel`: they belong to the preview and are deleted with it. Each upload and promotion renews it for `days` (14 by default, at most the app's `preview_max_days`). `event_at` is the time of the event that the CI job runs for: a preview that was closed opens only for a later event, so a build that outlasts the merge is refused with `preview_closed`. A preview that ended by its time, or whose pull request a webhook reports as reopened, opens again for any event. A preview key may renew only what it opened.",
+		"Creates a private channel for the pull request (`pr-128`; further repositories of an app get a suffix) and answers 201, or renews the open preview and answers 200. Upload bundles with versions that begin with `version_prefix` and promote them to `channel`: they belong to the preview and are deleted with it. Each upload and promotion renews it for `days` (14 by default, at most the app's `preview_max_days`). `event_at` is the time of the event that the CI job runs for: a preview that was closed opens only for a later event, so a build that outlasts the merge is refused with `preview_closed`. A preview that ended by its time, or whose pull request a webhook reports as reopened, opens again for any event. A preview key may renew only what it opened. `repository_id` lets webhooks find the preview after the repository was renamed; a job's identity token proves it, and then the field must not differ.",
 	access: { permission: "app.create_channel", scope: appScope("body.app_id") },
 	body: v.object({
 		app_id: publicAppId,
@@ -131,7 +130,7 @@ export const closePreview = endpoint({
 	tag: "Previews",
 	summary: "Close a preview, and delete its channel and bundles",
 	description:
-		"Names the preview by `repository` and `number`, or by `channel`. The channel, its bindings, the bundles and unfinished uploads are deleted in one atomic step; a bundle that another channel uses stays. Closing it again succeeds. A preview that was never opened is recorded as closed, so that a build that is still running cannot open it. With `event_at`, the time of the event that closed the pull request, nothing is closed if the pull request was reopened since. A preview key may close only what it opened; other callers need bundle.delete for previews of others.",
+		"Names the preview by `repository` and `number`, or by `channel`. The channel, its bindings, the bundles and unfinished uploads are deleted in one atomic step; a bundle that another channel uses stays. Closing it again succeeds. A preview that was never opened is recorded as closed, so that a build that is still running cannot open it. With `event_at`, the time of the event that closed the pull request, nothing is closed if the pull request was reopened since. A preview key may close only what it opened, and changes nothing of what another key closed; other callers need bundle.delete for previews of others.",
 	access: {
 		permissions: ["app.create_channel", "bundle.delete"],
 		scope: appScope("query.app_id"),
@@ -145,7 +144,7 @@ export const closePreview = endpoint({
 		state: v.picklist(["open", "closed"]),
 		removed: v.strictObject({ bundles: v.number(), bundle_bytes: v.number() }),
 	}),
-	errors: ["preview_not_found", "preview_changed", "quota_exceeded"],
+	errors: ["preview_not_found", "preview_changed"],
 	example: {
 		query: { app_id: "com.example.app", repository: "acme/shop", number: "128" },
 		response: { status: "ok", state: "closed", removed: { bundles: 3, bundle_bytes: 1_482_112 } },
@@ -188,16 +187,15 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 		requireOwnPullRequest(principal, "bundle.delete", { repository, number });
 		const creator = { created_by: principal.userId, created_by_key: principal.keyId };
 		const closed = { id: deps.newId(), page_id: deps.newId(), repository, number, repository_id: null, ...creator };
-		await batchInQuotas(
-			db,
-			deps.config.quotas,
-			[previewsOfApp(scope.appId)],
-			[insertClosedPreview(scope.appId, closed, { closedAs: "request", eventAtMs, nowMs })],
-		);
+		await db.batch(insertClosedPreview(scope.appId, closed, { closedAs: "request", eventAtMs, nowMs }));
 		return { ...OK, state: "closed" as const, removed: nothing };
 	}
 	requireOwnPullRequest(principal, "bundle.delete", preview);
 	if (preview.state === "open") requireOwnWork(principal, "bundle.delete", scope, preview);
+	else if (reachesOnlyOwnWork(principal, "bundle.delete", scope) && !isOwnWork(preview, principal)) {
+		// It is closed as the caller wants it, and its end stays that of the caller that closed it.
+		return { ...OK, state: "closed" as const, removed: nothing };
+	}
 	if (event_at !== undefined && !stillCloses(preview, eventAtMs)) {
 		return { ...OK, state: preview.state === "open" ? ("open" as const) : ("closed" as const), removed: nothing };
 	}

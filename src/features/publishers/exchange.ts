@@ -21,7 +21,7 @@ import {
 	spendIdentityToken,
 } from "../../db/publishers";
 import { type Claims, type Mismatch, mismatchOf, narrowness, textOf, textsOf } from "../../domain/ci-claims";
-import { type CiContext, ciName, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci-context";
+import { type CiContext, ciName, limitOfJob, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci-context";
 import { ciContextOf, PROVIDERS, refusalOf } from "../../domain/ci-providers";
 import { DAY_MS, MINUTE_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
@@ -273,7 +273,11 @@ async function mint(
 			"spent_identity_tokens.hash",
 			replayedToken("jti"),
 		),
-		...insertCiKey({ hash: key.hash, ci: JSON.stringify(ci), expiresAtMs }, row.id, nowMs),
+		...insertCiKey(
+			{ hash: key.hash, ci: JSON.stringify(ci), limit: limitOfJob(row.stage, ci), expiresAtMs },
+			row.id,
+			nowMs,
+		),
 		auditStatement({ ...actor, type: "api_key", id: row.api_key_id, name: ciName(ci, row.name), ci }, nowMs, {
 			orgId: row.org_id,
 			action: "publisher.exchange",

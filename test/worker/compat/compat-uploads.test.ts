@@ -241,7 +241,7 @@ describe("manifests", () => {
 		});
 		expect(await set("1.0.1", "evil.js")).toMatchObject({ status: 422, body: { error: "bundle_invalid" } });
 		await uploadTestBundle(world, own, "1.0.2", ci.text);
-		await setTestChannel(world, own, "production", { public: true, version: "1.0.2" });
+		await setTestChannel(world, own, "production", { public: true, version: "1.0.2", allow_preview_bundle: true });
 		expect(await set("1.0.2", "index.html")).toMatchObject({ status: 409, body: { error: "bundle_already_ready" } });
 		expect(await update("production", own)).not.toHaveProperty("manifest");
 	});
