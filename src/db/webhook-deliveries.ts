@@ -21,6 +21,16 @@ export function dueWebhooks(nowMs: number, limit: number): CompiledQuery<{ webho
 		GROUP BY webhook_id ORDER BY min(next_attempt_at_ms) LIMIT ${limit}`.compile(query);
 }
 
+/** Due deliveries of all organizations, counted up to a limit, and since when the oldest one waits. */
+export function dueDeliveries(nowMs: number, most: number): CompiledQuery<{ due: number; oldest_ms: number | null }> {
+	return sql<{
+		due: number;
+		oldest_ms: number | null;
+	}>`SELECT count(*) AS due, min(next_attempt_at_ms) AS oldest_ms FROM (
+		SELECT next_attempt_at_ms FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at_ms <= ${nowMs}
+		ORDER BY next_attempt_at_ms LIMIT ${most})`.compile(query);
+}
+
 /** Ids of webhooks with deliveries that the batch of this time created. */
 export function newlyDueWebhooks(nowMs: number, limit: number): CompiledQuery<{ webhook_id: string }> {
 	return sql<{ webhook_id: string }>`SELECT DISTINCT webhook_id FROM webhook_deliveries

@@ -4,7 +4,7 @@
  */
 import type { ConfigVariables } from "../config";
 import type { DoctorOptions, Finding, Status } from "./doctor-types";
-import { cleanUp, deadMessages, queue } from "./doctor-work";
+import { cleanUp, deadMessages, queue, webhooks } from "./doctor-work";
 
 const PATIENCE_MS = 15_000;
 const LARGEST_DATABASE_BYTES = 10_000_000_000;
@@ -200,6 +200,7 @@ async function inside(options: DoctorOptions, probe: Probe, status: Status): Pro
 		...telemetry(options, status),
 		queue(options, status),
 		deadMessages(status),
+		webhooks(options, status),
 		cleanUp(options, status),
 		edgeCache(options, status),
 		publicUrl(options, status),

@@ -40,6 +40,8 @@ export interface Status {
 	}[];
 	readonly queue: { readonly backlog: number; readonly oldest_at: string | null } | null;
 	readonly dead_messages: number;
+	/** Deliveries whose time has come. Undefined: an earlier release. */
+	readonly webhooks?: { readonly due: number; readonly oldest_at: string | null };
 	/** Undefined: an earlier release. */
 	readonly last_sweep_at?: string | null;
 	readonly bucket: "works" | "fails";

@@ -1,5 +1,5 @@
 /**
- * Checks of `npm run doctor` on work that the Worker does later: the Queue, its dead messages and the clean-up. Each is one finding with the
+ * Checks of `npm run doctor` on work that the Worker does later: the Queue, its dead messages, webhooks and the clean-up. Each is one finding with the
  * remedy.
  */
 import type { DoctorOptions, Finding, Status } from "./doctor-types";
@@ -24,6 +24,18 @@ export function deadMessages({ dead_messages: dead }: Status): Finding {
 	if (dead === 0) return { check: "dead messages", state: "ok", detail: "none" };
 	const remedy = "List them with npm run dead-messages, and send them again or drop them.";
 	return { check: "dead messages", state: "failed", detail: `${dead} failed in every attempt`, remedy };
+}
+
+export function webhooks({ nowMs }: DoctorOptions, { webhooks: deliveries }: Status): Finding {
+	const check = "webhooks";
+	if (deliveries === undefined) return { check, state: "skipped", detail: "this release does not report them" };
+	const ageMs = deliveries.oldest_at === null ? 0 : Math.max(0, nowMs() - Date.parse(deliveries.oldest_at));
+	const { due } = deliveries;
+	const detail = `${due} deliveries are due${due > 0 ? `, the oldest for ${Math.round(ageMs / 1000)} s` : ""}`;
+	if (ageMs <= OLD_SWEEP_MS) return { check, state: "ok", detail };
+	const remedy =
+		"The clean-up wakes deliveries that wait. Check its finding, and look for step_failed and webhook errors in npx wrangler tail.";
+	return { check, state: "failed", detail, remedy };
 }
 
 export function cleanUp({ nowMs, isLocal }: DoctorOptions, { last_sweep_at: last }: Status): Finding {

@@ -1,7 +1,7 @@
-/** What `npm run doctor` says of the last run of the clean-up. */
+/** What `npm run doctor` says of the last run of the clean-up, and of deliveries to webhooks. */
 import { describe, expect, test } from "vitest";
 import type { DoctorOptions, Status } from "../../src/operator/doctor-types";
-import { cleanUp } from "../../src/operator/doctor-work";
+import { cleanUp, webhooks } from "../../src/operator/doctor-work";
 
 const NOW_MS = Date.parse("2026-11-21T08:00:00.000Z");
 const MINUTE_MS = 60_000;
@@ -19,5 +19,20 @@ describe("the clean-up", () => {
 	test("is a warning before its first run, and skipped for a release that does not report it", () => {
 		expect(found(null)).toMatchObject({ state: "warning", detail: "has not run yet" });
 		expect(found(undefined)).toMatchObject({ state: "skipped" });
+	});
+});
+
+describe("webhooks", () => {
+	const foundDue = (due: number, oldest_at: string | null) =>
+		webhooks({ nowMs: () => NOW_MS, isLocal: false } as DoctorOptions, { webhooks: { due, oldest_at } } as Status);
+
+	test("are ok while deliveries wait for less than three periods of the clean-up, and fail then", () => {
+		expect(foundDue(0, null)).toEqual({ check: "webhooks", state: "ok", detail: "0 deliveries are due" });
+		expect(foundDue(3, ranAgo(1))).toMatchObject({ state: "ok", detail: "3 deliveries are due, the oldest for 60 s" });
+		expect(foundDue(3, ranAgo(46))).toMatchObject({ state: "failed", remedy: expect.stringContaining("clean-up") });
+	});
+
+	test("are skipped for a release that does not report them", () => {
+		expect(webhooks({ nowMs: () => NOW_MS } as DoctorOptions, {} as Status)).toMatchObject({ state: "skipped" });
 	});
 });

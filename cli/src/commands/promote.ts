@@ -15,6 +15,7 @@ export const promote: Command = {
 	options: {
 		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
 		rollout: { type: "string", value: "percent", help: "Offer it to a share of the devices first" },
+		"allow-preview": { type: "boolean", help: "Also a bundle that a preview key uploaded under a release's version" },
 		wait: { type: "boolean", help: "Wait until a protected channel's promotion is approved" },
 		timeout: { type: "string", value: "time", help: "Longest wait, e.g. 30m (default 1h)" },
 	},
@@ -34,6 +35,7 @@ export const promote: Command = {
 			...(rollout === undefined
 				? { version }
 				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
+			...(run.options["allow-preview"] === true ? { allow_preview_bundle: true } : {}),
 		});
 		const waits = run.options.wait === true;
 		if (waiting !== undefined && waits) {

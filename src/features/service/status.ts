@@ -9,6 +9,7 @@ import { countDeadMessages } from "../../db/dead-messages";
 import { newestMigration } from "../../db/schema-version";
 import { lastSweepRun } from "../../db/sweep-runs";
 import { usedBindings } from "../../db/telemetry-homes";
+import { dueDeliveries } from "../../db/webhook-deliveries";
 import type { Deps } from "../../deps";
 import { causeText } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -18,6 +19,8 @@ import { headObject } from "../../storage/objects";
 
 /** A database that does not answer must not hold back the other findings. */
 const TELEMETRY_PATIENCE_MS = 2_000;
+
+const MOST_COUNTED = 1_000;
 
 const LIMITERS = {
 	FAILED_AUTHENTICATIONS: "failedAuthentications",
@@ -37,6 +40,7 @@ const status = v.strictObject({
 	),
 	queue: v.nullable(v.strictObject({ backlog: v.number(), oldest_at: v.nullable(v.string()) })),
 	dead_messages: v.number(),
+	webhooks: v.strictObject({ due: v.number(), oldest_at: nullableTime }),
 	last_sweep_at: nullableTime,
 	bucket: v.picklist(["works", "fails"]),
 	edge_cache: v.picklist(["works", "no_effect"]),
@@ -56,7 +60,7 @@ export const serviceStatus = endpoint({
 	tag: "Service",
 	summary: "Read the state of the installation (operator)",
 	description:
-		"For `npm run doctor`. Only for the operator: an owner of the first organization. `queue` is null where the runtime does not report the backlog; `dead_messages` is counted up to 1,000. `last_sweep_at` is the last run of the automatic clean-up, null before the first one. `telemetry` lists the databases for reports of devices, with `schema` null for one that does not answer. `edge_cache` is `no_effect` on workers.dev. `settings.secrets` is the number of configured secrets.",
+		"For `npm run doctor`. Only for the operator: an owner of the first organization. `queue` is null where the runtime does not report the backlog; `dead_messages` and `webhooks.due`, the deliveries whose time has come, are counted up to 1,000. `last_sweep_at` is the last run of the automatic clean-up, null before the first one. `telemetry` lists the databases for reports of devices, with `schema` null for one that does not answer. `edge_cache` is `no_effect` on workers.dev. `settings.secrets` is the number of configured secrets.",
 	access: { permission: "org.delete", scope: operatorScope },
 	response: status,
 	errors: [],
@@ -69,6 +73,7 @@ export const serviceStatus = endpoint({
 			telemetry: [{ binding: "TELEMETRY", schema: "0001_telemetry", size_bytes: 8_192_000 }],
 			queue: { backlog: 3, oldest_at: "2026-11-21T07:59:59.000Z" },
 			dead_messages: 0,
+			webhooks: { due: 0, oldest_at: null },
 			last_sweep_at: "2026-11-21T07:45:02.000Z",
 			bucket: "works",
 			edge_cache: "works",
@@ -82,11 +87,12 @@ export const serviceStatus = endpoint({
 			},
 		},
 	},
-	load: () => [countDeadMessages(), lastSweepRun(), usedBindings()] as const,
+	load: (_input, nowMs) =>
+		[countDeadMessages(), lastSweepRun(), usedBindings(), dueDeliveries(nowMs, MOST_COUNTED)] as const,
 	async handle({ deps, db, request, nowMs, loaded, edgeCache, schemaVersion }) {
 		const { config } = deps;
 		const sizeBytes = db.sizeBytes;
-		const [dead, sweepRun, used] = loaded;
+		const [dead, sweepRun, used, deliveries] = loaded;
 		const [schema, telemetry, queue, bucket, cache] = await Promise.all([
 			schemaVersion.read(db),
 			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
@@ -102,6 +108,10 @@ export const serviceStatus = endpoint({
 			telemetry,
 			queue,
 			dead_messages: dead.rows[0]?.dead ?? 0,
+			webhooks: {
+				due: deliveries.rows[0]?.due ?? 0,
+				oldest_at: nullableRfc3339(deliveries.rows[0]?.oldest_ms ?? null),
+			},
 			last_sweep_at: nullableRfc3339(sweepRun.rows[0]?.at_ms ?? null),
 			bucket: bucket ? ("works" as const) : ("fails" as const),
 			edge_cache: cache,

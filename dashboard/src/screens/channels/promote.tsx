@@ -4,7 +4,7 @@
  */
 import { Alert, Checkbox, NativeSelect, NumberInput, Radio, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useAsk, useChange } from "../../api";
+import { CapstanError, useAsk, useChange } from "../../api";
 import { useChangePreview } from "../../components/change-preview";
 import type { Channel } from "../../components/channel-badges";
 import { FormDialog } from "../../components/form-dialog";
@@ -39,6 +39,7 @@ export function Promote({
 	const [share, setShare] = useState<number | string>(5);
 	const [limit, setLimit] = useState(String(given.autoPauseFailureRateBps));
 	const [alsoEnds, setAlsoEnds] = useState(false);
+	const [allowsPreview, setAllowsPreview] = useState(false);
 	const [countsNew, setCountsNew] = useState(given.rolloutCountNewDevices);
 	const change = useChange("POST /channel", (answer) => {
 		notifyChannelChange(
@@ -48,6 +49,7 @@ export function Promote({
 		onClose();
 	});
 
+	const isRefusedPreview = change.error instanceof CapstanError && change.error.code === "bundle_from_preview";
 	const rollout = channel.rollout_version_info?.name;
 	const mayEnd = way === "all" && rollout !== undefined && version !== "" && version !== rollout;
 	const endsRollout = mayEnd && alsoEnds;
@@ -75,7 +77,7 @@ export function Promote({
 			isPending={change.isPending}
 			isReady={isComplete && preview.isReady}
 			error={change.error}
-			onSubmit={() => change.mutate({ body })}
+			onSubmit={() => change.mutate({ body: { ...body, ...(allowsPreview ? { allow_preview_bundle: true } : {}) } })}
 			onClose={onClose}
 		>
 			<VersionInput appId={appId} label="Bundle" value={version} onChange={setVersion} />
@@ -140,6 +142,13 @@ export function Promote({
 					</Stack>
 				</Alert>
 			)}
+			{isRefusedPreview || allowsPreview ? (
+				<Checkbox
+					label="I checked this bundle of a preview; promote it"
+					checked={allowsPreview}
+					onChange={(event) => setAllowsPreview(event.currentTarget.checked)}
+				/>
+			) : null}
 			{preview.view}
 		</FormDialog>
 	);
