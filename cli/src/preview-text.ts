@@ -57,4 +57,4 @@ export function changesText({ changes, size }: PreviewPage): string[] {
 }
 
 export const closedText = (appId: string) =>
-	`**Preview of \`${appId}\`**\n\nThe preview is closed. Its channel and bundles were deleted, and devices that ran it get the public version again.`;
+	`**Preview of \`${appId}\`**\n\nThe preview is closed. Its channel was deleted with the bundles that nothing else uses, and devices that ran it get the public version again.`;

@@ -54,11 +54,19 @@ export const bytesOfFiles = (which: RawBuilder<unknown>) => sql`(SELECT sum(d.si
 	WHERE (d.app_id, d.path) IN (SELECT f.app_id, f.path FROM bundles b JOIN bundle_files f ON f.bundle_id = b.id
 		WHERE ${which} AND b.size_bytes IS NULL))`;
 
+const ownedColumns = () => sql`(SELECT count(*) ${OWNED}) AS bundles,
+		(SELECT coalesce(sum(b.size_bytes), 0) ${OWNED}) + coalesce(${bytesOfFiles(IS_OWNED)}, 0) AS bundle_bytes`;
+
+export type OwnedRow = Pick<PreviewRow, "bundles" | "bundle_bytes">;
+
+/** Bundles that the preview has in this step of a batch. */
+export const ownedByPreview = (appId: AppId, id: string): CompiledQuery<OwnedRow> =>
+	sql<OwnedRow>`SELECT ${ownedColumns()} FROM previews p WHERE p.app_id = ${appId} AND p.id = ${id}`.compile(query);
+
 /** The preview `p` with its app `a`. */
 export const previewRows = () => sql<PreviewRow>`SELECT p.*, a.app_id AS public_app_id, a.owner_org AS org_id,
 		(SELECT b.name FROM channels c JOIN bundles b ON b.id = c.version_id WHERE c.id = p.channel_id) AS version_name,
-		(SELECT count(*) ${OWNED}) AS bundles,
-		(SELECT coalesce(sum(b.size_bytes), 0) ${OWNED}) + coalesce(${bytesOfFiles(IS_OWNED)}, 0) AS bundle_bytes,
+		${ownedColumns()},
 		(SELECT count(*) FROM role_bindings r WHERE r.channel_id = p.channel_id) AS keys,
 		(SELECT count(*) FROM bundles b JOIN devices d INDEXED BY devices_by_version ON d.app_id = b.app_id AND d.version_name = b.name
 			WHERE ${IS_OWNED}) AS devices,

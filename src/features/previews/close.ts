@@ -5,11 +5,13 @@
 import type { AppId, ChannelId, OrgId } from "../../authz/decide";
 import { type Actor, auditStatement } from "../../db/audit/entries";
 import { deleteChannelStatements } from "../../db/channel-deletion";
-import { guard, openDb, type Statement } from "../../db/client";
+import { type Database, guard, openDb, type Statement } from "../../db/client";
 import {
 	bundlesOfPreview,
 	endPreview,
 	expiredPreviews,
+	type OwnedRow,
+	ownedByPreview,
 	type PreviewRow,
 	previewChanged,
 	previewIsAsRead,
@@ -32,8 +34,25 @@ interface End {
 	readonly eventAtMs: number | null;
 }
 
+/** Closes the preview in one batch, and answers what was deleted. A bundle that something else uses stays, and does not count. */
+export async function closeAndCount(db: Database, preview: PreviewRow, end: End): Promise<OwnedRow> {
+	const deletion = deletionOf(preview, end);
+	const owned = () => ownedByPreview(preview.app_id as AppId, preview.id);
+	const results = await db.batch([owned(), ...deletion, owned(), ...endOf(preview, end)]);
+	const [before, after] = [results[0], results[deletion.length + 1]].map((result) => result?.rows[0] as OwnedRow);
+	return {
+		bundles: (before?.bundles ?? 0) - (after?.bundles ?? 0),
+		bundle_bytes: (before?.bundle_bytes ?? 0) - (after?.bundle_bytes ?? 0),
+	};
+}
+
 /** For one batch. The ids of the row must come from a decision, from a verified webhook or from the clean-up. */
-export function closeStatements(preview: PreviewRow, { actor, nowMs, closedAs, eventAtMs }: End): Statement[] {
+export const closeStatements = (preview: PreviewRow, end: End): Statement[] => [
+	...deletionOf(preview, end),
+	...endOf(preview, end),
+];
+
+function deletionOf(preview: PreviewRow, { actor, nowMs, closedAs }: End): Statement[] {
 	const { id, channel_id: channelId, channel_name: channelName } = preview;
 	const [appId, orgId] = [preview.app_id as AppId, preview.org_id as OrgId];
 	const publicAppId = preview.public_app_id;
@@ -54,13 +73,15 @@ export function closeStatements(preview: PreviewRow, { actor, nowMs, closedAs, e
 					bundles: bundlesOfPreview(appId, id),
 					details: { preview: previewTitle(preview) },
 				})),
-		...endPreview(appId, id, {
-			closed_as: closedAs,
-			closed_event_at_ms: latest(preview.closed_event_at_ms, eventAtMs),
-			updated_at_ms: nowMs,
-		}),
 	];
 }
+
+const endOf = (preview: PreviewRow, { nowMs, closedAs, eventAtMs }: End): Statement[] =>
+	endPreview(preview.app_id as AppId, preview.id, {
+		closed_as: closedAs,
+		closed_event_at_ms: latest(preview.closed_event_at_ms, eventAtMs),
+		updated_at_ms: nowMs,
+	});
 
 /**
  * Closes previews whose time is over. An upload at the same time renews the preview, and then it stays.

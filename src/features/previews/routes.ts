@@ -17,7 +17,7 @@ import { channelName, label, OK, optional, pageNumber, previewDays, publicAppId,
 import { type AppScopeRow, appNotFound, appScope } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
 import { collectGarbageSoon } from "../../queue/garbage";
-import { closeStatements } from "./close";
+import { closeAndCount } from "./close";
 import { type CountedPreview, withDevices } from "./devices";
 import { pageUrl } from "./page";
 import {
@@ -199,8 +199,7 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 	if (event_at !== undefined && !stillCloses(preview, eventAtMs)) {
 		return { ...OK, state: preview.state === "open" ? ("open" as const) : ("closed" as const), removed: nothing };
 	}
-	await db.batch(closeStatements(preview, { actor, nowMs, closedAs: "request", eventAtMs }));
+	const removed = await closeAndCount(db, preview, { actor, nowMs, closedAs: "request", eventAtMs });
 	waitUntil(collectGarbageSoon(deps));
-	const { bundles, bundle_bytes } = preview;
-	return { ...OK, state: "closed" as const, removed: { bundles, bundle_bytes } };
+	return { ...OK, state: "closed" as const, removed };
 }

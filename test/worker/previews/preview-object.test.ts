@@ -176,7 +176,12 @@ describe("DELETE /preview", () => {
 		await open();
 		await upload(1);
 		await setTestChannel(world, app, `beta-${number}`, { version: version(1) });
-		expect((await close()).status).toBe(200);
+		await upload(2);
+		const query_ = { app_id: app.appId, version: version(1) };
+		const [kept] = (await world.request("GET", "/bundle", { key: ci, query: query_ })).body;
+		const removed = { bundles: 1, bundle_bytes: (await show()).size - kept.size };
+		expect((await close()).body, "the bundle that stays is not removed").toMatchObject({ state: "closed", removed });
+		expect((await close()).body).toMatchObject({ removed: { bundles: 0, bundle_bytes: 0 } });
 		expect(await offered(`beta-${number}`)).toBe("1.0.0");
 		const [bundle] = await rows(
 			query.selectFrom("bundles").selectAll().where("app_id", "=", app.uuid).where("name", "=", version(1)),
