@@ -13,6 +13,7 @@ import { Shell } from "./shell/shell";
 
 const ConfirmIdentity = lazy(() => import("./components/confirm-identity"));
 const Organizations = lazy(() => import("./screens/organization/organizations"));
+const CliLogin = lazy(() => import("./screens/keys/cli-login"));
 const Account = lazy(() => import("./screens/account/account"));
 
 const auditLog = () => import("./screens/audit/audit-log");
@@ -88,6 +89,11 @@ export function App() {
 						<Route path="/organizations">
 							<Plain>
 								<Organizations />
+							</Plain>
+						</Route>
+						<Route path="/connect/cli">
+							<Plain>
+								<CliLogin />
 							</Plain>
 						</Route>
 						<Route path="/account">

@@ -4,6 +4,7 @@
 
 import { CapstanError } from "../../../src/client/client";
 import { connect } from "../api";
+import { openBrowser, startHandOver } from "../browser-login";
 import { type Command, type Run, text } from "../command";
 import { storeKey } from "../credentials";
 import { EXIT, Failure } from "../failure";
@@ -13,7 +14,7 @@ import { givenKey, serverOrigin } from "../settings";
 export const login: Command = {
 	name: "login",
 	usage: "login",
-	summary: "Store the API key of a server on this computer. Without --key it asks for the key and does not show it.",
+	summary: "Store the API key of a server on this computer. Without --key, a page of the dashboard creates one.",
 	mostWords: 0,
 	options: {},
 	examples: ["capstan login --server https://updates.example.com", "capstan login --key - < key.txt"],
@@ -62,32 +63,50 @@ async function namesFor(run: Run, origin: string, key: string): Promise<string[]
 	}
 }
 
+/** A key that the dashboard hands over, or that the person enters, whichever comes first. */
 async function askedKey(run: Run, origin: string): Promise<string> {
-	if (process.stdin.isTTY !== true) {
+	if (run.terminal.json || (run.environment.CI ?? "") !== "") {
 		throw new Failure(
 			"missing_key",
-			`No terminal to ask for the key. Pass it on standard input: capstan login --server ${origin} --key -`,
+			`Nobody is here to confirm in a browser. Pass the key on standard input: capstan login --server ${origin} --key -`,
 			EXIT.usage,
 		);
 	}
-	run.terminal.note(`Create a key in the dashboard, "API keys" of your organization: ${origin}/dashboard/`);
-	return hiddenLine("Key: ");
+	const handOver = await startHandOver(origin);
+	run.terminal.note("Open this address in your browser, and confirm there:", `  ${handOver.address}`);
+	if (process.stdin.isTTY !== true) return handOver.key;
+	if (process.stderr.isTTY === true) openBrowser(handOver.address, run.environment);
+	run.terminal.note("From another computer: create a key in the dashboard, and enter it here.");
+	const entered = hiddenLine("Key: ");
+	try {
+		return await Promise.race([handOver.key, entered.line]);
+	} finally {
+		handOver.stop();
+		entered.stop();
+	}
 }
 
 const ENTER = ["\r", "\n", "\u0004"];
 const INTERRUPT = "\u0003";
 const BACKSPACE = ["\u007f", "\b"];
 
-/** Reads a line from the terminal without showing it. */
-function hiddenLine(question: string): Promise<string> {
+/** Reads a line from the terminal without showing it, until it is stopped. */
+function hiddenLine(question: string): { readonly line: Promise<string>; stop(): void } {
 	const { stdin, stderr } = process;
-	return new Promise((resolve, reject) => {
+	let stop = () => {};
+	const read = new Promise<string>((resolve, reject) => {
 		let line = "";
-		const end = (settle: () => void) => {
+		let isOver = false;
+		stop = () => {
+			if (isOver) return;
+			isOver = true;
 			stdin.off("data", onData);
 			stdin.setRawMode(false);
 			stdin.pause();
 			stderr.write("\n");
+		};
+		const end = (settle: () => void) => {
+			stop();
 			settle();
 		};
 		const onData = (chunk: Buffer) => {
@@ -103,4 +122,5 @@ function hiddenLine(question: string): Promise<string> {
 		stdin.resume();
 		stdin.on("data", onData);
 	});
+	return { line: read, stop: () => stop() };
 }

@@ -39,6 +39,7 @@ export function KeyForm({
 	orgId,
 	title,
 	action,
+	name: proposedName = "",
 	record,
 	isPending,
 	error,
@@ -48,6 +49,8 @@ export function KeyForm({
 	readonly orgId: string;
 	readonly title: string;
 	readonly action: string;
+	/** Proposed for a new key. */
+	readonly name?: string;
 	/** The key to edit; undefined to create one. */
 	readonly record?: KeyRecord;
 	readonly isPending: boolean;
@@ -61,7 +64,7 @@ export function KeyForm({
 	const apps = useAppsOfOrganization(orgId);
 	const ownRole = useOwnRole(orgId);
 	const ownsCreation = useMayCreateOrganizations();
-	const [name, setName] = useState(record?.name ?? "");
+	const [name, setName] = useState(record?.name ?? proposedName);
 	const [expiry, setExpiry] = useState<string | undefined>(record === undefined ? undefined : dayOf(record.expires_at));
 	const [isRevealable, setRevealable] = useState(false);
 	const [mayCreate, setMayCreate] = useState(record?.global_permissions.includes("org.create") ?? false);
