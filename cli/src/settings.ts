@@ -30,7 +30,7 @@ export async function serverOrigin(run: Run, project: Project): Promise<string> 
 	if (stored !== undefined && others.length === 0) return stored;
 	throw usage(
 		"missing_server",
-		"No server is known: run capstan init in the project, or pass --server https://updates.example.com (or CAPSTAN_SERVER).",
+		"No server is known: pass --server https://updates.example.com (or CAPSTAN_SERVER). After capstan login or init with it, the other commands know it.",
 		{ field: "server" },
 	);
 }

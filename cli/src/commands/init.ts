@@ -230,6 +230,12 @@ function report(
 	if (changed === 0) terminal.line(`The project points at ${origin} already.`);
 	terminal.line(states[app]);
 	if (app !== "exists" && app !== "created") return;
-	const sync = project.kind === "capacitor" && changed > 0 ? "npx cap sync, then build your app and " : "";
-	terminal.line(`Next: ${sync}capstan release`);
+	const plugin = project.kind === "electron" ? "@capgo/electron-updater" : "@capgo/capacitor-updater";
+	const steps = [
+		...(project.dependencies[plugin] === undefined ? [`npm install ${plugin}`] : []),
+		...(project.kind === "capacitor" && changed > 0 ? ["npx cap sync"] : []),
+		"build your app",
+		project.dependencies.capstan === undefined ? `npx ${origin}/capstan.tgz release` : "npx capstan release",
+	];
+	terminal.line(`Next: ${steps.join(", ")}`);
 }
