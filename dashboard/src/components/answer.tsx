@@ -72,7 +72,9 @@ function NotLoaded({
 	readonly error: Error;
 	readonly onRetry: () => void;
 }) {
-	if (error instanceof CapstanError && error.code === "recent_sign_in_required") {
+	// A refusal has its reason, and would be the same again.
+	const isRefused = error instanceof CapstanError && (error.status < 403 || (error.status > 404 && error.status < 429));
+	if (isRefused || (error instanceof CapstanError && error.code === "recent_sign_in_required")) {
 		return <Problem error={error} onRetry={onRetry} />;
 	}
 	return (
