@@ -47,7 +47,7 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		await admin.page.getByLabel("App Store address").fill("");
 		await admin.page.getByLabel("Google Play address").fill("http://play.google.com/");
 		await button("Save device settings").click();
-		await admin.page.getByText("android_store_url: must be an https address").waitFor();
+		await admin.page.getByText("Android store url must be an https address").waitFor();
 		expect((await record()).ios_store_url, "nothing is half done").not.toBeNull();
 		await admin.page.getByLabel("Google Play address").fill("");
 		await button("Save device settings").click();
