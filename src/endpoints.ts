@@ -30,6 +30,7 @@ import {
 } from "./features/apps/transfer";
 import { appAudit, organizationAudit } from "./features/audit/routes";
 import { deleteBundle } from "./features/bundles/delete";
+import { compareBundles } from "./features/bundles/difference";
 import { downloadObject } from "./features/bundles/download";
 import { listBundles } from "./features/bundles/list";
 import { promoteBundle } from "./features/bundles/promote";
@@ -139,6 +140,7 @@ export const allEndpoints = [
 	showRollout,
 	showChannelHistory,
 	listBundles,
+	compareBundles,
 	registerBundle,
 	completeBundle,
 	promoteBundle,

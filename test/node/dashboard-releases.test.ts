@@ -292,6 +292,9 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await choose("Compare with", "1.0.0");
 		await button("Compare").click();
 		await admin.page.getByRole("region", { name: "2.0.0 compared with 1.0.0" }).waitFor();
+		await admin.page.getByText(/^From 1\.0\.0 to 2\.0\.0: \d+ added, \d+ changed, \d+ removed\.$/).waitFor();
+		await admin.page.getByRole("region", { name: "Files that differ" }).getByText("index.html").waitFor();
+		expect(admin.page.url()).toContain("with=1.0.0");
 		await expectSound(admin);
 		await button("Delete bundle").click();
 		await dialogButton("Delete bundle").click();

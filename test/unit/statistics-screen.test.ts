@@ -1,5 +1,7 @@
 /** Figures and sentences of the statistics screen, from the figures of two periods, and its range in the address. */
 import { describe, expect, test } from "vitest";
+import { durationText } from "../../dashboard/src/components/size";
+import { failedCountText } from "../../dashboard/src/screens/bundles/bundle-texts";
 import {
 	type BundleUsage,
 	bundleRows,
@@ -8,7 +10,6 @@ import {
 	countMetric,
 	type DayFigures,
 	devicesMetric,
-	durationText,
 	failedMetric,
 	lostEvents,
 	type Period,
@@ -153,4 +154,11 @@ describe("the range in the address", () => {
 		expect(String(withView(address, { days: "7" }))).toBe("figure=failed&days=7");
 		expect(String(withView(address, { figure: undefined }))).toBe("from=2026-11-01&to=2026-11-03");
 	});
+});
+
+test("the failures of a bundle have their interval, unless there are too few installs", () => {
+	expect(text(failedCountText(7_002, 28))).toBe("28 of 7,030; between 0.3 % and 0.6 %");
+	expect(text(failedCountText(0, 2))).toBe("2 of 2; too few to tell");
+	expect(text(failedCountText(5, 5))).toBe("5 of 10; between 24 % and 76 %");
+	expect(failedCountText(0, 0)).toBe("No installs");
 });

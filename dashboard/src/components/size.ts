@@ -32,3 +32,11 @@ export function shareText(part: number, whole: number): string {
 	if (Number(text) === 0) return `under ${digits === 1 ? "0.1" : "1"} %`;
 	return Number(text) === 100 ? "over 99 %" : `${text} %`;
 }
+
+/** Two digits of precision: "940 ms", "2.1 s", "64 s". */
+export function durationText(ms: number): string {
+	if (ms < 1000) return `${Math.round(ms)}\u00a0ms`;
+	const seconds = ms / 1000;
+	if (seconds >= 120) return `${Math.round(seconds / 60)}\u00a0min`;
+	return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)}\u00a0s`;
+}

@@ -505,6 +505,14 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		query: { app_id: app.appId, device_id: await overriddenDevice(world, app) },
 	}),
 	"GET /bundle": async (_, app) => ({ path: "/bundle", query: { app_id: app.appId } }),
+	"GET /bundle/difference": async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		return {
+			path: "/bundle/difference",
+			query: { app_id: app.appId, version, base: version },
+			thing: bundleThing(app, version),
+		};
+	},
 	"POST /bundle": async (_, app) => ({ path: "/bundle", body: { app_id: app.appId, version: freshVersion() } }),
 	"POST /bundle/complete": async (world, app, makers) => {
 		const { version } = await uploaded(world, app, makers);

@@ -2,7 +2,7 @@
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { type AnswerOf, useAsk, useChange, usePage } from "../../api";
+import { useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
@@ -12,18 +12,17 @@ import { Confirm } from "../../components/form-dialog";
 import { KeptUntil, runningText } from "../../components/kept-until";
 import { TextLink, WebLink } from "../../components/link";
 import { notify } from "../../components/notify";
-import { Empty, Screen, Section } from "../../components/screen";
-import { countOf, countText, shareText, sizeText } from "../../components/size";
-import { DataTable } from "../../components/table";
-import { Time, timeText } from "../../components/time";
-import { VersionInput } from "../../components/version-input";
+import { Empty, Screen } from "../../components/screen";
+import { countOf, sizeText } from "../../components/size";
+import { Time } from "../../components/time";
 import { useBundleDeletionPlan } from "../../dry-runs";
 import { appPath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
 import { Promote } from "../channels/promote";
-
-type BundleRecord = Extract<AnswerOf<"GET /bundle">, readonly unknown[]>[number];
+import { BundleFigures } from "./bundle-figures";
+import { type BundleRecord, Compare } from "./compare";
+import "./bundles.css";
 
 export default function Bundle({ appId, orgId, item }: AppItemProps) {
 	const bundles = useAsk("GET /bundle", { query: { app_id: appId, version: item } });
@@ -74,6 +73,7 @@ function Details({
 				</>
 			}
 		>
+			<BundleFigures appId={appId} version={bundle.name} />
 			<KeyValues
 				items={[
 					["Live on", <Channels key="channels" appId={appId} channels={bundle.channels} />],
@@ -167,106 +167,6 @@ function Release({
 				)}
 			</Answer>
 		</Dialog>
-	);
-}
-
-function Compare({ appId, bundle }: { readonly appId: string; readonly bundle: BundleRecord }) {
-	const [version, setVersion] = useState("");
-	const [compared, setCompared] = useState<string | undefined>();
-	return (
-		<Section title="Compare">
-			<form
-				onSubmit={(event) => {
-					event.preventDefault();
-					setCompared(version);
-				}}
-			>
-				<Group align="flex-end">
-					<VersionInput appId={appId} label="Compare with" value={version} onChange={setVersion} />
-					<Button type="submit" variant="default" disabled={version === ""}>
-						Compare
-					</Button>
-				</Group>
-			</form>
-			{compared === undefined ? null : <Comparison appId={appId} bundle={bundle} other={compared} />}
-		</Section>
-	);
-}
-
-type Installs = Extract<AnswerOf<"GET /statistics/app/:app_id/installs">, { total: unknown }>;
-
-function Comparison({
-	appId,
-	bundle,
-	other,
-}: {
-	readonly appId: string;
-	readonly bundle: BundleRecord;
-	readonly other: string;
-}) {
-	const others = useAsk("GET /bundle", { query: { app_id: appId, version: other } });
-	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId } });
-	return (
-		<Answer query={others} what={`the bundle ${other}`}>
-			{([second]) =>
-				second === undefined ? (
-					<Empty title={`Bundle ${other} not found`}>Choose another version.</Empty>
-				) : (
-					<Answer query={installs} what="installs">
-						{(answer) => (
-							<Stack gap="xs">
-								<ComparisonTable left={bundle} right={second} installs={answer as Installs} />
-								<Text size="xs" c="dimmed">
-									Installs are from the last 30 days.
-								</Text>
-							</Stack>
-						)}
-					</Answer>
-				)
-			}
-		</Answer>
-	);
-}
-
-function ComparisonTable({
-	left,
-	right,
-	installs,
-}: {
-	readonly left: BundleRecord;
-	readonly right: BundleRecord;
-	readonly installs: Installs;
-}) {
-	const installsOf = ({ name }: BundleRecord) => installs.byBundle.find(({ version }) => version === name);
-	const rows: readonly (readonly [string, (bundle: BundleRecord) => string])[] = [
-		["Created", ({ created_at }) => timeText(created_at)],
-		["Size", ({ size }) => (size === null ? "—" : sizeText(size))],
-		["Channels", ({ channels }) => channels.join(", ") || "None"],
-		["Minimum store version", ({ min_update_version }) => min_update_version ?? "Any"],
-		["Encrypted", ({ session_key }) => (session_key === null ? "No" : "Yes")],
-		["Content", ({ checksum }) => (left.checksum === right.checksum ? "Identical" : (checksum?.slice(0, 12) ?? "—"))],
-		["Installs", (bundle) => countText(installsOf(bundle)?.install ?? 0)],
-		["Failures", (bundle) => countText(installsOf(bundle)?.fail ?? 0)],
-		[
-			"Success",
-			(bundle) => {
-				const { install, fail } = installsOf(bundle) ?? { install: 0, fail: 0 };
-				return shareText(install, install + fail);
-			},
-		],
-	];
-	return (
-		<DataTable
-			label={`${left.name} compared with ${right.name}`}
-			rows={rows}
-			rowKey={([name]) => name}
-			columns={[
-				{ title: "Property", cell: ([name]) => name },
-				{ title: left.name, cell: ([, value]) => value(left) },
-				// A bundle may be compared with itself.
-				{ title: right.name === left.name ? `${right.name} again` : right.name, cell: ([, value]) => value(right) },
-			]}
-		/>
 	);
 }
 

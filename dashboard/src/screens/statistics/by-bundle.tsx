@@ -4,10 +4,10 @@ import { isBundle, versionText } from "../../charts/version-text";
 import { Badge } from "../../components/badge";
 import { TextLink } from "../../components/link";
 import { Empty, Section } from "../../components/screen";
-import { countText, shareText } from "../../components/size";
+import { countText, durationText, shareText } from "../../components/size";
 import { DataTable } from "../../components/table";
 import { bundlePath } from "../../paths";
-import { type BundleUsage, bundleRows, durationText } from "./metrics";
+import { type BundleUsage, bundleRows } from "./metrics";
 import type { InstallsAnswer } from "./queries";
 import { lengthText, type Range } from "./range";
 

@@ -7,7 +7,7 @@ import { type Tone, versionTones } from "../../../../src/features/statistics/cha
 import type { ChartData } from "../../charts/chart-model";
 import { shortDay } from "../../charts/time-axis";
 import { versionText } from "../../charts/version-text";
-import { countOf, countText, shareText, sizeText } from "../../components/size";
+import { countOf, countText, durationText, shareText, sizeText } from "../../components/size";
 
 export interface DayFigures {
 	/** RFC 3339 */
@@ -87,14 +87,6 @@ function comparedText(now: number, before: number, period: Period, text: (value:
 	if (change === "none before") return `; there were none in ${beforeText(period)}.`;
 	const word = now > before ? "more" : "less";
 	return `, ${change.slice(2)} ${word} than in ${beforeText(period)} (${text(before)}).`;
-}
-
-/** Two digits of precision: "940 ms", "2.1 s", "64 s". */
-export function durationText(ms: number): string {
-	if (ms < 1000) return `${Math.round(ms)}\u00a0ms`;
-	const seconds = ms / 1000;
-	if (seconds >= 120) return `${Math.round(seconds / 60)}\u00a0min`;
-	return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)}\u00a0s`;
 }
 
 export function devicesMetric(now: Period, before: Period): MetricView {
