@@ -4,7 +4,8 @@
  * take turns, so other load on the machine affects both. The local D1 is warm before the first figure, because D1 is a separate service.
  */
 import type { D1Database } from "@cloudflare/workers-types";
-import { miniflareModules, type WorkerModules } from "../src/operator/build";
+import type { WorkerModules } from "../src/operator/build";
+import { miniflareModules } from "../src/operator/local-build";
 import { capstan } from "./capstan";
 import { openConnection } from "./connection";
 import { bundle, cpuMsOf, runtimePids, singleModule, startRuntime, type WorkerDefinition, workerOf } from "./runtime";

@@ -3,7 +3,7 @@
  * per location. The caller chooses the isolate of each request.
  */
 import type { D1Database } from "@cloudflare/workers-types";
-import { miniflareModules } from "../src/operator/build";
+import { miniflareModules } from "../src/operator/local-build";
 import { bundle, startRuntime, type WorkerDefinition, workerOf } from "./runtime";
 
 export interface Isolates<Facts> {

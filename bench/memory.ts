@@ -5,7 +5,8 @@
  */
 import { readFile } from "node:fs/promises";
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
-import { miniflareModules, type WorkerModules } from "../src/operator/build";
+import type { WorkerModules } from "../src/operator/build";
+import { miniflareModules } from "../src/operator/local-build";
 import { type CapstanFacts, capstan } from "./capstan";
 import { openConnection, type Question } from "./connection";
 import { runtimePids } from "./runtime";

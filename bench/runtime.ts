@@ -8,7 +8,8 @@ import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { build } from "esbuild";
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
-import { miniflareModules, type WorkerModules } from "../src/operator/build";
+import type { WorkerModules } from "../src/operator/build";
+import { miniflareModules } from "../src/operator/local-build";
 import { COUNTS_PATH, type Counts } from "./counts";
 
 const HOST = "127.0.0.1";

@@ -1,19 +1,18 @@
 /**
- * `npm run build`: the static assets (openapi.json, /docs, the guides, sign-in, invitation, dashboard). They load nothing from elsewhere, so
+ * Builds the static assets (openapi.json, /docs, the guides, sign-in, invitation, dashboard). They load nothing from elsewhere, so
  * they work offline. Also bundles the Worker for local runs, and the command of cli/.
  */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { unstable_readConfig } from "wrangler";
 import { cliPackage } from "./cli-package";
 import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
 import { frontPage, GUIDE_NAMES, type GuideName, guidePage, referencePage, searchIndex } from "./docs-pages";
+import { PROJECT_DIRECTORY } from "./project";
 import { putFile } from "./put-file";
 
-export const PROJECT_DIRECTORY = fileURLToPath(new URL("../..", import.meta.url));
 const ASSETS_DIRECTORY = join(PROJECT_DIRECTORY, "dist/assets");
 
 const DOCS_SCRIPT = `SwaggerUIBundle({
@@ -181,14 +180,4 @@ export async function writeWorker(): Promise<void> {
 	for (const name of await readdir(WORKER_DIRECTORY)) {
 		if (!modules.some((current) => current.name === name)) await rm(join(WORKER_DIRECTORY, name), { force: true });
 	}
-}
-
-/** The modules as Miniflare takes them. */
-export const miniflareModules = (modules: WorkerModules) =>
-	modules.map(({ name, contents }) => ({ type: "ESModule" as const, path: `/${name}`, contents }));
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-	await buildAssets();
-	const page = await readFile(join(ASSETS_DIRECTORY, "openapi.json"));
-	console.log(`dist/assets is ready (openapi.json: ${page.length} bytes)`);
 }

@@ -6,8 +6,8 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
 import { type Chosen, type DeadMessage, deadMessages, dropDeadMessages, resendDeadMessages } from "../db/dead-messages";
-import { PROJECT_DIRECTORY } from "./build";
 import { Failure } from "./failure";
+import { PROJECT_DIRECTORY } from "./project";
 import { type Statement, sqlText } from "./sql-text";
 import {
 	DATABASE_BINDING,

@@ -16,10 +16,11 @@ import { experimental_readRawConfig } from "wrangler";
 import { SIGN_IN_LINK_MINUTES } from "../db/bootstrap";
 import { SECRET_NAMES } from "../domain/secrets";
 import { signInLink } from "./admin-key";
-import { buildAssets, PROJECT_DIRECTORY, writeWorker } from "./build";
+import { buildAssets, writeWorker } from "./build";
 import { DEPLOYED_URL_FILE } from "./doctor";
 import { Failure } from "./failure";
 import { ensureKey, type KeyOptions, type KeyState } from "./first-key";
+import { PROJECT_DIRECTORY } from "./project";
 import { writePrivately } from "./state";
 import {
 	DATABASE_BINDING,

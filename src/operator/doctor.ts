@@ -8,10 +8,10 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
 import { VERSION } from "../config";
-import { PROJECT_DIRECTORY } from "./build";
 import { examine } from "./doctor-checks";
 import type { Finding } from "./doctor-types";
 import { Failure } from "./failure";
+import { PROJECT_DIRECTORY } from "./project";
 import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
 
 const HELP = `Examines a deployment or a local run from outside. Changes nothing.

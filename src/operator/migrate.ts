@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { START_FEED } from "../db/change-triggers";
 import { STORAGE_TRIGGERS } from "../db/storage-triggers";
-import { PROJECT_DIRECTORY } from "./build";
+import { PROJECT_DIRECTORY } from "./project";
 import { literal } from "./sql-text";
 
 /** The purpose of a database. */

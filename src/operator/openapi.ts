@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { allEndpoints } from "../endpoints";
 import { DEFINITIONS } from "../features/statistics/definitions";
 import { openApiDocument } from "../http/openapi";
-import { PROJECT_DIRECTORY } from "./build";
 import { withFigures, withRoleTable } from "./guide";
+import { PROJECT_DIRECTORY } from "./project";
 
 const path = join(PROJECT_DIRECTORY, "src/docs/openapi.json");
 await writeFile(path, `${JSON.stringify(openApiDocument(allEndpoints), null, "\t")}\n`);

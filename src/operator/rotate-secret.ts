@@ -14,9 +14,9 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
 import { parseSecret, SECRET_NAMES } from "../domain/secrets";
-import { PROJECT_DIRECTORY } from "./build";
 import { deployedDatabase, type Execute } from "./dead-messages";
 import { Failure } from "./failure";
+import { PROJECT_DIRECTORY } from "./project";
 import { isCode, writePrivately } from "./state";
 import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
 

@@ -6,11 +6,10 @@ import { rmSync } from "node:fs";
 import type { Readable } from "node:stream";
 import type { D1Database } from "@cloudflare/workers-types";
 import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
-import { unstable_getMiniflareWorkerOptions } from "wrangler";
 import { isTelemetryBinding } from "../deps";
 import { ignoreEarlyNotifications } from "./atomic-wait";
-import { buildAssets, buildWorker, miniflareModules, PROJECT_DIRECTORY, type WorkerModules } from "./build";
 import { Failure } from "./failure";
+import { type LocalBuild, localBuild, miniflareModules } from "./local-build";
 import { bootstrap, createSignInLink, openDatabase, refuseLostBytes } from "./local-database";
 import type { DatabaseKind } from "./migrate";
 import {
@@ -109,10 +108,9 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 		const secret = await readSecret(paths);
 		const keptKey = await readAdminKey(paths);
 		await refuseBrokenDatabase(paths);
-		onProgress("building the dashboard and the Worker");
-		const modules = await builtWorker();
+		const build = await builtOnce(() => onProgress("building the dashboard and the Worker"));
 		onProgress("starting the Workers runtime");
-		miniflare = new Miniflare(miniflareOptions({ ...options, port }, host, paths, secret, modules, phase));
+		miniflare = new Miniflare(miniflareOptions({ ...options, port }, host, paths, secret, build, phase));
 		await awaitRuntime(miniflare, host, port);
 		endGuard = await guardRuntimes();
 		const bound = await miniflare.unsafeGetDirectURL();
@@ -124,7 +122,7 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 				damaged(paths, "the database does not answer"),
 			);
 		const migrationsApplied = await opened(db);
-		for (const binding of telemetryBindings()) {
+		for (const binding of Object.keys(build.bindings.d1Databases ?? {}).filter(isTelemetryBinding)) {
 			await opened((await miniflare.getD1Database(binding)) as unknown as D1Database, "telemetry");
 		}
 		const bucket = await miniflare.getR2Bucket("BUNDLES");
@@ -178,11 +176,11 @@ export async function serveCapstan(options: ServeOptions): Promise<RunningCapsta
 	}
 }
 
-let built: Promise<WorkerModules> | undefined;
+let built: Promise<LocalBuild> | undefined;
 
-/** The Worker's modules, after its assets; built once for each process. */
-function builtWorker(): Promise<WorkerModules> {
-	built ??= buildAssets().then(async () => (await buildWorker()).modules);
+/** Read once for each process. */
+function builtOnce(onBuild: () => void): Promise<LocalBuild> {
+	built ??= localBuild(onBuild);
 	return built;
 }
 
@@ -204,11 +202,9 @@ function miniflareOptions(
 	host: string,
 	paths: StatePaths,
 	secret: string,
-	modules: WorkerModules,
+	{ modules, bindings }: LocalBuild,
 	phase: { readonly started: boolean },
 ): MiniflareOptions {
-	const { workerOptions } = unstable_getMiniflareWorkerOptions(`${PROJECT_DIRECTORY}/wrangler.toml`);
-	const { modulesRules: _, ...bindings } = workerOptions;
 	return {
 		...bindings,
 		bindings: {
@@ -292,12 +288,6 @@ function soon<Consumer extends object>(consumers: Record<string, Consumer> | und
 
 function namedByBinding(resources: object | undefined): Record<string, string> {
 	return Object.fromEntries(Object.keys(resources ?? {}).map((binding) => [binding, binding]));
-}
-
-/** Bindings of the telemetry databases of wrangler.toml. */
-function telemetryBindings(): string[] {
-	const { workerOptions } = unstable_getMiniflareWorkerOptions(`${PROJECT_DIRECTORY}/wrangler.toml`);
-	return Object.keys(workerOptions.d1Databases ?? {}).filter(isTelemetryBinding);
 }
 
 async function awaitRuntime(miniflare: Miniflare, host: string, port: number): Promise<void> {

@@ -8,8 +8,9 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import type { Unstable_RawConfig } from "wrangler";
 import { isTelemetryBinding } from "../deps";
-import { PROJECT_DIRECTORY, WORKER_DIRECTORY, WORKER_ENTRY } from "./build";
+import { WORKER_DIRECTORY, WORKER_ENTRY } from "./build";
 import { Failure } from "./failure";
+import { PROJECT_DIRECTORY } from "./project";
 
 export const DATABASE_BINDING = "DB";
 const BUCKET_BINDING = "BUNDLES";

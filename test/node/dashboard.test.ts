@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { PROJECT_DIRECTORY } from "../../src/operator/build";
+import { PROJECT_DIRECTORY } from "../../src/operator/project";
 import { chromium } from "./support/browser";
 import { APP, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound, expectSoundScreen } from "./support/dashboard-checks";

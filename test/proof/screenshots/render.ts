@@ -7,7 +7,7 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { PROJECT_DIRECTORY } from "../../../src/operator/build";
+import { PROJECT_DIRECTORY } from "../../../src/operator/project";
 import { overflowOf, seriousFindings, startStage } from "../../node/support/dashboard";
 import { SCREENS } from "../../node/support/dashboard-screens";
 
