@@ -5,7 +5,7 @@
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
-import { IS_PROOF } from "../support/sample";
+import { IS_PROOF } from "../../proof-sample";
 import {
 	createTestApp,
 	createTestKey,

@@ -7,6 +7,7 @@ import type { Env } from "../../../src/deps";
 import type { QueueMessage } from "../../../src/messages";
 import { JOBS, sweep } from "../../../src/schedule";
 import worker from "../../../src/worker";
+import { IS_PROOF } from "../../proof-sample";
 import {
 	deltaName,
 	locationOf,
@@ -21,7 +22,6 @@ import {
 import { changesBetween, databaseText, emptyDatabase } from "../support/database-text";
 import { FAULT_MARK, type FaultKind, withFault } from "../support/faults";
 import { violations } from "../support/invariants";
-import { IS_PROOF } from "../support/sample";
 import {
 	createTestApp,
 	createWorld,

@@ -10,6 +10,7 @@ import { createApp } from "../../../src/app";
 import { allEndpoints } from "../../../src/endpoints";
 import type { AnyEndpoint } from "../../../src/http/endpoint";
 import { PIPELINE_ERRORS } from "../../../src/http/pipeline";
+import { sampleOf } from "../../proof-sample";
 import {
 	deltaName,
 	downloadUrl,
@@ -25,7 +26,6 @@ import { changesBetween, databaseText, emptyDatabase } from "../support/database
 import { D1_TEXTS, FAULT_MARK, type FaultKind, type FaultyService, R2_TEXTS, withFault } from "../support/faults";
 import { violations } from "../support/invariants";
 import { MORE_REQUESTS, type PreparedRequest, PUBLIC_REQUESTS, REQUESTS } from "../support/requests";
-import { sampleOf } from "../support/sample";
 import { SESSION_REQUESTS } from "../support/session-requests";
 import { peopleOf } from "../support/sessions";
 import {

@@ -11,6 +11,7 @@ import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
 import type { Deps } from "../../../src/deps";
 import { JOBS, sweep } from "../../../src/schedule";
+import { sampleOf } from "../../proof-sample";
 import {
 	bundleOf,
 	complete,
@@ -29,7 +30,6 @@ import {
 import { emptyDatabase } from "./database-text";
 import { type FaultKind, withFault } from "./faults";
 import { violations } from "./invariants";
-import { sampleOf } from "./sample";
 import {
 	type Answer,
 	createTestApp,
