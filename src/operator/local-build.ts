@@ -1,5 +1,5 @@
 /**
- * What a local run serves: the Worker's modules and its bindings, kept in dist beside a hash of their sources, so that a start without a
+ * The Worker's modules and bindings for local runs, kept in dist beside a hash of their sources, so that a start without a
  * change loads neither the bundler nor wrangler (two seconds of CPU). `npm run build` writes it.
  */
 import { createHash } from "node:crypto";
