@@ -498,6 +498,9 @@ CREATE TABLE channels (
   promoters TEXT NOT NULL DEFAULT '[]',
   -- 1: a promotion to the protected channel is a proposal until a promoter approves it.
   requires_approval INTEGER NOT NULL DEFAULT 0 CHECK (requires_approval IN (0, 1)),
+  -- Limits of the health gate on devices that crashed or stopped responding, and on devices with JavaScript errors. NULL: not judged.
+  auto_pause_crash_rate_bps INTEGER,
+  auto_pause_error_rate_bps INTEGER,
   UNIQUE (app_id, name),
   -- A channel without a platform cannot be public.
   CHECK (public = 0 OR ios + android + electron > 0)
@@ -784,6 +787,19 @@ CREATE TABLE daily_install_times (
   PRIMARY KEY (app_id, day, version_name, bucket)
 ) STRICT, WITHOUT ROWID;
 
+-- Health signals by day and version (src/domain/health-signals.ts): devices, each once a day; of launches, a histogram of their times
+-- (src/domain/duration-histogram.ts). The version is empty for one that the app never had.
+CREATE TABLE daily_health (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  version_name TEXT NOT NULL,
+  signal TEXT NOT NULL,
+  -- Of a launch; 0 for the other signals.
+  bucket INTEGER NOT NULL,
+  amount INTEGER NOT NULL,
+  PRIMARY KEY (app_id, day, version_name, signal, bucket)
+) STRICT, WITHOUT ROWID;
+
 -- Messages that failed all retries. A person inspects them and sets `resend`, and the next clean-up sends them again.
 CREATE TABLE dead_messages (
   -- The Queue's id of the message.
@@ -912,6 +928,12 @@ CREATE TABLE rollout_devices (
   not_counted TEXT CHECK (not_counted IN ('newer', 'network')),
   -- When the device was first seen, because its row may be in a telemetry database. NULL: it is in devices.
   device_created_at_ms INTEGER,
+  -- The last crash or hang, and the last JavaScript error, by arrival.
+  crashed_at_ms INTEGER,
+  errored_at_ms INTEGER,
+  -- By the device's clock: when the bundle was set, and when the app that crashed ended. A crash from before the bundle was set is not of it.
+  set_at_device_ms INTEGER,
+  exit_at_device_ms INTEGER,
   PRIMARY KEY (rollout_id, device_id)
 ) STRICT, WITHOUT ROWID;
 -- Uncounted devices do not use up their network's limit.

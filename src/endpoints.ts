@@ -73,6 +73,7 @@ import { health, listAddresses, start } from "./features/service/routes";
 import { serviceStatus } from "./features/service/status";
 import { createSigningKey, deleteSigningKey, listDeviceKeys, listSigningKeys } from "./features/signing/routes";
 import { bundleUsage, installStatistics } from "./features/statistics/bundle-routes";
+import { healthStatistics } from "./features/statistics/health";
 import { reportStats } from "./features/statistics/ingest";
 import { appStatistics, organizationStatistics, userStatistics } from "./features/statistics/routes";
 import { chooseChannel, currentChannel, selectableChannels, unsetChannel } from "./features/updates/channel-self";
@@ -158,6 +159,7 @@ export const allEndpoints = [
 	appStatistics,
 	bundleUsage,
 	installStatistics,
+	healthStatistics,
 	userStatistics,
 	organizationStatistics,
 	signInMethods,

@@ -3,6 +3,7 @@
  */
 
 import type { Actor } from "./db/audit/entries";
+import type { Signal } from "./domain/health-signals";
 import type { RefusedAccount } from "./errors";
 
 /** Objects were released: delete those that `garbage_objects` lists. */
@@ -48,7 +49,7 @@ export interface DeviceSeen {
 }
 
 /** `start`, the start of a download, is not counted; the time of an install is measured from it. */
-export type CountedMetric = "get" | "install" | "fail" | "start";
+export type CountedMetric = "get" | "install" | "fail" | "start" | Signal;
 
 /** Counted once per `id`, which repeated reports of the same event share. */
 export interface CountedEvent {
@@ -65,6 +66,10 @@ export interface CountedEvent {
 	readonly deviceAtMs: number | null;
 	/** The device reports starts of downloads, so its installs can be timed. */
 	readonly timed: boolean;
+	/** Of a health signal: when it happened, by the server's clock. */
+	readonly happenedAtMs?: number;
+	/** Of a launch. */
+	readonly durationMs?: number;
 	/** As for `DeviceSeen`. */
 	readonly crowded?: true;
 }
@@ -100,7 +105,9 @@ export interface RolloutTold {
 	readonly deviceId: string;
 	/** Version that the report is about; for a failed download it may be the running one, or empty. */
 	readonly versionName: string;
-	readonly outcome: "installed" | "failed" | "download_failed";
+	readonly outcome: "installed" | "failed" | "download_failed" | "crashed" | "errored";
+	/** When the bundle was set, or when the app that crashed ended, by the device's clock. */
+	readonly deviceAtMs?: number;
 	/** Network of the reporting address; empty if unknown. */
 	readonly network: string;
 	readonly atMs: number;

@@ -89,6 +89,8 @@ export const ROLLOUT_RULE_FIELDS = {
 	auto_pause_enabled: flag("autoPauseEnabled", 0),
 	auto_pause_window_minutes: limit("autoPauseWindowMinutes", null, 1, 10_080),
 	auto_pause_failure_rate_bps: { field: "autoPauseFailureRateBps", kind: "share", default: 500 },
+	auto_pause_crash_rate_bps: limit("autoPauseCrashRateBps", null, 1, 10_000),
+	auto_pause_error_rate_bps: limit("autoPauseErrorRateBps", null, 1, 10_000),
 	auto_pause_confidence_bps: {
 		field: "autoPauseConfidence",
 		kind: "confidence",

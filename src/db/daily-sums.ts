@@ -3,6 +3,7 @@
  * UUID; additions to an app that was deleted in between are dropped.
  */
 import { type CompiledQuery, sql } from "kysely";
+import type { Signal } from "../domain/health-signals";
 import { query } from "./client";
 
 type Metric = "get" | "install" | "fail" | "devices";
@@ -35,6 +36,7 @@ class Sums {
 export class DailySums {
 	readonly #counts = new Sums();
 	readonly #installTimes = new Sums();
+	readonly #health = new Sums();
 	readonly #totals = new Map<string, { readonly app: string; readonly day: number; amounts: Record<Total, number> }>();
 
 	addCount(app: string, day: number, version: string, channel: string, metric: Metric, amount: number): void {
@@ -43,6 +45,10 @@ export class DailySums {
 
 	addInstallTime(app: string, day: number, version: string, bucket: number, amount: number): void {
 		this.#installTimes.add([app, day, version, bucket], amount);
+	}
+
+	addHealth(app: string, day: number, version: string, signal: Signal, bucket: number, amount: number): void {
+		this.#health.add([app, day, version, signal, bucket], amount);
 	}
 
 	addTotal(app: string, day: number, total: Total, amount: number): void {
@@ -54,10 +60,11 @@ export class DailySums {
 	}
 
 	statements(): CompiledQuery[] {
-		const [counts, times] = [this.#counts.json, this.#installTimes.json];
+		const [counts, times, health] = [this.#counts.json, this.#installTimes.json, this.#health.json];
 		return [
 			...(counts === undefined ? [] : [addToCounts(counts)]),
 			...(times === undefined ? [] : [addToInstallTimes(times)]),
+			...(health === undefined ? [] : [addToHealth(health)]),
 			...(this.#totals.size === 0 ? [] : [addToTotals(this.#totals.values())]),
 		];
 	}
@@ -77,6 +84,15 @@ function addToInstallTimes(sums: string): CompiledQuery {
 		SELECT apps.id, value ->> '$[0][1]', value ->> '$[0][2]', value ->> '$[0][3]', value ->> 1
 		FROM json_each(${sums}) CROSS JOIN apps ON apps.id = value ->> '$[0][0]' WHERE true
 		ON CONFLICT (app_id, day, version_name, bucket) DO UPDATE SET amount = amount + excluded.amount`.compile(query);
+}
+
+function addToHealth(sums: string): CompiledQuery {
+	return sql`INSERT INTO daily_health (app_id, day, version_name, signal, bucket, amount)
+		SELECT apps.id, value ->> '$[0][1]', value ->> '$[0][2]', value ->> '$[0][3]', value ->> '$[0][4]', value ->> 1
+		FROM json_each(${sums}) CROSS JOIN apps ON apps.id = value ->> '$[0][0]' WHERE true
+		ON CONFLICT (app_id, day, version_name, signal, bucket) DO UPDATE SET amount = amount + excluded.amount`.compile(
+		query,
+	);
 }
 
 function addToTotals(

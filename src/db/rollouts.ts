@@ -96,6 +96,9 @@ export interface ActiveRolloutRow
 	readonly failed: number;
 	/** Sum of both since the step began. */
 	readonly reported_since_step: number;
+	/** Of the installed ones: devices that crashed or stopped responding, and devices with JavaScript errors. */
+	readonly crashed: number;
+	readonly errored: number;
 	/** Devices that count, were offered the bundle and have not reported yet. */
 	readonly silent: number;
 	/** Devices that installed the bundle by their last report, excluded ones included. */
@@ -113,8 +116,12 @@ function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuil
 	const [installedAtMs, failedAtMs] = [reportedSince("d.installed_at_ms"), reportedSince("d.failed_at_ms")];
 	// A failure with or after the installation is the outcome; an earlier failure was followed by a successful attempt.
 	const isFailed = sql`(${failedAtMs}) >= max(1, ${installedAtMs})`;
+	const isInstalled = sql`NOT (${isFailed}) AND ${installedAtMs} > 0`;
 	const reportedAtMs = sql`nullif(max(${failedAtMs}, ${installedAtMs}), 0)`;
 	const sinceMs = sql`max(r.judged_from_ms, coalesce(${nowMs} - c.auto_pause_window_minutes * 60000, 0))`;
+	// A crash is reported at the next start. One whose app ended before the bundle was set was not of this bundle.
+	const isOfBundle = sql`coalesce(d.exit_at_device_ms >= d.set_at_device_ms, 1)`;
+	const signalledSince = (column: string) => sql`(${isInstalled}) AND (${reportedSince(column)}) >= max(1, ${sinceMs})`;
 	const counts = sql`FILTER (WHERE d.not_counted IS NULL)`;
 	return sql<ActiveRolloutRow>`
 		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
@@ -123,6 +130,8 @@ function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuil
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND NOT ${isFailed}) ${counts}, 0) AS installed,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND ${isFailed}) ${counts}, 0) AS failed,
 			coalesce(sum(${reportedAtMs} >= max(${sinceMs}, r.step_at_ms)) ${counts}, 0) AS reported_since_step,
+			coalesce(sum(${signalledSince("d.crashed_at_ms")} AND ${isOfBundle}) ${counts}, 0) AS crashed,
+			coalesce(sum(${signalledSince("d.errored_at_ms")}) ${counts}, 0) AS errored,
 			count(d.device_id) ${counts} - count(${reportedAtMs}) ${counts} AS silent,
 			coalesce(sum(${reportedAtMs} IS NOT NULL AND NOT ${isFailed}), 0) AS running,
 			count(d.device_id) FILTER (WHERE d.not_counted = 'newer') AS not_counted_newer,
@@ -212,7 +221,7 @@ export function noticeRecipients(
 export function deleteEarlyOutcomes(reportedBeforeMs: number, limit: number): CompiledQuery {
 	return sql`DELETE FROM rollout_devices WHERE (rollout_id, device_id) IN (
 		SELECT rollout_id, device_id FROM rollout_devices WHERE first_served_at_ms IS NULL
-			AND max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0)) <= ${reportedBeforeMs} LIMIT ${limit})`.compile(
+			AND max(coalesce(installed_at_ms, 0), coalesce(failed_at_ms, 0), coalesce(crashed_at_ms, 0), coalesce(errored_at_ms, 0)) <= ${reportedBeforeMs} LIMIT ${limit})`.compile(
 		query,
 	);
 }

@@ -49,6 +49,7 @@ import type {
 	CountedEventsTable,
 	DailyCountsTable,
 	DailyDevicesTable,
+	DailyHealthTable,
 	DailyInstallTimesTable,
 	DailyStorageTable,
 	DailyTotalsTable,
@@ -107,6 +108,7 @@ export interface Schema {
 	daily_counts: DailyCountsTable;
 	daily_totals: DailyTotalsTable;
 	install_steps: InstallStepsTable;
+	daily_health: DailyHealthTable;
 	daily_install_times: DailyInstallTimesTable;
 	dead_messages: DeadMessagesTable;
 	telemetry_homes: TelemetryHomesTable;

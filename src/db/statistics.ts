@@ -5,6 +5,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
+import type { Signal } from "../domain/health-signals";
 import { guard, jsonList, query } from "./client";
 import { hasReportsHere, homeOf } from "./telemetry-homes";
 
@@ -224,6 +225,23 @@ export function installTimesByBundle(appId: AppId, range: DayRange): CompiledQue
 		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} GROUP BY version_name, bucket`.compile(
 		query,
 	);
+}
+
+export interface HealthRow {
+	readonly version_name: string;
+	readonly day: number;
+	readonly signal: Signal;
+	/** Of a launch; 0 for the other signals. */
+	readonly bucket: number;
+	readonly amount: number;
+}
+
+/** @param version undefined: all of them */
+export function dailyHealth(appId: AppId, range: DayRange, version: string | undefined): CompiledQuery<HealthRow> {
+	const ofVersion = version === undefined ? sql`true` : sql`version_name = ${version}`;
+	return sql<HealthRow>`SELECT version_name, day, signal, bucket, amount FROM daily_health
+		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} AND ${ofVersion}
+		ORDER BY version_name, day`.compile(query);
 }
 
 export interface InstallTimeOfDayRow {

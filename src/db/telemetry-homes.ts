@@ -45,6 +45,7 @@ export const REPORT_TABLES = [
 	{ name: "daily_counts", key: ["day", "version_name", "channel_name", "metric"] },
 	{ name: "daily_totals", key: ["day"] },
 	{ name: "daily_install_times", key: ["day", "version_name", "bucket"] },
+	{ name: "daily_health", key: ["day", "version_name", "signal", "bucket"] },
 	{ name: "daily_devices", key: ["day"] },
 	{ name: "device_sketches", key: ["day", "kind", "version_name", "slot"] },
 ] as const;

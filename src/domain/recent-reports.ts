@@ -9,6 +9,7 @@
 import type { CountedEvent } from "../messages";
 import { dayOf } from "./days";
 import { bucketOf } from "./duration-histogram";
+import type { RunFrom } from "./health-signals";
 
 /** Ids kept, so that the row stays small; a device that reports more is counted again if it repeats an older report. */
 const MOST_IDS = 1_000;
@@ -85,6 +86,19 @@ export class RecentReports {
 			this.#addStep({ versionName, atMs, deviceAtMs, isSet: metric === "install" });
 		}
 		return true;
+	}
+
+	/**
+	 * Versions that were set, and when.
+	 * @param clockAheadMs of the device's clock; null if it is not known
+	 */
+	runs(clockAheadMs: number | null): RunFrom[] {
+		return this.#steps
+			.filter(({ isSet }) => isSet)
+			.map(({ versionName, atMs, deviceAtMs }) => ({
+				versionName,
+				atMs: deviceAtMs === null || clockAheadMs === null ? atMs : deviceAtMs - clockAheadMs,
+			}));
 	}
 
 	get isChanged(): boolean {

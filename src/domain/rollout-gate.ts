@@ -13,6 +13,10 @@ export interface GateSettings {
 	/** Whether failures stop the rollout. With automatic steps they always do. */
 	readonly enabled: boolean;
 	readonly limitBps: number;
+	/** Of devices that installed the bundle and crashed or stopped responding; null: not judged. */
+	readonly crashLimitBps: number | null;
+	/** Of devices that installed the bundle and reported JavaScript errors; null: not judged. */
+	readonly errorLimitBps: number | null;
 	/** Two-sided. */
 	readonly confidence: number;
 	/** A rollout with fewer devices or fewer failures is not stopped. */
@@ -31,7 +35,10 @@ export interface GateSettings {
 export interface HealthSamples {
 	readonly installed: number;
 	readonly failed: number;
-	/** Devices of both kinds that reported since the step began. */
+	/** Of the installed ones. */
+	readonly crashed: number;
+	readonly errored: number;
+	/** Installed and failed devices that reported since the step began. */
 	readonly sinceStep: number;
 }
 
@@ -45,6 +52,15 @@ export interface RolloutState {
 export interface Figures extends Interval {
 	readonly attempts: number;
 	readonly failures: number;
+}
+
+/** A share of devices that has a limit. */
+export interface JudgedRate {
+	readonly kind: "failed" | "crashed" | "errored";
+	readonly devices: number;
+	readonly of: number;
+	readonly limit: number;
+	readonly interval: Interval;
 }
 
 export interface NextStep {
@@ -61,8 +77,19 @@ export interface Judgement {
 	readonly verdict: "hold" | "advance" | FailureAction;
 	readonly reason: string;
 	readonly figures: Figures;
+	/** The rates that have a limit: failed installs first. */
+	readonly rates: readonly JudgedRate[];
 	readonly next: NextStep | null;
 }
+
+/** Of devices, after their number. */
+const WHAT_HAPPENED = {
+	failed: "failed",
+	crashed: "crashed or stopped responding",
+	errored: "reported JavaScript errors",
+} as const;
+const WITHOUT = { failed: "a failure", crashed: "a crash", errored: "a JavaScript error" } as const;
+const DO = { failed: "fail", crashed: "do", errored: "do" } as const;
 
 const MINUTE_MS = 60_000;
 /** Minimum time between two notices, also with a shorter cooldown. */
@@ -70,70 +97,87 @@ const NOTIFY_AGAIN_MS = 60 * MINUTE_MS;
 
 export function judge(gate: GateSettings, state: RolloutState, samples: HealthSamples, nowMs: number): Judgement {
 	const attempts = samples.installed + samples.failed;
-	const interval = wilsonInterval(samples.failed, attempts, gate.confidence);
-	const figures: Figures = { attempts, failures: samples.failed, ...interval };
-	const next = nextStep(gate, state, samples, figures, nowMs);
+	const rates = judgedRates(gate, samples);
+	const figures: Figures = {
+		...{ attempts, failures: samples.failed },
+		...wilsonInterval(samples.failed, attempts, gate.confidence),
+	};
+	const next = nextStep(gate, state, samples, rates, nowMs);
+	const judged = { figures, rates, next };
 	if (!gate.enabled && gate.stepsBps === null) {
-		return { verdict: "hold", reason: "The health gate is off.", figures, next };
+		return { verdict: "hold", reason: "The health gate is off.", ...judged };
 	}
-	const limit = gate.limitBps / 10_000;
-	const isBad =
-		attempts >= Math.max(1, gate.minAttempts) &&
-		samples.failed >= Math.max(1, gate.minFailures) &&
-		interval.lower >= limit;
-	if (isBad) {
-		const reason = `${samples.failed} of ${attempts} devices failed: with ${exactPercent(gate.confidence)} confidence at least ${percent(interval.lower)} fail, and the limit is ${exactPercent(limit)}.`;
+	const bad = rates.find(
+		({ devices, of, limit, interval }) =>
+			of >= Math.max(1, gate.minAttempts) && devices >= Math.max(1, gate.minFailures) && interval.lower >= limit,
+	);
+	const sentence = ({ kind, devices, of, limit, interval }: JudgedRate, bound: "lower" | "upper") =>
+		`${devices} of ${of} devices ${WHAT_HAPPENED[kind]}: with ${exactPercent(gate.confidence)} confidence at ${bound === "lower" ? "least" : "most"} ${percent(interval[bound])} ${DO[kind]}, and the limit is ${exactPercent(limit)}.`;
+	if (bad !== undefined) {
 		const quietMs = Math.max(gate.cooldownMinutes * MINUTE_MS, gate.action === "notify" ? NOTIFY_AGAIN_MS : 0);
 		const isQuiet = state.triggeredAtMs !== null && nowMs < state.triggeredAtMs + quietMs;
-		return { verdict: isQuiet ? "hold" : gate.action, reason, figures, next };
+		return { verdict: isQuiet ? "hold" : gate.action, reason: sentence(bad, "lower"), ...judged };
 	}
 	if (next === null) {
 		const reason =
 			gate.stepsBps === null
 				? "You set the share of devices; it does not grow by itself."
 				: "The last step is reached.";
-		return { verdict: "hold", reason, figures, next };
+		return { verdict: "hold", reason, ...judged };
 	}
 	if (next.waitingFor.length > 0) {
-		return { verdict: "hold", reason: `Waiting for ${next.waitingFor.join(", and for ")}.`, figures, next };
+		return { verdict: "hold", reason: `Waiting for ${next.waitingFor.join(", and for ")}.`, ...judged };
 	}
-	const reason = `${samples.failed} of ${attempts} devices failed: with ${exactPercent(gate.confidence)} confidence at most ${percent(interval.upper)} fail, and the limit is ${exactPercent(limit)}.`;
-	return { verdict: "advance", reason, figures, next };
+	return { verdict: "advance", reason: rates.map((rate) => sentence(rate, "upper")).join(" "), ...judged };
+}
+
+function judgedRates(gate: GateSettings, { installed, failed, crashed, errored }: HealthSamples): JudgedRate[] {
+	const rate = (kind: JudgedRate["kind"], devices: number, of: number, limitBps: number | null): JudgedRate[] =>
+		limitBps === null
+			? []
+			: [{ kind, devices, of, limit: limitBps / 10_000, interval: wilsonInterval(devices, of, gate.confidence) }];
+	return [
+		...rate("failed", failed, installed + failed, gate.limitBps),
+		...rate("crashed", crashed, installed, gate.crashLimitBps),
+		...rate("errored", errored, installed, gate.errorLimitBps),
+	];
 }
 
 function nextStep(
 	gate: GateSettings,
 	state: RolloutState,
 	samples: HealthSamples,
-	{ upper }: Figures,
+	rates: readonly JudgedRate[],
 	nowMs: number,
 ): NextStep | null {
 	const percentageBps = gate.stepsBps?.find((step) => step > state.percentageBps);
 	if (percentageBps === undefined) return null;
 	const atMs = state.stepAtMs + gate.stepMinutes * MINUTE_MS;
-	const limit = gate.limitBps / 10_000;
 	const missingInStep = Math.max(0, gate.stepMinDevices - samples.sinceStep);
-	const missingForCertainty = reportsUntilSure(gate.confidence, limit, samples);
 	const waitingFor: string[] = [];
 	if (nowMs < atMs) waitingFor.push(`the end of this step, which lasts ${gate.stepMinutes} minutes`);
 	if (missingInStep > 0) waitingFor.push(`${missingInStep} more devices to report in this step`);
-	if (upper >= limit) {
+	let devicesNeeded: number | null = missingInStep;
+	for (const rate of rates) {
+		const missing = reportsUntilSure(gate.confidence, rate);
+		devicesNeeded = missing === null || devicesNeeded === null ? null : Math.max(devicesNeeded, missing);
+		if (rate.interval.upper < rate.limit) continue;
+		const [what, limit] = [rate.kind, exactPercent(rate.limit)];
 		waitingFor.push(
-			missingForCertainty === null
-				? `a failure rate below ${exactPercent(limit)}, which no number of reports can show`
-				: `${missingForCertainty} more devices to report without a failure, which would show that fewer than ${exactPercent(limit)} fail`,
+			missing === null
+				? `a ${what === "failed" ? "failure" : what === "crashed" ? "crash" : "JavaScript error"} rate below ${limit}, which no number of reports can show`
+				: `${missing} more devices to report without ${WITHOUT[what]}, which would show that fewer than ${limit} ${DO[what]}`,
 		);
 	}
-	const devicesNeeded = missingForCertainty === null ? null : Math.max(missingInStep, missingForCertainty);
 	return { percentageBps, atMs, devicesNeeded, waitingFor };
 }
 
 /** No step records as many devices. */
 const MOST_REPORTS = 1_000_000;
 
-/** Further devices without a failure that bring the upper bound below the limit; null: more than `MOST_REPORTS`. */
-function reportsUntilSure(confidence: number, limit: number, { installed, failed }: HealthSamples): number | null {
-	const isSure = (more: number) => wilsonInterval(failed, installed + failed + more, confidence).upper < limit;
+/** Further devices of which nothing bad is reported that bring the upper bound below the limit; null: more than `MOST_REPORTS`. */
+function reportsUntilSure(confidence: number, { devices, of, limit }: JudgedRate): number | null {
+	const isSure = (more: number) => wilsonInterval(devices, of + more, confidence).upper < limit;
 	if (isSure(0)) return 0;
 	if (!isSure(MOST_REPORTS)) return null;
 	let [tooFew, enough] = [0, MOST_REPORTS];

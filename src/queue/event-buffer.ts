@@ -13,6 +13,7 @@ import { chunk, utf8Length } from "../db/chunks";
 import type { Deps } from "../deps";
 import { dayOf } from "../domain/days";
 import { fieldsOf, runsBuild } from "../domain/device-record";
+import type { Signal } from "../domain/health-signals";
 import { hashOf, recentMap } from "../domain/recent";
 import type {
 	BytesServed,
@@ -24,6 +25,7 @@ import type {
 	RolloutRuns,
 	RolloutServed,
 } from "../messages";
+import { signalSample } from "./signal-sample";
 
 const FLUSH_AFTER_MS = 1_000;
 /** Events that may wait are sent when nothing else came for so long: work after an answer may last 30 seconds, retries included. */
@@ -131,6 +133,8 @@ export function createEventBuffer(
 		device.counted = Math.min(Math.max(device.counted, day), day + MOST_REPORTS_A_DEVICE) + 1;
 		return device.counted > day + MOST_REPORTS_A_DEVICE;
 	}
+
+	const signals = signalSample(seed);
 
 	/** Hash of the last rollout event of each device. */
 	const rolloutReports = recentMap<number>(MOST_ROLLOUT_REPORTS);
@@ -308,6 +312,10 @@ export function createEventBuffer(
 			countLost(appId, events);
 			scheduleFlush(waitUntil, flushSeenAfterMs);
 		},
+
+		/** Whether a health signal is to be counted; false if it repeats one. */
+		takesSignal: (signal: Signal, appId: string, deviceId: string, versionName: string, atMs: number): boolean =>
+			signals.takes(signal, appId, deviceId, versionName, atMs),
 
 		/** Whether this isolate has received a report of the device lately. */
 		knows: (appId: string, deviceId: string): boolean => reports.get(`${appId} ${deviceId}`) !== undefined,

@@ -139,6 +139,8 @@ describe("the health gate", () => {
 	const GATE: GateSettings = {
 		enabled: true,
 		limitBps: 500,
+		crashLimitBps: null,
+		errorLimitBps: null,
 		confidence: 0.95,
 		minAttempts: 20,
 		minFailures: 3,
@@ -150,7 +152,8 @@ describe("the health gate", () => {
 	};
 	const STATE = { percentageBps: 100, stepAtMs: 0, triggeredAtMs: null };
 	const LATER_MS = 60 * 60_000;
-	const healthy = (devices: number): HealthSamples => ({ installed: devices, failed: 0, sinceStep: devices });
+	const QUIET = { crashed: 0, errored: 0 };
+	const healthy = (devices: number): HealthSamples => ({ installed: devices, failed: 0, sinceStep: devices, ...QUIET });
 
 	test("takes one step, to the next larger share, when time, devices and the upper bound allow it", () => {
 		expect(judge(GATE, STATE, healthy(200), LATER_MS)).toMatchObject({
@@ -185,18 +188,18 @@ describe("the health gate", () => {
 
 	test("stops on proven failures, never on possible chance", () => {
 		const failing = (failed: number, installed: number) =>
-			judge(GATE, STATE, { failed, installed, sinceStep: failed + installed }, LATER_MS).verdict;
+			judge(GATE, STATE, { failed, installed, sinceStep: failed + installed, ...QUIET }, LATER_MS).verdict;
 		expect(failing(10, 30)).toBe("pause");
 		expect(failing(2, 30), "too few failures").toBe("hold");
 		expect(failing(10, 5), "too few devices").toBe("hold");
 		expect(failing(8, 92), "8 % seen, but 4.1 % is possible").toBe("hold");
-		expect(judge({ ...GATE, action: "rollback" }, STATE, { failed: 10, installed: 30, sinceStep: 40 }, 0).verdict).toBe(
-			"rollback",
-		);
+		expect(
+			judge({ ...GATE, action: "rollback" }, STATE, { failed: 10, installed: 30, sinceStep: 40, ...QUIET }, 0).verdict,
+		).toBe("rollback");
 	});
 
 	test("is quiet for the cooldown, and notifies at most hourly", () => {
-		const bad = { failed: 10, installed: 30, sinceStep: 40 };
+		const bad = { failed: 10, installed: 30, sinceStep: 40, ...QUIET };
 		const at = (gate: GateSettings, triggeredAtMs: number, nowMs: number) =>
 			judge(gate, { ...STATE, triggeredAtMs }, bad, nowMs).verdict;
 		expect(at({ ...GATE, cooldownMinutes: 10 }, 0, 599_999)).toBe("hold");
@@ -215,7 +218,7 @@ describe("the health gate", () => {
 				bps,
 				(installed, failed, limitBps, percentageBps) => {
 					const gate = { ...GATE, limitBps };
-					const evidence = { installed, failed, sinceStep: installed + failed };
+					const evidence = { installed, failed, sinceStep: installed + failed, ...QUIET };
 					const { verdict, figures, next } = judge(gate, { ...STATE, percentageBps }, evidence, LATER_MS);
 					if (verdict === "advance") {
 						expect(figures.upper).toBeLessThan(limitBps / 10_000);
@@ -229,9 +232,44 @@ describe("the health gate", () => {
 
 	test("does nothing if it is off and no steps are set", () => {
 		const off = { ...GATE, enabled: false, stepsBps: null };
-		expect(judge(off, STATE, { failed: 40, installed: 0, sinceStep: 40 }, LATER_MS).verdict).toBe("hold");
-		expect(judge({ ...off, enabled: true }, STATE, { failed: 40, installed: 0, sinceStep: 40 }, LATER_MS).verdict).toBe(
-			"pause",
+		expect(judge(off, STATE, { failed: 40, installed: 0, sinceStep: 40, ...QUIET }, LATER_MS).verdict).toBe("hold");
+		expect(
+			judge({ ...off, enabled: true }, STATE, { failed: 40, installed: 0, sinceStep: 40, ...QUIET }, LATER_MS).verdict,
+		).toBe("pause");
+	});
+
+	test("stops for crashes and hangs above their limit, and says so", () => {
+		const gate = { ...GATE, crashLimitBps: 300 };
+		const crashing = { ...healthy(200), crashed: 20 };
+		expect(judge(gate, STATE, crashing, LATER_MS)).toMatchObject({
+			verdict: "pause",
+			reason:
+				"20 of 200 devices crashed or stopped responding: with 95 % confidence at least 6.6 % do, and the limit is 3 %.",
+		});
+		expect(judge(GATE, STATE, crashing, LATER_MS).verdict, "without a limit").toBe("advance");
+		const few = { ...healthy(15), crashed: 15 };
+		expect(judge(gate, STATE, few, LATER_MS).verdict, "fewer than minAttempts").toBe("hold");
+		expect(judge({ ...gate, minFailures: 21 }, STATE, crashing, LATER_MS).verdict, "fewer than minFailures").toBe(
+			"hold",
 		);
+	});
+
+	test("lets a bundle with many JavaScript errors pass unless they have a limit", () => {
+		const noisy = { ...healthy(400), errored: 390 };
+		expect(judge({ ...GATE, crashLimitBps: 300 }, STATE, noisy, LATER_MS).verdict).toBe("advance");
+		expect(judge({ ...GATE, errorLimitBps: 2_000 }, STATE, noisy, LATER_MS)).toMatchObject({
+			verdict: "pause",
+			reason: expect.stringMatching(/^390 of 400 devices reported JavaScript errors: .* the limit is 20 %\.$/),
+		});
+	});
+
+	test("does not grow before enough devices ran the bundle without a crash", () => {
+		const gate = { ...GATE, crashLimitBps: 100 };
+		expect(judge(gate, STATE, healthy(200), LATER_MS)).toMatchObject({
+			verdict: "hold",
+			reason: "Waiting for 181 more devices to report without a crash, which would show that fewer than 1 % do.",
+			next: { devicesNeeded: 181 },
+		});
+		expect(judge(gate, STATE, healthy(381), LATER_MS).verdict).toBe("advance");
 	});
 });

@@ -24,6 +24,8 @@ const ROLLOUT: RolloutAnswer = {
 	stepAt: "2026-11-22T07:58:00.000Z",
 	judgedFrom: "2026-11-22T07:00:00.000Z",
 	devices: { served: 197, installed: 169, failed: 6, silent: 22 },
+	signals: { crashed: 0, errored: 0 },
+	rates: [],
 	running: 169,
 	notCounted: { newer: 0, sharedNetwork: 0, more: false },
 	sampleFull: false,

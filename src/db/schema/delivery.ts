@@ -113,6 +113,8 @@ export interface ChannelsTable {
 	/** JSON array. */
 	promoters: Generated<string>;
 	requires_approval: Generated<Flag>;
+	auto_pause_crash_rate_bps: number | null;
+	auto_pause_error_rate_bps: number | null;
 }
 
 export type BundleStatus = "pending" | "ready" | "deleted";

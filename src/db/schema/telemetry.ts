@@ -74,6 +74,15 @@ export interface DailyInstallTimesTable {
 	amount: number;
 }
 
+export interface DailyHealthTable {
+	app_id: string;
+	day: number;
+	version_name: string;
+	signal: string;
+	bucket: number;
+	amount: number;
+}
+
 export interface DeadMessagesTable {
 	id: string;
 	kind: string;
@@ -132,4 +141,8 @@ export interface RolloutDevicesTable {
 	failed_at_ms: number | null;
 	not_counted: "newer" | "network" | null;
 	device_created_at_ms: number | null;
+	crashed_at_ms: number | null;
+	errored_at_ms: number | null;
+	set_at_device_ms: number | null;
+	exit_at_device_ms: number | null;
 }

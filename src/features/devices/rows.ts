@@ -15,7 +15,10 @@ import { retryOnConflict } from "../../db/optimistic";
 import type { Deps } from "../../deps";
 import { dayOf, firstRememberedDay } from "../../domain/days";
 import { DeviceRecord, runsBuild, type SketchEntry } from "../../domain/device-record";
+import { bucketOf } from "../../domain/duration-histogram";
+import { isSignal, versionAt } from "../../domain/health-signals";
 import { isTelemetryFull } from "../../domain/quotas";
+import { hashOf } from "../../domain/recent";
 import { RecentReports } from "../../domain/recent-reports";
 import { BUILTIN } from "../../domain/update-model";
 import type { CountedEvent, DeviceSeen } from "../../messages";
@@ -143,9 +146,17 @@ async function writeChunk(
 		const ownSteps = steps.rows.filter(({ position }) => stepsOf[position] === reports);
 		const recent = new RecentReports(row.recent_reports, firstDay, ownSteps);
 		const isKnownVersion = ({ appId, versionName }: CountedEvent) => known.has(`${appId} ${versionName}`);
+		const isFresh = (event: CountedEvent) => !idsBefore.has(event.id) && recent.add(event, isKnownVersion(event));
+		const [signals, others] = [true, false].map((are) =>
+			reports.counted.filter(({ metric }) => isSignal(metric) === are),
+		);
+		// Signals are attributed by what was set, so they come after it.
 		const fresh = isFull
 			? []
-			: reports.counted.filter((event) => !idsBefore.has(event.id) && recent.add(event, isKnownVersion(event)));
+			: [
+					...(others ?? []).filter(isFresh),
+					...(signals ?? []).map((event) => attributed(event, row, recent, isKnownVersion)).filter(isFresh),
+				];
 		for (const { atMs } of fresh) record.addOther(atMs);
 		const isChanged = record.needsWrite || recent.isChanged;
 		if (isNew && (isChanged || isFull)) {
@@ -193,8 +204,42 @@ function addEvent(sums: DailySums, app: string, event: CountedEvent, isKnownVers
 	const { metric, atMs, versionName, channelName } = event;
 	if (metric === "start") return;
 	const day = dayOf(atMs);
+	if (isSignal(metric)) {
+		const name = isKnownVersion || versionName === BUILTIN ? versionName : "";
+		sums.addHealth(app, day, name, metric, metric === "launch" ? bucketOf(event.durationMs ?? 0) : 0, 1);
+		return;
+	}
 	sums.addCount(app, day, isKnownVersion ? versionName : "", channelName, metric, 1);
 	sums.addTotal(app, day, TOTAL_OF[metric], 1);
+}
+
+/**
+ * A signal under the version that ran when it happened, with an id that is the same for all of its kind on a day: the device counts once.
+ * @param row before the reports
+ */
+function attributed(
+	event: CountedEvent,
+	row: KnownRow,
+	recent: RecentReports,
+	isKnownVersion: (event: CountedEvent) => boolean,
+): CountedEvent {
+	const { metric, atMs, deviceAtMs, happenedAtMs = atMs } = event;
+	const ran = happenedAtMs < atMs ? countedVersionOfRow(row) : undefined;
+	const times = ran === undefined ? {} : (JSON.parse(row.told_at ?? "{}") as { readonly version_name?: number });
+	const runs = [
+		...(happenedAtMs < atMs ? recent.runs(deviceAtMs === null ? null : deviceAtMs - atMs) : []),
+		...(ran === undefined ? [] : [{ versionName: ran, atMs: times.version_name ?? row.last_seen_at_ms ?? 0 }]),
+	];
+	const versionName = versionAt(happenedAtMs, runs, event.versionName);
+	const of = { ...event, versionName };
+	const counted = isKnownVersion(of) || versionName === BUILTIN ? versionName : "";
+	const period = metric === "launch" ? "" : dayOf(atMs);
+	return {
+		...of,
+		id: hashOf(JSON.stringify([metric, counted, period]), 0)
+			.toString(36)
+			.padStart(12, "0"),
+	};
 }
 
 /** The devices of a chunk by sketch. */

@@ -64,6 +64,11 @@ interface Outcome {
 	readonly versionName: string;
 	readonly installedAtMs: number | null;
 	readonly failedAtMs: number | null;
+	readonly crashedAtMs: number | null;
+	readonly erroredAtMs: number | null;
+	/** When the bundle was set, and when the app that crashed ended, by the device's clock. */
+	readonly setAtMs: number | null;
+	readonly exitAtMs: number | null;
 	readonly knownSinceMs: number | null;
 }
 
@@ -84,16 +89,14 @@ export function outcomeStatements(
 			if (!isNamed && (event.type === "rollout_runs" || event.outcome !== "download_failed")) continue;
 			const outcomes = !isNamed ? unnamed : event.type === "rollout_runs" ? running : named;
 			const network = pseudonymOf(rolloutId, event.network);
-			const { appId, deviceId, versionName, atMs } = event;
+			const { appId, deviceId, versionName } = event;
 			const key = JSON.stringify([rolloutId, deviceId, network, versionName]);
 			const before = outcomes.get(key);
-			const isInstalled = event.type === "rollout_runs" || event.outcome === "installed";
-			outcomes.set(key, {
-				...{ appId, rolloutId, deviceId, network, versionName },
-				installedAtMs: isInstalled ? latest(before?.installedAtMs, atMs) : (before?.installedAtMs ?? null),
+			const next: Outcome = before ?? {
+				...{ appId, rolloutId, deviceId, network, versionName, ...NOTHING_REPORTED },
 				knownSinceMs: knownSince?.get(rolloutDeviceKey(event)) ?? null,
-				failedAtMs: isInstalled ? (before?.failedAtMs ?? null) : latest(before?.failedAtMs, atMs),
-			});
+			};
+			outcomes.set(key, { ...next, ...timesOf(next, event) });
 		}
 	}
 	const write = (outcomes: ReadonlyMap<string, Outcome>, counts: RawBuilder<unknown>) =>
@@ -101,7 +104,33 @@ export function outcomeStatements(
 	return [...write(named, NAMED), ...write(unnamed, UNNAMED), ...write(running, RUNNING)];
 }
 
-const latest = (one: number | null | undefined, other: number) => Math.max(one ?? other, other);
+const NOTHING_REPORTED = {
+	...{ installedAtMs: null, failedAtMs: null, crashedAtMs: null, erroredAtMs: null, setAtMs: null, exitAtMs: null },
+};
+
+const latest = (one: number | null, other: number) => Math.max(one ?? other, other);
+
+function timesOf(before: Outcome, event: Report): Partial<Outcome> {
+	const { atMs } = event;
+	if (event.type === "rollout_runs") return { installedAtMs: latest(before.installedAtMs, atMs) };
+	const { outcome, deviceAtMs } = event;
+	switch (outcome) {
+		case "installed":
+			return {
+				installedAtMs: latest(before.installedAtMs, atMs),
+				...(deviceAtMs === undefined ? {} : { setAtMs: latest(before.setAtMs, deviceAtMs) }),
+			};
+		case "crashed":
+			return {
+				crashedAtMs: latest(before.crashedAtMs, atMs),
+				...(deviceAtMs === undefined ? {} : { exitAtMs: latest(before.exitAtMs, deviceAtMs) }),
+			};
+		case "errored":
+			return { erroredAtMs: latest(before.erroredAtMs, atMs) };
+		default:
+			return { failedAtMs: latest(before.failedAtMs, atMs) };
+	}
+}
 
 /** Reports that name the rollout's version. One may be consumed before the offer; it counts once the offer is consumed. */
 const NAMED = sql`(r.sampling = 1 AND (${predatesRollout(CREATED_AT_MS)})) OR known.device_id IS NOT NULL`;
@@ -113,15 +142,37 @@ const UNNAMED = sql`value ->> 'versionName' IN ('', known.from_version)
 const RUNNING = sql`known.device_id IS NOT NULL
 	AND (coalesce(known.installed_at_ms, 0) < coalesce(known.first_served_at_ms, 1) OR known.failed_at_ms >= known.installed_at_ms)`;
 
+/** Columns of times that only grow, and their fields. */
+const TIMES = [
+	["installed_at_ms", "installedAtMs"],
+	["failed_at_ms", "failedAtMs"],
+	["crashed_at_ms", "crashedAtMs"],
+	["errored_at_ms", "erroredAtMs"],
+	["set_at_device_ms", "setAtMs"],
+	["exit_at_device_ms", "exitAtMs"],
+] as const;
+export const OUTCOME_TIMES = TIMES.map(([column]) => column);
+/** Those of arrival. */
+const REPORTED = ["installed_at_ms", "failed_at_ms", "crashed_at_ms", "errored_at_ms"];
+
 function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>): CompiledQuery {
 	const isOf = sql`n.rollout_id = placed.rollout_id AND n.told_network = placed.network`;
 	// Excluded devices do not use up the limit of devices that count.
 	const isAlike = sql`(n.not_counted IS NOT NULL) = placed.is_uncounted`;
 	const reportedAtMs = (row: string) =>
-		sql`max(coalesce(${sql.ref(`${row}.installed_at_ms`)}, 0), coalesce(${sql.ref(`${row}.failed_at_ms`)}, 0))`;
+		sql`max(${sql.join(REPORTED.map((column) => sql`coalesce(${sql.ref(`${row}.${column}`)}, 0)`))})`;
+	const columns = sql.join(TIMES.map(([column]) => sql.ref(column)));
+	const reported = sql.join(TIMES.map(([column, field]) => sql`value ->> ${sql.lit(field)} AS ${sql.ref(column)}`));
+	const later = TIMES.map(
+		([column]) =>
+			sql`coalesce(${sql.ref(`excluded.${column}`)}, 0) > coalesce(${sql.ref(`rollout_devices.${column}`)}, 0)`,
+	);
+	const merged = TIMES.map(([column]) => {
+		const [own, added] = [sql.ref(column), sql.ref(`excluded.${column}`)];
+		return sql`${own} = coalesce(max(${own}, ${added}), ${own}, ${added})`;
+	});
 	return sql`WITH reported AS MATERIALIZED (
-			SELECT r.id AS rollout_id, value ->> 'deviceId' AS device_id, value ->> 'network' AS network, value ->> 'installedAtMs' AS installed_at_ms,
-				value ->> 'failedAtMs' AS failed_at_ms, c.rollout_devices_per_network AS most, known.not_counted IS NOT NULL AS is_uncounted,
+			SELECT r.id AS rollout_id, value ->> 'deviceId' AS device_id, value ->> 'network' AS network, ${reported}, c.rollout_devices_per_network AS most, known.not_counted IS NOT NULL AS is_uncounted,
 				CASE WHEN value ->> 'network' IN (known.network, known.told_network) THEN 'known'
 					WHEN known.first_served_at_ms IS NULL THEN 'early' ELSE 'abroad' END AS place
 			FROM json_each(${JSON.stringify(outcomes)}) CROSS JOIN rollouts r ON r.id = value ->> 'rolloutId' AND r.ended_at_ms IS NULL
@@ -131,16 +182,14 @@ function writeOutcomes(outcomes: readonly Outcome[], counts: RawBuilder<unknown>
 				LEFT JOIN rollout_devices known ON known.rollout_id = r.id AND known.device_id = value ->> 'deviceId'
 			WHERE ${CREATED_AT_MS} IS NOT NULL AND (${counts})),
 		placed AS (SELECT *, count(*) OVER (PARTITION BY rollout_id, network, place, is_uncounted ORDER BY device_id) AS rank FROM reported)
-		INSERT INTO rollout_devices (rollout_id, device_id, told_network, installed_at_ms, failed_at_ms)
-		SELECT rollout_id, device_id, network, installed_at_ms, failed_at_ms FROM placed
+		INSERT INTO rollout_devices (rollout_id, device_id, told_network, ${columns})
+		SELECT rollout_id, device_id, network, ${columns} FROM placed
 		WHERE place = 'known' OR most IS NULL OR rank + CASE place
 			WHEN 'early' THEN (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.first_served_at_ms IS NULL)
 			ELSE (SELECT count(*) FROM rollout_devices n WHERE ${isOf} AND n.told_network <> n.network AND ${isAlike}) END <= most
 		ON CONFLICT (rollout_id, device_id) DO UPDATE SET
 			told_network = CASE WHEN ${reportedAtMs("excluded")} >= ${reportedAtMs("rollout_devices")} THEN excluded.told_network
 				ELSE told_network END,
-			installed_at_ms = coalesce(max(installed_at_ms, excluded.installed_at_ms), installed_at_ms, excluded.installed_at_ms),
-			failed_at_ms = coalesce(max(failed_at_ms, excluded.failed_at_ms), failed_at_ms, excluded.failed_at_ms)
-		WHERE coalesce(excluded.installed_at_ms, 0) > coalesce(rollout_devices.installed_at_ms, 0)
-			OR coalesce(excluded.failed_at_ms, 0) > coalesce(rollout_devices.failed_at_ms, 0)`.compile(query);
+			${sql.join(merged)}
+		WHERE ${sql.join(later, sql` OR `)}`.compile(query);
 }

@@ -3,6 +3,7 @@
  * it. Reports are passed on unverified; the consumer decides by the offers which reports count (src/features/rollouts/outcomes.ts).
  */
 
+import { type Signal, signalOf } from "../../domain/health-signals";
 import { networkOf } from "../../domain/ip-allow-list";
 import type { Decision } from "../../domain/update-decision";
 import { BUILTIN, type Device, runsStoreBuild } from "../../domain/update-model";
@@ -42,28 +43,55 @@ const OUTCOMES: Readonly<Record<string, RolloutTold["outcome"]>> = {
 	download_fail: "download_failed",
 };
 
+/** The gate does not judge launches. */
+const SIGNAL_OUTCOMES: Readonly<Partial<Record<Signal, RolloutTold["outcome"]>>> = {
+	crash: "crashed",
+	anr: "crashed",
+	js_error: "errored",
+};
+
 interface Report {
 	readonly action?: string | undefined;
 	readonly device_id: string;
 	readonly version_build?: string | undefined;
 }
 
-/** Events of a report: the outcome of an installation or a download. */
+/**
+ * Events of a report: the outcome of an installation or a download, or a health signal.
+ * @param deviceAtMs when the bundle was set or the app ended, by the device's clock; null if the report does not say
+ */
 export function reportEvents(
 	appId: string,
 	report: Report,
 	versionName: string,
-	address: string | null,
-	atMs: number,
+	{
+		address,
+		atMs,
+		deviceAtMs,
+	}: { readonly address: string | null; readonly atMs: number; readonly deviceAtMs: number | null },
 ): RolloutTold[] {
 	const action = report.action ?? "";
-	const outcome = Object.hasOwn(OUTCOMES, action) ? OUTCOMES[action] : undefined;
+	const signal = signalOf(action);
+	const outcome =
+		signal === undefined ? (Object.hasOwn(OUTCOMES, action) ? OUTCOMES[action] : undefined) : SIGNAL_OUTCOMES[signal];
 	if (outcome === undefined) return [];
 	const isBuiltin = versionName !== "" && versionName === report.version_build;
 	const name = isBuiltin ? BUILTIN : versionName;
 	const network = rolloutNetworkOf(address);
-	return [{ type: "rollout_told", appId, deviceId: report.device_id, versionName: name, outcome, network, atMs }];
+	const told = {
+		type: "rollout_told",
+		appId,
+		deviceId: report.device_id,
+		versionName: name,
+		outcome,
+		network,
+		atMs,
+	} as const;
+	return [deviceAtMs === null ? told : { ...told, deviceAtMs }];
 }
+
+/** A bundle that was installed and crashes is both. */
+const isInstallation = ({ outcome }: RolloutTold) => outcome !== "crashed" && outcome !== "errored";
 
 /**
  * Drops reports that a later report of the same request supersedes. The reports of a request share one time, so their order decides.
@@ -72,6 +100,8 @@ export function withoutSuperseded(events: readonly DeviceEvent[]): DeviceEvent[]
 	const isSupersededBy = (one: RolloutTold, other: RolloutTold) =>
 		one.appId === other.appId &&
 		one.deviceId === other.deviceId &&
+		isInstallation(one) &&
+		isInstallation(other) &&
 		(one.versionName === other.versionName || (one.outcome === "download_failed" && other.outcome === "installed"));
 	const kept: DeviceEvent[] = [];
 	const later = new Map<string, RolloutTold[]>();

@@ -13,6 +13,10 @@ import { appScope, channelNotFound } from "../../http/scope";
 import { judgeRollout } from "./steps";
 
 const devices = v.strictObject({ served: v.number(), installed: v.number(), failed: v.number(), silent: v.number() });
+const rate = v.strictObject({
+	kind: v.picklist(["failed", "crashed", "errored"]),
+	...{ devices: v.number(), of: v.number(), lowerBound: v.number(), upperBound: v.number(), limit: v.number() },
+});
 
 const rolloutSchema = v.strictObject({
 	channel: v.string(),
@@ -27,6 +31,7 @@ const rolloutSchema = v.strictObject({
 	stepAt: nullableTime,
 	judgedFrom: nullableTime,
 	devices,
+	signals: v.strictObject({ crashed: v.number(), errored: v.number() }),
 	running: v.number(),
 	notCounted: v.strictObject({ newer: v.number(), sharedNetwork: v.number(), more: v.boolean() }),
 	sampleFull: v.boolean(),
@@ -39,6 +44,7 @@ const rolloutSchema = v.strictObject({
 			confidence: v.number(),
 		}),
 	),
+	rates: v.array(rate),
 	verdict: v.picklist(["hold", "advance", "pause", "rollback", "notify"]),
 	reason: v.string(),
 	next: v.nullable(
@@ -66,7 +72,7 @@ export const showRollout = endpoint({
 	tag: "Channels",
 	summary: "Show the state of a channel's rollout, with the reason",
 	description: [
-		"`devices` are the devices that count towards health: an update check offered them the bundle (`served`), they were first seen before the day on which the rollout began, and few devices of their network count already. `silent` devices have not reported yet.",
+		"`devices` are the devices that count towards health: an update check offered them the bundle (`served`), they were first seen before the day on which the rollout began, and few devices of their network count already. `silent` devices have not reported yet. `signals` are those of the installed devices that crashed or stopped responding, and that reported JavaScript errors, while they ran the bundle. `rates` are the shares that have a limit.",
 		"`notCounted` are the other devices that were offered the bundle: `newer` ones were first seen on the rollout's first day or later (`rolloutCountNewDevices` counts them), `sharedNetwork` ones share a network with as many devices as `rolloutDevicesPerNetwork` allows. Up to about 5,000 of them are recorded; `more` is true if there may be others. `running` is how many devices installed the bundle by their last report, whether they count or not. `sampleFull` is true if this step has enough devices, so further ones are not recorded.",
 		"`verdict` is the current decision of the health gate; the service acts on it within a minute of new reports, and otherwise every 15 minutes. `next.devicesNeeded` is how many more devices must report before the next step, if none of them fails.",
 	].join("\n\n"),
@@ -89,6 +95,7 @@ export const showRollout = endpoint({
 			stepAt: "2026-11-21T09:00:00.000Z",
 			judgedFrom: "2026-11-21T08:00:00.000Z",
 			devices: { served: 410, installed: 380, failed: 2, silent: 28 },
+			signals: { crashed: 1, errored: 12 },
 			running: 431,
 			notCounted: { newer: 40, sharedNetwork: 19, more: false },
 			sampleFull: false,
@@ -99,6 +106,9 @@ export const showRollout = endpoint({
 				limit: 0.05,
 				confidence: 0.95,
 			},
+			rates: [
+				{ kind: "failed" as const, devices: 2, of: 382, lowerBound: 0.001437, upperBound: 0.018892, limit: 0.05 },
+			],
 			verdict: "hold",
 			reason: "Waiting for the end of this step, which lasts 60 minutes.",
 			next: {
@@ -141,6 +151,7 @@ export const showRollout = endpoint({
 				failed: active?.failed ?? 0,
 				silent: active?.silent ?? 0,
 			},
+			signals: { crashed: active?.crashed ?? 0, errored: active?.errored ?? 0 },
 			running: active?.running ?? 0,
 			notCounted: {
 				newer: active?.not_counted_newer ?? 0,
@@ -158,6 +169,10 @@ export const showRollout = endpoint({
 							limit: channel.auto_pause_failure_rate_bps / 10_000,
 							confidence: channel.auto_pause_confidence_bps / 10_000,
 						},
+			rates: (judgement?.rates ?? []).map(({ interval, ...judged }) => ({
+				...judged,
+				...{ lowerBound: rounded(interval.lower), upperBound: rounded(interval.upper) },
+			})),
 			verdict: isRunning ? (judgement?.verdict ?? "hold") : "hold",
 			reason: isRunning ? (judgement?.reason ?? NO_ROLLOUT_REASON) : stillReason(active !== undefined, isPaused),
 			next:

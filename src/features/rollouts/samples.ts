@@ -16,6 +16,7 @@ import {
 	CREATED_AT_MS,
 	type NetworkPseudonyms,
 	networkPseudonyms,
+	OUTCOME_TIMES,
 	outcomeStatements,
 } from "./outcomes";
 
@@ -120,8 +121,7 @@ function writeServed(rows: readonly ServedRow[]): CompiledQuery {
 		ON CONFLICT (rollout_id, device_id) DO UPDATE SET
 			network = CASE WHEN ${countsFromNow} THEN excluded.network ELSE coalesce(network, excluded.network) END,
 			told_network = CASE WHEN ${isElsewhere} THEN NULL ELSE told_network END,
-			installed_at_ms = CASE WHEN ${isElsewhere} THEN NULL ELSE installed_at_ms END,
-			failed_at_ms = CASE WHEN ${isElsewhere} THEN NULL ELSE failed_at_ms END,
+			${sql.join(OUTCOME_TIMES.map((time) => sql`${sql.ref(time)} = CASE WHEN ${isElsewhere} THEN NULL ELSE ${sql.ref(time)} END`))},
 			from_version = CASE WHEN ${isNewer} THEN excluded.from_version ELSE from_version END,
 			first_served_at_ms = CASE WHEN ${countsFromNow} THEN excluded.first_served_at_ms
 				ELSE min(coalesce(first_served_at_ms, excluded.first_served_at_ms), excluded.first_served_at_ms) END,

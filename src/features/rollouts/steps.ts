@@ -79,6 +79,8 @@ export function judgeRollout(row: ActiveRolloutRow, nowMs: number): Judgement {
 		{
 			enabled: row.auto_pause_enabled === 1,
 			limitBps: row.auto_pause_failure_rate_bps,
+			crashLimitBps: row.auto_pause_crash_rate_bps,
+			errorLimitBps: row.auto_pause_error_rate_bps,
 			confidence: row.auto_pause_confidence_bps / 10_000,
 			minAttempts: row.auto_pause_min_attempts,
 			minFailures: row.auto_pause_min_failures,
@@ -89,7 +91,10 @@ export function judgeRollout(row: ActiveRolloutRow, nowMs: number): Judgement {
 			stepMinDevices: row.rollout_step_min_devices,
 		},
 		{ percentageBps: row.rollout_percentage_bps, stepAtMs: row.step_at_ms, triggeredAtMs: row.triggered_at_ms },
-		{ installed: row.installed, failed: row.failed, sinceStep: row.reported_since_step },
+		{
+			...{ installed: row.installed, failed: row.failed, sinceStep: row.reported_since_step },
+			...{ crashed: row.crashed, errored: row.errored },
+		},
 		nowMs,
 	);
 }
@@ -139,6 +144,8 @@ async function move(
 		served: row.served,
 		installed: row.installed,
 		failed: row.failed,
+		crashed: row.crashed,
+		errored: row.errored,
 		lower_bound: figures.lower,
 		upper_bound: figures.upper,
 		limit_bps: row.auto_pause_failure_rate_bps,

@@ -7,21 +7,22 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { AppSnapshot } from "../../db/app-snapshot";
 import type { Database } from "../../db/batch";
 import { dayOf, firstRememberedDay, startOfDayMs } from "../../domain/days";
+import { happenedAtMs, type Signal, signalOf } from "../../domain/health-signals";
 import { resolveChannel } from "../../domain/update-decision";
-import { PLATFORMS } from "../../domain/update-model";
+import { BUILTIN, PLATFORMS } from "../../domain/update-model";
 import { invalidRequest } from "../../errors";
 import type { DeviceState } from "../../http/device-state";
-import type { CountedMetric, DeviceEvent } from "../../messages";
+import type { CountedEvent, CountedMetric, DeviceEvent } from "../../messages";
 import { reportEvents, withoutSuperseded } from "../rollouts/reports";
 import { BLOCKED, decisionInput, isBlocked, recordedReport } from "../updates/device";
-import type { StatsEvent } from "./report-body";
+import { readMetadata, type StatsEvent } from "./report-body";
 
 /** A device belongs to one app, so a request needs few. */
 const MOST_APPS = 4;
 const EVENT_ID_LENGTH = 32;
 
 /** Metric that an action counts for. `get` is a complete download, not an offer. */
-const METRIC_OF_ACTION: Readonly<Record<string, CountedMetric>> = {
+const METRIC_OF_ACTION: Readonly<Record<string, Exclude<CountedMetric, Signal>>> = {
 	download_zip_start: "start",
 	download_manifest_start: "start",
 	set: "install",
@@ -139,8 +140,9 @@ function eventsOf(
 	const seen = seenOf(report, versionName, nowMs);
 	const own: DeviceEvent[] = [seen];
 	const action = report.action ?? "";
-	const metric = Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : undefined;
 	const deviceAtMs = timeOf(report.timestamp);
+	const signal = signalEvent(eventBuffer, report, versionName, deviceAtMs, nowMs);
+	const metric = signal?.metric ?? (Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : undefined);
 	// The id of an older event may be removed already, so the same report may have been counted before.
 	const isForgotten = deviceAtMs !== null && deviceAtMs < startOfDayMs(firstRememberedDay(deps.config, nowMs));
 	if (metric !== undefined && !isForgotten) {
@@ -154,15 +156,41 @@ function eventsOf(
 			appId,
 			deviceId: report.device_id,
 			versionName,
-			channelName: channelOf(report, snapshot),
+			channelName: signal === undefined ? channelOf(report, snapshot) : "",
 			metric,
 			atMs: nowMs,
 			deviceAtMs,
 			// Electron's updater does not report the start of a download.
 			timed: report.platform !== "electron",
+			...signal,
 		});
 	}
-	return snapshot.hasRollout ? [...own, ...reportEvents(appId, report, versionName, address, nowMs)] : own;
+	// A signal that repeats another one is no news for a rollout either.
+	if (!snapshot.hasRollout || (signal === undefined && signalOf(action) !== undefined)) return own;
+	const happened = signal === undefined ? deviceAtMs : (readMetadata(report.metadata)?.exitAtMs ?? null);
+	return [...own, ...reportEvents(appId, report, versionName, { address, atMs: nowMs, deviceAtMs: happened })];
+}
+
+/** What a health signal adds to its event; undefined if the report is none, or repeats one. */
+function signalEvent(
+	eventBuffer: ReportContext["eventBuffer"],
+	{ action, app_id, device_id, version_build, ...report }: StatsEvent,
+	versionName: string,
+	deviceAtMs: number | null,
+	nowMs: number,
+): (Pick<CountedEvent, "versionName" | "happenedAtMs" | "durationMs"> & { readonly metric: Signal }) | undefined {
+	const metric = signalOf(action ?? "");
+	if (metric === undefined) return undefined;
+	const metadata = readMetadata(report.metadata);
+	const durationMs = metadata?.durationMs ?? null;
+	if (metric === "launch" && durationMs === null) return undefined;
+	if (!eventBuffer.takesSignal(metric, app_id, device_id, versionName, nowMs)) return undefined;
+	return {
+		metric,
+		versionName: versionName !== "" && versionName === version_build ? BUILTIN : versionName,
+		happenedAtMs: happenedAtMs(metadata?.exitAtMs ?? null, deviceAtMs, nowMs),
+		...(metric === "launch" && durationMs !== null ? { durationMs } : {}),
+	};
 }
 
 /** A failure of a single file has the file's name after the version. */

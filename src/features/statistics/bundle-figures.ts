@@ -17,7 +17,7 @@ import { daysOf, startOfDay } from "./range";
 
 /** Label of versions that the app never had. */
 export const UNKNOWN = "unknown";
-const labelOf = (name: string) => (name === "" ? UNKNOWN : name);
+export const labelOf = (name: string) => (name === "" ? UNKNOWN : name);
 
 export interface Dataset {
 	readonly label: string;

@@ -31,6 +31,7 @@ export const eventSchema = v.object({
 	is_emulator: optional(v.boolean()),
 	is_prod: optional(v.boolean()),
 	timestamp: optional(v.union([v.number(), v.string()])),
+	metadata: optional(v.unknown()),
 });
 
 const oneAnswer = v.strictObject({ status: v.literal("ok") });

@@ -39,7 +39,29 @@ export type StatsEvent = { readonly [Name in ReportText]?: string | undefined } 
 	readonly is_emulator?: boolean | undefined;
 	readonly is_prod?: boolean | undefined;
 	readonly timestamp?: number | string | undefined;
+	/** Of health signals; see readMetadata. */
+	readonly metadata?: unknown;
 };
+
+/** Of a health signal: the length of a launch, and the time at which the app ended. In milliseconds; null if absent or no such number. */
+export interface Metadata {
+	readonly durationMs: number | null;
+	readonly exitAtMs: number | null;
+}
+
+/** The plugin sends texts. A value that is none of the expected ones is no reason to lose the report. */
+export function readMetadata(sent: unknown): Metadata | undefined {
+	if (typeof sent !== "object" || sent === null) return undefined;
+	const { duration_ms, exit_timestamp } = sent as Readonly<Record<string, unknown>>;
+	const durationMs = wholeNumber(duration_ms);
+	const exitAtMs = wholeNumber(exit_timestamp);
+	return durationMs === null && exitAtMs === null ? undefined : { durationMs, exitAtMs };
+}
+
+function wholeNumber(value: unknown): number | null {
+	const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+	return typeof number === "number" && Number.isFinite(number) && number >= 0 ? Math.round(number) : null;
+}
 
 /** The report in a plain body; undefined if the endpoint must read or refuse it. */
 export function readReport(text: string): StatsEvent | undefined {
@@ -58,5 +80,13 @@ export function readReport(text: string): StatsEvent | undefined {
 		if (!isOptionalText(value)) return undefined;
 		texts[name] = value !== undefined && value.length > longest ? value.slice(0, longest) : value;
 	}
-	return { ...texts, app_id, device_id: device_id.toLowerCase(), is_emulator, is_prod, timestamp };
+	return {
+		...texts,
+		app_id,
+		device_id: device_id.toLowerCase(),
+		is_emulator,
+		is_prod,
+		timestamp,
+		metadata: sent.metadata ?? undefined,
+	};
 }

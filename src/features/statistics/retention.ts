@@ -24,6 +24,7 @@ const STATISTICS_TABLES = {
 	daily_counts: ["app_id", "day", "version_name", "channel_name", "metric"],
 	daily_totals: ["app_id", "day"],
 	daily_install_times: ["app_id", "day", "version_name", "bucket"],
+	daily_health: ["app_id", "day", "version_name", "signal", "bucket"],
 	daily_devices: ["app_id", "day"],
 	device_sketches: ["app_id", "day", "kind", "version_name", "slot"],
 	daily_storage: ["app_id", "day"],

@@ -372,6 +372,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /statistics/app/:app_id": async (_, app) => ({ path: `/statistics/app/${app.appId}` }),
 	"GET /statistics/app/:app_id/bundle_usage": async (_, app) => ({ path: `/statistics/app/${app.appId}/bundle_usage` }),
 	"GET /statistics/app/:app_id/installs": async (_, app) => ({ path: `/statistics/app/${app.appId}/installs` }),
+	"GET /statistics/app/:app_id/health": async (_, app) => ({ path: `/statistics/app/${app.appId}/health` }),
 	"GET /statistics/user": async () => ({ path: "/statistics/user" }),
 	"GET /statistics/org/:org_id": async (world) => ({ path: `/statistics/org/${world.orgId}` }),
 	"GET /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId } }),

@@ -207,6 +207,7 @@ function statisticsOf(appId: string, day: number, amount: number): Row[] {
 		["daily_counts", { ...ofBundle, channel_name: "production", metric: "install", amount }],
 		["daily_totals", { ...of, get_count: amount }],
 		["daily_install_times", { ...ofBundle, bucket: 1, amount }],
+		["daily_health", { ...ofBundle, signal: "crash", bucket: 0, amount }],
 		["daily_devices", { ...of, sketch: `sketch ${amount}`, revision: 1 }],
 		[
 			"device_sketches",

@@ -21,6 +21,7 @@ import { useAppMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
 import { Promote } from "../channels/promote";
 import { BundleFigures } from "./bundle-figures";
+import { BundleHealth } from "./bundle-health";
 import { type BundleRecord, Compare } from "./compare";
 import "./bundles.css";
 
@@ -94,6 +95,7 @@ function Details({
 					...(bundle.link === null ? [] : [["Link", <WebLink key="link" address={bundle.link} />] as const]),
 				]}
 			/>
+			<BundleHealth appId={appId} version={bundle.name} />
 			<Compare appId={appId} bundle={bundle} />
 			{isReleasing ? (
 				<Release appId={appId} orgId={orgId} version={bundle.name} onClose={() => setReleasing(false)} />

@@ -17,6 +17,8 @@ type Settings = Pick<
 	| "rolloutStepMinDevices"
 	| "autoPauseEnabled"
 	| "autoPauseFailureRateBps"
+	| "autoPauseCrashRateBps"
+	| "autoPauseErrorRateBps"
 	| "autoPauseConfidence"
 	| "autoPauseMinAttempts"
 	| "autoPauseMinFailures"
@@ -35,6 +37,8 @@ const CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
 const minutesText = (minutes: number) => countOf(minutes, "minute");
 /** Rounds away floating-point noise. */
 const percentOf = (share: number) => Number((share * 100).toFixed(2));
+
+const limitText = (bps: number | null) => (bps === null ? "Never stop a rollout" : `Above ${bps / 100} %: the same`);
 
 export function RolloutSettingsList({ channel }: { readonly channel: Channel }) {
 	const stops = channel.autoPauseEnabled || channel.rolloutSteps !== null;
@@ -61,6 +65,8 @@ export function RolloutSettingsList({ channel }: { readonly channel: Channel }) 
 							? `Above ${channel.autoPauseFailureRateBps / 100} %: ${ACTIONS.find(({ value }) => value === channel.autoPauseAction)?.label.toLowerCase()}`
 							: "Do not stop a manual rollout",
 					],
+					["Crashes", stops ? limitText(channel.autoPauseCrashRateBps) : "Do not stop a manual rollout"],
+					["JavaScript errors", stops ? limitText(channel.autoPauseErrorRateBps) : "Do not stop a manual rollout"],
 				]}
 			/>
 		</details>
@@ -105,6 +111,18 @@ export function RolloutSettings({
 		/>
 	);
 	/** Empty means no limit. */
+	const limit = (field: "autoPauseCrashRateBps" | "autoPauseErrorRateBps", label: string, description: string) => (
+		<NumberInput
+			label={label}
+			description={description}
+			min={0.01}
+			max={100}
+			decimalScale={2}
+			clampBehavior="strict"
+			value={values[field] === null ? "" : values[field] / 100}
+			onChange={(value) => set({ [field]: value === "" ? null : Math.round(Number(value) * 100) })}
+		/>
+	);
 	const optionalNumber = (name: keyof Settings, label: string, max: number, description: string) => (
 		<NumberInput
 			label={label}
@@ -183,8 +201,18 @@ export function RolloutSettings({
 							value === "" ? undefined : set({ autoPauseFailureRateBps: Math.round(Number(value) * 100) })
 						}
 					/>
+					{limit(
+						"autoPauseCrashRateBps",
+						"Crash limit, in %",
+						"Devices on which the app crashed or stopped responding. Empty: crashes never stop the rollout.",
+					)}
+					{limit(
+						"autoPauseErrorRateBps",
+						"JavaScript error limit, in %",
+						"Devices with uncaught errors. Healthy apps often have some. Empty: errors never stop the rollout.",
+					)}
 					<NativeSelect
-						label="When the limit is exceeded"
+						label="When a limit is exceeded"
 						data={ACTIONS}
 						value={values.autoPauseAction}
 						onChange={(event) => set({ autoPauseAction: event.currentTarget.value as Settings["autoPauseAction"] })}
@@ -244,6 +272,8 @@ function pick(settings: Settings): Settings {
 		rolloutStepMinDevices: settings.rolloutStepMinDevices,
 		autoPauseEnabled: settings.autoPauseEnabled,
 		autoPauseFailureRateBps: settings.autoPauseFailureRateBps,
+		autoPauseCrashRateBps: settings.autoPauseCrashRateBps,
+		autoPauseErrorRateBps: settings.autoPauseErrorRateBps,
 		autoPauseConfidence: settings.autoPauseConfidence,
 		autoPauseMinAttempts: settings.autoPauseMinAttempts,
 		autoPauseMinFailures: settings.autoPauseMinFailures,
