@@ -1,9 +1,9 @@
 /** What devices reported while they ran a bundle: crashes, hangs, JavaScript errors and launch times of the last 30 days. */
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
-import { DescriptionList } from "../../components/description-list";
+import { type Figure, Figures } from "../../components/card";
 import { Section } from "../../components/screen";
-import { countOf } from "../../components/size";
+import { countOf, countText } from "../../components/size";
 
 export function BundleHealth({ appId, version }: { readonly appId: string; readonly version: string }) {
 	const health = useAsk("GET /statistics/app/:app_id/health", { params: { app_id: appId }, query: { version } });
@@ -13,18 +13,20 @@ export function BundleHealth({ appId, version }: { readonly appId: string; reado
 				{({ total }) => {
 					const { launches, launch_p50_ms: half, launch_p95_ms: most } = total;
 					return (
-						<DescriptionList
-							items={[
-								["Crashes", devices(total.crash)],
-								["Stopped responding", devices(total.anr)],
-								["JavaScript errors", devices(total.js_error)],
-								["Launch timed out", devices(total.launch_timeout)],
-								[
-									"Time to launch",
-									half === null || most === null
-										? "No launch reported"
-										: `${seconds(half)} for half, ${seconds(most)} for 95 of 100 (${countOf(launches ?? 0, "launch", "launches")} measured)`,
-								],
+						<Figures
+							figures={[
+								counted("Crashes", total.crash),
+								counted("Stopped responding", total.anr),
+								counted("JavaScript errors", total.js_error),
+								counted("Launch timed out", total.launch_timeout),
+								{
+									label: "Time to launch",
+									value: half === null ? "—" : seconds(half),
+									note:
+										most === null
+											? "no launch reported"
+											: `95 of 100 under ${seconds(most)}, ${countOf(launches ?? 0, "launch", "launches")} measured`,
+								},
 							]}
 						/>
 					);
@@ -35,5 +37,10 @@ export function BundleHealth({ appId, version }: { readonly appId: string; reado
 }
 
 /** Each day counts a device again. */
-const devices = (count: number | null) => (count === null || count === 0 ? "None" : countOf(count, "device"));
+const counted = (label: string, count: number | null): Figure => ({
+	label,
+	value: countText(count ?? 0),
+	note: count === 1 ? "device" : "devices",
+	isBad: (count ?? 0) > 0,
+});
 const seconds = (ms: number) => (ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`);
