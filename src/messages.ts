@@ -66,9 +66,9 @@ export interface CountedEvent {
 	readonly deviceAtMs: number | null;
 	/** The device reports starts of downloads, so its installs can be timed. */
 	readonly timed: boolean;
-	/** Of a health signal: when it happened, by the server's clock. */
+	/** When a health signal happened, by the server's clock. */
 	readonly happenedAtMs?: number;
-	/** Of a launch. */
+	/** Duration of a launch. */
 	readonly durationMs?: number;
 	/** As for `DeviceSeen`. */
 	readonly crowded?: true;

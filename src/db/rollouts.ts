@@ -96,7 +96,7 @@ export interface ActiveRolloutRow
 	readonly failed: number;
 	/** Sum of both since the step began. */
 	readonly reported_since_step: number;
-	/** Of the installed ones: devices that crashed or stopped responding, and devices with JavaScript errors. */
+	/** Installed devices that crashed or stopped responding, and devices with JavaScript errors. */
 	readonly crashed: number;
 	readonly errored: number;
 	/** Devices that count, were offered the bundle and have not reported yet. */

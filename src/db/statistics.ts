@@ -231,7 +231,7 @@ export interface HealthRow {
 	readonly version_name: string;
 	readonly day: number;
 	readonly signal: Signal;
-	/** Of a launch; 0 for the other signals. */
+	/** Bucket of a launch; 0 for the other signals. */
 	readonly bucket: number;
 	readonly amount: number;
 }

@@ -1,5 +1,5 @@
 /**
- * Health signals: what the plugin reports about a running app by itself. Pure. A signal counts once per device, bundle and day, so a device
+ * Health signals: reports of the plugin about a running app by itself. Pure. A signal counts once per device, bundle and day, so a device
  * that reports a thousand errors weighs as much as one that reports one; a launch counts once per device and bundle. Kills by the system for
  * memory are no crashes, and a restart after a crash is not counted beside the crash.
  */

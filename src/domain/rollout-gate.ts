@@ -13,9 +13,9 @@ export interface GateSettings {
 	/** Whether failures stop the rollout. With automatic steps they always do. */
 	readonly enabled: boolean;
 	readonly limitBps: number;
-	/** Of devices that installed the bundle and crashed or stopped responding; null: not judged. */
+	/** Limit on devices that installed the bundle and crashed or stopped responding; null: not judged. */
 	readonly crashLimitBps: number | null;
-	/** Of devices that installed the bundle and reported JavaScript errors; null: not judged. */
+	/** Limit on devices that installed the bundle and reported JavaScript errors; null: not judged. */
 	readonly errorLimitBps: number | null;
 	/** Two-sided. */
 	readonly confidence: number;
@@ -35,7 +35,7 @@ export interface GateSettings {
 export interface HealthSamples {
 	readonly installed: number;
 	readonly failed: number;
-	/** Of the installed ones. */
+	/** Installed devices. */
 	readonly crashed: number;
 	readonly errored: number;
 	/** Installed and failed devices that reported since the step began. */
@@ -82,7 +82,7 @@ export interface Judgement {
 	readonly next: NextStep | null;
 }
 
-/** Of devices, after their number. */
+/** Verbs after a number of devices. */
 const WHAT_HAPPENED = {
 	failed: "failed",
 	crashed: "crashed or stopped responding",

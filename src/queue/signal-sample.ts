@@ -1,5 +1,5 @@
 /**
- * Which health signals an isolate passes on: one per device, signal, bundle and hour, however many the app reports. Launches come with every
+ * Decides which health signals an isolate passes on: one per device, signal, bundle and hour, however many the app reports. Launches come with every
  * start of every app, so of those beyond the first of the day a share of the devices counts: percentiles need no more.
  */
 import { dayOf } from "../domain/days";
@@ -12,7 +12,7 @@ const MOST_SIGNALS = 20_000;
 const MOST_APPS = 2_000;
 /** Launches of one app and day that an isolate passes on without a choice. */
 const FIRST_LAUNCHES = 20;
-/** Of the devices beyond, one in so many. */
+/** One in so many of the devices beyond. */
 const LAUNCH_SHARE = 32;
 
 export function signalSample(seed: number) {

@@ -78,7 +78,7 @@ export function reportEvents(
 	const isBuiltin = versionName !== "" && versionName === report.version_build;
 	const name = isBuiltin ? BUILTIN : versionName;
 	const network = rolloutNetworkOf(address);
-	const told = {
+	const event = {
 		type: "rollout_told",
 		appId,
 		deviceId: report.device_id,
@@ -87,7 +87,7 @@ export function reportEvents(
 		network,
 		atMs,
 	} as const;
-	return [deviceAtMs === null ? told : { ...told, deviceAtMs }];
+	return [deviceAtMs === null ? event : { ...event, deviceAtMs }];
 }
 
 /** A bundle that was installed and crashes is both. */

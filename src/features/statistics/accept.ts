@@ -171,7 +171,7 @@ function eventsOf(
 	return [...own, ...reportEvents(appId, report, versionName, { address, atMs: nowMs, deviceAtMs: happened })];
 }
 
-/** What a health signal adds to its event; undefined if the report is none, or repeats one. */
+/** Fields that a health signal adds to its event; undefined if the report is none, or repeats one. */
 function signalEvent(
 	eventBuffer: ReportContext["eventBuffer"],
 	{ action, app_id, device_id, version_build, ...report }: StatsEvent,

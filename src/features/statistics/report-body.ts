@@ -39,11 +39,11 @@ export type StatsEvent = { readonly [Name in ReportText]?: string | undefined } 
 	readonly is_emulator?: boolean | undefined;
 	readonly is_prod?: boolean | undefined;
 	readonly timestamp?: number | string | undefined;
-	/** Of health signals; see readMetadata. */
+	/** Sent with health signals; see readMetadata. */
 	readonly metadata?: unknown;
 };
 
-/** Of a health signal: the length of a launch, and the time at which the app ended. In milliseconds; null if absent or no such number. */
+/** Metadata of a health signal: the length of a launch, and the time at which the app ended. In milliseconds; null if absent or no such number. */
 export interface Metadata {
 	readonly durationMs: number | null;
 	readonly exitAtMs: number | null;
