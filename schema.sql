@@ -800,6 +800,17 @@ CREATE TABLE daily_health (
   PRIMARY KEY (app_id, day, version_name, signal, bucket)
 ) STRICT, WITHOUT ROWID;
 
+-- The log of an app's devices for EVENT_DAYS: one row for each batch of the consumer. The story of one device is in devices.recent_reports.
+CREATE TABLE device_events (
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
+  -- When the consumer stored them.
+  at_ms INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  -- JSON array: device, time, kind (src/domain/device-story.ts), version and detail of each event.
+  events TEXT NOT NULL,
+  PRIMARY KEY (app_id, at_ms, id)
+) STRICT, WITHOUT ROWID;
+
 -- Messages that failed all retries. A person inspects them and sets `resend`, and the next clean-up sends them again.
 CREATE TABLE dead_messages (
   -- The Queue's id of the message.

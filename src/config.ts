@@ -28,6 +28,8 @@ export interface Config {
 	readonly localRun: LocalRun | undefined;
 	/** Days of deduplication of events by id; older events are not counted. */
 	readonly eventMemoryDays: number;
+	/** Retention of events of devices, days; 0: they are not kept. */
+	readonly eventDays: number;
 	/** Retention of statistics, days. */
 	readonly statisticsDays: number;
 	/** Retention of the audit log, days. */
@@ -95,6 +97,7 @@ export interface ConfigVariables {
 	readonly MAX_UNCOMPRESSED_BUNDLE_BYTES?: string;
 	readonly REVIEW_NETWORKS?: string;
 	readonly EVENT_MEMORY_DAYS?: string;
+	readonly EVENT_DAYS?: string;
 	readonly STATISTICS_DAYS?: string;
 	readonly AUDIT_DAYS?: string;
 	readonly DEVICE_DAYS?: string;
@@ -141,6 +144,7 @@ export function parseConfig(variables: ConfigVariables): Config {
 			most: 30,
 			usual: 14,
 		}),
+		eventDays: parseDays("EVENT_DAYS", variables.EVENT_DAYS ?? "", { least: 0, most: 90, usual: 30 }),
 		statisticsDays: parseDays("STATISTICS_DAYS", variables.STATISTICS_DAYS ?? "", {
 			least: 31,
 			most: 3660,

@@ -45,6 +45,8 @@ import { listProposals } from "./features/channels/proposals";
 import { rollBackChannel } from "./features/channels/rollback";
 import { listChannels, setChannel } from "./features/channels/routes";
 import { whatIf } from "./features/channels/what-if";
+import { deviceEvents } from "./features/devices/events";
+import { listRecentDevices } from "./features/devices/list";
 import { listDevices, setDevice, unsetDevice } from "./features/devices/routes";
 import { changeKey } from "./features/keys/change";
 import { createKey } from "./features/keys/create";
@@ -147,6 +149,8 @@ export const allEndpoints = [
 	promoteBundle,
 	deleteBundle,
 	listDevices,
+	listRecentDevices,
+	deviceEvents,
 	setDevice,
 	unsetDevice,
 	listDeviceKeys,

@@ -39,6 +39,9 @@ export interface DeviceSeen {
 	readonly keyId: string;
 	readonly defaultChannel: string;
 	readonly channelId: number | null;
+	/** Result of a check: `update`, `builtin`, or the code of the refusal, and the version that is offered. */
+	readonly decision?: string;
+	readonly offered?: string;
 	/**
 	 * Set when this report differs from the device's last one. Forces a write even if the row already has these values, so that its
 	 * timestamp beats an older message that is delivered later.
@@ -70,8 +73,22 @@ export interface CountedEvent {
 	readonly happenedAtMs?: number;
 	/** Duration of a launch. */
 	readonly durationMs?: number;
+	/** Text for people: the action of a failure, the message of an error. */
+	readonly detail?: string;
 	/** As for `DeviceSeen`. */
 	readonly crowded?: true;
+}
+
+/** A person set or removed the override of a device. */
+export interface OverrideChanged {
+	readonly type: "override";
+	readonly appId: string;
+	readonly deviceId: string;
+	readonly atMs: number;
+	/** Name of the person or the key. */
+	readonly by: string;
+	readonly channel: string | null;
+	readonly version: string | null;
 }
 
 /** Bytes of one app that an isolate has sent since its last event of this kind. */
@@ -133,7 +150,7 @@ export interface EventsLost {
 }
 
 export type RolloutEvent = RolloutServed | RolloutTold | RolloutRuns;
-export type DeviceEvent = DeviceSeen | CountedEvent | BytesServed | EventsLost | RolloutEvent;
+export type DeviceEvent = DeviceSeen | CountedEvent | OverrideChanged | BytesServed | EventsLost | RolloutEvent;
 
 export function isRolloutEvent(event: DeviceEvent): event is RolloutEvent {
 	return event.type === "rollout_served" || event.type === "rollout_told" || event.type === "rollout_runs";

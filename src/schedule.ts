@@ -35,6 +35,7 @@ import { CLEAN_UP_NAME, purgeOrganizations } from "./features/organizations/purg
 import { closeExpiredPreviews } from "./features/previews/close";
 import { stepRollouts } from "./features/rollouts/steps";
 import {
+	deleteOldDeviceEvents,
 	deleteOldDevices,
 	deleteOldEvents,
 	deleteOldInstallSteps,
@@ -107,6 +108,7 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"old statistics": (deps) => everywhere(deps, (own, binding) => deleteOldStatistics(own, binding === undefined)),
 	"old devices": (deps) =>
 		everywhere(deps, (own, binding) => deleteOldDevices(own, binding === undefined ? undefined : deps.d1)),
+	"old device events": (deps) => everywhere(deps, deleteOldDeviceEvents),
 	"old install steps": (deps) => everywhere(deps, deleteOldInstallSteps),
 	"keys sealed by an older secret": (deps) => resealRows(deps, SEALED_KEYS),
 	"preview webhooks sealed by an older secret": (deps) => resealRows(deps, SEALED_HOOKS),

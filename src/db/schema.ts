@@ -54,6 +54,7 @@ import type {
 	DailyStorageTable,
 	DailyTotalsTable,
 	DeadMessagesTable,
+	DeviceEventsTable,
 	DeviceSketchesTable,
 	DevicesTable,
 	InstallStepsTable,
@@ -109,6 +110,7 @@ export interface Schema {
 	daily_totals: DailyTotalsTable;
 	install_steps: InstallStepsTable;
 	daily_health: DailyHealthTable;
+	device_events: DeviceEventsTable;
 	daily_install_times: DailyInstallTimesTable;
 	dead_messages: DeadMessagesTable;
 	telemetry_homes: TelemetryHomesTable;

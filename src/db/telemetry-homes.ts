@@ -46,6 +46,7 @@ export const REPORT_TABLES = [
 	{ name: "daily_totals", key: ["day"] },
 	{ name: "daily_install_times", key: ["day", "version_name", "bucket"] },
 	{ name: "daily_health", key: ["day", "version_name", "signal", "bucket"] },
+	{ name: "device_events", key: ["at_ms", "id"] },
 	{ name: "daily_devices", key: ["day"] },
 	{ name: "device_sketches", key: ["day", "kind", "version_name", "slot"] },
 ] as const;

@@ -23,6 +23,11 @@ export function firstCountedDay(config: Pick<Config, "eventMemoryDays">, nowMs: 
 	return firstRememberedDay(config, nowMs) + 1;
 }
 
+/** Events of devices that are older are not kept; undefined: none is. */
+export function firstEventMs(config: Pick<Config, "eventDays">, nowMs: number): number | undefined {
+	return config.eventDays === 0 ? undefined : nowMs - config.eventDays * DAY_MS;
+}
+
 /** Statistics of earlier days are removed. */
 export function firstStatisticsDay(config: Pick<Config, "statisticsDays">, nowMs: number): number {
 	return dayOf(nowMs) - config.statisticsDays + 1;

@@ -8,6 +8,7 @@
  */
 import type { CountedEvent } from "../messages";
 import { dayOf } from "./days";
+import type { StoredStory } from "./device-story";
 import { bucketOf } from "./duration-histogram";
 import type { RunFrom } from "./health-signals";
 
@@ -40,9 +41,16 @@ export interface InstallTimeChange {
 interface Stored {
 	readonly ids: Readonly<Record<string, readonly string[]>>;
 	readonly steps: Readonly<Record<string, readonly (readonly [number, number | null, 0 | 1])[]>>;
+	/** Events for people (device-story.ts). */
+	readonly story?: StoredStory;
 }
 
 const EMPTY: Stored = { ids: {}, steps: {} };
+
+/** The story in the text of a row. */
+export function storyIn(text: string | null): StoredStory | undefined {
+	return text === null ? undefined : (JSON.parse(text) as Stored).story;
+}
 
 export class RecentReports {
 	readonly #ids: Map<number, string[]>;
@@ -101,6 +109,10 @@ export class RecentReports {
 			}));
 	}
 
+	get text(): string | null {
+		return this.textWith(undefined);
+	}
+
 	get isChanged(): boolean {
 		return this.#isChanged;
 	}
@@ -120,7 +132,7 @@ export class RecentReports {
 	}
 
 	/** For the row; null if nothing is left. */
-	get text(): string | null {
+	textWith(story: StoredStory | undefined): string | null {
 		const ids = [...this.#ids]
 			.filter(([day]) => day >= this.firstDay)
 			.flatMap(([day, list]) => list.map((id) => ({ day, id })))
@@ -130,7 +142,7 @@ export class RecentReports {
 			.filter(({ atMs }) => dayOf(atMs) >= this.firstDay - DAYS_AFTER_IDS)
 			.sort((one, other) => other.atMs - one.atMs)
 			.slice(0, MOST_STEPS);
-		if (ids.length === 0 && steps.length === 0) return null;
+		if (ids.length === 0 && steps.length === 0 && story === undefined) return null;
 		const stored: Stored = {
 			ids: grouped(
 				ids,
@@ -142,6 +154,7 @@ export class RecentReports {
 				({ versionName }) => versionName,
 				({ atMs, deviceAtMs, isSet }) => [atMs, deviceAtMs, isSet ? 1 : 0] as const,
 			),
+			...(story === undefined ? {} : { story }),
 		};
 		return JSON.stringify(stored);
 	}

@@ -347,7 +347,8 @@ function differ(value: number, before: number): boolean {
 function contentOf(event: DeviceSeen): string {
 	const { platform, versionName, versionBuild, osVersion, pluginVersion, isProd, isEmulator, channelId } = event;
 	const { customId, installSource, keyId, defaultChannel } = event;
-	const own = `${customId}\0${installSource}\0${keyId}\0${defaultChannel}\0${versionName}\0${versionBuild}\0${osVersion}`;
+	const decided = `${event.decision ?? ""} ${event.offered ?? ""}`;
+	const own = `${decided}\0${customId}\0${installSource}\0${keyId}\0${defaultChannel}\0${versionName}\0${versionBuild}\0${osVersion}`;
 	return `${dayOf(event.atMs)}\0${platform}\0${pluginVersion}\0${isProd}\0${isEmulator}\0${channelId}\0${own}`;
 }
 

@@ -1,7 +1,7 @@
 /** CSV as RFC 4180 has it, and nothing in it that a spreadsheet would run. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { toCsv } from "../../src/features/statistics/csv";
+import { toCsv } from "../../src/http/csv";
 
 /** A reader of RFC 4180, strict. */
 function readCsv(csv: string): string[][] {

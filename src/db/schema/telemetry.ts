@@ -83,6 +83,13 @@ export interface DailyHealthTable {
 	amount: number;
 }
 
+export interface DeviceEventsTable {
+	app_id: string;
+	at_ms: number;
+	id: string;
+	events: string;
+}
+
 export interface DeadMessagesTable {
 	id: string;
 	kind: string;

@@ -22,99 +22,28 @@ import {
 import { insertNamedDevices } from "../../db/reported-devices";
 import { bumpRevision } from "../../db/snapshot";
 import { tryTelemetry } from "../../db/telemetry-reads";
-import { ApiError } from "../../errors";
+import type { Deps } from "../../deps";
+import { ApiError, causeText } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
 	acknowledgement,
 	channelName,
 	integerId,
-	nullableRfc3339,
-	nullableTime,
 	OK,
 	optional,
 	pageNumber,
 	publicAppId,
-	rfc3339,
 	text,
-	time,
 	timestamp,
 	uuid,
 } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
+import type { OverrideChanged } from "../../messages";
 import { promoting } from "../signing/verify";
+import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
 import { readDevice, readDevices } from "./reported";
-
-const deviceSchema = v.strictObject({
-	app_id: v.string(),
-	device_id: v.string(),
-	platform: v.nullable(v.string()),
-	version_name: v.nullable(v.string()),
-	version_build: v.nullable(v.string()),
-	os_version: v.nullable(v.string()),
-	plugin_version: v.nullable(v.string()),
-	is_prod: v.nullable(v.boolean()),
-	is_emulator: v.nullable(v.boolean()),
-	custom_id: v.nullable(v.string()),
-	custom_id_verified: v.literal(false),
-	custom_id_first_reported_at: nullableTime,
-	custom_id_last_changed_at: nullableTime,
-	custom_id_devices: v.number(),
-	channel: v.nullable(v.string()),
-	override_channel: v.nullable(v.string()),
-	override_version: v.nullable(v.string()),
-	last_seen_at: nullableTime,
-	updated_at: time,
-});
-
-const flagOf = (value: number | null) => (value === null ? null : value === 1);
-
-function deviceAnswer(appId: string, row: DeviceRow): v.InferOutput<typeof deviceSchema> {
-	return {
-		app_id: appId,
-		device_id: row.device_id,
-		platform: row.platform,
-		version_name: row.version_name,
-		version_build: row.version_build,
-		os_version: row.os_version,
-		plugin_version: row.plugin_version,
-		is_prod: flagOf(row.is_prod),
-		is_emulator: flagOf(row.is_emulator),
-		custom_id: row.custom_id,
-		custom_id_verified: false,
-		custom_id_first_reported_at: row.custom_id === null ? null : nullableRfc3339(row.custom_id_first_at_ms),
-		custom_id_last_changed_at: row.custom_id === null ? null : nullableRfc3339(row.custom_id_changed_at_ms),
-		custom_id_devices: row.custom_id === null ? 0 : row.custom_id_devices,
-		channel: row.channel,
-		override_channel: row.override_channel_id === null ? null : row.channel,
-		override_version: row.override_version,
-		last_seen_at: nullableRfc3339(row.last_seen_at_ms),
-		updated_at: rfc3339(row.updated_at_ms),
-	};
-}
-
-const EXAMPLE_DEVICE_RECORD: v.InferInput<typeof deviceSchema> = {
-	app_id: "com.example.app",
-	device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
-	platform: "android",
-	version_name: "1.4.0",
-	version_build: "1.0.0",
-	os_version: "15",
-	plugin_version: "8.51.23",
-	is_prod: true,
-	is_emulator: false,
-	custom_id: null,
-	custom_id_verified: false,
-	custom_id_first_reported_at: null,
-	custom_id_last_changed_at: null,
-	custom_id_devices: 0,
-	channel: "production",
-	override_channel: null,
-	override_version: null,
-	last_seen_at: "2026-11-21T08:00:00.000Z",
-	updated_at: "2026-11-21T08:00:00.000Z",
-};
 
 const deviceNotFound = () =>
 	new ApiError("device_not_found", "There is no such device in the app; check device_id against GET /device.");
@@ -270,6 +199,12 @@ export const setDevice = endpoint({
 			const named = insertNamedDevices([{ appId: scope.appId, deviceId: body.device_id }], nowMs);
 			waitUntil(tryTelemetry(deps, scopeRow.telemetry, named));
 		}
+		waitUntil(
+			tellStory(deps, {
+				...{ appId: scopeRow.app_id, deviceId: body.device_id, atMs: nowMs, by: actor.name ?? "" },
+				...{ channel: channel?.name ?? null, version: bundle?.name ?? null },
+			}),
+		);
 		return OK;
 	},
 });
@@ -287,7 +222,7 @@ export const unsetDevice = endpoint({
 	errors: ["device_not_found"],
 	example: { query: { app_id: "com.example.app", device_id: EXAMPLE_DEVICE_RECORD.device_id }, response: OK },
 	load: ({ query }) => [deviceById(query.app_id, query.device_id)] as const,
-	async handle({ db, scope, scopeRow, input, loaded, nowMs, actor }) {
+	async handle({ deps, db, scope, scopeRow, input, loaded, nowMs, actor, waitUntil }) {
 		const [device] = loaded[0].rows;
 		if (device === undefined) throw deviceNotFound();
 		const { device_id } = input.query;
@@ -307,9 +242,25 @@ export const unsetDevice = endpoint({
 				before: shownOverride(device),
 			}),
 		]);
+		waitUntil(
+			tellStory(deps, {
+				...{ appId: scopeRow.app_id, deviceId: device_id, atMs: nowMs, by: actor.name ?? "" },
+				...{ channel: null, version: null },
+			}),
+		);
 		return OK;
 	},
 });
+
+/** For the device's story alone; the audit log has the change in any case. */
+async function tellStory(deps: Pick<Deps, "events" | "newId" | "log">, changed: Omit<OverrideChanged, "type">) {
+	try {
+		const event: OverrideChanged = { type: "override", ...changed };
+		await deps.events.send({ kind: "device_events", id: deps.newId(), events: [event] });
+	} catch (error) {
+		deps.log("warn", "queue_send_failed", { kind: "device_events", events: 1, cause: causeText(error) });
+	}
+}
 
 function shownOverride(device: DeviceRow | undefined): Record<string, unknown> {
 	if (device === undefined) return {};

@@ -10,18 +10,19 @@
 import { chunksOf } from "../../db/chunks";
 import type { Database } from "../../db/client";
 import { DailySums } from "../../db/daily-sums";
+import { type LoggedEvent, logEvents } from "../../db/device-events";
 import type { SketchKey } from "../../db/device-sketches";
 import { retryOnConflict } from "../../db/optimistic";
 import type { Deps } from "../../deps";
 import { dayOf, firstRememberedDay } from "../../domain/days";
 import { DeviceRecord, runsBuild, type SketchEntry } from "../../domain/device-record";
+import { storedEvent } from "../../domain/device-story";
 import { bucketOf } from "../../domain/duration-histogram";
-import { isSignal, versionAt } from "../../domain/health-signals";
+import { isSignal } from "../../domain/health-signals";
 import { isTelemetryFull } from "../../domain/quotas";
-import { hashOf } from "../../domain/recent";
 import { RecentReports } from "../../domain/recent-reports";
 import { BUILTIN } from "../../domain/update-model";
-import type { CountedEvent, DeviceSeen } from "../../messages";
+import type { CountedEvent, DeviceSeen, OverrideChanged } from "../../messages";
 import {
 	addedToday,
 	countedBefore,
@@ -33,6 +34,7 @@ import {
 	unchanged,
 	writeRows,
 } from "./row-statements";
+import { attributed, storyOf } from "./story";
 
 /** The reports of one device. Events are in the order of their times. */
 interface DeviceReports {
@@ -40,6 +42,7 @@ interface DeviceReports {
 	readonly deviceId: string;
 	readonly seen: readonly DeviceSeen[];
 	readonly counted: readonly CountedEvent[];
+	readonly overrides: readonly OverrideChanged[];
 }
 
 /** Adds devices to sketches of their days. */
@@ -57,7 +60,7 @@ export interface AddedDevices extends SketchKey {
 export async function writeDevices(
 	deps: Deps,
 	db: Database,
-	events: readonly (DeviceSeen | CountedEvent)[],
+	events: readonly (DeviceSeen | CountedEvent | OverrideChanged)[],
 	addToSketches: AddToSketches,
 ): Promise<void> {
 	const nowMs = deps.now();
@@ -84,16 +87,18 @@ interface Writing {
  */
 type MovedDays = Map<DeviceReports, Set<number>>;
 
-function byDevice(events: readonly (DeviceSeen | CountedEvent)[]): DeviceReports[] {
-	const devices = new Map<string, { readonly seen: DeviceSeen[]; readonly counted: CountedEvent[] } & DeviceReports>();
+function byDevice(events: readonly (DeviceSeen | CountedEvent | OverrideChanged)[]): DeviceReports[] {
+	type Own = DeviceReports & { seen: DeviceSeen[]; counted: CountedEvent[]; overrides: OverrideChanged[] };
+	const devices = new Map<string, Own>();
 	for (const event of events) {
 		const { appId, deviceId } = event;
 		// The start of a download that cannot be timed has no effect.
 		if (event.type === "count" && event.metric === "start" && !event.timed) continue;
 		const key = `${appId} ${deviceId}`;
-		const reports = devices.get(key) ?? { appId, deviceId, seen: [], counted: [] };
+		const reports = devices.get(key) ?? { appId, deviceId, seen: [], counted: [], overrides: [] };
 		devices.set(key, reports);
 		if (event.type === "seen") reports.seen.push(event);
+		else if (event.type === "override") reports.overrides.push(event);
 		else reports.counted.push(event);
 	}
 	for (const { seen, counted } of devices.values()) {
@@ -131,6 +136,7 @@ async function writeChunk(
 	const idsBefore = new Set(before.rows.map(({ id }) => id));
 	const sums = new DailySums();
 	const sketches = sketchesOfChunk();
+	const log = new Map<string, LoggedEvent[]>();
 	let lost = 0;
 	const changes = rows.rows.flatMap((row): RowChange[] => {
 		const reports = chunk[row.position];
@@ -155,10 +161,15 @@ async function writeChunk(
 			? []
 			: [
 					...(others ?? []).filter(isFresh),
-					...(signals ?? []).map((event) => attributed(event, row, recent, isKnownVersion)).filter(isFresh),
+					...(signals ?? [])
+						.map((event) => attributed(event, row, countedVersionOfRow(row), recent, isKnownVersion))
+						.filter(isFresh),
 				];
 		for (const { atMs } of fresh) record.addOther(atMs);
-		const isChanged = record.needsWrite || recent.isChanged;
+		// An override of a device that never reported is in the audit log alone.
+		if (isNew && reports.seen.length + reports.counted.length === 0) return [];
+		const story = storyOf(reports, fresh, row, deps.config, deps.now());
+		const isChanged = record.needsWrite || recent.isChanged || story?.isNews === true;
 		if (isNew && (isChanged || isFull)) {
 			const isCrowded = [...reports.seen, ...reports.counted].every(({ crowded }) => crowded === true);
 			const addedBefore = newDevices.get(app) ?? 0;
@@ -183,13 +194,18 @@ async function writeChunk(
 		for (const { day, versionName, bucket, amount } of recent.installTimeChanges) {
 			sums.addInstallTime(app, day, versionName, bucket, amount);
 		}
-		return [{ deviceId: reports.deviceId, before: row, row: { ...record.row, recent_reports: recent.text } }];
+		for (const event of story?.added ?? []) {
+			log.set(app, [...(log.get(app) ?? []), [reports.deviceId, ...storedEvent(event)]]);
+		}
+		const recent_reports = recent.textWith(story?.stored);
+		return [{ deviceId: reports.deviceId, before: row, row: { ...record.row, recent_reports } }];
 	});
 	if (lost > 0) deps.log("error", "events_not_stored", { events: lost, full: isFull });
 	const statements = [
 		...(changes.length === 0 ? [] : [unchanged(changes)]),
 		...sums.statements(),
 		...writeRows(changes),
+		...logEvents(log, deps.now(), deps.newId),
 	];
 	const byMoved = Map.groupBy(sketches.added(), ({ kind }) => kind === "moved");
 	await addToSketches(byMoved.get(true) ?? []);
@@ -211,35 +227,6 @@ function addEvent(sums: DailySums, app: string, event: CountedEvent, isKnownVers
 	}
 	sums.addCount(app, day, isKnownVersion ? versionName : "", channelName, metric, 1);
 	sums.addTotal(app, day, TOTAL_OF[metric], 1);
-}
-
-/**
- * A signal under the version that ran when it happened, with an id that is the same for all of its kind on a day: the device counts once.
- * @param row before the reports
- */
-function attributed(
-	event: CountedEvent,
-	row: KnownRow,
-	recent: RecentReports,
-	isKnownVersion: (event: CountedEvent) => boolean,
-): CountedEvent {
-	const { metric, atMs, deviceAtMs, happenedAtMs = atMs } = event;
-	const ran = happenedAtMs < atMs ? countedVersionOfRow(row) : undefined;
-	const times = ran === undefined ? {} : (JSON.parse(row.told_at ?? "{}") as { readonly version_name?: number });
-	const runs = [
-		...(happenedAtMs < atMs ? recent.runs(deviceAtMs === null ? null : deviceAtMs - atMs) : []),
-		...(ran === undefined ? [] : [{ versionName: ran, atMs: times.version_name ?? row.last_seen_at_ms ?? 0 }]),
-	];
-	const versionName = versionAt(happenedAtMs, runs, event.versionName);
-	const of = { ...event, versionName };
-	const counted = isKnownVersion(of) || versionName === BUILTIN ? versionName : "";
-	const period = metric === "launch" ? "" : dayOf(atMs);
-	return {
-		...of,
-		id: hashOf(JSON.stringify([metric, counted, period]), 0)
-			.toString(36)
-			.padStart(12, "0"),
-	};
 }
 
 /** The devices of a chunk by sketch. */

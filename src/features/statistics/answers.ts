@@ -2,9 +2,9 @@
  * Answers of statistics as CSV and as SVG. An SVG has no script and refers to nothing outside of it.
  */
 import type { DayRange } from "../../db/statistics";
+import { type CsvCell, toCsv } from "../../http/csv";
 import type { ChartOptions, StackedChartOptions } from "./charts/chart";
 import { lineChart, stackedChart } from "./charts/chart";
-import { type CsvCell, toCsv } from "./csv";
 import { daysOf, nameOfDay } from "./range";
 
 export const CSV = { contentType: "text/csv; charset=utf-8", description: "A table with a header." };

@@ -26,7 +26,8 @@ export async function consumeDeviceEvents(
 	if (inTime.length < events.length) {
 		deps.log("error", "events_too_old", { events: events.length - inTime.length, firstDay });
 	}
-	const isOfDevice = (event: (typeof inTime)[number]) => event.type === "seen" || event.type === "count";
+	const isOfDevice = (event: (typeof inTime)[number]) =>
+		event.type === "seen" || event.type === "count" || event.type === "override";
 	const db = openDb(deps.d1, "first-primary");
 	await writeDevices(deps, db, inTime.filter(isOfDevice), (added) => addToSketches(deps, db, added));
 	await writeCounts(

@@ -43,19 +43,24 @@ export type StatsEvent = { readonly [Name in ReportText]?: string | undefined } 
 	readonly metadata?: unknown;
 };
 
+const LONGEST_MESSAGE = 160;
+
 /** Metadata of a health signal: the length of a launch, and the time at which the app ended. In milliseconds; null if absent or no such number. */
 export interface Metadata {
 	readonly durationMs: number | null;
 	readonly exitAtMs: number | null;
+	/** Text of an error, or the description of an exit. */
+	readonly message: string | undefined;
 }
 
 /** The plugin sends texts. A value that is none of the expected ones is no reason to lose the report. */
 export function readMetadata(sent: unknown): Metadata | undefined {
 	if (typeof sent !== "object" || sent === null) return undefined;
-	const { duration_ms, exit_timestamp } = sent as Readonly<Record<string, unknown>>;
+	const { duration_ms, exit_timestamp, message, exit_description } = sent as Readonly<Record<string, unknown>>;
 	const durationMs = wholeNumber(duration_ms);
 	const exitAtMs = wholeNumber(exit_timestamp);
-	return durationMs === null && exitAtMs === null ? undefined : { durationMs, exitAtMs };
+	const text = [message, exit_description].find((value) => typeof value === "string" && value !== "");
+	return { durationMs, exitAtMs, message: typeof text === "string" ? text.slice(0, LONGEST_MESSAGE) : undefined };
 }
 
 function wholeNumber(value: unknown): number | null {

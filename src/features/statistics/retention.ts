@@ -4,9 +4,10 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { openDb, query } from "../../db/client";
+import { deleteLogBefore } from "../../db/device-events";
 import { type Walk, walk } from "../../db/table-walk";
 import type { Deps } from "../../deps";
-import { dayOf, firstRememberedDay, firstStatisticsDay, startOfDayMs } from "../../domain/days";
+import { dayOf, firstEventMs, firstRememberedDay, firstStatisticsDay, startOfDayMs } from "../../domain/days";
 import { DAY_MS } from "../../domain/time";
 
 /** Event ids deleted per statement. 100 events per second make 90,000 ids in 15 minutes, too many for one DELETE. */
@@ -105,6 +106,13 @@ export async function deleteOldDevices(deps: Deps, main?: D1Database): Promise<v
 		const kept = JSON.stringify(set.rows.map(({ device }) => JSON.parse(device)));
 		return sql`${unseen} AND (app_id, device_id) NOT IN (SELECT value ->> 0, value ->> 1 FROM json_each(${kept}))`;
 	});
+}
+
+/** All of them if none is kept. */
+export async function deleteOldDeviceEvents(deps: Deps): Promise<void> {
+	const nowMs = deps.now();
+	const firstMs = firstEventMs(deps.config, nowMs) ?? nowMs;
+	await openDb(deps.d1, "first-primary").batch([deleteLogBefore(firstMs, MOST_STATISTICS_ROWS)]);
 }
 
 export async function deleteOldInstallSteps(deps: Deps): Promise<void> {

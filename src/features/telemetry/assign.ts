@@ -219,7 +219,9 @@ async function withoutCounted(
 ): Promise<Report[]> {
 	const firstDay = firstRememberedDay(deps.config, deps.now());
 	const idOf = (event: Report): string | undefined =>
-		event.type !== "seen" && (homes.get(appNameOf(event))?.moved_at_ms ?? 0) >= startOfDayMs(firstDay)
+		event.type !== "seen" &&
+		event.type !== "override" &&
+		(homes.get(appNameOf(event))?.moved_at_ms ?? 0) >= startOfDayMs(firstDay)
 			? event.id
 			: undefined;
 	const ids = [...new Set(events.map(idOf).filter((id) => id !== undefined))];

@@ -50,7 +50,7 @@ export function eventsOfCheck(
 	decision: Decision,
 	address: string | null,
 ): DeviceEvent[] {
-	const seen = seenOf(body, nowMs, decision.resolved?.id ?? null);
+	const seen = seenOf(body, nowMs, decision);
 	return decision.rolloutConsidered
 		? [seen, ...checkEvents(body.app_id, decision, deviceOf(body), address, nowMs)]
 		: [seen];

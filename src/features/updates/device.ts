@@ -35,7 +35,7 @@ export function recordedReport<Report extends { readonly app_id: string; readonl
 }
 
 /** The event of a check. */
-export function seenOf(body: DeviceBody, atMs: number, channelId: number | null): DeviceSeen {
+export function seenOf(body: DeviceBody, atMs: number, decision: Decision): DeviceSeen {
 	return {
 		type: "seen",
 		appId: body.app_id,
@@ -52,7 +52,9 @@ export function seenOf(body: DeviceBody, atMs: number, channelId: number | null)
 		installSource: body.install_source ?? "",
 		keyId: body.key_id ?? "",
 		defaultChannel: body.defaultChannel ?? "",
-		channelId,
+		channelId: decision.resolved?.id ?? null,
+		decision: decision.outcome === "none" ? decision.error : decision.outcome,
+		...(decision.outcome === "update" ? { offered: decision.bundle.version } : {}),
 	};
 }
 

@@ -492,6 +492,8 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		return { path: "/preview/link", query: { app_id: app.appId, version }, thing: bundleThing(app, id, version) };
 	},
 	"GET /device": async (_, app) => ({ path: "/device", query: { app_id: app.appId } }),
+	"GET /device/list": async (_, app) => ({ path: "/device/list", query: { app_id: app.appId } }),
+	"GET /device/events": async (_, app) => ({ path: "/device/events", query: { app_id: app.appId } }),
 	"GET /device/explain": async (_, app) => ({
 		path: "/device/explain",
 		query: { app_id: app.appId, platform: "android", version_build: "1.0.0", plugin_version: "8.51.23" },

@@ -208,6 +208,7 @@ function statisticsOf(appId: string, day: number, amount: number): Row[] {
 		["daily_totals", { ...of, get_count: amount }],
 		["daily_install_times", { ...ofBundle, bucket: 1, amount }],
 		["daily_health", { ...ofBundle, signal: "crash", bucket: 0, amount }],
+		["device_events", { app_id: appId, at_ms: day, id: `${appId} ${amount}`, events: "[]" }],
 		["daily_devices", { ...of, sketch: `sketch ${amount}`, revision: 1 }],
 		[
 			"device_sketches",

@@ -1,0 +1,86 @@
+/**
+ * GET /device/list: devices by their last report, with their number, found by parts of their ids. For people; GET /device lists all devices
+ * of an app of any size.
+ */
+import { sql } from "kysely";
+import * as v from "valibot";
+import { appByPublicId } from "../../db/apps";
+import { channelByName } from "../../db/channels";
+import { type ListedRow, type ListFilter, listedDevices, MOST_LISTED } from "../../db/device-list";
+import { appIdOf } from "../../db/public-app-id";
+import { joinedColumns } from "../../db/reported-devices";
+import { openTelemetry } from "../../db/telemetry-reads";
+import { endpoint } from "../../http/endpoint";
+import { optional, PAGE_SIZE, pageNumber, publicAppId, text, timestamp } from "../../http/schemas";
+import { appScope } from "../../http/scope";
+import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
+
+const listQuery = v.object({
+	app_id: publicAppId,
+	page: pageNumber,
+	search: optional(v.pipe(text(128), v.toLowerCase())),
+	channel: optional(text(128)),
+	version: optional(text(128)),
+	platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
+	seen_from: optional(timestamp),
+	seen_to: optional(timestamp),
+});
+type Query = v.InferOutput<typeof listQuery>;
+
+function filterOf(
+	{ search, platform, version, seen_from, seen_to }: Query,
+	searchesCustomIds: boolean,
+): Omit<ListFilter, "channelId"> {
+	return { search, searchesCustomIds, platform, version, seenFromMs: seen_from, seenToMs: seen_to };
+}
+
+export const listRecentDevices = endpoint({
+	method: "GET",
+	path: "/device/list",
+	tag: "Devices",
+	summary: "List the devices of an app by their last report, with their number",
+	description: `\`search\` finds devices by a part of their \`device_id\` or \`custom_id\`. \`channel\` is the channel that served the last check. The list has the order of \`last_seen_at\`, newest first, and \`total\` is the number of devices that it finds. It reads at most ${MOST_LISTED.toLocaleString("en-US")} devices of the app; if the app has more, \`complete\` is false, and GET /device lists all of them by their id. \`custom_id_devices\` is not counted here.`,
+	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
+	query: listQuery,
+	response: v.strictObject({ total: v.number(), complete: v.boolean(), devices: v.array(deviceSchema) }),
+	errors: [],
+	example: {
+		query: { app_id: "com.example.app", search: "b5a3" },
+		response: { total: 1, complete: true, devices: [EXAMPLE_DEVICE_RECORD] },
+	},
+	load: ({ query }) => {
+		const { app_id, channel } = query;
+		const app = appIdOf(app_id);
+		const channelId =
+			channel === undefined ? undefined : sql`(SELECT id FROM channels WHERE app_id = ${app} AND name = ${channel})`;
+		// An app whose custom ids are hidden is searched again below.
+		const filter = { ...filterOf(query, true), channelId };
+		return [
+			listedDevices(app, filter, PAGE_SIZE, query.page * PAGE_SIZE),
+			appByPublicId(app_id),
+			channelByName(app_id, channel ?? ""),
+		] as const;
+	},
+	async handle({ deps, db, loaded, input, scope, scopeRow }) {
+		const { query } = input;
+		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
+		const isHere = scopeRow.telemetry == null;
+		const read = async (): Promise<readonly ListedRow[]> => {
+			if (isHere && !(hidesCustomIds && query.search !== undefined)) return loaded[0].rows;
+			const channelId = query.channel === undefined ? undefined : sql`${loaded[2].rows[0]?.id ?? null}`;
+			const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
+			const filter = { ...filterOf(query, !hidesCustomIds), channelId };
+			const page = listedDevices(sql`${scope.appId}`, filter, PAGE_SIZE, query.page * PAGE_SIZE);
+			return (await reports.batch([page]))[0].rows;
+		};
+		const rows = await read();
+		const joined = rows.length === 0 ? [] : (await db.batch([joinedColumns(scope.appId, rows)]))[0].rows;
+		const devices = rows.flatMap((row, index) => {
+			const columns = joined[index];
+			if (columns === undefined) return [];
+			const device = { ...row, ...columns };
+			return [deviceAnswer(scopeRow.app_id, hidesCustomIds ? { ...device, custom_id: null } : device)];
+		});
+		return { total: rows[0]?.total ?? 0, complete: (rows[0]?.listed ?? 0) < MOST_LISTED, devices };
+	},
+});

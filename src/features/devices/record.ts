@@ -1,0 +1,74 @@
+/** The answer about a device, as the endpoints of devices share it. */
+import * as v from "valibot";
+import type { DeviceRow } from "../../db/devices";
+import { nullableRfc3339, nullableTime, rfc3339, time } from "../../http/schemas";
+
+export const deviceSchema = v.strictObject({
+	app_id: v.string(),
+	device_id: v.string(),
+	platform: v.nullable(v.string()),
+	version_name: v.nullable(v.string()),
+	version_build: v.nullable(v.string()),
+	os_version: v.nullable(v.string()),
+	plugin_version: v.nullable(v.string()),
+	is_prod: v.nullable(v.boolean()),
+	is_emulator: v.nullable(v.boolean()),
+	custom_id: v.nullable(v.string()),
+	custom_id_verified: v.literal(false),
+	custom_id_first_reported_at: nullableTime,
+	custom_id_last_changed_at: nullableTime,
+	custom_id_devices: v.number(),
+	channel: v.nullable(v.string()),
+	override_channel: v.nullable(v.string()),
+	override_version: v.nullable(v.string()),
+	last_seen_at: nullableTime,
+	updated_at: time,
+});
+
+const flagOf = (value: number | null) => (value === null ? null : value === 1);
+
+export function deviceAnswer(appId: string, row: DeviceRow): v.InferOutput<typeof deviceSchema> {
+	return {
+		app_id: appId,
+		device_id: row.device_id,
+		platform: row.platform,
+		version_name: row.version_name,
+		version_build: row.version_build,
+		os_version: row.os_version,
+		plugin_version: row.plugin_version,
+		is_prod: flagOf(row.is_prod),
+		is_emulator: flagOf(row.is_emulator),
+		custom_id: row.custom_id,
+		custom_id_verified: false,
+		custom_id_first_reported_at: row.custom_id === null ? null : nullableRfc3339(row.custom_id_first_at_ms),
+		custom_id_last_changed_at: row.custom_id === null ? null : nullableRfc3339(row.custom_id_changed_at_ms),
+		custom_id_devices: row.custom_id === null ? 0 : row.custom_id_devices,
+		channel: row.channel,
+		override_channel: row.override_channel_id === null ? null : row.channel,
+		override_version: row.override_version,
+		last_seen_at: nullableRfc3339(row.last_seen_at_ms),
+		updated_at: rfc3339(row.updated_at_ms),
+	};
+}
+
+export const EXAMPLE_DEVICE_RECORD: v.InferInput<typeof deviceSchema> = {
+	app_id: "com.example.app",
+	device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61",
+	platform: "android",
+	version_name: "1.4.0",
+	version_build: "1.0.0",
+	os_version: "15",
+	plugin_version: "8.51.23",
+	is_prod: true,
+	is_emulator: false,
+	custom_id: null,
+	custom_id_verified: false,
+	custom_id_first_reported_at: null,
+	custom_id_last_changed_at: null,
+	custom_id_devices: 0,
+	channel: "production",
+	override_channel: null,
+	override_version: null,
+	last_seen_at: "2026-11-21T08:00:00.000Z",
+	updated_at: "2026-11-21T08:00:00.000Z",
+};
