@@ -40,6 +40,7 @@ const APP_SCREENS: readonly (readonly [string, ComponentType<AppScreenProps>])[]
 	["previews", lazy(() => import("./screens/previews/previews"))],
 	["bundles", lazy(() => import("./screens/bundles/bundles"))],
 	["devices", lazy(() => import("./screens/devices/devices"))],
+	["events", lazy(() => import("./screens/devices/events"))],
 	["statistics", lazy(async () => ({ default: (await statistics()).AppStatistics }))],
 	["changes", lazy(async () => ({ default: (await auditLog()).AppChanges }))],
 	["publishers", lazy(() => import("./screens/publishers/publishers"))],

@@ -8,6 +8,7 @@ export type AppScreen =
 	| "previews"
 	| "bundles"
 	| "devices"
+	| "events"
 	| "statistics"
 	| "changes"
 	| "publishers"

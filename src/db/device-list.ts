@@ -14,6 +14,7 @@ export interface ListFilter {
 	readonly searchesCustomIds: boolean;
 	readonly platform: string | undefined;
 	readonly version: string | undefined;
+	readonly keyId: string | undefined;
 	/** Channel of the last check; null: there is no such channel. */
 	readonly channelId: RawBuilder<unknown> | undefined;
 	readonly seenFromMs: number | undefined;
@@ -25,7 +26,7 @@ export type ListedRow = ReportedRow & { readonly total: number; readonly listed:
 
 export function listedDevices(
 	app: RawBuilder<unknown>,
-	{ search, searchesCustomIds, platform, version, channelId, seenFromMs, seenToMs }: ListFilter,
+	{ search, searchesCustomIds, platform, version, keyId, channelId, seenFromMs, seenToMs }: ListFilter,
 	limit: number,
 	offset: number,
 ): CompiledQuery<ListedRow> {
@@ -35,11 +36,12 @@ export function listedDevices(
 		...(search === undefined ? [] : [sql`(instr(d.device_id, ${search}) > 0 ${inCustomId})`]),
 		...(platform === undefined ? [] : [sql`d.platform = ${platform}`]),
 		...(version === undefined ? [] : [sql`d.version_name = ${version}`]),
+		...(keyId === undefined ? [] : [sql`d.key_id = ${keyId}`]),
 		...(channelId === undefined ? [] : [sql`d.channel_id = ${channelId}`]),
 		...(seenFromMs === undefined ? [] : [sql`d.last_seen_at_ms >= ${seenFromMs}`]),
 		...(seenToMs === undefined ? [] : [sql`d.last_seen_at_ms <= ${seenToMs}`]),
 	];
-	return sql<ListedRow>`WITH listed AS MATERIALIZED (SELECT device_id, platform, version_name, channel_id, custom_id, last_seen_at_ms
+	return sql<ListedRow>`WITH listed AS MATERIALIZED (SELECT device_id, platform, version_name, channel_id, custom_id, key_id, last_seen_at_ms
 				FROM devices WHERE app_id = ${app} LIMIT ${sql.lit(MOST_LISTED)}),
 			found AS (SELECT d.device_id, d.last_seen_at_ms, count(*) OVER () AS total FROM listed d WHERE ${sql.join(conditions, sql` AND `)}
 				ORDER BY coalesce(d.last_seen_at_ms, 0) DESC, d.device_id LIMIT ${limit} OFFSET ${offset})

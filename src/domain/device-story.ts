@@ -22,7 +22,7 @@ export interface StoryEvent {
 /** In the order of the fields; kinds by their place in `EVENT_KINDS`. */
 export type StoredEvent = readonly [atMs: number, kind: number, version: string, detail?: string];
 
-/** So that the row stays small. */
+/** Bound of the row. */
 const MOST_EVENTS = 60;
 const LONGEST_VERSION = 64;
 const LONGEST_DETAIL = 160;

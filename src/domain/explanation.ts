@@ -109,9 +109,10 @@ function refusalText(
 	const native =
 		"Set the version of the native app, or version in the plugin's configuration, to a number such as 1.2.3, and ship that store build.";
 	const plugin = (version: string) => `update the plugin to ${version} or newer in the next store build`;
+	const isSet = channelOrigin(snapshot, device, decision) === "device_channel";
 	const ofChannel = (rule: string) => ({
 		decidedBy: "channel_rule" as const,
-		because: `channel ${channel?.name} ${rule}`,
+		because: `channel ${channel?.name}${isSet ? ", which is set for this device," : ""} ${rule}`,
 		message: "",
 	});
 	switch (decision.error) {
@@ -153,7 +154,7 @@ function refusalText(
 			const because =
 				decision.targetBy === "override"
 					? `it runs bundle ${target?.version} already, which is set for this device`
-					: `it runs bundle ${target?.version} already`;
+					: `it runs bundle ${target?.version} already${isSet ? `, from channel ${channel?.name}, which is set for this device` : ""}`;
 			return { decidedBy: "bundle", because, message: `${nothing}${another("another bundle")}.` };
 		}
 		case "already_on_builtin": {

@@ -114,7 +114,7 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		await stage.product.api("POST", "/updates", { ...named, ...build });
 		await expect.poll(async () => (await get(`/device?app_id=${APP}&custom_id=Ada%20%26%20Co`)).length).toBe(1);
 		await admin.open(`/apps/${APP}/devices`, "Devices");
-		await admin.page.getByLabel("Custom id").fill("Ada & Co");
+		await admin.page.getByLabel("Id or custom id contains").fill("Ada & Co");
 		await button("Apply filters").click();
 		const rows = admin.page.getByRole("region", { name: "Devices" }).getByRole("row");
 		await expect.poll(() => rows.count()).toBe(2);

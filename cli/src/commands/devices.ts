@@ -178,54 +178,88 @@ const outcomeText = ({ outcome, version, error }: Outcome) =>
 				? "up to date"
 				: (error ?? "");
 
-const MOST_PAGES = 10;
-const PAGE_SIZE = 50;
+/** Events of one answer, and the pause between two questions of --follow. */
+const PAGE_SIZE = 200;
+const MOST_EVENTS = 1_000;
+const FOLLOW_MS = 5_000;
+
+type DeviceEvent = AnswerOf<"GET /device/events">["events"][number];
 
 export const logs: Command = {
 	name: "logs",
-	usage: "logs",
-	summary: "List the devices that reported lately, newest first, with the bundle that each runs.",
-	mostWords: 0,
+	usage: "logs [device]",
+	summary: "List what happened on devices, newest first: installs, failures, crashes, changed decisions, overrides.",
+	mostWords: 1,
 	options: {
 		since: { type: "string", value: "time", help: "How far back, e.g. 15m, 2h or 7d (default 1d)" },
-		channel: { type: "string", short: "c", value: "name", help: "Only devices of this channel" },
-		version: { type: "string", value: "version", help: "Only devices that run this bundle" },
+		kind: { type: "string", value: "kinds", help: "Only these, e.g. install,fail or crash,anr,js_error" },
+		version: { type: "string", value: "version", help: "Only events about this bundle" },
+		follow: { type: "boolean", short: "f", help: "Keep listing new events, oldest first" },
 	},
-	examples: ["capstan logs", "capstan logs --since 2h --version 1.4.0"],
+	examples: ["capstan logs", "capstan logs 8a1f… --since 7d", "capstan logs --kind fail,crash --follow"],
 	async run(run) {
 		const sinceMs = durationOf(run.options, "since", "1d");
-		const { server, appId } = await resolve(run);
-		const channel = text(run.options, "channel");
+		const settings = await resolve(run);
+		const { server, appId } = settings;
+		const device = run.words[0] === undefined ? undefined : await deviceId(settings, run.words[0]);
+		const kind = text(run.options, "kind");
 		const version = text(run.options, "version");
-		const seen_from = new Date(Date.now() - sinceMs).toISOString();
-		const devices: Device[] = [];
-		let isWhole = false;
-		for (let page = 0; page < MOST_PAGES && !isWhole; page++) {
-			const query = { app_id: appId, seen_from, page: String(page), ...(channel === undefined ? {} : { channel }) };
-			const found = listOf(
-				await server.api("GET /device", { query: { ...query, ...(version === undefined ? {} : { version }) } }),
-			);
-			devices.push(...found);
-			isWhole = found.length < PAGE_SIZE;
+		const from = new Date(Date.now() - sinceMs).toISOString();
+		const query = {
+			...{ app_id: appId, from, limit: String(PAGE_SIZE) },
+			...(device === undefined ? {} : { device_id: device }),
+			...(kind === undefined ? {} : { kind }),
+			...(version === undefined ? {} : { version }),
+		};
+		const events: DeviceEvent[] = [];
+		let before: string | null = null;
+		let newest: string | null = null;
+		do {
+			const page: AnswerOf<"GET /device/events"> = await server.api("GET /device/events", {
+				query: { ...query, ...(before === null ? {} : { before }) },
+			});
+			events.push(...page.events);
+			newest ??= page.newest;
+			before = page.next;
+		} while (before !== null && events.length < MOST_EVENTS);
+		run.terminal.result("logs", { app_id: appId, since: from, complete: before === null, events });
+		if (events.length === 0) run.terminal.line("Nothing happened in this time; try --since 7d.");
+		else run.terminal.table([["TIME (UTC)", "DEVICE", "EVENT", "BUNDLE", "DETAIL"], ...events.map(rowOf)]);
+		if (before !== null) {
+			run.terminal.note(`Only ${events.length} events are listed; narrow it with --since, --kind or --version.`);
 		}
-		devices.sort((one, other) => (other.last_seen_at ?? "").localeCompare(one.last_seen_at ?? ""));
-		run.terminal.result("logs", { app_id: appId, since: seen_from, complete: isWhole, devices });
-		if (devices.length === 0) run.terminal.line("No device reported in this time; try --since 7d.");
-		else {
-			run.terminal.table([
-				["TIME (UTC)", "DEVICE", "PLATFORM", "STORE BUILD", "RUNS", "CHANNEL"],
-				...devices.map((device) => [
-					(device.last_seen_at ?? "").slice(0, 19).replace("T", " "),
-					device.custom_id ?? device.device_id,
-					device.platform ?? "",
-					device.version_build ?? "",
-					device.version_name ?? "",
-					device.channel ?? "",
-				]),
-			]);
-		}
-		if (!isWhole)
-			run.terminal.note(`Only ${devices.length} devices are listed; narrow it with --since, --channel or --version.`);
+		if (run.options.follow === true) await follow(settings, run, query, new Set(events.map(({ id }) => id)), newest);
 		return EXIT.ok;
 	},
 };
+
+const rowOf = ({ at, device_id, kind, version, detail, by, channel }: DeviceEvent) => [
+	at.slice(0, 19).replace("T", " "),
+	device_id,
+	kind,
+	version ?? "",
+	detail ?? [channel === null ? "" : `channel ${channel}`, by === null ? "" : `by ${by}`].filter(Boolean).join(" "),
+];
+
+/** Until the command is interrupted. The server repeats events of the last seconds, so those that were listed are left out. */
+async function follow(
+	{ server }: Settings,
+	run: Run,
+	query: { readonly app_id: string },
+	listed: Set<string>,
+	newest: string | null,
+): Promise<never> {
+	let after = newest;
+	for (;;) {
+		await new Promise((resume) => setTimeout(resume, FOLLOW_MS));
+		const page: AnswerOf<"GET /device/events"> = await server.api("GET /device/events", {
+			query: { ...query, ...(after === null ? {} : { after }) },
+		});
+		after = page.newest ?? after;
+		for (const event of page.events.toReversed()) {
+			if (listed.has(event.id)) continue;
+			listed.add(event.id);
+			run.terminal.line(rowOf(event).join("  "));
+		}
+	}
+}

@@ -40,7 +40,16 @@ export const APP_PLACES: readonly AppPlace[] = [
 	{ screen: "channels", label: "Channels", icon: IconGitBranch, key: "c" },
 	{ screen: "previews", label: "Previews", icon: IconGitPullRequest, key: "p" },
 	{ screen: "bundles", label: "Bundles", icon: IconBox, key: "b" },
-	{ screen: "devices", label: "Devices", icon: IconDeviceMobile, key: "d" },
+	{
+		screen: "devices",
+		label: "Devices",
+		icon: IconDeviceMobile,
+		key: "d",
+		tabs: [
+			["devices", "Devices"],
+			["events", "Events"],
+		],
+	},
 	{ screen: "statistics", label: "Statistics", icon: IconChartLine, key: "s" },
 	{
 		screen: "settings",

@@ -22,16 +22,17 @@ const listQuery = v.object({
 	channel: optional(text(128)),
 	version: optional(text(128)),
 	platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
+	key_id: optional(text(64)),
 	seen_from: optional(timestamp),
 	seen_to: optional(timestamp),
 });
 type Query = v.InferOutput<typeof listQuery>;
 
 function filterOf(
-	{ search, platform, version, seen_from, seen_to }: Query,
+	{ search, platform, version, key_id, seen_from, seen_to }: Query,
 	searchesCustomIds: boolean,
 ): Omit<ListFilter, "channelId"> {
-	return { search, searchesCustomIds, platform, version, seenFromMs: seen_from, seenToMs: seen_to };
+	return { search, searchesCustomIds, platform, version, keyId: key_id, seenFromMs: seen_from, seenToMs: seen_to };
 }
 
 export const listRecentDevices = endpoint({

@@ -1,4 +1,6 @@
-/** The answer about a device, as the endpoints of devices share it. */
+/**
+ * The answer about a device, shared by the endpoints that show devices. A custom id is never verified, because any device can report any id.
+ */
 import * as v from "valibot";
 import type { DeviceRow } from "../../db/devices";
 import { nullableRfc3339, nullableTime, rfc3339, time } from "../../http/schemas";

@@ -162,7 +162,7 @@ function eventsOf(
 			deviceAtMs,
 			// Electron's updater does not report the start of a download.
 			timed: report.platform !== "electron",
-			detail: metric === "fail" ? action : (readMetadata(report.metadata)?.message ?? action),
+			detail: metric === "fail" ? action : (readMetadata(report.metadata)?.message ?? ""),
 			...signal,
 		});
 	}

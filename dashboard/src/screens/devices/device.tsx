@@ -1,16 +1,21 @@
-/** One device: its reports, the update decision with its rules, and its override. */
-import { Alert, Button, Code, List, Stack, Text, TextInput, Timeline } from "@mantine/core";
+/** One device: which update it gets and why, what happened on it, its reports, and its override. */
+import { Alert, Button, List, Stack, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { type AnswerOf, ask, CapstanError, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
-import { KeyValues } from "../../components/card";
+import { Card, KeyValues, Note } from "../../components/card";
+import { CopyChip } from "../../components/copy-chip";
 import { Confirm, FormDialog } from "../../components/form-dialog";
+import { Icon } from "../../components/icon";
 import { notify } from "../../components/notify";
-import { Screen, Section } from "../../components/screen";
+import { Empty, Screen, Section } from "../../components/screen";
 import { Time } from "../../components/time";
+import { Spot, Timeline } from "../../components/timeline";
 import { VersionInput } from "../../components/version-input";
+import { IconAlertTriangle, IconCheck, IconChevronRight, IconCircleCheck, IconDownload } from "../../icons";
 import { useAppMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
+import { EventItem } from "./event-item";
 
 type Explained = AnswerOf<"GET /device/explain">;
 type DeviceRecord = Exclude<AnswerOf<"GET /device">, readonly unknown[]>;
@@ -25,7 +30,7 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 	return (
 		<Screen
 			title={record?.custom_id ?? "Device"}
-			note={<Code>{item}</Code>}
+			note={<CopyChip value={item} isWhole />}
 			actions={
 				may("app.manage_devices") === true ? (
 					<>
@@ -39,16 +44,25 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 				) : undefined
 			}
 		>
+			{record === undefined ? null : <Explanation appId={appId} device={record} />}
 			{isUnknown(device.error) ? (
 				<Alert color="gray" title="This device has not checked for updates yet">
 					You can already set an override. It applies from the first check.
 				</Alert>
 			) : (
 				<Answer query={device} what="the device">
-					{() => (record === undefined ? null : <Record device={record} />)}
+					{() =>
+						record === undefined ? null : (
+							<div className="cols">
+								<Story appId={appId} deviceId={item} />
+								<Section title="Properties">
+									<Record device={record} />
+								</Section>
+							</div>
+						)
+					}
 				</Answer>
 			)}
-			{record === undefined ? null : <Explanation appId={appId} deviceId={item} />}
 			{dialog === "override" ? <Override appId={appId} deviceId={item} onClose={() => setDialog(undefined)} /> : null}
 			{dialog === "unset" && record !== undefined ? (
 				<Unset appId={appId} device={record} onClose={() => setDialog(undefined)} />
@@ -136,52 +150,106 @@ type Step = Explained["trace"][number];
 /** A rule that passed without a finding is listed by name only. */
 const isSilent = ({ outcome, finding }: Step) => outcome === "passed" && finding === "nothing against it";
 
-function Explanation({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
-	const explained = useAsk("GET /device/explain", { query: { app_id: appId, device_id: deviceId } });
+function Explanation({ appId, device }: { readonly appId: string; readonly device: DeviceRecord }) {
+	const { device_id } = device;
+	const explained = useAsk("GET /device/explain", { query: { app_id: appId, device_id } });
 	return (
 		<Section title="Update decision">
 			<Answer query={explained} what="the explanation">
 				{({ outcome, answer, because, remedy, trace }) => (
-					<Stack>
-						<Alert color={alertColor(outcome, answer)} title={`${outcomeTitle(outcome, answer)}, because ${because}.`}>
-							{remedy?.message}
-						</Alert>
-						<Steps steps={trace.filter((step) => !isSilent(step))} />
-						<PassedRules steps={trace.filter(isSilent)} />
-					</Stack>
+					<Card>
+						<Stack>
+							<div className="row start">
+								<Picture outcome={outcome} answer={answer} />
+								<div className="stack grow">
+									<strong className="strong">{`${outcomeTitle(outcome, answer)}, because ${because}.`}</strong>
+									{isSet(device) ? <SetBy appId={appId} deviceId={device_id} /> : null}
+								</div>
+							</div>
+							{remedy === null ? null : (
+								<Note tone={isUpToDate(answer) ? "info" : "warn"} isAlert>
+									{remedy.message}
+								</Note>
+							)}
+							<Steps steps={trace.filter((step) => !isSilent(step))} />
+							<PassedRules steps={trace.filter(isSilent)} />
+						</Stack>
+					</Card>
 				)}
 			</Answer>
 		</Section>
 	);
 }
 
-const STEP_COLORS = { passed: "green", decided: "blue", skipped: "gray" } as const;
+/** Who set the override, and when, from the device's events; nothing if that is longer ago than events are kept. */
+function SetBy({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
+	const set = useAsk("GET /device/events", {
+		query: { app_id: appId, device_id: deviceId, kind: "override", limit: "1" },
+	});
+	const [last] = set.data?.events ?? [];
+	if (last === undefined || last.by === null) return null;
+	return (
+		<span className="said">
+			{last.by} set the override <Time value={last.at} />.
+		</span>
+	);
+}
+
+/** The screen waits for what the phone does next, so it looks again while it is open. */
+const STORY_EVERY_MS = 10_000;
+
+function Story({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
+	const query = { app_id: appId, device_id: deviceId, limit: "60" };
+	const story = useAsk("GET /device/events", { query }, { everyMs: STORY_EVERY_MS });
+	return (
+		<Section title="What happened">
+			<Answer query={story} what="the events of the device">
+				{({ events }) =>
+					events.length === 0 ? (
+						<Empty title="No events yet">Installs, failures, crashes and changed decisions appear here.</Empty>
+					) : (
+						<Timeline label="Events of the device">
+							{events.map((event) => (
+								<EventItem key={event.id} appId={appId} event={event} />
+							))}
+						</Timeline>
+					)
+				}
+			</Answer>
+		</Section>
+	);
+}
 
 function Steps({ steps }: { readonly steps: readonly Step[] }) {
 	return (
-		<Timeline bulletSize={12} lineWidth={2}>
+		<ol className="rules">
 			{steps.map(({ rule, outcome, finding, remedy }) => (
-				<Timeline.Item key={rule} color={STEP_COLORS[outcome]}>
-					<Text size="sm">
-						<strong>{RULES[rule] ?? rule.replaceAll("_", " ")}</strong>{" "}
-						<span className="muted">({outcome === "decided" ? "decides" : outcome})</span>
-					</Text>
-					<Text size="sm">{finding}</Text>
-					{outcome === "decided" || remedy === undefined ? null : (
-						<Text size="sm" c="dimmed">
-							{remedy}
-						</Text>
-					)}
-				</Timeline.Item>
+				<li key={rule}>
+					<span className={outcome === "passed" ? "t-ok" : outcome === "decided" ? "t-warn" : "dimmed"}>
+						<Icon
+							of={outcome === "passed" ? IconCircleCheck : outcome === "decided" ? IconAlertTriangle : IconChevronRight}
+						/>
+					</span>
+					<span className="stack">
+						<span>
+							<strong className="strong">{RULES[rule] ?? rule.replaceAll("_", " ")}</strong>{" "}
+							<span className="dimmed">({outcome === "decided" ? "decides" : outcome})</span> {finding}
+						</span>
+						{outcome === "decided" || remedy === undefined ? null : <span className="dimmed">{remedy}</span>}
+					</span>
+				</li>
 			))}
-		</Timeline>
+		</ol>
 	);
 }
 
 function PassedRules({ steps }: { readonly steps: readonly Step[] }) {
 	return steps.length === 0 ? null : (
-		<details>
-			<summary>{steps.length === 1 ? "1 rule" : `${steps.length} rules`} passed</summary>
+		<details className="fold">
+			<summary>
+				<Icon of={IconChevronRight} />
+				{steps.length === 1 ? "1 rule" : `${steps.length} rules`} passed
+			</summary>
 			<List size="sm" mt="xs">
 				{steps.map(({ rule }) => (
 					<List.Item key={rule}>{RULES[rule] ?? rule.replaceAll("_", " ")}</List.Item>
@@ -191,10 +259,17 @@ function PassedRules({ steps }: { readonly steps: readonly Step[] }) {
 	);
 }
 
-/** Blue: the device changes version; gray: it is up to date; orange: something blocks its update. */
-function alertColor(outcome: Explained["outcome"], answer: Explained["answer"]): string {
-	if (outcome !== "none") return "blue";
-	return "kind" in answer && answer.kind === "up_to_date" ? "gray" : "orange";
+const isUpToDate = (answer: Explained["answer"]) => "kind" in answer && answer.kind === "up_to_date";
+
+function Picture({
+	outcome,
+	answer,
+}: {
+	readonly outcome: Explained["outcome"];
+	readonly answer: Explained["answer"];
+}) {
+	if (outcome !== "none") return <Spot icon={IconDownload} tone="info" />;
+	return isUpToDate(answer) ? <Spot icon={IconCheck} tone="ok" /> : <Spot icon={IconAlertTriangle} tone="warn" />;
 }
 
 function outcomeTitle(outcome: Explained["outcome"], answer: Explained["answer"]): string {

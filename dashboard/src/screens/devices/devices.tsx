@@ -2,14 +2,14 @@
 import { Button, Code, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useAsk, usePage } from "../../api";
+import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { FilterForm } from "../../components/filter-form";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
 import { TextLink } from "../../components/link";
 import { Empty, Screen, Section } from "../../components/screen";
-import { countText } from "../../components/size";
+import { countOf, countText } from "../../components/size";
 import { DataTable, Pager, usePageNumber } from "../../components/table";
 import { Time } from "../../components/time";
 import { appPath, devicePath } from "../../paths";
@@ -22,19 +22,21 @@ const PLATFORMS = [
 	{ value: "electron", label: "Electron" },
 ] as const;
 
-const FILTERS = ["custom_id", "channel", "version", "platform", "key_id", "seen_from"] as const;
+const FILTERS = ["search", "channel", "version", "platform", "key_id", "seen_from"] as const;
+const PAGE_SIZE = 50;
 
 export default function Devices({ appId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(FILTERS);
-	const devices = usePage("GET /device", { query: { app_id: appId, ...givenFilters(filters) } }, page);
+	const query = { app_id: appId, page: String(page), ...givenFilters(filters) };
+	const devices = useAsk("GET /device/list", { query });
 	return (
 		<Screen title="Devices" note="Devices that checked for updates or sent reports.">
 			<FindDevice appId={appId} />
 			<FilterForm filters={filters} onFilter={setFilters}>
 				{(field) => (
 					<>
-						<TextInput label="Custom id" {...field("custom_id")} />
+						<TextInput label="Id or custom id contains" {...field("search")} />
 						<TextInput label="Channel" {...field("channel")} />
 						<TextInput label="Version" {...field("version")} />
 						<NativeSelect label="Platform" data={PLATFORMS} {...field("platform")} />
@@ -44,8 +46,8 @@ export default function Devices({ appId }: AppScreenProps) {
 				)}
 			</FilterForm>
 			<Answer query={devices} what="devices">
-				{({ items, hasNext }) =>
-					items.length === 0 && page === 0 ? (
+				{({ devices: items, total, complete }) =>
+					total === 0 && page === 0 ? (
 						<Empty title={isFiltered(filters) ? "No matching devices" : "No devices yet"}>
 							{isFiltered(filters) ? (
 								"Change or clear the filters."
@@ -58,6 +60,10 @@ export default function Devices({ appId }: AppScreenProps) {
 						</Empty>
 					) : (
 						<Stack gap="sm">
+							<Text size="sm">
+								{countOf(total, "device")}, last seen first.
+								{complete ? "" : " This app has more devices than one list reads; search by id to find a certain one."}
+							</Text>
 							<DataTable
 								label="Devices"
 								rows={items}
@@ -65,14 +71,12 @@ export default function Devices({ appId }: AppScreenProps) {
 								columns={[
 									{
 										title: "Device",
-										cell: ({ device_id, custom_id, custom_id_devices, override_channel, override_version }) => (
+										cell: ({ device_id, custom_id, platform, os_version, override_channel, override_version }) => (
 											<Stack gap={4} align="flex-start">
 												<TextLink to={devicePath(appId, device_id)}>{custom_id ?? device_id}</TextLink>
-												{custom_id_devices > 1 ? (
-													<Text size="xs" c="dimmed">
-														Same custom id on {custom_id_devices >= 10 ? "10 or more" : custom_id_devices} devices
-													</Text>
-												) : null}
+												<Text size="xs" c="dimmed">
+													{`${platformName(platform)} ${os_version ?? ""}`}
+												</Text>
 												{override_channel === null ? null : <OverrideBadge what="Channel" name={override_channel} />}
 												{override_version === null ? null : <OverrideBadge what="Bundle" name={override_version} />}
 											</Stack>
@@ -84,18 +88,12 @@ export default function Devices({ appId }: AppScreenProps) {
 									},
 									{ title: "Channel", wideOnly: true, cell: ({ channel }) => channel ?? "—" },
 									{
-										title: "Platform",
-										wideOnly: true,
-										cell: (device) => `${device.platform ?? "—"} ${device.os_version ?? ""}`,
-									},
-									{
 										title: "Last seen",
-										wideOnly: true,
 										cell: ({ last_seen_at }) => (last_seen_at === null ? "Never" : <Time value={last_seen_at} />),
 									},
 								]}
 							/>
-							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+							<Pager page={page} hasNext={(page + 1) * PAGE_SIZE < total} onPage={setPage} />
 						</Stack>
 					)
 				}
@@ -104,6 +102,9 @@ export default function Devices({ appId }: AppScreenProps) {
 		</Screen>
 	);
 }
+
+const platformName = (platform: string | null) =>
+	PLATFORMS.find(({ value }) => value !== "" && value === platform)?.label ?? platform ?? "Not reported yet";
 
 function OverrideBadge({ what, name }: { readonly what: string; readonly name: string }) {
 	return (
