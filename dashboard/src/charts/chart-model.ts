@@ -12,7 +12,7 @@ import {
 } from "../../../src/features/statistics/charts/model";
 import type { Tone } from "../../../src/features/statistics/charts/palette";
 import { estimatedWidthPx, formatQuantity, type Unit } from "../../../src/features/statistics/charts/text";
-import type { CsvCell } from "../../../src/features/statistics/csv";
+import type { CsvCell } from "../../../src/http/csv";
 import { daysBetween, longDay, shortDay } from "./time-axis";
 
 export type ChartKind = "line" | "area" | "bars";

@@ -4,7 +4,7 @@
  * Content-Security-Policy refuses style attributes; the tooltip is placed through the CSSOM.
  */
 import { type ReactNode, useId, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { toCsv } from "../../../src/features/statistics/csv";
+import { toCsv } from "../../../src/http/csv";
 import { ChartDrawing } from "./chart-drawing";
 import {
 	type ChartData,
