@@ -978,10 +978,13 @@ CREATE TABLE channel_history (
   -- 1: a rollback left this bundle, so it is not the default target of the next one.
   rolled_back INTEGER NOT NULL DEFAULT 0 CHECK (rolled_back IN (0, 1)),
   -- The proposer of a change that the actor approved.
-  proposer_name TEXT
+  proposer_name TEXT,
+  -- JSON: the CI job that acted (src/domain/ci-context.ts).
+  ci TEXT
 ) STRICT;
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
-CREATE INDEX channel_history_by_app ON channel_history (app_id);
+-- For the release timeline of an app.
+CREATE INDEX channel_history_by_time ON channel_history (app_id, at_ms);
 -- For targets of rollbacks, and for bundles that were live recently.
 CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE rollback_target = 1;
 CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;

@@ -42,6 +42,7 @@ import { approveProposal, rejectProposal } from "./features/channels/approvals";
 import { deleteChannel } from "./features/channels/delete";
 import { showChannelHistory } from "./features/channels/history";
 import { listProposals } from "./features/channels/proposals";
+import { listReleases } from "./features/channels/releases";
 import { rollBackChannel } from "./features/channels/rollback";
 import { listChannels, setChannel } from "./features/channels/routes";
 import { whatIf } from "./features/channels/what-if";
@@ -74,6 +75,7 @@ import { showRollout } from "./features/rollouts/routes";
 import { health, listAddresses, start } from "./features/service/routes";
 import { serviceStatus } from "./features/service/status";
 import { createSigningKey, deleteSigningKey, listDeviceKeys, listSigningKeys } from "./features/signing/routes";
+import { appsOverview } from "./features/statistics/app-overview";
 import { bundleUsage, installStatistics } from "./features/statistics/bundle-routes";
 import { healthStatistics } from "./features/statistics/health";
 import { reportStats } from "./features/statistics/ingest";
@@ -142,6 +144,7 @@ export const allEndpoints = [
 	deleteChannel,
 	showRollout,
 	showChannelHistory,
+	listReleases,
 	listBundles,
 	compareBundles,
 	registerBundle,
@@ -165,6 +168,7 @@ export const allEndpoints = [
 	installStatistics,
 	healthStatistics,
 	userStatistics,
+	appsOverview,
 	organizationStatistics,
 	signInMethods,
 	sendSignInCode,

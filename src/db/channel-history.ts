@@ -96,7 +96,7 @@ function entries(
 		WHEN rollout_percentage_bps > was_rollout_percentage_bps THEN 'rollout_raised' ELSE 'rollout_lowered' END`;
 	return [
 		sql`INSERT INTO channel_history (app_id, channel_id, at_ms, action, version_id, version_name, previous_version_name,
-				rollout_percentage_bps, reason, actor_type, actor_id, actor_name, rollback_target, proposer_name)
+				rollout_percentage_bps, reason, actor_type, actor_id, actor_name, rollback_target, proposer_name, ci)
 			WITH change AS (${change}),
 			entry AS (
 				SELECT 1 AS place, app_id, id, ${ends} AS action, was_rollout_version_id AS version_id, was_version_id AS previous_id,
@@ -112,7 +112,7 @@ function entries(
 					OR rollout_enabled <> was_rollout_enabled OR rollout_percentage_bps <> was_rollout_percentage_bps
 					OR (rollout_paused_at_ms IS NULL) <> (was_rollout_paused_at_ms IS NULL)))
 			SELECT entry.app_id, entry.id, ${nowMs}, action, entry.version_id, b.name, previous.name, bps, reason,
-				${actor.type}, ${actor.id}, ${actor.name}, target, ${proposer}
+				${actor.type}, ${actor.id}, ${actor.name}, target, ${proposer}, ${actor.ci === undefined ? null : JSON.stringify(actor.ci)}
 			FROM entry LEFT JOIN bundles b ON b.id = entry.version_id LEFT JOIN bundles previous ON previous.id = entry.previous_id
 			ORDER BY place`.compile(query),
 	];

@@ -225,6 +225,7 @@ export interface ChannelHistoryTable {
 	rollback_target: Generated<Flag>;
 	rolled_back: Generated<Flag>;
 	proposer_name: string | null;
+	ci: string | null;
 }
 
 export type ChannelHistoryAction =

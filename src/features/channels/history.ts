@@ -12,24 +12,26 @@ import { pageBounds, pageReply } from "../../http/paging";
 import { channelName, pageNumber, publicAppId, rfc3339, time } from "../../http/schemas";
 import { appScope, channelNotFound } from "../../http/scope";
 
+export const HISTORY_ACTIONS = [
+	"created",
+	"promotion",
+	"rollback",
+	"rollout_prepared",
+	"rollout_started",
+	"rollout_stopped",
+	"rollout_raised",
+	"rollout_lowered",
+	"rollout_paused",
+	"rollout_resumed",
+	"rollout_finished",
+	"rollout_rolled_back",
+	"rollout_replaced",
+] as const;
+
 const historyItem = v.strictObject({
 	id: v.number(),
 	at: time,
-	action: v.picklist([
-		"created",
-		"promotion",
-		"rollback",
-		"rollout_prepared",
-		"rollout_started",
-		"rollout_stopped",
-		"rollout_raised",
-		"rollout_lowered",
-		"rollout_paused",
-		"rollout_resumed",
-		"rollout_finished",
-		"rollout_rolled_back",
-		"rollout_replaced",
-	]),
+	action: v.picklist(HISTORY_ACTIONS),
 	version: v.nullable(v.string()),
 	previous_version: v.nullable(v.string()),
 	bundle_deleted: v.boolean(),

@@ -398,7 +398,8 @@ describe("the history of a channel", () => {
 		const [owner, stranger] = [app.uuid as AppId, (await createTestApp(world)).uuid as AppId];
 		const actor = { type: "system", id: null, name: "x", requestId: "r", ipAddress: null } as const;
 		const [bundle] = await rows(query.selectFrom("bundles").select("id").where("app_id", "=", app.uuid));
-		const entries = () => rows(query.selectFrom("channel_history").selectAll().where("app_id", "=", app.uuid));
+		const entries = () =>
+			rows(query.selectFrom("channel_history").selectAll().where("app_id", "=", app.uuid).orderBy("id"));
 		const before = await entries();
 		const write = (...statements: CompiledQuery[]) => openDb(testEnv.DB, "first-primary").batch(statements);
 		const promotion = (of: AppId) =>

@@ -373,6 +373,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	"GET /statistics/app/:app_id/bundle_usage": async (_, app) => ({ path: `/statistics/app/${app.appId}/bundle_usage` }),
 	"GET /statistics/app/:app_id/installs": async (_, app) => ({ path: `/statistics/app/${app.appId}/installs` }),
 	"GET /statistics/app/:app_id/health": async (_, app) => ({ path: `/statistics/app/${app.appId}/health` }),
+	"GET /statistics/apps": async () => ({ path: "/statistics/apps" }),
 	"GET /statistics/user": async () => ({ path: "/statistics/user" }),
 	"GET /statistics/org/:org_id": async (world) => ({ path: `/statistics/org/${world.orgId}` }),
 	"GET /apikey": async (world) => ({ path: "/apikey", query: { org_id: world.orgId } }),
@@ -436,6 +437,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		await madeChannel(world, app, channel, makers);
 		return { path: "/channel/history", query: { app_id: app.appId, channel } };
 	},
+	"GET /app/:app_id/releases": async (_world, app) => ({ path: `/app/${app.appId}/releases` }),
 	"POST /channel/rollback": async (world, app, makers) => {
 		const channel = fresh("mistaken");
 		await madeChannel(world, app, channel, makers);

@@ -1,0 +1,139 @@
+/**
+ * The release timeline of an app: the histories of its channels and the proposals that wait or were turned down, in one order of time.
+ * A position in it is the time, the source and the row, so a page begins exactly behind the last one while new entries arrive. Each source
+ * reads its index by time from there, and at most a page.
+ */
+import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import { GOES_LIVE } from "./channel-history";
+import { query } from "./client";
+import { appIdOf } from "./public-app-id";
+import type { ChannelHistoryAction, Flag } from "./schema";
+
+/** Entries of the same millisecond are ordered by their source, then by row. */
+const SOURCES = { proposed: 0, decided: 1, history: 2 } as const;
+
+export interface TimelinePosition {
+	readonly atMs: number;
+	readonly source: number;
+	readonly row: number;
+}
+
+export const RELEASE_KINDS = ["release", "rollback", "rollout", "proposal", "preview"] as const;
+export type ReleaseKind = (typeof RELEASE_KINDS)[number];
+
+export interface ReleaseFilter {
+	readonly channel: string | undefined;
+	/** Id of the account, key or publisher key; `system`: the service. */
+	readonly actor: string | undefined;
+	/** Undefined: all kinds, and of a preview only its opening. */
+	readonly kind: ReleaseKind | undefined;
+	readonly before: TimelinePosition | undefined;
+}
+
+export type ProposalAction = "proposal_created" | "proposal_rejected" | "proposal_withdrawn";
+
+export interface ReleaseRow {
+	readonly source: number;
+	readonly row: number;
+	readonly at_ms: number;
+	readonly action: ChannelHistoryAction | ProposalAction;
+	readonly channel_name: string;
+	readonly is_preview: Flag;
+	readonly version_id: number | null;
+	readonly version_name: string | null;
+	readonly previous_version_name: string | null;
+	readonly rollout_percentage_bps: number | null;
+	readonly reason: string | null;
+	readonly actor_type: "api_key" | "user" | "system";
+	readonly actor_id: string | null;
+	readonly actor_name: string;
+	readonly proposer_name: string | null;
+	readonly ci: string | null;
+	/** The newest entry by which this bundle went live. */
+	readonly rollback_target: Flag;
+	readonly live_version_id: number | null;
+	/** Null for an entry without a bundle, or if the row of the bundle is deleted. */
+	readonly bundle_status: "pending" | "ready" | "deleted" | null;
+	readonly bundle_link: string | null;
+	readonly bundle_comment: string | null;
+}
+
+const names = (actions: readonly string[]) => sql.join(actions.map((action) => sql.lit(action)));
+const ROLLBACKS = ["rollback", "rollout_rolled_back"];
+
+/** Condition on an entry `h` of the channel `c`. */
+function historyOfKind(kind: ReleaseKind | undefined): RawBuilder<unknown> {
+	const isRelease = sql`h.action IN (${names(GOES_LIVE)}) AND h.action <> 'rollback'`;
+	switch (kind) {
+		case undefined:
+			return sql`(c.is_preview = 0 OR h.action = 'created')`;
+		case "release":
+			return sql`c.is_preview = 0 AND ${isRelease}`;
+		case "rollback":
+			return sql`c.is_preview = 0 AND h.action IN (${names(ROLLBACKS)})`;
+		case "rollout":
+			return sql`c.is_preview = 0 AND substr(h.action, 1, 8) = 'rollout_'`;
+		case "preview":
+			return sql`c.is_preview = 1`;
+		case "proposal":
+			return sql`false`;
+	}
+}
+
+/** A page of the timeline, newest first; for loading beside the decision. */
+export function releasesPage(
+	publicAppId: string,
+	{ channel, actor, kind, before }: ReleaseFilter,
+	limit: number,
+): CompiledQuery<ReleaseRow> {
+	const app = appIdOf(publicAppId);
+	const after = (source: keyof typeof SOURCES, at: RawBuilder<unknown>, row: RawBuilder<unknown>) =>
+		before === undefined
+			? sql`true`
+			: sql`${at} <= ${before.atMs} AND (${at}, ${SOURCES[source]}, ${row}) < (${before.atMs}, ${before.source}, ${before.row})`;
+	const inChannel = channel === undefined ? sql`true` : sql`c.name = ${channel}`;
+	const by = (type: RawBuilder<unknown>, id: RawBuilder<unknown>) =>
+		actor === undefined ? sql`true` : actor === "system" ? sql`${type} = 'system'` : sql`${id} = ${actor}`;
+	const hasProposals = kind === undefined || kind === "proposal" ? sql`true` : sql`false`;
+	const proposal = (
+		source: "proposed" | "decided",
+		action: RawBuilder<unknown>,
+		at: RawBuilder<unknown>,
+		who: { readonly id: RawBuilder<unknown>; readonly name: RawBuilder<unknown>; readonly type: RawBuilder<unknown> },
+		which: RawBuilder<unknown>,
+	) => sql`SELECT * FROM (SELECT ${SOURCES[source]} AS source, p.rowid AS row, ${at} AS at_ms, ${action} AS action, p.channel_id,
+			p.version_id, p.version_name, NULL AS previous_version_name,
+			json_extract(p.changes, '$.rollout_percentage_bps') AS rollout_percentage_bps,
+			${source === "decided" ? sql`p.comment` : sql`NULL`} AS reason,
+			${who.type} AS actor_type, ${who.id} AS actor_id, ${who.name} AS actor_name, NULL AS proposer_name, NULL AS ci, 0 AS rollback_target
+		FROM proposals p JOIN channels c ON c.id = p.channel_id
+		WHERE ${hasProposals} AND p.app_id = ${app} AND ${inChannel} AND ${which} AND ${by(who.type, who.id)} AND ${after(source, at, sql`p.rowid`)}
+		ORDER BY ${at} DESC, p.rowid DESC LIMIT ${limit})`;
+	const proposer = sql`coalesce(p.proposed_by_key, p.proposed_by)`;
+	return sql<ReleaseRow>`SELECT entry.*, c.name AS channel_name, c.is_preview, c.version_id AS live_version_id,
+			b.status AS bundle_status, b.link AS bundle_link, b.comment AS bundle_comment
+		FROM (SELECT * FROM (SELECT ${SOURCES.history} AS source, h.id AS row, h.at_ms, h.action, h.channel_id, h.version_id, h.version_name,
+				h.previous_version_name, h.rollout_percentage_bps, h.reason, h.actor_type, h.actor_id, h.actor_name, h.proposer_name, h.ci,
+				h.rollback_target
+			FROM channel_history h INDEXED BY channel_history_by_time JOIN channels c ON c.id = h.channel_id
+			WHERE h.app_id = ${app} AND ${inChannel} AND ${historyOfKind(kind)}
+				AND ${by(sql`h.actor_type`, sql`h.actor_id`)} AND ${after("history", sql`h.at_ms`, sql`h.id`)}
+			ORDER BY h.at_ms DESC, h.id DESC LIMIT ${limit})
+		UNION ALL ${proposal(
+			"proposed",
+			sql`'proposal_created'`,
+			sql`p.created_at_ms`,
+			{ id: proposer, name: sql`p.proposer_name`, type: sql`p.proposer_type` },
+			sql`true`,
+		)}
+		UNION ALL ${proposal(
+			"decided",
+			sql`'proposal_' || p.state`,
+			sql`p.decided_at_ms`,
+			// The withdrawal by a setting of the channel names nobody.
+			{ id: sql`p.decided_by`, name: sql`coalesce(p.decider_name, '')`, type: sql`'user'` },
+			sql`p.state IN ('rejected', 'withdrawn') AND p.decided_by IS NOT NULL`,
+		)}
+		) AS entry JOIN channels c ON c.id = entry.channel_id LEFT JOIN bundles b ON b.id = entry.version_id
+		ORDER BY entry.at_ms DESC, entry.source DESC, entry.row DESC LIMIT ${limit}`.compile(query);
+}

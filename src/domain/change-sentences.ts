@@ -1,0 +1,258 @@
+/**
+ * Sentences about entries of the audit log. Changes of what a channel serves read as in the release timeline; a change of settings names
+ * the setting, its old value and its new one. The actor stands before the sentence.
+ */
+import { releaseSentence, type SentencePart, shareText } from "./release-sentences";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export interface ChangeFacts {
+	readonly action: string;
+	readonly target: { readonly type: string; readonly id: string; readonly name: string | null };
+	readonly before: Fields | null;
+	readonly after: Fields | null;
+	readonly details: Fields;
+}
+
+export interface SettingChange {
+	readonly field: string;
+	readonly label: string;
+	/** Null: not set before, or not set any more. */
+	readonly before: string | null;
+	readonly after: string | null;
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+	version: "Live bundle",
+	rolloutVersion: "Rollout bundle",
+	rolloutPercentageBps: "Rollout share",
+	rolloutEnabled: "Rollout",
+	rolloutPausedAtMs: "Rollout paused at",
+	rolloutPauseReason: "Reason of the pause",
+	rolloutNotice: "Notice of the health gate",
+	public: "Default channel for new devices",
+	ios: "iOS",
+	android: "Android",
+	electron: "Electron",
+	allow_device_self_set: "Devices choose this channel",
+	allow_emulator: "Emulators",
+	allow_device: "Physical devices",
+	allow_dev: "Development builds",
+	allow_prod: "Production builds",
+	disableAutoUpdate: "Updates not offered across",
+	disableAutoUpdateUnderNative: "No bundles older than the store build",
+	updatePackage: "Form of the bundle",
+	rolloutStepsBps: "Rollout steps",
+	rolloutStepMinutes: "Minutes per step",
+	rolloutStepMinDevices: "Minimum devices per step",
+	rolloutCountNewDevices: "Count new devices",
+	rolloutDevicesPerNetwork: "Devices per network that count",
+	autoPauseEnabled: "Health gate",
+	autoPauseWindowMinutes: "Window of the health gate in minutes",
+	autoPauseFailureRateBps: "Limit of failures",
+	autoPauseConfidenceBps: "Confidence",
+	autoPauseMinAttempts: "Minimum reports",
+	autoPauseMinFailures: "Minimum failures",
+	autoPauseAction: "Action of the health gate",
+	autoPauseCooldownMinutes: "Minutes between two pauses",
+	protected: "Protected channel",
+	promoters: "Who may release",
+	requiresApproval: "Releases need approval",
+	name: "Name",
+	icon_url: "Icon",
+	default_upload_channel: "Channel for uploads",
+	retention: "Keep unused bundles",
+	keep_live_bundles: "Bundles kept for rollback",
+	expose_metadata: "Send notes to devices",
+	allow_device_custom_id: "Custom ids of devices",
+	block_provider_infra_requests: "No updates in review networks",
+	allow_preview: "Open preview links",
+	preview_channel_prefix: "Prefix of preview channels",
+	preview_prereleases_only: "Previews are pre-releases",
+	preview_max_days: "Longest preview in days",
+	ios_store_url: "App Store page",
+	android_store_url: "Google Play page",
+	permissions: "Permissions",
+	role: "Role",
+	expires_at: "Expires at",
+};
+
+const DAY_SECONDS = 86_400;
+
+function shownValue(field: string, value: unknown): string | null {
+	if (value === undefined || value === null) return null;
+	if (typeof value === "boolean") return value ? "on" : "off";
+	if (field === "retention" && typeof value === "number")
+		return value === 0 ? "forever" : `${value / DAY_SECONDS} days`;
+	if (field === "rolloutPausedAtMs" && typeof value === "number") return new Date(value).toISOString();
+	if (field.endsWith("Bps")) {
+		const steps: unknown = typeof value === "string" ? JSON.parse(value) : value;
+		return Array.isArray(steps) ? steps.map((step) => shareText(Number(step))).join(", ") : shareText(Number(steps));
+	}
+	return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** The settings that a change replaced; none for a creation or a deletion. */
+export function settingChanges({ before, after }: Pick<ChangeFacts, "before" | "after">): SettingChange[] {
+	if (before === null || after === null) return [];
+	return [...new Set([...Object.keys(before), ...Object.keys(after)])]
+		.map((field) => ({
+			field,
+			label: LABELS[field] ?? field.replaceAll("_", " "),
+			before: shownValue(field, before[field]),
+			after: shownValue(field, after[field]),
+		}))
+		.filter((change) => change.before !== change.after);
+}
+
+const THINGS: Readonly<Record<string, string>> = {
+	api_key: "API key",
+	signing_key: "signing key",
+	preview_hook: "preview webhook",
+	binding: "role of",
+	publisher: "CI publisher",
+	mails: "mails",
+};
+
+const VERBS: Readonly<Record<string, string>> = {
+	create: "created",
+	register: "registered",
+	upload: "uploaded",
+	update: "changed",
+	delete: "deleted",
+	reveal: "revealed the secret of",
+	regenerate: "replaced the secret of",
+	rotate: "replaced the secret of",
+	restore: "restored",
+	add: "added",
+	remove: "removed",
+	accept: "accepted",
+	transfer: "transferred",
+	transfer_offer: "offered",
+	transfer_withdraw: "withdrew the offer of",
+	transfer_decline: "declined the offer of",
+	release_id: "released the id of",
+	exchange: "signed in as",
+	set_manifest: "added the files of",
+	mark_for_deletion: "marked for deletion",
+	keep: "cleared the deletion mark of",
+	change_email: "changed the address of",
+	close: "closed",
+	open: "opened",
+	reopen: "opened again",
+	replay: "sent again the deliveries of",
+	test: "tested",
+	disable: "disabled",
+	choose: "chose",
+	first_device: "first ran on a device:",
+};
+
+const WHOLE: Readonly<Record<string, (name: string, entry: ChangeFacts) => SentencePart[]>> = {
+	"device.override": (name, { after }) => {
+		const version = after?.version;
+		const channel = after?.channel;
+		return [
+			`set an override for device ${name}`,
+			...(typeof version === "string" ? [": bundle ", { version }] : []),
+			...(typeof channel === "string" ? [": channel ", { channel }] : []),
+		];
+	},
+	"device.unset": (name) => [`removed the override of device ${name}`],
+	"channel.yield_platforms": (name, { details }) => [
+		"moved platforms from ",
+		{ channel: name },
+		...(typeof details.to === "string" ? [" to ", { channel: details.to }] : []),
+	],
+	"channel.rollout_notify": (name, { details }) => [
+		"found too many failures in the rollout",
+		...(typeof details.version === "string" ? [" of ", { version: details.version }] : []),
+		" on ",
+		{ channel: name },
+	],
+	"proposal.create": (name, { after }) => proposalSentence("proposal_created", name, after),
+	"proposal.reject": (name, { details }) => proposalSentence("proposal_rejected", name, details),
+	"proposal.withdraw": (name, { details }) => proposalSentence("proposal_withdrawn", name, details),
+	"proposal.approve": (name) => ["approved the proposal for ", { channel: name }],
+	"proposal.supersede": (name) => ["replaced the earlier proposal for ", { channel: name }],
+	"access.denied": (name) => [`was denied access to ${name}`],
+};
+
+function proposalSentence(action: string, channel: string, from: Fields | null): SentencePart[] {
+	const version = from?.version ?? from?.rolloutVersion;
+	return releaseSentence({
+		action,
+		channel: { name: channel, isPreview: false },
+		version: typeof version === "string" ? version : null,
+		previousVersion: null,
+		rolloutPercentageBps: null,
+	});
+}
+
+/** Changes of what a channel serves; undefined: the entry changes settings only. */
+function served({ action, target, before, after, details }: ChangeFacts): SentencePart[] | undefined {
+	if (target.type !== "channel" || after === null) return undefined;
+	const text = (value: unknown) => (typeof value === "string" ? value : null);
+	const number = (value: unknown) => (typeof value === "number" ? value : null);
+	const rollout = text(after.rolloutVersion) ?? text(before?.rolloutVersion) ?? text(details.version);
+	const share =
+		number(after.rolloutPercentageBps) ?? number(details.percentage_bps) ?? number(before?.rolloutPercentageBps);
+	const channel = { name: target.name ?? target.id, isPreview: false };
+	const say = (kind: string, version: string | null, bps: number | null = share) =>
+		releaseSentence({
+			action: kind,
+			channel,
+			version,
+			previousVersion: text(before?.version),
+			rolloutPercentageBps: bps,
+		});
+	const ofUnnamed = (parts: SentencePart[]): SentencePart[] =>
+		rollout === null ? parts.map((part) => (part === "the store build" ? "its bundle" : part)) : parts;
+	if (action === "channel.create") return say("created", text(after.version));
+	if (action === "channel.rollback")
+		return say(
+			Object.hasOwn(after, "version") ? "rollback" : "rollout_rolled_back",
+			text(after.version) ?? (Object.hasOwn(after, "version") ? null : rollout),
+		);
+	if (action === "channel.rollout_rollback") return ofUnnamed(say("rollout_rolled_back", rollout));
+	if (action === "channel.rollout_pause") return ofUnnamed(say("rollout_paused", rollout));
+	if (Object.hasOwn(after, "version")) {
+		const isFinished = typeof after.version === "string" && after.version === before?.rolloutVersion;
+		return say(isFinished ? "rollout_finished" : "promotion", text(after.version));
+	}
+	if (text(after.rolloutVersion) !== null) return say("rollout_started", rollout);
+	if (after.rolloutVersion === null) return ofUnnamed(say("rollout_rolled_back", rollout));
+	if (after.rolloutEnabled === true) return ofUnnamed(say("rollout_started", rollout));
+	if (after.rolloutEnabled === false) return ofUnnamed(say("rollout_stopped", rollout));
+	if (Object.hasOwn(after, "rolloutPausedAtMs")) {
+		return ofUnnamed(say(after.rolloutPausedAtMs === null ? "rollout_resumed" : "rollout_paused", rollout));
+	}
+	if (number(after.rolloutPercentageBps) !== null) {
+		const isRaised = Number(after.rolloutPercentageBps) > Number(before?.rolloutPercentageBps ?? 0);
+		return ofUnnamed(say(isRaised ? "rollout_raised" : "rollout_lowered", rollout));
+	}
+	return undefined;
+}
+
+/** E.g. `changed Minimum devices per step of production from 50 to 20`. */
+export function changeSentence(entry: ChangeFacts): SentencePart[] {
+	const { action, target } = entry;
+	const name = target.name ?? target.id;
+	const [thing = action, ...rest] = action.split(".");
+	const verb = rest.join(".");
+	const whole = Object.hasOwn(WHOLE, action) ? WHOLE[action] : undefined;
+	if (whole !== undefined) return whole(name, entry);
+	const release = served(entry);
+	if (release !== undefined) return release;
+	const named: SentencePart =
+		target.type === "channel" ? { channel: name } : target.type === "bundle" ? { version: name } : name;
+	const changes = settingChanges(entry);
+	const [only] = changes;
+	if (verb === "update" && only !== undefined) {
+		return changes.length > 1
+			? [`changed ${changes.length} settings of `, named]
+			: [`changed ${only.label} of `, named, ` from ${only.before ?? "none"} to ${only.after ?? "none"}`];
+	}
+	const kind =
+		target.type === "channel" || target.type === "bundle" ? thing : (THINGS[thing] ?? thing.replaceAll("_", " "));
+	return [`${VERBS[verb] ?? verb.replaceAll("_", " ")} ${kind} `, named];
+}
