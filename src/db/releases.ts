@@ -25,7 +25,7 @@ export interface ReleaseFilter {
 	readonly channel: string | undefined;
 	/** Id of the account, key or publisher key; `system`: the service. */
 	readonly actor: string | undefined;
-	/** Undefined: all kinds, and of a preview only its opening. */
+	/** Undefined: all kinds, and of a preview only its opening unless `channel` names it. */
 	readonly kind: ReleaseKind | undefined;
 	readonly before: TimelinePosition | undefined;
 }
@@ -62,11 +62,11 @@ const names = (actions: readonly string[]) => sql.join(actions.map((action) => s
 const ROLLBACKS = ["rollback", "rollout_rolled_back"];
 
 /** Condition on an entry `h` of the channel `c`. */
-function historyOfKind(kind: ReleaseKind | undefined): RawBuilder<unknown> {
+function historyOfKind({ kind, channel }: ReleaseFilter): RawBuilder<unknown> {
 	const isRelease = sql`h.action IN (${names(GOES_LIVE)}) AND h.action <> 'rollback'`;
 	switch (kind) {
 		case undefined:
-			return sql`(c.is_preview = 0 OR h.action = 'created')`;
+			return channel === undefined ? sql`(c.is_preview = 0 OR h.action = 'created')` : sql`true`;
 		case "release":
 			return sql`c.is_preview = 0 AND ${isRelease}`;
 		case "rollback":
@@ -81,11 +81,8 @@ function historyOfKind(kind: ReleaseKind | undefined): RawBuilder<unknown> {
 }
 
 /** A page of the timeline, newest first; for loading beside the decision. */
-export function releasesPage(
-	publicAppId: string,
-	{ channel, actor, kind, before }: ReleaseFilter,
-	limit: number,
-): CompiledQuery<ReleaseRow> {
+export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: number): CompiledQuery<ReleaseRow> {
+	const { channel, actor, kind, before } = filter;
 	const app = appIdOf(publicAppId);
 	const after = (source: keyof typeof SOURCES, at: RawBuilder<unknown>, row: RawBuilder<unknown>) =>
 		before === undefined
@@ -116,7 +113,7 @@ export function releasesPage(
 				h.previous_version_name, h.rollout_percentage_bps, h.reason, h.actor_type, h.actor_id, h.actor_name, h.proposer_name, h.ci,
 				h.rollback_target
 			FROM channel_history h INDEXED BY channel_history_by_time JOIN channels c ON c.id = h.channel_id
-			WHERE h.app_id = ${app} AND ${inChannel} AND ${historyOfKind(kind)}
+			WHERE h.app_id = ${app} AND ${inChannel} AND ${historyOfKind(filter)}
 				AND ${by(sql`h.actor_type`, sql`h.actor_id`)} AND ${after("history", sql`h.at_ms`, sql`h.id`)}
 			ORDER BY h.at_ms DESC, h.id DESC LIMIT ${limit})
 		UNION ALL ${proposal(

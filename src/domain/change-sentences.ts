@@ -34,7 +34,7 @@ const LABELS: Readonly<Record<string, string>> = {
 	ios: "iOS",
 	android: "Android",
 	electron: "Electron",
-	allow_device_self_set: "Devices choose this channel",
+	allow_device_self_set: "Devices can join",
 	allow_emulator: "Emulators",
 	allow_device: "Physical devices",
 	allow_dev: "Development builds",

@@ -48,7 +48,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await button("Save channel").click();
 		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
 		await expect.poll(() => channelNamed("feature/7 @ home")).toMatchObject({ allow_device_self_set: true });
-		await admin.page.getByText("changed channel feature/7 @ home").waitFor();
+		await admin.page.getByText("changed Devices can join of").waitFor();
 		await expectSound(admin);
 	});
 

@@ -1,75 +1,65 @@
-/** Audit log entries as sentences, with the changed fields below, as plain text. */
-import { Code, Stack, Text } from "@mantine/core";
+/** Entries of the audit log as sentences: settings with their old and new values, and the whole entry folded. */
+import type { ReactNode } from "react";
+import { changeSentence, settingChanges } from "../../../src/domain/change-sentences";
+import { plainSentence, SERVICE_NAME } from "../../../src/domain/release-sentences";
 import type { AnswerOf } from "../api";
+import type { ActorKind } from "./avatar";
 import { Avatar } from "./avatar";
+import { Sentence } from "./sentence";
 import { Time } from "./time";
 import { Timeline, TimelineItem } from "./timeline";
 
 export type Change = Extract<AnswerOf<"GET /app/:app_id/audit">, readonly unknown[]>[number];
 
-const VERBS: Readonly<Record<string, string>> = {
-	create: "created",
-	register: "registered",
-	upload: "uploaded",
-	update: "changed",
-	delete: "deleted",
-	promote: "promoted a bundle to",
-	rollback: "rolled back",
-	reveal: "revealed the secret of",
-	restore: "restored",
-	add: "added",
-	remove: "removed",
-	accept: "accepted",
-	override: "set an override for",
-	unset: "removed the override of",
-	set_manifest: "set the files of",
-	change_email: "changed the address of",
-	yield_platforms: "took over platforms from",
-};
-
-const THINGS: Readonly<Record<string, string>> = {
-	api_key: "API key",
-	organization: "organization",
-};
-
 /** E.g. `deleted channel pr-128`. */
-export function changeText({ action, target }: Change): string {
-	const [thing = action, ...rest] = action.split(".");
-	const verb = rest.join(".");
-	return `${VERBS[verb] ?? verb} ${THINGS[thing] ?? thing} ${target.name ?? target.id}`;
+export const changeText = (change: Change): string => plainSentence(changeSentence(change));
+
+function actorOf({ actor, details }: Change): { readonly name: string; readonly kind: ActorKind } {
+	if (actor.type === "system") return { name: SERVICE_NAME, kind: "capstan" };
+	if (typeof details.ci === "object" && details.ci !== null) return { name: actor.name, kind: "ci" };
+	return { name: actor.name, kind: actor.type === "api_key" ? "key" : "person" };
 }
 
-interface Difference {
-	readonly field: string;
-	readonly before: string;
-	readonly after: string;
-}
-
-const shown = (value: unknown): string =>
-	value === undefined || value === null ? "—" : typeof value === "string" ? value : JSON.stringify(value);
-
-/** The changed fields of an entry. */
-export function differences({ before, after }: Change): Difference[] {
-	const fields = new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})]);
-	return [...fields]
-		.map((field) => ({ field, before: shown(before?.[field]), after: shown(after?.[field]) }))
-		.filter((difference) => difference.before !== difference.after);
-}
-
-/** The picture of the actor of a change: a person, Capstan itself, or a key. */
-export function Actor({ actor }: { readonly actor: Change["actor"] }) {
-	const kind = actor.type === "user" ? "person" : actor.type === "system" ? "capstan" : "key";
-	return <Avatar name={actor.name} kind={kind} />;
-}
-
-export function ChangeList({ changes }: { readonly changes: readonly Change[] }) {
+export function ChangeList({
+	changes,
+	label = "Changes",
+	action,
+	isWhole = false,
+}: {
+	readonly changes: readonly Change[];
+	readonly label?: string;
+	/** A control beside an entry. */
+	readonly action?: (change: Change) => ReactNode;
+	/** With the settings and the folded entry. */
+	readonly isWhole?: boolean;
+}) {
 	return (
-		<Timeline label="Changes">
-			{changes.map((change) => (
-				<TimelineItem key={change.id} picture={<Actor actor={change.actor} />} meta={<Time value={change.at} />}>
-					<strong className="strong">{change.actor.name}</strong> {changeText(change)}
-				</TimelineItem>
-			))}
+		<Timeline label={label}>
+			{changes.map((change) => {
+				const { name, kind } = actorOf(change);
+				return (
+					<TimelineItem
+						key={change.id}
+						picture={<Avatar name={name} kind={kind} />}
+						note={isWhole ? <Differences change={change} /> : null}
+						meta={
+							<>
+								<Time value={change.at} />
+								{isWhole && change.ip_address !== null ? <span>from {change.ip_address}</span> : null}
+							</>
+						}
+						action={action?.(change)}
+					>
+						<Sentence
+							who={name}
+							parts={changeSentence(change)}
+							// An entry of an app that was deleted or renamed leads nowhere.
+							appId={change.action.endsWith(".delete") ? null : change.app_id}
+						/>
+						{isWhole ? <WholeEntry change={change} /> : null}
+					</TimelineItem>
+				);
+			})}
 		</Timeline>
 	);
 }
@@ -80,19 +70,30 @@ function refusalText({ details }: Change): string | undefined {
 	return typeof refused === "object" && refused !== null && "message" in refused ? String(refused.message) : undefined;
 }
 
-export function Differences({ change }: { readonly change: Change }) {
-	const found = differences(change);
+function Differences({ change }: { readonly change: Change }) {
 	const refusal = refusalText(change);
-	if (found.length === 0 && refusal === undefined) return null;
+	const reason = typeof change.details.reason === "string" ? change.details.reason : undefined;
+	const found = settingChanges(change);
 	return (
-		<Stack gap={2}>
-			{refusal === undefined ? null : <Text size="xs">The upload was rejected: {refusal}</Text>}
-			{found.map(({ field, before, after }) => (
-				<Text size="xs" key={field}>
-					<Code>{field}</Code>{" "}
-					{change.before === null ? after : change.after === null ? before : `${before} → ${after}`}
-				</Text>
-			))}
-		</Stack>
+		<>
+			{refusal === undefined ? null : <div>The upload was rejected: {refusal}</div>}
+			{refusal !== undefined || reason === undefined ? null : <div>“{reason}”</div>}
+			{found.length < 2
+				? null
+				: found.map(({ field, label, before, after }) => (
+						<div key={field} title={field}>
+							{label}: {before ?? "none"} to {after ?? "none"}
+						</div>
+					))}
+		</>
+	);
+}
+
+function WholeEntry({ change }: { readonly change: Change }) {
+	return (
+		<details className="whole-entry">
+			<summary>{change.action}</summary>
+			<pre className="code">{JSON.stringify(change, undefined, 2)}</pre>
+		</details>
 	);
 }

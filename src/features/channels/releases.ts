@@ -85,7 +85,7 @@ export const listReleases = endpoint({
 	tag: "Channels",
 	summary: "List what was released to the channels of an app, newest first",
 	description:
-		"The histories of all channels (see GET /channel/history for the fields) with proposals, in one order of time. `kind` is release, rollback, rollout, proposal or preview; without it the list has all of them, and of a preview only its opening. `actor` is the id of an account or key, or `system` for automatic steps. `before` is the `id` of an entry: the page begins behind it, and the header Link has the next one. `is_live` marks the entry by which the live bundle of its channel went live. `commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment. `name` and `ci` are null for callers without app.read_audit.",
+		"The histories of all channels (see GET /channel/history for the fields) with proposals, in one order of time. `kind` is release, rollback, rollout, proposal or preview; without it the list has all of them, and of a preview only its opening unless `channel` names it. `actor` is the id of an account or key, or `system` for automatic steps. `before` is the `id` of an entry: the page begins behind it, and the header Link has the next one. `is_live` marks the entry by which the live bundle of its channel went live. `commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment. `name` and `ci` are null for callers without app.read_audit.",
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		channel: optional(channelName),

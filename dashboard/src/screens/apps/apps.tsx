@@ -1,4 +1,4 @@
-/** The apps of an organization, and a form that creates one. */
+/** The apps of an organization with what is live, how many devices they have and what failed; the one problem stands on top. */
 import { Button, Code, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -9,18 +9,21 @@ import { atField, withoutFields } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
-import { DataTable, Pager, usePageNumber } from "../../components/table";
-import { Time } from "../../components/time";
+import { Pager, usePageNumber } from "../../components/table";
 import { useOrganizations } from "../../organizations";
 import { appPath } from "../../paths";
 import { useOrganizationMay } from "../../permissions";
 import type { OrganizationScreenProps } from "../../screen-props";
+import { AppList } from "./app-list";
 import { DeletedApps } from "./deleted-apps";
+import { NoAppYet } from "./first-run";
 import { OfferedApps } from "./transfers";
+
+const LOOK_AGAIN_MS = 30_000;
 
 export default function Apps({ orgId }: OrganizationScreenProps) {
 	const [page, setPage] = usePageNumber();
-	const apps = usePage("GET /app", { query: { org_id: orgId } }, page);
+	const apps = usePage("GET /statistics/apps", { query: { org_id: orgId } }, page, { everyMs: LOOK_AGAIN_MS });
 	const organizations = useOrganizations();
 	const may = useOrganizationMay(orgId);
 	const [isOpen, setOpen] = useState(false);
@@ -44,36 +47,21 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 			<Answer query={apps} what="apps">
 				{({ items, hasNext }) =>
 					items.length === 0 && page === 0 ? (
-						<Empty title={create === undefined ? "No apps yet" : "Create your first app"}>
+						<Stack gap="md">
 							{create === undefined ? (
-								"Ask an administrator to create one or to give you a role in one."
+								<Empty title="No apps yet">Ask an administrator to create one or to give you a role in one.</Empty>
 							) : (
-								<Stack gap="md" align="center">
-									<Text>
-										You need its app id, such as com.example.app. The next page has the configuration for your project,
-										its first release and your CI.
-									</Text>
-									<Button onClick={() => setOpen(true)}>Create app</Button>
-									{isLocalRun ? (
-										<Text size="sm" c="dimmed">
-											Just exploring? Run <Code>npm run demo</Code> in a second terminal: it plays a preview here.
-										</Text>
-									) : null}
-								</Stack>
+								<NoAppYet create={<Button onClick={() => setOpen(true)}>Create app</Button>} />
 							)}
-						</Empty>
+							{isLocalRun && create !== undefined ? (
+								<Text size="sm" c="dimmed">
+									Just exploring? Run <Code>npm run demo</Code> in a second terminal: it plays a preview here.
+								</Text>
+							) : null}
+						</Stack>
 					) : (
 						<Stack gap="sm">
-							<DataTable
-								label="Apps"
-								rows={items}
-								rowKey={({ id }) => id}
-								columns={[
-									{ title: "Name", cell: (app) => <TextLink to={appPath(app.app_id)}>{app.name}</TextLink> },
-									{ title: "App id", cell: ({ app_id }) => <Code>{app_id}</Code> },
-									{ title: "Created", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
-								]}
-							/>
+							<AppList apps={items} />
 							<Pager page={page} hasNext={hasNext} onPage={setPage} />
 						</Stack>
 					)
@@ -92,7 +80,7 @@ function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClos
 	const [appId, setAppId] = useState("");
 	const create = useChange("POST /app", (app) => {
 		onClose();
-		navigate(appPath(app.app_id, "connect"));
+		navigate(appPath(app.app_id));
 	});
 	return (
 		<FormDialog

@@ -1,172 +1,339 @@
-/** An app at a glance: the live bundle of each channel, adoption, install health and recent changes. */
-import { Group, Stack, Text } from "@mantine/core";
-import { useAsk, usePage } from "../../api";
+/** The home of an app: what is live on which channel, how its devices follow, and who released what, with the way back. */
+import { Button } from "@mantine/core";
+import { lazy, Suspense, useState } from "react";
+import { versionTones } from "../../../../src/features/statistics/charts/palette";
+import { useAllPages, useAsk } from "../../api";
+import { Lanes } from "../../charts/lanes";
+import { daysFromTo } from "../../charts/time-axis";
 import { Answer } from "../../components/answer";
-import { Figures } from "../../components/card";
-import { ChangeList } from "../../components/changes";
-import { ChannelBadges, platformsOf } from "../../components/channel-badges";
+import { AppTile } from "../../components/avatar";
+import { Dot } from "../../components/badge";
+import { Card, type Figure, Figures, Note } from "../../components/card";
+import type { Channel } from "../../components/channel-badges";
 import { CopyChip } from "../../components/copy-chip";
-import { Graph, graphSource } from "../../components/graph";
-import { ButtonLink, TextLink } from "../../components/link";
+import { Icon } from "../../components/icon";
+import { TextLink } from "../../components/link";
+import { type Outcome, ReleaseTimeline } from "../../components/release-timeline";
 import { RolloutNotice } from "../../components/rollout-notice";
-import { Empty, Screen, Section } from "../../components/screen";
+import { Screen, Section } from "../../components/screen";
 import { countOf, countText, percentText, shareText } from "../../components/size";
-import { DataTable, Pager, usePageNumber } from "../../components/table";
 import { utcDay } from "../../components/time";
-import { appPath, bundlePath, channelPath } from "../../paths";
+import { IconChevronRight, IconRocket } from "../../icons";
+import { appPath, channelPath } from "../../paths";
+import { useAppMay } from "../../permissions";
+import { useReleases } from "../../releases";
 import type { AppScreenProps } from "../../screen-props";
+import { Older } from "../channels/history";
+import { FirstSteps } from "./first-run";
+import { laneOf } from "./release-lanes";
+
+const UploadAndRelease = lazy(() => import("../bundles/upload"));
 
 const HEALTH_DAYS = 7;
-const ADOPTION_DAYS = 30;
-const CHANGES_SHOWN = 8;
+const LANE_DAYS = 14;
+const DAY_MS = 86_400_000;
+const CHANNELS_SHOWN = 6;
+const LOOK_AGAIN_MS = 15_000;
 
 export default function Overview({ appId, orgId }: AppScreenProps) {
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
+	const channels = useAllPages("GET /channel", { query: { app_id: appId } });
+	const may = useAppMay(appId, orgId);
+	const [releasing, setReleasing] = useState<{ readonly file: File | null } | undefined>();
+	const name = app.data?.name ?? appId;
+	// Before the first release the checklist has the button.
+	const mayRelease = may("app.upload_bundle") === true && (channels.data?.length ?? 0) > 0;
 	return (
-		<Screen title={app.data?.name ?? appId} note={<CopyChip value={appId} isWhole />}>
-			<Health appId={appId} />
-			<Live appId={appId} orgId={orgId} />
-			<Section title="Adoption in the last 30 days">
-				<Graph
-					source={graphSource(`/statistics/app/${encodeURIComponent(appId)}/bundle_usage`, {
-						graph: "stacked",
-						from: utcDay(1 - ADOPTION_DAYS),
-						to: utcDay(0),
-					})}
-					label="Share of devices on each bundle, by day. Statistics has the numbers as CSV"
-				/>
-			</Section>
-			<Recent appId={appId} />
+		<Screen
+			title={name}
+			picture={<AppTile appId={appId} name={name} icon={app.data?.icon_url} isLarge />}
+			note={<CopyChip value={appId} isWhole />}
+			actions={
+				mayRelease ? (
+					<Button leftSection={<Icon of={IconRocket} />} onClick={() => setReleasing({ file: null })}>
+						Release
+					</Button>
+				) : undefined
+			}
+		>
+			<Answer query={channels} what="channels">
+				{(all) => (
+					<Home appId={appId} orgId={orgId} name={name} channels={all} onRelease={(file) => setReleasing({ file })} />
+				)}
+			</Answer>
+			{releasing === undefined ? null : (
+				<Suspense>
+					<UploadAndRelease
+						appId={appId}
+						orgId={orgId}
+						file={releasing.file}
+						mayRelease={may("channel.promote_bundle") !== false}
+						onClose={() => setReleasing(undefined)}
+					/>
+				</Suspense>
+			)}
 		</Screen>
 	);
+}
+
+/** Channels of pull requests; they would hide the others. */
+const isPreview = ({ name, public: isPublic }: Channel) => !isPublic && /^(pr|mr)-\d+$/.test(name);
+
+function Home({
+	appId,
+	orgId,
+	name,
+	channels,
+	onRelease,
+}: {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+	readonly name: string;
+	readonly channels: readonly Channel[];
+	readonly onRelease: (file: File | null) => void;
+}) {
+	const hasRelease = channels.length > 0;
+	return (
+		<>
+			<FirstSteps appId={appId} name={name} hasRelease={hasRelease} onRelease={onRelease} />
+			{hasRelease ? <Released appId={appId} orgId={orgId} channels={channels} /> : null}
+		</>
+	);
+}
+
+function Released({
+	appId,
+	orgId,
+	channels,
+}: {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+	readonly channels: readonly Channel[];
+}) {
+	const may = useAppMay(appId, orgId);
+	const history = useReleases(appId, {}, 50);
+	const days = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
+	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId }, query: days });
+	const outcomes = "byBundleAndChannel" in (installs.data ?? {}) ? outcomesOf(installs.data) : [];
+	const shown = channels
+		.filter((channel) => !isPreview(channel))
+		.sort((one, other) => Number(other.public) - Number(one.public))
+		.slice(0, CHANNELS_SHOWN);
+	return (
+		<>
+			{shown.map((channel) => (
+				<Banner key={channel.id} appId={appId} orgId={orgId} channel={channel} />
+			))}
+			<Live appId={appId} channels={shown} previews={channels.filter(isPreview)} outcomes={outcomes} />
+			<Health appId={appId} live={shown} />
+			<Section title="Releases" actions={<TextLink to={appPath(appId, "changes")}>All activity</TextLink>}>
+				<Answer query={history} what="releases">
+					{({ pages }) => (
+						<>
+							<ReleaseTimeline
+								label="Releases"
+								appId={appId}
+								releases={pages.flat()}
+								outcomes={outcomes}
+								mayRollBack={may("channel.promote_bundle") === true}
+							/>
+							<Older history={history} />
+						</>
+					)}
+				</Answer>
+			</Section>
+		</>
+	);
+}
+
+function outcomesOf(answer: unknown): readonly Outcome[] {
+	return (answer as { readonly byBundleAndChannel: readonly Outcome[] }).byBundleAndChannel;
+}
+
+/** What needs a look: a running, paused or failing rollout, and a channel that no device can use. */
+function Banner({
+	appId,
+	orgId,
+	channel,
+}: {
+	readonly appId: string;
+	readonly orgId: string | undefined;
+	readonly channel: Channel;
+}) {
+	const { rollout_version_info: rollout, rolloutEnabled, rolloutPausedAt, rolloutPauseReason } = channel;
+	return (
+		<>
+			{channel.misconfigured.length === 0 ? null : (
+				<Note tone="bad" title={`${channel.name} reaches no device`}>
+					<span>
+						{channel.misconfigured.map(({ message }) => message).join(" ")}{" "}
+						<TextLink to={channelPath(appId, channel.name)}>Open {channel.name}</TextLink>
+					</span>
+				</Note>
+			)}
+			<RolloutNotice appId={appId} orgId={orgId} channel={channel} isLinked />
+			{rollout === null || !rolloutEnabled ? null : rolloutPausedAt === null ? (
+				<Card>
+					<div className="row wrap">
+						<Dot tone="info" />
+						<span className="grow">
+							<strong className="strong">
+								{rollout.name} is rolling out to {channel.name}.
+							</strong>{" "}
+							It is at {percentText(channel.rolloutPercentageBps)} of the devices.
+						</span>
+						<progress
+							value={channel.rolloutPercentageBps}
+							max={10_000}
+							aria-label={`Rollout of ${rollout.name} on ${channel.name}`}
+						/>
+						<TextLink to={channelPath(appId, channel.name)}>
+							View rollout
+							<Icon of={IconChevronRight} size="s" />
+						</TextLink>
+					</div>
+				</Card>
+			) : (
+				<Note tone="bad" title={`The rollout of ${rollout.name} on ${channel.name} is paused`}>
+					<span>
+						{rolloutPauseReason ?? `It is at ${percentText(channel.rolloutPercentageBps)}.`}{" "}
+						<TextLink to={channelPath(appId, channel.name)}>View rollout</TextLink>
+					</span>
+				</Note>
+			)}
+		</>
+	);
+}
+
+function Live({
+	appId,
+	channels,
+	previews,
+	outcomes,
+}: {
+	readonly appId: string;
+	readonly channels: readonly Channel[];
+	readonly previews: readonly Channel[];
+	readonly outcomes: readonly Outcome[];
+}) {
+	const [toMs] = useState(() => Date.now());
+	const fromMs = toMs - LANE_DAYS * DAY_MS;
+	const releases = useReleases(appId, {}, 50);
+	const query = { from: utcDay(1 - LANE_DAYS), to: utcDay(0) };
+	const usage = useAsk(
+		"GET /statistics/app/:app_id/bundle_usage",
+		{ params: { app_id: appId }, query },
+		{ everyMs: LOOK_AGAIN_MS * 4 },
+	);
+	const entries = releases.data?.pages.flat() ?? [];
+	const lanes = channels.map((channel) =>
+		laneOf(channel, entries, { fromMs, toMs }, channelPath(appId, channel.name), failuresText(channel, outcomes)),
+	);
+	const data = usage.data !== undefined && "datasets" in usage.data ? usage.data : undefined;
+	const datasets = data?.datasets.filter(({ metaCounts }) => metaCounts.some((count) => (count ?? 0) > 0)) ?? [];
+	const versions = versionsOf(
+		datasets.map(({ label }) => label),
+		lanes.flatMap(({ segments }) => segments.map(({ version }) => version)),
+		channels.flatMap(({ rollout_version_info }) => rollout_version_info?.name ?? []),
+	);
+	const [main] = channels;
+	const tones = versionTones(versions, main?.version?.name, main?.rollout_version_info?.name);
+	const series = versions.flatMap((version) => {
+		const found = datasets.find(({ label }) => label === version);
+		return found === undefined ? [] : [{ name: version, values: found.metaCounts }];
+	});
+	return (
+		<Section title="Live now">
+			<Card>
+				<Lanes
+					label={`Bundles live on each channel in the last ${LANE_DAYS} days`}
+					fromMs={fromMs}
+					toMs={toMs}
+					lanes={lanes}
+					tones={tones}
+					previews={previews.map(({ name, created_at }) => ({ name, fromMs: Date.parse(created_at), toMs }))}
+					{...(series.length === 0
+						? {}
+						: { adoption: { days: data?.labels ?? daysFromTo(query.from, query.to), series } })}
+				/>
+			</Card>
+		</Section>
+	);
+}
+
+/** From old to new. */
+function versionsOf(...lists: readonly (readonly string[])[]): string[] {
+	const collator = new Intl.Collator("en", { numeric: true });
+	return [...new Set(lists.flat())].sort(collator.compare);
+}
+
+function failuresText({ name, version }: Channel, outcomes: readonly Outcome[]): string {
+	const found = outcomes.find((outcome) => outcome.channel === name && outcome.version === version?.name);
+	const reports = (found?.install ?? 0) + (found?.fail ?? 0);
+	return found === undefined || reports === 0 ? "" : `${shareText(found.fail, reports)} failed`;
 }
 
 /** Percentiles are exact to 2.5 %, so more than two digits would be false precision. */
 function secondsText(ms: number): string {
 	const seconds = ms / 1000;
-	return seconds.toFixed(seconds < 10 ? 1 : 0);
+	return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
 }
 
-function Health({ appId }: { readonly appId: string }) {
+function Health({ appId, live }: { readonly appId: string; readonly live: readonly Channel[] }) {
 	const days = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
 	const totals = useAsk("GET /statistics/app/:app_id", { params: { app_id: appId }, query: days });
 	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId }, query: days });
+	const usage = useAsk("GET /statistics/app/:app_id/bundle_usage", {
+		params: { app_id: appId },
+		query: { from: utcDay(1 - LANE_DAYS), to: utcDay(0) },
+	});
 	const last = Array.isArray(totals.data) ? totals.data.at(-1) : undefined;
 	return (
 		<Answer query={installs} what="the app's health">
 			{(answer) => {
 				if (!("total" in answer)) return null;
-				const { install, fail, p95_ms } = answer.total;
-				return (
-					<Section title="Health in the last 7 days">
-						<Figures
-							figures={[
-								{ label: "Active devices", value: countText(last?.mau ?? 0), note: "in 30 days" },
-								{ label: "Installs", value: countText(install), note: `${countText(fail)} failed` },
-								{
-									label: "Success",
-									value: shareText(install, install + fail),
-									note: install + fail === 0 ? "No installs reported yet" : `of ${countOf(install + fail, "install")}`,
-								},
-								{
-									label: "Install time (p95)",
-									value: p95_ms === null ? "—" : `${secondsText(p95_ms)} s`,
-									note: p95_ms === null ? "No install times yet" : "95 % of installs are faster",
-								},
-							]}
-						/>
-					</Section>
-				);
+				const { install, fail, p50_ms, p95_ms } = answer.total;
+				const figures: Figure[] = [
+					{ label: "Active devices", value: countText(last?.mau ?? 0), note: `in ${HEALTH_DAYS} days` },
+					latestShare(usage.data, live),
+					{
+						label: `Failed installs, ${HEALTH_DAYS} days`,
+						value: shareText(fail, install + fail),
+						note:
+							install + fail === 0
+								? "No installs reported yet"
+								: `${countText(fail)} of ${countOf(install + fail, "install")}`,
+					},
+					{
+						label: "Time to install",
+						value: p50_ms === null ? "—" : secondsText(p50_ms),
+						note: p95_ms === null ? "No install times yet" : `median; 95 % within ${secondsText(p95_ms)}`,
+					},
+				];
+				return <Figures figures={figures} />;
 			}}
 		</Answer>
 	);
 }
 
-function Live({ appId, orgId }: { readonly appId: string; readonly orgId: string | undefined }) {
-	const [page, setPage] = usePageNumber();
-	const channels = usePage("GET /channel", { query: { app_id: appId } }, page);
-	return (
-		<Section title="Live on each channel">
-			<Answer query={channels} what="channels">
-				{({ items, hasNext }) =>
-					items.length === 0 && page === 0 ? (
-						<Empty title="No channels yet">
-							<Stack gap="sm" align="center">
-								A channel decides which bundle its devices get.
-								<Group>
-									<ButtonLink to={appPath(appId, "channels")} variant="default">
-										Create channel
-									</ButtonLink>
-									<ButtonLink to={appPath(appId, "connect")}>Connect your app</ButtonLink>
-								</Group>
-							</Stack>
-						</Empty>
-					) : (
-						<Stack gap="sm">
-							{items.map((channel) => (
-								<RolloutNotice key={channel.id} appId={appId} orgId={orgId} channel={channel} isLinked />
-							))}
-							<DataTable
-								label="Channels and their bundles"
-								rows={items}
-								rowKey={({ id }) => id}
-								columns={[
-									{
-										title: "Channel",
-										cell: (channel) => (
-											<Stack gap={4}>
-												<TextLink to={channelPath(appId, channel.name)}>{channel.name}</TextLink>
-												<ChannelBadges channel={channel} />
-											</Stack>
-										),
-									},
-									{
-										title: "Live bundle",
-										cell: ({ version, rollout_version_info, rolloutEnabled, rolloutPercentageBps }) => (
-											<Stack gap={4}>
-												{version === null ? (
-													<Text size="sm" c="dimmed">
-														None: devices run the store build
-													</Text>
-												) : (
-													<TextLink to={bundlePath(appId, version.name)}>{version.name}</TextLink>
-												)}
-												{rollout_version_info === null || !rolloutEnabled ? null : (
-													<Text size="sm">
-														<TextLink to={bundlePath(appId, rollout_version_info.name)}>
-															{rollout_version_info.name}
-														</TextLink>{" "}
-														for {percentText(rolloutPercentageBps)}
-													</Text>
-												)}
-											</Stack>
-										),
-									},
-									{ title: "Platforms", wideOnly: true, cell: platformsOf },
-								]}
-							/>
-							<Pager page={page} hasNext={hasNext} onPage={setPage} />
-						</Stack>
-					)
-				}
-			</Answer>
-		</Section>
+/** Devices on a bundle that is live or rolling out somewhere, on the last day with devices. */
+function latestShare(usage: unknown, channels: readonly Channel[]): Figure {
+	const label = "On a current bundle";
+	const datasets = (
+		usage as { datasets?: readonly { label: string; metaCounts: readonly (number | null)[] }[] } | undefined
+	)?.datasets;
+	const current = new Set(
+		channels.flatMap(({ version, rollout_version_info }) => [version?.name, rollout_version_info?.name]),
 	);
-}
-
-function Recent({ appId }: { readonly appId: string }) {
-	const changes = useAsk("GET /app/:app_id/audit", { params: { app_id: appId } });
-	return (
-		<Section title="Recent changes" actions={<TextLink to={appPath(appId, "changes")}>All changes</TextLink>}>
-			<Answer query={changes} what="changes">
-				{(entries) =>
-					Array.isArray(entries) && entries.length > 0 ? (
-						<ChangeList changes={entries.slice(0, CHANGES_SHOWN)} />
-					) : (
-						<Empty title="No changes yet" />
-					)
-				}
-			</Answer>
-		</Section>
-	);
+	const length = datasets?.[0]?.metaCounts.length ?? 0;
+	for (let day = length - 1; day >= 0; day--) {
+		const all = datasets?.reduce((sum, { metaCounts }) => sum + (metaCounts[day] ?? 0), 0) ?? 0;
+		if (all === 0) continue;
+		const on = datasets?.reduce(
+			(sum, dataset) => sum + (current.has(dataset.label) ? (dataset.metaCounts[day] ?? 0) : 0),
+			0,
+		);
+		return { label, value: shareText(on ?? 0, all), note: `of ${countOf(all, "device")}` };
+	}
+	return { label, value: "—", note: "No device has reported yet" };
 }

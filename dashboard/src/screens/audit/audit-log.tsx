@@ -1,20 +1,19 @@
-/** The audit log of an organization or of one app: entries with filters and pages, and a download of all that match. */
-import { Button, Code, Stack, Text, TextInput } from "@mantine/core";
+/** Activity of an organization or of one app: who changed what, with filters in the address, and a download of all that match. */
+import { Button, Stack, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
 import { usePage } from "../../api";
 import { Answer } from "../../components/answer";
-import { changeText, Differences } from "../../components/changes";
+import { ChangeList } from "../../components/changes";
 import { FilterForm } from "../../components/filter-form";
 import { type Filters, givenFilters, isFiltered, useFilters } from "../../components/filters";
 import { Empty, Screen } from "../../components/screen";
-import { DataTable, Pager, usePageNumber } from "../../components/table";
-import { timeText } from "../../components/time";
+import { Pager, usePageNumber } from "../../components/table";
 import type { AppScreenProps, OrganizationScreenProps } from "../../screen-props";
 
 const FIELDS = [
-	["actor", "Actor", "text"],
+	["actor", "Person or key", "text"],
 	["action", "Action", "text"],
-	["target", "Target", "text"],
+	["target", "Channel, bundle or key", "text"],
 	["from", "From (UTC)", "date"],
 	["to", "Until (UTC)", "date"],
 ] as const;
@@ -88,34 +87,7 @@ function AuditLog({ of, title, note }: { readonly of: LogOf; readonly title: str
 						</Empty>
 					) : (
 						<Stack gap="sm">
-							<DataTable
-								label="Changes"
-								rows={items}
-								rowKey={({ id }) => id}
-								columns={[
-									{
-										title: "Change",
-										cell: (change) => (
-											<Stack gap={4}>
-												<Text size="sm">
-													<strong>{change.actor.name}</strong> {changeText(change)}
-												</Text>
-												<Code w="fit-content">{change.action}</Code>
-												<Differences change={change} />
-											</Stack>
-										),
-									},
-									{
-										title: "When",
-										cell: ({ at }) => (
-											<time dateTime={at} title={at}>
-												{timeText(at)}
-											</time>
-										),
-									},
-									{ title: "IP address", wideOnly: true, cell: ({ ip_address }) => ip_address ?? "—" },
-								]}
-							/>
+							<ChangeList changes={items} isWhole />
 							<Pager page={page} hasNext={hasNext} onPage={setPage} />
 						</Stack>
 					)

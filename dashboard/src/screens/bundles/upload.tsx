@@ -1,151 +1,122 @@
 /**
- * Uploads a bundle from the browser with TUS. The zip is checked when it is chosen, and its SHA-256 is computed here. Choosing the same file
- * for the same version again resumes an interrupted upload, even after a reload.
+ * "Upload and release" in one dialog: the zip is checked when it is dropped or chosen, version and channel are proposed, and the text says how many
+ * devices get it before anything is sent. Without a channel the bundle is only uploaded.
  */
-import { Alert, Button, FileInput, Group, Progress, Stack, Text, TextInput } from "@mantine/core";
+import { Button, FileInput, Group, Progress, Stack, Text, TextInput } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
-import { DetailedError, Upload as TusUpload } from "tus-js-client";
+import { type DragEvent, useState } from "react";
 import { useLocation } from "wouter";
-import { ask } from "../../api";
+import { ask, useAllPages, usePage } from "../../api";
 import { Problem } from "../../components/answer";
+import { Note } from "../../components/card";
 import { Dialog } from "../../components/dialog";
-import { notify } from "../../components/notify";
+import { notify, notifyChannelChange } from "../../components/notify";
 import { sizeText } from "../../components/size";
-import { bundlePath } from "../../paths";
-import { checkBundleFile, type FileVerdict } from "./bundle-file";
-
-/** Two of the server's 8 MiB segments per request. */
-const CHUNK_BYTES = 16 * 1024 * 1024;
-const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
-
-type Phase = "choosing" | "hashing" | "sending" | "paused";
-
-/** The bundle was deleted meanwhile, by a person or because its upload expired. */
-const isGone = (problem: Error) => problem instanceof DetailedError && problem.originalResponse?.getStatus() === 404;
-
-async function sha256Of(file: File): Promise<string> {
-	const digest = await crypto.subtle.digest("SHA-256", await file.arrayBuffer());
-	return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}
+import { appPath, bundlePath } from "../../paths";
+import { useBundleUpload, useVerdict } from "./bundle-upload";
+import {
+	proposedChannel,
+	proposedVersion,
+	proposedWay,
+	type ReleasePlan,
+	ReleasePlanFields,
+	releaseBody,
+	useChannelDevices,
+} from "./release-plan";
 
 export default function Upload({
 	appId,
 	orgId,
+	mayRelease = true,
+	onlyUpload = false,
+	file: given = null,
 	onClose,
 }: {
 	readonly appId: string;
-	readonly orgId: string;
+	readonly orgId: string | undefined;
+	readonly mayRelease?: boolean;
+	/** No channel is proposed. */
+	readonly onlyUpload?: boolean;
+	/** A file that was dropped on the page. */
+	readonly file?: File | null;
 	readonly onClose: () => void;
 }) {
 	const [, navigate] = useLocation();
 	const client = useQueryClient();
-	const [file, setFile] = useState<File | null>(null);
+	const [file, setFile] = useState<File | null>(given);
 	const verdict = useVerdict(file);
-	const [version, setVersion] = useState("");
+	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0);
+	const channels = useAllPages("GET /channel", { query: { app_id: appId } });
+	const known = channels.data ?? [];
+	const [typed, setVersion] = useState<string | undefined>();
+	const version = typed ?? (file === null ? "" : proposedVersion(bundles.data?.items.map(({ name }) => name) ?? []));
 	const [comment, setComment] = useState("");
-	const [phase, setPhase] = useState<Phase>("choosing");
-	const [sent, setSent] = useState(0);
-	const [isResumed, setResumed] = useState(false);
-	const [error, setError] = useState<Error | undefined>();
-	const running = useRef<TusUpload | undefined>(undefined);
-	const isOpen = useRef(false);
-	useEffect(() => {
-		isOpen.current = true;
-		return () => {
-			isOpen.current = false;
-			void running.current?.abort();
-		};
-	}, []);
+	const [chosen, setPlan] = useState<ReleasePlan | undefined>(
+		onlyUpload || !mayRelease ? { channel: "", way: undefined } : undefined,
+	);
+	const plan = chosen ?? { channel: channels.data === undefined ? "" : proposedChannel(known), way: undefined };
+	const target = known.find(({ name }) => name === plan.channel);
+	const devices = useChannelDevices(appId, target);
+	const way = plan.way ?? proposedWay(devices);
+	const [releaseError, setReleaseError] = useState<Error | undefined>();
+	const [isReleasing, setReleasing] = useState(false);
+	const releases = plan.channel !== "";
 
-	const finish = async () => {
+	const release = async () => {
+		setReleaseError(undefined);
+		setReleasing(true);
+		try {
+			const answer = await ask("POST /channel", { body: releaseBody(appId, version, plan.channel, way, known) });
+			notifyChannelChange(
+				answer,
+				way === "all" ? `${version} is now live on ${plan.channel}.` : `Rollout of ${version} started.`,
+			);
+			await client.invalidateQueries();
+			onClose();
+			navigate(appPath(appId));
+		} catch (problem) {
+			setReleaseError(problem instanceof Error ? problem : new Error(String(problem)));
+		}
+		setReleasing(false);
+	};
+	const upload = useBundleUpload(appId, orgId, () => {
+		if (releases) return void release();
 		notify(`Bundle ${version} uploaded.`);
-		await client.invalidateQueries();
+		void client.invalidateQueries();
 		onClose();
 		navigate(bundlePath(appId, version));
-	};
-
-	const begin = async (chosen: File) => {
-		setError(undefined);
-		setPhase("hashing");
-		try {
-			await send(chosen, await sha256Of(chosen));
-		} catch (problem) {
-			fail(problem);
-		}
-	};
-	const fail = (problem: unknown) => {
-		setError(problem instanceof Error ? problem : new Error(String(problem)));
-		setPhase("choosing");
-	};
-
-	/** Resumes an earlier upload of the same bytes if its bundle still exists; registers the bundle otherwise. */
-	const send = async (chosen: File, checksum: string) => {
-		let existed = false;
-		const upload = new TusUpload(chosen, {
-			endpoint: "/files/upload/attachments",
-			chunkSize: CHUNK_BYTES,
-			retryDelays: RETRY_DELAYS_MS,
-			metadata: { filename: `orgs/${orgId}/apps/${appId}/${version}.zip` },
-			// The same bytes for the same version are the same upload.
-			fingerprint: async () => `capstan/${appId}/${version}/${checksum}`,
-			removeFingerprintOnSuccess: true,
-			onUploadUrlAvailable: () => {
-				existed = true;
-			},
-			onProgress: (sentBytes) => setSent(sentBytes),
-			onError: (problem) => {
-				if (isGone(problem) && existed) {
-					// The TUS client has dropped the earlier upload, because it cannot be resumed.
-					setResumed(false);
-					setSent(0);
-					send(chosen, checksum).catch(fail);
-					return;
-				}
-				setError(problem);
-				setPhase("paused");
-			},
-			onSuccess: () => void finish(),
-		});
-		const [earlier] = await upload.findPreviousUploads();
-		if (earlier === undefined) {
-			await ask("POST /bundle", {
-				body: { app_id: appId, version, checksum, size: chosen.size, ...(comment === "" ? {} : { comment }) },
-			});
-		} else {
-			existed = true;
-			upload.resumeFromPreviousUpload(earlier);
-			setResumed(true);
-		}
-		if (!isOpen.current) return;
-		running.current = upload;
-		setPhase("sending");
-		upload.start();
-	};
-	const pause = async () => {
-		await running.current?.abort();
-		setPhase("paused");
-	};
-	const resume = () => {
-		setError(undefined);
-		setPhase("sending");
-		running.current?.start();
-	};
+	});
+	const { phase, error, sentBytes } = upload;
 	const isBusy = phase !== "choosing";
 	const warns = verdict?.outcome === "accepted" && verdict.call === "missing";
-	const percent = file === null || file.size === 0 ? 0 : Math.floor((sent / file.size) * 100);
+	const percent = file === null || file.size === 0 ? 0 : Math.floor((sentBytes / file.size) * 100);
+	const action = target?.requires_approval === true ? "Propose" : "Release";
+	const label = releases ? `${action} ${version} to ${plan.channel}` : warns ? "Upload anyway" : "Upload bundle";
+	const drop = (event: DragEvent) => {
+		event.preventDefault();
+		const [first] = event.dataTransfer.files;
+		if (first !== undefined && !isBusy) setFile(first);
+	};
 	return (
-		<Dialog onClose={onClose} title="Upload bundle" size="lg" closeOnClickOutside={!isBusy}>
+		<Dialog
+			onClose={onClose}
+			title={onlyUpload || !mayRelease ? "Upload bundle" : "Upload and release"}
+			size="lg"
+			closeOnClickOutside={!isBusy}
+		>
 			<form
+				onDragOver={(event) => event.preventDefault()}
+				onDrop={drop}
 				onSubmit={(event) => {
 					event.preventDefault();
-					if (file !== null) void begin(file);
+					if (phase === "done") void release();
+					else if (file !== null) void upload.begin({ file, version, comment });
 				}}
 			>
 				<Stack>
 					<FileInput
 						label="Zip of the built web app"
-						description="With index.html at the top level."
+						description="With index.html at the top level. Drop it here, or choose it."
 						placeholder="Choose a file"
 						accept=".zip,application/zip"
 						required
@@ -159,11 +130,14 @@ export default function Upload({
 							Checking the zip…
 						</Text>
 					) : null}
+					{verdict?.outcome === "accepted" && verdict.call === "found" ? (
+						<Note tone="ok">The zip opens, has index.html at its top level and calls notifyAppReady().</Note>
+					) : null}
 					{warns ? (
-						<Alert color="orange" title="No call of notifyAppReady() was found" role="alert">
+						<Note tone="warn" title="No call of notifyAppReady() was found" isAlert>
 							Devices would roll this bundle back, because it must call CapacitorUpdater.notifyAppReady() after it
 							starts. Add the call, build the app again and choose the new zip.
-						</Alert>
+						</Note>
 					) : null}
 					<TextInput
 						label="Version"
@@ -175,10 +149,22 @@ export default function Upload({
 					/>
 					<TextInput
 						label="Comment"
+						description="What is new, for the timeline. Optional."
 						disabled={isBusy}
 						value={comment}
 						onChange={(event) => setComment(event.currentTarget.value)}
 					/>
+					{mayRelease ? (
+						<ReleasePlanFields
+							plan={plan}
+							way={way}
+							version={version}
+							channels={known}
+							devices={devices}
+							isDisabled={isBusy}
+							onChange={setPlan}
+						/>
+					) : null}
 					{phase === "hashing" ? <Text role="status">Computing the checksum…</Text> : null}
 					{(phase === "sending" || phase === "paused") && file !== null ? (
 						<Stack gap={4}>
@@ -189,21 +175,27 @@ export default function Upload({
 							</Text>
 						</Stack>
 					) : null}
-					{isResumed ? <Alert color="blue">Resuming an earlier upload of this file.</Alert> : null}
+					{upload.isResumed ? <Note tone="info">Resuming an earlier upload of this file.</Note> : null}
 					{error === undefined ? null : <UploadProblem error={error} />}
+					{releaseError === undefined ? null : (
+						<>
+							<Note tone="info">{version} is uploaded, but not released yet.</Note>
+							<Problem error={releaseError} />
+						</>
+					)}
 					<Group justify="flex-end">
 						<Button variant="default" onClick={onClose}>
-							{isBusy ? "Stop upload" : "Cancel"}
+							{isBusy && phase !== "done" ? "Stop upload" : "Cancel"}
 						</Button>
-						{phase === "sending" ? <Button onClick={() => void pause()}>Pause upload</Button> : null}
-						{phase === "paused" ? <Button onClick={resume}>Resume upload</Button> : null}
-						{phase === "choosing" || phase === "hashing" ? (
+						{phase === "sending" ? <Button onClick={() => void upload.pause()}>Pause upload</Button> : null}
+						{phase === "paused" ? <Button onClick={upload.resume}>Resume upload</Button> : null}
+						{phase === "choosing" || phase === "hashing" || phase === "done" ? (
 							<Button
 								type="submit"
-								loading={phase === "hashing"}
-								disabled={verdict?.outcome !== "accepted" || version === ""}
+								loading={phase === "hashing" || isReleasing}
+								disabled={verdict?.outcome !== "accepted" || version === "" || channels.isPending}
 							>
-								{warns ? "Upload anyway" : "Upload bundle"}
+								{label}
 							</Button>
 						) : null}
 					</Group>
@@ -211,23 +203,6 @@ export default function Upload({
 			</form>
 		</Dialog>
 	);
-}
-
-/** Result of checking the chosen file; undefined while the check runs. */
-function useVerdict(file: File | null): FileVerdict | undefined {
-	const [checked, setChecked] = useState<{ readonly file: File; readonly verdict: FileVerdict } | undefined>();
-	useEffect(() => {
-		if (file === null) return;
-		const abandoned = new AbortController();
-		const keep = (verdict: FileVerdict) => {
-			if (!abandoned.signal.aborted) setChecked({ file, verdict });
-		};
-		checkBundleFile(file, abandoned.signal).then(keep, () =>
-			keep({ outcome: "refused", message: "The browser can no longer read this file. Choose it again." }),
-		);
-		return () => abandoned.abort();
-	}, [file]);
-	return checked !== undefined && checked.file === file ? checked.verdict : undefined;
 }
 
 /** The TUS client's error carries the server's answer. */
@@ -243,8 +218,8 @@ function UploadProblem({ error }: { readonly error: Error }) {
 	}
 	if (message === undefined) return <Problem error={error} />;
 	return (
-		<Alert color="red" title="The upload was rejected" role="alert">
+		<Note tone="bad" title="The upload was rejected" isAlert>
 			{message}
-		</Alert>
+		</Note>
 	);
 }

@@ -48,7 +48,11 @@ export const START = `import { CapacitorUpdater } from "@capgo/capacitor-updater
 CapacitorUpdater.notifyAppReady();
 `;
 
-/** The capstan command, which does the steps of this page. The server offers it, so it needs no registry. */
+/** Sets up a project with the capstan command. The server offers it, so it needs no registry. */
+export const initCommand = (origin: string, appId: string) =>
+	`npx --yes ${origin}/capstan.tgz init --server ${origin} --app ${appId}`;
+
+/** The capstan command, which does the steps of this page. */
 export const commandSteps = (origin: string, appId: string) => `npx --yes ${origin}/capstan.tgz login --server ${origin}
-npx --yes ${origin}/capstan.tgz init --server ${origin} --app ${appId}
+${initCommand(origin, appId)}
 npx --yes ${origin}/capstan.tgz release`;

@@ -1,0 +1,186 @@
+/**
+ * Releases as a timeline: who released what to which channel, with the reason, the commit and the CI job, and a way back beside each bundle that
+ * a channel can return to.
+ */
+import { Button } from "@mantine/core";
+import { useState } from "react";
+import { SERVICE_NAME } from "../../../src/domain/release-sentences";
+import { IconAlertTriangle, IconArrowBackUp, IconBolt, IconExternalLink, IconGitCommit, IconTrash } from "../icons";
+import { actorOf, type Release, sentenceOf } from "../releases";
+import { RollBack } from "../screens/channels/roll-back";
+import { Avatar } from "./avatar";
+import { Badge } from "./badge";
+import { Icon } from "./icon";
+import { Sentence } from "./sentence";
+import { countText, shareText } from "./size";
+import { Time } from "./time";
+import { Spot, Timeline, TimelineItem } from "./timeline";
+
+/** Installs of a bundle on a channel, for the failures beside its release. */
+export interface Outcome {
+	readonly version: string;
+	readonly channel: string | null;
+	readonly install: number;
+	readonly fail: number;
+}
+
+const COMMIT_LETTERS = 7;
+/** A share of failures below it is not worth a word. */
+const NOTEWORTHY = 0.01;
+
+export function ReleaseTimeline({
+	appId,
+	releases,
+	outcomes = [],
+	withChannel = true,
+	mayRollBack,
+	label,
+}: {
+	readonly appId: string;
+	readonly releases: readonly Release[];
+	readonly outcomes?: readonly Outcome[];
+	/** False on the page of the channel. */
+	readonly withChannel?: boolean;
+	readonly mayRollBack: boolean;
+	readonly label: string;
+}) {
+	const [target, setTarget] = useState<Release | undefined>();
+	// One button for each bundle of a channel, beside its newest entry.
+	const offered = new Set<string>();
+	const seen = new Set<string>();
+	for (const { id, channel, version, can_roll_back } of releases) {
+		const key = JSON.stringify([channel.name, version]);
+		if (!can_roll_back || seen.has(key)) continue;
+		seen.add(key);
+		offered.add(id);
+	}
+	return (
+		<>
+			<Timeline label={label}>
+				{releases.map((release) => (
+					<Entry
+						key={release.id}
+						appId={appId}
+						release={release}
+						outcome={outcomes.find(
+							({ version, channel }) => version === release.version && channel === release.channel.name,
+						)}
+						withChannel={withChannel}
+						onRollBack={mayRollBack && offered.has(release.id) ? () => setTarget(release) : undefined}
+					/>
+				))}
+			</Timeline>
+			{target === undefined ? null : (
+				<RollBack
+					appId={appId}
+					channel={target.channel.name}
+					version={target.version}
+					onClose={() => setTarget(undefined)}
+				/>
+			)}
+		</>
+	);
+}
+
+const isRollback = (action: string) => action === "rollback" || action === "rollout_rolled_back";
+
+function Entry({
+	appId,
+	release,
+	outcome,
+	withChannel,
+	onRollBack,
+}: {
+	readonly appId: string;
+	readonly release: Release;
+	readonly outcome: Outcome | undefined;
+	readonly withChannel: boolean;
+	readonly onRollBack: (() => void) | undefined;
+}) {
+	const { name, kind } = actorOf(release);
+	const { version, reason, notes, is_live, bundle_deleted, ci, commit, link, proposed_by } = release;
+	const said = reason ?? (release.action.startsWith("rollout_") && release.action !== "rollout_started" ? null : notes);
+	const installs = outcome === undefined ? 0 : outcome.install + outcome.fail;
+	const isFailing = outcome !== undefined && installs > 0 && outcome.fail / installs >= NOTEWORTHY;
+	return (
+		<TimelineItem
+			picture={
+				isRollback(release.action) ? <Spot icon={IconArrowBackUp} tone="warn" /> : <Avatar name={name} kind={kind} />
+			}
+			note={said === null ? null : kind === "capstan" ? said : `“${said}”`}
+			meta={
+				<>
+					<Time value={release.at} />
+					{kind === "capstan" ? (
+						<span>
+							<Icon of={IconBolt} />
+							Automatic
+						</span>
+					) : null}
+					{proposed_by === null ? null : <span>proposed by {proposed_by.name ?? "a team member"}</span>}
+					<Commit commit={commit} link={link} />
+					{ci?.run_url == null ? null : (
+						<a href={ci.run_url} target="_blank" rel="noopener noreferrer nofollow">
+							<Icon of={IconExternalLink} />
+							{ci.repository ?? "CI"} run {ci.run_id ?? ""}
+						</a>
+					)}
+					{isFailing ? (
+						<span className="t-bad">
+							<Icon of={IconAlertTriangle} />
+							{shareText(outcome.fail, installs)} of {countText(installs)} installs failed
+						</span>
+					) : null}
+					{bundle_deleted && version !== null ? (
+						<span>
+							<Icon of={IconTrash} />
+							Bundle deleted
+						</span>
+					) : null}
+				</>
+			}
+			action={
+				onRollBack === undefined ? null : (
+					<Button
+						size="xs"
+						variant="default"
+						leftSection={<Icon of={IconArrowBackUp} size="s" />}
+						onClick={onRollBack}
+						{...(withChannel
+							? { "aria-label": `Roll back to ${version ?? "the store build"} on ${release.channel.name}` }
+							: {})}
+					>
+						Roll back to {version ?? "the store build"}
+					</Button>
+				)
+			}
+		>
+			<Sentence
+				who={kind === "capstan" ? SERVICE_NAME : name}
+				parts={sentenceOf(release, withChannel)}
+				appId={appId}
+				missing={bundle_deleted ? version : null}
+			/>{" "}
+			{is_live ? <Badge tone="ok">Live</Badge> : null}
+		</TimelineItem>
+	);
+}
+
+/** The link of a bundle is what a person or a CI job entered, so only web addresses become one. */
+function Commit({ commit, link }: { readonly commit: string | null; readonly link: string | null }) {
+	const isWeb = link !== null && URL.canParse(link) && /^https?:$/.test(new URL(link).protocol);
+	if (commit === null && !isWeb) return null;
+	const text = commit === null ? "Details" : <span className="mono">{commit.slice(0, COMMIT_LETTERS)}</span>;
+	const icon = <Icon of={commit === null ? IconExternalLink : IconGitCommit} />;
+	return isWeb ? (
+		<a href={link} target="_blank" rel="noopener noreferrer nofollow">
+			{icon}
+			{text}
+		</a>
+	) : (
+		<span>
+			{icon}
+			{text}
+		</span>
+	);
+}

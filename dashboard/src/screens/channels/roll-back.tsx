@@ -1,0 +1,108 @@
+/** Rolls a channel back to a bundle that was live on it. Says first how many devices change version, and which keep what they run. */
+import { Stack, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { STORE_BUILD } from "../../../../src/domain/release-sentences";
+import { CapstanError, useChange } from "../../api";
+import { Answer } from "../../components/answer";
+import { Note } from "../../components/card";
+import { Confirm } from "../../components/form-dialog";
+import { notify } from "../../components/notify";
+import { countOf, countText } from "../../components/size";
+import { type RollbackPlan, useRollbackPlan } from "../../dry-runs";
+
+const nameOf = (version: string | null) => version ?? STORE_BUILD;
+
+const isNotFound = (error: Error | null) => error instanceof CapstanError && error.code === "bundle_not_found";
+
+export function RollBack({
+	appId,
+	channel,
+	version,
+	onClose,
+}: {
+	readonly appId: string;
+	readonly channel: string;
+	/** Null: the store build. */
+	readonly version: string | null;
+	readonly onClose: () => void;
+}) {
+	const [reason, setReason] = useState("");
+	const plan = useRollbackPlan(appId, channel, version);
+	const change = useChange("POST /channel/rollback", () => {
+		notify(`${channel} rolled back to ${nameOf(version)}.`);
+		onClose();
+	});
+	const isDeleted = isNotFound(plan.error) || isNotFound(change.error);
+	return (
+		<Confirm
+			title={`Roll back ${channel} to ${nameOf(version)}?`}
+			action={`Roll back to ${nameOf(version)}`}
+			isPending={change.isPending}
+			isReady={plan.isSuccess && !isDeleted}
+			error={isDeleted ? null : change.error}
+			onClose={onClose}
+			onConfirm={() =>
+				change.mutate({
+					body: {
+						app_id: appId,
+						channel: channel,
+						version: version ?? "builtin",
+						...(reason.trim() === "" ? {} : { reason }),
+					},
+				})
+			}
+		>
+			{isDeleted ? (
+				<Note tone="warn" title={`${nameOf(version)} was deleted`} isAlert>
+					Choose another bundle in the history, or release one.
+				</Note>
+			) : (
+				<Answer query={plan} what="the affected devices">
+					{(found) => <Plan plan={found} version={version} />}
+				</Answer>
+			)}
+			<TextInput
+				label="Reason (optional)"
+				description="Shown in the history."
+				maxLength={256}
+				value={reason}
+				onChange={(event) => setReason(event.currentTarget.value)}
+			/>
+		</Confirm>
+	);
+}
+
+const REFUSALS: Readonly<Record<string, string>> = {
+	disable_auto_update_under_native: "the bundle is older than their store build",
+	disable_auto_update_to_major: "the bundle has a different major version than their store build",
+};
+
+function Plan({ plan, version }: { readonly plan: RollbackPlan; readonly version: string | null }) {
+	const { devices, devices_changed, sampled, refused, rollout_ended } = plan;
+	return (
+		<Stack gap={4}>
+			{devices === null || devices_changed === null ? null : (
+				<Text fw={600}>
+					{countText(devices_changed)} of {countOf(devices, "device")} will change version
+				</Text>
+			)}
+			{rollout_ended === null ? null : (
+				<Text size="sm">
+					The rollout of {rollout_ended.version} at {rollout_ended.percentage_bps / 100} % ends.
+				</Text>
+			)}
+			{version === null ? <Text size="sm">Devices revert to the store build.</Text> : null}
+			{refused?.map(({ error, devices: count }) => (
+				<Text size="sm" key={error}>
+					{countOf(count, "device")} will keep what they run: {REFUSALS[error] ?? error.replaceAll("_", " ")}.
+				</Text>
+			))}
+			{devices === null ? null : (
+				<Text size="xs" c="dimmed">
+					{sampled ? "Counted in a random sample of the devices" : "Devices"} seen in the last 30 days, at their next
+					update check.
+				</Text>
+			)}
+		</Stack>
+	);
+}
