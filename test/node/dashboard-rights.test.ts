@@ -176,7 +176,7 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		await founder.page.getByRole("button", { name: "New organization" }).click();
 		await founder.page.getByLabel("Name").fill("Founded");
 		await founder.page.getByRole("button", { name: "Create organization" }).click();
-		await founder.page.getByText("Create your first app").waitFor();
+		await founder.page.getByText("Ship your first live update").waitFor();
 		founder.leave();
 	});
 
