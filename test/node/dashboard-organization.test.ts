@@ -181,7 +181,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		const response = await admin.context.request.get(`${stage.origin}${file}`);
 		expect((await response.text()).trim().split("\n")).toHaveLength(4);
 		await admin.open(`/apps/${APP}/changes`, "Activity");
-		await admin.page.getByText("Example shop").first().waitFor();
+		await admin.page.getByText("changed Name of").first().waitFor();
 		await expectSound(admin);
 	});
 
