@@ -78,7 +78,7 @@ export function FirstSteps({
 	const choices = [
 		{ value: "computer", label: phone === undefined && emulator === undefined ? "Server" : "This computer" },
 		...(phone === undefined ? [] : [{ value: "phone", label: "Phone" }]),
-		...(emulator === undefined ? [] : [{ value: "emulator", label: "Android emulator" }]),
+		...(emulator === undefined ? [] : [{ value: "emulator", label: "Emulator" }]),
 	];
 	const drop = (event: DragEvent) => {
 		event.preventDefault();
@@ -112,6 +112,7 @@ export function FirstSteps({
 							</span>
 							{choices.length > 1 ? (
 								<SegmentedControl
+									size="xs"
 									aria-label="Device that runs the app"
 									w="fit-content"
 									value={kind}
