@@ -69,7 +69,8 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		await release(visitor, "Release", "1.0.2");
 		await reads("released 1.0.2 to production");
 		await expect.poll(offered).toBe("1.0.2");
-		await page.getByRole("button", { name: "Roll back to 1.0.1 on production" }).click();
+		// On a phone the confirmation of the release covers the button for some seconds.
+		await page.getByRole("button", { name: "Roll back to 1.0.1 on production" }).press("Enter");
 		const dialog = page.getByRole("dialog");
 		await dialog.getByText("1 of 1 device will change version").waitFor();
 		await dialog.getByLabel("Reason (optional)").fill("Login loop");
