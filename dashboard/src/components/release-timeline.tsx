@@ -6,11 +6,11 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import { SERVICE_NAME } from "../../../src/domain/release-sentences";
 import { IconAlertTriangle, IconArrowBackUp, IconBolt, IconExternalLink, IconGitCommit, IconTrash } from "../icons";
-import { actorOf, type Release, sentenceOf } from "../releases";
-import { RollBack } from "../screens/channels/roll-back";
+import { actorOf, type Release, sentenceOf, type useReleases } from "../releases";
 import { Avatar } from "./avatar";
 import { Badge } from "./badge";
 import { Icon } from "./icon";
+import { RollBack } from "./roll-back";
 import { Sentence } from "./sentence";
 import { countText, shareText } from "./size";
 import { Time } from "./time";
@@ -183,4 +183,17 @@ function Commit({ commit, link }: { readonly commit: string | null; readonly lin
 			{text}
 		</span>
 	);
+}
+
+/** Loads the next page below the list. */
+export function Older({
+	history: { hasNextPage, isFetchingNextPage, fetchNextPage },
+}: {
+	readonly history: Pick<ReturnType<typeof useReleases>, "hasNextPage" | "isFetchingNextPage" | "fetchNextPage">;
+}) {
+	return hasNextPage ? (
+		<Button variant="default" w="fit-content" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+			Show older releases
+		</Button>
+	) : null;
 }

@@ -13,7 +13,7 @@ import type { Channel } from "../../components/channel-badges";
 import { CopyChip } from "../../components/copy-chip";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
-import { type Outcome, ReleaseTimeline } from "../../components/release-timeline";
+import { Older, type Outcome, ReleaseTimeline } from "../../components/release-timeline";
 import { RolloutNotice } from "../../components/rollout-notice";
 import { Screen, Section } from "../../components/screen";
 import { countOf, countText, percentText, shareText } from "../../components/size";
@@ -23,7 +23,6 @@ import { appPath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import { useReleases } from "../../releases";
 import type { AppScreenProps } from "../../screen-props";
-import { Older } from "../channels/history";
 import { FirstSteps } from "./first-run";
 import { laneOf } from "./release-lanes";
 

@@ -1,8 +1,7 @@
 /** History of a channel: releases, rollouts, rollbacks and proposals as sentences, with a rollback to each bundle that still exists. */
-import { Button } from "@mantine/core";
 import { Answer } from "../../components/answer";
 import type { Channel } from "../../components/channel-badges";
-import { ReleaseTimeline } from "../../components/release-timeline";
+import { Older, ReleaseTimeline } from "../../components/release-timeline";
 import { Empty, Section } from "../../components/screen";
 import { IconHistory } from "../../icons";
 import { useReleases } from "../../releases";
@@ -39,17 +38,4 @@ export function ChannelHistory({
 			</Answer>
 		</Section>
 	);
-}
-
-/** Loads the next page below the list. */
-export function Older({
-	history: { hasNextPage, isFetchingNextPage, fetchNextPage },
-}: {
-	readonly history: Pick<ReturnType<typeof useReleases>, "hasNextPage" | "isFetchingNextPage" | "fetchNextPage">;
-}) {
-	return hasNextPage ? (
-		<Button variant="default" w="fit-content" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-			Show older releases
-		</Button>
-	) : null;
 }

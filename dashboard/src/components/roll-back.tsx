@@ -1,14 +1,14 @@
 /** Rolls a channel back to a bundle that was live on it. Says first how many devices change version, and which keep what they run. */
 import { Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { STORE_BUILD } from "../../../../src/domain/release-sentences";
-import { CapstanError, useChange } from "../../api";
-import { Answer } from "../../components/answer";
-import { Note } from "../../components/card";
-import { Confirm } from "../../components/form-dialog";
-import { notify } from "../../components/notify";
-import { countOf, countText } from "../../components/size";
-import { type RollbackPlan, useRollbackPlan } from "../../dry-runs";
+import { STORE_BUILD } from "../../../src/domain/release-sentences";
+import { CapstanError, useChange } from "../api";
+import { type RollbackPlan, useRollbackPlan } from "../dry-runs";
+import { Answer } from "./answer";
+import { Note } from "./card";
+import { Confirm } from "./form-dialog";
+import { notify } from "./notify";
+import { countOf, countText } from "./size";
 
 const nameOf = (version: string | null) => version ?? STORE_BUILD;
 
