@@ -68,7 +68,7 @@ function refusedByAll(channel: Channel, platform: Platform, storeBuilds: readonl
 		.sort((one, other) => compareVersions(other.version, one.version));
 	const [newest] = builds;
 	if (newest === undefined) return undefined;
-	const snapshot = { channels: [], currentBundleExists: true, override: { channel, bundle: null } };
+	const snapshot = { channels: [{ ...channel, public: true }], currentBundleExists: true, override: undefined };
 	const isRefused = (build: string) => {
 		const decision = decideUpdate(snapshot, deviceFor(channel, platform, build));
 		return decision.outcome === "none" && decision.kind === "blocked";

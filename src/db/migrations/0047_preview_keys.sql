@@ -3,7 +3,6 @@
 ALTER TABLE ci_keys ADD COLUMN is_limited INTEGER NOT NULL DEFAULT 1 CHECK (is_limited IN (0, 1));
 ALTER TABLE ci_keys ADD COLUMN repository TEXT;
 ALTER TABLE ci_keys ADD COLUMN number INTEGER;
-UPDATE ci_keys SET repository = lower(ci ->> '$.repository'), number = ci ->> '$.number';
 -- The id of a repository is proven by a job's token. The id that a request names is not.
 ALTER TABLE previews ADD COLUMN repository_id_proven INTEGER NOT NULL DEFAULT 0 CHECK (repository_id_proven IN (0, 1));
 -- Pull requests that were closed before their preview was opened: only the newest ones of each caller are kept.
