@@ -361,9 +361,12 @@ describe("every endpoint", () => {
 			const query = endpoint.path === "/organization" || orgId === undefined ? rest : { ...rest, orgId };
 			const page = (number: string) =>
 				world.request(endpoint.method, prepared.path, { key: world.adminKey, query: { ...query, page: number } });
-			// The list of apps stands beside the quotas of the organization.
-			const listOf = ({ body }: { readonly body: unknown }) =>
-				endpoint.path === "/organization/usage" ? (body as { apps: unknown }).apps : body;
+			// Lists that stand beside quotas or a total.
+			const NAMES: Readonly<Record<string, string>> = { "/organization/usage": "apps", "/device/list": "devices" };
+			const listOf = ({ body }: { readonly body: unknown }) => {
+				const name = NAMES[endpoint.path];
+				return name === undefined ? body : (body as Record<string, unknown>)[name];
+			};
 			expect(listOf(await page("0")), keyOf(endpoint)).toBeInstanceOf(Array);
 			const past = await page("999999999");
 			expect([past.status, listOf(past)], keyOf(endpoint)).toEqual([200, []]);

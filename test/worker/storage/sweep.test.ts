@@ -331,8 +331,8 @@ test("the sweep reads by index only", async () => {
 			),
 		),
 	).toEqual([]);
-	// Only the clean-up of data with a retention per app scans all apps.
-	expect(seen.filter((step) => /^SCAN (apps|own)\b/.test(step)).length).toBeLessThanOrEqual(10);
+	// Only the clean-up of data with an index per app scans all apps.
+	expect(seen.filter((step) => /^SCAN (apps|own)\b/.test(step)).length).toBeLessThanOrEqual(12);
 });
 
 test("used and unused links leave nothing after their day", async () => {

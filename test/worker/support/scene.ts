@@ -28,6 +28,8 @@ export interface Scene {
 	readonly orgId: string;
 	/** org_super_admin with org.create. */
 	readonly adminKey: string;
+	/** Id of `adminKey`; undefined for a started product. */
+	readonly adminKeyId?: string;
 	// biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
 	request<Body = any>(method: string, path: string, options?: RequestOptions): Promise<Answer<Body>>;
 }

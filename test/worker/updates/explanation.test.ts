@@ -118,7 +118,7 @@ const ROWS: readonly Row[] = [
 			error: `disabled_platform_${platform}`,
 			by: { platform },
 			override: { channel: off, bundle: null },
-			because: `channel beta is off for ${platform}`,
+			because: `channel beta, which is set for this device, is off for ${platform}`,
 			message: `Turn on ${platform} on channel beta.`,
 			settings: { channel: "beta", [platform]: true },
 		};
