@@ -170,7 +170,7 @@ function Banner({
 					</span>
 				</Note>
 			)}
-			<RolloutNotice appId={appId} orgId={orgId} channel={channel} isLinked />
+			<RolloutNotice appId={appId} orgId={orgId} channel={channel} isLinked={rollout === null || !rolloutEnabled} />
 			{rollout === null || !rolloutEnabled ? null : rolloutPausedAt === null ? (
 				<Card>
 					<div className="row wrap">
