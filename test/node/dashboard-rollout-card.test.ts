@@ -112,7 +112,7 @@ describe.skipIf(chromium === undefined)("a rollout in the dashboard", () => {
 			await field("Minimum minutes per step").fill("15");
 			await field("Minimum reporting devices per step").fill("4");
 			await field("Failure rate limit, in %").fill("2.5");
-			await field("When the limit is exceeded").selectOption("rollback");
+			await field("When a limit is exceeded").selectOption("rollback");
 			await button("Save rollout settings").click();
 			await closed();
 			expect(await channelNamed("production", FIRST_DAY)).toMatchObject({

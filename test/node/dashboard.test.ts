@@ -139,7 +139,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		const { page } = visitor;
 		await visitor.open(`/apps/${APP}/overview`, "Example shop");
 		const live = page.getByRole("figure", { name: /Bundles live on each channel/ });
-		await live.getByRole("listitem").filter({ hasText: "production: 1.0.0" }).waitFor();
+		await live.getByRole("listitem").filter({ hasText: "production: 1.0.0" }).waitFor({ state: "attached" });
 		const releases = page.getByRole("list", { name: "Releases" });
 		await releases.getByText("created production with 1.0.0").waitFor();
 		await releases.getByText("started the rollout of 1.1.0 on beta at 25").waitFor();
@@ -154,7 +154,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await member.open(`/apps/${APP}/overview`, "Example shop");
 		await member.page.getByRole("link", { name: "Members" }).waitFor();
 		expect(await member.page.getByRole("link", { name: "API keys" }).count()).toBe(0);
-		expect(await member.page.getByRole("link", { name: "Activity" }).count()).toBe(0);
+		expect(await member.page.getByRole("link", { name: "Activity", exact: true }).count()).toBe(0);
 		await expectSound(member);
 		const { status } = await stage.product.api(
 			"DELETE",

@@ -181,6 +181,7 @@ describe("a product with faults", () => {
 					"public address": "warning",
 					"bundles domain": "failed",
 					CORS: "failed",
+					webhooks: "ok",
 				},
 			});
 			const remedies = {
