@@ -39,8 +39,13 @@ export function EventMails() {
 									title: "Actions",
 									cell: (organization) => (
 										<Group>
-											<Button size="xs" variant="default" onClick={() => setChosen(organization)}>
-												Choose mails of {organization.name}
+											<Button
+												size="xs"
+												variant="default"
+												aria-label={`Choose mails of ${organization.name}`}
+												onClick={() => setChosen(organization)}
+											>
+												Choose mails
 											</Button>
 										</Group>
 									),
