@@ -219,7 +219,7 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await page.getByRole("alert").getByText("The server did not answer").waitFor();
 		await page.unroute("**/organization/members*");
 		await page.getByRole("button", { name: "Try again" }).click();
-		await page.getByText("admin@capstan.local").waitFor();
+		await page.getByRole("table").getByText("admin@capstan.local").waitFor();
 		visitor.leave();
 	});
 
