@@ -7,6 +7,10 @@ export interface PicturedScreen {
 	readonly name: string;
 	path(stage: Stage): string;
 	prepare?(page: Page): Promise<void>;
+	/** Its dialog changes what other screens show. */
+	readonly changes?: true;
+	/** A phone has other controls, so it is opened again at that width. */
+	readonly isDrawnPerWidth?: true;
 }
 
 const ofOrganization = (screen: string) => (stage: Stage) => `/organizations/${stage.product.orgId}/${screen}`;
@@ -42,6 +46,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "organizations", path: () => "/organizations" },
 	{
 		name: "organizations-deleted",
+		changes: true,
 		path: () => "/organizations",
 		async prepare(page) {
 			await page.evaluate(async () => {
@@ -81,6 +86,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "channel-history",
+		changes: true,
 		path: ofApp("channels/production"),
 		async prepare(page) {
 			await page.evaluate(async () => {
@@ -179,6 +185,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "devices-set",
+		changes: true,
 		path: ofApp("devices"),
 		async prepare(page) {
 			await page.evaluate(setByHand, { app_id: APP, device_id: deviceId(5) });
@@ -188,6 +195,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "device-unset",
+		changes: true,
 		path: ofApp(`devices/${deviceId(5)}`),
 		async prepare(page) {
 			await page.evaluate(setByHand, { app_id: APP, device_id: deviceId(5) });
@@ -265,6 +273,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "navigation",
+		isDrawnPerWidth: true,
 		path: ofApp("releases"),
 		async prepare(page) {
 			const more = page.getByRole("button", { name: "More" });
@@ -292,6 +301,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "app-switcher",
+		isDrawnPerWidth: true,
 		path: ofApp("releases"),
 		async prepare(page) {
 			await page.getByRole("button", { name: "Switch app" }).click();
