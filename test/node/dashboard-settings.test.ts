@@ -68,7 +68,7 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		await button("Edit channel").click();
 		await admin.page.getByLabel("Update format").selectOption({ label: "Single files only" });
 		await button("Save channel").click();
-		await admin.page.getByText("The channel's updatePackage asks for single files").waitFor();
+		await admin.page.getByText("The channel's update format asks for single files").waitFor();
 		expect(await get(`/channel?app_id=${APP}&channel=production`)).toMatchObject({ updatePackage: "zip" });
 	});
 

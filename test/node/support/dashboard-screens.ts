@@ -36,6 +36,26 @@ async function setByHand({
 	await fetch("/device", { method: "POST", headers: { "content-type": "application/json" }, body });
 }
 
+/** Reports of a rollout that no scene could make in seconds. */
+const HEALTHY = {
+	steps: [5, 25, 100],
+	running: 1_460,
+	devices: { served: 1_578, installed: 1_452, failed: 8, silent: 118 },
+	signals: { crashed: 4, errored: 61 },
+	notCounted: { newer: 128, sharedNetwork: 61, more: false },
+	health: { failureRate: 0.0055, lowerBound: 0.0028, upperBound: 0.0108, limit: 0.02, confidence: 0.95 },
+	rates: [
+		{ kind: "failed", devices: 8, of: 1_460, lowerBound: 0.0028, upperBound: 0.0108, limit: 0.02 },
+		{ kind: "crashed", devices: 4, of: 1_452, lowerBound: 0.0011, upperBound: 0.0071, limit: 0.005 },
+	],
+	next: {
+		percentageBps: 10_000,
+		at: new Date(Date.now() + 18 * 60_000).toISOString(),
+		devicesNeeded: 0,
+		waitingFor: [],
+	},
+};
+
 export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "apps", path: ofOrganization("apps") },
 	{
@@ -73,6 +93,26 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "channel-rollout-settings",
 		path: ofApp("channels/beta"),
 		prepare: (page) => page.getByRole("button", { name: "Rollout settings" }).click(),
+	},
+	{
+		name: "channel-rollout-health",
+		path: ofApp("channels/beta"),
+		changes: true,
+		async prepare(page) {
+			await page.route(/\/channel\/rollout\?.*channel=beta/, async (route) => {
+				const answer = (await (await route.fetch()).json()) as object;
+				await route.fulfill({ json: { ...answer, ...HEALTHY } });
+			});
+			await page.reload();
+			await page.getByText("8 of 1,460 devices failed").waitFor();
+		},
+	},
+	{
+		name: "channel-everything",
+		path: ofApp("channels/beta?history=everything"),
+		async prepare(page) {
+			await page.getByRole("list", { name: "Everything that changed beta" }).waitFor();
+		},
 	},
 	{
 		name: "channel-promote",
