@@ -5,14 +5,14 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
-import { APP, deviceId, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, deviceId, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { makeZip, uploadProductBundle } from "./support/product";
 
 if (chromium === undefined) console.log("skipped: releasing from the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	beforeAll(async () => {
 		stage = await startStage();

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium, closeWhenLeft } from "./support/browser";
-import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
 
@@ -13,7 +13,7 @@ if (chromium === undefined) console.log("skipped: rollouts in the dashboard, bec
 const PHONE_WIDTH = 390;
 
 describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	beforeAll(async () => {
 		stage = await startStage();
