@@ -1038,6 +1038,9 @@ CREATE TABLE previews (
   updated_at_ms INTEGER NOT NULL,
   -- 1: repository_id is from a job's identity token or a webhook; 0: a request named it.
   repository_id_proven INTEGER NOT NULL DEFAULT 0 CHECK (repository_id_proven IN (0, 1)),
+  -- 1: a preview key opened it, or closed it in advance, without proof that it acts for the pull request. Jobs whose identity token names the
+  -- pull request, and callers that are not limited to previews, overrule it.
+  is_claimed INTEGER NOT NULL DEFAULT 0 CHECK (is_claimed IN (0, 1)),
   UNIQUE (app_id, repository, number),
   UNIQUE (app_id, channel_name)
 ) STRICT;

@@ -49,6 +49,10 @@ export function requireCreator(caller: Caller, permission: Permission, made: Mad
 	);
 }
 
+/** Whether a caller limited to own work only says for which pull request it acts. The identity token of a job proves it. */
+export const onlyClaims = ({ publisher }: Caller, isLimited: boolean): boolean =>
+	isLimited && publisher?.limit === undefined;
+
 /** @throws {ApiError} `permission_denied` if the caller is a job of another pull request */
 export function requireOwnPullRequest(
 	caller: Caller,

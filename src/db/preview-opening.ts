@@ -4,7 +4,7 @@
  * same pull request is `preview_changed`: the caller reads again (`retryOnChange`).
  */
 import type { AppId, OrgId, OwnWorkOnly } from "../authz/decide";
-import { isOwnWork, requireOwnPullRequest, requireOwnWork } from "../authz/own-work";
+import { isOwnWork, onlyClaims, requireOwnPullRequest, requireOwnWork } from "../authz/own-work";
 import type { Principal } from "../authz/principal";
 import { hashKey } from "../authz/secrets";
 import type { Deps } from "../deps";
@@ -20,6 +20,7 @@ import { previewNameIsFree, refusalOfName } from "./channel-names";
 import { channelIdNamed, insertChannel } from "./channels";
 import { guard, onUnique, type Statement } from "./client";
 import { nameRefused, PREVIEW_CHANNEL_SETTINGS, previewBinding, withDevicesNaming } from "./preview-channels";
+import { closeStatements } from "./preview-closing";
 import {
 	adoptBundle,
 	insertPreview,
@@ -35,6 +36,7 @@ import {
 	updatePreview,
 } from "./previews";
 import { channelsOfApp, channelsOfPreviewKey, previewsOfApp, type Quota } from "./quotas";
+import type { Flag } from "./schema";
 import { bumpRevision } from "./snapshot";
 
 const DEFAULT_DAYS = 14;
@@ -78,6 +80,21 @@ export interface PreviewOpening {
 	readonly statements: readonly Statement[];
 }
 
+/** Whether another key opened the preview on a claim, and the caller has proof that it acts for the pull request. */
+const overrules = ({ principal, limit }: Opener, known: PreviewRow): boolean =>
+	known.is_claimed === 1 && !onlyClaims(principal, limit !== undefined) && !isOwnWork(known, principal);
+
+/**
+ * Statements that close the open preview of a claim, for a batch before the one that opens the preview of the caller: nothing of a stranger's
+ * bundles reaches testers of the pull request. None if there is nothing to overrule.
+ */
+export function closeClaim(opener: Opener, request: PreviewRequest, known: PreviewRow | undefined): Statement[] {
+	const { actor, limit, nowMs, principal } = opener;
+	if (known?.state !== "open" || limit === undefined || !overrules(opener, known)) return [];
+	requireOwnPullRequest(principal, "app.create_channel", request);
+	return closeStatements(known, { actor, nowMs, closedAs: "request", eventAtMs: null });
+}
+
 /**
  * @param known the preview of the pull request, as `openReads` read it
  * @throws {ApiError} `preview_closed` if the pull request was closed after the event
@@ -94,10 +111,12 @@ export async function previewOpening(
 	// Nothing of a closed preview is left, so it belongs to the caller that opens it again.
 	if (known?.state === "open") requireOwnWork(principal, "app.create_channel", scope, known);
 	const eventAtMs = request.event_at === undefined ? undefined : Math.min(request.event_at, nowMs);
-	if (!mayOpen(known, eventAtMs)) throw previewClosed(known?.channel_name ?? previewTitle(request));
+	const isOverruled = known !== undefined && overrules(opener, known);
+	if (!isOverruled && !mayOpen(known, eventAtMs)) throw previewClosed(known?.channel_name ?? previewTitle(request));
 	const isNew = known?.state !== "open";
 	const lifetimeMs = Math.min(request.days ?? DEFAULT_DAYS, place.preview_max_days) * DAY_MS;
 	const creator = { created_by: principal.userId, created_by_key: principal.keyId };
+	const is_claimed: Flag = onlyClaims(principal, opener.limit !== undefined) ? 1 : 0;
 	const values = {
 		state: "open" as const,
 		commit_sha: request.commit ?? known?.commit_sha ?? null,
@@ -108,7 +127,7 @@ export async function previewOpening(
 		opened_event_at_ms: latest(known?.opened_event_at_ms, eventAtMs),
 		updated_at_ms: nowMs,
 		...(isNew
-			? { ...creator, opened_at_ms: nowMs, closed_at_ms: null, closed_as: null, channel_name: place.name }
+			? { ...creator, opened_at_ms: nowMs, closed_at_ms: null, closed_as: null, channel_name: place.name, is_claimed }
 			: {}),
 	};
 	const id = known?.id ?? deps.newId();
@@ -127,7 +146,7 @@ export async function previewOpening(
 						insertPreview(appId, {
 							...{ ...values, opened_at_ms: nowMs, closed_at_ms: null, closed_as: null, channel_name: place.name },
 							...{ id, repository: request.repository, number: request.number, page_id: deps.newId() },
-							...{ reopened_event_at_ms: null, closed_event_at_ms: null, created_at_ms: nowMs },
+							...{ reopened_event_at_ms: null, closed_event_at_ms: null, created_at_ms: nowMs, is_claimed },
 							...creator,
 						}),
 						"previews.app_id, previews.repository, previews.number",

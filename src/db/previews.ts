@@ -3,7 +3,7 @@
  * is the optimistic lock of everything that opens or closes a preview; uploads only move the end of its time.
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql, type Updateable } from "kysely";
-import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import type { AppId, ChannelId } from "../authz/decide";
 import type { Caller } from "../authz/own-work";
 import { DAY_MS } from "../domain/time";
 import { ApiError } from "../errors";
@@ -29,17 +29,6 @@ export interface PreviewRow extends Selectable<PreviewsTable> {
 	readonly bundle_names: string;
 	/** The telemetry database to count the devices in; null: they are counted. */
 	readonly telemetry: string | null;
-}
-
-/** A preview as a decision allowed it. */
-export interface DecidedPreview {
-	readonly id: string;
-	readonly appId: AppId;
-	readonly orgId: OrgId;
-	readonly publicAppId: string;
-	readonly channelId: ChannelId | null;
-	readonly channelName: string;
-	readonly revision: number;
 }
 
 const IS_OWNED = sql`b.preview_id = p.id AND b.deleted_at_ms IS NULL`;
@@ -180,7 +169,7 @@ export function insertClosedPreview(
 	appId: AppId,
 	preview: Pick<
 		Selectable<PreviewsTable>,
-		"id" | "page_id" | "repository" | "number" | "repository_id" | "created_by" | "created_by_key"
+		"id" | "page_id" | "repository" | "number" | "repository_id" | "created_by" | "created_by_key" | "is_claimed"
 	>,
 	end: { readonly closedAs: "request" | "webhook"; readonly eventAtMs: number; readonly nowMs: number },
 ): Statement[] {
@@ -251,7 +240,7 @@ export const bundlesOfChannelAndPreview = (appId: AppId, ids: readonly number[],
 export function endPreview(
 	appId: AppId,
 	id: string,
-	values: Pick<PreviewValues, "closed_as" | "closed_event_at_ms" | "updated_at_ms">,
+	values: Pick<PreviewValues, "closed_as" | "closed_event_at_ms" | "updated_at_ms" | "is_claimed">,
 ): CompiledQuery[] {
 	return [
 		sql`UPDATE bundles SET preview_id = NULL WHERE preview_id = ${id} AND +app_id = ${appId} AND deleted_at_ms IS NULL`.compile(

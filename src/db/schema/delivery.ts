@@ -276,6 +276,7 @@ export interface PreviewsTable {
 	created_at_ms: number;
 	updated_at_ms: number;
 	repository_id_proven: Generated<Flag>;
+	is_claimed: Generated<Flag>;
 }
 
 export interface PreviewHooksTable {

@@ -20,8 +20,8 @@ import {
 } from "../../db/bundles";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
-import { openReads, type PreviewOpening, previewOpening } from "../../db/preview-opening";
-import { bundleJoinsPreview } from "../../db/previews";
+import { closeClaim, openReads, type PreviewOpening, previewOpening } from "../../db/preview-opening";
+import { bundleJoinsPreview, previewChanged } from "../../db/previews";
 import { bundlesOfApp, bundlesOfPreviewKey, uploadQuotas } from "../../db/quotas";
 import {
 	deleteOpenUploadsOfBundle,
@@ -234,6 +234,11 @@ async function withPreviewOfJob<Result>(
 	const read = () => db.batch(openReads(request, nowMs));
 	return retryOnChange(await read(), read, async ([{ rows: known }, { rows: place }]) => {
 		if (place[0] === undefined) throw appNotFound();
+		const claim = closeClaim(opener, request, known[0]);
+		if (claim.length > 0) {
+			await db.batch(claim);
+			throw previewChanged();
+		}
 		const open = known[0]?.state === "open" ? known[0] : undefined;
 		const kept = {
 			days: open === undefined ? undefined : open.lifetime_ms / DAY_MS,

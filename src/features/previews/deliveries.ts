@@ -9,6 +9,7 @@ import type { AppId, OrgId } from "../../authz/decide";
 import { type Actor, auditStatement } from "../../db/audit/entries";
 import { type Database, guard, type Statement } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
+import { closeStatements } from "../../db/preview-closing";
 import { type HookRow, hookById, noteDelivery, previewsOfPullRequest } from "../../db/preview-hooks";
 import {
 	insertClosedPreview,
@@ -25,7 +26,6 @@ import { ApiError } from "../../errors";
 import { parseJson, readBytes } from "../../http/body";
 import { type Context, endpoint } from "../../http/endpoint";
 import { collectGarbageSoon } from "../../queue/garbage";
-import { closeStatements } from "./close";
 import { isFromProvider, isSigned, validSecrets } from "./hook-secrets";
 
 /** The payload of a large pull request has some hundred kilobytes. */
@@ -172,7 +172,9 @@ function statementsFor(context: Proven, preview: PreviewRow, action: "closed" | 
 		// An end that is known already changes nothing, and leaves no entry in the audit log.
 		const isKnown =
 			preview.state === "closed" && preview.closed_as !== "time" && atMs <= (preview.closed_event_at_ms ?? 0);
-		return isKnown ? [] : closeStatements(preview, { actor, nowMs, closedAs: "webhook", eventAtMs: atMs });
+		return isKnown
+			? []
+			: closeStatements(preview, { actor, nowMs, closedAs: "webhook", eventAtMs: atMs, isClaimed: 0 });
 	}
 	if (atMs <= (preview.reopened_event_at_ms ?? 0)) return [];
 	const appId = preview.app_id as AppId;
@@ -198,7 +200,7 @@ async function recordClosed({ db, deps, hook, nowMs }: Proven, event: PullReques
 	const appId = hook.app_id as AppId;
 	const closed = {
 		...{ id: deps.newId(), page_id: deps.newId(), repository: event.repository, number: event.number },
-		...{ repository_id: event.repositoryId, created_by: hook.created_by, created_by_key: null },
+		...{ repository_id: event.repositoryId, created_by: hook.created_by, created_by_key: null, is_claimed: 0 as const },
 	};
 	await db.batch(insertClosedPreview(appId, closed, { closedAs: "webhook", eventAtMs, nowMs }));
 }

@@ -3,11 +3,12 @@
  * when the pull request is closed.
  */
 import * as v from "valibot";
-import { isOwnWork, reachesOnlyOwnWork, requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
+import { isOwnWork, onlyClaims, reachesOnlyOwnWork, requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
 import { lastResult } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
-import { openReads, type PreviewRequest, previewOpening } from "../../db/preview-opening";
-import { insertClosedPreview, type PreviewRow, previewRecord, previewsPage } from "../../db/previews";
+import { closeAndCount } from "../../db/preview-closing";
+import { closeClaim, openReads, type PreviewRequest, previewOpening } from "../../db/preview-opening";
+import { insertClosedPreview, type PreviewRow, previewChanged, previewRecord, previewsPage } from "../../db/previews";
 import { stillCloses } from "../../domain/preview-events";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint, Reply } from "../../http/endpoint";
@@ -17,7 +18,6 @@ import { channelName, label, OK, optional, pageNumber, previewDays, publicAppId,
 import { type AppScopeRow, appNotFound, appScope } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
 import { collectGarbageSoon } from "../../queue/garbage";
-import { closeAndCount } from "./close";
 import { type CountedPreview, withDevices } from "./devices";
 import { pageUrl } from "./page";
 import {
@@ -113,6 +113,11 @@ async function openPreview(context: OpenContext, request: PreviewRequest) {
 	const read = () => db.batch(openReads(request, nowMs));
 	return retryOnChange(loaded, read, async ([{ rows: known }, { rows: place }]) => {
 		if (place[0] === undefined) throw appNotFound();
+		const claim = closeClaim(opener, request, known[0]);
+		if (claim.length > 0) {
+			await db.batch(claim);
+			throw previewChanged();
+		}
 		const { id, isNew, quotas, statements } = await previewOpening(opener, request, known[0], place[0]);
 		const results = await batchInQuotas(db, deps.config.quotas, quotas, [
 			...statements,
@@ -130,7 +135,7 @@ export const closePreview = endpoint({
 	tag: "Previews",
 	summary: "Close a preview, and delete its channel and bundles",
 	description:
-		"Names the preview by `repository` and `number`, or by `channel`. The channel, its bindings, the bundles and unfinished uploads are deleted in one atomic step; a bundle that another channel uses stays. Closing it again succeeds. A preview that was never opened is recorded as closed, so that a build that is still running cannot open it. With `event_at`, the time of the event that closed the pull request, nothing is closed if the pull request was reopened since. A preview key may close only what it opened, and changes nothing of what another key closed; other callers need bundle.delete for previews of others.",
+		"Names the preview by `repository` and `number`, or by `channel`. The channel, its bindings, the bundles and unfinished uploads are deleted in one atomic step; a bundle that another channel uses stays. Closing it again succeeds. A preview that was never opened is recorded as closed, so that a build that is still running cannot open it. With `event_at`, the time of the event that closed the pull request, nothing is closed if the pull request was reopened since. A preview key may close only what it opened, and changes nothing of what another key closed. The key of a job is bound to the pull request of its token. Any other preview key only claims to act for the pull request: jobs with proof, and callers that are not limited to previews, open it all the same. Other callers need bundle.delete for previews of others.",
 	access: {
 		permissions: ["app.create_channel", "bundle.delete"],
 		scope: appScope("query.app_id"),
@@ -164,7 +169,7 @@ export const closePreview = endpoint({
 
 type CloseContext = Pick<
 	Context<string, undefined, undefined, AppScopeRow, readonly []>,
-	"actor" | "db" | "deps" | "nowMs" | "principal" | "scope" | "waitUntil"
+	"actor" | "db" | "deps" | "nowMs" | "ownWorkOnly" | "principal" | "scope" | "waitUntil"
 > & {
 	readonly input: {
 		readonly query: {
@@ -180,26 +185,35 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 	const { repository, number, event_at } = input.query;
 	const eventAtMs = event_at === undefined ? nowMs : Math.min(event_at, nowMs);
 	const nothing = { bundles: 0, bundle_bytes: 0 };
+	const isClaim = onlyClaims(principal, context.ownWorkOnly("app.create_channel") !== undefined);
 	if (preview === undefined) {
 		if (repository === undefined || number === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}
 		requireOwnPullRequest(principal, "bundle.delete", { repository, number });
 		const creator = { created_by: principal.userId, created_by_key: principal.keyId };
-		const closed = { id: deps.newId(), page_id: deps.newId(), repository, number, repository_id: null, ...creator };
+		const closed = {
+			...{ id: deps.newId(), page_id: deps.newId(), repository, number, repository_id: null },
+			...{ ...creator, is_claimed: isClaim ? (1 as const) : (0 as const) },
+		};
 		await db.batch(insertClosedPreview(scope.appId, closed, { closedAs: "request", eventAtMs, nowMs }));
 		return { ...OK, state: "closed" as const, removed: nothing };
 	}
 	requireOwnPullRequest(principal, "bundle.delete", preview);
 	if (preview.state === "open") requireOwnWork(principal, "bundle.delete", scope, preview);
-	else if (reachesOnlyOwnWork(principal, "bundle.delete", scope) && !isOwnWork(preview, principal)) {
+	else if (
+		(isClaim || preview.is_claimed === 0) &&
+		reachesOnlyOwnWork(principal, "bundle.delete", scope) &&
+		!isOwnWork(preview, principal)
+	) {
 		// It is closed as the caller wants it, and its end stays that of the caller that closed it.
 		return { ...OK, state: "closed" as const, removed: nothing };
 	}
 	if (event_at !== undefined && !stillCloses(preview, eventAtMs)) {
 		return { ...OK, state: preview.state === "open" ? ("open" as const) : ("closed" as const), removed: nothing };
 	}
-	const removed = await closeAndCount(db, preview, { actor, nowMs, closedAs: "request", eventAtMs });
+	const end = { actor, nowMs, closedAs: "request" as const, eventAtMs };
+	const removed = await closeAndCount(db, preview, isClaim ? end : { ...end, isClaimed: 0 });
 	waitUntil(collectGarbageSoon(deps));
 	return { ...OK, state: "closed" as const, removed };
 }

@@ -92,9 +92,9 @@ async function upload(key: string, version: string, client: Client = world) {
 	if (registered.status !== 201) return registered;
 	return putBytes(client, registered.body.upload_url, BYTES);
 }
-const close = (fields: Record<string, string> = {}) =>
+const close = (fields: Record<string, string> = {}, key = world.adminKey) =>
 	world.request("DELETE", "/preview", {
-		key: world.adminKey,
+		key,
 		query: { app_id: app.appId, repository: REPOSITORY, number: String(number), ...fields },
 	});
 const list = async (of = app, query: Record<string, string> = {}) =>
@@ -237,10 +237,9 @@ describe("the first upload of a preview publisher's job", () => {
 		expect(await show()).toBeUndefined();
 	});
 
-	test("is refused where somebody else opened the preview", async () => {
-		const other = (await createTestKey(world, "app_preview", app)).text;
+	test("is refused where somebody opened the preview who is not limited to previews", async () => {
 		const body = { app_id: app.appId, repository: REPOSITORY, number };
-		expect((await world.request("POST", "/preview", { key: other, body })).status).toBe(201);
+		expect((await world.request("POST", "/preview", { key: world.adminKey, body })).status).toBe(201);
 		expect(await register(await jobOf(), `0.0.0-pr-${number}.1`)).toMatchObject({
 			status: 403,
 			body: { error: "permission_denied" },
@@ -302,6 +301,66 @@ describe("a job of a pull request", () => {
 		await close();
 		expect(await register(await jobOf(), `0.0.0-pr-${number}.1`)).toMatchObject(CLOSED);
 		expect(await channelNames()).not.toContainEqual({ name: `pr-${number}` });
+	});
+});
+
+describe("a preview key without proof of its pull request", () => {
+	let stored: string;
+	beforeAll(async () => {
+		stored = (await createTestKey(world, "app_preview", app)).text;
+	});
+	const named = () => ({ app_id: app.appId, repository: REPOSITORY, number });
+	const asStored = (method: "POST" | "DELETE", fields: Fields = {}) =>
+		world.request(method, "/preview", { key: stored, body: { ...named(), ...fields } });
+	const storedCloses = () => close({}, stored);
+
+	test("closes no pull request in advance for a job with proof, whose first upload opens it", async () => {
+		expect((await storedCloses()).status).toBe(200);
+		expect((await asStored("POST", { event_at: at(NOW_MS) })).status, "the control: it stays closed for itself").toBe(
+			409,
+		);
+		expect((await upload(await jobOf(), `0.0.0-pr-${number}.1`)).status).toBeLessThan(300);
+		expect(await show()).toMatchObject({ state: "open", bundles: 1 });
+		expect((await storedCloses()).status).toBe(403);
+	});
+
+	test("loses a preview that it opened, with everything in it, to the first upload of a job with proof", async () => {
+		const opened = await asStored("POST");
+		expect([opened.status, opened.body.channel]).toEqual([201, `pr-${number}`]);
+		await upload(stored, `0.0.0-pr-${number}.1`);
+		expect((await promote(stored, `0.0.0-pr-${number}.1`)).status).toBe(200);
+		expect(await offered(`pr-${number}`)).toBe(`0.0.0-pr-${number}.1`);
+		const key = await jobOf();
+		expect((await upload(key, `0.0.0-pr-${number}.2`)).status).toBeLessThan(300);
+		expect(await offered(`pr-${number}`), "nothing of the claim reaches a tester").toBeUndefined();
+		expect(await bundleNamed(`0.0.0-pr-${number}.1`)).toEqual([]);
+		expect((await promote(stored, `0.0.0-pr-${number}.2`)).status).toBe(403);
+		expect((await promote(key, `0.0.0-pr-${number}.2`)).status).toBe(200);
+		expect(await show()).toMatchObject({ state: "open", bundles: 1, keys: 1 });
+	});
+
+	test("loses it to POST /preview of a job with proof, also after it opened and closed the preview", async () => {
+		await asStored("POST");
+		await storedCloses();
+		const renewed = await world.request("POST", "/preview", { key: await jobOf(), body: named() });
+		expect(renewed.status).toBe(201);
+		number += 1;
+		await asStored("POST");
+		const taken = await world.request("POST", "/preview", { key: await jobOf(), body: named(), mostTrips: 8 });
+		expect(taken.status).toBe(201);
+		expect((await asStored("POST")).status).toBe(403);
+	});
+
+	test("cannot undo what a job with proof, an administrator or a webhook closed", async () => {
+		await storedCloses();
+		expect((await close({}, await jobOf())).status).toBe(200);
+		expect(await register(await jobOf(), `0.0.0-pr-${number}.1`)).toMatchObject(CLOSED);
+		number += 1;
+		await storedCloses();
+		await close();
+		expect(await register(await jobOf(), `0.0.0-pr-${number}.1`)).toMatchObject(CLOSED);
+		await storedCloses();
+		expect(await register(await jobOf(), `0.0.0-pr-${number}.1`)).toMatchObject(CLOSED);
 	});
 });
 
