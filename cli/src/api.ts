@@ -85,8 +85,8 @@ function retryAfterMs(response: Response): number | undefined {
 export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 function unreachable(origin: string, cause: unknown): Failure {
-	const inner = (cause as { readonly cause?: { readonly code?: string } }).cause?.code;
-	const reason = inner ?? (cause instanceof Error ? cause.name : "no answer");
+	const inner = (cause as { readonly cause?: { readonly code?: string; readonly message?: string } }).cause;
+	const reason = inner?.code ?? inner?.message ?? (cause instanceof Error ? cause.name : "no answer");
 	return new Failure(
 		"server_unreachable",
 		`${origin} does not answer (${reason}); check the address and your network, then try again.`,

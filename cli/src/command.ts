@@ -2,6 +2,7 @@
  * The shape of a command, its options, and the help text derived from them.
  */
 import { type ParseArgsConfig, parseArgs } from "node:util";
+import parseVersion from "semver/functions/parse";
 import { type ExitCode, usage } from "./failure";
 import type { Terminal } from "./terminal";
 
@@ -97,6 +98,13 @@ export function numberOf(options: Values, name: string, least: number, most: num
 	throw usage("invalid_option", `--${name} must be a number from ${least} to ${most}; it is "${value}".`, {
 		field: name,
 	});
+}
+
+/** A version as the server takes it. @throws {Failure} `invalid_option` */
+export function versionOf(options: Values, name: string): string | undefined {
+	const value = text(options, name);
+	if (value === undefined || parseVersion(value) !== null) return value;
+	throw usage("invalid_option", `--${name} must be a version such as 1.2.3; it is "${value}".`, { field: name });
 }
 
 /** A duration such as `30s`, `15m`, `2h` or `7d`, in milliseconds. @throws {Failure} `invalid_option` */

@@ -66,8 +66,16 @@ function refusal(error: CapstanError): Failure {
 	if (error.code === "preview_closed") {
 		return new Failure(error.code, previewEnded(String(error.moreInfo.channel ?? "")), EXIT.closed, details);
 	}
-	return new Failure(error.code, withIssues(error), exitCodeOf(error), details);
+	return new Failure(error.code, IN_OUR_WORDS[error.code] ?? withIssues(error), exitCodeOf(error), details);
 }
+
+/** Remedies of the server are requests of its API; a person at this command has others. */
+const IN_OUR_WORDS: Readonly<Record<string, string>> = {
+	app_not_found:
+		"This key sees no such app. Create it with capstan init, name another one with --app, or use a key of the app's organization.",
+	bundle_not_found:
+		"The app has no bundle with this version; the page Bundles of the dashboard lists those that it has.",
+};
 
 function exitCodeOf({ status }: CapstanError): ExitCode {
 	if (status === 401 || status === 403) return EXIT.denied;

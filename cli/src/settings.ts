@@ -10,6 +10,9 @@ import { EXIT, Failure, usage } from "./failure";
 import { keylessKey, type Stages } from "./keyless";
 import { originOf, type Project, readProject } from "./project";
 
+/** Named without a scheme; a server of `npm start` has no certificate. */
+const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])(:|\/|$)/i;
+
 export interface Settings {
 	readonly project: Project;
 	readonly server: Server;
@@ -19,7 +22,8 @@ export interface Settings {
 export async function serverOrigin(run: Run, project: Project): Promise<string> {
 	const named = text(run.options, "server") ?? run.environment.CAPSTAN_SERVER;
 	if (named !== undefined && named !== "") {
-		const origin = originOf(named) ?? originOf(`https://${named}`);
+		// `localhost:8787` parses as an address of the scheme "localhost".
+		const origin = originOf(named) ?? originOf(`${LOOPBACK.test(named) ? "http" : "https"}://${named}`);
 		if (origin !== undefined) return origin;
 		throw usage("invalid_option", `The server "${named}" is no address such as https://updates.example.com.`, {
 			field: "server",

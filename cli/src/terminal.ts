@@ -150,4 +150,4 @@ export function sizeText(bytes: number): string {
 }
 
 /** E.g. `1 file`, `3 files`. */
-export const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+export const counted = (count: number, noun: string, plural = `${noun}s`) => `${count} ${count === 1 ? noun : plural}`;

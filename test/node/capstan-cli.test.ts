@@ -161,7 +161,7 @@ test("status, what-if, rollback, promote, explain and logs follow what is live",
 });
 
 test("doctor finds nothing in a healthy project, and names each problem with its remedy", async () => {
-	const { project } = await newProject();
+	const { uuid, project } = await newProject();
 	await project.write(
 		"package.json",
 		JSON.stringify({ version: "1.0.0", dependencies: { "@capgo/capacitor-updater": "8.51.23" } }),
@@ -169,9 +169,14 @@ test("doctor finds nothing in a healthy project, and names each problem with its
 	await project.run("init", "--ci", "none");
 	const healthy = await project.run("doctor", "--json");
 	expect(healthy.json.findings.filter(({ state }: { state: string }) => state === "failed")).toEqual([]);
+	expect(healthy.json.findings).toContainEqual({ check: "webhooks", state: "ok", detail: "0 deliveries due" });
 	expect(healthy.code).toBe(0);
 	await project.write("dist/app.js", "nothing");
 	await project.write("package.json", "{}");
+	project.environment.CAPSTAN_TOKEN = await createProductKey(product, "app_admin", uuid);
+	const member = await project.run("doctor", "--server", new URL(product.url).host, "--json");
+	expect(member.json.findings).toContainEqual(expect.objectContaining({ check: "server", state: "ok" }));
+	expect(member.json.findings.map(({ check }: { check: string }) => check)).not.toContain("webhooks");
 	project.environment.CAPSTAN_TOKEN = "cap_wrong_key_that_nobody_has";
 	const ill = await project.run("doctor", "--json");
 	expect(ill.code).toBe(1);
@@ -205,11 +210,15 @@ test.each([
 	[["relase"], 2, "unknown_command"],
 	[["release", "nowhere"], 2, "build_not_found"],
 	[["release", "--rollout", "200"], 2, "invalid_option"],
+	[["release", "--bundle", "next"], 2, "invalid_option"],
+	[["explain", "11111111-1111-4111-8111-111111111111"], 2, "device_not_found"],
+	[["status", "--app", "com.example.nowhere"], 1, "app_not_found"],
 	[["release", "--server", "http://127.0.0.1:9"], 5, "server_unreachable"],
 ])("capstan %j exits with %i", async (words, exitCode, code) => {
 	const { project } = await newProject();
 	const run = await project.run(...words, "--json");
 	expect(run.code).toBe(exitCode);
 	expect(run.json).toMatchObject({ ok: false, error: { code } });
+	expect(run.json.error.message, "a person at the command calls no API").not.toMatch(/GET \/|POST \//);
 	expect(Object.keys(await hashesOf(join(project.directory, "dist")))).toHaveLength(2);
 });

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { eachOf, onlyJson, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
-import { clockFinding } from "../../cli/src/commands/doctor";
+import { clockFinding, webhookFindings } from "../../cli/src/commands/doctor";
 import { encryptionWith } from "../../cli/src/encryption";
 import { EXIT, Failure, failureOf } from "../../cli/src/failure";
 import { openText, type Preview, type PreviewPage } from "../../cli/src/preview-text";
@@ -226,6 +226,22 @@ describe("the clock check of doctor", () => {
 			detail: expect.stringContaining(detail),
 		}),
 	);
+});
+
+describe("the webhooks check of doctor", () => {
+	const now = Date.parse("2026-11-21T08:00:00Z");
+
+	test.each([
+		[0, null, "ok", "0 deliveries due"],
+		[1, "2026-11-21T07:30:00.000Z", "ok", "1 delivery due, the oldest for 30 minutes"],
+		[12, "2026-11-21T07:14:00.000Z", "failed", "12 deliveries due, the oldest for 46 minutes; run npm run doctor"],
+	])("with %i deliveries due since %s is %s", (due, oldest_at, state, detail) =>
+		expect(webhookFindings({ webhooks: { due, oldest_at } }, now)).toEqual([
+			{ check: "webhooks", state, detail: expect.stringContaining(detail) },
+		]),
+	);
+
+	test("is left out for an older server", () => expect(webhookFindings({}, now)).toEqual([]));
 });
 
 describe("a request", () => {

@@ -1,7 +1,7 @@
 /**
  * `capstan explain`, `what-if` and `logs`: what devices get, what they would get, and what they reported.
  */
-import type { AnswerOf } from "../../../src/client/client";
+import { type AnswerOf, CapstanError } from "../../../src/client/client";
 import { existingChannel } from "../channels";
 import { type Command, durationOf, numberOf, type Run, text } from "../command";
 import { EXIT, usage } from "../failure";
@@ -45,7 +45,7 @@ export const explain: Command = {
 		}
 		const runs = text(run.options, "runs");
 		const defaultChannel = text(run.options, "default-channel");
-		const answer = await server.api("GET /device/explain", {
+		const asked = server.api("GET /device/explain", {
 			query: {
 				app_id: appId,
 				...(device === undefined ? {} : { device_id: device }),
@@ -55,6 +55,16 @@ export const explain: Command = {
 				...(runs === undefined ? {} : { version_name: runs }),
 				...(defaultChannel === undefined ? {} : { defaultChannel }),
 			},
+		});
+		const answer = await asked.catch((error: unknown) => {
+			if (device === undefined || !lacksReport(error)) throw error;
+			throw usage(
+				"device_not_found",
+				`The app has no report of ${device}; describe it with --platform, --store-build and --plugin.`,
+				{
+					field: "device",
+				},
+			);
 		});
 		const { outcome, because, decided_by, channel, remedy, trace } = answer;
 		const version = "version" in answer.answer ? answer.answer.version : null;
@@ -90,6 +100,14 @@ export const explain: Command = {
 		return EXIT.ok;
 	},
 };
+
+/** Whether the server knows too little of the device to decide. */
+function lacksReport(error: unknown): boolean {
+	if (!(error instanceof CapstanError) || error.code !== "invalid_request") return false;
+	const { issues } = error.moreInfo;
+	const paths: readonly unknown[] = Array.isArray(issues) ? issues.map(({ path }) => path) : [];
+	return ["platform", "version_build", "plugin_version"].some((path) => paths.includes(path));
+}
 
 function oneOf<const Choice extends string>(run: Run, name: string, choices: readonly Choice[]): Choice | undefined {
 	const value = text(run.options, name);

@@ -3,7 +3,7 @@
  */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { CapstanError } from "../../../src/client/client";
+import { type AnswerOf, CapstanError } from "../../../src/client/client";
 import { connect, type Server } from "../api";
 import { readBuild } from "../build-folder";
 import { channelsOf } from "../channels";
@@ -23,6 +23,8 @@ export interface Finding {
 
 /** Signed links and short-lived tokens tolerate less. */
 const MOST_CLOCK_DIFFERENCE_MS = 30_000;
+/** The clean-up, every 15 minutes, wakes deliveries that wait; `npm run doctor` allows as much. */
+const MOST_DELIVERY_DELAY_MS = 45 * 60_000;
 
 export const doctor: Command = {
 	name: "doctor",
@@ -171,10 +173,37 @@ async function serverFindings(run: Run, project: Project, origin: string): Promi
 			{ check: "key", state: "failed", detail: "no API key; run capstan login, or set CAPSTAN_TOKEN" },
 		];
 	}
+	const server = connect(origin, key, run.version);
 	return [
 		...findings,
-		...(await appFindings(connect(origin, key, run.version), text(run.options, "app") ?? project.appId)),
+		...(await appFindings(server, text(run.options, "app") ?? project.appId)),
+		...(await operatorFindings(server)),
 	];
+}
+
+/** Only the operator's key reads the state of the installation; any other key gets no findings. */
+async function operatorFindings(server: Server): Promise<Finding[]> {
+	try {
+		return webhookFindings(await server.apiOnce("GET /service/status"), Date.now());
+	} catch (error) {
+		if (error instanceof CapstanError && [401, 403, 404].includes(error.status)) return [];
+		return [{ check: "webhooks", state: "unknown", detail: failureOf(error).message }];
+	}
+}
+
+/** @param status an older server reports no webhooks */
+export function webhookFindings(
+	{ webhooks }: Partial<Pick<AnswerOf<"GET /service/status">, "webhooks">>,
+	nowMs: number,
+): Finding[] {
+	if (webhooks === undefined) return [];
+	const { due, oldest_at } = webhooks;
+	const ageMs = oldest_at === null ? 0 : Math.max(0, nowMs - Date.parse(oldest_at));
+	const age = due === 0 ? "" : `, the oldest for ${counted(Math.round(ageMs / 60_000), "minute")}`;
+	const detail = `${counted(due, "delivery", "deliveries")} due${age}`;
+	return ageMs <= MOST_DELIVERY_DELAY_MS
+		? [{ check: "webhooks", state: "ok", detail }]
+		: [{ check: "webhooks", state: "failed", detail: `${detail}; run npm run doctor, where the server runs` }];
 }
 
 export async function clockFinding({ send, origin }: Pick<Server, "origin" | "send">, nowMs: number): Promise<Finding> {

@@ -14,7 +14,7 @@ import {
 	unknownChannel,
 	type Waiting,
 } from "../channels";
-import { type Command, durationOf, numberOf, type Run, text } from "../command";
+import { type Command, durationOf, numberOf, type Run, text, versionOf } from "../command";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
 import { EXIT, type ExitCode } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
@@ -49,6 +49,7 @@ export const release: Command = {
 	async run(run) {
 		const rollout = numberOf(run.options, "rollout", 0.01, 100);
 		const timeoutMs = durationOf(run.options, "timeout", "1h");
+		versionOf(run.options, "bundle");
 		const settings = await resolve(run, RELEASE_STAGES);
 		const { server, project, appId } = settings;
 		const build = await buildOf(run, project);
