@@ -18,6 +18,8 @@ const Account = lazy(() => import("./screens/account/account"));
 
 const auditLog = () => import("./screens/audit/audit-log");
 const statistics = () => import("./screens/statistics/statistics");
+const webhooks = () => import("./screens/webhooks/webhooks");
+const webhook = () => import("./screens/webhooks/webhook");
 
 const ORGANIZATION_SCREENS: readonly (readonly [string, ComponentType<OrganizationScreenProps>])[] = [
 	["apps", lazy(() => import("./screens/apps/apps"))],
@@ -25,13 +27,13 @@ const ORGANIZATION_SCREENS: readonly (readonly [string, ComponentType<Organizati
 	["keys", lazy(() => import("./screens/keys/keys"))],
 	["statistics", lazy(async () => ({ default: (await statistics()).OrganizationStatistics }))],
 	["changes", lazy(async () => ({ default: (await auditLog()).OrganizationChanges }))],
-	["webhooks", lazy(() => import("./screens/webhooks/webhooks"))],
+	["webhooks", lazy(async () => ({ default: (await webhooks()).OrganizationWebhooks }))],
 	["settings", lazy(() => import("./screens/organization/settings"))],
 ];
 
 const ORGANIZATION_ITEMS: readonly (readonly [string, ComponentType<OrganizationItemProps>])[] = [
 	["keys", lazy(() => import("./screens/keys/key"))],
-	["webhooks", lazy(() => import("./screens/webhooks/webhook"))],
+	["webhooks", lazy(async () => ({ default: (await webhook()).OrganizationWebhook }))],
 ];
 
 const APP_SCREENS: readonly (readonly [string, ComponentType<AppScreenProps>])[] = [
@@ -44,6 +46,7 @@ const APP_SCREENS: readonly (readonly [string, ComponentType<AppScreenProps>])[]
 	["statistics", lazy(async () => ({ default: (await statistics()).AppStatistics }))],
 	["changes", lazy(async () => ({ default: (await auditLog()).AppChanges }))],
 	["publishers", lazy(() => import("./screens/publishers/publishers"))],
+	["webhooks", lazy(async () => ({ default: (await webhooks()).AppWebhooks }))],
 	["connect", lazy(() => import("./screens/connect/connect"))],
 	["settings", lazy(() => import("./screens/apps/settings"))],
 ];
@@ -53,6 +56,7 @@ const APP_ITEMS: readonly (readonly [string, ComponentType<AppItemProps>])[] = [
 	["channels", lazy(() => import("./screens/channels/channel"))],
 	["bundles", lazy(() => import("./screens/bundles/bundle"))],
 	["devices", lazy(() => import("./screens/devices/device"))],
+	["webhooks", lazy(async () => ({ default: (await webhook()).AppWebhook }))],
 ];
 
 /** The router leaves reserved characters encoded, e.g. the / in a channel's name. */

@@ -12,18 +12,17 @@ export type AppScreen =
 	| "statistics"
 	| "changes"
 	| "publishers"
+	| "webhooks"
 	| "connect"
 	| "settings";
 
 export const organizationPath = (orgId: string, screen: OrganizationScreen = "apps") =>
 	at("organizations", orgId, screen);
-export const webhookPath = (orgId: string, id: string) => at("organizations", orgId, "webhooks", id);
 export const keyPath = (orgId: string, keyId: string) => at("organizations", orgId, "keys", keyId);
 export const appPath = (appId: string, screen: AppScreen = "releases") => at("apps", appId, screen);
+/** The webhooks of the app, or of the organization without one; with `id` one of them. */
+export const webhookPath = (orgId: string, appId: string | undefined, ...id: readonly string[]) =>
+	appId === undefined ? at("organizations", orgId, "webhooks", ...id) : at("apps", appId, "webhooks", ...id);
 export const channelPath = (appId: string, channel: string) => at("apps", appId, "channels", channel);
 export const bundlePath = (appId: string, version: string) => at("apps", appId, "bundles", version);
 export const devicePath = (appId: string, deviceId: string) => at("apps", appId, "devices", deviceId);
-export const devicesPath = (appId: string, filters: Readonly<Record<string, string>>) =>
-	`${appPath(appId, "devices")}?${new URLSearchParams(filters)}`;
-export const activityPath = (appId: string, filters: Readonly<Record<string, string>>) =>
-	`${appPath(appId, "changes")}?${new URLSearchParams(filters)}`;

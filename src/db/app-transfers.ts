@@ -127,6 +127,7 @@ export function moveApp(offer: TransferRow, administrators: readonly RoleName[],
 			// With their publishers, which trust jobs of the giving organization.
 			sql`DELETE FROM api_keys WHERE id IN (SELECT api_key_id FROM publishers WHERE app_id = ${offer.id})`,
 			sql`DELETE FROM role_bindings WHERE app_id = ${offer.id}`,
+			sql`DELETE FROM webhooks WHERE org_id = ${offer.from_org} AND app_id = ${offer.id}`,
 			sql`DELETE FROM app_reservations WHERE org_id = ${offer.from_org} AND app_id = ${offer.app_id} COLLATE NOCASE`,
 			sql`UPDATE proposals SET state = 'withdrawn', decided_at_ms = ${nowMs} WHERE app_id = ${offer.id} AND state = 'pending'`,
 			sql`UPDATE channels SET promoters = coalesce((SELECT nullif(json_group_array(value), '[]') FROM json_each(promoters)

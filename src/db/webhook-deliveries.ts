@@ -117,9 +117,10 @@ export function disableWebhook(
 		auditEach(
 			actor,
 			nowMs,
-			{ action: "webhook.disable", targetType: "webhook", details: { reason: explanation } },
-			sql`SELECT org_id, id AS target_id, description AS target_name, NULL AS before, NULL AS after
-				FROM webhooks WHERE id = ${webhookId} AND disabled_at_ms IS NULL`,
+			{ action: "webhook.disable", targetType: "webhook", ofApps: true, details: { reason: explanation } },
+			sql`SELECT w.org_id, w.id AS target_id, w.description AS target_name, NULL AS before, NULL AS after,
+				a.id AS app_uuid, a.app_id FROM webhooks w LEFT JOIN apps a ON a.id = w.app_id AND a.owner_org = w.org_id
+				WHERE w.id = ${webhookId} AND w.disabled_at_ms IS NULL`,
 		),
 		sql`UPDATE webhooks SET disabled_at_ms = ${nowMs}, disabled_reason = ${reason}
 			WHERE id = ${webhookId} AND disabled_at_ms IS NULL`.compile(query),
@@ -138,8 +139,10 @@ export type DeliveryRow = Selectable<WebhookDeliveriesTable> & {
 	readonly type: string;
 	readonly at_ms: number;
 	readonly data: string;
-	/** The webhook's description. */
+	/** The webhook's description and app. */
 	readonly description: string;
+	readonly app_id: string | null;
+	readonly public_app_id: string | null;
 };
 
 const deliveries = (orgId: string) =>
@@ -147,8 +150,9 @@ const deliveries = (orgId: string) =>
 		.selectFrom("webhook_deliveries as d")
 		.innerJoin("webhook_events as e", "e.id", "d.event_id")
 		.innerJoin("webhooks as w", "w.id", "d.webhook_id")
+		.leftJoin("apps as a", (join) => join.onRef("a.id", "=", "w.app_id").onRef("a.owner_org", "=", "w.org_id"))
 		.selectAll("d")
-		.select(["e.type", "e.at_ms", "e.data", "w.description"])
+		.select(["e.type", "e.at_ms", "e.data", "w.description", "w.app_id", "a.app_id as public_app_id"])
 		.where("d.org_id", "=", orgId)
 		.where("w.org_id", "=", orgId)
 		.where("w.user_id", "is", null);

@@ -15,6 +15,8 @@ export type ShownWebhookRow = WebhookRow & { readonly public_app_id: string | nu
 
 /** Per organization, choices of mails not counted. */
 export const MOST_WEBHOOKS = 50;
+/** Per app, so that the administrators of one app cannot use up those of the organization. */
+export const MOST_WEBHOOKS_OF_APP = 10;
 
 const shown = query
 	.selectFrom("webhooks")
@@ -24,10 +26,59 @@ const shown = query
 	.selectAll("webhooks")
 	.select("apps.app_id as public_app_id");
 
-/** Without choices of mails, oldest first. */
-export function webhooksOf(orgId: string): CompiledQuery<ShownWebhookRow> {
+/** The app or, with null, the organization whose settings a webhook belongs to. */
+export interface WebhookTargetRow {
+	readonly org_id: string;
+	/** Null as well if the app was deleted or is in another organization now. */
+	readonly app_uuid: string | null;
+}
+
+const ownerOfWebhook = (orgId: string) =>
+	query
+		.selectFrom("organizations as o")
+		.innerJoin("webhooks as w", "w.org_id", "o.id")
+		.leftJoin("apps as a", (join) =>
+			join.onRef("a.id", "=", "w.app_id").onRef("a.owner_org", "=", "o.id").onRef("a.app_id", "<>", "a.id"),
+		)
+		.select(["o.id as org_id", "a.id as app_uuid"])
+		.where("o.id", "=", orgId)
+		.where("o.deleted_at_ms", "is", null)
+		.where("w.user_id", "is", null);
+
+export function webhookTarget(orgId: string, id: string): CompiledQuery<WebhookTargetRow> {
+	return ownerOfWebhook(orgId).where("w.id", "=", id).compile();
+}
+
+export function webhookTargetOfDelivery(orgId: string, deliveryId: string): CompiledQuery<WebhookTargetRow> {
+	return ownerOfWebhook(orgId)
+		.innerJoin("webhook_deliveries as d", "d.webhook_id", "w.id")
+		.where("d.id", "=", deliveryId)
+		.where("d.org_id", "=", orgId)
+		.compile();
+}
+
+/** @param publicAppId an app that the organization does not have is no target */
+export function webhookTargetOfNew(orgId: string, publicAppId: string | undefined): CompiledQuery<WebhookTargetRow> {
+	const organization = query
+		.selectFrom("organizations as o")
+		.where("o.id", "=", orgId)
+		.where("o.deleted_at_ms", "is", null);
+	if (publicAppId === undefined) {
+		return organization.select(["o.id as org_id", sql<null>`NULL`.as("app_uuid")]).compile();
+	}
+	return organization
+		.innerJoin("apps as a", "a.owner_org", "o.id")
+		.where("a.id", "=", appIdOf(publicAppId))
+		.whereRef("a.app_id", "<>", "a.id")
+		.select(["o.id as org_id", "a.id as app_uuid"])
+		.compile();
+}
+
+/** Without choices of mails, oldest first; with `publicAppId` only those of the app. */
+export function webhooksOf(orgId: string, publicAppId?: string): CompiledQuery<ShownWebhookRow> {
 	return shown
 		.where("webhooks.org_id", "=", orgId)
+		.$if(publicAppId !== undefined, (rows) => rows.where("apps.id", "=", appIdOf(publicAppId ?? "")))
 		.where("webhooks.user_id", "is", null)
 		.orderBy("webhooks.created_at_ms")
 		.orderBy("webhooks.id")
@@ -41,22 +92,6 @@ export function webhookById(orgId: string, id: string): CompiledQuery<ShownWebho
 		.where("webhooks.id", "=", id)
 		.where("webhooks.user_id", "is", null)
 		.compile();
-}
-
-/** The UUID of an app by its public id, if the organization has it. */
-export function appOfWebhook(orgId: string, publicAppId: string): CompiledQuery<{ id: string }> {
-	return query
-		.selectFrom("apps")
-		.select("id")
-		.where("id", "=", appIdOf(publicAppId))
-		.where("owner_org", "=", orgId)
-		.$narrowType<{ id: string }>()
-		.compile();
-}
-
-/** For guards: the app is still the organization's. */
-export function appIsOfOrganization(orgId: OrgId, appId: string) {
-	return sql<boolean>`EXISTS (SELECT 1 FROM apps WHERE id = ${appId} AND owner_org = ${orgId})`;
 }
 
 export function insertWebhook(orgId: OrgId, values: Omit<Insertable<WebhooksTable>, "org_id">): CompiledQuery {
@@ -81,6 +116,11 @@ export function deleteWebhook(orgId: OrgId, id: string): CompiledQuery {
 /** For guards, after the insertion. */
 export function webhooksWithinLimit(orgId: OrgId) {
 	return sql<boolean>`(SELECT count(*) FROM webhooks WHERE org_id = ${orgId} AND user_id IS NULL) <= ${MOST_WEBHOOKS}`;
+}
+
+/** For guards, after the insertion. */
+export function webhooksOfAppWithinLimit(orgId: OrgId, appId: string) {
+	return sql<boolean>`(SELECT count(*) FROM webhooks WHERE org_id = ${orgId} AND app_id = ${appId}) <= ${MOST_WEBHOOKS_OF_APP}`;
 }
 
 /** For guards: nobody changed the webhook since it was read. */

@@ -28,6 +28,14 @@ export const EVENT_TEXTS = {
 export type EventType = keyof typeof EVENT_TEXTS;
 export const EVENT_TYPES = Object.keys(EVENT_TEXTS) as EventType[];
 
+/** Events about no app, which only webhooks of the organization get. */
+export const ORGANIZATION_EVENTS: readonly EventType[] = [
+	"key.created",
+	"key.deleted",
+	"member.added",
+	"member.removed",
+];
+
 /** Sent by the test button, to one endpoint. */
 export const TEST_EVENT = "webhook.test";
 

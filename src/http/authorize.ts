@@ -6,7 +6,7 @@ import type { Permission } from "../authz/permissions";
 import { lacksPermission, type Principal, violatesPolicy } from "../authz/principal";
 import { ApiError } from "../errors";
 import { type AnyEndpoint, permissionsOf } from "./endpoint";
-import type { ScopeSource } from "./scope";
+import type { RawInput, ScopeSource } from "./scope";
 
 /**
  * @param limits receives the permissions that are limited to the caller's own work
@@ -17,7 +17,7 @@ export function authorize(
 	principal: Principal,
 	target: Target | null,
 	source: ScopeSource<unknown>,
-	request: { input: unknown; scopeRow: unknown; loaded: readonly unknown[] },
+	request: { raw: RawInput; input: unknown; scopeRow: unknown; loaded: readonly unknown[] },
 	limits: Map<Permission, OwnWorkOnly>,
 ): void {
 	const access = endpoint.access;
@@ -57,7 +57,7 @@ export function authorize(
 			"neverHidden" in access &&
 			target?.appId !== undefined &&
 			decide(principal, "app.read", { orgId: target.orgId, appId: target.appId }).outcome === "allow";
-		if (decision.outcome === "hidden" && !appVisible) throw source.hidden();
+		if (decision.outcome === "hidden" && !appVisible) throw source.hidden(request.raw);
 		const scope = decision.outcome === "forbidden" ? decision.scope : "channel";
 		throw lacksPermission(principal, permission, scope);
 	}

@@ -172,7 +172,7 @@ async function answer(
 			scopeRow = results[1]?.rows[0];
 			target = scopeRow === undefined ? null : source.target(scopeRow);
 			if (target !== null) caller.orgId = target.orgId;
-			authorize(endpoint, principal, target, source, { input, scopeRow, loaded }, limits);
+			authorize(endpoint, principal, target, source, { raw, input, scopeRow, loaded }, limits);
 		}
 		if (principal.kind === "session") requireRecentSignIn(principal, wantedSignIn(untyped, input), nowMs);
 	}

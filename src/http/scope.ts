@@ -26,8 +26,8 @@ export interface ScopeSource<Row> {
 	readonly target: (row: Row) => Target | null;
 	/** The issue when the request names no target although its schema allows that. */
 	readonly missing?: RequestIssue;
-	/** One answer for "does not exist" and "not visible to the caller". */
-	readonly hidden: () => ApiError;
+	/** One answer for "does not exist" and "not visible to the caller"; without a request, the usual one. */
+	readonly hidden: (raw?: RawInput) => ApiError;
 }
 
 /** The text at a dotted path such as `query.app_id`. */

@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
-import { APP, deviceId, devtoolsOf, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
+import { APP, deviceId, devtoolsOf, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
 
@@ -15,7 +15,7 @@ if (chromium === undefined)
 	console.log("skipped: an organization from the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("an organization from the dashboard", () => {
-	let stage: OwnStage;
+	let stage: Stage;
 	let admin: Visitor;
 	let at: string;
 	beforeAll(async () => {
@@ -427,6 +427,22 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await page.getByText("Add the updater to your app").waitFor();
 		await member.open("/apps/com.example.mine/channels", "Channels");
 		await page.getByRole("button", { name: "New channel" }).waitFor();
+		await member.open(`/apps/${APP}/webhooks`, "Webhooks");
+		await page.getByText("Only administrators see webhooks").waitFor();
+		await member.open("/apps/com.example.mine/webhooks", "Webhooks");
+		await page.getByRole("button", { name: "Add webhook" }).click();
+		await page.getByLabel("Address").fill("http://127.0.0.1:9/hook");
+		await page.getByLabel("Name").fill("Mine to hear");
+		expect(await page.getByLabel("Created keys").count()).toBe(0);
+		await expectSound(member);
+		await page.getByRole("button", { name: "Add", exact: true }).click();
+		await page.getByRole("button", { name: "I have saved it" }).click();
+		await page.getByRole("link", { name: "Mine to hear" }).click();
+		await page.getByText("All events of com.example.mine").waitFor();
+		await expectSound(member);
+		await page.getByRole("button", { name: "Delete webhook" }).click();
+		await page.getByRole("button", { name: "Delete", exact: true }).click();
+		await page.getByText("No webhooks yet").waitFor();
 		expect(asked).toContain("/account");
 		expect(asked, "the state of the installation is for its operator").not.toContain("/service/status");
 		member.leave();

@@ -34,8 +34,7 @@ function titleOf(error: Error): string {
 	return error.status >= 500 ? "The server failed" : "The request was not accepted";
 }
 
-/** Why a request failed, in the words of the screen. */
-export const problemText = (error: Error) =>
+const reasonOf = (error: Error) =>
 	error instanceof CapstanError ? errorText(error) : "Check your connection and try again.";
 
 function RequestId({ error }: { readonly error: Error }) {
@@ -50,7 +49,7 @@ export function Problem({ error, onRetry }: { readonly error: Error; readonly on
 	}
 	return (
 		<Note tone="bad" title={titleOf(error)} isAlert>
-			<span>{problemText(error)}</span>
+			<span>{reasonOf(error)}</span>
 			<div className="row wrap">
 				{onRetry === undefined ? null : (
 					<Button size="xs" variant="default" onClick={onRetry}>
@@ -83,7 +82,7 @@ function NotLoaded({
 			<Icon of={IconCloudOff} size="l" />
 			<strong className="strong">{`${what.slice(0, 1).toUpperCase()}${what.slice(1)} could not be loaded`}</strong>
 			<div className="said">
-				{titleOf(error)}. {problemText(error)}
+				{titleOf(error)}. {reasonOf(error)}
 			</div>
 			<div className="row">
 				<Button variant="default" leftSection={<Icon of={IconRefresh} size="s" />} onClick={onRetry}>

@@ -1,5 +1,6 @@
 /** A choice of events, for webhooks and mails. */
 import { Checkbox, Stack } from "@mantine/core";
+import { ORGANIZATION_EVENTS } from "../../../src/domain/webhook-events";
 
 const EVENTS = {
 	"channel.promoted": "Promotions",
@@ -26,11 +27,14 @@ export type EventType = keyof typeof EVENTS;
 export function EventChoice({
 	label,
 	description,
+	ofApp = false,
 	value,
 	onChange,
 }: {
 	readonly label: string;
 	readonly description?: string;
+	/** Only events that a webhook of one app gets. */
+	readonly ofApp?: boolean;
 	readonly value: readonly EventType[];
 	readonly onChange: (value: readonly EventType[]) => void;
 }) {
@@ -42,9 +46,11 @@ export function EventChoice({
 			onChange={(chosen) => onChange(chosen as EventType[])}
 		>
 			<Stack gap="xs" mt="xs">
-				{Object.entries(EVENTS).map(([type, title]) => (
-					<Checkbox key={type} value={type} label={title} />
-				))}
+				{(Object.keys(EVENTS) as EventType[])
+					.filter((type) => !(ofApp && ORGANIZATION_EVENTS.includes(type)))
+					.map((type) => (
+						<Checkbox key={type} value={type} label={EVENTS[type]} />
+					))}
 			</Stack>
 		</Checkbox.Group>
 	);

@@ -59,6 +59,7 @@ export const APP_PLACES: readonly AppPlace[] = [
 			["settings", "General"],
 			["connect", "Setup"],
 			["publishers", "Trusted publishers"],
+			["webhooks", "Webhooks"],
 			["changes", "Activity"],
 		],
 	},

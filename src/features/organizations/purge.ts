@@ -193,6 +193,7 @@ function appStatements(orgId: string, begins: RawBuilder<unknown>, nowMs: number
 		// The keys of its publishers, which belong to another organization if the app was deleted alone.
 		sql`DELETE FROM api_keys WHERE id IN (SELECT api_key_id FROM publishers WHERE app_id = ${app} LIMIT ${MOST_KEYS})
 			AND ${begins}`.compile(query),
+		sql`DELETE FROM webhooks WHERE app_id = ${app} AND ${begins}`.compile(query),
 		...removals.slice(0, first),
 		// Keys of objects begin with the app's UUID.
 		selectedToGarbage(

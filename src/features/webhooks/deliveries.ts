@@ -19,9 +19,9 @@ import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { nullableRfc3339, nullableTime, optional, pageNumber, rfc3339, text, time, uuid } from "../../http/schemas";
-import { hiddenAs, orgScope } from "../../http/scope";
-import { EXAMPLE_ORG_ID, EXAMPLE_WEBHOOK, TAG, webhookNotFound } from "./record";
+import { auditedApp, deliveryNotFound, EXAMPLE_ORG_ID, EXAMPLE_WEBHOOK, TAG, webhookNotFound } from "./record";
 import { webhookChanged } from "./routes";
+import { deliveryAccess, webhookAccess } from "./scope";
 
 const STATES = ["pending", "delivered", "failed"] as const;
 
@@ -72,13 +72,6 @@ const EXAMPLE_DELIVERY = {
 	error: null,
 };
 
-const access = { permission: "org.update_settings", scope: orgScope("body.orgId") } as const;
-
-const deliveryNotFound = hiddenAs(
-	"delivery_not_found",
-	"The organization has no delivery with this id, or it is older than 30 days; list them with GET /webhook/delivery.",
-);
-
 const webhookDisabled = () =>
 	new ApiError("webhook_disabled", "The webhook is disabled; enable it with PUT /webhook and enabled: true.");
 
@@ -89,7 +82,7 @@ export const listDeliveries = endpoint({
 	summary: "List the deliveries of a webhook, newest first",
 	description:
 		"Deliveries are kept for 30 days. `status_code`, `duration_ms` and `error` are those of the last attempt. `event_id` is the header `webhook-id`, the same in every attempt and replay.",
-	access: { permission: "org.update_settings", scope: orgScope("query.orgId") },
+	access: webhookAccess("query"),
 	query: v.object({
 		orgId: uuid,
 		id: uuid,
@@ -121,7 +114,7 @@ export const testWebhook = endpoint({
 	tag: TAG,
 	summary: "Send a test event to a webhook",
 	description: "The event has the type `webhook.test`. GET /webhook/delivery shows what became of it.",
-	access,
+	access: webhookAccess("body"),
 	body: v.object({ orgId: uuid, id: uuid }),
 	status: [202],
 	response: startedSchema,
@@ -139,7 +132,7 @@ export const testWebhook = endpoint({
 		const target = { type: "webhook", id: row.id, name: row.description };
 		const data = {
 			organization_id: scope.orgId,
-			app_id: null,
+			app_id: row.public_app_id,
 			action: "webhook.test",
 			actor: { type: actor.type, id: actor.id, name: actor.name },
 			target,
@@ -151,6 +144,7 @@ export const testWebhook = endpoint({
 				orgId: scope.orgId,
 				action: "webhook.test",
 				target,
+				...auditedApp(row),
 				details: { delivery: ids.delivery },
 			}),
 		]);
@@ -165,7 +159,7 @@ export const replayWebhook = endpoint({
 	summary: "Send an event again to its webhook",
 	description:
 		"The `webhook-id` stays the same, so a receiver that got the event already can tell. The attempts start again.",
-	access,
+	access: deliveryAccess,
 	body: v.object({ orgId: uuid, id: text(64) }),
 	status: [202],
 	response: startedSchema,
@@ -185,6 +179,7 @@ export const replayWebhook = endpoint({
 				orgId: scope.orgId,
 				action: "webhook.replay",
 				target: { type: "webhook", id: row.webhook_id, name: row.description },
+				...auditedApp(row),
 				details: { event: row.event_id, type: row.type },
 			}),
 		]);

@@ -8,6 +8,7 @@ import { type ShownWebhookRow, type WebhookRow, webhookPurpose } from "../../db/
 import type { Deps } from "../../deps";
 import { signingSecret } from "../../domain/secrets";
 import { webhookUrlProblem } from "../../domain/webhook-delivery";
+import { type EventType, ORGANIZATION_EVENTS } from "../../domain/webhook-events";
 import { invalidRequest } from "../../errors";
 import { label, nullableRfc3339, nullableTime, rfc3339, text, time } from "../../http/schemas";
 import { hiddenAs } from "../../http/scope";
@@ -99,6 +100,23 @@ export const webhookNotFound = hiddenAs(
 	"webhook_not_found",
 	"The organization has no webhook with this id; list them with GET /webhook.",
 );
+
+export const deliveryNotFound = hiddenAs(
+	"delivery_not_found",
+	"The organization has no delivery with this id, or it is older than 30 days; list them with GET /webhook/delivery.",
+);
+
+/** The app of an audit entry about the webhook, so that people of the app read it. */
+export const auditedApp = ({ app_id: uuid, public_app_id: id }: Pick<ShownWebhookRow, "app_id" | "public_app_id">) =>
+	uuid === null || id === null ? {} : { app: { uuid, id } };
+
+/** @throws {ApiError} `invalid_request` for events that no webhook of an app gets */
+export function checkEvents(events: readonly EventType[] | undefined, ofApp: boolean): void {
+	const wrong = ofApp ? events?.find((event) => ORGANIZATION_EVENTS.includes(event)) : undefined;
+	if (wrong === undefined) return;
+	const message = `${wrong} is an event of the organization, which no webhook of an app gets; leave it out, or add a webhook without app_id`;
+	throw invalidRequest([{ path: "events", message }]);
+}
 
 export const EXAMPLE_ORG_ID = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";
 export const EXAMPLE_WEBHOOK = {

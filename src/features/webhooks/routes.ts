@@ -1,5 +1,6 @@
 /**
- * The webhooks of an organization: endpoints that are sent its events, or those of one app. Secrets are shown once, when they are created.
+ * The webhooks of an organization and of its apps: endpoints that are sent their events. Secrets are shown once, when they are created, and a webhook
+ * never moves from an app to the organization or to another app.
  */
 import * as v from "valibot";
 import { mintWebhookSecret, publicKeyOf } from "../../authz/webhook-secrets";
@@ -8,24 +9,25 @@ import { guard } from "../../db/client";
 import { giveUpDeliveries } from "../../db/webhook-deliveries";
 import { installTriggers } from "../../db/webhook-triggers";
 import {
-	appIsOfOrganization,
-	appOfWebhook,
 	deleteWebhook as deleteWebhookStatement,
 	insertWebhook,
 	MOST_WEBHOOKS,
+	MOST_WEBHOOKS_OF_APP,
 	updateWebhook,
 	webhookById,
 	webhookExists,
 	webhookIs,
 	webhooksOf,
+	webhooksOfAppWithinLimit,
 	webhooksWithinLimit,
 } from "../../db/webhooks";
 import { HOUR_MS } from "../../domain/time";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { acknowledgement, eventsField, OK, optional, publicAppId, uuid } from "../../http/schemas";
-import { appNotFound, orgScope } from "../../http/scope";
 import {
+	auditedApp,
+	checkEvents,
 	checkUrl,
 	descriptionField,
 	EXAMPLE_ORG_ID,
@@ -41,6 +43,7 @@ import {
 	webhookSchema,
 	webhookWithSecretSchema,
 } from "./record";
+import { ownerAccess, webhookAccess } from "./scope";
 
 const MOST_OVERLAP_HOURS = 7 * 24;
 const DEFAULT_OVERLAP_HOURS = 24;
@@ -52,15 +55,15 @@ export const listWebhooks = endpoint({
 	method: "GET",
 	path: "/webhook",
 	tag: TAG,
-	summary: "List the webhooks of an organization, oldest first",
+	summary: "List the webhooks of an organization, or of one app, oldest first",
 	description:
-		"`url` is shown without its query; of Slack, Discord and Teams only the host, because the whole address is a secret there. `failing_since` is the first failed attempt since the last success. An empty list of `events` means all.",
-	access: { permission: "org.update_settings", scope: orgScope("query.orgId") },
-	query: v.object({ orgId: uuid }),
+		"With `app_id` the answer has only the webhooks of that app, and needs `app.update_settings` on it. `url` is shown without its query; of Slack, Discord and Teams only the host, because the whole address is a secret there. `failing_since` is the first failed attempt since the last success. An empty list of `events` means all.",
+	access: ownerAccess("query"),
+	query: v.object({ orgId: uuid, app_id: optional(publicAppId) }),
 	response: v.array(webhookSchema),
-	errors: [],
+	errors: ["app_not_found"],
 	example: { query: { orgId: EXAMPLE_ORG_ID }, response: [EXAMPLE_WEBHOOK] },
-	load: ({ query }) => [webhooksOf(query.orgId)] as const,
+	load: ({ query }) => [webhooksOf(query.orgId, query.app_id)] as const,
 	async handle({ loaded, nowMs }) {
 		return loaded[0].rows.map((row) => webhookAnswer(row, nowMs));
 	},
@@ -72,8 +75,8 @@ export const createWebhook = endpoint({
 	tag: TAG,
 	summary: "Send events of an organization, or of one app, to an address",
 	description:
-		"`format` is `standard` (Standard Webhooks, the default), `slack`, `discord` or `teams`. Without `events`, or with an empty list, every event is sent. With `app_id` only events of that app. `secret` and `public_key` verify deliveries of the format `standard`; the secret is in no later answer.",
-	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
+		"`format` is `standard` (Standard Webhooks, the default), `slack`, `discord` or `teams`. Without `events`, or with an empty list, every event is sent. With `app_id` only events of that app; then `app.update_settings` on the app is enough to create, change and delete it. `secret` and `public_key` verify deliveries of the format `standard`; the secret is in no later answer.",
+	access: ownerAccess("body"),
 	body: v.object({
 		orgId: uuid,
 		url: urlField,
@@ -89,17 +92,16 @@ export const createWebhook = endpoint({
 		body: { orgId: EXAMPLE_ORG_ID, url: EXAMPLE_WEBHOOK.url, events: EXAMPLE_WEBHOOK.events },
 		response: { ...EXAMPLE_WEBHOOK, secret: "whsec_…" },
 	},
-	load: ({ body }) => [appOfWebhook(body.orgId, body.app_id ?? "")] as const,
-	async handle({ db, deps, scope, input, loaded, nowMs, actor }) {
-		const { url, format = "standard", app_id } = input.body;
+	async handle({ db, deps, scope, scopeRow, input, nowMs, actor }) {
+		const { url, format = "standard", app_id = null } = input.body;
+		const appId = scopeRow.app_uuid;
 		checkUrl(url, deps);
-		const app = loaded[0].rows[0];
-		if (app_id !== undefined && app === undefined) throw appNotFound();
+		checkEvents(input.body.events, appId !== null);
 		const id = deps.newId();
 		const current = format === "standard" ? mintWebhookSecret(deps.randomBytes) : undefined;
 		const row = {
 			id,
-			app_id: app?.id ?? null,
+			app_id: appId,
 			user_id: null,
 			format,
 			description: input.body.description ?? new URL(url).host,
@@ -111,29 +113,31 @@ export const createWebhook = endpoint({
 			...{ failing_since_ms: null, disabled_at_ms: null, disabled_reason: null },
 			...{ created_at_ms: nowMs, updated_at_ms: nowMs },
 		};
-		const answer = webhookAnswer({ ...row, org_id: scope.orgId, public_app_id: app_id ?? null }, nowMs);
+		const shown = { ...row, org_id: scope.orgId, public_app_id: app_id };
+		const answer = webhookAnswer(shown, nowMs);
 		await db.batch([
 			...installTriggers(),
-			...(app === undefined ? [] : [guard(appIsOfOrganization(scope.orgId, app.id), appNotFound)]),
 			insertWebhook(scope.orgId, row),
-			guard(webhooksWithinLimit(scope.orgId), limitReached),
+			guard(webhooksWithinLimit(scope.orgId), () => limitReached("An organization", MOST_WEBHOOKS)),
+			...(appId === null
+				? []
+				: [guard(webhooksOfAppWithinLimit(scope.orgId, appId), () => limitReached("An app", MOST_WEBHOOKS_OF_APP))]),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "webhook.create",
 				target: { type: "webhook", id, name: row.description },
-				after: { url: row.shown_url, format, app_id: app_id ?? null, events: answer.events },
+				...auditedApp(shown),
+				after: { url: row.shown_url, format, app_id, events: answer.events },
 			}),
 		]);
 		return new Reply(201, { ...answer, secret: current?.secret ?? null });
 	},
 });
 
-const limitReached = () =>
-	new ApiError(
-		"webhook_limit_reached",
-		`An organization has at most ${MOST_WEBHOOKS} webhooks; delete one that is not used.`,
-		{ moreInfo: { limit: MOST_WEBHOOKS } },
-	);
+const limitReached = (owner: string, limit: number) =>
+	new ApiError("webhook_limit_reached", `${owner} has at most ${limit} webhooks; delete one that is not used.`, {
+		moreInfo: { limit },
+	});
 
 export const changeWebhook = endpoint({
 	method: "PUT",
@@ -142,7 +146,7 @@ export const changeWebhook = endpoint({
 	summary: "Change the address, the events or the name of a webhook, or disable and enable it",
 	description:
 		"A disabled webhook gets no events, and its waiting deliveries fail; replay them after it is enabled again. The format cannot change.",
-	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
+	access: webhookAccess("body"),
 	body: v.object({
 		orgId: uuid,
 		id: uuid,
@@ -162,6 +166,7 @@ export const changeWebhook = endpoint({
 		const before = webhookAnswer(row, nowMs);
 		const events = JSON.stringify(input.body.events === undefined ? before.events : [...new Set(input.body.events)]);
 		if (url !== undefined) checkUrl(url, deps);
+		checkEvents(input.body.events, row.app_id !== null);
 		const sealed =
 			url === undefined ? row.sealed : await seal({ ...(await unseal(row, deps)), url }, row.id, deps, nowMs);
 		const isChanged = enabled !== before.enabled;
@@ -189,6 +194,7 @@ export const changeWebhook = endpoint({
 				orgId: scope.orgId,
 				action: "webhook.update",
 				target: { type: "webhook", id: row.id, name: description },
+				...auditedApp(row),
 				before: fieldsOf(before),
 				after: fieldsOf(after),
 			}),
@@ -203,7 +209,7 @@ export const rotateWebhookSecret = endpoint({
 	tag: TAG,
 	summary: "Create a new signing secret; the old one signs as well for a while",
 	description: `Deliveries carry the signatures of both secrets for \`overlap_hours\` (0 to ${MOST_OVERLAP_HOURS}; ${DEFAULT_OVERLAP_HOURS} by default), so that receivers change theirs without losing events. Only for the format \`standard\`.`,
-	access: { permission: "org.update_settings", scope: orgScope("body.orgId") },
+	access: webhookAccess("body"),
 	body: v.object({
 		orgId: uuid,
 		id: uuid,
@@ -253,6 +259,7 @@ export const rotateWebhookSecret = endpoint({
 				orgId: scope.orgId,
 				action: "webhook.rotate",
 				target: { type: "webhook", id: row.id, name: row.description },
+				...auditedApp(row),
 				details: { previous_secret_valid_until: answer.previous_secret_valid_until },
 			}),
 		]);
@@ -265,7 +272,7 @@ export const deleteWebhook = endpoint({
 	path: "/webhook",
 	tag: TAG,
 	summary: "Delete a webhook with its deliveries",
-	access: { permission: "org.update_settings", scope: orgScope("query.orgId") },
+	access: webhookAccess("query"),
 	query: v.object({ orgId: uuid, id: uuid }),
 	queryOrBody: true,
 	response: acknowledgement,
@@ -283,6 +290,7 @@ export const deleteWebhook = endpoint({
 				orgId: scope.orgId,
 				action: "webhook.delete",
 				target: { type: "webhook", id: row.id, name: description },
+				...auditedApp(row),
 				before: { url, format, events },
 			}),
 		]);

@@ -168,8 +168,12 @@ export function isAboutApp({ access }: AnyEndpoint): boolean {
 	return permissions.length > 0 && !permissions.every((permission) => permission.startsWith("org."));
 }
 
-/** Requests about deleted apps, which answer for those alone. */
-const ABOUT_DELETED_APPS = ["POST /app/restore", "DELETE /app/reservation"];
+/** Requests about deleted apps, which answer for those alone, and about webhooks, which are the organization's from then on. */
+const ABOUT_DELETED_APPS = [
+	...["POST /app/restore", "DELETE /app/reservation"],
+	...["PUT /webhook", "DELETE /webhook", "POST /webhook/rotate", "POST /webhook/test"],
+	...["GET /webhook/delivery", "POST /webhook/delivery/replay"],
+];
 
 async function createGoneApp(world: World): Promise<Gone> {
 	const app = await createTestApp(world, "gone");

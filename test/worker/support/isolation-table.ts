@@ -26,7 +26,7 @@ const LEGEND = `The answer of each endpoint to a key, by its role and by the tar
     nothing smaller than the app or the organization can be deleted, or the request is about no app
 
 "control" is the answer to the very same requests by a key with every right. Change this file only with -u, after reading the difference:
-  npx vitest run -c test/vitest.config.ts --project worker -u test/worker/tenancy/isolation-matrix.test.ts`;
+  npx vitest run -c test/vitest.config.ts --project worker test/worker/tenancy/isolation-matrix.test.ts -u`;
 
 const DIGITS: Readonly<Record<number, string>> = { 401: "1", 403: "3", 404: "4" };
 

@@ -198,21 +198,26 @@ async function removeSigningKeys(world: Scene): Promise<void> {
 	}
 }
 
-/** An organization takes few of them. Those of requests that were not sent yet stay. */
-async function removeWebhooks(world: Scene): Promise<void> {
+/** An app and an organization take few of them. Those of requests that were not sent yet stay. */
+async function removeWebhooks(world: Scene, app: TestApp): Promise<void> {
 	const options = { key: world.adminKey, query: { orgId: world.orgId } };
 	const { body } = await world.request("GET", "/webhook", options);
-	for (const { id } of body.length < 40 ? [] : body.slice(0, 20)) {
+	const ofApp = body.filter(({ app_id }: { readonly app_id: string }) => app_id === app.appId);
+	const old = body.length >= 40 ? body.slice(0, 20) : ofApp.length >= 8 ? ofApp.slice(0, 4) : [];
+	for (const { id } of old) {
 		await world.request("DELETE", "/webhook", { ...options, query: { orgId: world.orgId, id } });
 	}
 }
 
-/** A webhook whose events no other request causes. */
-async function madeWebhook(world: Scene): Promise<string> {
-	await removeWebhooks(world);
+/** A webhook of the app whose events no other request causes. */
+async function madeWebhook(world: Scene, app: TestApp): Promise<string> {
+	await removeWebhooks(world, app);
 	const { status, body } = await world.request("POST", "/webhook", {
 		key: world.adminKey,
-		body: { orgId: world.orgId, url: "https://hooks.example.com/made", events: ["preview.opened"] },
+		body: {
+			...{ orgId: world.orgId, app_id: app.appId },
+			...{ url: "https://hooks.example.com/made", events: ["preview.opened"] },
+		},
 	});
 	if (status !== 201) throw new Error(`webhook not created: ${JSON.stringify(body)}`);
 	return body.id;
@@ -276,36 +281,34 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 		return { path: "/organization/restore", body: { orgId } };
 	},
 	"GET /organization/usage": async (world) => ({ path: "/organization/usage", query: { orgId: world.orgId } }),
-	"GET /webhook": async (world) => ({ path: "/webhook", query: { orgId: world.orgId } }),
-	"POST /webhook": async (world) => {
-		await removeWebhooks(world);
-		return {
-			path: "/webhook",
-			body: { orgId: world.orgId, url: `https://hooks.example.com/${fresh("hook")}`, events: ["preview.opened"] },
-		};
+	"GET /webhook": async (world, app) => ({ path: "/webhook", query: { orgId: world.orgId, app_id: app.appId } }),
+	"POST /webhook": async (world, app) => {
+		await removeWebhooks(world, app);
+		const url = `https://hooks.example.com/${fresh("hook")}`;
+		return { path: "/webhook", body: { orgId: world.orgId, app_id: app.appId, url, events: ["preview.opened"] } };
 	},
-	"PUT /webhook": async (world) => ({
+	"PUT /webhook": async (world, app) => ({
 		path: "/webhook",
-		body: { orgId: world.orgId, id: await madeWebhook(world), description: fresh("hook") },
+		body: { orgId: world.orgId, id: await madeWebhook(world, app), description: fresh("hook") },
 	}),
-	"DELETE /webhook": async (world) => ({
+	"DELETE /webhook": async (world, app) => ({
 		path: "/webhook",
-		query: { orgId: world.orgId, id: await madeWebhook(world) },
+		query: { orgId: world.orgId, id: await madeWebhook(world, app) },
 	}),
-	"POST /webhook/rotate": async (world) => ({
+	"POST /webhook/rotate": async (world, app) => ({
 		path: "/webhook/rotate",
-		body: { orgId: world.orgId, id: await madeWebhook(world) },
+		body: { orgId: world.orgId, id: await madeWebhook(world, app) },
 	}),
-	"POST /webhook/test": async (world) => ({
+	"POST /webhook/test": async (world, app) => ({
 		path: "/webhook/test",
-		body: { orgId: world.orgId, id: await madeWebhook(world) },
+		body: { orgId: world.orgId, id: await madeWebhook(world, app) },
 	}),
-	"GET /webhook/delivery": async (world) => ({
+	"GET /webhook/delivery": async (world, app) => ({
 		path: "/webhook/delivery",
-		query: { orgId: world.orgId, id: await madeWebhook(world) },
+		query: { orgId: world.orgId, id: await madeWebhook(world, app) },
 	}),
-	"POST /webhook/delivery/replay": async (world) => {
-		const body = { orgId: world.orgId, id: await madeWebhook(world) };
+	"POST /webhook/delivery/replay": async (world, app) => {
+		const body = { orgId: world.orgId, id: await madeWebhook(world, app) };
 		const tested = await world.request("POST", "/webhook/test", { key: world.adminKey, body });
 		// A delivery that is pending would not change.
 		for (const enabled of [false, true]) {

@@ -10,13 +10,14 @@ import {
 	replayDelivery,
 } from "../../../src/db/webhook-deliveries";
 import {
-	appIsOfOrganization,
-	appOfWebhook,
 	deleteWebhook,
 	updateWebhook,
 	webhookById,
 	webhookExists,
 	webhooksOf,
+	webhookTarget,
+	webhookTargetOfDelivery,
+	webhookTargetOfNew,
 } from "../../../src/db/webhooks";
 import { type Change, expectChanges, expectReads, type Read } from "../support/tenant-statements";
 import { B, holds, insertTenants, otherThan, rowsOfAll, type TenantRows, WRONG_PAIRS } from "../support/tenants";
@@ -29,8 +30,29 @@ const READS: Readonly<Record<string, Read>> = {
 	webhookById: [(of) => webhookById(of.org, hook(of)), (of) => [{ id: hook(of) }]],
 	"webhookById, another's": [(of) => webhookById(of.org, hook(otherThan(of))), () => []],
 	"webhookById, a person's choice of mails": [(of) => webhookById(of.org, `mail-${of.name}`), () => []],
-	appOfWebhook: [(of) => appOfWebhook(of.org, of.publicAppId), (of) => [{ id: of.app }]],
-	"appOfWebhook, another's": [(of) => appOfWebhook(of.org, otherThan(of).publicAppId), () => []],
+	"webhooksOf, of an app": [(of) => webhooksOf(of.org, of.publicAppId), (of) => [{ id: hook(of) }]],
+	"webhooksOf, of another's app": [(of) => webhooksOf(of.org, otherThan(of).publicAppId), () => []],
+	webhookTarget: [(of) => webhookTarget(of.org, hook(of)), (of) => [{ org_id: of.org, app_uuid: of.app }]],
+	"webhookTarget, another's": [(of) => webhookTarget(of.org, hook(otherThan(of))), () => []],
+	"webhookTarget, a person's choice of mails": [(of) => webhookTarget(of.org, `mail-${of.name}`), () => []],
+	webhookTargetOfDelivery: [
+		(of) => webhookTargetOfDelivery(of.org, `delivery-${of.name}`),
+		(of) => [{ org_id: of.org, app_uuid: of.app }],
+	],
+	"webhookTargetOfDelivery, another's": [
+		(of) => webhookTargetOfDelivery(of.org, `delivery-${otherThan(of).name}`),
+		() => [],
+	],
+	webhookTargetOfNew: [
+		(of) => webhookTargetOfNew(of.org, of.publicAppId),
+		(of) => [{ org_id: of.org, app_uuid: of.app }],
+	],
+	"webhookTargetOfNew, of the organization": [
+		(of) => webhookTargetOfNew(of.org, undefined),
+		(of) => [{ org_id: of.org, app_uuid: null }],
+	],
+	"webhookTargetOfNew, another's app": [(of) => webhookTargetOfNew(of.org, otherThan(of).publicAppId), () => []],
+	"webhookTargetOfNew, a deleted organization": [(of) => webhookTargetOfNew(of.deletedOrg, undefined), () => []],
 	deliveriesOf: [
 		(of) => deliveriesOf(of.org, hook(of), undefined, ...ALL),
 		(of) => [{ id: `delivery-${of.name}`, type: "channel.promoted" }],
@@ -90,7 +112,6 @@ describe("a statement that writes webhooks", () => {
 const GUARDS = {
 	webhookExists: (of: TenantRows, thing: TenantRows) => webhookExists(of.org, hook(thing)),
 	deliveryCanRun: (of: TenantRows, { name }: TenantRows) => deliveryCanRun(of.org, `delivery-${name}`),
-	appIsOfOrganization: (of: TenantRows, thing: TenantRows) => appIsOfOrganization(of.org, thing.app),
 };
 
 describe("a guard on webhooks", () => {

@@ -4,8 +4,7 @@ import { useState } from "react";
 import { useLocation } from "wouter";
 import { useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
-import { ChannelBadges, platformsOf } from "../../components/channel-badges";
-import { ChannelProblemTitles } from "../../components/channel-problems";
+import { ChannelBadges, ChannelProblems, platformsOf } from "../../components/channel-badges";
 import { useDo } from "../../components/do";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
@@ -49,7 +48,7 @@ export default function Channels({ appId, orgId }: AppScreenProps) {
 											<Stack gap={4}>
 												<TextLink to={channelPath(appId, channel.name)}>{channel.name}</TextLink>
 												<ChannelBadges channel={channel} />
-												<ChannelProblemTitles channel={channel} />
+												<ChannelProblems channel={channel} />
 											</Stack>
 										),
 									},

@@ -18,10 +18,13 @@ type Format = (typeof FORMATS)[number]["value"];
 
 export function AddWebhook({
 	orgId,
+	appId: onlyApp,
 	onClose,
 	onSecret,
 }: {
 	readonly orgId: string;
+	/** The app of the screen; undefined: the form offers a choice. */
+	readonly appId: string | undefined;
 	readonly onClose: () => void;
 	readonly onSecret: (secret: string) => void;
 }) {
@@ -29,7 +32,7 @@ export function AddWebhook({
 	const [description, setDescription] = useState("");
 	const [url, setUrl] = useState("");
 	const [format, setFormat] = useState<Format>("standard");
-	const [appId, setAppId] = useState("");
+	const [appId, setAppId] = useState(onlyApp ?? "");
 	const [events, setEvents] = useState<readonly EventType[]>([]);
 	const add = useChange("POST /webhook", ({ secret, description: name }) => {
 		notify(`Webhook ${name} added.`);
@@ -78,16 +81,27 @@ export function AddWebhook({
 				value={description}
 				onChange={(event) => setDescription(event.currentTarget.value)}
 			/>
-			<NativeSelect
-				label="Apps"
-				data={[
-					{ value: "", label: "All apps, and the organization" },
-					...(apps.data ?? []).map(({ app_id, name }) => ({ value: app_id, label: name })),
-				]}
-				value={appId}
-				onChange={(event) => setAppId(event.currentTarget.value)}
+			{onlyApp === undefined ? (
+				<NativeSelect
+					label="Apps"
+					data={[
+						{ value: "", label: "All apps, and the organization" },
+						...(apps.data ?? []).map(({ app_id, name }) => ({ value: app_id, label: name })),
+					]}
+					value={appId}
+					onChange={(event) => {
+						setAppId(event.currentTarget.value);
+						setEvents([]);
+					}}
+				/>
+			) : null}
+			<EventChoice
+				label="Events"
+				description="Without a choice, all of them."
+				ofApp={appId !== ""}
+				value={events}
+				onChange={setEvents}
 			/>
-			<EventChoice label="Events" description="Without a choice, all of them." value={events} onChange={setEvents} />
 		</FormDialog>
 	);
 }

@@ -11,18 +11,33 @@ import { Empty, Screen, Section } from "../../components/screen";
 import { Copyable } from "../../components/secret";
 import { DataTable, Pager, usePageNumber } from "../../components/table";
 import { Time } from "../../components/time";
-import { organizationPath } from "../../paths";
-import type { OrganizationItemProps } from "../../screen-props";
+import { webhookPath } from "../../paths";
+import type { AppItemProps, OrganizationItemProps } from "../../screen-props";
 import { type Webhook, WebhookSecret, WebhookState } from "./webhooks";
 
 type Delivery = AnswerOf<"GET /webhook/delivery">[number];
 
-export default function WebhookScreen({ orgId, item }: OrganizationItemProps) {
-	const webhooks = useAsk("GET /webhook", { query: { orgId } });
+export function OrganizationWebhook({ orgId, item }: OrganizationItemProps) {
+	return <Found orgId={orgId} id={item} />;
+}
+
+export function AppWebhook({ appId, orgId, item }: AppItemProps) {
+	return orgId === undefined ? null : <Found orgId={orgId} appId={appId} id={item} />;
+}
+
+interface Whose {
+	readonly orgId: string;
+	/** The app of the screen; undefined: a screen of the organization. */
+	readonly appId?: string | undefined;
+}
+
+function Found({ orgId, appId, id }: Whose & { readonly id: string }) {
+	const query = { orgId, ...(appId === undefined ? {} : { app_id: appId }) };
+	const webhooks = useAsk("GET /webhook", { query });
 	return (
 		<Answer query={webhooks} what="the webhook">
 			{(rows) => {
-				const webhook = rows.find(({ id }) => id === item);
+				const webhook = rows.find((row) => row.id === id);
 				if (webhook === undefined) {
 					return (
 						<Screen title="Webhook">
@@ -30,13 +45,13 @@ export default function WebhookScreen({ orgId, item }: OrganizationItemProps) {
 						</Screen>
 					);
 				}
-				return <One orgId={orgId} webhook={webhook} />;
+				return <One orgId={orgId} appId={appId} webhook={webhook} />;
 			}}
 		</Answer>
 	);
 }
 
-function One({ orgId, webhook }: { readonly orgId: string; readonly webhook: Webhook }) {
+function One({ orgId, appId, webhook }: Whose & { readonly webhook: Webhook }) {
 	const { id, description, enabled, format, url, public_key, previous_secret_valid_until } = webhook;
 	const [, navigate] = useLocation();
 	const [dialog, setDialog] = useState<"rotate" | "delete" | undefined>();
@@ -53,7 +68,7 @@ function One({ orgId, webhook }: { readonly orgId: string; readonly webhook: Web
 	});
 	const remove = useChange("DELETE /webhook", () => {
 		notify(`Webhook ${description} deleted.`);
-		navigate(organizationPath(orgId, "webhooks"));
+		navigate(webhookPath(orgId, appId));
 	});
 	const failure = test.error ?? enable.error;
 	return (

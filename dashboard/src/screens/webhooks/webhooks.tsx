@@ -1,4 +1,4 @@
-/** The webhooks of an organization: where its events are sent, and whether they arrive. */
+/** The webhooks of an organization, or of one app: where events are sent, and whether they arrive. */
 import { Button, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk } from "../../api";
@@ -10,63 +10,85 @@ import { SecretDialog } from "../../components/secret";
 import { DataTable } from "../../components/table";
 import { Time } from "../../components/time";
 import { webhookPath } from "../../paths";
-import { useOrganizationMay } from "../../permissions";
-import type { OrganizationScreenProps } from "../../screen-props";
+import { type May, useAppMay, useOrganizationMay } from "../../permissions";
+import type { AppScreenProps, OrganizationScreenProps } from "../../screen-props";
 import { AddWebhook } from "./webhook-form";
 
 export type Webhook = AnswerOf<"GET /webhook">[number];
 
-export default function Webhooks({ orgId }: OrganizationScreenProps) {
+export function OrganizationWebhooks({ orgId }: OrganizationScreenProps) {
 	const may = useOrganizationMay(orgId);
-	const webhooks = useAsk("GET /webhook", { query: { orgId } });
+	return <Webhooks orgId={orgId} mayManage={may("org.update_settings")} />;
+}
+
+export function AppWebhooks({ appId, orgId }: AppScreenProps) {
+	const may = useAppMay(appId, orgId);
+	return orgId === undefined ? null : <Webhooks orgId={orgId} appId={appId} mayManage={may("app.update_settings")} />;
+}
+
+function Webhooks({
+	orgId,
+	appId,
+	mayManage,
+}: {
+	readonly orgId: string;
+	readonly appId?: string;
+	readonly mayManage: ReturnType<May>;
+}) {
+	const query = { orgId, ...(appId === undefined ? {} : { app_id: appId }) };
+	const webhooks = useAsk("GET /webhook", { query }, { enabled: mayManage !== false });
 	const [isAdding, setAdding] = useState(false);
 	const [secret, setSecret] = useState<string | undefined>();
 	return (
 		<Screen
 			title="Webhooks"
-			note="Send releases, rollouts, previews and other events to your server or chat."
-			actions={
-				may("org.update_settings") === true ? <Button onClick={() => setAdding(true)}>Add webhook</Button> : undefined
-			}
+			note={`Send releases, rollouts, previews and other events${appId === undefined ? "" : " of this app"} to your server or chat.`}
+			actions={mayManage === true ? <Button onClick={() => setAdding(true)}>Add webhook</Button> : undefined}
 		>
-			<Answer query={webhooks} what="the webhooks">
-				{(rows) =>
-					rows.length === 0 ? (
-						<Empty title="No webhooks yet">
-							Add the address of your server, or of an incoming webhook of Slack, Discord or Teams.
-						</Empty>
-					) : (
-						<DataTable
-							label="Webhooks"
-							isLinked
-							rows={rows}
-							rowKey={({ id }) => id}
-							columns={[
-								{
-									title: "Name",
-									cell: ({ id, description, url }) => (
-										<Stack gap={2}>
-											<TextLink to={webhookPath(orgId, id)}>{description}</TextLink>
-											<Text size="xs" c="dimmed" className="mono">
-												{url}
-											</Text>
-										</Stack>
-									),
-								},
-								{ title: "State", cell: (webhook) => <WebhookState webhook={webhook} /> },
-								{
-									title: "Events",
-									wideOnly: true,
-									cell: ({ events, app_id }) =>
-										`${events.length === 0 ? "All" : events.join(", ")}${app_id === null ? "" : ` of ${app_id}`}`,
-								},
-								{ title: "Added", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
-							]}
-						/>
-					)
-				}
-			</Answer>
-			{isAdding ? <AddWebhook orgId={orgId} onClose={() => setAdding(false)} onSecret={setSecret} /> : null}
+			{mayManage === false ? (
+				<Empty title="Only administrators see webhooks">Ask an administrator to add your server or chat.</Empty>
+			) : (
+				<Answer query={webhooks} what="the webhooks">
+					{(rows) =>
+						rows.length === 0 ? (
+							<Empty title="No webhooks yet">
+								Add the address of your server, or of an incoming webhook of Slack, Discord or Teams.
+							</Empty>
+						) : (
+							<DataTable
+								label="Webhooks"
+								isLinked
+								rows={rows}
+								rowKey={({ id }) => id}
+								columns={[
+									{
+										title: "Name",
+										cell: ({ id, description, url }) => (
+											<Stack gap={2}>
+												<TextLink to={webhookPath(orgId, appId, id)}>{description}</TextLink>
+												<Text size="xs" c="dimmed" className="mono">
+													{url}
+												</Text>
+											</Stack>
+										),
+									},
+									{ title: "State", cell: (webhook) => <WebhookState webhook={webhook} /> },
+									{
+										title: "Events",
+										wideOnly: true,
+										cell: ({ events, app_id }) =>
+											`${events.length === 0 ? "All" : events.join(", ")}${app_id === null || appId !== undefined ? "" : ` of ${app_id}`}`,
+									},
+									{ title: "Added", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
+								]}
+							/>
+						)
+					}
+				</Answer>
+			)}
+			{isAdding ? (
+				<AddWebhook orgId={orgId} appId={appId} onClose={() => setAdding(false)} onSecret={setSecret} />
+			) : null}
 			{secret === undefined ? null : <WebhookSecret value={secret} onClose={() => setSecret(undefined)} />}
 		</Screen>
 	);
