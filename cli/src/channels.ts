@@ -70,6 +70,9 @@ export interface Waiting {
 	readonly url: string;
 }
 
+/** The public channel of an app without channels. */
+export const FIRST_CHANNEL = "production";
+
 /** Sends the change; a promotion to a protected channel may wait for approval. */
 export async function changeChannel(
 	{ api, origin }: Server,

@@ -10,7 +10,7 @@ import { type CapstanProject, createCapstanProject } from "./support/capstan-cli
 import { type CiProvider, startCiProvider } from "./support/ci-provider";
 import { runAction, runComponent, type StepRun } from "./support/ci-steps";
 import { runExamples } from "./support/examples";
-import { createProductApp, createProductKey, type Product, sharedProduct } from "./support/product";
+import { createProductApp, type Product, sharedProduct } from "./support/product";
 
 let product: Product;
 let provider: CiProvider;
@@ -183,82 +183,103 @@ test("the GitLab component uploads and keeps one note, and its stop job closes t
 });
 
 describe("the jobs that capstan init writes", () => {
-	/** A project with the written file, and a key that may only create previews. */
+	/** A project of the repository acme/own with the written file. Init made the app trust the repository. */
 	async function written(system: "github" | "gitlab", path: string) {
 		const appId = product.newAppId();
-		const uuid = await createProductApp(product, appId);
+		await createProductApp(product, appId);
 		const project = await createCapstanProject(product, appId);
-		const init = await project.run("init", "--ci", system);
-		expect(init.code, init.error).toBe(0);
-		for (const name of ["CAPSTAN_TOKEN ", "CAPSTAN_PREVIEW_TOKEN ", `Create the keys at ${product.url}`])
-			expect(init.out).toContain(name);
-		return {
-			appId,
-			project,
-			key: await createProductKey(product, "app_preview", uuid),
-			file: parse(await project.read(path)),
-		};
+		await project.write(
+			".git/config",
+			`[core]\n\tbare = false\n[remote "origin"]\n\turl = ${provider.url}/acme/own.git\n`,
+		);
+		const states = [];
+		for (const _ of ["first", "again"]) {
+			const init = await project.run("init", "--ci", system, "--json");
+			expect(init.code, init.error).toBe(0);
+			states.push(init.json.publishers);
+		}
+		expect(states).toEqual(["added", "exists"]);
+		delete project.environment.CAPSTAN_TOKEN;
+		return { appId, project, file: parse(await project.read(path)) };
 	}
-	/** Runs the last command of a job. */
+	/** Runs the last command of a job, without a secret. */
 	const runLast = (command: string, project: CapstanProject, environment: Readonly<Record<string, string>>) =>
 		runExamples([{ line: 0, commands: command, shown: undefined }], {
 			directory: project.directory,
 			environment: { HOME: project.home, npm_config_cache: join(project.home, "npm"), CI: "true", ...environment },
 		});
 
-	test("preview a pull request on GitHub and end it, with one comment", async () => {
-		const { appId, project, key, file } = await written("github", ".github/workflows/capstan.yml");
+	test("preview a pull request on GitHub and end it, with one comment, and release the main branch only", async () => {
+		const { appId, project, file } = await written("github", ".github/workflows/capstan.yml");
+		expect(file.on.push.branches).toEqual(["trunk"]);
 		const { release, preview, "preview-end": end } = file.jobs;
-		for (const { steps } of [release, preview, end]) {
+		for (const { steps, permissions } of [release, preview, end]) {
 			expect(steps.at(-1).env.npm_config_cache).toBe(`\${{ runner.temp }}/capstan-npm`);
+			expect(permissions["id-token"]).toBe("write");
 		}
-		for (const { steps } of [preview, end]) {
-			const skipped = await runLast(
-				`(
-${steps.at(-1).run}
-)`,
-				project,
-				{ GITHUB_ACTIONS: "true", CAPSTAN_TOKEN: "" },
-			);
-			expect(skipped.join("")).toContain("::notice title=Capstan::CAPSTAN_PREVIEW_TOKEN is empty");
-		}
+		expect(JSON.stringify(file)).not.toContain("secrets.");
 		expect(release.if).toBe("github.event_name == 'push'");
-		expect(preview.if).toContain("head.repo.full_name == github.repository");
+		expect(preview.if).toContain("head.repo.full_name == github.repository && github.actor != 'dependabot[bot]'");
+		const identity = {
+			...{ GITHUB_ACTIONS: "true", GITHUB_REPOSITORY: "acme/own", GITHUB_API_URL: provider.url },
+			...{ GITHUB_TOKEN: provider.bearer, ACTIONS_ID_TOKEN_REQUEST_TOKEN: provider.bearer },
+			ACTIONS_ID_TOKEN_REQUEST_URL: `${provider.url}/token?api-version=2.0`,
+		};
+		const claimsOf = (ref: string, event_name: string) => ({
+			...{ iss: `${provider.url}/_services/token`, repository_id: "9", repository_owner_id: "8", ref, event_name },
+			...{ repository: "acme/own", repository_owner: "acme", sub: "anything", sha: "b".repeat(40), run_id: "1" },
+			...{ run_number: "5", run_attempt: "1", actor: "mona", actor_id: "12" },
+			workflow_ref: `acme/own/.github/workflows/capstan.yml@${ref}`,
+		});
 		for (const [job, state] of [
 			[preview, "open"],
 			[end, "closed"],
 		] as const) {
-			expect(job.permissions).toEqual({ contents: "read", "pull-requests": "write" });
-			const { run, env } = job.steps.at(-1);
-			expect(Object.values(env).join(" ")).toContain("secrets.CAPSTAN_PREVIEW_TOKEN");
 			const pull_request = { number: 51, state, updated_at: at(state === "open" ? -10 : -5), closed_at: null };
 			await project.write("event.json", JSON.stringify({ pull_request, repository: { id: 9, full_name: "acme/own" } }));
-			await runLast(run, project, {
-				...{ GITHUB_ACTIONS: "true", GITHUB_EVENT_PATH: join(project.directory, "event.json") },
-				...{ GITHUB_API_URL: provider.url, GITHUB_TOKEN: provider.bearer, CAPSTAN_TOKEN: key },
+			provider.claims = claimsOf("refs/pull/51/merge", "pull_request");
+			await runLast(job.steps.at(-1).run, project, {
+				...{ ...identity, GITHUB_EVENT_PATH: join(project.directory, "event.json") },
 			});
 			expect(provider.comments.get("acme/own#51")).toHaveLength(1);
-			if (state === "open") expect(await received(appId, "pr-51")).toContain("0.0.0-pr-51.1.");
+			if (state === "open") expect(await received(appId, "pr-51")).toContain("0.0.0-pr-51.");
 		}
 		await expectNothingLeft(appId, "pr-51");
+		provider.claims = claimsOf("refs/heads/other", "push");
+		const refused = await runLast(`${release.steps.at(-1).run} --json 2>&1 || true`, project, identity);
+		expect(refused.join("")).toContain("no_matching_publisher");
+		provider.claims = claimsOf("refs/heads/trunk", "push");
+		await runLast(release.steps.at(-1).run, project, identity);
+		expect(await received(appId, "production")).toBe("1.0.1");
 	});
 
 	test("preview a merge request on GitLab and end it", async () => {
-		const { appId, project, key, file } = await written("gitlab", ".gitlab/capstan.yml");
-		const environment = {
-			...{ GITLAB_CI: "true", CI_MERGE_REQUEST_IID: "52", CI_MERGE_REQUEST_PROJECT_PATH: "acme/own" },
-			...{ CI_PIPELINE_CREATED_AT: at(-10), CI_JOB_STARTED_AT: at(-5), CAPSTAN_PREVIEW_TOKEN: key },
-		};
+		const { appId, project, file } = await written("gitlab", ".gitlab/capstan.yml");
 		const { "capstan-preview": preview, "capstan-preview-end": end } = file;
-		for (const { rules, script } of [preview, end]) {
-			expect(rules[0].if).toContain("$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID");
-			const skipped = await runLast(`(${script.slice(-2).join("\n")})`, project, { CAPSTAN_PREVIEW_TOKEN: "" });
-			expect(skipped.join("")).toContain("CAPSTAN_PREVIEW_TOKEN is empty");
-		}
 		expect(preview.environment).toMatchObject({ on_stop: "capstan-preview-end", name: end.environment.name });
-		await runLast(preview.script.at(-1), project, environment);
-		expect(await received(appId, "pr-52")).toContain("0.0.0-pr-52.1.");
-		await runLast(end.script.at(-1), project, environment);
+		for (const [job, ended] of [
+			[preview, false],
+			[end, true],
+		] as const) {
+			expect(job.rules[0].if).toContain("$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID");
+			const CAPSTAN_ID_TOKEN = provider.token(job.id_tokens.CAPSTAN_ID_TOKEN.aud, {
+				...{
+					project_id: "4713",
+					namespace_id: "43",
+					project_path: "acme/own",
+					namespace_path: "acme",
+					sub: "anything",
+				},
+				...{ pipeline_source: "merge_request_event", ref_path: "refs/merge-requests/52/head", ref: "checkout" },
+				...{ pipeline_id: "5", job_id: "900", user_login: "mona", user_id: "12", sha: "b".repeat(40) },
+			});
+			await runLast(job.script.at(-1), project, {
+				...{ GITLAB_CI: "true", CI_MERGE_REQUEST_IID: "52", CI_MERGE_REQUEST_PROJECT_PATH: "acme/own" },
+				...{ CI_MERGE_REQUEST_PROJECT_ID: "4713", CI_MERGE_REQUEST_SOURCE_PROJECT_ID: "4713", CAPSTAN_ID_TOKEN },
+				...{ CI_PIPELINE_CREATED_AT: at(-10), CI_JOB_STARTED_AT: at(-5) },
+			});
+			if (!ended) expect(await received(appId, "pr-52")).toContain("0.0.0-pr-52.");
+		}
 		await expectNothingLeft(appId, "pr-52");
 	});
 });

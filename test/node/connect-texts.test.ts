@@ -8,7 +8,6 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import {
-	type CiSystem,
 	previewWorkflow,
 	type Release,
 	releaseReach,
@@ -17,6 +16,7 @@ import {
 import { configuration } from "../../dashboard/src/screens/connect/connect-texts";
 import { newestStoreVersion, parseStoreVersion } from "../../dashboard/src/screens/connect/store-version";
 import { devDependencies } from "../../package.json";
+import type { CiSystem } from "../../src/client/ci-workflow";
 import { CLI, type CliProject, createCliProject } from "../proof/clients/capgo-cli";
 import { IS_PROOF } from "../proof-sample";
 import { GITHUB_JOB, startLocalIssuer } from "./support/local-issuer";

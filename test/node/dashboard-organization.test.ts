@@ -234,6 +234,10 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		await admin.page.getByText("Waiting for the first device").waitFor();
 		await admin.page.getByText("Waiting for the first upload").waitFor();
 		await admin.page.getByText(`"updateUrl": "${stage.origin}/updates"`).waitFor();
+		await admin.page.getByText(`capstan.tgz init --server ${stage.origin} --app ${appId} --ci github`).waitFor();
+		await admin.page.getByText("preview upload --server").waitFor();
+		await expectSound(admin);
+		await admin.page.getByLabel("Command").selectOption("capgo");
 		await admin.page.getByText(`bundle upload ${appId}`).waitFor();
 		// No device was seen yet, so the page asks for the store version.
 		const storeVersion = admin.page.getByLabel("Newest store version");
@@ -265,6 +269,7 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 		// The page knows the newest store version now.
 		await stage.product.api("POST", "/channel", { app_id: appId, channel: "strict", disableAutoUpdate: "minor" });
 		await admin.open(`/apps/${appId}/connect`, "Connect");
+		await admin.page.getByLabel("Command").selectOption("capgo");
 		await admin.page.getByText("Newest reported version: 2.3.0.").waitFor();
 		await admin.page.getByText("These releases reach every store build 2.3.x").waitFor();
 		await admin.page.getByText('--bundle "2.3.$(date').waitFor();

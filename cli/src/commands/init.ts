@@ -4,13 +4,15 @@
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { type CiSystem, ciFiles } from "../../../src/client/ci-workflow";
 import { CapstanError } from "../../../src/client/client";
 import { connect } from "../api";
-import { buildSteps, type CiSystem, ciFiles, ciSystemOf, isCiSystem, secretsNote } from "../ci-files";
+import { buildSteps, ciSystemOf, isCiSystem } from "../ci-files";
 import { type Command, type Run, text } from "../command";
 import { EXIT, usage } from "../failure";
 import { lineDifference } from "../line-difference";
 import { type ConfigFile, type Project, readProject, readText } from "../project";
+import { type Repository, repositoryOf, type Trust, trustRepository } from "../repository";
 import { givenKey, serverOrigin } from "../settings";
 import { NotEditable, type SettingChange, withSettings, withSettingsAt } from "../source-object";
 
@@ -63,12 +65,15 @@ export const init: Command = {
 			if (!isDryRun) await put(join(run.directory, path), after);
 		}
 		const app = isDryRun ? "not_asked" : await ensureApp(run, project, origin, appId);
+		const trust = isDryRun ? undefined : await trustOf(run, { origin, appId, app, ci });
 		run.terminal.result("init", {
 			status: isDryRun ? "planned" : "ok",
 			...{ server: origin, app_id: appId, app, kind: project.kind },
 			...{ changed: changes.map(({ path }) => path), kept: ci.kept },
+			...(ci.system === undefined ? {} : { publishers: trust ?? "not_asked" }),
 		});
 		for (const note of ci.notes) run.terminal.line(...note.split("\n"));
+		if (ci.system !== undefined && !isDryRun) run.terminal.line(...trustLines(ci, trust, { origin, appId }));
 		report(run, { project, origin, changed: changes.length, app });
 		return EXIT.ok;
 	},
@@ -128,27 +133,32 @@ const electronSettings = (project: Project, origin: string, appId: string): Sett
 	...addressesOf(origin).map(([field, value]) => ({ path: [field], value })),
 ];
 
-async function workflowChanges(
-	run: Run,
-	project: Project,
-	origin: string,
-	appId: string,
-): Promise<{ readonly changes: FileChange[]; readonly kept: string[]; readonly notes: string[] }> {
+interface Ci {
+	/** Undefined: no workflow was wanted. */
+	readonly system: CiSystem | undefined;
+	/** Undefined if the provider does not tell. */
+	readonly repository: Repository | undefined;
+	readonly changes: readonly FileChange[];
+	readonly kept: readonly string[];
+	readonly notes: readonly string[];
+}
+
+async function workflowChanges(run: Run, project: Project, origin: string, appId: string): Promise<Ci> {
 	const named = text(run.options, "ci");
 	if (named !== undefined && named !== "none" && !isCiSystem(named)) {
 		throw usage("invalid_option", `--ci must be github, gitlab or none; it is "${named}".`, { field: "ci" });
 	}
-	const system: CiSystem | "none" = isCiSystem(named)
-		? named
-		: named === "none"
-			? named
-			: await ciSystemOf(run.directory);
-	if (system === "none") return { changes: [], kept: [], notes: [] };
+	const none = { system: undefined, repository: undefined, changes: [], kept: [] };
+	if (named === "none") return { ...none, notes: [] };
 	if (named === undefined && LOOPBACK.test(origin)) {
 		const note = `CI cannot reach ${origin}, so no workflow was written; run init again with the deployed server.`;
-		return { changes: [], kept: [], notes: [note] };
+		return { ...none, notes: [note] };
 	}
-	const facts = { origin, appId, webDir: project.webDir ?? "dist", ...(await buildSteps(run.directory)) };
+	const system = named ?? (await ciSystemOf(run.directory));
+	const repository = await repositoryOf(run, system);
+	const build = await buildSteps(run.directory);
+	const branch = repository?.branch ?? "main";
+	const facts = { origin, appId, webDir: project.webDir ?? "dist", branch, ...build };
 	const changes: FileChange[] = [];
 	const kept: string[] = [];
 	const notes: string[] = [];
@@ -162,9 +172,35 @@ async function workflowChanges(
 			}
 		}
 	}
-	// A workflow of the user's own may need other secrets.
-	if (changes.length > 0) notes.push(secretsNote(system, facts));
-	return { changes, kept, notes };
+	return { system, repository, changes, kept, notes };
+}
+
+interface Place {
+	readonly origin: string;
+	readonly appId: string;
+}
+
+/** Trusts the jobs of the repository; undefined if the app, the key or the ids of the repository are missing. */
+async function trustOf(
+	run: Run,
+	{ origin, appId, app, ci }: Place & { readonly app: AppState; readonly ci: Ci },
+): Promise<Trust | undefined> {
+	const key = await givenKey(run, origin);
+	const isThere = app === "exists" || app === "created";
+	if (!isThere || key === undefined || ci.system === undefined || ci.repository === undefined) return undefined;
+	return trustRepository(connect(origin, key, run.version), appId, ci.system, ci.repository);
+}
+
+function trustLines({ system, repository }: Ci, trust: Trust | undefined, { origin, appId }: Place): string[] {
+	if (trust === "added") return [`${appId} now trusts the jobs of ${repository?.path}, so CI needs no secret.`];
+	if (trust === "exists") return [`${appId} trusts the jobs of ${repository?.path}.`];
+	const ids =
+		system === "gitlab" ? "glab api projects/GROUP%2FPROJECT" : "gh api repos/OWNER/REPO --jq '.id, .owner.id'";
+	return [
+		"Trust the repository, so that CI needs no secret: add a publisher for releases and one for previews at",
+		`  ${origin}/dashboard/apps/${encodeURIComponent(appId)}/publishers`,
+		`  with the ids of: ${ids}`,
+	];
 }
 
 async function put(path: string, content: string): Promise<void> {

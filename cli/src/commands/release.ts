@@ -11,6 +11,7 @@ import {
 	channelNamed,
 	channelsOf,
 	defaultChannel,
+	FIRST_CHANNEL,
 	unknownChannel,
 	type Waiting,
 } from "../channels";
@@ -23,8 +24,6 @@ import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
 import { type KnownVersions, nextVersion } from "../version-choice";
 
-/** The channel that the first release of an app without channels creates. */
-const FIRST_CHANNEL = "production";
 /** Other runs may take the next version at the same time. Each try leaves out twice as many versions. */
 const MOST_VERSION_TRIES = 12;
 

@@ -26,7 +26,7 @@ const GITHUB_BOT: Writer = { id: 41_898_282, type: "Bot", login: "github-actions
 export const GITLAB_BOT: Writer = { id: 77 };
 
 export interface CiProvider {
-	/** Issuer of tokens, and base of GitHub's API; GitLab's is below `/api/v4`. */
+	/** Issuer of tokens, and base of GitHub's API; GitLab's is below `/api/v4`. A GitHub Enterprise has its issuer below `/_services/token`. */
 	readonly url: string;
 	/** By `owner/name#number` on GitHub, by `project!number` on GitLab. */
 	readonly comments: Map<string, StoredComment[]>;
@@ -43,6 +43,12 @@ export interface CiProvider {
 	stop(): Promise<void>;
 }
 
+/** Public ones; the paths are those of GitHub Enterprise and of GitLab. */
+const REPOSITORIES: Readonly<Record<string, object>> = {
+	"/api/v3/repos/acme/own": { id: 9, owner: { id: 8 }, default_branch: "trunk" },
+	"/api/v4/projects/acme%2Fown": { id: 4713, namespace: { id: 43 }, default_branch: "trunk" },
+};
+
 const base64Url = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 export async function startCiProvider(): Promise<CiProvider> {
@@ -53,9 +59,10 @@ export async function startCiProvider(): Promise<CiProvider> {
 	const [bearer, reader] = [randomUUID(), randomUUID()];
 	let ids = 0;
 	const answerTo = (method: string, url: URL, headers: Record<string, unknown>, body: string): [number, unknown] => {
-		if (url.pathname === "/.well-known/openid-configuration") {
-			return [200, { issuer: provider.url, jwks_uri: `${provider.url}/jwks` }];
-		}
+		const [, path] = /^(|\/_services\/token)\/\.well-known\/openid-configuration$/.exec(url.pathname) ?? [];
+		if (path !== undefined) return [200, { issuer: `${provider.url}${path}`, jwks_uri: `${provider.url}/jwks` }];
+		const repository = REPOSITORIES[url.pathname];
+		if (repository !== undefined) return [200, repository];
 		if (url.pathname === "/jwks") return [200, { keys: [jwk] }];
 		const isAllowed = headers.authorization === `Bearer ${bearer}` || headers["private-token"] === bearer;
 		const isReader = headers.authorization === `Bearer ${reader}`;

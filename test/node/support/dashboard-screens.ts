@@ -242,6 +242,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		name: "connect-previews",
 		path: ofApp("connect"),
 		async prepare(page) {
+			await page.getByLabel("Command").selectOption("capgo");
 			await page.getByLabel("Trigger").selectOption("preview");
 		},
 	},

@@ -1,10 +1,9 @@
 /**
- * The CI workflows on the page "Connect". Each runs unchanged with the stock CLI and a key of the role that the page names, and its bundles
+ * The CI workflows of the stock CLI on the page "Connect"; those of the capstan command are src/client/ci-workflow.ts. Each runs unchanged with the stock CLI and a key of the role that the page names, and its bundles
  * reach devices: test/node/connect-texts.test.ts runs every workflow and asks as a device.
  */
+import type { CiSystem } from "../../../../src/client/ci-workflow";
 import type { StoreVersion } from "./store-version";
-
-export type CiSystem = "github" | "gitlab";
 
 /** The way a job gets its key: a stored key, or the exchange of its identity token at the server. */
 export interface Login {

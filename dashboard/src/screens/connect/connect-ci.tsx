@@ -4,13 +4,14 @@
  */
 import { Alert, Code, Group, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
+import { type CiSystem, ciFiles } from "../../../../src/client/ci-workflow";
 import { usePage } from "../../api";
 import { ButtonLink, TextLink } from "../../components/link";
 import { Section } from "../../components/screen";
 import { CodeBlock } from "../../components/secret";
 import { appPath, bundlePath, organizationPath } from "../../paths";
 import { useOrganizationMay } from "../../permissions";
-import { CI_FILES, type CiSystem, type Login, previewWorkflow, releaseReach, releaseWorkflow } from "./ci-texts";
+import { CI_FILES, type Login, previewWorkflow, releaseReach, releaseWorkflow } from "./ci-texts";
 import { FIRST_STORE_VERSION, newestStoreVersion, parseStoreVersion } from "./store-version";
 
 const LOOK_AGAIN_MS = 3_000;
@@ -22,12 +23,9 @@ interface ConnectCiProps {
 
 export function ConnectCi({ appId, orgId }: ConnectCiProps) {
 	const [system, setSystem] = useState<CiSystem>("github");
-	const [kind, setKind] = useState<"release" | "preview">("release");
-	const [isKeyless, setIsKeyless] = useState(true);
-	const login: Login = { kind: isKeyless ? "keyless" : "key", origin: location.origin };
+	const [tool, setTool] = useState<"capstan" | "capgo">("capstan");
 	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
 	const first = bundles.data?.items[0];
-	const isRelease = kind === "release";
 	return (
 		<Section title="2. Your CI">
 			{first === undefined ? (
@@ -51,6 +49,65 @@ export function ConnectCi({ appId, orgId }: ConnectCiProps) {
 						{ value: "gitlab", label: "GitLab CI" },
 					]}
 				/>
+				<NativeSelect
+					label="Command"
+					w="24rem"
+					maw="100%"
+					value={tool}
+					onChange={(event) => setTool(event.currentTarget.value === "capgo" ? "capgo" : "capstan")}
+					data={[
+						{ value: "capstan", label: "capstan, which this server offers" },
+						{ value: "capgo", label: "@capgo/cli" },
+					]}
+				/>
+			</Group>
+			{tool === "capstan" ? (
+				<CapstanCi appId={appId} system={system} />
+			) : (
+				<CapgoCi appId={appId} orgId={orgId} system={system} />
+			)}
+		</Section>
+	);
+}
+
+/** One file does both: releases and previews. */
+function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
+	const { origin } = location;
+	const files = ciFiles(system, { origin, appId, branch: "main", steps: ["npm ci", "npm run build"], cache: "npm" });
+	return (
+		<>
+			<Text>1. Run this in your project. It writes the workflow, and makes the app trust your repository:</Text>
+			<CodeBlock
+				label="Terminal"
+				text={`npx --yes ${origin}/capstan.tgz init --server ${origin} --app ${appId} --ci ${system}`}
+			/>
+			<Text>
+				2. Commit the workflow and push. Pushes to the main branch are released, and each{" "}
+				{system === "gitlab" ? "merge" : "pull"} request gets a preview with its own channel and QR code:{" "}
+				<TextLink to={appPath(appId, "previews")}>Previews</TextLink>
+			</Text>
+			<Text>
+				Or by hand: save the workflow, and add a publisher of the stage Promote and one of the stage Preview for your
+				repository. Its jobs then get keys of 15 minutes, and nothing is stored. <a href="/docs/ci">Other CI systems</a>
+			</Text>
+			<ButtonLink to={appPath(appId, "publishers")} variant="default" w="fit-content">
+				Trusted publishers
+			</ButtonLink>
+			{files.map(({ path, content }) => (
+				<CodeBlock key={path} label={path} text={content} />
+			))}
+		</>
+	);
+}
+
+function CapgoCi({ appId, orgId, system }: ConnectCiProps & { readonly system: CiSystem }) {
+	const [kind, setKind] = useState<"release" | "preview">("release");
+	const [isKeyless, setIsKeyless] = useState(true);
+	const login: Login = { kind: isKeyless ? "keyless" : "key", origin: location.origin };
+	const isRelease = kind === "release";
+	return (
+		<>
+			<Group align="flex-start">
 				<NativeSelect
 					label="Trigger"
 					w="24rem"
@@ -81,7 +138,7 @@ export function ConnectCi({ appId, orgId }: ConnectCiProps) {
 			) : (
 				<PreviewCi appId={appId} system={system} login={login} />
 			)}
-		</Section>
+		</>
 	);
 }
 

@@ -1,0 +1,128 @@
+/**
+ * The repository of a project at GitHub or GitLab, and the publishers that let its CI jobs release without a secret. Repositories are trusted by
+ * their ids, which no rename or new owner of the name changes, so the provider is asked for them.
+ */
+import { join } from "node:path";
+import { type CiSystem, jobClaims } from "../../src/client/ci-workflow";
+import { CapstanError, type RequestOf } from "../../src/client/client";
+import type { Server } from "./api";
+import { FIRST_CHANNEL } from "./channels";
+import type { Run } from "./command";
+import { readText } from "./project";
+
+const TIME_LIMIT_MS = 10_000;
+const STAGES = [
+	{ stage: "promote", name: "Releases" },
+	{ stage: "preview", name: "Previews" },
+] as const;
+
+export interface Repository {
+	/** Such as acme/shop. */
+	readonly path: string;
+	/** The issuer of its jobs' tokens; undefined: that of github.com or gitlab.com. */
+	readonly issuer: string | undefined;
+	/** The main branch. */
+	readonly branch: string;
+	/** Claims of its jobs' tokens. */
+	readonly ids: Readonly<Record<string, string>>;
+}
+
+/** `git@host:path`, `ssh://git@host/path` and `https://host/path`, each with or without `.git`. */
+const REMOTE =
+	/^(?:(https?):\/\/(?:[^/@]*@)?|ssh:\/\/(?:[^/@]*@)?|[^/@:]+@)([^/:]+(?::\d+(?=\/))?)[/:](.+?)(?:\.git)?\/?$/;
+
+/** The place that the remote `origin` of the project names; undefined without one. */
+async function placeOf(directory: string): Promise<{ readonly origin: string; readonly path: string } | undefined> {
+	const config = (await readText(join(directory, ".git/config"))) ?? "";
+	const url = /^\[remote "origin"\]\s*\n(?:\s+.*\n)*?\s+url\s*=\s*(\S+)/m.exec(config)?.[1] ?? "";
+	const [, scheme, host, path] = REMOTE.exec(url) ?? [];
+	if (host === undefined || path === undefined) return undefined;
+	// The port of an SSH address is that of SSH.
+	return { origin: scheme === undefined ? `https://${host.replace(/:\d+$/, "")}` : `${scheme}://${host}`, path };
+}
+
+interface Found {
+	readonly id?: number;
+	readonly default_branch?: string;
+	/** GitHub. */
+	readonly owner?: { readonly id?: number };
+	/** GitLab. */
+	readonly namespace?: { readonly id?: number };
+}
+
+/** The token that the provider's own command would send to this host, and to no other. */
+function tokenFor(system: CiSystem, origin: string, isPublicHost: boolean, environment: Run["environment"]) {
+	const { GH_TOKEN, GITHUB_TOKEN, GH_ENTERPRISE_TOKEN, GITLAB_TOKEN, GITLAB_HOST } = environment;
+	if (system === "github") return isPublicHost ? GH_TOKEN || GITHUB_TOKEN : GH_ENTERPRISE_TOKEN;
+	return origin === `https://${GITLAB_HOST || "gitlab.com"}` ? GITLAB_TOKEN : undefined;
+}
+
+/** Asks the provider; undefined if the repository is not public and no token of the environment may read it, or there is none. */
+export async function repositoryOf(run: Run, system: CiSystem): Promise<Repository | undefined> {
+	const place = await placeOf(run.directory);
+	if (place === undefined) return undefined;
+	const { origin, path } = place;
+	const isPublicHost = origin === (system === "github" ? "https://github.com" : "https://gitlab.com");
+	const url =
+		system === "github"
+			? `${isPublicHost ? "https://api.github.com" : `${origin}/api/v3`}/repos/${path}`
+			: `${origin}/api/v4/projects/${encodeURIComponent(path)}`;
+	const token = tokenFor(system, origin, isPublicHost, run.environment);
+	run.terminal.progress(`Asking ${new URL(url).host} for the ids of ${path}`);
+	const headers = {
+		"user-agent": `capstan-cli/${run.version}`,
+		...(token === undefined || token === "" ? {} : { authorization: `Bearer ${token}` }),
+	};
+	const found = await fetch(url, { headers, redirect: "manual", signal: AbortSignal.timeout(TIME_LIMIT_MS) })
+		.then(async (answer) => (answer.ok ? ((await answer.json()) as Found) : undefined))
+		.catch(() => undefined);
+	const owner = system === "github" ? found?.owner?.id : found?.namespace?.id;
+	if (found?.id === undefined || owner === undefined) return undefined;
+	return {
+		path,
+		issuer: isPublicHost ? undefined : system === "github" ? `${origin}/_services/token` : origin,
+		branch: found.default_branch ?? "main",
+		ids:
+			system === "github"
+				? { repository_id: String(found.id), repository_owner_id: String(owner) }
+				: { project_id: String(found.id), namespace_id: String(owner) },
+	};
+}
+
+export type Trust = "added" | "exists" | "not_allowed";
+
+/** Adds the publishers of the jobs, those that the app has not. */
+export async function trustRepository(
+	{ api }: Pick<Server, "api">,
+	appId: string,
+	system: CiSystem,
+	{ issuer, ids, branch }: Repository,
+): Promise<Trust> {
+	try {
+		const known = await api("GET /publisher", { query: { app_id: appId } });
+		const missing = STAGES.map(({ stage, name }) => ({
+			stage,
+			name,
+			claims: { ...ids, ...jobClaims(system, stage, { branch }) },
+		})).filter(
+			({ stage, claims }) =>
+				!known.some(
+					(each) =>
+						each.stage === stage && Object.entries(claims).every(([claim, text]) => each.claims[claim] === text),
+				),
+		);
+		for (const publisher of missing) {
+			const body: RequestOf<"POST /publisher">["body"] = { app_id: appId, provider: system, ...publisher };
+			await api("POST /publisher", { body: issuer === undefined ? body : { ...body, issuer } });
+		}
+		// A key of a job creates no public channel, so its first release needs one.
+		const channels = missing.length === 0 ? undefined : await api("GET /channel", { query: { app_id: appId } });
+		if (Array.isArray(channels) && channels.length === 0) {
+			await api("POST /channel", { body: { app_id: appId, channel: FIRST_CHANNEL, public: true } });
+		}
+		return missing.length === 0 ? "exists" : "added";
+	} catch (error) {
+		if (error instanceof CapstanError && error.status === 403) return "not_allowed";
+		throw error;
+	}
+}

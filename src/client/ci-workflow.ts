@@ -1,0 +1,166 @@
+/**
+ * The CI jobs of an app, as the `capstan init` command writes them and the dashboard shows them: each push to the main branch is released,
+ * each pull request gets a preview. They hold no secret: the server trusts the repository and gives each job a key of 15 minutes. They run
+ * the command that the server itself provides, so both fit each other.
+ */
+
+export const CI_SYSTEMS = ["github", "gitlab"] as const;
+export type CiSystem = (typeof CI_SYSTEMS)[number];
+
+export interface CiFacts {
+	/** Address of the server. */
+	readonly origin: string;
+	readonly appId: string;
+	/** Build folder; undefined: `webDir` of capacitor.config. */
+	readonly webDir?: string;
+	/** Releases come from it. */
+	readonly branch: string;
+	/** Commands that install the dependencies and build. */
+	readonly steps: readonly string[];
+	/** The package manager whose downloads may be cached. */
+	readonly cache: string | undefined;
+}
+
+export interface CiFile {
+	readonly path: string;
+	readonly content: string;
+	/** Lines to add by hand where the file exists with other content. */
+	readonly otherwise?: string;
+}
+
+const GITHUB_WORKFLOW = "capstan.yml";
+const GITLAB_FILE = ".gitlab/capstan.yml";
+const GITLAB_INCLUDE = `include:\n  - local: ${GITLAB_FILE}\n`;
+
+export function ciFiles(system: CiSystem, facts: CiFacts): readonly CiFile[] {
+	return system === "github"
+		? [{ path: `.github/workflows/${GITHUB_WORKFLOW}`, content: githubWorkflow(facts) }]
+		: [
+				{ path: GITLAB_FILE, content: gitlabJobs(facts) },
+				{ path: ".gitlab-ci.yml", content: GITLAB_INCLUDE, otherwise: GITLAB_INCLUDE },
+			];
+}
+
+/** The claims of the jobs' identity tokens that are the same for each repository: no other workflow or branch gets a release key. */
+export function jobClaims(
+	system: CiSystem,
+	stage: "promote" | "preview",
+	{ branch }: Pick<CiFacts, "branch">,
+): Readonly<Record<string, string>> {
+	const releases = `refs/heads/${branch}`;
+	if (system === "gitlab") return stage === "promote" ? { ref_path: releases } : {};
+	return { workflow_ref: stage === "promote" ? `${GITHUB_WORKFLOW}@${releases}` : GITHUB_WORKFLOW };
+}
+
+const commandOf = ({ origin, appId }: CiFacts, words: readonly (string | undefined)[]) =>
+	["npx --yes", `${origin}/capstan.tgz`, ...words, "--server", origin, "--app", appId]
+		.filter((word) => word !== undefined)
+		.join(" ");
+
+const githubWorkflow = (facts: CiFacts) => `name: Capstan
+on:
+  push:
+    branches: [${facts.branch}]
+  pull_request:
+    types: [opened, reopened, synchronize, closed]
+permissions:
+  contents: read
+jobs:
+  release:
+    if: github.event_name == 'push'
+    # One release at a time, so that the newest push is live in the end.
+    concurrency: capstan-release
+    permissions:
+      contents: read
+      id-token: write
+    runs-on: ubuntu-latest
+    steps:
+${githubBuild(facts)}      - run: ${commandOf(facts, ["release", facts.webDir])}
+        env:
+${GITHUB_CACHE}
+  # Jobs of forks and of Dependabot have no identity.
+  preview:
+    if: ${OWN_PULL_REQUEST} && github.event.action != 'closed'
+${githubPreview(facts, githubBuild(facts), ["preview upload", facts.webDir])}
+  preview-end:
+    if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
+${githubPreview(facts, "", ["preview close"])}
+`;
+
+/** npx would run the command that setup-node restores from the cache of an earlier job, which may be older than the server. */
+const GITHUB_CACHE = `          npm_config_cache: \${{ runner.temp }}/capstan-npm`;
+
+const OWN_PULL_REQUEST =
+	"github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name == github.repository && github.actor != 'dependabot[bot]'";
+
+const githubBuild = ({ cache, steps }: CiFacts) => `      - uses: actions/checkout@v4
+      - uses: actions/setup-node@v4
+        with:
+          node-version: 22${cache === undefined ? "" : `\n          cache: ${cache}`}
+${steps.map((step) => `      - run: ${step}\n`).join("")}`;
+
+/** The newest event of a pull request cancels the others. */
+const githubPreview = (facts: CiFacts, build: string, words: readonly (string | undefined)[]) => `    concurrency:
+      group: capstan-preview-\${{ github.event.number }}
+      cancel-in-progress: true
+    permissions:
+      contents: read
+      id-token: write
+      pull-requests: write
+    runs-on: ubuntu-latest
+    steps:
+${build}      - run: ${commandOf(facts, words)} --post-comment
+        env:
+          GITHUB_TOKEN: \${{ github.token }}
+${GITHUB_CACHE}`;
+
+/** The server trusts no fork. */
+const OWN_MERGE_REQUEST =
+	'$CI_PIPELINE_SOURCE == "merge_request_event" && $CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID';
+
+const gitlabJobs = (facts: CiFacts) => `capstan-release:
+  image: node:22
+  rules:
+    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+  # One release at a time, so that the newest push is live in the end.
+  resource_group: capstan-release
+${gitlabIdentity(facts)}  script:
+${gitlabBuild(facts)}    - ${commandOf(facts, ["release", facts.webDir])}
+
+capstan-preview:
+  image: node:22
+  rules:
+    - if: ${OWN_MERGE_REQUEST}
+  interruptible: true
+  resource_group: capstan-preview-$CI_MERGE_REQUEST_IID
+  environment:
+    name: capstan-preview/$CI_MERGE_REQUEST_IID
+    on_stop: capstan-preview-end
+${gitlabIdentity(facts)}  script:
+${gitlabBuild(facts)}    - ${commandOf(facts, ["preview upload", facts.webDir])}
+  # The preview has ended.
+  allow_failure:
+    exit_codes: 6
+
+# GitLab runs it when the merge request is merged or closed.
+capstan-preview-end:
+  image: node:22
+  rules:
+    - if: ${OWN_MERGE_REQUEST}
+      when: manual
+      allow_failure: true
+  environment:
+    name: capstan-preview/$CI_MERGE_REQUEST_IID
+    action: stop
+  variables:
+    GIT_STRATEGY: none
+${gitlabIdentity(facts)}  script:
+    - ${commandOf(facts, ["preview close"])}
+`;
+
+const gitlabIdentity = ({ origin }: CiFacts) => `  id_tokens:
+    CAPSTAN_ID_TOKEN:
+      aud: ${origin}
+`;
+
+const gitlabBuild = ({ steps }: CiFacts) => steps.map((step) => `    - ${step}\n`).join("");
