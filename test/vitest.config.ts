@@ -58,7 +58,7 @@ const ofProduct = (name: string, include: string) => ({
 		isolate: false,
 		sequence: { groupOrder: 1 },
 		// Many files wait for the Queue's delays or for a program to end.
-		maxWorkers: Math.max(3, availableParallelism() - 1),
+		maxWorkers: Math.max(4, availableParallelism() - 1),
 		// Many start programs, several times in one test.
 		testTimeout: 300_000,
 		hookTimeout: 300_000,

@@ -26,3 +26,7 @@ export const webhookPath = (orgId: string, appId: string | undefined, ...id: rea
 export const channelPath = (appId: string, channel: string) => at("apps", appId, "channels", channel);
 export const bundlePath = (appId: string, version: string) => at("apps", appId, "bundles", version);
 export const devicePath = (appId: string, deviceId: string) => at("apps", appId, "devices", deviceId);
+export const devicesPath = (appId: string, filters: Readonly<Record<string, string>>) =>
+	`${appPath(appId, "devices")}?${new URLSearchParams(filters)}`;
+export const activityPath = (appId: string, filters: Readonly<Record<string, string>>) =>
+	`${appPath(appId, "changes")}?${new URLSearchParams(filters)}`;

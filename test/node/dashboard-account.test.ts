@@ -4,14 +4,14 @@
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
-import { devtoolsOf, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { devtoolsOf, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined)
 	console.log("skipped: one's own account in the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("the reader's account in the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let visitor: Visitor;
 	const printed: string[] = [];
 	beforeAll(async () => {

@@ -88,14 +88,14 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		await stage.product.api("POST", "/updates", { ...asking, ...build });
 		const query = `app_id=${APP}&device_id=${device}`;
 		await expect.poll(async () => (await get(`/device?${query}`)).channel).toBe(channel);
-		const message =
-			"Channel misconfigured is off for production builds and for development builds, so no device gets bundle 1.1.0. Turn on allow_prod or allow_dev.";
+		const title = "Store builds and development builds are off";
 		await admin.open(`/apps/${APP}/channels`, "Channels");
-		const row = admin.page.getByRole("row").filter({ hasText: message });
+		const row = admin.page.getByRole("row").filter({ hasText: title });
 		await row.getByText("Misconfigured", { exact: true }).waitFor();
 		await expectSound(admin);
 		await row.getByRole("link", { name: channel }).click();
-		await admin.page.getByRole("alert").getByText(message).waitFor();
+		const problem = admin.page.getByRole("alert").filter({ hasText: title });
+		await problem.getByText("No device gets 1.1.0 until this changes.").waitFor();
 		await expectSound(admin);
 		await admin.open(`/apps/${APP}/devices/${device}`, "Device");
 		await admin.page
@@ -103,8 +103,14 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 				"At its next check, the device gets no update, because channel misconfigured is off for production builds.",
 			)
 			.waitFor();
-		await admin.page.getByRole("alert").getByText("Turn on allow_prod on channel misconfigured.").waitFor();
+		await admin.page.getByRole("alert").getByText("Turn on store builds on channel misconfigured.").waitFor();
 		await expectSound(admin);
+		// One click solves it, and the device gets the bundle.
+		await admin.open(`/apps/${APP}/channels/${channel}`, channel);
+		await button("Turn on store builds").click();
+		await problem.waitFor({ state: "detached" });
+		const { body: offered } = await stage.product.api("POST", "/updates", { ...asking, ...build });
+		expect(offered).toMatchObject({ version: "1.1.0" });
 		await stage.product.api("DELETE", `/channel?app_id=${APP}&channel=${channel}`);
 	});
 

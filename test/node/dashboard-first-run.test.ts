@@ -5,7 +5,7 @@
 import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { type Stage, sharedStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
@@ -20,9 +20,6 @@ describe.skipIf(chromium === undefined)("the first run", () => {
 		stage = await sharedStage();
 		zip = join(tmpdir(), `first-run-${process.pid}.zip`);
 		await writeFile(zip, makeZip("1.0.1"));
-	});
-	afterAll(async () => {
-		await stage?.stop();
 	});
 
 	const release = async ({ page }: Visitor, button: string, version: string) => {

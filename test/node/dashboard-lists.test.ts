@@ -4,13 +4,13 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
-import { APP, deviceId, devtoolsOf, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, deviceId, devtoolsOf, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: lists of the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	beforeAll(async () => {
 		stage = await startStage();

@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
-import { APP, deviceId, devtoolsOf, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, deviceId, devtoolsOf, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
 
@@ -15,7 +15,7 @@ if (chromium === undefined)
 	console.log("skipped: an organization from the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("an organization from the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	let at: string;
 	beforeAll(async () => {

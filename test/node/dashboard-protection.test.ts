@@ -4,13 +4,13 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
-import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: protection in the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	beforeAll(async () => {
 		stage = await startStage();

@@ -5,14 +5,14 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
-import { APP, deviceId, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, deviceId, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { makeZip, uploadProductBundle } from "./support/product";
 
 if (chromium === undefined) console.log("skipped: releasing from the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	beforeAll(async () => {
 		stage = await startStage();
@@ -48,6 +48,10 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await button("Save channel").click();
 		await admin.page.getByRole("dialog").waitFor({ state: "detached" });
 		await expect.poll(() => channelNamed("feature/7 @ home")).toMatchObject({ allow_device_self_set: true });
+		await button("Everything").click();
+		await admin.page.getByText("changed Devices can join of").waitFor();
+		// The choice is in the address.
+		await admin.page.reload();
 		await admin.page.getByText("changed Devices can join of").waitFor();
 		await expectSound(admin);
 	});
@@ -72,6 +76,11 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await dialog.waitFor({ state: "detached" });
 		await admin.page.getByText("rolled back from 1.1.0 to 1.0.0").waitFor();
 		await admin.page.getByText("Login loop").waitFor();
+		// A rollback can be taken back while its message is shown.
+		await button("Undo: release 1.1.0 again").click();
+		await expect.poll(() => channelNamed("production")).toMatchObject({ version: { name: "1.1.0" } });
+		await admin.page.getByText("1.1.0 is live on production again.").waitFor();
+		await stage.product.api("POST", "/channel", { app_id: APP, channel: "production", version: "1.0.0" });
 	});
 
 	test("offers no rollback to a deleted bundle, and reports a bundle that is deleted while the dialog is open", async () => {
@@ -111,11 +120,11 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await admin.page.getByLabel("A share of the devices").check();
 		await admin.page.getByLabel("Share of devices, in %").fill("20");
 		await button("Start rollout").click();
-		await admin.page.getByText("1.1.0 for 20 % of devices").waitFor();
+		await admin.page.getByText("Rolling out 1.1.0 to 20 %").waitFor();
 		await button("Change share").click();
 		await admin.page.getByLabel("Share of devices, in %").fill("50");
 		await button("Set share").click();
-		await admin.page.getByText("1.1.0 for 50 % of devices").waitFor();
+		await admin.page.getByText("Rolling out 1.1.0 to 50 %").waitFor();
 		await button("Pause rollout").click();
 		await button("Resume rollout").waitFor();
 		expect((await channelNamed("pr-128")).rolloutPausedAt).not.toBeNull();

@@ -4,13 +4,13 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
-import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: what the dashboard offers to whom, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let owner: Visitor;
 	let administrator: Visitor;
 	let at: string;

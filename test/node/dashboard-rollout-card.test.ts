@@ -80,7 +80,7 @@ describe.skipIf(chromium === undefined)("a rollout in the dashboard", () => {
 			await expectSound(admin);
 			const phone = await stage.admin({ width: PHONE_WIDTH });
 			await openCard(phone);
-			await phone.page.getByText("8 devices run 2.4.0.").waitFor();
+			await phone.page.getByText("8 devices run 2.4.0. 0 count").waitFor();
 			await expectSound(phone);
 			phone.leave();
 		});

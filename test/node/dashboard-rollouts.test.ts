@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium, closeWhenLeft } from "./support/browser";
-import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
 
@@ -13,7 +13,7 @@ if (chromium === undefined) console.log("skipped: rollouts in the dashboard, bec
 const PHONE_WIDTH = 390;
 
 describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	beforeAll(async () => {
 		stage = await startStage();
@@ -244,7 +244,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			expect(await button("Set share").isDisabled()).toBe(true);
 			await admin.page.getByLabel("Share of devices, in %").fill("100");
 			await promote("Set share");
-			await admin.page.getByText("1.1.0 for 100 % of devices").waitFor();
+			await admin.page.getByText("Rolling out 1.1.0 to 100 %").waitFor();
 			await button("Make 1.1.0 live").click();
 			await counted();
 			await inDialog().getByRole("button", { name: "Make 1.1.0 live" }).click();

@@ -81,6 +81,7 @@ describe.skipIf(chromium === undefined)("finding things", () => {
 		await expect.poll(() => page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(11, 13, 16)");
 		await page.getByRole("menuitem", { name: "As the system" }).click();
 		await page.keyboard.press("Escape");
+		await page.getByRole("menu").waitFor({ state: "detached" });
 		await page.getByRole("link", { name: "First admin key" }).waitFor();
 		await context.setOffline(true);
 		try {

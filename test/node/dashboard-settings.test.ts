@@ -4,13 +4,13 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
-import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: settings in the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	beforeAll(async () => {
 		stage = await startStage();
@@ -68,7 +68,7 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		await button("Edit channel").click();
 		await admin.page.getByLabel("Update format").selectOption({ label: "Single files only" });
 		await button("Save channel").click();
-		await admin.page.getByText("The channel's updatePackage asks for single files").waitFor();
+		await admin.page.getByText("The channel's update format asks for single files").waitFor();
 		expect(await get(`/channel?app_id=${APP}&channel=production`)).toMatchObject({ updatePackage: "zip" });
 	});
 

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { strToU8, type Zippable, zipSync } from "fflate";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
-import { APP, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { makeZip } from "./support/product";
 
@@ -19,7 +19,7 @@ const CALL = "CapacitorUpdater.notifyAppReady();";
 const WARNING = "No call of notifyAppReady() was found";
 
 describe.skipIf(chromium === undefined)("the upload dialog", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	let admin: Visitor;
 	let directory: string;
 	/** Paths of the page's requests with a body. */

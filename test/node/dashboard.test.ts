@@ -8,14 +8,14 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { PROJECT_DIRECTORY } from "../../src/operator/project";
 import { chromium } from "./support/browser";
-import { APP, HOSTILE, type Stage, startStage, type Visitor } from "./support/dashboard";
+import { APP, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound, expectSoundScreen } from "./support/dashboard-checks";
 import { SCREENS } from "./support/dashboard-screens";
 
 if (chromium === undefined) console.log("skipped: the dashboard in a browser, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("the dashboard", () => {
-	let stage: Stage;
+	let stage: OwnStage;
 	beforeAll(async () => {
 		stage = await startStage();
 	});

@@ -3,10 +3,11 @@ import { describe, expect, test } from "vitest";
 import { shareText } from "../../dashboard/src/components/size";
 import {
 	countsText,
-	failuresText,
 	nextStepText,
 	notCountedText,
 	type RolloutAnswer,
+	rateText,
+	rateTitle,
 	rolloutEffect,
 } from "../../dashboard/src/screens/rollouts/rollout-texts";
 
@@ -58,12 +59,35 @@ describe("the rollout card", () => {
 		expect(countsText(ROLLOUT.devices)).toBe("197 offered · 169 installed · 6 failed · 22 not reported yet");
 	});
 
-	test("shows the failure rate with the precision of its count, and nothing before the first report", () => {
-		expect(failuresText(ROLLOUT)).toBe(
+	const RATE = { kind: "failed", devices: 6, of: 175, lowerBound: 0.0158, upperBound: 0.07291, limit: 0.02 } as const;
+	test.each([
+		[
+			RATE,
+			"Too few reports to judge failures.",
 			"6 of 175 devices failed (3.4 %). Allowing for chance, at most 7.3 % fail. The limit is 2 %.",
-		);
-		expect(failuresText({ ...ROLLOUT, devices: NOBODY })).toBe(undefined);
-	});
+		],
+		[
+			{ ...RATE, kind: "crashed", devices: 1, of: 1_452, lowerBound: 0.0001, upperBound: 0.0039 },
+			"Crashes are below the limit.",
+			"1 of 1,452 devices crashed or stopped responding (0.1 %). Allowing for chance, at most 0.4 % do. The limit is 2 %.",
+		],
+		[
+			{ ...RATE, kind: "errored", devices: 90, lowerBound: 0.44, upperBound: 0.59 },
+			"JavaScript errors are above the limit.",
+			"90 of 175 devices reported JavaScript errors (51 %). Allowing for chance, at most 59 % do. The limit is 2 %.",
+		],
+		[
+			{ ...RATE, devices: 0, of: 0, lowerBound: 0, upperBound: 1 },
+			"Too few reports to judge failures.",
+			"The limit is 2 %.",
+		],
+	] as const)(
+		"shows a rate with the precision of its count, and what it says about the limit: %o",
+		(rate, title, text) => {
+			expect(rateTitle(rate)).toBe(title);
+			expect(rateText(rate)).toBe(text);
+		},
+	);
 
 	test.each([
 		[

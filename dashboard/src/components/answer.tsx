@@ -34,7 +34,8 @@ function titleOf(error: Error): string {
 	return error.status >= 500 ? "The server failed" : "The request was not accepted";
 }
 
-const reasonOf = (error: Error) =>
+/** Why a request failed, in the words of the screen. */
+export const problemText = (error: Error) =>
 	error instanceof CapstanError ? errorText(error) : "Check your connection and try again.";
 
 function RequestId({ error }: { readonly error: Error }) {
@@ -49,7 +50,7 @@ export function Problem({ error, onRetry }: { readonly error: Error; readonly on
 	}
 	return (
 		<Note tone="bad" title={titleOf(error)} isAlert>
-			<span>{reasonOf(error)}</span>
+			<span>{problemText(error)}</span>
 			<div className="row wrap">
 				{onRetry === undefined ? null : (
 					<Button size="xs" variant="default" onClick={onRetry}>
@@ -82,7 +83,7 @@ function NotLoaded({
 			<Icon of={IconCloudOff} size="l" />
 			<strong className="strong">{`${what.slice(0, 1).toUpperCase()}${what.slice(1)} could not be loaded`}</strong>
 			<div className="said">
-				{titleOf(error)}. {reasonOf(error)}
+				{titleOf(error)}. {problemText(error)}
 			</div>
 			<div className="row">
 				<Button variant="default" leftSection={<Icon of={IconRefresh} size="s" />} onClick={onRetry}>

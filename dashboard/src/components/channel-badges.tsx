@@ -10,15 +10,6 @@ export function platformsOf({ ios, android, electron }: Channel): string {
 	return names.length === 0 ? "no platform" : names.join(", ");
 }
 
-/** Reasons why no device gets the channel's bundle, with remedies. */
-export function ChannelProblems({ channel }: { readonly channel: Channel }) {
-	return channel.misconfigured.map(({ code, message }) => (
-		<div key={code} className="t-bad">
-			{message}
-		</div>
-	));
-}
-
 export function ChannelBadges({ channel }: { readonly channel: Channel }) {
 	const { rollout_version_info: rollout, rolloutEnabled, rolloutPausedAt, rolloutPercentageBps } = channel;
 	return (
@@ -26,11 +17,7 @@ export function ChannelBadges({ channel }: { readonly channel: Channel }) {
 			{channel.public ? <Badge tone="info">Public</Badge> : <Badge>Private</Badge>}
 			{channel.protected ? <Badge>Protected</Badge> : null}
 			{channel.allow_device_self_set ? <Badge>Devices can join</Badge> : null}
-			{channel.misconfigured.length === 0 ? null : (
-				<Badge tone="bad" title={channel.misconfigured.map(({ message }) => message).join(" ")}>
-					Misconfigured
-				</Badge>
-			)}
+			{channel.misconfigured.length === 0 ? null : <Badge tone="bad">Misconfigured</Badge>}
 			{rollout === null || !rolloutEnabled ? null : (
 				<Badge tone={rolloutPausedAt === null ? "info" : "bad"}>
 					{rolloutPausedAt === null ? "Rolling out" : "Paused at"} {percentText(rolloutPercentageBps)}

@@ -1,8 +1,9 @@
 /**
- * Errors of a form in the words of the screen. The API names the refused fields of its request; a field that the form shows gets its message at the
- * field (`atField`), the others are listed above the buttons with readable names. No path of the API is shown.
+ * Errors of a form in the words of the screen. The API names the refused fields of its request, or has a code that means one of them; a field that
+ * the form shows gets its message at the field, the others are listed above the buttons with readable names. No path of the API is shown.
  */
 import { CapstanError } from "../api";
+import { capital, fieldWords, namedField, screenWords } from "./screen-words";
 
 interface Issue {
 	readonly path: string;
@@ -12,49 +13,66 @@ interface Issue {
 const isIssue = (value: unknown): value is Issue =>
 	typeof value === "object" && value !== null && "path" in value && "message" in value;
 
-/** The fields that the API refused; empty for other errors. */
+/** The fields that the API refused, from its list or the beginning of its message; empty for other errors. */
 function issuesOf(error: Error | null | undefined): readonly Issue[] {
-	const issues = error instanceof CapstanError && error.code === "invalid_request" ? error.moreInfo.issues : undefined;
-	return Array.isArray(issues) ? issues.filter(isIssue) : [];
+	if (!(error instanceof CapstanError)) return [];
+	const { issues } = error.moreInfo;
+	if (error.code === "invalid_request" && Array.isArray(issues)) return issues.filter(isIssue);
+	const named = namedField(error.message);
+	return named === undefined ? [] : [{ path: named.field, message: named.text }];
 }
 
-const sentence = (text: string) => {
-	const whole = `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
-	return /[.!?]$/.test(whole) ? whole : `${whole}.`;
-};
+const isAt = (path: string, field: string) =>
+	path === field || path.endsWith(`.${field}`) || path.startsWith(`${field}.`) || path.includes(`.${field}.`);
 
-/** `rolloutPercentage` → `Rollout percentage`, `body.app_id` → `App id`. */
-function readable(path: string): string {
-	const [last = path] = path
-		.split(".")
-		.filter((part) => !/^\d+$/.test(part))
-		.slice(-1);
-	const words = last
-		.replaceAll("_", " ")
-		.replaceAll(/([a-z])([A-Z])/g, (_, end: string, begin: string) => `${end} ${begin.toLowerCase()}`);
-	return `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`;
+/** Names of an input's field in the request, and codes of errors that are about it. */
+type Names = readonly string[];
+
+export interface FormErrors {
+	/** The message for an input; undefined if the API accepts its value. */
+	at(...names: Names): string | undefined;
+	/** The error, unless inputs show all of it. */
+	readonly rest: Error | null;
+}
+
+/**
+ * Places an error at the inputs of a form.
+ * @param shown every name and code that the form's inputs ask for with `at`
+ */
+export function formErrors(error: Error | null | undefined, shown: Names): FormErrors {
+	const issues = issuesOf(error);
+	const code = error instanceof CapstanError ? error.code : undefined;
+	return {
+		at: (...names) => {
+			const found = issues.filter(({ path }) => names.some((name) => isAt(path, name)));
+			if (found.length > 0) return found.map(({ message }) => screenWords(message)).join(" ");
+			return error instanceof CapstanError && names.includes(error.code) ? errorText(error) : undefined;
+		},
+		rest:
+			(issues.length > 0 && issues.every(({ path }) => shown.some((name) => isAt(path, name)))) ||
+			(code !== undefined && shown.includes(code))
+				? null
+				: (error ?? null),
+	};
 }
 
 /** The message for one field of the form; undefined if the API accepts it. */
 export function atField(error: Error | null | undefined, field: string): string | undefined {
-	const issue = issuesOf(error).find(({ path }) => path === field || path.endsWith(`.${field}`));
-	return issue === undefined ? undefined : sentence(issue.message);
+	return formErrors(error, []).at(field);
 }
 
 /** The error without the fields that show their message themselves; null if none is left. */
-export function withoutFields(error: Error | null, fields: readonly string[]): Error | null {
-	const issues = issuesOf(error);
-	return issues.length > 0 &&
-		issues.every(({ path }) => fields.some((field) => path === field || path.endsWith(`.${field}`)))
-		? null
-		: error;
+export function withoutFields(error: Error | null, fields: Names): Error | null {
+	return formErrors(error, fields).rest;
 }
+
+const UNEXPLAINED = "The server did not accept this. Load the page again, then retry.";
 
 /** The error's text, with readable names of the fields. */
 export function errorText(error: CapstanError): string {
 	const issues = issuesOf(error);
-	if (issues.length === 0) return error.message;
+	if (issues.length === 0) return screenWords(error.message) || UNEXPLAINED;
 	return issues
-		.map(({ path, message }) => (path === "" ? sentence(message) : sentence(`${readable(path)} ${message}`)))
+		.map(({ path, message }) => screenWords(path === "" ? message : `${capital(fieldWords(path))} ${message}`))
 		.join(" ");
 }

@@ -4,10 +4,10 @@ import { useState } from "react";
 import { STORE_BUILD } from "../../../src/domain/release-sentences";
 import { CapstanError, useChange } from "../api";
 import { type RollbackPlan, useRollbackPlan } from "../dry-runs";
-import { Answer } from "./answer";
+import { Answer, problemText } from "./answer";
 import { Note } from "./card";
 import { Confirm } from "./form-dialog";
-import { notify } from "./notify";
+import { notify, notifyChannelChange, notifyWithUndo } from "./notify";
 import { countOf, countText } from "./size";
 
 const nameOf = (version: string | null) => version ?? STORE_BUILD;
@@ -28,8 +28,20 @@ export function RollBack({
 }) {
 	const [reason, setReason] = useState("");
 	const plan = useRollbackPlan(appId, channel, version);
-	const change = useChange("POST /channel/rollback", () => {
-		notify(`${channel} rolled back to ${nameOf(version)}.`);
+	const promoteBack = useChange("POST /channel", (answer, { body }) =>
+		notifyChannelChange(answer, `${body.version} is live on ${channel} again.`),
+	);
+	const change = useChange("POST /channel/rollback", ({ previous_version: before }) => {
+		const done = `${channel} rolled back to ${nameOf(version)}.`;
+		if (before === null || before === version) notify(done);
+		else {
+			const undo = () =>
+				promoteBack.mutate(
+					{ body: { app_id: appId, channel, version: before } },
+					{ onError: (error) => notify(`${before} was not released again: ${problemText(error)}`) },
+				);
+			notifyWithUndo(done, `Undo: release ${before} again`, undo);
+		}
 		onClose();
 	});
 	const isDeleted = isNotFound(plan.error) || isNotFound(change.error);
@@ -78,7 +90,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
 };
 
 function Plan({ plan, version }: { readonly plan: RollbackPlan; readonly version: string | null }) {
-	const { devices, devices_changed, sampled, refused, rollout_ended } = plan;
+	const { devices, devices_changed, sampled, refused, rollout_ended, previous_version } = plan;
 	return (
 		<Stack gap={4}>
 			{devices === null || devices_changed === null ? null : (
@@ -91,7 +103,11 @@ function Plan({ plan, version }: { readonly plan: RollbackPlan; readonly version
 					The rollout of {rollout_ended.version} at {rollout_ended.percentage_bps / 100} % ends.
 				</Text>
 			)}
-			{version === null ? <Text size="sm">Devices revert to the store build.</Text> : null}
+			<Text size="sm">
+				At their next update check, devices get {nameOf(version)}
+				{previous_version === version ? "" : ` instead of ${nameOf(previous_version)}`}.
+				{previous_version === null || previous_version === version ? "" : " The bundle is kept, so you can undo this."}
+			</Text>
 			{refused?.map(({ error, devices: count }) => (
 				<Text size="sm" key={error}>
 					{countOf(count, "device")} will keep what they run: {REFUSALS[error] ?? error.replaceAll("_", " ")}.
@@ -99,8 +115,7 @@ function Plan({ plan, version }: { readonly plan: RollbackPlan; readonly version
 			))}
 			{devices === null ? null : (
 				<Text size="xs" c="dimmed">
-					{sampled ? "Counted in a random sample of the devices" : "Devices"} seen in the last 30 days, at their next
-					update check.
+					{sampled ? "Counted in a random sample of the devices" : "Counts devices"} seen in the last 30 days.
 				</Text>
 			)}
 		</Stack>

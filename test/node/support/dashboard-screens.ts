@@ -7,6 +7,10 @@ export interface PicturedScreen {
 	readonly name: string;
 	path(stage: Stage): string;
 	prepare?(page: Page): Promise<void>;
+	/** Its dialog changes what other screens show. */
+	readonly changes?: true;
+	/** A phone has other controls, so it is opened again at that width. */
+	readonly isDrawnPerWidth?: true;
 }
 
 const ofOrganization = (screen: string) => (stage: Stage) => `/organizations/${stage.product.orgId}/${screen}`;
@@ -32,6 +36,26 @@ async function setByHand({
 	await fetch("/device", { method: "POST", headers: { "content-type": "application/json" }, body });
 }
 
+/** Reports of a rollout that no scene could make in seconds. */
+const HEALTHY = {
+	steps: [5, 25, 100],
+	running: 1_460,
+	devices: { served: 1_578, installed: 1_452, failed: 8, silent: 118 },
+	signals: { crashed: 4, errored: 61 },
+	notCounted: { newer: 128, sharedNetwork: 61, more: false },
+	health: { failureRate: 0.0055, lowerBound: 0.0028, upperBound: 0.0108, limit: 0.02, confidence: 0.95 },
+	rates: [
+		{ kind: "failed", devices: 8, of: 1_460, lowerBound: 0.0028, upperBound: 0.0108, limit: 0.02 },
+		{ kind: "crashed", devices: 4, of: 1_452, lowerBound: 0.0011, upperBound: 0.0071, limit: 0.005 },
+	],
+	next: {
+		percentageBps: 10_000,
+		at: new Date(Date.now() + 18 * 60_000).toISOString(),
+		devicesNeeded: 0,
+		waitingFor: [],
+	},
+};
+
 export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "apps", path: ofOrganization("apps") },
 	{
@@ -42,6 +66,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	{ name: "organizations", path: () => "/organizations" },
 	{
 		name: "organizations-deleted",
+		changes: true,
 		path: () => "/organizations",
 		async prepare(page) {
 			await page.evaluate(async () => {
@@ -70,6 +95,26 @@ export const SCREENS: readonly PicturedScreen[] = [
 		prepare: (page) => page.getByRole("button", { name: "Rollout settings" }).click(),
 	},
 	{
+		name: "channel-rollout-health",
+		path: ofApp("channels/beta"),
+		changes: true,
+		async prepare(page) {
+			await page.route(/\/channel\/rollout\?.*channel=beta/, async (route) => {
+				const answer = (await (await route.fetch()).json()) as object;
+				await route.fulfill({ json: { ...answer, ...HEALTHY } });
+			});
+			await page.reload();
+			await page.getByText("8 of 1,460 devices failed").waitFor();
+		},
+	},
+	{
+		name: "channel-everything",
+		path: ofApp("channels/beta?history=everything"),
+		async prepare(page) {
+			await page.getByRole("list", { name: "Everything that changed beta" }).waitFor();
+		},
+	},
+	{
 		name: "channel-promote",
 		path: ofApp("channels/production"),
 		async prepare(page) {
@@ -81,6 +126,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "channel-history",
+		changes: true,
 		path: ofApp("channels/production"),
 		async prepare(page) {
 			await page.evaluate(async () => {
@@ -179,6 +225,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "devices-set",
+		changes: true,
 		path: ofApp("devices"),
 		async prepare(page) {
 			await page.evaluate(setByHand, { app_id: APP, device_id: deviceId(5) });
@@ -188,6 +235,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "device-unset",
+		changes: true,
 		path: ofApp(`devices/${deviceId(5)}`),
 		async prepare(page) {
 			await page.evaluate(setByHand, { app_id: APP, device_id: deviceId(5) });
@@ -266,6 +314,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "navigation",
+		isDrawnPerWidth: true,
 		path: ofApp("releases"),
 		async prepare(page) {
 			const more = page.getByRole("button", { name: "More" });
@@ -293,6 +342,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 	},
 	{
 		name: "app-switcher",
+		isDrawnPerWidth: true,
 		path: ofApp("releases"),
 		async prepare(page) {
 			await page.getByRole("button", { name: "Switch app" }).click();

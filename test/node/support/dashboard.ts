@@ -33,6 +33,10 @@ export interface Stage {
 	admin(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
 	/** A person who accepted an invitation. */
 	member(role: string, email: string): Promise<Visitor>;
+}
+
+/** Only who started a stage may stop it. */
+export interface OwnStage extends Stage {
 	stop(): Promise<void>;
 }
 
@@ -47,7 +51,7 @@ export function sharedStage(): Promise<Stage> {
 	return shared;
 }
 
-export async function startStage(): Promise<Stage> {
+export async function startStage(): Promise<OwnStage> {
 	const product = await startProduct({ unlimitedRequests: true });
 	const origin = new URL(product.running.signInLink ?? "").origin;
 	const appUuid = await createScene(product);

@@ -1,38 +1,29 @@
-/** One channel: its live bundle, rollout, protection, history with rollback, and changes. */
-import { Alert, Button, Checkbox, Stack, Text } from "@mantine/core";
+/** One channel: what is live, its rollout with its health, who may change it, and one history. */
+import { Button } from "@mantine/core";
 import { useState } from "react";
-import { useLocation } from "wouter";
-import { useAsk, useChange, usePage } from "../../api";
+import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";
-import { KeyValues } from "../../components/card";
-import { ChangeList } from "../../components/changes";
-import {
-	ChannelBadges,
-	type Channel as ChannelOf,
-	ChannelProblems,
-	platformsOf,
-} from "../../components/channel-badges";
+import { Card } from "../../components/card";
+import { ChannelBadges, type Channel as ChannelOf, platformsOf } from "../../components/channel-badges";
+import { ChannelProblems } from "../../components/channel-problems";
 import { useDo } from "../../components/do";
-import { Confirm } from "../../components/form-dialog";
-import { runsItText } from "../../components/kept-until";
-import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
+import type { Outcome } from "../../components/release-timeline";
 import { RolloutNotice } from "../../components/rollout-notice";
-import { Empty, Screen, Section } from "../../components/screen";
-import { countOf, sizeText } from "../../components/size";
-import { Time } from "../../components/time";
-import { useChannelDeletionPlan } from "../../dry-runs";
-import { appPath, bundlePath } from "../../paths";
+import { Screen } from "../../components/screen";
+import { Time, utcDay } from "../../components/time";
 import { useAppMay } from "../../permissions";
+import { actorOf, useReleases } from "../../releases";
 import type { AppItemProps } from "../../screen-props";
 import { Rollout } from "../rollouts/rollout";
 import { ChannelForm, UPDATE_LIMITS, UPDATE_PACKAGES } from "./channel-form";
+import { DeleteChannel } from "./delete-channel";
 import { ChannelHistory } from "./history";
+import { HEALTH_DAYS, LiveBundle } from "./live-bundle";
 import { Promote } from "./promote";
 import { ChannelProtection, WaitingProposals } from "./protection";
 
 type Dialog = "promote" | "edit" | "delete";
-const CHANGES_SHOWN = 10;
 
 export default function Channel({ appId, orgId, item }: AppItemProps) {
 	const channel = useAsk("GET /channel", { query: { app_id: appId, channel: item } });
@@ -43,6 +34,26 @@ export default function Channel({ appId, orgId, item }: AppItemProps) {
 			}
 		</Answer>
 	);
+}
+
+/** Installs by bundle on this channel, newest days. */
+function useOutcomes(appId: string, channel: string): readonly Outcome[] {
+	const query = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
+	const { data } = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId }, query });
+	if (data === undefined || !("byBundleAndChannel" in data)) return [];
+	const { byBundleAndChannel } = data as Extract<
+		AnswerOf<"GET /statistics/app/:app_id/installs">,
+		{ byBundleAndChannel: unknown }
+	>;
+	return byBundleAndChannel.filter((outcome) => outcome.channel === channel);
+}
+
+/** Who starts on this channel. */
+function audienceText(channel: ChannelOf): string {
+	if (channel.public) return `New devices on ${platformsOf(channel)} start here.`;
+	return channel.allow_device_self_set
+		? "Apps can move their devices here."
+		: "Devices get here by their build or an override.";
 }
 
 function Details({
@@ -57,27 +68,55 @@ function Details({
 	const [dialog, setDialog] = useState<Dialog | undefined>();
 	const close = () => setDialog(undefined);
 	const may = useAppMay(appId, orgId);
-	useDo("promote", () => setDialog("promote"), may("channel.promote_bundle") === true);
-	const changes = useAsk("GET /app/:app_id/audit", {
-		params: { app_id: appId },
-		query: { target: `channel:${channel.id}` },
-	});
-	const entries = Array.isArray(changes.data) ? changes.data : undefined;
-	const live = channel.version?.name;
+	const [mayPromote, maySet] = [may("channel.promote_bundle") === true, may("channel.update_settings") === true];
+	useDo("promote", () => setDialog("promote"), mayPromote);
+	const outcomes = useOutcomes(appId, channel.name);
+	const history = useReleases(appId, { channel: channel.name });
+	const releases = history.data?.pages.flat() ?? [];
 	const edit = useChange("POST /channel", () => {
 		notify(`Channel ${channel.name} saved.`);
 		close();
 	});
+	const [live, rollout] = [channel.version?.name, channel.rollout_version_info?.name];
+	const liveOutcome = outcomes.find(({ version }) => version === live);
+	const started = releases.find(({ action, version }) => action === "rollout_started" && version === rollout);
+	const rolloutPart = (
+		<Rollout
+			appId={appId}
+			channel={channel}
+			live={liveOutcome}
+			note={
+				started === undefined ? null : (
+					<p className="said">
+						{started.notes === null ? "" : `“${started.notes}” `}Started by {actorOf(started).name}.
+					</p>
+				)
+			}
+			mayPromote={mayPromote}
+			maySet={maySet}
+		/>
+	);
+	const livePart = (
+		<LiveBundle
+			appId={appId}
+			channel={channel}
+			released={releases.find(({ is_live }) => is_live)}
+			outcome={liveOutcome}
+		/>
+	);
 	return (
 		<Screen
 			title={channel.name}
-			note={<ChannelBadges channel={channel} />}
+			note={
+				<div className="stack">
+					<ChannelBadges channel={channel} />
+					<span>{audienceText(channel)}</span>
+				</div>
+			}
 			actions={
 				<>
-					{may("channel.promote_bundle") === true ? (
-						<Button onClick={() => setDialog("promote")}>Promote bundle</Button>
-					) : null}
-					{may("channel.update_settings") === true && (!channel.protected || may("app.update_user_roles") === true) ? (
+					{mayPromote ? <Button onClick={() => setDialog("promote")}>Promote bundle</Button> : null}
+					{maySet && (!channel.protected || may("app.update_user_roles") === true) ? (
 						<Button variant="default" onClick={() => setDialog("edit")}>
 							Edit channel
 						</Button>
@@ -90,59 +129,29 @@ function Details({
 				</>
 			}
 		>
-			{channel.misconfigured.length === 0 ? null : (
-				<Alert color="red" title="Misconfigured: no device gets the bundle of this channel">
-					<ChannelProblems channel={channel} />
-				</Alert>
-			)}
+			<ChannelProblems appId={appId} channel={channel} maySet={maySet} />
 			<RolloutNotice appId={appId} orgId={orgId} channel={channel} />
 			{channel.requires_approval ? <WaitingProposals appId={appId} channel={channel} /> : null}
-			<KeyValues
-				items={[
-					[
-						"Live bundle",
-						live === undefined ? (
-							"None: devices run the store build"
-						) : (
-							<TextLink key="live" to={bundlePath(appId, live)}>
-								{live}
-							</TextLink>
-						),
-					],
-					["Platforms", platformsOf(channel)],
-					[
-						"Allowed updates",
-						UPDATE_LIMITS.find(({ value }) => value === channel.disableAutoUpdate)?.label ?? channel.disableAutoUpdate,
-					],
-					[
-						"Update format",
-						UPDATE_PACKAGES.find(({ value }) => value === channel.updatePackage)?.label ?? channel.updatePackage,
-					],
-					["Changed", <Time key="changed" value={channel.updated_at} />],
-				]}
-			/>
-			<Rollout
+			<div className="cols">
+				<div className="page">
+					{rollout === undefined ? livePart : rolloutPart}
+					{rollout === undefined ? rolloutPart : null}
+				</div>
+				<div className="page">
+					{rollout === undefined ? null : livePart}
+					<Settings channel={channel} />
+					<ChannelProtection appId={appId} channel={channel} maySet={may("app.update_user_roles") === true} />
+				</div>
+			</div>
+			<ChannelHistory
 				appId={appId}
 				channel={channel}
-				mayPromote={may("channel.promote_bundle") === true}
-				maySet={may("channel.update_settings") === true}
+				history={history}
+				outcomes={outcomes}
+				mayPromote={mayPromote}
+				mayReadChanges={may("app.read_audit") === true}
 			/>
-			<ChannelProtection appId={appId} channel={channel} maySet={may("app.update_user_roles") === true} />
-			<ChannelHistory appId={appId} channel={channel} mayPromote={may("channel.promote_bundle") === true} />
-			<Section title="Changes">
-				<Answer query={changes} what="changes">
-					{() =>
-						entries === undefined || entries.length === 0 ? (
-							<Empty title="No changes yet" />
-						) : (
-							<ChangeList changes={entries.slice(0, CHANGES_SHOWN)} />
-						)
-					}
-				</Answer>
-			</Section>
-			{dialog === "promote" ? (
-				<Promote appId={appId} channel={channel} maySet={may("channel.update_settings") === true} onClose={close} />
-			) : null}
+			{dialog === "promote" ? <Promote appId={appId} channel={channel} maySet={maySet} onClose={close} /> : null}
 			{dialog === "edit" ? (
 				<ChannelForm
 					title={`Edit ${channel.name}`}
@@ -160,87 +169,33 @@ function Details({
 	);
 }
 
-/** Names the consequences first: devices that lose their channel, bundles, overrides and roles. */
-function DeleteChannel({
-	appId,
-	channel,
-	onClose,
-}: {
-	readonly appId: string;
-	readonly channel: ChannelOf;
-	readonly onClose: () => void;
-}) {
-	const [, navigate] = useLocation();
-	const [withBundle, setWithBundle] = useState(false);
-	const pointedTo = [channel.version, channel.rollout_version_info].flatMap((bundle) =>
-		bundle === null ? [] : [bundle.name],
-	);
-	const devices = usePage("GET /device", { query: { app_id: appId, channel: channel.name } }, 0);
-	const plan = useChannelDeletionPlan(appId, channel.name, withBundle);
-	const remove = useChange("DELETE /channel", () => {
-		notify(`Channel ${channel.name} deleted.`);
-		navigate(appPath(appId, "channels"));
-	});
+function Settings({ channel }: { readonly channel: ChannelOf }) {
+	const kinds = [
+		channel.allow_prod ? "store builds" : "",
+		channel.allow_dev ? "development builds" : "",
+		channel.allow_device ? "real devices" : "",
+		channel.allow_emulator ? "emulators" : "",
+	].filter((kind) => kind !== "");
+	const limit = UPDATE_LIMITS.find(({ value }) => value === channel.disableAutoUpdate)?.label;
+	const form = UPDATE_PACKAGES.find(({ value }) => value === channel.updatePackage)?.label;
+	const items = [
+		["Platforms", platformsOf(channel)],
+		["Serves", kinds.length === 4 ? "Every kind of build and device" : kinds.join(", ") || "Nothing"],
+		["Allowed updates", limit ?? channel.disableAutoUpdate],
+		["Downgrades", channel.disableAutoUpdateUnderNative ? "Not below the store build" : "Also below the store build"],
+		["Update format", form ?? channel.updatePackage],
+		["Changed", <Time key="changed" value={channel.updated_at} />],
+	] as const;
 	return (
-		<Confirm
-			title={`Delete the channel ${channel.name}?`}
-			action="Delete channel"
-			isPending={remove.isPending}
-			isReady={!devices.isPending && plan.isSuccess && !plan.isPlaceholderData}
-			error={remove.error}
-			onClose={onClose}
-			onConfirm={() =>
-				remove.mutate({
-					query: { app_id: appId, channel: channel.name, ...(withBundle ? { delete_bundle: "true" } : {}) },
-				})
-			}
-		>
-			<Text size="sm">This cannot be undone. It deletes:</Text>
-			<ul>
-				<li>the channel {channel.name} and its settings</li>
-				{channel.rollout_version_info === null ? null : (
-					<li>
-						the rollout of {channel.rollout_version_info.name}
-						{withBundle ? "" : "; the bundle is kept"}
-					</li>
-				)}
-				<li>
-					<Answer query={devices} what="its devices">
-						{({ items, hasNext }) => (
-							<>
-								{items.length === 0
-									? "the channel of no known device"
-									: `the channel of ${hasNext ? "more than " : ""}${countOf(items.length, "known device")}; at their next check they get ${channel.public ? "the store build, unless another channel serves them" : "the bundle of the public channel"}`}
-							</>
-						)}
-					</Answer>
-				</li>
-				<li>its history, which also kept former bundles for rollback</li>
-				{plan.data?.bundles.map(({ id, version, size, devices: running }) => (
-					<li key={id}>
-						the bundle <strong>{version}</strong> with its {size === null ? "files" : `${sizeText(size)} of files`};{" "}
-						{runsItText(running)}
-					</li>
+		<Card title="Settings">
+			<dl className="dl">
+				{items.map(([name, value]) => (
+					<div key={name}>
+						<dt>{name}</dt>
+						<dd>{value}</dd>
+					</div>
 				))}
-				{(plan.data?.removes.device_overrides ?? 0) > 0 ? (
-					<li>the override of {countOf(plan.data?.removes.device_overrides ?? 0, "device")}</li>
-				) : null}
-				{(plan.data?.removes.api_key_bindings ?? 0) > 0 ? (
-					<li>{countOf(plan.data?.removes.api_key_bindings ?? 0, "role")} of members and API keys</li>
-				) : null}
-			</ul>
-			<Answer query={plan} what="the consequences">
-				{() => null}
-			</Answer>
-			{pointedTo.length === 0 ? null : (
-				<Stack gap={4}>
-					<Checkbox
-						label={`Delete the bundle${pointedTo.length > 1 ? "s" : ""} ${pointedTo.join(" and ")} too`}
-						checked={withBundle}
-						onChange={(event) => setWithBundle(event.currentTarget.checked)}
-					/>
-				</Stack>
-			)}
-		</Confirm>
+			</dl>
+		</Card>
 	);
 }

@@ -4,7 +4,8 @@ import { useState } from "react";
 import { useLocation } from "wouter";
 import { useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
-import { ChannelBadges, ChannelProblems, platformsOf } from "../../components/channel-badges";
+import { ChannelBadges, platformsOf } from "../../components/channel-badges";
+import { ChannelProblemTitles } from "../../components/channel-problems";
 import { useDo } from "../../components/do";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
@@ -48,7 +49,7 @@ export default function Channels({ appId, orgId }: AppScreenProps) {
 											<Stack gap={4}>
 												<TextLink to={channelPath(appId, channel.name)}>{channel.name}</TextLink>
 												<ChannelBadges channel={channel} />
-												<ChannelProblems channel={channel} />
+												<ChannelProblemTitles channel={channel} />
 											</Stack>
 										),
 									},

@@ -9,6 +9,7 @@ import { Confirm, FormDialog } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
 import { notify } from "../../components/notify";
 import { Empty, Screen, Section } from "../../components/screen";
+import { screenWords } from "../../components/screen-words";
 import { Time } from "../../components/time";
 import { Spot, Timeline } from "../../components/timeline";
 import { VersionInput } from "../../components/version-input";
@@ -168,7 +169,7 @@ function Explanation({ appId, device }: { readonly appId: string; readonly devic
 							</div>
 							{remedy === null ? null : (
 								<Note tone={isUpToDate(answer) ? "info" : "warn"} isAlert>
-									{remedy.message}
+									{screenWords(remedy.message)}
 								</Note>
 							)}
 							<Steps steps={trace.filter((step) => !isSilent(step))} />

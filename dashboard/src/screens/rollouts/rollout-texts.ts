@@ -64,12 +64,34 @@ export function countsText({ served, installed, failed, silent }: RolloutAnswer[
 	].join(" · ");
 }
 
-/** The observed failure rate and its upper bound; undefined before the first report. */
-export function failuresText({ devices: { installed, failed }, health }: RolloutAnswer): string | undefined {
-	const reported = installed + failed;
-	if (health === null || reported === 0) return undefined;
-	const most = roundedUp(health.upperBound * 100);
-	return `${countText(failed)} of ${countOf(reported, "device")} failed (${shareText(failed, reported)}). Allowing for chance, at most ${most} % fail. The limit is ${percentText(health.limit * 10_000)}.`;
+type Rate = RolloutAnswer["rates"][number];
+
+/** Whether the rate is surely below or above its limit. */
+export function stateOfRate({ of, lowerBound, upperBound, limit }: Rate): "below" | "above" | "unknown" {
+	if (of > 0 && lowerBound >= limit) return "above";
+	return of > 0 && upperBound < limit ? "below" : "unknown";
+}
+
+const RATE_NAMES = { failed: "Failures", crashed: "Crashes", errored: "JavaScript errors" } as const;
+const RATE_VERBS = {
+	failed: ["failed", "fail"],
+	crashed: ["crashed or stopped responding", "do"],
+	errored: ["reported JavaScript errors", "do"],
+} as const;
+
+export function rateTitle(rate: Rate): string {
+	const name = RATE_NAMES[rate.kind];
+	const state = stateOfRate(rate);
+	if (state === "unknown") return `Too few reports to judge ${rate.kind === "errored" ? name : name.toLowerCase()}.`;
+	return `${name} are ${state} the limit.`;
+}
+
+/** The observed rate and its upper bound. */
+export function rateText({ kind, devices, of, upperBound, limit }: Rate): string {
+	const limitText = `The limit is ${percentText(limit * 10_000)}.`;
+	if (of === 0) return limitText;
+	const [did, does] = RATE_VERBS[kind];
+	return `${countText(devices)} of ${countOf(of, "device")} ${did} (${shareText(devices, of)}). Allowing for chance, at most ${roundedUp(upperBound * 100)} % ${does}. ${limitText}`;
 }
 
 /** Two digits, rounded up. */
