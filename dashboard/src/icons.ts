@@ -11,8 +11,11 @@ export { default as IconAdjustmentsHorizontal } from "@tabler/icons-react/dist/e
 export { default as IconAlertTriangle } from "@tabler/icons-react/dist/esm/icons/IconAlertTriangle.mjs";
 export { default as IconApps } from "@tabler/icons-react/dist/esm/icons/IconApps.mjs";
 export { default as IconArrowBackUp } from "@tabler/icons-react/dist/esm/icons/IconArrowBackUp.mjs";
+export { default as IconArrowDown } from "@tabler/icons-react/dist/esm/icons/IconArrowDown.mjs";
+export { default as IconArrowUp } from "@tabler/icons-react/dist/esm/icons/IconArrowUp.mjs";
 export { default as IconBolt } from "@tabler/icons-react/dist/esm/icons/IconBolt.mjs";
 export { default as IconBook } from "@tabler/icons-react/dist/esm/icons/IconBook.mjs";
+export { default as IconBookmark } from "@tabler/icons-react/dist/esm/icons/IconBookmark.mjs";
 export { default as IconBox } from "@tabler/icons-react/dist/esm/icons/IconBox.mjs";
 export { default as IconBrandGithub } from "@tabler/icons-react/dist/esm/icons/IconBrandGithub.mjs";
 export { default as IconBrandGitlab } from "@tabler/icons-react/dist/esm/icons/IconBrandGitlab.mjs";

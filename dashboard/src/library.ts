@@ -52,7 +52,7 @@ const colors: VariantColorsResolver = ({ variant, color = "" }) => {
 	}
 };
 
-export const theme = createTheme({
+const design = createTheme({
 	variantColorResolver: colors,
 	components: {
 		// Locking the scroll would insert a style element; library.css does it instead.
@@ -60,3 +60,17 @@ export const theme = createTheme({
 		Drawer: { defaultProps: { lockScroll: false, closeButtonProps: { "aria-label": "Close" } } },
 	},
 });
+
+const OFFLINE = "You are offline. This works when the network is back.";
+
+/**
+ * Without a network no button can change anything, so all of them are disabled with the reason, except those that say otherwise, such as Cancel. A
+ * default of the library covers buttons that nobody thought of.
+ */
+export const themeOf = (isOnline: boolean) =>
+	isOnline
+		? design
+		: createTheme({
+				...design,
+				components: { ...design.components, Button: { defaultProps: { disabled: true, title: OFFLINE } } },
+			});

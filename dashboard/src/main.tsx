@@ -12,12 +12,13 @@ import "./shell/shell.css";
 import { MantineProvider } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
-import { StrictMode } from "react";
+import { type ReactNode, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
 import { queryClient } from "./api";
 import { App } from "./app";
-import { theme } from "./library";
+import { useIsOnline } from "./components/online";
+import { themeOf } from "./library";
 
 /** Long enough for slow readers. Important messages stay on the page instead. */
 const SHOWN_MS = 8_000;
@@ -31,18 +32,27 @@ function leaveForCanonicalHost(): boolean {
 	return true;
 }
 
+function Themed({ children }: { readonly children: ReactNode }) {
+	const theme = themeOf(useIsOnline());
+	return (
+		<MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
+			{children}
+		</MantineProvider>
+	);
+}
+
 const root = document.getElementById("root");
 if (root !== null && !leaveForCanonicalHost()) {
 	createRoot(root).render(
 		<StrictMode>
-			<MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
+			<Themed>
 				<QueryClientProvider client={queryClient}>
 					<Notifications position="bottom-right" autoClose={SHOWN_MS} />
 					<Router base="/dashboard">
 						<App />
 					</Router>
 				</QueryClientProvider>
-			</MantineProvider>
+			</Themed>
 		</StrictMode>,
 	);
 }

@@ -37,6 +37,10 @@ export interface LogFilter {
 	readonly kinds: readonly EventKind[] | undefined;
 	readonly version: string | undefined;
 	readonly device: string | undefined;
+	/** The platform that the device reported last. */
+	readonly platform?: string | undefined;
+	/** The channel of the device's last check; undefined: every one. */
+	readonly channelId?: number | undefined;
 	readonly fromMs: number | undefined;
 	readonly toMs: number | undefined;
 }
@@ -64,7 +68,7 @@ const scanned = (appId: AppId, before: LogPlace | undefined, sinceMs: number | u
  */
 export function loggedEvents(
 	appId: AppId,
-	{ kinds, version, device, fromMs, toMs }: LogFilter,
+	{ kinds, version, device, platform, channelId, fromMs, toMs }: LogFilter,
 	{
 		before,
 		sinceMs,
@@ -77,6 +81,13 @@ export function loggedEvents(
 		...(before === undefined ? [] : [sql`(r.at_ms, r.id, e.key) < (${before.atMs}, ${before.id}, ${before.index})`]),
 		...(version === undefined ? [] : [sql`e.value ->> 3 = ${version}`]),
 		...(device === undefined ? [] : [sql`instr(e.value ->> 0, ${device}) > 0`]),
+		...(platform === undefined && channelId === undefined
+			? []
+			: [
+					sql`EXISTS (SELECT 1 FROM devices d WHERE d.app_id = ${appId} AND d.device_id = e.value ->> 0
+						${platform === undefined ? sql`` : sql`AND d.platform = ${platform}`}
+						${channelId === undefined ? sql`` : sql`AND d.channel_id = ${channelId}`})`,
+				]),
 		...(fromMs === undefined ? [] : [sql`e.value ->> 1 >= ${fromMs}`]),
 		...(toMs === undefined ? [] : [sql`e.value ->> 1 <= ${toMs}`]),
 	];

@@ -21,15 +21,35 @@ export interface ListFilter {
 	readonly seenToMs: number | undefined;
 }
 
+/** Columns by which the list may be sorted. */
+export const DEVICE_ORDERS = ["last_seen", "name", "version", "platform"] as const;
+export type DeviceOrder = (typeof DEVICE_ORDERS)[number];
+
+function orderOf(order: DeviceOrder, searchesCustomIds: boolean): RawBuilder<unknown> {
+	switch (order) {
+		case "last_seen":
+			return sql`coalesce(d.last_seen_at_ms, 0)`;
+		case "name":
+			// Hidden custom ids must not show in the order either.
+			return searchesCustomIds ? sql`lower(coalesce(d.custom_id, d.device_id))` : sql`d.device_id`;
+		case "version":
+			return sql`coalesce(d.version_name, '')`;
+		case "platform":
+			return sql`coalesce(d.platform, '')`;
+	}
+}
+
 /** `total` and `listed` are the same in each row: devices that the filter finds, and devices that were read. */
 export type ListedRow = ReportedRow & { readonly total: number; readonly listed: number };
 
 export function listedDevices(
 	app: RawBuilder<unknown>,
 	{ search, searchesCustomIds, platform, version, keyId, channelId, seenFromMs, seenToMs }: ListFilter,
+	{ order, isDescending }: { readonly order: DeviceOrder; readonly isDescending: boolean },
 	limit: number,
 	offset: number,
 ): CompiledQuery<ListedRow> {
+	const key = sql`${orderOf(order, searchesCustomIds)} ${isDescending ? sql`DESC` : sql`ASC`}, d.device_id`;
 	const inCustomId = searchesCustomIds ? sql`OR instr(lower(d.custom_id), ${search}) > 0` : sql``;
 	const conditions = [
 		sql`true`,
@@ -43,9 +63,9 @@ export function listedDevices(
 	];
 	return sql<ListedRow>`WITH listed AS MATERIALIZED (SELECT device_id, platform, version_name, channel_id, custom_id, key_id, last_seen_at_ms
 				FROM devices WHERE app_id = ${app} LIMIT ${sql.lit(MOST_LISTED)}),
-			found AS (SELECT d.device_id, d.last_seen_at_ms, count(*) OVER () AS total FROM listed d WHERE ${sql.join(conditions, sql` AND `)}
-				ORDER BY coalesce(d.last_seen_at_ms, 0) DESC, d.device_id LIMIT ${limit} OFFSET ${offset})
+			found AS (SELECT d.device_id, count(*) OVER () AS total FROM listed d WHERE ${sql.join(conditions, sql` AND `)}
+				ORDER BY ${key} LIMIT ${limit} OFFSET ${offset})
 		SELECT d.*, 0 AS custom_id_devices, found.total, (SELECT count(*) FROM listed) AS listed
 		FROM found CROSS JOIN devices d ON d.app_id = ${app} AND d.device_id = found.device_id
-		ORDER BY coalesce(found.last_seen_at_ms, 0) DESC, found.device_id`.compile(query);
+		ORDER BY ${key}`.compile(query);
 }

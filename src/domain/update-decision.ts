@@ -9,6 +9,7 @@ import {
 	type Bundle,
 	type Channel,
 	type Device,
+	NO_OBJECTION,
 	type Override,
 	type Platform,
 	type Rollout,
@@ -107,7 +108,7 @@ function evaluate(snapshot: Snapshot, device: Device, basis: Draft, trace: Trace
 	for (const { rule, check } of RULES) {
 		const finding = check(candidate);
 		if (finding === undefined) {
-			trace?.push({ rule, outcome: "passed", finding: "nothing against it" });
+			trace?.push({ rule, outcome: "passed", finding: NO_OBJECTION });
 			continue;
 		}
 		const { verdict, why } = finding;

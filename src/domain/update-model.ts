@@ -89,3 +89,6 @@ export function runsStoreBuild(device: Pick<Device, "versionName" | "versionBuil
 export function readsManifest(device: Pick<Device, "platform" | "pluginVersion">): boolean {
 	return device.platform !== "electron" && atLeastForMajor(device.pluginVersion, READS_MANIFEST);
 }
+
+/** Finding of a rule that lets the device pass and has nothing else to say. */
+export const NO_OBJECTION = "allowed";

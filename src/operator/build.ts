@@ -7,6 +7,7 @@ import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { build } from "esbuild";
 import { unstable_readConfig } from "wrangler";
+import { withMark } from "../domain/mark";
 import { cliPackage } from "./cli-package";
 import { DASHBOARD_ASSETS, dashboardFiles } from "./dashboard";
 import { frontPage, GUIDE_NAMES, type GuideName, guidePage, referencePage, searchIndex } from "./docs-pages";
@@ -60,6 +61,7 @@ export async function buildAssets(): Promise<void> {
 	const swagger = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 	const copied = (path: string) => readFile(path);
 	const page = (name: string) => readFile(join(PROJECT_DIRECTORY, "src/pages", name));
+	const marked = async (name: string) => withMark((await page(name)).toString());
 	const tokens = await page("tokens.css");
 	const styles = async (name: string) => Buffer.concat([tokens, await page(name)]);
 	const openapi = await copied(join(PROJECT_DIRECTORY, "src/docs/openapi.json"));
@@ -69,7 +71,7 @@ export async function buildAssets(): Promise<void> {
 	const files: Readonly<Record<string, string | Buffer>> = {
 		"openapi.json": openapi,
 		"capstan.tgz": await cliPackage(),
-		"favicon.svg": await page("favicon.svg"),
+		"favicon.svg": await marked("favicon.svg"),
 		"docs.html": frontPage(guides.get("cli") ?? ""),
 		"docs/api.html": referencePage(),
 		...Object.fromEntries([...guides].map(([name, text]) => [`docs/${name}.html`, guidePage(name, text)])),
@@ -79,13 +81,13 @@ export async function buildAssets(): Promise<void> {
 		"docs-assets/swagger-ui.css": await copied(join(swagger, "swagger-ui.css")),
 		"docs-assets/swagger-ui-bundle.js": await copied(join(swagger, "swagger-ui-bundle.js")),
 		"docs-assets/start.js": DOCS_SCRIPT,
-		"invitation.html": await page("invitation.html"),
+		"invitation.html": await marked("invitation.html"),
 		"invitation-assets/invitation.css": await styles("invitation.css"),
 		"invitation-assets/invitation.js": await pageScript("invitation.js"),
-		"p.html": await page("preview.html"),
+		"p.html": await marked("preview.html"),
 		"preview-assets/preview.css": await page("preview.css"),
 		"preview-assets/preview.js": await pageScript("preview.js"),
-		"sign-in.html": await page("sign-in.html"),
+		"sign-in.html": await marked("sign-in.html"),
 		"sign-in-assets/sign-in.js": await pageScript("sign-in.js"),
 		...(await dashboardFiles(PROJECT_DIRECTORY)),
 		_headers: ASSET_HEADERS,

@@ -3,15 +3,12 @@
  * everything can be read; the search needs it. Only the reference, which Swagger UI draws, may set inline styles.
  */
 import { marked } from "marked";
+import { MARK } from "../domain/mark";
+import { escapeXml } from "../domain/plain-text";
 import { GUIDES } from "./guide";
 
 export const GUIDE_NAMES = Object.keys(GUIDES) as readonly (keyof typeof GUIDES)[];
 export type GuideName = keyof typeof GUIDES;
-
-const MARK =
-	"M5 1h6a1.5 1.5 0 0 1 1.42 1H15a1 1 0 0 1 0 2h-2.58A1.5 1.5 0 0 1 11 5H5a1.5 1.5 0 0 1-1.42-1H1a1 1 0 0 1 0-2h2.58A1.5 1.5 0 0 1 5 1ZM4.6 6h6.8c-.9 1-1.3 1.9-1.3 2.8 0 1.2.8 2.2 2.4 3.2h-9c1.6-1 2.4-2 2.4-3.2 0-.9-.4-1.8-1.3-2.8ZM3 13h10a1 1 0 0 1 0 2H3a1 1 0 0 1 0-2Z";
-
-const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
 interface Section {
 	/** Undefined before the first heading. */
@@ -65,7 +62,7 @@ function html(markdown: string): string {
 function entry(href: string, title: string, isHere: boolean, sections: readonly Section[] = []): string {
 	const parts = sections
 		.filter(({ anchor }) => anchor !== undefined)
-		.map(({ anchor, title: text }) => `<li><a href="#${anchor}">${escaped(text)}</a></li>`);
+		.map(({ anchor, title: text }) => `<li><a href="#${anchor}">${escapeXml(text)}</a></li>`);
 	const list = parts.length === 0 ? "" : `<ul>${parts.join("")}</ul>`;
 	return `<li><a href="${href}"${isHere ? ' aria-current="page"' : ""}>${title}</a>${list}</li>`;
 }

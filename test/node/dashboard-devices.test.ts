@@ -29,7 +29,22 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		await button("Apply filters").click();
 		await expect.poll(() => admin.page.getByRole("region", { name: "Devices" }).getByRole("row").count()).toBe(4);
 		await expectSound(admin);
-		await admin.page.getByLabel("Device id").fill(deviceId(0));
+		// The applied filter is a chip that removes it; the view can be saved, and is there after a reload.
+		await button("Save this view").click();
+		await admin.page.getByLabel("Name of the view").fill("Phones of Apple");
+		await button("Save").click();
+		await button("Remove the filter Platform: iOS").click();
+		const rows = admin.page.getByRole("region", { name: "Devices" }).getByRole("row");
+		await expect.poll(() => rows.count()).toBeGreaterThan(4);
+		await admin.page.reload();
+		await button("Phones of Apple").click();
+		await expect.poll(() => rows.count()).toBe(4);
+		await button("Device").click();
+		await expect.poll(() => rows.nth(1).innerText()).toContain(deviceId(1));
+		expect(new URL(admin.page.url()).search).toContain("sort=name");
+		await button("Forget the view Phones of Apple").click();
+		await admin.page.getByText("Open a device that is not listed").click();
+		await admin.page.getByLabel("Device id", { exact: true }).fill(deviceId(0));
 		await button("Open device").click();
 		await admin.page.getByText("At its next check, the device gets no update").waitFor();
 		// There is no override to remove.
@@ -40,6 +55,14 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 				waits.push(request.headers()["x-capstan-wait"]);
 		});
 		await button("Set override").click();
+		// A bundle that does not exist is refused at its field, in words of the screen.
+		await admin.page.getByRole("combobox", { name: "Bundle" }).fill("9.9.9");
+		await admin.page.keyboard.press("Escape");
+		await dialogButton("Set override").click();
+		await expect
+			.poll(() => admin.page.getByRole("combobox", { name: "Bundle" }).getAttribute("aria-invalid"))
+			.toBe("true");
+		await admin.page.getByRole("dialog").getByText("Bundle 9.9.9 does not exist. Choose another version.").waitFor();
 		await choose("Bundle", "1.1.0");
 		await expectSound(admin);
 		await dialogButton("Set override").click();

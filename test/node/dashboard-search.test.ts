@@ -83,14 +83,30 @@ describe.skipIf(chromium === undefined)("finding things", () => {
 		await page.keyboard.press("Escape");
 		await page.getByRole("menu").waitFor({ state: "detached" });
 		await page.getByRole("link", { name: "First admin key" }).waitFor();
+		const isDisabled = (name: string) => page.getByRole("button", { name, exact: true }).isDisabled();
 		await context.setOffline(true);
 		try {
 			await page.getByText("You are offline.").waitFor();
-			expect(await page.getByRole("button", { name: "New key" }).isDisabled()).toBe(true);
+			expect(await isDisabled("New key")).toBe(true);
 			await expectSound(admin);
 		} finally {
 			await context.setOffline(false);
 		}
+		await page.getByText("You are offline.").waitFor({ state: "detached" });
+		// Buttons within the page are disabled with the reason as well, but an open dialog can be closed.
+		await admin.open(`/apps/${APP}/settings`, "Settings");
+		await page.getByRole("button", { name: "Offer Example shop" }).click();
+		await context.setOffline(true);
+		try {
+			await expect.poll(() => isDisabled("Offer app")).toBe(true);
+			await page.getByRole("button", { name: "Cancel" }).click();
+			expect(await isDisabled("Save app")).toBe(true);
+			expect(await page.getByRole("button", { name: "Save retention" }).getAttribute("title")).toContain("offline");
+		} finally {
+			await context.setOffline(false);
+		}
+		await expect.poll(() => isDisabled("Save app")).toBe(false);
+		await admin.open(`/organizations/${stage.product.orgId}/keys`, "API keys");
 		await page.getByText("You are offline.").waitFor({ state: "detached" });
 		expect(await page.getByRole("button", { name: "New key" }).isEnabled()).toBe(true);
 	});

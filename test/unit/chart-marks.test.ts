@@ -1,6 +1,7 @@
 /** The drawing of a chart: marks, gaps, labels, names from strangers, and colours for every kind of colour vision. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { escapeXml } from "../../src/domain/plain-text";
 import {
 	type ChartOptions,
 	lineChart,
@@ -15,7 +16,7 @@ import {
 	TONES,
 	versionTones,
 } from "../../src/features/statistics/charts/palette";
-import { escapeXml, fitText } from "../../src/features/statistics/charts/text";
+import { fitText } from "../../src/features/statistics/charts/text";
 import { DARK, LIGHT } from "../../src/features/statistics/charts/theme";
 import { CHART_CASES, daysFrom } from "../proof/charts/cases";
 import {

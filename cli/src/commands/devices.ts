@@ -2,6 +2,8 @@
  * `capstan explain`, `what-if` and `logs`: what devices get, what they would get, and what they reported.
  */
 import { type AnswerOf, CapstanError } from "../../../src/client/client";
+import { eventNote, eventSentence } from "../../../src/domain/event-sentences";
+import { plainSentence } from "../../../src/domain/release-sentences";
 import { existingChannel } from "../channels";
 import { type Command, durationOf, numberOf, type Run, text } from "../command";
 import { EXIT, usage } from "../failure";
@@ -242,7 +244,7 @@ export const logs: Command = {
 		} while (before !== null && events.length < MOST_EVENTS);
 		run.terminal.result("logs", { app_id: appId, since: from, complete: before === null, events });
 		if (events.length === 0) run.terminal.line("Nothing happened in this time; try --since 7d.");
-		else run.terminal.table([["TIME (UTC)", "DEVICE", "EVENT", "BUNDLE", "DETAIL"], ...events.map(rowOf)]);
+		else run.terminal.table([["TIME (UTC)", "DEVICE", "WHAT HAPPENED"], ...events.map(rowOf)]);
 		if (before !== null) {
 			run.terminal.note(`Only ${events.length} events are listed; narrow it with --since, --kind or --version.`);
 		}
@@ -251,13 +253,12 @@ export const logs: Command = {
 	},
 };
 
-const rowOf = ({ at, device_id, kind, version, detail, by, channel }: DeviceEvent) => [
-	at.slice(0, 19).replace("T", " "),
-	device_id,
-	kind,
-	version ?? "",
-	detail ?? [channel === null ? "" : `channel ${channel}`, by === null ? "" : `by ${by}`].filter(Boolean).join(" "),
-];
+/** The sentence of the dashboard, with the message of a crash or an error. */
+const rowOf = (event: DeviceEvent) => {
+	const note = eventNote(event);
+	const sentence = plainSentence(eventSentence(event));
+	return [event.at.slice(0, 19).replace("T", " "), event.device_id, note === null ? sentence : `${sentence}: ${note}`];
+};
 
 /** Until the command is interrupted. The server repeats events of the last seconds, so those that were listed are left out. */
 async function follow(

@@ -2,6 +2,7 @@
  * `capstan status`: what every channel serves, how its rollout goes, and what devices could not install.
  */
 import type { AnswerOf } from "../../../src/client/client";
+import { plainSentence, releaseSentence } from "../../../src/domain/release-sentences";
 import { type Channel, channelsOf } from "../channels";
 import { type Command, text } from "../command";
 import { EXIT } from "../failure";
@@ -91,12 +92,21 @@ function show(
 	for (const { misconfigured } of channels) {
 		for (const problem of misconfigured) terminal.line(`${terminal.style("yellow", "Problem")} ${problem.message}`);
 	}
-	for (const { channel, version } of waiting) {
+	for (const { channel, version, proposed_by } of waiting) {
 		terminal.line(
-			`${terminal.style("yellow", "Waiting")} ${version ?? "the store build"} for ${channel} needs an approval`,
+			`${terminal.style("yellow", "Waiting")} ${proposed_by.name ?? "A team member"} ${plainSentence(proposalSentence(channel, version))}; it needs an approval`,
 		);
 	}
 }
+
+const proposalSentence = (channel: string, version: string | null) =>
+	releaseSentence({
+		action: "proposal_created",
+		channel: { name: channel, isPreview: false },
+		version,
+		previousVersion: null,
+		rolloutPercentageBps: null,
+	});
 
 function rolloutText(rollout: Rollout | undefined): string {
 	if (rollout === undefined || rollout.version === null) return "-";

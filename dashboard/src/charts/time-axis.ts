@@ -1,5 +1,6 @@
 /** Labels of a time axis: as many dates as fit, counted back from the last day, so that the newest one is always labelled. Pure. */
-const DAY_MS = 86_400_000;
+import { DAY_MS } from "../../../src/domain/time";
+
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"] as const;
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"] as const;
 const STEPS = [1, 2, 7, 14, 28, 56, 91, 182, 364];

@@ -56,16 +56,6 @@ export function formErrors(error: Error | null | undefined, shown: Names): FormE
 	};
 }
 
-/** The message for one field of the form; undefined if the API accepts it. */
-export function atField(error: Error | null | undefined, field: string): string | undefined {
-	return formErrors(error, []).at(field);
-}
-
-/** The error without the fields that show their message themselves; null if none is left. */
-export function withoutFields(error: Error | null, fields: Names): Error | null {
-	return formErrors(error, fields).rest;
-}
-
 const UNEXPLAINED = "The server did not accept this. Load the page again, then retry.";
 
 /** The error's text, with readable names of the fields. */

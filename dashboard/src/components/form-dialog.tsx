@@ -3,10 +3,12 @@
  * will be deleted; for large deletions the name must be typed.
  */
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { IconAlertTriangle } from "../icons";
 import { Problem } from "./answer";
 import { Dialog } from "./dialog";
 import { useIsOnline } from "./online";
+import { Spot } from "./timeline";
 
 interface FormProps {
 	readonly title: string;
@@ -34,9 +36,28 @@ export function FormDialog({
 	children,
 }: FormProps & { readonly isDestructive?: boolean; readonly onSubmit: () => void }) {
 	const isOnline = useIsOnline();
+	const form = useRef<HTMLFormElement>(null);
+	useEffect(() => {
+		// The refused field may be outside of what is visible, and a screen reader reads its error with it.
+		if (!isPending) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+	}, [isPending]);
 	return (
-		<Dialog onClose={onClose} title={title} size="lg">
+		<Dialog
+			onClose={onClose}
+			title={
+				isDestructive ? (
+					<span className="row">
+						<Spot icon={IconAlertTriangle} tone="bad" />
+						{title}
+					</span>
+				) : (
+					title
+				)
+			}
+			size="lg"
+		>
 			<form
+				ref={form}
 				onSubmit={(event) => {
 					event.preventDefault();
 					if (isReady && isOnline) onSubmit();
@@ -51,7 +72,7 @@ export function FormDialog({
 						</Text>
 					) : null}
 					<Group justify="flex-end">
-						<Button variant="subtle" onClick={onClose}>
+						<Button variant="subtle" disabled={false} onClick={onClose}>
 							Cancel
 						</Button>
 						<Button

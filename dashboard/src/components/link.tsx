@@ -28,7 +28,7 @@ export function ButtonLink({
 	...props
 }: ButtonProps & { readonly to: string; readonly children: ReactNode }) {
 	return (
-		<Button component={Link} href={to} {...props}>
+		<Button component={Link} href={to} disabled={false} {...props}>
 			{children}
 		</Button>
 	);

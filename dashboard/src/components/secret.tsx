@@ -51,7 +51,9 @@ export function SecretDialog({
 				<Text size="sm">{children}</Text>
 				<Copyable label={label} value={value} />
 				<Group justify="flex-end">
-					<Button onClick={onClose}>{closeText}</Button>
+					<Button disabled={false} onClick={onClose}>
+						{closeText}
+					</Button>
 				</Group>
 			</Stack>
 		</Dialog>

@@ -10,7 +10,8 @@ export function Sentence({
 	appId,
 	missing,
 }: {
-	readonly who: string;
+	/** Undefined: the sentence has its subject. */
+	readonly who?: string | undefined;
 	readonly parts: readonly SentencePart[];
 	/** Without an app nothing is a link. */
 	readonly appId: string | null;
@@ -19,7 +20,11 @@ export function Sentence({
 }) {
 	return (
 		<>
-			<strong className="strong">{who}</strong>{" "}
+			{who === undefined ? null : (
+				<>
+					<strong className="strong">{who}</strong>{" "}
+				</>
+			)}
 			{parts.map((part, index) => (
 				// biome-ignore lint/suspicious/noArrayIndexKey: the parts of a sentence keep their order
 				<Fragment key={index}>{shown(part, appId, missing)}</Fragment>

@@ -5,6 +5,8 @@
 import { Button } from "@mantine/core";
 import type { MouseEvent, ReactNode } from "react";
 import { useSearchParams } from "wouter";
+import { IconArrowDown, IconArrowUp } from "../icons";
+import { Icon } from "./icon";
 
 export interface Column<Row> {
 	readonly title: string;
@@ -13,6 +15,14 @@ export interface Column<Row> {
 	readonly wideOnly?: true;
 	/** For numbers. */
 	readonly alignEnd?: true;
+	/** Name of the order in the address; the header sorts by it. */
+	readonly sort?: string;
+}
+
+/** The order of a list. */
+export interface Sorting {
+	readonly by: string;
+	readonly isDescending: boolean;
 }
 
 const CONTROLS = "a, button, input, select, label, summary, [role=button]";
@@ -37,6 +47,8 @@ export function DataTable<Row>({
 	rows,
 	rowKey,
 	isLinked = false,
+	sorting,
+	onSort,
 }: {
 	/** Name of the listed rows, for screen readers. */
 	readonly label: string;
@@ -45,6 +57,8 @@ export function DataTable<Row>({
 	readonly rowKey: (row: Row) => string | number;
 	/** Whether the first cell has a link that the whole row follows. */
 	readonly isLinked?: boolean;
+	readonly sorting?: Sorting | undefined;
+	readonly onSort?: ((by: string) => void) | undefined;
 }) {
 	const classOf = (column: Column<Row>) =>
 		[column.wideOnly === true ? "wide" : "", column.alignEnd === true ? "r" : ""].join(" ").trim();
@@ -54,8 +68,21 @@ export function DataTable<Row>({
 				<thead>
 					<tr>
 						{columns.map((column) => (
-							<th key={column.title} scope="col" className={classOf(column)}>
-								{column.title === "Actions" ? <span className="sr">Actions</span> : column.title}
+							<th
+								key={column.title}
+								scope="col"
+								className={classOf(column)}
+								{...(sorting !== undefined && column.sort === sorting.by
+									? { "aria-sort": sorting.isDescending ? ("descending" as const) : ("ascending" as const) }
+									: {})}
+							>
+								{column.title === "Actions" ? (
+									<span className="sr">Actions</span>
+								) : column.sort === undefined || onSort === undefined ? (
+									column.title
+								) : (
+									<SortButton column={column.title} by={column.sort} sorting={sorting} onSort={onSort} />
+								)}
 							</th>
 						))}
 					</tr>
@@ -74,6 +101,62 @@ export function DataTable<Row>({
 			</table>
 		</section>
 	);
+}
+
+function SortButton({
+	column,
+	by,
+	sorting,
+	onSort,
+}: {
+	readonly column: string;
+	readonly by: string;
+	readonly sorting: Sorting | undefined;
+	readonly onSort: (by: string) => void;
+}) {
+	return (
+		<button type="button" className="sort" onClick={() => onSort(by)}>
+			{column}
+			{sorting?.by === by ? <Icon of={sorting.isDescending ? IconArrowDown : IconArrowUp} size="s" /> : null}
+		</button>
+	);
+}
+
+/**
+ * The order of a list in the address. A second click on a header turns the order around.
+ * @param first the order without one in the address
+ * @param descending orders that begin with the highest, such as times
+ */
+export function useSorting(first: string, descending: readonly string[]): [Sorting, (by: string) => void] {
+	const [address, setAddress] = useSearchParams();
+	const given = address.get("sort") ?? "";
+	const by = given.replace(/^-/, "") || first;
+	const sorting = { by, isDescending: given === "" ? descending.includes(by) : given.startsWith("-") };
+	const sort = (wanted: string) =>
+		setAddress((before) => {
+			const isDescending = wanted === by ? !sorting.isDescending : descending.includes(wanted);
+			const after = new URLSearchParams(before);
+			after.delete("page");
+			after.set("sort", `${isDescending ? "-" : ""}${wanted}`);
+			return after;
+		});
+	return [sorting, sort];
+}
+
+/** Sorts a whole list; rows without a value come last. */
+export function sortedBy<Row>(
+	rows: readonly Row[],
+	fieldOf: (row: Row) => string | number | null,
+	isDescending: boolean,
+): readonly Row[] {
+	const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+	const sign = isDescending ? -1 : 1;
+	return rows.toSorted((one, other) => {
+		const [left, right] = [fieldOf(one), fieldOf(other)];
+		if (left === null || right === null) return Number(left === null) - Number(right === null);
+		if (typeof left === "number" && typeof right === "number") return sign * (left - right);
+		return sign * collator.compare(String(left), String(right));
+	});
 }
 
 const MOST_PAGES = 100_000;

@@ -2,9 +2,7 @@
  * Times in the user's zone and language: recent ones relative to now, with the exact time on hover. Days of statistics are UTC days and are
  * not converted.
  */
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });

@@ -7,6 +7,7 @@ export function VersionInput({
 	label,
 	description,
 	isRequired = true,
+	error,
 	value,
 	onChange,
 }: {
@@ -14,6 +15,7 @@ export function VersionInput({
 	readonly label: string;
 	readonly description?: string;
 	readonly isRequired?: boolean;
+	readonly error?: string | undefined;
 	readonly value: string;
 	readonly onChange: (version: string) => void;
 }) {
@@ -23,6 +25,7 @@ export function VersionInput({
 			label={label}
 			description={description ?? "Choose one of the newest, or type any other version."}
 			required={isRequired}
+			error={error}
 			data={bundles.data?.items.map(({ name }) => name) ?? []}
 			value={value}
 			onChange={onChange}

@@ -4,6 +4,7 @@
  */
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { Dot } from "../components/badge";
 import { Icon } from "../components/icon";
 import { useIsOnline } from "../components/online";
@@ -11,8 +12,6 @@ import { IconWifiOff } from "../icons";
 
 const TICK_MS = 1_000;
 const STALE_MS = 60_000;
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 

@@ -1,9 +1,7 @@
 /** The list of keyboard shortcuts, opened with `?`. */
-
-import { Switch } from "@mantine/core";
-import { useState } from "react";
 import { Dialog } from "../components/dialog";
-import { areShortcutsOn, SHORTCUTS, storeShortcutsOn } from "./shortcuts";
+import { ShortcutSwitch } from "../components/shortcut-switch";
+import { SHORTCUTS } from "./shortcuts";
 
 export default function ShortcutHelp({ onClose }: { readonly onClose: () => void }) {
 	return (
@@ -31,20 +29,5 @@ export default function ShortcutHelp({ onClose }: { readonly onClose: () => void
 			</div>
 			<ShortcutSwitch />
 		</Dialog>
-	);
-}
-
-export function ShortcutSwitch() {
-	const [isOn, setOn] = useState(areShortcutsOn);
-	return (
-		<Switch
-			label="Single-key shortcuts"
-			description="Turn them off if you use speech input. Search stays at its key. This browser remembers it."
-			checked={isOn}
-			onChange={(event) => {
-				setOn(event.currentTarget.checked);
-				storeShortcutsOn(event.currentTarget.checked);
-			}}
-		/>
 	);
 }

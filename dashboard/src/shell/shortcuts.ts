@@ -4,6 +4,7 @@
  */
 import { useEffect, useRef } from "react";
 import { useLocation } from "wouter";
+import { areShortcutsOn } from "../components/shortcut-switch";
 import { appPath, organizationPath } from "../paths";
 import { APP_PLACES } from "./places";
 
@@ -11,25 +12,6 @@ export type Overlay = "palette" | "help" | "switcher" | "more";
 
 const isApple = /Mac|iPhone|iPad/.test(navigator.platform);
 export const SEARCH_KEY = isApple ? "⌘ K" : "Ctrl K";
-
-const OFF = "capstan.shortcuts";
-
-export function areShortcutsOn(): boolean {
-	try {
-		return localStorage.getItem(OFF) !== "off";
-	} catch {
-		return true;
-	}
-}
-
-export function storeShortcutsOn(isOn: boolean): void {
-	try {
-		if (isOn) localStorage.removeItem(OFF);
-		else localStorage.setItem(OFF, "off");
-	} catch {
-		// Without storage they stay on.
-	}
-}
 
 export interface Shortcut {
 	readonly keys: readonly string[];

@@ -48,7 +48,7 @@ const MOST_BINDINGS = 100;
 
 const transferNotFound = hiddenAs(
 	"transfer_not_found",
-	"There is no open offer of this app for this caller; list offers with GET /app/transfer.",
+	"No open offer of this app is visible to the caller; list offers with GET /app/transfer.",
 );
 
 /** The account of the key is responsible for the offer, so it must be a member who may offer the app. */

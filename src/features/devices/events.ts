@@ -3,6 +3,7 @@
  * the time at which events were stored, at most `MOST_LOG_ROWS` rows a request, so a rare event may need several requests.
  */
 import * as v from "valibot";
+import { channelByName } from "../../db/channels";
 import {
 	type LogFilter,
 	type LogPlace,
@@ -19,8 +20,8 @@ import { storyIn } from "../../domain/recent-reports";
 import { invalidRequest } from "../../errors";
 import { toCsv } from "../../http/csv";
 import { endpoint } from "../../http/endpoint";
-import { optional, publicAppId, rfc3339, text, time, timestamp, uuid } from "../../http/schemas";
-import { appScope } from "../../http/scope";
+import { channelName, optional, publicAppId, rfc3339, text, time, timestamp, uuid } from "../../http/schemas";
+import { appScope, channelNotFound } from "../../http/scope";
 
 const MOST_SHOWN = 200;
 const MOST_EXPORTED = 5_000;
@@ -68,7 +69,7 @@ export const deviceEvents = endpoint({
 	path: "/device/events",
 	tag: "Devices",
 	summary: "List what happened on the devices of an app, newest first",
-	description: `Checks whose decision changed, downloads, installs, failures, crashes, hangs, JavaScript errors and overrides, for \`EVENT_DAYS\` (30). A check without news is no event, and an offer is one only if something else of the device is stored with it. With \`device_id\`, the answer is the story of that device: its last 60 events. \`search\` finds devices by a part of their id. \`detail\` is the decision of a check (\`update\`, \`builtin\` or the code of the refusal), the action of a failure or the message of an error; of an override, \`by\` is who set it, and \`version\` and \`channel\` are what was set, both null if it was removed. \`next\` as \`before\` gives older events; a page may have fewer than \`limit\` events, or none, and still have a \`next\`. To follow the log, send \`newest\` as \`after\`: the answer has events stored since then, with those of up to ${OVERLAP_MS / 1000} seconds before again, so compare ids. \`format=ndjson\` and \`format=csv\` return up to ${MOST_EXPORTED} events, and \`Link: rel="next"\` while more follow.`,
+	description: `Checks whose decision changed, downloads, installs, failures, crashes, hangs, JavaScript errors and overrides, for \`EVENT_DAYS\` (30). A check without news is no event, and an offer is one only if something else of the device is stored with it. With \`device_id\`, the answer is the story of that device: its last 60 events. \`search\` finds devices by a part of their id; \`platform\` and \`channel\` are those of the device's last report and check, and need no \`device_id\`. \`detail\` is the decision of a check (\`update\`, \`builtin\` or the code of the refusal), the action of a failure or the message of an error; of an override, \`by\` is who set it, and \`version\` and \`channel\` are what was set, both null if it was removed. \`next\` as \`before\` gives older events; a page may have fewer than \`limit\` events, or none, and still have a \`next\`. To follow the log, send \`newest\` as \`after\`: the answer has events stored since then, with those of up to ${OVERLAP_MS / 1000} seconds before again, so compare ids. \`format=ndjson\` and \`format=csv\` return up to ${MOST_EXPORTED} events, and \`Link: rel="next"\` while more follow.`,
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: v.object({
 		app_id: publicAppId,
@@ -76,6 +77,8 @@ export const deviceEvents = endpoint({
 		search: optional(v.pipe(text(64), v.toLowerCase())),
 		kind: optional(kinds),
 		version: optional(text(64)),
+		platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
+		channel: optional(channelName),
 		from: optional(timestamp),
 		to: optional(timestamp),
 		before: optional(v.string()),
@@ -89,16 +92,27 @@ export const deviceEvents = endpoint({
 		newest: v.nullable(v.string()),
 	}),
 	rawResponse: [NDJSON, CSV],
-	errors: [],
+	errors: ["channel_not_found"],
 	example: {
 		query: { app_id: "com.example.app", kind: "install,fail" },
 		response: { events: [EXAMPLE_EVENT], next: null, newest: "1795248000000.0d4fae6e-64a3-4f39-9a5d-6c9a5f0d9f11.0" },
 	},
-	async handle({ deps, db, input, scope, scopeRow, request, origin, nowMs }) {
+	load: ({ query: { app_id, channel } }) => [channelByName(app_id, channel ?? "")] as const,
+	async handle({ deps, db, loaded, input, scope, scopeRow, request, origin, nowMs }) {
 		const { query } = input;
+		const channelId = loaded[0].rows[0]?.id;
+		if (query.channel !== undefined && channelId === undefined) throw channelNotFound();
 		const { format = "json", device_id, version, kind, from, to } = query;
 		const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
-		const filter: LogFilter = { kinds: kind, version, device: query.search, fromMs: from, toMs: to };
+		const filter: LogFilter = {
+			kinds: kind,
+			version,
+			device: query.search,
+			platform: query.platform,
+			channelId,
+			fromMs: from,
+			toMs: to,
+		};
 		const firstMs = firstEventMs(deps.config, nowMs);
 		const limit = Math.max(1, format === "json" ? Math.min(query.limit ?? 50, MOST_SHOWN) : MOST_EXPORTED);
 		const read = async () => {

@@ -6,7 +6,7 @@ import { sql } from "kysely";
 import * as v from "valibot";
 import { appByPublicId } from "../../db/apps";
 import { channelByName } from "../../db/channels";
-import { type ListedRow, type ListFilter, listedDevices, MOST_LISTED } from "../../db/device-list";
+import { DEVICE_ORDERS, type ListedRow, type ListFilter, listedDevices, MOST_LISTED } from "../../db/device-list";
 import { appIdOf } from "../../db/public-app-id";
 import { joinedColumns } from "../../db/reported-devices";
 import { openTelemetry } from "../../db/telemetry-reads";
@@ -25,6 +25,8 @@ const listQuery = v.object({
 	key_id: optional(text(64)),
 	seen_from: optional(timestamp),
 	seen_to: optional(timestamp),
+	sort: optional(v.picklist(DEVICE_ORDERS, `must be one of ${DEVICE_ORDERS.join(", ")}`)),
+	order: optional(v.picklist(["asc", "desc"], "must be asc or desc")),
 });
 type Query = v.InferOutput<typeof listQuery>;
 
@@ -35,12 +37,18 @@ function filterOf(
 	return { search, searchesCustomIds, platform, version, keyId: key_id, seenFromMs: seen_from, seenToMs: seen_to };
 }
 
+/** The last seen devices come first; names, versions and platforms go from A to Z. */
+const orderOf = ({ sort = "last_seen", order }: Query) => ({
+	order: sort,
+	isDescending: order === undefined ? sort === "last_seen" : order === "desc",
+});
+
 export const listRecentDevices = endpoint({
 	method: "GET",
 	path: "/device/list",
 	tag: "Devices",
 	summary: "List the devices of an app by their last report, with their number",
-	description: `\`search\` finds devices by a part of their \`device_id\` or \`custom_id\`. \`channel\` is the channel that served the last check. The list has the order of \`last_seen_at\`, newest first, and \`total\` is the number of devices that it finds. It reads at most ${MOST_LISTED.toLocaleString("en-US")} devices of the app; if the app has more, \`complete\` is false, and GET /device lists all of them by their id. \`custom_id_devices\` is not counted here.`,
+	description: `\`search\` finds devices by a part of their \`device_id\` or \`custom_id\`. \`channel\` is the channel that served the last check. The list has the order of \`last_seen_at\`, newest first, unless \`sort\` (and \`order\`) says otherwise: \`name\` is the custom id, or the id of a device without one. \`total\` is the number of devices that it finds. It reads at most ${MOST_LISTED.toLocaleString("en-US")} devices of the app; if the app has more, \`complete\` is false, and GET /device lists all of them by their id. \`custom_id_devices\` is not counted here.`,
 	access: { permission: "app.read_devices", scope: appScope("query.app_id") },
 	query: listQuery,
 	response: v.strictObject({ total: v.number(), complete: v.boolean(), devices: v.array(deviceSchema) }),
@@ -57,7 +65,7 @@ export const listRecentDevices = endpoint({
 		// An app whose custom ids are hidden is searched again below.
 		const filter = { ...filterOf(query, true), channelId };
 		return [
-			listedDevices(app, filter, PAGE_SIZE, query.page * PAGE_SIZE),
+			listedDevices(app, filter, orderOf(query), PAGE_SIZE, query.page * PAGE_SIZE),
 			appByPublicId(app_id),
 			channelByName(app_id, channel ?? ""),
 		] as const;
@@ -67,11 +75,11 @@ export const listRecentDevices = endpoint({
 		const hidesCustomIds = loaded[1].rows[0]?.allow_device_custom_id === 0;
 		const isHere = scopeRow.telemetry == null;
 		const read = async (): Promise<readonly ListedRow[]> => {
-			if (isHere && !(hidesCustomIds && query.search !== undefined)) return loaded[0].rows;
+			if (isHere && !(hidesCustomIds && (query.search !== undefined || query.sort === "name"))) return loaded[0].rows;
 			const channelId = query.channel === undefined ? undefined : sql`${loaded[2].rows[0]?.id ?? null}`;
 			const reports = scopeRow.telemetry == null ? db : openTelemetry(deps, scopeRow.telemetry);
 			const filter = { ...filterOf(query, !hidesCustomIds), channelId };
-			const page = listedDevices(sql`${scope.appId}`, filter, PAGE_SIZE, query.page * PAGE_SIZE);
+			const page = listedDevices(sql`${scope.appId}`, filter, orderOf(query), PAGE_SIZE, query.page * PAGE_SIZE);
 			return (await reports.batch([page]))[0].rows;
 		};
 		const rows = await read();

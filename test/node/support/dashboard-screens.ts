@@ -219,6 +219,33 @@ export const SCREENS: readonly PicturedScreen[] = [
 		prepare: (page) => page.getByText("At its next check").waitFor(),
 	},
 	{
+		name: "device-refused",
+		path: ofApp(`devices/${deviceId(4)}`),
+		changes: true,
+		async prepare(page) {
+			await page.evaluate(async () => {
+				const body = JSON.stringify({ app_id: "com.example.shop", channel: "production", allow_prod: false });
+				await fetch("/channel", { method: "POST", headers: { "content-type": "application/json" }, body });
+			});
+			await page.reload();
+			await page.getByText("is off for production builds").first().waitFor();
+			await page.evaluate(async () => {
+				const body = JSON.stringify({ app_id: "com.example.shop", channel: "production", allow_prod: true });
+				await fetch("/channel", { method: "POST", headers: { "content-type": "application/json" }, body });
+			});
+		},
+	},
+	{
+		name: "events",
+		path: ofApp("events"),
+		prepare: (page) => page.getByRole("list", { name: "Events" }).waitFor(),
+	},
+	{
+		name: "events-filtered",
+		path: ofApp("events?kind=install&platform=ios"),
+		prepare: (page) => page.getByRole("button", { name: "Remove the filter Platform: iOS" }).waitFor(),
+	},
+	{
 		name: "device-override",
 		path: ofApp(`devices/${deviceId(0)}`),
 		prepare: (page) => page.getByRole("button", { name: "Set override" }).click(),

@@ -192,6 +192,26 @@ describe("GET /device/events", () => {
 		expect(
 			await world.request("GET", "/device/events", { key: world.adminKey, query: { app_id: app.appId, before: "x" } }),
 		).toMatchObject({ status: 400 });
+		const phone = newDevice();
+		await check(phone, "builtin", { platform: "ios" });
+		await deliver();
+		const devicesOf = async (query: Record<string, string>) =>
+			new Set((await events({ limit: "200", ...query })).events.map(({ device_id }) => device_id));
+		expect(await devicesOf({ platform: "ios" })).toEqual(new Set([phone]));
+		expect(await devicesOf({ platform: "android" })).toEqual(new Set([...ids, late]));
+		await setTestChannel(world, app, "empty", {});
+		expect(await devicesOf({ channel: "empty" })).toEqual(new Set());
+		expect((await devicesOf({ channel: "production" })).size).toBeGreaterThanOrEqual(6);
+		for (const [query, status] of [
+			[{ channel: "nowhere" }, 404],
+			[{ platform: "windows" }, 400],
+		] as const) {
+			const answer = await world.request("GET", "/device/events", {
+				key: world.adminKey,
+				query: { app_id: app.appId, ...query },
+			});
+			expect(answer.status).toBe(status);
+		}
 	});
 
 	test("exports as lines of JSON and as CSV", async () => {
@@ -263,6 +283,14 @@ describe("GET /device/list", () => {
 			total: 1,
 		});
 		expect((await list({ channel: "production" })).total).toBe(55);
+		const [oldest] = (await list({ sort: "last_seen", order: "asc" })).devices;
+		expect(oldest?.device_id).toBe(ids[0]);
+		const byName = (await list({ sort: "name", order: "desc" })).devices.map(({ device_id }) => device_id);
+		// The custom id begins with a letter behind those of any UUID or not, so it counts as the name it is.
+		const nameOf = (id: string) => (id === ids[3] ? "ada@example.com" : id);
+		expect(byName).toEqual(
+			ids.toSorted((one, other) => (nameOf(one) < nameOf(other) ? 1 : -1)).slice(0, byName.length),
+		);
 		expect(await list({ platform: "ios" })).toEqual({ total: 0, complete: true, devices: [] });
 	});
 });

@@ -8,6 +8,7 @@ import { KeyValues } from "../../components/card";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen, Section } from "../../components/screen";
+import { ShortcutSwitch } from "../../components/shortcut-switch";
 import { DataTable, Pager, pageOf, usePageNumber } from "../../components/table";
 import { Time, timeText } from "../../components/time";
 import { useAccountDeletionPlan } from "../../dry-runs";
@@ -42,6 +43,9 @@ export default function Account() {
 			<Passkeys />
 			<Providers />
 			<EventMails />
+			<Section title="Keyboard">
+				<ShortcutSwitch />
+			</Section>
 			<Sessions />
 			<AccountActivity />
 			<DeleteSection />

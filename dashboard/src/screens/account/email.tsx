@@ -2,11 +2,13 @@
  * Changes the account's e-mail address in two steps: the server mails a code to the new address, and the user enters it. Without a mail
  * provider the dialog says that this is not possible.
  */
+
 import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { Dialog } from "../../components/dialog";
+import { formErrors } from "../../components/field-errors";
 import { notify } from "../../components/notify";
 
 export function ChangeEmail({ onClose }: { readonly onClose: () => void }) {
@@ -28,6 +30,9 @@ export function ChangeEmail({ onClose }: { readonly onClose: () => void }) {
 	);
 }
 
+const ADDRESS_ERRORS = ["email", "email_not_available"];
+const CODE_ERRORS = ["code", "sign_in_failed"];
+
 function Steps({ onClose }: { readonly onClose: () => void }) {
 	const [email, setEmail] = useState("");
 	const [code, setCode] = useState("");
@@ -37,6 +42,8 @@ function Steps({ onClose }: { readonly onClose: () => void }) {
 		onClose();
 	});
 	const attempt = send.data?.attempt;
+	const sendErrors = formErrors(send.error, ADDRESS_ERRORS);
+	const changeErrors = formErrors(change.error, CODE_ERRORS);
 	return (
 		<form
 			onSubmit={(event) => {
@@ -51,13 +58,14 @@ function Steps({ onClose }: { readonly onClose: () => void }) {
 					<TextInput
 						label="New e-mail address"
 						type="email"
+						error={sendErrors.at(...ADDRESS_ERRORS)}
 						autoComplete="email"
 						required
 						data-autofocus
 						value={email}
 						onChange={(event) => setEmail(event.currentTarget.value)}
 					/>
-					{send.isError ? <Problem error={send.error} /> : null}
+					{sendErrors.rest === null ? null : <Problem error={sendErrors.rest} />}
 					<Group justify="flex-end">
 						<Button type="submit" loading={send.isPending}>
 							Send code
@@ -72,6 +80,7 @@ function Steps({ onClose }: { readonly onClose: () => void }) {
 					</Text>
 					<TextInput
 						label="Code"
+						error={changeErrors.at(...CODE_ERRORS)}
 						required
 						autoFocus
 						inputMode="numeric"
@@ -79,7 +88,7 @@ function Steps({ onClose }: { readonly onClose: () => void }) {
 						value={code}
 						onChange={(event) => setCode(event.currentTarget.value)}
 					/>
-					{change.isError ? <Problem error={change.error} /> : null}
+					{changeErrors.rest === null ? null : <Problem error={changeErrors.rest} />}
 					<Group justify="flex-end">
 						<Button variant="default" onClick={() => send.reset()}>
 							Use another address

@@ -5,7 +5,7 @@ import { useLocation } from "wouter";
 import { useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { useDo } from "../../components/do";
-import { atField, withoutFields } from "../../components/field-errors";
+import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
@@ -74,6 +74,8 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 	);
 }
 
+const ID_ERRORS = ["app_id", "app_id_already_exists"];
+
 function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClose: () => void }) {
 	const [, navigate] = useLocation();
 	const [name, setName] = useState("");
@@ -82,17 +84,19 @@ function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClos
 		onClose();
 		navigate(appPath(app.app_id));
 	});
+	const errors = formErrors(create.error, ["name", ...ID_ERRORS]);
 	return (
 		<FormDialog
 			title="New app"
 			action="Create app"
 			isPending={create.isPending}
-			error={withoutFields(create.error, ["app_id"])}
+			error={errors.rest}
 			onSubmit={() => create.mutate({ body: { app_id: appId, name, owner_org: orgId } })}
 			onClose={onClose}
 		>
 			<TextInput
 				label="Name"
+				error={errors.at("name")}
 				required
 				data-autofocus
 				maxLength={128}
@@ -101,7 +105,7 @@ function CreateApp({ orgId, onClose }: { readonly orgId: string; readonly onClos
 			/>
 			<TextInput
 				label="App id"
-				error={atField(create.error, "app_id")}
+				error={errors.at(...ID_ERRORS)}
 				description="The appId of your capacitor.config. It cannot be changed later."
 				placeholder="com.example.app"
 				required

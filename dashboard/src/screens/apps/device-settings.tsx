@@ -1,9 +1,11 @@
 /** Settings for an app's devices: which reports the server stores, who can open previews, and links to the store build. */
+
 import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useChange } from "../../api";
 import { Problem } from "../../components/answer";
 import { KeyValues } from "../../components/card";
+import { formErrors } from "../../components/field-errors";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
 
@@ -68,6 +70,11 @@ function DeviceFields({ app }: { readonly app: AppRecord }) {
 	}));
 	const [prefix, setPrefix] = useState(app.preview_channel_prefix ?? "");
 	const save = useChange("PUT /app/:app_id", () => notify("App saved."));
+	const errors = formErrors(save.error, [
+		...SWITCHES.map(([field]) => field),
+		...ADDRESSES.map(([field]) => field),
+		"preview_channel_prefix",
+	]);
 	const submit = () =>
 		save.mutate({
 			params: { app_id: app.app_id },
@@ -90,12 +97,14 @@ function DeviceFields({ app }: { readonly app: AppRecord }) {
 						key={field}
 						label={label}
 						description={description}
+						error={errors.at(field)}
 						checked={switches[field]}
 						onChange={(event) => setSwitches({ ...switches, [field]: event.currentTarget.checked })}
 					/>
 				))}
 				<TextInput
 					label="Prefix of preview channel names"
+					error={errors.at("preview_channel_prefix")}
 					description="Preview keys can create only channels with this prefix. Empty: any name that no channel has or had."
 					placeholder="pr-"
 					value={prefix}
@@ -109,12 +118,13 @@ function DeviceFields({ app }: { readonly app: AppRecord }) {
 						key={field}
 						type="url"
 						label={label}
+						error={errors.at(field)}
 						placeholder={placeholder}
 						value={addresses[field]}
 						onChange={(event) => setAddresses({ ...addresses, [field]: event.currentTarget.value })}
 					/>
 				))}
-				{save.isError ? <Problem error={save.error} /> : null}
+				{errors.rest === null ? null : <Problem error={errors.rest} />}
 				<Group>
 					<Button type="submit" loading={save.isPending}>
 						Save device settings

@@ -1,6 +1,7 @@
 /** The home of an app: what is live on which channel, how its devices follow, and who released what, with the way back. */
 import { Button } from "@mantine/core";
 import { lazy, Suspense, useState } from "react";
+import { DAY_MS } from "../../../../src/domain/time";
 import { versionTones } from "../../../../src/features/statistics/charts/palette";
 import { useAllPages, useAsk } from "../../api";
 import { Lanes } from "../../charts/lanes";
@@ -30,7 +31,6 @@ const UploadAndRelease = lazy(() => import("../bundles/upload"));
 
 const HEALTH_DAYS = 7;
 const LANE_DAYS = 14;
-const DAY_MS = 86_400_000;
 const CHANNELS_SHOWN = 6;
 const LOOK_AGAIN_MS = 15_000;
 

@@ -1,9 +1,11 @@
 /** How long an app keeps unused bundles, and how many former bundles each channel can roll back to. */
+
 import { Button, Group, NumberInput, Radio, Stack } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useChange } from "../../api";
 import { Problem } from "../../components/answer";
 import { KeyValues } from "../../components/card";
+import { formErrors } from "../../components/field-errors";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
 import { countOf } from "../../components/size";
@@ -40,6 +42,7 @@ function Fields({ app }: { readonly app: AppRecord }) {
 	const [days, setDays] = useState<number | string>(app.retention === 0 ? USUAL_DAYS : daysOf(app.retention));
 	const [kept, setKept] = useState<number | string>(app.keep_live_bundles);
 	const save = useChange("PUT /app/:app_id", () => notify("Bundle retention saved."));
+	const errors = formErrors(save.error, ["retention", "keep_live_bundles"]);
 	const isUnchanged = Number(days) === daysOf(app.retention);
 	const seconds = isForever ? 0 : isUnchanged ? app.retention : Math.round(Number(days) * DAY_SECONDS);
 	return (
@@ -67,6 +70,7 @@ function Fields({ app }: { readonly app: AppRecord }) {
 				{isForever ? null : (
 					<NumberInput
 						label="Days"
+						error={errors.at("retention")}
 						required
 						min={0.01}
 						max={MOST_DAYS}
@@ -77,6 +81,7 @@ function Fields({ app }: { readonly app: AppRecord }) {
 				)}
 				<NumberInput
 					label="Former bundles to keep per channel"
+					error={errors.at("keep_live_bundles")}
 					description="Keeps the last bundles that were live before the current one, so that the channel can roll back to them."
 					required
 					min={0}
@@ -85,9 +90,9 @@ function Fields({ app }: { readonly app: AppRecord }) {
 					value={kept}
 					onChange={setKept}
 				/>
-				{save.isError ? <Problem error={save.error} /> : null}
+				{errors.rest === null ? null : <Problem error={errors.rest} />}
 				<Group>
-					<Button type="submit" loading={save.isPending} disabled={days === "" || kept === ""}>
+					<Button type="submit" loading={save.isPending} {...(days === "" || kept === "" ? { disabled: true } : {})}>
 						Save retention
 					</Button>
 				</Group>

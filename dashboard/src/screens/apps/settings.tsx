@@ -1,10 +1,12 @@
 /** Settings of an app, and its deletion. */
+
 import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { KeyValues } from "../../components/card";
+import { formErrors } from "../../components/field-errors";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen, Section } from "../../components/screen";
@@ -53,11 +55,14 @@ function ReadOnly({ app }: { readonly app: AppRecord }) {
 	);
 }
 
+const CHANNEL_ERRORS = ["default_upload_channel", "channel_not_found", "channel_name_reserved"];
+
 function Fields({ app }: { readonly app: AppRecord }) {
 	const [name, setName] = useState(app.name);
 	const [upload, setUpload] = useState(app.default_upload_channel);
 	const [isExposed, setExposed] = useState(app.expose_metadata);
 	const save = useChange("PUT /app/:app_id", () => notify("App saved."));
+	const errors = formErrors(save.error, ["name", ...CHANNEL_ERRORS]);
 	return (
 		<form
 			onSubmit={(event) => {
@@ -75,6 +80,7 @@ function Fields({ app }: { readonly app: AppRecord }) {
 			<Stack maw="32rem">
 				<TextInput
 					label="Name"
+					error={errors.at("name")}
 					required
 					maxLength={128}
 					value={name}
@@ -82,6 +88,7 @@ function Fields({ app }: { readonly app: AppRecord }) {
 				/>
 				<TextInput
 					label="Default upload channel"
+					error={errors.at(...CHANNEL_ERRORS)}
 					required
 					value={upload}
 					onChange={(event) => setUpload(event.currentTarget.value)}
@@ -91,7 +98,7 @@ function Fields({ app }: { readonly app: AppRecord }) {
 					checked={isExposed}
 					onChange={(event) => setExposed(event.currentTarget.checked)}
 				/>
-				{save.isError ? <Problem error={save.error} /> : null}
+				{errors.rest === null ? null : <Problem error={errors.rest} />}
 				<Group>
 					<Button type="submit" loading={save.isPending}>
 						Save app

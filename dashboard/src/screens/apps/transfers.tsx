@@ -1,9 +1,11 @@
 /** Transfers of apps between organizations: offer an app in its settings, accept or decline in the receiving organization. */
+
 import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
+import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
@@ -65,26 +67,33 @@ function OfferApp({ app, onClose }: { readonly app: AppRecord; readonly onClose:
 		notify(`${app.name} offered.`);
 		onClose();
 	});
+	const isUnreadable = address.trim() !== "" && toOrg === undefined;
+	const errors = formErrors(offer.error ?? plan.error, ["to_org", "organization_not_found"]);
 	return (
 		<FormDialog
 			title={`Offer ${app.name}`}
 			action="Offer app"
 			isPending={offer.isPending}
 			isReady={toOrg !== undefined && plan.isSuccess}
-			error={offer.error}
+			error={offer.error === null ? null : errors.rest}
 			onSubmit={() => offer.mutate({ body: { app_id: app.app_id, to_org: toOrg ?? "" } })}
 			onClose={onClose}
 		>
 			<TextInput
 				label="Organization"
 				description="The id of the organization, or the URL of its dashboard page. Ask its administrator."
+				error={
+					isUnreadable
+						? "This has no organization id, such as 6f0f2c1a-58a3-4f7e-9d31-0c2b7e1d4a55."
+						: errors.at("to_org", "organization_not_found")
+				}
 				required
 				data-autofocus
 				autoComplete="off"
 				value={address}
 				onChange={(event) => setAddress(event.currentTarget.value)}
 			/>
-			{toOrg === undefined ? null : (
+			{toOrg === undefined || (plan.isError && errors.rest === null) ? null : (
 				<Answer query={plan} what="the consequences">
 					{({ ends }) => (
 						<Text size="sm">

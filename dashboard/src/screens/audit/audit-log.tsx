@@ -18,6 +18,10 @@ const FIELDS = [
 	["to", "Until (UTC)", "date"],
 ] as const;
 const NAMES = FIELDS.map(([field]) => field);
+const LABELS = Object.fromEntries(FIELDS.map(([field, label]) => [field, label])) as Record<
+	(typeof NAMES)[number],
+	string
+>;
 type LogFilters = Filters<(typeof NAMES)[number]>;
 
 type LogOf = { readonly orgId: string } | { readonly appId: string };
@@ -66,13 +70,17 @@ function AuditLog({ of, title, note }: { readonly of: LogOf; readonly title: str
 				</Button>
 			}
 		>
-			<FilterForm filters={filters} onFilter={setFilters}>
+			<FilterForm
+				list={`activity ${"appId" in of ? of.appId : of.orgId}`}
+				labels={LABELS}
+				filters={filters}
+				onFilter={setFilters}
+			>
 				{(field) =>
-					FIELDS.map(([name, label, type]) => (
+					FIELDS.map(([name, , type]) => (
 						<TextInput
 							key={name}
 							type={type}
-							label={label}
 							placeholder={name === "action" ? "channel.delete" : ""}
 							{...field(name)}
 						/>

@@ -2,7 +2,7 @@
 import { NativeSelect, Stack, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
 import type { Channel } from "../../components/channel-badges";
-import { atField, withoutFields } from "../../components/field-errors";
+import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 
 const FLAGS = [
@@ -41,6 +41,8 @@ export const UPDATE_PACKAGES = [
 	{ value: "zip_from_builtin", label: "Zip only, for devices on the store build" },
 	{ value: "delta_from_builtin", label: "Single files only, for devices on the store build" },
 ];
+
+const NAME_ERRORS = ["channel", "channel_name_reserved"];
 
 type Flag = (typeof FLAGS)[number][0];
 export type ChannelSettings = Pick<Channel, Flag | "disableAutoUpdate" | "updatePackage">;
@@ -82,6 +84,11 @@ export function ChannelForm({
 	readonly onClose: () => void;
 }) {
 	const [newName, setName] = useState("");
+	const errors = formErrors(error, [
+		...(name === undefined ? NAME_ERRORS : []),
+		...FLAGS.map(([field]) => field),
+		...["disableAutoUpdate", "updatePackage"],
+	]);
 	const [values, setValues] = useState<ChannelSettings>(() => ({
 		...(Object.fromEntries(FLAGS.map(([field]) => [field, settings[field]])) as Pick<Channel, Flag>),
 		disableAutoUpdate: settings.disableAutoUpdate,
@@ -99,6 +106,7 @@ export function ChannelForm({
 				key={field}
 				label={label}
 				description={description}
+				error={errors.at(field)}
 				checked={values[field]}
 				onChange={(event) => setValues({ ...values, [field]: event.currentTarget.checked })}
 			/>
@@ -108,14 +116,14 @@ export function ChannelForm({
 			title={title}
 			action={action}
 			isPending={isPending}
-			error={withoutFields(error, ["channel"])}
+			error={errors.rest}
 			onSubmit={submit}
 			onClose={onClose}
 		>
 			{name === undefined ? (
 				<TextInput
 					label="Name"
-					error={atField(error, "channel")}
+					error={errors.at(...NAME_ERRORS)}
 					description="Letters, digits, spaces and . _ - / @ +"
 					required
 					data-autofocus
@@ -135,6 +143,7 @@ export function ChannelForm({
 			</fieldset>
 			<NativeSelect
 				label="Allowed updates"
+				error={errors.at("disableAutoUpdate")}
 				data={UPDATE_LIMITS}
 				value={values.disableAutoUpdate}
 				onChange={(event) =>
@@ -144,6 +153,7 @@ export function ChannelForm({
 			{toggles(["disableAutoUpdateUnderNative"])}
 			<NativeSelect
 				label="Update format"
+				error={errors.at("updatePackage")}
 				description="Devices that cannot read single files always get the zip."
 				data={UPDATE_PACKAGES}
 				value={values.updatePackage}

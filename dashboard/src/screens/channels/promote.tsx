@@ -2,11 +2,13 @@
  * Promotes a bundle to a channel, for every device or as a staged rollout. Shows first how many devices will change version, which devices the
  * bundle cannot reach, and the effect on a running rollout.
  */
+
 import { Alert, Checkbox, NativeSelect, NumberInput, Radio, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { CapstanError, useAsk, useChange } from "../../api";
 import { useChangePreview } from "../../components/change-preview";
 import type { Channel } from "../../components/channel-badges";
+import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notifyChannelChange } from "../../components/notify";
 import { countOf, countText } from "../../components/size";
@@ -17,6 +19,15 @@ const STEPS = [1, 5, 25, 100];
 const LIMITS_BPS = [100, 200, 500, 1000];
 /** A rollout may start, end or be paused while the dialog is open. */
 const LOOK_AGAIN_MS = 5_000;
+
+const BUNDLE_ERRORS = [
+	"version",
+	"rolloutVersion",
+	"bundle_not_found",
+	"bundle_not_ready",
+	"bundle_from_preview",
+	"bundle_not_signed",
+];
 
 export function Promote({
 	appId,
@@ -49,6 +60,7 @@ export function Promote({
 		onClose();
 	});
 
+	const errors = formErrors(change.error, [...BUNDLE_ERRORS, "rolloutPercentage", "autoPauseFailureRateBps"]);
 	const isRefusedPreview = change.error instanceof CapstanError && change.error.code === "bundle_from_preview";
 	const rollout = channel.rollout_version_info?.name;
 	const mayEnd = way === "all" && rollout !== undefined && version !== "" && version !== rollout;
@@ -76,11 +88,17 @@ export function Promote({
 			action={channel.requires_approval ? "Propose promotion" : way === "all" ? "Promote bundle" : "Start rollout"}
 			isPending={change.isPending}
 			isReady={isComplete && preview.isReady}
-			error={change.error}
+			error={errors.rest}
 			onSubmit={() => change.mutate({ body: { ...body, ...(allowsPreview ? { allow_preview_bundle: true } : {}) } })}
 			onClose={onClose}
 		>
-			<VersionInput appId={appId} label="Bundle" value={version} onChange={setVersion} />
+			<VersionInput
+				appId={appId}
+				label="Bundle"
+				error={errors.at(...BUNDLE_ERRORS)}
+				value={version}
+				onChange={setVersion}
+			/>
 			<Radio.Group label="Devices" value={way} onChange={(value) => setWay(value as Way)}>
 				<Stack gap="xs" mt="xs">
 					<Radio value="all" label="All devices of the channel, immediately" />
@@ -97,6 +115,7 @@ export function Promote({
 			{way === "share" ? (
 				<NumberInput
 					label="Share of devices, in %"
+					error={errors.at("rolloutPercentage")}
 					required
 					min={0}
 					max={100}
@@ -108,6 +127,7 @@ export function Promote({
 			{way === "steps" && maySet ? (
 				<NativeSelect
 					label="Stop at this failure rate"
+					error={errors.at("autoPauseFailureRateBps")}
 					value={limit}
 					onChange={(event) => setLimit(event.currentTarget.value)}
 					data={[...new Set([...LIMITS_BPS, given.autoPauseFailureRateBps])]

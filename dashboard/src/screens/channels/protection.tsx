@@ -1,4 +1,5 @@
 /** Protection of a channel: who may promote to it, and promotions that wait for approval. */
+
 import { Alert, Button, Checkbox, Group, List, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ROLES, type RoleName } from "../../../../src/authz/permissions";
@@ -7,6 +8,7 @@ import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Badge } from "../../components/badge";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
+import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
@@ -90,13 +92,14 @@ function EditProtection({
 	});
 	const promoters = [...roles, ...ids.split(/\s+/).filter((id) => id !== "")];
 	const rules = { protected: true, promoters, requires_approval: needsApproval };
+	const errors = formErrors(change.error, ["promoters"]);
 	return (
 		<FormDialog
 			title={`Protection of ${channel.name}`}
 			action="Save protection"
 			isPending={change.isPending}
 			isReady={!isProtected || promoters.length > 0}
-			error={change.error}
+			error={errors.rest}
 			onSubmit={() =>
 				change.mutate({
 					body: { app_id: appId, channel: channel.name, ...(isProtected ? rules : { protected: false }) },
@@ -122,6 +125,7 @@ function EditProtection({
 					<Textarea
 						label="API keys and people who can promote"
 						description="One id per line. A key can approve promotions only if it is listed here."
+						error={errors.at("promoters")}
 						autosize
 						value={ids}
 						onChange={(event) => setIds(event.currentTarget.value)}

@@ -1,25 +1,27 @@
 /** One device: which update it gets and why, what happened on it, its reports, and its override. */
-import { Alert, Button, List, Stack, Text, TextInput } from "@mantine/core";
+
+import { Alert, Button, List, Stack } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { type AnswerOf, ask, CapstanError, useAsk, useChange } from "../../api";
-import { Answer, Problem } from "../../components/answer";
+import { NO_OBJECTION } from "../../../../src/domain/update-model";
+import { type AnswerOf, CapstanError, useAsk } from "../../api";
+import { Answer } from "../../components/answer";
 import { Card, KeyValues, Note } from "../../components/card";
 import { CopyChip } from "../../components/copy-chip";
-import { Confirm, FormDialog } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
-import { notify } from "../../components/notify";
+import { TextLink } from "../../components/link";
 import { Empty, Screen, Section } from "../../components/screen";
 import { screenWords } from "../../components/screen-words";
 import { Time } from "../../components/time";
 import { Spot, Timeline } from "../../components/timeline";
-import { VersionInput } from "../../components/version-input";
 import { IconAlertTriangle, IconCheck, IconChevronRight, IconCircleCheck, IconDownload } from "../../icons";
+import { bundlePath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
+import { type DeviceRecord, Override, Unset } from "./device-override";
 import { EventItem } from "./event-item";
+import { platformName } from "./platforms";
 
 type Explained = AnswerOf<"GET /device/explain">;
-type DeviceRecord = Exclude<AnswerOf<"GET /device">, readonly unknown[]>;
 
 const isUnknown = (error: unknown) => error instanceof CapstanError && error.code === "device_not_found";
 
@@ -57,7 +59,7 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 							<div className="cols">
 								<Story appId={appId} deviceId={item} />
 								<Section title="Properties">
-									<Record device={record} />
+									<Record appId={appId} device={record} />
 								</Section>
 							</div>
 						)
@@ -75,18 +77,38 @@ export default function Device({ appId, orgId, item }: AppItemProps) {
 const isSet = ({ override_channel, override_version }: DeviceRecord) =>
 	override_channel !== null || override_version !== null;
 
-function Record({ device }: { readonly device: DeviceRecord }) {
+function Record({ appId, device }: { readonly appId: string; readonly device: DeviceRecord }) {
 	const { platform, os_version, version_name, version_build, plugin_version, last_seen_at } = device;
 	const { channel, override_channel, override_version } = device;
 	return (
 		<KeyValues
 			items={[
 				...customIdItems(device),
-				["Current bundle", version_name ?? "—"],
-				["Channel", channel ?? "—"],
+				[
+					"Current bundle",
+					version_name === null ? (
+						"—"
+					) : version_name === "builtin" ? (
+						"Store build"
+					) : (
+						<TextLink key="bundle" to={bundlePath(appId, version_name)}>
+							{version_name}
+						</TextLink>
+					),
+				],
+				[
+					"Channel",
+					channel === null ? (
+						"—"
+					) : (
+						<TextLink key="channel" to={channelPath(appId, channel)}>
+							{channel}
+						</TextLink>
+					),
+				],
 				["Channel override", override_channel ?? "None"],
 				["Bundle override", override_version ?? "None"],
-				["Platform", `${platform ?? "—"} ${os_version ?? ""}`],
+				["Platform", `${platformName(platform)} ${os_version ?? ""}`],
 				["Store build version", version_build ?? "—"],
 				["Plugin", plugin_version ?? "—"],
 				[
@@ -143,13 +165,15 @@ const RULES: Readonly<Record<string, string>> = {
 	revert_to_builtin: "Plugin can revert to the store build",
 	go_home: "Its bundle was deleted",
 	store_build: "Store build",
-	serve: "Bundle is served",
+	serve: "Bundle is offered",
 };
 
 type Step = Explained["trace"][number];
 
-/** A rule that passed without a finding is listed by name only. */
-const isSilent = ({ outcome, finding }: Step) => outcome === "passed" && finding === "nothing against it";
+/** How the bundle was chosen, which explains the decision even where the rule passed. */
+const PATH = ["override_channel", "override_bundle", "default_channel", "public_channel", "rollout"];
+
+const isFolded = ({ rule, outcome }: Step) => outcome !== "decided" && !(outcome === "passed" && PATH.includes(rule));
 
 function Explanation({ appId, device }: { readonly appId: string; readonly device: DeviceRecord }) {
 	const { device_id } = device;
@@ -163,17 +187,22 @@ function Explanation({ appId, device }: { readonly appId: string; readonly devic
 							<div className="row start">
 								<Picture outcome={outcome} answer={answer} />
 								<div className="stack grow">
-									<strong className="strong">{`${outcomeTitle(outcome, answer)}, because ${because}.`}</strong>
+									<strong className="strong">{`${outcomeTitle(outcome, answer)}, because ${causeWords(because)}.`}</strong>
 									{isSet(device) ? <SetBy appId={appId} deviceId={device_id} /> : null}
 								</div>
 							</div>
 							{remedy === null ? null : (
 								<Note tone={isUpToDate(answer) ? "info" : "warn"} isAlert>
-									{screenWords(remedy.message)}
+									<span>{screenWords(remedy.message)}</span>
+									{remedy.settings === null ? null : (
+										<TextLink to={channelPath(appId, remedy.settings.channel)}>
+											Open channel {remedy.settings.channel}
+										</TextLink>
+									)}
 								</Note>
 							)}
-							<Steps steps={trace.filter((step) => !isSilent(step))} />
-							<PassedRules steps={trace.filter(isSilent)} />
+							<Steps steps={trace.filter((step) => !isFolded(step))} isFine={remedy === null || isUpToDate(answer)} />
+							<PassedRules steps={trace.filter(isFolded)} />
 						</Stack>
 					</Card>
 				)}
@@ -221,22 +250,26 @@ function Story({ appId, deviceId }: { readonly appId: string; readonly deviceId:
 	);
 }
 
-function Steps({ steps }: { readonly steps: readonly Step[] }) {
+function Steps({ steps, isFine }: { readonly steps: readonly Step[]; readonly isFine: boolean }) {
 	return (
 		<ol className="rules">
 			{steps.map(({ rule, outcome, finding, remedy }) => (
 				<li key={rule}>
-					<span className={outcome === "passed" ? "t-ok" : outcome === "decided" ? "t-warn" : "dimmed"}>
-						<Icon
-							of={outcome === "passed" ? IconCircleCheck : outcome === "decided" ? IconAlertTriangle : IconChevronRight}
-						/>
+					<span className={outcome === "passed" || isFine ? "t-ok" : "t-warn"}>
+						<Icon of={outcome === "passed" || isFine ? IconCircleCheck : IconAlertTriangle} />
 					</span>
 					<span className="stack">
 						<span>
-							<strong className="strong">{RULES[rule] ?? rule.replaceAll("_", " ")}</strong>{" "}
-							<span className="dimmed">({outcome === "decided" ? "decides" : outcome})</span> {finding}
+							<strong className="strong">
+								{outcome === "decided" && rule === "already_there"
+									? "Runs it already"
+									: (RULES[rule] ?? rule.replaceAll("_", " "))}
+							</strong>{" "}
+							<span className="muted">{causeWords(finding)}</span>
 						</span>
-						{outcome === "decided" || remedy === undefined ? null : <span className="dimmed">{remedy}</span>}
+						{outcome === "decided" || remedy === undefined ? null : (
+							<span className="muted">{screenWords(remedy)}</span>
+						)}
 					</span>
 				</li>
 			))}
@@ -252,8 +285,11 @@ function PassedRules({ steps }: { readonly steps: readonly Step[] }) {
 				{steps.length === 1 ? "1 rule" : `${steps.length} rules`} passed
 			</summary>
 			<List size="sm" mt="xs">
-				{steps.map(({ rule }) => (
-					<List.Item key={rule}>{RULES[rule] ?? rule.replaceAll("_", " ")}</List.Item>
+				{steps.map(({ rule, finding }) => (
+					<List.Item key={rule} title={rule}>
+						{RULES[rule] ?? rule.replaceAll("_", " ")}
+						{finding === NO_OBJECTION ? null : <span className="muted">: {causeWords(finding)}</span>}
+					</List.Item>
 				))}
 			</List>
 		</details>
@@ -273,117 +309,14 @@ function Picture({
 	return isUpToDate(answer) ? <Spot icon={IconCheck} tone="ok" /> : <Spot icon={IconAlertTriangle} tone="warn" />;
 }
 
+/** A clause in the middle of a sentence. */
+const causeWords = (because: string) => {
+	const words = screenWords(because).replace(/\.$/, "");
+	return because.slice(0, 1) + words.slice(1);
+};
+
 function outcomeTitle(outcome: Explained["outcome"], answer: Explained["answer"]): string {
 	if (outcome === "builtin") return "At its next check, the device reverts to the store build";
 	if (outcome === "update" && "url" in answer) return `At its next check, the device gets ${answer.version}`;
 	return "At its next check, the device gets no update";
-}
-
-/** The request completes when every isolate answers with the change, so that the next check gets it. */
-const WAITING = "Waiting until the change is live everywhere, about four seconds…";
-
-function Override({
-	appId,
-	deviceId,
-	onClose,
-}: {
-	readonly appId: string;
-	readonly deviceId: string;
-	readonly onClose: () => void;
-}) {
-	const [channel, setChannel] = useState("");
-	const [version, setVersion] = useState("");
-	const [refused, setRefused] = useState<Error | undefined>();
-	const done = () => {
-		notify("Override set. It applies at the next check.");
-		onClose();
-	};
-	const set = useChange("POST /device", done, { waitsUntilVisible: true });
-	const submit = async () => {
-		setRefused(undefined);
-		try {
-			const bundle = version === "" ? undefined : await bundleId(appId, version);
-			set.mutate({
-				body: {
-					app_id: appId,
-					device_id: deviceId,
-					...(channel === "" ? {} : { channel }),
-					...(bundle === undefined ? {} : { version_id: bundle }),
-				},
-			});
-		} catch (error) {
-			setRefused(error instanceof Error ? error : new Error(String(error)));
-		}
-	};
-	return (
-		<FormDialog
-			title="Set an override for this device"
-			action="Set override"
-			isPending={set.isPending}
-			waiting={WAITING}
-			isReady={channel !== "" || version !== ""}
-			error={set.error}
-			onSubmit={() => void submit()}
-			onClose={onClose}
-		>
-			<Text size="sm">Empty fields stay unchanged. A bundle takes precedence over a channel.</Text>
-			<TextInput
-				label="Channel"
-				data-autofocus
-				value={channel}
-				onChange={(event) => setChannel(event.currentTarget.value)}
-			/>
-			<VersionInput appId={appId} label="Bundle" isRequired={false} value={version} onChange={setVersion} />
-			{refused === undefined ? null : <Problem error={refused} />}
-		</FormDialog>
-	);
-}
-
-async function bundleId(appId: string, version: string): Promise<number> {
-	const [bundle] = await ask("GET /bundle", { query: { app_id: appId, version } });
-	if (bundle === undefined) {
-		throw new CapstanError(
-			404,
-			"bundle_not_found",
-			`Bundle ${version} does not exist. Choose another version.`,
-			{},
-			"",
-		);
-	}
-	return bundle.id;
-}
-
-function Unset({
-	appId,
-	device,
-	onClose,
-}: {
-	readonly appId: string;
-	readonly device: DeviceRecord;
-	readonly onClose: () => void;
-}) {
-	const { override_channel, override_version } = device;
-	const done = () => {
-		notify("Override removed.");
-		onClose();
-	};
-	const unset = useChange("DELETE /device", done, { waitsUntilVisible: true });
-	return (
-		<Confirm
-			title="Remove the override of this device?"
-			action="Remove override"
-			isPending={unset.isPending}
-			waiting={WAITING}
-			error={unset.error}
-			onConfirm={() => unset.mutate({ query: { app_id: appId, device_id: device.device_id } })}
-			onClose={onClose}
-		>
-			<Text size="sm">This removes:</Text>
-			<ul>
-				{override_channel === null ? null : <li>the channel {override_channel}</li>}
-				{override_version === null ? null : <li>the bundle {override_version}</li>}
-			</ul>
-			<Text size="sm">The device follows its usual channel again.</Text>
-		</Confirm>
-	);
 }

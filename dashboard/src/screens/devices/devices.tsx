@@ -5,43 +5,64 @@ import { useLocation } from "wouter";
 import { useAsk } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
+import { CopyChip } from "../../components/copy-chip";
 import { FilterForm } from "../../components/filter-form";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
+import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
 import { Empty, Screen, Section } from "../../components/screen";
 import { countOf, countText } from "../../components/size";
-import { DataTable, Pager, usePageNumber } from "../../components/table";
+import { DataTable, Pager, usePageNumber, useSorting } from "../../components/table";
 import { Time } from "../../components/time";
+import { IconChevronRight } from "../../icons";
 import { appPath, devicePath } from "../../paths";
 import type { AppScreenProps } from "../../screen-props";
+import { PLATFORMS, platformName } from "./platforms";
 
-const PLATFORMS = [
-	{ value: "", label: "All platforms" },
-	{ value: "ios", label: "iOS" },
-	{ value: "android", label: "Android" },
-	{ value: "electron", label: "Electron" },
-] as const;
-
-const FILTERS = ["search", "channel", "version", "platform", "key_id", "seen_from"] as const;
+const LABELS = {
+	search: "Id or custom id contains",
+	channel: "Channel",
+	version: "Version",
+	platform: "Platform",
+	key_id: "Public key id",
+	seen_from: "Last seen since (UTC)",
+} as const;
+const FILTERS = Object.keys(LABELS) as (keyof typeof LABELS)[];
 const PAGE_SIZE = 50;
+
+const ORDERS = ["last_seen", "name", "version", "platform"] as const;
+const isOrder = (by: string): by is (typeof ORDERS)[number] => ORDERS.some((order) => order === by);
 
 export default function Devices({ appId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(FILTERS);
-	const query = { app_id: appId, page: String(page), ...givenFilters(filters) };
+	const [sorting, sort] = useSorting("last_seen", ["last_seen"]);
+	const query = {
+		app_id: appId,
+		page: String(page),
+		...givenFilters(filters),
+		...(isOrder(sorting.by)
+			? { sort: sorting.by, order: sorting.isDescending ? ("desc" as const) : ("asc" as const) }
+			: {}),
+	};
 	const devices = useAsk("GET /device/list", { query });
 	return (
 		<Screen title="Devices" note="Devices that checked for updates or sent reports.">
-			<FindDevice appId={appId} />
-			<FilterForm filters={filters} onFilter={setFilters}>
+			<FilterForm
+				list={`devices ${appId}`}
+				filters={filters}
+				labels={LABELS}
+				textOf={(name, value) => (name === "platform" ? platformName(value) : value)}
+				onFilter={setFilters}
+			>
 				{(field) => (
 					<>
-						<TextInput label="Id or custom id contains" {...field("search")} />
-						<TextInput label="Channel" {...field("channel")} />
-						<TextInput label="Version" {...field("version")} />
-						<NativeSelect label="Platform" data={PLATFORMS} {...field("platform")} />
-						<TextInput label="Public key id" {...field("key_id")} />
-						<TextInput type="date" label="Last seen since (UTC)" {...field("seen_from")} />
+						<TextInput {...field("search")} />
+						<TextInput {...field("channel")} />
+						<TextInput {...field("version")} />
+						<NativeSelect data={PLATFORMS} {...field("platform")} />
+						<TextInput {...field("key_id")} />
+						<TextInput type="date" {...field("seen_from")} />
 					</>
 				)}
 			</FilterForm>
@@ -61,22 +82,25 @@ export default function Devices({ appId }: AppScreenProps) {
 					) : (
 						<Stack gap="sm">
 							<Text size="sm">
-								{countOf(total, "device")}, last seen first.
+								{countOf(total, "device")}.
 								{complete ? "" : " This app has more devices than one list reads; search by id to find a certain one."}
 							</Text>
 							<DataTable
 								label="Devices"
+								isLinked
+								sorting={sorting}
+								onSort={sort}
 								rows={items}
 								rowKey={({ device_id }) => device_id}
 								columns={[
 									{
 										title: "Device",
+										sort: "name",
 										cell: ({ device_id, custom_id, platform, os_version, override_channel, override_version }) => (
 											<Stack gap={4} align="flex-start">
 												<TextLink to={devicePath(appId, device_id)}>{custom_id ?? device_id}</TextLink>
-												<Text size="xs" c="dimmed">
-													{`${platformName(platform)} ${os_version ?? ""}`}
-												</Text>
+												{custom_id === null ? null : <CopyChip value={device_id} />}
+												<span className="small muted phone">{`${platformName(platform)} ${os_version ?? ""}`}</span>
 												{override_channel === null ? null : <OverrideBadge what="Channel" name={override_channel} />}
 												{override_version === null ? null : <OverrideBadge what="Bundle" name={override_version} />}
 											</Stack>
@@ -84,11 +108,23 @@ export default function Devices({ appId }: AppScreenProps) {
 									},
 									{
 										title: "Bundle",
-										cell: ({ version_name }) => <span className="nowrap">{version_name ?? "—"}</span>,
+										sort: "version",
+										cell: ({ version_name }) => (
+											<span className="nowrap">
+												{version_name === "builtin" ? "Store build" : (version_name ?? "—")}
+											</span>
+										),
+									},
+									{
+										title: "Platform",
+										sort: "platform",
+										wideOnly: true,
+										cell: ({ platform, os_version }) => `${platformName(platform)} ${os_version ?? ""}`,
 									},
 									{ title: "Channel", wideOnly: true, cell: ({ channel }) => channel ?? "—" },
 									{
 										title: "Last seen",
+										sort: "last_seen",
 										cell: ({ last_seen_at }) => (last_seen_at === null ? "Never" : <Time value={last_seen_at} />),
 									},
 								]}
@@ -98,13 +134,11 @@ export default function Devices({ appId }: AppScreenProps) {
 					)
 				}
 			</Answer>
+			<FindDevice appId={appId} />
 			<DeviceKeys appId={appId} onFilter={(key_id) => setFilters({ ...filters, key_id })} />
 		</Screen>
 	);
 }
-
-const platformName = (platform: string | null) =>
-	PLATFORMS.find(({ value }) => value !== "" && value === platform)?.label ?? platform ?? "Not reported yet";
 
 function OverrideBadge({ what, name }: { readonly what: string; readonly name: string }) {
 	return (
@@ -114,30 +148,37 @@ function OverrideBadge({ what, name }: { readonly what: string; readonly name: s
 	);
 }
 
+/** A device that never checked for updates has a page as well, where its override can be set before its first check. */
 function FindDevice({ appId }: { readonly appId: string }) {
 	const [, navigate] = useLocation();
 	const [id, setId] = useState("");
 	return (
-		<form
-			onSubmit={(event) => {
-				event.preventDefault();
-				navigate(devicePath(appId, id.trim().toLowerCase()));
-			}}
-		>
-			<Group align="flex-end" gap="sm">
-				<TextInput
-					label="Device id"
-					description="Your app gets it from CapacitorUpdater.getDeviceId()."
-					placeholder="b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"
-					w="min(100%, 24rem)"
-					value={id}
-					onChange={(event) => setId(event.currentTarget.value)}
-				/>
-				<Button type="submit" disabled={id.trim() === ""}>
-					Open device
-				</Button>
-			</Group>
-		</form>
+		<details className="fold">
+			<summary>
+				<Icon of={IconChevronRight} />
+				Open a device that is not listed
+			</summary>
+			<form
+				onSubmit={(event) => {
+					event.preventDefault();
+					navigate(devicePath(appId, id.trim().toLowerCase()));
+				}}
+			>
+				<Group align="flex-end" gap="sm">
+					<TextInput
+						label="Device id"
+						description="Your app gets it from CapacitorUpdater.getDeviceId()."
+						placeholder="b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61"
+						w="min(100%, 24rem)"
+						value={id}
+						onChange={(event) => setId(event.currentTarget.value)}
+					/>
+					<Button type="submit" {...(id.trim() === "" ? { disabled: true } : {})}>
+						Open device
+					</Button>
+				</Group>
+			</form>
+		</details>
 	);
 }
 

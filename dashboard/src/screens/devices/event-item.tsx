@@ -1,7 +1,8 @@
 /** One event of a device as a sentence in a timeline. */
-import type { ReactNode } from "react";
+import { eventNote, eventSentence, isRefusal } from "../../../../src/domain/event-sentences";
 import type { AnswerOf } from "../../api";
 import { TextLink } from "../../components/link";
+import { Sentence } from "../../components/sentence";
 import { Time } from "../../components/time";
 import { Spot, TimelineItem } from "../../components/timeline";
 import {
@@ -16,7 +17,7 @@ import {
 	IconRefresh,
 	IconX,
 } from "../../icons";
-import { bundlePath, channelPath, devicePath } from "../../paths";
+import { devicePath } from "../../paths";
 
 export type DeviceEvent = AnswerOf<"GET /device/events">["events"][number];
 type Kind = DeviceEvent["kind"];
@@ -57,11 +58,11 @@ export function EventItem({
 	readonly event: DeviceEvent;
 	readonly showsDevice?: boolean;
 }) {
-	const [icon, tone] = pictureOf(event);
+	const [icon, tone] = isRefusal(event) ? ([IconAlertTriangle, "warn"] as const) : PICTURES[event.kind];
 	return (
 		<TimelineItem
 			picture={tone === undefined ? <Spot icon={icon} /> : <Spot icon={icon} tone={tone} />}
-			note={event.kind === "check" || event.kind === "fail" || event.kind === "first_seen" ? undefined : event.detail}
+			note={eventNote(event)}
 			meta={
 				<>
 					<span>
@@ -71,96 +72,7 @@ export function EventItem({
 				</>
 			}
 		>
-			{sentenceOf(appId, event)}
+			<Sentence parts={eventSentence(event)} appId={appId} />
 		</TimelineItem>
 	);
 }
-
-const UP_TO_DATE: ReadonlySet<string | null> = new Set(["no_new_version_available", "already_on_builtin"]);
-
-function pictureOf({ kind, detail }: DeviceEvent) {
-	if (kind !== "check") return PICTURES[kind];
-	const isRefused = detail !== "update" && detail !== "builtin" && !UP_TO_DATE.has(detail);
-	return isRefused ? ([IconAlertTriangle, "warn"] as const) : PICTURES.check;
-}
-
-function sentenceOf(appId: string, { kind, version, detail, by, channel }: DeviceEvent): ReactNode {
-	const bundle = <Bundle appId={appId} version={version} />;
-	switch (kind) {
-		case "first_seen":
-			return <>Reported for the first time, running {bundle}</>;
-		case "check":
-			if (detail === "update") return <>Was offered {bundle}</>;
-			if (detail === "builtin") return "Was sent back to the store build";
-			if (UP_TO_DATE.has(detail)) return <>Is up to date with {bundle}</>;
-			return (
-				<>
-					Asked for an update and got none: <strong>{REFUSALS[detail ?? ""] ?? detail?.replaceAll("_", " ")}</strong>
-				</>
-			);
-		case "download":
-			return <>Downloaded {bundle}</>;
-		case "install":
-			return <>Installed {bundle}</>;
-		case "fail":
-			return (
-				<>
-					{FAILURES[detail ?? ""] ?? "Failed to update to"} {bundle}
-				</>
-			);
-		case "crash":
-			return <>The app crashed while it ran {bundle}</>;
-		case "anr":
-			return <>The app stopped responding while it ran {bundle}</>;
-		case "js_error":
-			return <>JavaScript error in {bundle}</>;
-		case "launch_timeout":
-			return <>The app took too long to launch with {bundle}</>;
-		case "override":
-			if (version === null && channel === null) return <>{by ?? "Somebody"} removed the override</>;
-			return (
-				<>
-					{by ?? "Somebody"} set{" "}
-					{channel === null ? null : (
-						<>
-							channel <TextLink to={channelPath(appId, channel)}>{channel}</TextLink>
-						</>
-					)}
-					{channel === null || version === null ? null : " and "}
-					{version === null ? null : <>bundle {bundle}</>} for this device
-				</>
-			);
-	}
-}
-
-function Bundle({ appId, version }: { readonly appId: string; readonly version: string | null }) {
-	if (version === null) return "an unknown bundle";
-	if (version === "builtin") return "the store build";
-	return <TextLink to={bundlePath(appId, version)}>{version}</TextLink>;
-}
-
-const FAILURES: Readonly<Record<string, string>> = {
-	download_fail: "Could not download",
-	set_fail: "Could not install",
-	update_fail: "Went back from",
-};
-
-const REFUSALS: Readonly<Record<string, string>> = {
-	no_channel: "no channel serves it",
-	no_bundle: "the bundle has no files for it",
-	key_id_mismatch: "the bundle is encrypted with another key",
-	unsupported_plugin_version: "its plugin is too old",
-	disable_auto_update_to_metadata: "its store build is too old",
-	disable_auto_update_to_major: "the bundle is of another major version",
-	disable_auto_update_to_minor: "the bundle is of another minor version",
-	disable_auto_update_to_patch: "the bundle is of another patch version",
-	disable_auto_update_under_native: "the bundle is older than its store build",
-	disable_prod_build: "the channel is off for production builds",
-	disable_dev_build: "the channel is off for development builds",
-	disable_device: "the channel is off for physical devices",
-	disable_emulator: "the channel is off for emulators",
-	disabled_platform_ios: "the channel is off for iOS",
-	disabled_platform_android: "the channel is off for Android",
-	disabled_platform_electron: "the channel is off for Electron",
-	misconfigured_channel: "the channel is misconfigured",
-};

@@ -1,4 +1,4 @@
-/** Events of all devices of an app, newest first: filters, a live tail and export. */
+/** Events of all devices of an app, newest first: filters in the address, a live tail that can be paused, and a download of what is filtered. */
 import { Button, Group, NativeSelect, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ask, useAsk } from "../../api";
@@ -9,14 +9,31 @@ import { Empty, Screen } from "../../components/screen";
 import { Timeline } from "../../components/timeline";
 import type { AppScreenProps } from "../../screen-props";
 import { type DeviceEvent, EventItem, KIND_LABELS } from "./event-item";
+import { PLATFORMS } from "./platforms";
 
-const FILTERS = ["kind", "version", "search", "from"] as const;
+const LABELS = {
+	kind: "Events",
+	version: "Bundle",
+	platform: "Platform",
+	channel: "Channel",
+	search: "Device id contains",
+	from: "Since (UTC)",
+	to: "Until (UTC)",
+} as const;
+const FILTERS = Object.keys(LABELS) as (keyof typeof LABELS)[];
+/** The query stops while the page is hidden. */
 const LIVE_EVERY_MS = 5_000;
 const KINDS = [
 	{ value: "", label: "All events" },
 	{ value: "fail,crash,anr,js_error,launch_timeout", label: "Problems" },
 	...Object.entries(KIND_LABELS).map(([value, label]) => ({ value, label })),
 ];
+
+/** A filter in the words of its choice. */
+function textOf(name: keyof typeof LABELS, value: string): string {
+	const choices = name === "kind" ? KINDS : name === "platform" ? PLATFORMS : [];
+	return choices.find((choice) => choice.value === value)?.label ?? value;
+}
 
 interface Older {
 	/** The filters that the events were found with. */
@@ -31,7 +48,9 @@ export default function Events({ appId }: AppScreenProps) {
 	const [older, setOlder] = useState<Older | undefined>();
 	const [failure, setFailure] = useState<Error | undefined>();
 	const [isLoading, setLoading] = useState(false);
-	const query = { app_id: appId, ...givenFilters(filters) };
+	const given = givenFilters(filters);
+	// The last day counts as a whole.
+	const query = { app_id: appId, ...given, ...(given.to === undefined ? {} : { to: `${given.to}T23:59:59.999Z` }) };
 	const text = JSON.stringify(query);
 	const newest = useAsk("GET /device/events", { query }, { everyMs: isLive ? LIVE_EVERY_MS : false });
 	const known = older?.query === text ? older : undefined;
@@ -50,7 +69,7 @@ export default function Events({ appId }: AppScreenProps) {
 	return (
 		<Screen
 			title="Events"
-			note="Update checks with a new result, downloads, installs, failures, crashes and overrides of the last 30 days."
+			note="Update checks with a new result, downloads, installs, failures, crashes and overrides. A download has the newest 5,000 that match."
 			actions={
 				<>
 					<Switch label="Live" checked={isLive} onChange={(event) => setLive(event.currentTarget.checked)} />
@@ -63,13 +82,16 @@ export default function Events({ appId }: AppScreenProps) {
 				</>
 			}
 		>
-			<FilterForm filters={filters} onFilter={setFilters}>
+			<FilterForm list={`events ${appId}`} filters={filters} labels={LABELS} textOf={textOf} onFilter={setFilters}>
 				{(field) => (
 					<>
-						<NativeSelect label="Events" data={KINDS} {...field("kind")} />
-						<TextInput label="Bundle" {...field("version")} />
-						<TextInput label="Device id contains" {...field("search")} />
-						<TextInput type="date" label="Since (UTC)" {...field("from")} />
+						<NativeSelect data={KINDS} {...field("kind")} />
+						<TextInput {...field("version")} />
+						<NativeSelect data={PLATFORMS} {...field("platform")} />
+						<TextInput {...field("channel")} />
+						<TextInput {...field("search")} />
+						<TextInput type="date" {...field("from")} />
+						<TextInput type="date" {...field("to")} />
 					</>
 				)}
 			</FilterForm>

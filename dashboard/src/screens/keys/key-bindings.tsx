@@ -1,6 +1,7 @@
 /** Roles of an API key and their scopes: as text, and as an editor that offers only roles that the user may grant. */
 import { Button, Group, NativeSelect, Stack, Text } from "@mantine/core";
 import type { AnswerOf } from "../../api";
+import { InputError } from "../../components/input-error";
 import type { AppRecord } from "../../organizations";
 import { grantableRoles, type RoleName, roleText } from "../../permissions";
 
@@ -46,12 +47,14 @@ export function BindingEditor({
 	grants,
 	apps,
 	ownRole,
+	error,
 	onChange,
 }: {
 	readonly grants: readonly Grant[];
 	readonly apps: readonly AppRecord[];
 	/** The user's own role, which limits the roles that they may grant. */
 	readonly ownRole: RoleName | null | undefined;
+	readonly error?: string | undefined;
 	readonly onChange: (grants: readonly Grant[]) => void;
 }) {
 	const change = (id: string, fields: Partial<Grant>) =>
@@ -95,6 +98,7 @@ export function BindingEditor({
 						) : null}
 					</Group>
 				))}
+				<InputError error={error} />
 				<Group>
 					<Button variant="default" size="xs" onClick={() => onChange([...grants, newGrant(grants.at(-1)?.app)])}>
 						Add role

@@ -1,7 +1,10 @@
 /** Form to create or edit an API key. It allows no expiry that the organization's policies would refuse. */
+
 import { Checkbox, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
+import { DAY_MS } from "../../../../src/domain/time";
 import { type AnswerOf, useAsk } from "../../api";
+import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { utcDay } from "../../components/time";
 import { useAppsOfOrganization } from "../../organizations";
@@ -12,6 +15,11 @@ export type KeyRecord = AnswerOf<"GET /apikey">[number];
 type Organization = Exclude<AnswerOf<"GET /organization">, readonly unknown[]>;
 
 const USUAL_DAYS = 90;
+
+const EXPIRY = ["expires_at", "expiration_required", "expiration_exceeds_max"];
+const CREATION = ["global_permissions", "invalid_global_permissions"];
+const HASHED = ["hashed", "hashed_api_key_required"];
+const SHOWN = ["name", "bindings", "ip_allow_list", ...EXPIRY, ...CREATION, ...HASHED];
 
 type GivenRole = NonNullable<ReturnType<typeof roleGiven>>;
 type Given =
@@ -79,6 +87,7 @@ export function KeyForm({
 	const mustExpire = organization?.require_apikey_expiration === true || mostDays !== undefined;
 	const shownExpiry = expiry ?? utcDay(Math.min(mostDays ?? USUAL_DAYS, USUAL_DAYS));
 	const isComplete = grants.every(({ role }) => role !== "");
+	const errors = formErrors(error, SHOWN);
 	const submit = () =>
 		onSubmit({
 			name,
@@ -100,7 +109,7 @@ export function KeyForm({
 			action={action}
 			isPending={isPending}
 			isReady={isComplete && name !== ""}
-			error={error}
+			error={errors.rest}
 			onSubmit={submit}
 			onClose={onClose}
 		>
@@ -108,12 +117,19 @@ export function KeyForm({
 				label="Name"
 				description="The program that uses the key, e.g. GitHub Actions."
 				required
+				error={errors.at("name")}
 				data-autofocus
 				maxLength={128}
 				value={name}
 				onChange={(event) => setName(event.currentTarget.value)}
 			/>
-			<BindingEditor grants={grants} apps={apps.data ?? []} ownRole={ownRole} onChange={setGrants} />
+			<BindingEditor
+				grants={grants}
+				apps={apps.data ?? []}
+				ownRole={ownRole}
+				error={errors.at("bindings")}
+				onChange={setGrants}
+			/>
 			<TextInput
 				type="date"
 				label="Expires at the end of (UTC)"
@@ -125,6 +141,7 @@ export function KeyForm({
 						: `The organization allows at most ${mostDays} days.`
 				}
 				required={mustExpire}
+				error={errors.at(...EXPIRY)}
 				min={utcDay(0)}
 				{...(mostDays === undefined ? {} : { max: utcDay(mostDays) })}
 				value={shownExpiry}
@@ -133,6 +150,7 @@ export function KeyForm({
 			<Textarea
 				label="Allowed IP addresses"
 				description="One address or network per line, e.g. 192.0.2.0/24. Empty: any address."
+				error={errors.at("ip_allow_list")}
 				autosize
 				minRows={2}
 				value={addresses}
@@ -142,6 +160,7 @@ export function KeyForm({
 				<Checkbox
 					label="May create organizations"
 					description="Effective only with a role that administers the organization."
+					error={errors.at(...CREATION)}
 					checked={mayCreate}
 					onChange={(event) => setMayCreate(event.currentTarget.checked)}
 				/>
@@ -150,6 +169,7 @@ export function KeyForm({
 				<Checkbox
 					label="Allow the secret to be revealed later"
 					description="Stores the secret encrypted instead of only its hash."
+					error={errors.at(...HASHED)}
 					checked={isRevealable}
 					onChange={(event) => setRevealable(event.currentTarget.checked)}
 				/>
@@ -162,8 +182,6 @@ export function KeyForm({
 		</FormDialog>
 	);
 }
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** The end of the day, or the latest time that the policy allows. An unchanged day keeps its exact time. */
 function endOfDay(day: string, before: string | null, mostDays: number | undefined): string {

@@ -5,7 +5,7 @@ import { type AnswerOf, type RequestOf, useAsk, useChange, usePage } from "../..
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { useDo } from "../../components/do";
-import { atField, withoutFields } from "../../components/field-errors";
+import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
@@ -135,19 +135,25 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 	);
 }
 
+const ADDRESS_ERRORS = ["email", "already_member"];
+const ROLE_ERRORS = ["role", "cannot_remove_last_super_admin", "cannot_remove_higher_role"];
+
 function RoleSelect({
 	orgId,
 	value,
+	error,
 	onChange,
 }: {
 	readonly orgId: string;
 	readonly value: MemberRole;
+	readonly error: string | undefined;
 	readonly onChange: (role: MemberRole) => void;
 }) {
 	const own = useOwnRole(orgId);
 	return (
 		<NativeSelect
 			label="Role"
+			error={error}
 			description="Members see everything and can create apps. Administrators change everything. Owners can also delete the organization."
 			data={memberRoles(own).map((role) => ({ value: role, label: roleText(role) }))}
 			value={value}
@@ -168,26 +174,27 @@ function Invite({
 	const [email, setEmail] = useState("");
 	const [role, setRole] = useState<MemberRole>("org_member");
 	const invite = useChange("POST /organization/members", onDone);
+	const errors = formErrors(invite.error, [...ADDRESS_ERRORS, ...ROLE_ERRORS]);
 	return (
 		<FormDialog
 			title="Invite member"
 			action="Create invite link"
 			isPending={invite.isPending}
-			error={withoutFields(invite.error, ["email"])}
+			error={errors.rest}
 			onSubmit={() => invite.mutate({ body: { orgId, email, role } })}
 			onClose={onClose}
 		>
 			<TextInput
 				type="email"
 				label="E-mail address"
-				error={atField(invite.error, "email")}
+				error={errors.at(...ADDRESS_ERRORS)}
 				description="Capstan sends no e-mail. You get a link to send to them."
 				required
 				data-autofocus
 				value={email}
 				onChange={(event) => setEmail(event.currentTarget.value)}
 			/>
-			<RoleSelect orgId={orgId} value={role} onChange={setRole} />
+			<RoleSelect orgId={orgId} value={role} error={errors.at(...ROLE_ERRORS)} onChange={setRole} />
 		</FormDialog>
 	);
 }
@@ -219,6 +226,7 @@ function ChangeRole({
 	});
 	const { email } = member;
 	const wantsCreate = mayCreate && administers(role);
+	const errors = formErrors(roles.error ?? permissions.error, [...ROLE_ERRORS, "global_permissions"]);
 	const submit = async () => {
 		try {
 			if (role !== member.role) await roles.mutateAsync({ body: { orgId, email, role, keep_keys: keepsKeys } });
@@ -239,15 +247,16 @@ function ChangeRole({
 			action="Change role"
 			isPending={roles.isPending || permissions.isPending}
 			isReady={role !== member.role || wantsCreate !== createdBefore}
-			error={roles.error ?? permissions.error}
+			error={errors.rest}
 			onSubmit={() => void submit()}
 			onClose={onClose}
 		>
-			<RoleSelect orgId={orgId} value={role} onChange={setRole} />
+			<RoleSelect orgId={orgId} value={role} error={errors.at(...ROLE_ERRORS)} onChange={setRole} />
 			{mayGive && administers(role) ? (
 				<Checkbox
 					label="May create organizations"
 					description="Effective while they administer any organization."
+					error={errors.at("global_permissions")}
 					checked={mayCreate}
 					onChange={(event) => setMayCreate(event.currentTarget.checked)}
 				/>

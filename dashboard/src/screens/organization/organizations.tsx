@@ -1,9 +1,11 @@
 /** The user's organizations, deleted ones that can be restored, and a form that creates one. */
+
 import { Button, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
+import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
@@ -105,17 +107,19 @@ function CreateOrganization({ onClose }: { readonly onClose: () => void }) {
 		onClose();
 		navigate(organizationPath(id));
 	});
+	const errors = formErrors(create.error, ["name"]);
 	return (
 		<FormDialog
 			title="New organization"
 			action="Create organization"
 			isPending={create.isPending}
-			error={create.error}
+			error={errors.rest}
 			onSubmit={() => create.mutate({ body: { name } })}
 			onClose={onClose}
 		>
 			<TextInput
 				label="Name"
+				error={errors.at("name")}
 				required
 				maxLength={128}
 				data-autofocus

@@ -1,4 +1,5 @@
 /** Settings of an organization: its name, its API key policies with a preview of their effect, and its deletion, which can be undone. */
+
 import { Alert, Button, Group, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -6,6 +7,7 @@ import { MOST_EXPIRATION_DAYS } from "../../../../src/domain/key-policy";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { KeyValues } from "../../components/card";
+import { formErrors } from "../../components/field-errors";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Screen, Section } from "../../components/screen";
@@ -88,6 +90,7 @@ function Names({ organization }: { readonly organization: Organization }) {
 	const [website, setWebsite] = useState(organization.website ?? "");
 	const [email, setEmail] = useState(organization.management_email ?? "");
 	const save = useChange("POST /organization", () => notify("Organization saved."));
+	const errors = formErrors(save.error, ["name", "website", "management_email"]);
 	return (
 		<Section title="Organization">
 			<form
@@ -99,6 +102,7 @@ function Names({ organization }: { readonly organization: Organization }) {
 				<Stack maw="32rem">
 					<TextInput
 						label="Name"
+						error={errors.at("name")}
 						required
 						maxLength={128}
 						value={name}
@@ -107,6 +111,7 @@ function Names({ organization }: { readonly organization: Organization }) {
 					<TextInput
 						type="url"
 						label="Website"
+						error={errors.at("website")}
 						placeholder="https://example.com"
 						value={website}
 						onChange={(event) => setWebsite(event.currentTarget.value)}
@@ -114,10 +119,11 @@ function Names({ organization }: { readonly organization: Organization }) {
 					<TextInput
 						type="email"
 						label="Contact e-mail"
+						error={errors.at("management_email")}
 						value={email}
 						onChange={(event) => setEmail(event.currentTarget.value)}
 					/>
-					{save.isError ? <Problem error={save.error} /> : null}
+					{errors.rest === null ? null : <Problem error={errors.rest} />}
 					<Group>
 						<Button type="submit" variant="default" loading={save.isPending}>
 							Save organization
@@ -149,6 +155,7 @@ function Policies({ organization }: { readonly organization: Organization }) {
 		setPlan(undefined);
 	});
 	const isPreviewed = plan?.of === currentBody;
+	const errors = formErrors(preview.error ?? save.error, ["max_apikey_expiration_days"]);
 	return (
 		<Section title="API key policies">
 			<Text size="sm" c="dimmed">
@@ -175,6 +182,7 @@ function Policies({ organization }: { readonly organization: Organization }) {
 					/>
 					<NumberInput
 						label="Longest key lifetime, in days"
+						error={errors.at("max_apikey_expiration_days")}
 						description={`At most ${MOST_EXPIRATION_DAYS}. Empty: no limit.`}
 						min={1}
 						max={MOST_EXPIRATION_DAYS}
@@ -182,8 +190,7 @@ function Policies({ organization }: { readonly organization: Organization }) {
 						onChange={setMostDays}
 					/>
 					{plan === undefined || !isPreviewed ? null : <StoppedKeys answer={plan.answer} />}
-					{preview.isError ? <Problem error={preview.error} /> : null}
-					{save.isError ? <Problem error={save.error} /> : null}
+					{errors.rest === null ? null : <Problem error={errors.rest} />}
 					<Group>
 						<Button
 							type="submit"
@@ -319,7 +326,7 @@ function Undo({ deleted }: { readonly deleted: Deleted }) {
 	return (
 		<Alert color="orange" title={`${deleted.name} is deleted`} role="alert">
 			<Stack align="flex-start" gap="sm">
-				You can undo this until {timeText(deleted.restorable_until)}, here or with POST /organization/restore.
+				You can undo this until {timeText(deleted.restorable_until)}, here or under Organizations.
 				{restore.isError ? <Problem error={restore.error} /> : null}
 				<Group>
 					<Button

@@ -1,8 +1,10 @@
 /** Public keys that verify signed bundles, and the policy that requires signatures, with a preview of its effect. */
+
 import { Alert, Button, Code, Group, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";
+import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
@@ -12,6 +14,8 @@ import { Time } from "../../components/time";
 
 type SigningKey = AnswerOf<"GET /organization/signing_key">[number];
 type Unsigned = Pick<AnswerOf<"POST /organization">, "unsigned_channels" | "unsigned_channel_count">;
+
+const KEY_ERRORS = ["public_key", "signing_key_already_exists"];
 
 export function SigningKeys({
 	orgId,
@@ -89,17 +93,19 @@ function AddKey({ orgId, onClose }: { readonly orgId: string; readonly onClose: 
 		notify(`Signing key ${name} added.`);
 		onClose();
 	});
+	const errors = formErrors(add.error, ["name", ...KEY_ERRORS]);
 	return (
 		<FormDialog
 			title="Add signing key"
 			action="Add key"
 			isPending={add.isPending}
-			error={add.error}
+			error={errors.rest}
 			onClose={onClose}
 			onSubmit={() => add.mutate({ body: { orgId, name, public_key: publicKey } })}
 		>
 			<TextInput
 				label="Name"
+				error={errors.at("name")}
 				required
 				maxLength={128}
 				value={name}
@@ -107,6 +113,7 @@ function AddKey({ orgId, onClose }: { readonly orgId: string; readonly onClose: 
 			/>
 			<Textarea
 				label="Public key"
+				error={errors.at(...KEY_ERRORS)}
 				description="The content of .capgo_key_v2.pub, never the private key."
 				placeholder="-----BEGIN RSA PUBLIC KEY-----"
 				required

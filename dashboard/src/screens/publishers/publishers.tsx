@@ -1,10 +1,13 @@
 /** The CI jobs that an app trusts: list with last use, a form in the words of each provider, and deletion. */
+
 import { Button, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
+import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
+import { InputError } from "../../components/input-error";
 import { notify } from "../../components/notify";
 import { Empty, Screen } from "../../components/screen";
 import { DataTable, Pager, usePageNumber } from "../../components/table";
@@ -141,18 +144,20 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 		notify(`Publisher ${name} added.`);
 		onClose();
 	});
+	const errors = formErrors(add.error, ["name", "stage", "provider", "issuer", "claims"]);
 	return (
 		<FormDialog
 			title="Add publisher"
 			action="Add publisher"
 			isPending={add.isPending}
-			error={add.error}
+			error={errors.rest}
 			onClose={onClose}
 			onSubmit={() => add.mutate({ body: publisherBody({ appId, name, preset: presetName, stage, issuer, texts }) })}
 		>
 			<TextInput
 				label="Name"
 				placeholder="Releases"
+				error={errors.at("name")}
 				required
 				maxLength={128}
 				value={name}
@@ -160,12 +165,14 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 			/>
 			<NativeSelect
 				label="Provider"
+				error={errors.at("provider")}
 				value={presetName}
 				onChange={(event) => setPreset(PRESET_NAMES.find((known) => known === event.currentTarget.value) ?? "github")}
 				data={PRESET_NAMES.map((value) => ({ value, label: PRESETS[value].label }))}
 			/>
 			<NativeSelect
 				label="Stage"
+				error={errors.at("stage")}
 				value={stage}
 				onChange={(event) => setStage(event.currentTarget.value as Stage)}
 				data={Object.entries(STAGE_TEXTS).map(([value, label]) => ({ value, label }))}
@@ -174,6 +181,7 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 				<TextInput
 					label={preset.issuer.label}
 					placeholder={preset.issuer.placeholder}
+					error={errors.at("issuer")}
 					required
 					value={issuer}
 					onChange={(event) => setIssuer(event.currentTarget.value)}
@@ -185,6 +193,7 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 					label={label}
 					placeholder={placeholder}
 					required={isRequired === true}
+					error={errors.at(`claims.${claim}`)}
 					value={texts[claim] ?? ""}
 					onChange={(event) => {
 						const { value } = event.currentTarget;
@@ -192,6 +201,9 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 					}}
 				/>
 			))}
+			<InputError
+				error={preset.fields.some(({ claim }) => errors.at(`claims.${claim}`)) ? undefined : errors.at("claims")}
+			/>
 			<Text size="sm" c="dimmed">
 				Ids stay the same when a repository is renamed. Find them with: <Code>{preset.help}</Code>
 			</Text>

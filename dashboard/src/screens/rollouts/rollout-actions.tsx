@@ -1,10 +1,12 @@
 /** What a person can do with a rollout: pause and resume it, change its share, make its bundle live, or roll it back. */
+
 import { Button, NumberInput, Text } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";
 import { Problem } from "../../components/answer";
 import { useChangePreview } from "../../components/change-preview";
 import type { Channel } from "../../components/channel-badges";
+import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
 import { notifyChannelChange } from "../../components/notify";
@@ -82,18 +84,20 @@ function ChangeShare({ appId, channel, version, percentage, onClose }: OfRollout
 		notifyChannelChange(answer, `${version} is now rolled out to ${share} % of devices.`);
 		onClose();
 	});
+	const errors = formErrors(change.error, ["rolloutPercentage"]);
 	return (
 		<FormDialog
 			title={`Change the share of ${version}`}
 			action="Set share"
 			isPending={change.isPending}
 			isReady={isOther && preview.isReady}
-			error={change.error}
+			error={errors.rest}
 			onSubmit={() => change.mutate({ body })}
 			onClose={onClose}
 		>
 			<NumberInput
 				label="Share of devices, in %"
+				error={errors.at("rolloutPercentage")}
 				description={`Lowering the share takes ${version} from no device. Each change starts a new step.`}
 				required
 				min={0}

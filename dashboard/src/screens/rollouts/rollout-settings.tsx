@@ -1,9 +1,11 @@
 /** Rollout settings of a channel: devices that count, steps, and the failure rate that stops a rollout. */
+
 import { NativeSelect, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
+import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { countOf } from "../../components/size";
@@ -98,11 +100,13 @@ export function RolloutSettings({
 		if (changed.length === 0) onClose();
 		else change.mutate({ body: { app_id: appId, channel: channel.name, ...Object.fromEntries(changed) } });
 	};
+	const errors = formErrors(change.error, [...(Object.keys(pick(channel)) as (keyof Settings)[])]);
 	const number = (name: keyof Settings, label: string, limits: { min: number; max: number }, description?: string) => (
 		<NumberInput
 			label={label}
 			description={description}
 			required
+			error={errors.at(name)}
 			allowDecimal={false}
 			clampBehavior="strict"
 			{...limits}
@@ -115,6 +119,7 @@ export function RolloutSettings({
 		<NumberInput
 			label={label}
 			description={description}
+			error={errors.at(field)}
 			min={0.01}
 			max={100}
 			decimalScale={2}
@@ -128,6 +133,7 @@ export function RolloutSettings({
 			label={label}
 			description={description}
 			placeholder="No limit"
+			error={errors.at(name)}
 			allowDecimal={false}
 			clampBehavior="strict"
 			min={1}
@@ -142,7 +148,7 @@ export function RolloutSettings({
 			action="Save rollout settings"
 			isPending={change.isPending}
 			isReady={wantedSteps !== undefined}
-			error={change.error}
+			error={errors.rest}
 			onSubmit={submit}
 			onClose={onClose}
 		>
@@ -171,7 +177,9 @@ export function RolloutSettings({
 						description="Increasing shares, such as 1, 5, 25, 100. Empty: you set the share manually."
 						value={steps}
 						error={
-							wantedSteps === undefined ? "Enter increasing numbers from 0.01 to 100, separated by commas." : undefined
+							wantedSteps === undefined
+								? "Enter increasing numbers from 0.01 to 100, separated by commas."
+								: errors.at("rolloutSteps")
 						}
 						onChange={(event) => setSteps(event.currentTarget.value)}
 					/>
@@ -192,6 +200,7 @@ export function RolloutSettings({
 						label="Failure rate limit, in %"
 						description="A lower limit needs more reports: about 35 devices for 10 %, 73 for 5 %, 189 for 2 % and 381 for 1 %."
 						required
+						error={errors.at("autoPauseFailureRateBps")}
 						min={0}
 						max={100}
 						decimalScale={2}
@@ -214,6 +223,7 @@ export function RolloutSettings({
 					<NativeSelect
 						label="When a limit is exceeded"
 						data={ACTIONS}
+						error={errors.at("autoPauseAction")}
 						value={values.autoPauseAction}
 						onChange={(event) => set({ autoPauseAction: event.currentTarget.value as Settings["autoPauseAction"] })}
 					/>
@@ -226,6 +236,7 @@ export function RolloutSettings({
 					{number("autoPauseMinFailures", "Minimum failures before a stop", { min: 0, max: 1_000_000 })}
 					<NativeSelect
 						label="Confidence"
+						error={errors.at("autoPauseConfidence")}
 						description="How certain Capstan must be that the failure rate is above or below the limit."
 						data={[...new Set([...CONFIDENCES, channel.autoPauseConfidence])]
 							.sort((left, right) => left - right)

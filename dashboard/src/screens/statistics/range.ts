@@ -2,6 +2,7 @@
  * The view of the statistics screen in its address: days, figure, split and comparison, so that Back, a reload and a shared link show the same
  * chart. Days are in UTC. Pure.
  */
+import { DAY_MS } from "../../../../src/domain/time";
 import { dayName, daysBetween, daysFromTo } from "../../charts/time-axis";
 
 export const PRESETS = [
@@ -14,7 +15,6 @@ export const PRESETS = [
 const USUAL_DAYS = 30;
 /** The most that the API answers at once. */
 export const MOST_DAYS = 366;
-const DAY_MS = 86_400_000;
 
 export interface Range {
 	/** YYYY-MM-DD, both included. */

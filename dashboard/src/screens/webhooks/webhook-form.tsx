@@ -3,7 +3,7 @@ import { NativeSelect, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";
 import { EventChoice, type EventType } from "../../components/event-choice";
-import { atField, withoutFields } from "../../components/field-errors";
+import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
 import { useAppsOfOrganization } from "../../organizations";
@@ -39,6 +39,7 @@ export function AddWebhook({
 		onClose();
 		if (secret !== null) onSecret(secret);
 	});
+	const errors = formErrors(add.error, ["url", "description", "format", "app_id", "app_not_found"]);
 	const body = {
 		...{ orgId, url, format, events: [...events] },
 		...(description === "" ? {} : { description }),
@@ -49,12 +50,13 @@ export function AddWebhook({
 			title="Add webhook"
 			action="Add"
 			isPending={add.isPending}
-			error={withoutFields(add.error, ["url"])}
+			error={errors.rest}
 			onClose={onClose}
 			onSubmit={() => add.mutate({ body })}
 		>
 			<NativeSelect
 				label="Format"
+				error={errors.at("format")}
 				data={[...FORMATS]}
 				value={format}
 				onChange={(event) =>
@@ -63,7 +65,7 @@ export function AddWebhook({
 			/>
 			<TextInput
 				label="Address"
-				error={atField(add.error, "url")}
+				error={errors.at("url")}
 				description={
 					format === "standard"
 						? "An https address of your server."
@@ -77,6 +79,7 @@ export function AddWebhook({
 			/>
 			<TextInput
 				label="Name"
+				error={errors.at("description")}
 				maxLength={128}
 				value={description}
 				onChange={(event) => setDescription(event.currentTarget.value)}
@@ -84,6 +87,7 @@ export function AddWebhook({
 			{onlyApp === undefined ? (
 				<NativeSelect
 					label="Apps"
+					error={errors.at("app_id", "app_not_found")}
 					data={[
 						{ value: "", label: "All apps, and the organization" },
 						...(apps.data ?? []).map(({ app_id, name }) => ({ value: app_id, label: name })),

@@ -209,7 +209,7 @@ function Deliveries({ orgId, id }: { readonly orgId: string; readonly id: string
 											<Button
 												size="xs"
 												variant="default"
-												disabled={replay.isPending || delivery.state === "pending"}
+												{...(replay.isPending || delivery.state === "pending" ? { disabled: true } : {})}
 												onClick={() => replay.mutate({ body: { orgId, id: delivery.id } })}
 											>
 												Replay

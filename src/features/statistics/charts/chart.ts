@@ -2,6 +2,8 @@
  * Line and stacked charts by day, each one drawing in a standalone SVG that also works in an `<img>`. It has no script and no external
  * reference, names are escaped, and the same input gives the same bytes.
  */
+
+import { escapeXml } from "../../../domain/plain-text";
 import {
 	type ChartModel,
 	type ChartOptions,
@@ -11,7 +13,6 @@ import {
 	stackedModel,
 } from "./model";
 import { panelHeightPx, panelSvg, WIDTH_PX } from "./panel";
-import { escapeXml } from "./text";
 import { STYLE_SHEET } from "./theme";
 
 export type { ChartOptions, ChartSeries, StackedChartOptions } from "./model";

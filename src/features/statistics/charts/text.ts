@@ -4,28 +4,9 @@
  * with the reader's fonts too.
  */
 
-import { BIDI_CONTROLS } from "../../../domain/plain-text";
+import { BIDI_CONTROLS, escapeXml } from "../../../domain/plain-text";
 
 export type Unit = "count" | "bytes" | "percent" | "milliseconds";
-
-const ENTITIES: Readonly<Record<string, string>> = {
-	"&": "&amp;",
-	"<": "&lt;",
-	">": "&gt;",
-	'"': "&quot;",
-	"'": "&#39;",
-};
-
-/** Text for an XML element or a quoted attribute. Control characters that XML cannot express become U+FFFD. */
-export function escapeXml(text: string): string {
-	return (
-		text
-			.toWellFormed()
-			// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
-			.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufffe\uffff]/g, "\ufffd")
-			.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character)
-	);
-}
 
 /** A name in one line, without characters that change the direction of text. */
 export function cleanName(name: string): string {
