@@ -1,56 +1,24 @@
+/**
+ * POST /oidc/token: the key that a job gets for its identity token, once for each token. The keys of issuers are fetched rarely and survive an
+ * outage; every provider is played with its own payload.
+ */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createIssuer, IDS, networkOf, PAYLOADS, type ProviderName, type TestIssuer } from "../support/issuer";
+import { createTestApp, createWorld, NOW_MS } from "../support/world";
 import {
-	base64Url,
-	createIssuer,
-	IDS,
-	networkOf,
-	PAYLOADS,
-	type ProviderName,
-	signingKeys,
-	type TestIssuer,
-} from "../support/issuer";
-import { createTestApp, createWorld, NOW_MS, ORIGIN, type TestApp, testEnv, type World } from "../support/world";
+	app,
+	createExchangeWorld,
+	exchange,
+	GITHUB,
+	github,
+	prepareExchange,
+	publisher,
+	seconds,
+	world,
+} from "./exchange-scene";
 
-const GITHUB = "https://token.actions.githubusercontent.com";
-const seconds = NOW_MS / 1_000;
-
-/** These tests send more from one address than a minute allows. */
-const UNLIMITED = { ADDRESS_LIMIT_SCALE: "0" };
-
-let world: World;
-let app: TestApp;
-let github: TestIssuer;
-
-async function publisher(
-	fields: Record<string, unknown> = {},
-	{ of = world, inApp = app, provider = "github" }: { of?: World; inApp?: TestApp; provider?: ProviderName } = {},
-): Promise<{ id: string; key_id: string }> {
-	const claims = { ...IDS[provider], ...(fields.claims as object) };
-	const { status, body } = await of.request("POST", "/publisher", {
-		key: of.adminKey,
-		body: { app_id: inApp.appId, name: "CI", stage: "promote", provider, ...fields, claims },
-	});
-	if (status !== 201) throw new Error(`publisher not created: ${JSON.stringify(body)}`);
-	return body;
-}
-
-// Fetching and storing keys takes two round trips more than an exchange with known keys.
-const exchange = (token: string, more: Record<string, unknown> = {}, of: World = world) =>
-	of.request("POST", "/oidc/token", { body: { token, app_id: app.appId, ...more }, mostTrips: 4 });
-
-beforeAll(async () => {
-	await signingKeys();
-	github = createIssuer("github", GITHUB);
-	world = await createWorld({ bindings: { fetch: networkOf(github) }, config: UNLIMITED });
-});
-
-beforeEach(async () => {
-	world.clock.nowMs = NOW_MS;
-	app = await createTestApp(world);
-	await testEnv.DB.prepare("DELETE FROM issuer_keys").run();
-	Object.assign(github, { fetches: 0, fault: undefined, published: ["key-1", "key-2"] });
-	github.discovery = { issuer: GITHUB, jwks_uri: `${GITHUB}/jwks` };
-});
+beforeAll(() => createExchangeWorld());
+beforeEach(prepareExchange);
 
 describe("POST /oidc/token", () => {
 	test("gives a job a key of 15 minutes for the app and the stage of the publisher", async () => {
@@ -123,271 +91,6 @@ describe("POST /oidc/token", () => {
 		expect(refused).toMatchObject({ status: 403, body: { moreInfo: { claim: "app_id" } } });
 		expect((await exchange(await token())).body).toMatchObject({ app_id: app.appId });
 		expect((await exchange(await token(), { app_id: foreign.appId })).body).toMatchObject({ app_id: foreign.appId });
-	});
-});
-
-describe("POST /oidc/token › before the signature is verified, every refusal is invalid_identity_token", () => {
-	const refused = { status: 401, body: { error: "invalid_identity_token", moreInfo: {} } };
-
-	test.each<[string, () => Promise<string>]>([
-		[
-			"alg none",
-			async () => `${(await github.token({}, { header: { alg: "none" } })).split(".").slice(0, 2).join(".")}.`,
-		],
-		["alg none with a signature", () => github.token({}, { header: { alg: "none" } })],
-		["an unknown kid", () => github.token({}, { kid: "key-1", header: { kid: "no-such-key" } })],
-		["a key of nobody, under a known kid", () => github.token({}, { kid: "key-1", signer: "foreign" })],
-		[
-			"a key in the header",
-			async () => {
-				const foreign = (await signingKeys()).find(({ kid }) => kid === "foreign");
-				return github.token(
-					{},
-					{ kid: "key-1", signer: "foreign", header: { jwk: foreign?.jwk, jku: `${GITHUB}/jwks` } },
-				);
-			},
-		],
-		["a critical header", () => github.token({}, { header: { crit: ["exp"], exp: 1 } })],
-		["no kid", () => github.token({}, { header: { kid: undefined } })],
-		["another issuer", () => createIssuer("github", "https://issuer.example.org").token()],
-		["the issuer with a trailing slash", () => github.token({ iss: `${GITHUB}/` })],
-		["the issuer in other case", () => github.token({ iss: GITHUB.toUpperCase() })],
-		["no token at all", async () => "a.b.c"],
-		["five parts", async () => `${await github.token()}.x.y`],
-	])("%s", async (_, token) => {
-		await publisher();
-		expect(await exchange(await token())).toMatchObject(refused);
-	});
-
-	test("HS256 with the public key as its secret", async () => {
-		await publisher();
-		const [key] = await signingKeys();
-		const [, payload = ""] = (await github.token()).split(".");
-		const signed = `${base64Url(JSON.stringify({ alg: "HS256", kid: "key-1" }))}.${payload}`;
-		const secret = new TextEncoder().encode(key?.jwk.n ?? "");
-		const hmac = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-		const signature = new Uint8Array(await crypto.subtle.sign("HMAC", hmac, new TextEncoder().encode(signed)));
-		expect(await exchange(`${signed}.${base64Url(signature)}`)).toMatchObject(refused);
-	});
-
-	test("a changed payload", async () => {
-		await publisher();
-		const [header, , signature] = (await github.token()).split(".");
-		const [, payload] = (await github.token({ repository_owner_id: "123456", actor: "eve" })).split(".");
-		expect(await exchange(`${header}.${payload}.${signature}`)).toMatchObject(refused);
-	});
-});
-
-describe("POST /oidc/token › refuses a token with a good signature, and names the claim", () => {
-	const cases: [string, Record<string, unknown>, { claims?: Record<string, string>; stage?: string }, string][] = [
-		["another audience", { aud: "https://github.com/octo-org" }, {}, "aud"],
-		["an audience with a slash", { aud: `${ORIGIN}/` }, {}, "aud"],
-		["no audience", { aud: undefined }, {}, "aud"],
-		["several audiences", { aud: [ORIGIN, "https://other.example.com"] }, {}, "aud"],
-		["a list with one audience", { aud: [ORIGIN] }, {}, "aud"],
-		["an expired token", { exp: seconds - 61 }, {}, "exp"],
-		["no expiry", { exp: undefined }, {}, "exp"],
-		["a token that is not valid yet", { nbf: seconds + 61 }, {}, "nbf"],
-		["a token of the future", { iat: seconds + 61 }, {}, "iat"],
-		["a token of the day before yesterday", { iat: seconds - 2 * 86_400, exp: seconds + 300 }, {}, "iat"],
-		["no time of issue", { iat: undefined }, {}, "iat"],
-		["another owner of the same name", { repository_owner_id: "999" }, {}, "repository_owner_id"],
-		["another repository of the same name", { repository_id: "999" }, {}, "repository_id"],
-		[
-			"another workflow file",
-			{ workflow_ref: "octo-org/octo-repo/.github/workflows/other.yml@refs/heads/main" },
-			{ claims: { workflow_ref: "release.yml" } },
-			"workflow_ref",
-		],
-		[
-			"the file name in a sub-folder",
-			{ workflow_ref: "octo-org/octo-repo/.github/workflows/nested/release.yml@refs/heads/main" },
-			{ claims: { workflow_ref: "release.yml" } },
-			"workflow_ref",
-		],
-		[
-			"release.yml@evil.yml as a file",
-			{ workflow_ref: "octo-org/octo-repo/.github/workflows/release.yml@evil.yml@refs/heads/main" },
-			{ claims: { workflow_ref: "octo-org/octo-repo/.github/workflows/release.yml@*" } },
-			"workflow_ref",
-		],
-		[
-			"nested@evil.yml as a file",
-			{ workflow_ref: "octo-org/octo-repo/.github/workflows/nested@evil.yml@refs/heads/release.yml" },
-			{ claims: { workflow_ref: "release.yml" } },
-			"workflow_ref",
-		],
-		[
-			"the file of another repository",
-			{ workflow_ref: "eve/octo-repo/.github/workflows/release.yml@refs/heads/main" },
-			{ claims: { workflow_ref: "release.yml" } },
-			"workflow_ref",
-		],
-		[
-			"the file at another ref",
-			{ workflow_ref: "octo-org/octo-repo/.github/workflows/release.yml@refs/heads/evil" },
-			{ claims: { workflow_ref: "release.yml@refs/heads/main" } },
-			"workflow_ref",
-		],
-		["no environment", { environment: undefined }, { claims: { environment: "production" } }, "environment"],
-		["another environment", { environment: "staging" }, { claims: { environment: "production" } }, "environment"],
-		[
-			"a tag where a branch is wanted",
-			{ ref: "refs/tags/main", ref_type: "tag" },
-			{ claims: { ref: "refs/heads/main" } },
-			"ref",
-		],
-		[
-			"a branch outside of the prefix",
-			{ ref: "refs/heads/feature" },
-			{ claims: { ref: "refs/heads/release/*" } },
-			"ref",
-		],
-		["an unprotected ref", { ref_protected: "false" }, { claims: { ref_protected: "true" } }, "ref_protected"],
-		[
-			"a self-hosted runner",
-			{ runner_environment: "self-hosted" },
-			{ claims: { runner_environment: "github-hosted" } },
-			"runner_environment",
-		],
-		...["pull_request_target", "workflow_run", "issue_comment", "pull_request", "fork", "watch"].map(
-			(event): (typeof cases)[number] => [`the event ${event}`, { event_name: event }, {}, "event_name"],
-		),
-		...["pull_request_target", "workflow_run", "issue_comment"].map((event): (typeof cases)[number] => [
-			`the event ${event}, even if the publisher names it and is for previews`,
-			{ event_name: event },
-			{ stage: "preview", claims: { event_name: event } },
-			"event_name",
-		]),
-		["no event", { event_name: undefined }, {}, "event_name"],
-		[
-			"a pull request that the publisher names, for another stage than preview",
-			{ event_name: "pull_request", head_ref: "fork" },
-			{ stage: "upload", claims: { event_name: "pull_request" } },
-			"event_name",
-		],
-		["a push with the head of a pull request", { head_ref: "fork" }, {}, "head_ref"],
-	];
-
-	test.each(cases)("%s", async (_, claims, fields, claim) => {
-		await publisher(fields);
-		const { status, body } = await exchange(await github.token(claims));
-		expect({ status, error: body.error, claim: body.moreInfo?.claim }).toEqual({
-			status: 403,
-			error: "no_matching_publisher",
-			claim,
-		});
-	});
-
-	test("shows the expected and the received value", async () => {
-		await publisher({ claims: { environment: "production" } });
-		const { body } = await exchange(await github.token({ environment: "staging" }));
-		expect(body.moreInfo).toEqual({ claim: "environment", expected: "production", received: "staging" });
-	});
-
-	test("shows a stranger's job nothing of an app's publishers", async () => {
-		await publisher();
-		const { body } = await exchange(await github.token({ repository_id: "1", repository_owner_id: "2" }));
-		expect(body.moreInfo).toEqual({ claim: "repository_id", expected: null, received: "1" });
-	});
-
-	test("an expired publisher", async () => {
-		await publisher({ expires_at: new Date(NOW_MS + 60_000).toISOString() });
-		const token = await github.token();
-		expect((await exchange(token)).body).toMatchObject({ expires_in: 60 });
-		world.clock.nowMs += 60_000;
-		expect((await exchange(await github.token())).body.moreInfo).toMatchObject({ claim: "publisher" });
-	});
-
-	test("a deleted app and a deleted organization", async () => {
-		const other = await createWorld({ bindings: { fetch: networkOf(github) }, isOperator: false });
-		const foreign = await createTestApp(other);
-		await publisher();
-		await publisher({}, { of: other, inApp: foreign });
-		expect((await world.admin("DELETE /app/:app_id", { params: { app_id: app.appId } })).status).toBe(200);
-		expect(await exchange(await github.token())).toMatchObject({
-			status: 403,
-			body: { error: "no_matching_publisher" },
-		});
-		expect(
-			(await other.request("DELETE", "/organization", { key: other.adminKey, query: { orgId: other.orgId } })).status,
-		).toBe(200);
-		expect(await exchange(await github.token(), { app_id: foreign.appId })).toMatchObject({ status: 403 });
-	});
-});
-
-describe("POST /oidc/token › accepts", () => {
-	test.each<[string, Record<string, unknown>, { claims?: Record<string, string>; stage?: string }]>([
-		[
-			"a repository in other case",
-			{ repository: "Octo-Org/Octo-Repo" },
-			{ claims: { repository: "octo-org/octo-repo" } },
-		],
-		["an environment in other case", { environment: "PRODUCTION" }, { claims: { environment: "production" } }],
-		["a workflow by the name of its file", {}, { claims: { workflow_ref: "release.yml" } }],
-		["a workflow by file and ref", {}, { claims: { workflow_ref: "release.yml@refs/heads/main" } }],
-		[
-			"a workflow by its whole path at any ref",
-			{},
-			{ claims: { workflow_ref: "octo-org/octo-repo/.github/workflows/release.yml@*" } },
-		],
-		[
-			"a workflow whose branch looks like a workflow",
-			{ workflow_ref: "octo-org/octo-repo/.github/workflows/release.yml@refs/heads/x@refs/heads/other.yml" },
-			{ claims: { workflow_ref: "release.yml" } },
-		],
-		[
-			"a workflow at a bare commit",
-			{ workflow_ref: `octo-org/octo-repo/.github/workflows/release.yml@${"a".repeat(40)}` },
-			{ claims: { workflow_ref: "release.yml" } },
-		],
-		[
-			"the reusable workflow of another repository",
-			{ job_workflow_ref: "octo-org/shared/.github/workflows/build.yml@refs/tags/v1" },
-			{ claims: { job_workflow_ref: "octo-org/shared/.github/workflows/build.yml@refs/tags/v1" } },
-		],
-		[
-			"a pull request for previews",
-			{ event_name: "pull_request", head_ref: "feature", ref: "refs/pull/128/merge" },
-			{ stage: "preview" },
-		],
-		["an event that the publisher names", { event_name: "deployment" }, { claims: { event_name: "deployment" } }],
-		["a clock that is a minute off", { iat: seconds + 59, nbf: seconds + 59 }, {}],
-		["a token that expired less than a minute ago", { exp: seconds - 59 }, {}],
-	])("%s", async (_, claims, fields) => {
-		await publisher(fields);
-		expect((await exchange(await github.token(claims))).status).toBe(200);
-	});
-
-	test("a key in an organization whose policies are the strictest", async () => {
-		const strict = await createWorld({ bindings: { fetch: networkOf(github) }, isOperator: false });
-		const inApp = await createTestApp(strict);
-		await publisher({ stage: "upload" }, { of: strict, inApp });
-		const policy = { enforce_hashed_api_keys: true, require_apikey_expiration: true, max_apikey_expiration_days: 1 };
-		await testEnv.DB.prepare(
-			"UPDATE organizations SET enforce_hashed_api_keys = 1, require_apikey_expiration = 1, max_apikey_expiration_days = ? WHERE id = ?",
-		)
-			.bind(policy.max_apikey_expiration_days, strict.orgId)
-			.run();
-		const { body } = await exchange(await github.token(), { app_id: inApp.appId });
-		expect((await strict.as(body.token)("GET /bundle", { query: { app_id: inApp.appId } })).status).toBe(200);
-	});
-
-	test("the narrowest of two publishers, or the stage that the job asks for", async () => {
-		const wide = await publisher({ stage: "upload" });
-		const narrow = await publisher({ stage: "promote", claims: { environment: "production" } });
-		expect((await exchange(await github.token())).body).toMatchObject({ publisher_id: narrow.id, stage: "promote" });
-		expect((await exchange(await github.token({ environment: "dev" }))).body).toMatchObject({ publisher_id: wide.id });
-		expect((await exchange(await github.token(), { stage: "upload" })).body).toMatchObject({ publisher_id: wide.id });
-		expect((await exchange(await github.token(), { stage: "preview" })).body).toMatchObject({
-			error: "no_matching_publisher",
-		});
-	});
-
-	test("of two equally narrow publishers the one with fewer rights", async () => {
-		await publisher({ stage: "promote" });
-		await publisher({ stage: "propose" });
-		expect((await exchange(await github.token())).body).toMatchObject({ stage: "propose" });
 	});
 });
 
@@ -582,12 +285,7 @@ describe("POST /oidc/token › the other providers", () => {
 	const ghes = createIssuer("github", "https://git.example.org/_services/token");
 	const ownGitLab = createIssuer("gitlab", "https://gitlab.example.org");
 
-	beforeAll(async () => {
-		world = await createWorld({
-			bindings: { fetch: networkOf(github, ghes, ownGitLab, ...Object.values(issuers)) },
-			config: UNLIMITED,
-		});
-	});
+	beforeAll(() => createExchangeWorld(ghes, ownGitLab, ...Object.values(issuers)));
 
 	test.each<[keyof typeof hosts, Record<string, unknown>]>([
 		[
