@@ -6,160 +6,25 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createAuthenticator } from "../support/authenticator";
 import { readThenWrite } from "../support/interleave";
 import { linkProvider, sessionOf, sessionTokenOf, signIn } from "../support/sessions";
-import { createTestMember, createWorld, ORIGIN, testEnv, type World } from "../support/world";
+import { createTestMember, createWorld, ORIGIN, testEnv } from "../support/world";
+import {
+	authentications,
+	begin,
+	CONFIG,
+	comeBack,
+	createProviderKeys,
+	enter,
+	fake,
+	IDENTITY,
+	ISSUER,
+	type Provider,
+	prepareProvider,
+	startWorld,
+	world,
+} from "./provider-scene";
 
-const ISSUER = "https://id.example.com";
-const CONFIG = {
-	GITHUB_CLIENT_ID: "github-client",
-	GITHUB_CLIENT_SECRET: "github-secret",
-	OIDC_ISSUER: ISSUER,
-	OIDC_NAME: "Example ID",
-	OIDC_CLIENT_ID: "oidc-client",
-	OIDC_CLIENT_SECRET: "oidc-secret",
-};
-type Provider = "github" | "oidc";
-/** The `provider` column of the identities. */
-const IDENTITY = { github: "github", oidc: `oidc ${ISSUER}` };
-
-interface Person {
-	subject: string;
-	email: string;
-	verified: boolean;
-	/** Claims that override the valid ones of the ID token. */
-	claims?: Record<string, unknown>;
-}
-
-const base64url = (bytes: Uint8Array) =>
-	btoa(String.fromCharCode(...bytes))
-		.replaceAll("+", "-")
-		.replaceAll("/", "_")
-		.replaceAll("=", "");
-const encoded = (value: unknown) => base64url(new TextEncoder().encode(JSON.stringify(value)));
-
-let pair: CryptoKeyPair;
-let foreign: CryptoKeyPair;
-let signer: CryptoKeyPair;
-/** The provider that responds. */
-let issuer = ISSUER;
-let world: World;
-let person: Person;
-let nonce: string;
-let challenge: string;
-let requests: URL[];
-/** Optional fields of the provider's metadata. */
-let metadata: Record<string, unknown>;
-/** The client authentication that the token endpoint received. */
-let authentications: string[];
-
-beforeAll(async () => {
-	const make = () =>
-		crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
-			"sign",
-			"verify",
-		]) as Promise<CryptoKeyPair>;
-	[pair, foreign] = [await make(), await make()];
-});
-
-async function idToken(): Promise<string> {
-	const now = Math.floor(Date.now() / 1000);
-	const claims = {
-		iss: issuer,
-		aud: CONFIG.OIDC_CLIENT_ID,
-		sub: person.subject,
-		iat: now,
-		exp: now + 300,
-		nonce,
-		email: person.email,
-		email_verified: person.verified,
-		...person.claims,
-	};
-	const signed = `${encoded({ alg: "ES256", kid: "one" })}.${encoded(claims)}`;
-	const signature = await crypto.subtle.sign(
-		{ name: "ECDSA", hash: "SHA-256" },
-		signer.privateKey,
-		new TextEncoder().encode(signed),
-	);
-	return `${signed}.${base64url(new Uint8Array(signature))}`;
-}
-
-async function answerOf(url: URL, init: RequestInit): Promise<Response> {
-	requests.push(url);
-	switch (`${url.origin}${url.pathname}`) {
-		case `${issuer}/.well-known/openid-configuration`:
-			return Response.json({
-				issuer,
-				authorization_endpoint: `${issuer}/authorize`,
-				token_endpoint: `${issuer}/token`,
-				jwks_uri: `${issuer}/jwks`,
-				id_token_signing_alg_values_supported: ["ES256"],
-				...metadata,
-			});
-		case `${issuer}/jwks`: {
-			const jwk = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as JsonWebKey;
-			return Response.json({ keys: [{ ...jwk, kid: "one", alg: "ES256", use: "sig" }] });
-		}
-		case `${issuer}/token`:
-		case "https://github.com/login/oauth/access_token": {
-			const body = new URLSearchParams(String(init.body));
-			const inHeader = new Headers(init.headers).get("authorization");
-			authentications.push(`${url.hostname} ${inHeader ?? body.get("client_secret")}`);
-			const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body.get("code_verifier") ?? ""));
-			if (body.get("code") !== "good" || base64url(new Uint8Array(digest)) !== challenge) {
-				return Response.json({ error: "invalid_grant" }, { status: 400 });
-			}
-			const isGitHub = url.hostname === "github.com";
-			return Response.json({
-				access_token: "access",
-				token_type: "bearer",
-				...(isGitHub ? {} : { id_token: await idToken() }),
-			});
-		}
-		case "https://api.github.com/user":
-			return Response.json({ id: Number(person.subject), login: "ada" });
-		case "https://api.github.com/user/emails":
-			return Response.json([
-				{ email: "other@example.com", primary: false, verified: true },
-				{ email: person.email, primary: true, verified: person.verified },
-			]);
-		default:
-			return new Response("not here", { status: 404 });
-	}
-}
-
-beforeEach(async () => {
-	requests = [];
-	[metadata, authentications] = [{}, []];
-	issuer = ISSUER;
-	signer = pair;
-	world = await createWorld({
-		config: CONFIG,
-		bindings: { fetch: (url, init) => answerOf(new URL(String(url)), init) },
-	});
-	person = { subject: String(Math.floor(Math.random() * 1e9)), email: world.adminEmail, verified: true };
-});
-
-async function begin(provider: Provider, next?: string) {
-	const answer = await world.request("GET", `/sign-in/provider/${provider}`, {
-		...(next === undefined ? {} : { query: { next } }),
-	});
-	const url = new URL(answer.headers.get("location") ?? "");
-	nonce = url.searchParams.get("nonce") ?? "";
-	challenge = url.searchParams.get("code_challenge") ?? "";
-	const cookie = /__Host-capstan-provider=[0-9a-f.]+/.exec(answer.headers.get("set-cookie") ?? "")?.[0] ?? "";
-	return { answer, url, cookie, state: url.searchParams.get("state") ?? "" };
-}
-
-const comeBack = (
-	provider: Provider,
-	query: Record<string, string>,
-	cookie: string,
-	client: Pick<World, "request"> = world,
-) => client.request("GET", `/sign-in/provider/${provider}/callback`, { query, headers: { cookie } });
-
-async function enter(provider: Provider, next?: string) {
-	const { cookie, state } = await begin(provider, next);
-	return comeBack(provider, { code: "good", state }, cookie);
-}
+beforeAll(createProviderKeys);
+beforeEach(prepareProvider);
 
 const REFUSED = "/sign-in?error=refused";
 
@@ -188,8 +53,8 @@ describe.each(["github", "oidc"] as const)("signing in with %s", (provider) => {
 
 	test("finds the account by the provider's id after its address changed", async () => {
 		await enter(provider);
-		person.email = "changed@example.com";
-		person.verified = false;
+		fake.person.email = "changed@example.com";
+		fake.person.verified = false;
 		const again = sessionOf(sessionTokenOf((await enter(provider)).headers) ?? "");
 		expect((await world.request("GET", "/account", again)).body).toMatchObject({ uid: world.userId });
 		const { results } = await testEnv.DB.prepare("SELECT provider FROM identities WHERE user_id = ?")
@@ -199,11 +64,11 @@ describe.each(["github", "oidc"] as const)("signing in with %s", (provider) => {
 	});
 
 	test("refuses an address that is unverified or has no account", async () => {
-		person.verified = false;
+		fake.person.verified = false;
 		const unverified = await enter(provider);
 		expect(unverified.headers.get("location")).toBe("/sign-in?error=email_not_verified");
 		expect(sessionTokenOf(unverified.headers)).toBeUndefined();
-		person = { subject: "7", email: "stranger@example.com", verified: true };
+		fake.person = { subject: "7", email: "stranger@example.com", verified: true };
 		const stranger = await enter(provider);
 		expect(stranger.headers.get("location")).toBe("/sign-in?error=no_account");
 		expect(sessionTokenOf(stranger.headers)).toBeUndefined();
@@ -211,7 +76,7 @@ describe.each(["github", "oidc"] as const)("signing in with %s", (provider) => {
 
 	test("refuses a reserved address, even if the provider reports it as verified", async () => {
 		await testEnv.DB.prepare("UPDATE users SET email = 'admin@capstan.local' WHERE id = ?").bind(world.userId).run();
-		person = { subject: "8", email: "Admin@Capstan.Local", verified: true };
+		fake.person = { subject: "8", email: "Admin@Capstan.Local", verified: true };
 		const answer = await enter(provider);
 		expect(answer.headers.get("location")).toBe("/sign-in?error=no_account");
 		expect(sessionTokenOf(answer.headers)).toBeUndefined();
@@ -253,7 +118,7 @@ describe.each(["github", "oidc"] as const)("signing in with %s", (provider) => {
 		}
 		// PKCE: the verifier of one flow is invalid in another.
 		world.clock.nowMs -= 1;
-		challenge = mine.url.searchParams.get("code_challenge") ?? "";
+		fake.challenge = mine.url.searchParams.get("code_challenge") ?? "";
 		expect(
 			(await comeBack(provider, { code: "good", state: theirs.state }, theirs.cookie)).headers.get("location"),
 		).toBe(REFUSED);
@@ -283,7 +148,7 @@ describe("an ID token", () => {
 		["of another issuer", { iss: "https://evil.example" }],
 		["that has run out", { exp: 1_000_000 }],
 	])("%s is refused", async (_, claims) => {
-		person.claims = claims;
+		fake.person.claims = claims;
 		expect((await enter("oidc")).headers.get("location")).toBe(REFUSED);
 	});
 
@@ -293,28 +158,25 @@ describe("an ID token", () => {
 			.bind(world.userId)
 			.all();
 		expect(first.results).toEqual([{ provider: `oidc ${ISSUER}` }]);
-		const { subject } = person;
-		issuer = "https://next.example.com";
-		world = await createWorld({
-			config: { ...CONFIG, OIDC_ISSUER: issuer },
-			bindings: { fetch: (url, init) => answerOf(new URL(String(url)), init) },
-		});
-		person = { subject, email: "stranger@example.com", verified: false };
+		const { subject } = fake.person;
+		fake.issuer = "https://next.example.com";
+		await startWorld({ OIDC_ISSUER: fake.issuer });
+		fake.person = { subject, email: "stranger@example.com", verified: false };
 		const answer = await enter("oidc");
 		expect(answer.headers.get("location")).toBe("/sign-in?error=email_not_verified");
 		expect(sessionTokenOf(answer.headers)).toBeUndefined();
-		person = { subject, email: world.adminEmail, verified: true };
+		fake.person = { subject, email: world.adminEmail, verified: true };
 		const own = sessionOf(sessionTokenOf((await enter("oidc")).headers) ?? "");
 		expect((await world.request("GET", "/account", own)).body).toMatchObject({ uid: world.userId });
 	});
 
 	test("is refused with a foreign signature", async () => {
-		signer = foreign;
+		fake.signsForeign = true;
 		expect((await enter("oidc")).headers.get("location")).toBe(REFUSED);
 	});
 
 	test("does not verify an address whose email_verified is a string", async () => {
-		person.claims = { email_verified: "true" };
+		fake.person.claims = { email_verified: "true" };
 		expect((await enter("oidc")).headers.get("location")).toBe("/sign-in?error=email_not_verified");
 	});
 });
@@ -322,7 +184,7 @@ describe("an ID token", () => {
 describe("the provider flow", () => {
 	test("sends the client secret in the header, or in the body if the provider supports it", async () => {
 		await enter("oidc");
-		metadata = { token_endpoint_auth_methods_supported: ["private_key_jwt", "client_secret_post"] };
+		fake.metadata = { token_endpoint_auth_methods_supported: ["private_key_jwt", "client_secret_post"] };
 		await enter("oidc");
 		await enter("github");
 		expect(authentications).toEqual([
@@ -341,7 +203,7 @@ describe("the provider flow", () => {
 	});
 
 	test("sends its code to no provider if the response names another issuer, or none although it must", async () => {
-		metadata = { authorization_response_iss_parameter_supported: true };
+		fake.metadata = { authorization_response_iss_parameter_supported: true };
 		for (const query of [{ iss: "https://evil.example" }, {}] as Record<string, string>[]) {
 			const { cookie, state } = await begin("oidc");
 			const answer = await comeBack("oidc", { code: "good", state, ...query }, cookie);
@@ -404,9 +266,9 @@ describe("the providers of an account", () => {
 		const log = await world.request("GET", "/account/log", mine);
 		expect(log.body[0]).toMatchObject({ action: "provider.unlink", details: { provider: "github" } });
 		// The identity is unlinked, and an unverified address matches no account.
-		person.verified = false;
+		fake.person.verified = false;
 		expect((await enter("github")).headers.get("location")).toBe("/sign-in?error=email_not_verified");
-		person.verified = true;
+		fake.person.verified = true;
 		expect(await listed(await signedIn("github"))).toHaveLength(3);
 	});
 
@@ -418,11 +280,8 @@ describe("the providers of an account", () => {
 	});
 
 	test("and passkeys cannot be removed if they are the last way to sign in without mail", async () => {
-		world = await createWorld({
-			config: { ...CONFIG, CAPSTAN_MAIL_TO_TERMINAL: "false" },
-			bindings: { fetch: (url, init) => answerOf(new URL(String(url)), init) },
-		});
-		person = { ...person, email: world.adminEmail };
+		await startWorld({ CAPSTAN_MAIL_TO_TERMINAL: "false" });
+		fake.person = { ...fake.person, email: world.adminEmail };
 		const mine = await signedIn("github");
 		const last = { status: 409, body: { error: "last_sign_in_method" } };
 		expect(await unlink("github", mine)).toMatchObject(last);
