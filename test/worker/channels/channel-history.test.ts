@@ -16,7 +16,7 @@ import { RESTORABLE_MS } from "../../../src/db/organizations";
 import { sweep } from "../../../src/schedule";
 import { rows } from "../support/bytes";
 import { historyViolations } from "../support/invariants";
-import * as fleet from "../support/rollout-scene";
+import { HOUR_MS } from "../support/rollout-scene";
 import {
 	createTestApp,
 	createTestKey,
@@ -318,7 +318,7 @@ describe("every path that changes what a channel serves writes its history", () 
 		await world.request("PUT", `/app/${app.appId}`, { key: world.adminKey, body: { keep_live_bundles: 0 } });
 		await set({ version: "1.0.0" });
 		await set({ version: "1.1.0" });
-		world.clock.nowMs += 31 * 24 * fleet.HOUR_MS;
+		world.clock.nowMs += 31 * 24 * HOUR_MS;
 		await sweep(world.deps);
 		expect((await history())[1]).toMatchObject({ version: "1.0.0", bundle_deleted: true, can_roll_back: false });
 		const { body } = await world.request("GET", "/organization/audit", {
@@ -326,57 +326,6 @@ describe("every path that changes what a channel serves writes its history", () 
 			query: { orgId: world.orgId, action: "bundle.delete" },
 		});
 		expect(body).toMatchObject([{ actor: { type: "system", name: "Automatic clean-up" }, target: { name: "1.0.0" } }]);
-	});
-});
-
-describe("the automatic steps of a rollout", () => {
-	beforeEach(fleet.prepareRollout);
-	const listed = async () =>
-		((
-			await fleet.world.request("GET", "/channel/history", {
-				key: fleet.world.adminKey,
-				query: { app_id: fleet.app.appId, channel: "production" },
-			})
-		).body ?? []) as Item[];
-
-	test("are entries by the service, with the reason", async () => {
-		const ids = await fleet.known(60);
-		await fleet.begin({ rolloutSteps: [50, 100], rolloutStepMinDevices: 10 });
-		const running = new Map<string, string>();
-		await fleet.fleetAsks(ids, running);
-		fleet.later(fleet.HOUR_MS);
-		await sweep(fleet.world.deps);
-		const [raised] = await listed();
-		expect(raised).toMatchObject({
-			...{ action: "rollout_raised", version: fleet.NEW, previous_version: fleet.STABLE },
-			...{ rollout_percentage_bps: 10_000, actor: { type: "system", id: null } },
-		});
-		expect(raised?.reason).toBeTruthy();
-		expect(await historyViolations(fleet.app.uuid)).toEqual([]);
-	});
-
-	test.each([
-		["pause", "rollout_paused"],
-		["rollback", "rollout_rolled_back"],
-	])("are entries of the health gate for the action %s", async (autoPauseAction, action) => {
-		const ids = await fleet.known(60);
-		await fleet.begin({
-			...{ rolloutSteps: [100], autoPauseEnabled: true, autoPauseAction },
-			...{ autoPauseMinAttempts: 5, autoPauseMinFailures: 5 },
-		});
-		await fleet.fleetAsks(ids, new Map(), "set_fail");
-		await sweep(fleet.world.deps);
-		const [last] = await listed();
-		expect(last).toMatchObject({ action, version: fleet.NEW, actor: { type: "system" } });
-		expect(last?.reason).toBeTruthy();
-		expect(await historyViolations(fleet.app.uuid)).toEqual([]);
-	});
-
-	test("are no entries while the rollout holds", async () => {
-		await fleet.begin();
-		const before = await listed();
-		await sweep(fleet.world.deps);
-		expect(await listed()).toEqual(before);
 	});
 });
 

@@ -1,11 +1,12 @@
 /**
- * A rollout after its channel, bundle or organization is deleted or restored, beside another channel with the same bundle, and the rows that it
- * costs.
+ * A rollout after its channel, bundle or organization is deleted or restored, beside another channel with the same bundle, the rows that it
+ * costs, and the entries that its automatic steps write to the channel's history.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { recordSamples } from "../../../src/features/rollouts/samples";
 import { isRolloutEvent } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
+import { historyViolations } from "../support/invariants";
 import {
 	app,
 	audited,
@@ -180,4 +181,54 @@ test("a device costs a few written rows in a rollout, for any number of messages
 	};
 	// First the row and its index entry by network, then only the row.
 	expect(costs).toEqual({ served: 100, servedAgain: 0, reported: 50, reportedAgain: 0, running: 0 });
+});
+
+describe("the automatic steps of a rollout", () => {
+	const entries = async (): Promise<{ readonly reason: string | null }[]> =>
+		(
+			await world.request("GET", "/channel/history", {
+				key: world.adminKey,
+				query: { app_id: app.appId, channel: "production" },
+			})
+		).body ?? [];
+
+	test("are entries by the service, with the reason", async () => {
+		const ids = await known(60);
+		await begin({ rolloutSteps: [50, 100], rolloutStepMinDevices: 10 });
+		const running = new Map<string, string>();
+		await fleetAsks(ids, running);
+		later(HOUR_MS);
+		await sweep(world.deps);
+		const [raised] = await entries();
+		expect(raised).toMatchObject({
+			...{ action: "rollout_raised", version: NEW, previous_version: STABLE },
+			...{ rollout_percentage_bps: 10_000, actor: { type: "system", id: null } },
+		});
+		expect(raised?.reason).toBeTruthy();
+		expect(await historyViolations(app.uuid)).toEqual([]);
+	});
+
+	test.each([
+		["pause", "rollout_paused"],
+		["rollback", "rollout_rolled_back"],
+	])("are entries of the health gate for the action %s", async (autoPauseAction, action) => {
+		const ids = await known(60);
+		await begin({
+			...{ rolloutSteps: [100], autoPauseEnabled: true, autoPauseAction },
+			...{ autoPauseMinAttempts: 5, autoPauseMinFailures: 5 },
+		});
+		await fleetAsks(ids, new Map(), "set_fail");
+		await sweep(world.deps);
+		const [last] = await entries();
+		expect(last).toMatchObject({ action, version: NEW, actor: { type: "system" } });
+		expect(last?.reason).toBeTruthy();
+		expect(await historyViolations(app.uuid)).toEqual([]);
+	});
+
+	test("are no entries while the rollout holds", async () => {
+		await begin();
+		const before = await entries();
+		await sweep(world.deps);
+		expect(await entries()).toEqual(before);
+	});
 });

@@ -26,7 +26,13 @@ export function memberActions(current: () => World) {
 		(await current().request("GET", "/organization", { key, query: { orgId } })).status === 200;
 	const auditOf = (...actions: string[]) =>
 		rows(query.selectFrom("audit_log").selectAll().where("action", "in", actions).orderBy("id"));
-	const roleOf = async (email: string) => (await list()).find((each: { email: string }) => each.email === email)?.role;
+	/** Entries of the organization's log, the oldest first. */
+	const auditHere = async (...actions: string[]) =>
+		(await auditOf(...actions)).filter(({ org_id }) => org_id === current().orgId);
+	const roleOf = async (email: string, key?: string) =>
+		(await list(key)).find((each: { email: string }) => each.email === email)?.role;
+	/** Members whose invitations are pending. */
+	const invitations = async () => (await list()).filter((each: { is_tmp: boolean }) => each.is_tmp);
 
 	/** Another key of the member's account, created with the member's key. */
 	async function keyOf(member: TestMember, name: string, role: string, by = member.key.text): Promise<string> {
@@ -49,6 +55,10 @@ export function memberActions(current: () => World) {
 	const strengthen = (member: TestMember, role: string) =>
 		run(query.updateTable("role_bindings").set({ role_name: role }).where("api_key_id", "=", member.key.id));
 
+	/** Gives the key the permission to create organizations, directly in the database. */
+	const letCreate = (keyId: string) =>
+		run(query.updateTable("api_keys").set({ global_permissions: '["org.create"]' }).where("id", "=", keyId));
+
 	/** An owner until tomorrow, who does not count as the last owner. */
 	async function passingOwner(): Promise<TestMember> {
 		const member = await createTestMember(current(), "org_super_admin");
@@ -60,5 +70,19 @@ export function memberActions(current: () => World) {
 		);
 		return member;
 	}
-	return { list, setRole, remove, invite, works, auditOf, roleOf, keyOf, strengthen, passingOwner };
+	return {
+		list,
+		setRole,
+		remove,
+		invite,
+		invitations,
+		works,
+		auditOf,
+		auditHere,
+		roleOf,
+		keyOf,
+		strengthen,
+		letCreate,
+		passingOwner,
+	};
 }
