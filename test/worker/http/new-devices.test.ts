@@ -1,24 +1,27 @@
 /**
  * Limits of new devices and of requests of one address: strangers cannot fill the database, and real fleets are never refused.
  */
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { consume } from "../../../src/consumer";
 import type { Deps } from "../../../src/deps";
-import { beforeEachTrip } from "../support/interleave";
 import { OWN_PAGE } from "../support/sessions";
 import {
 	about,
 	check,
 	counting,
+	deviceList,
 	from,
 	install,
+	newDevice,
 	OFFICE,
 	type Scene,
 	STRANGER,
+	scene,
 	statistics,
 	stats,
 	TOO_MANY,
+	tripsOf,
 } from "../support/stranger-scene";
 import {
 	createTestApp,
@@ -29,38 +32,11 @@ import {
 	testEnv,
 	uploadTestBundle,
 	type World,
-	type WorldOptions,
 } from "../support/world";
-
-let trips = 0;
-
-const countedD1 = () =>
-	beforeEachTrip(testEnv.DB, () => {
-		trips += 1;
-	}).d1;
-
-/** A world whose D1 batches are counted in `trips`, with an app that offers 1.0.1 to everybody. */
-async function scene(options: WorldOptions = {}): Promise<Scene> {
-	const world = await createWorld({ ...options, bindings: { d1: countedD1(), ...options.bindings } });
-	const app = await createTestApp(world);
-	await uploadTestBundle(world, app, "1.0.1");
-	await setTestChannel(world, app, "production", { public: true, version: "1.0.1" });
-	world.deps.sent.length = 0;
-	return { world, app };
-}
-let devices = 0;
-const newDevice = () => `00000000-0000-4000-8000-${String(++devices).padStart(12, "0")}`;
-const deviceList = (count: number) => Array.from({ length: count }, newDevice);
 
 const deliver = (world: World) => {
 	const messages = world.deps.sent.splice(0).filter(({ kind }) => kind === "device_events");
 	return consume(world.deps, { messages: messages.map((body) => ({ body })) });
-};
-
-const tripsOf = async (work: () => Promise<unknown>) => {
-	const before = trips;
-	await work();
-	return trips - before;
 };
 
 describe("new device ids", () => {
@@ -390,8 +366,4 @@ describe("a custom id", () => {
 		});
 		expect(byCustomId).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "device_id" }] } } });
 	});
-});
-
-beforeEach(() => {
-	trips = 0;
 });

@@ -2,7 +2,7 @@
  * The cost of requests without a key: each attack is made through the HTTP application, D1 and the Queue's messages are counted, and
  * beside each attack stands the legitimate use that must not notice it.
  */
-import { beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { mintKey } from "../../../src/authz/secrets";
 import { consume } from "../../../src/consumer";
@@ -14,14 +14,18 @@ import {
 	about,
 	check,
 	counting,
+	deviceList,
 	from,
 	install,
+	newDevice,
 	OFFICE,
 	type Scene,
 	STRANGER,
+	scene,
 	statistics,
 	stats,
 	TOO_MANY,
+	tripsOf,
 } from "../support/stranger-scene";
 import {
 	createTestApp,
@@ -33,34 +37,7 @@ import {
 	testEnv,
 	uploadTestBundle,
 	type World,
-	type WorldOptions,
 } from "../support/world";
-
-let trips = 0;
-
-const countedD1 = () =>
-	beforeEachTrip(testEnv.DB, () => {
-		trips += 1;
-	}).d1;
-
-/** A world whose D1 batches are counted in `trips`, with an app that offers 1.0.1 to everybody. */
-async function scene(options: WorldOptions = {}): Promise<Scene> {
-	const world = await createWorld({ ...options, bindings: { d1: countedD1(), ...options.bindings } });
-	const app = await createTestApp(world);
-	await uploadTestBundle(world, app, "1.0.1");
-	await setTestChannel(world, app, "production", { public: true, version: "1.0.1" });
-	world.deps.sent.length = 0;
-	return { world, app };
-}
-let devices = 0;
-const newDevice = () => `00000000-0000-4000-8000-${String(++devices).padStart(12, "0")}`;
-const deviceList = (count: number) => Array.from({ length: count }, newDevice);
-
-const tripsOf = async (work: () => Promise<unknown>) => {
-	const before = trips;
-	await work();
-	return trips - before;
-};
 
 describe("unknown app ids", () => {
 	test("in one /stats are refused before D1 is read if more than four, and cost one read otherwise", async () => {
@@ -399,8 +376,4 @@ test("wrangler.toml repeats the limits of the source", () => {
 		["NEW_DEVICES", 3_000],
 		["QUESTIONS", 120],
 	]);
-});
-
-beforeEach(() => {
-	trips = 0;
 });

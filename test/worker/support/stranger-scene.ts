@@ -1,6 +1,20 @@
-/** An app under requests of strangers, with every D1 batch counted. */
+/**
+ * An app under requests of strangers, with every D1 batch counted. `tripsOf` gives the batches of some work, so that the cost of an attack can
+ * be compared with the legitimate use beside it.
+ */
 import type { Limiter } from "../../../src/deps";
-import { NOW_MS, type TestApp, type World } from "./world";
+import { beforeEachTrip } from "./interleave";
+import {
+	createTestApp,
+	createWorld,
+	NOW_MS,
+	setTestChannel,
+	type TestApp,
+	testEnv,
+	uploadTestBundle,
+	type World,
+	type WorldOptions,
+} from "./world";
 
 export const OFFICE = "198.51.100.7";
 
@@ -10,6 +24,32 @@ export interface Scene {
 	readonly world: World;
 	readonly app: TestApp;
 }
+
+let trips = 0;
+
+/** A world whose D1 batches are counted, with an app that offers 1.0.1 to everybody. */
+export async function scene(options: WorldOptions = {}): Promise<Scene> {
+	const { d1 } = beforeEachTrip(testEnv.DB, () => {
+		trips += 1;
+	});
+	const world = await createWorld({ ...options, bindings: { d1, ...options.bindings } });
+	const app = await createTestApp(world);
+	await uploadTestBundle(world, app, "1.0.1");
+	await setTestChannel(world, app, "production", { public: true, version: "1.0.1" });
+	world.deps.sent.length = 0;
+	return { world, app };
+}
+
+/** The number of D1 batches of the work. */
+export async function tripsOf(work: () => Promise<unknown>): Promise<number> {
+	const before = trips;
+	await work();
+	return trips - before;
+}
+
+let devices = 0;
+export const newDevice = () => `00000000-0000-4000-8000-${String(++devices).padStart(12, "0")}`;
+export const deviceList = (count: number) => Array.from({ length: count }, newDevice);
 
 export const about = (appId: string, device_id: string, fields: object = {}) => ({
 	...{ app_id: appId, device_id, version_name: "builtin", version_build: "1.0.0", platform: "android" },
