@@ -64,11 +64,16 @@ import { removeMember } from "./features/organizations/member-removal";
 import { listMembers } from "./features/organizations/members";
 import { listOrganizations } from "./features/organizations/read";
 import { organizationUsage } from "./features/organizations/usage";
-import { githubDelivery, gitlabDelivery } from "./features/previews/deliveries";
-import { createPreviewHook, deletePreviewHook, listPreviewHooks, rotatePreviewHook } from "./features/previews/hooks";
+import { githubDelivery, gitlabDelivery } from "./features/previews/incoming-webhooks";
 import { createPreviewLink, previewBundle, previewChannel } from "./features/previews/links";
 import { replacePreviewPage, showPreviewPage } from "./features/previews/page";
 import { closePreview, listPreviews, openPreviewEndpoint } from "./features/previews/routes";
+import {
+	createPreviewHook,
+	deletePreviewHook,
+	listPreviewHooks,
+	rotatePreviewHook,
+} from "./features/previews/webhook-settings";
 import { exchangeToken } from "./features/publishers/exchange";
 import { changePublisher, createPublisher, listPublishers, removePublisher } from "./features/publishers/routes";
 import { showRollout } from "./features/rollouts/routes";

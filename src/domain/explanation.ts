@@ -123,7 +123,7 @@ function refusalText(
 				message: native,
 			};
 		case "semver_error": {
-			const because = `the version of its store build, "${versionBuild}", is no version number`;
+			const because = `the version of its store build, "${versionBuild}", is not a version number`;
 			return { decidedBy: "device", because, message: native };
 		}
 		case "unsupported_plugin_version": {
@@ -176,7 +176,7 @@ function refusalText(
 				`serves ${bundle}, which needs store build ${target?.minUpdateVersion}; the device has ${build}`,
 			);
 		case "disable_auto_update_under_native":
-			return ofChannel(`gives no bundle that is older than the store build: ${target?.version} is older than ${build}`);
+			return ofChannel(`offers no bundle older than the store build: ${target?.version} is older than ${build}`);
 		case "disable_prod_build":
 			return ofChannel("is off for production builds");
 		case "disable_dev_build":
@@ -190,7 +190,7 @@ function refusalText(
 			return ofChannel(
 				level === undefined
 					? `is off for ${device.platform}`
-					: `gives no other ${level} version than that of the store build: ${target?.version} on ${build}`,
+					: `allows only the ${level} version of the store build: ${target?.version} on ${build}`,
 			);
 		}
 	}

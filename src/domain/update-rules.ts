@@ -160,7 +160,7 @@ const STORE_BUILD_RULES: readonly Rule<Candidate>[] = [
 		rule: "already_on_builtin",
 		check: ({ target, device }) =>
 			target === null && runsStoreBuild(device)
-				? refused("up_to_date", "already_on_builtin", "The device runs the store build already.", {})
+				? refused("up_to_date", "already_on_builtin", "The device already runs the store build.", {})
 				: undefined,
 	},
 	{

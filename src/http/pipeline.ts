@@ -125,7 +125,7 @@ async function answer(
 	const { raw, issues: readIssues, failure } = await readInput(endpoint, c);
 	const { input, issues } = validate(endpoint, raw, readIssues);
 
-	// Also for devices: a replica may be behind the change feed.
+	// Devices read the primary too, because a replica may be behind the change feed.
 	const opened = openDb(deps.d1, "first-primary");
 	const isLimited = "public" in access && access.isProven !== true;
 	const db = isLimited ? strangers.database(opened, ipAddress, endpoint.tag) : opened;

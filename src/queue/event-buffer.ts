@@ -341,7 +341,7 @@ function differ(value: number, before: number): boolean {
 }
 
 /**
- * Everything in the event except for the time of day. It is no JSON, because each check needs it. A device that sends the separator inside
+ * Everything in the event except for the time of day. Not JSON, because this runs on every check. A device that sends the separator inside
  * a text can make two of its states look the same, but no other device's.
  */
 function contentOf(event: DeviceSeen): string {

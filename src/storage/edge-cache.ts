@@ -1,5 +1,5 @@
 /**
- * Stored objects, read through the Cache API of the data center: a second download within an hour reads R2 not at all. The Cache API has no
+ * Stored objects, read through the Cache API of the data center: a second download within an hour does not read R2. The Cache API has no
  * effect on workers.dev, behind Cloudflare Access and where the runtime has none; every read goes to R2 there.
  *
  * The caller verifies the link first: the key of a copy is the object's key, which holds random ids, and neither signature nor expiry. Objects
@@ -60,7 +60,7 @@ export function createEdgeCache({
 		try {
 			return await cache?.match(new Request(addressOf(host, key), range === undefined ? {} : { headers: { range } }));
 		} catch (error) {
-			// The copies of a cache that fails are a saving that is lost, never a failed download.
+			// A failing cache must not fail the download.
 			log("warn", "edge_cache_failed", { cause: causeText(error) });
 			return undefined;
 		}

@@ -129,11 +129,9 @@ export const approveProposal = endpoint({
 		}
 		refuseNonPromoter(principal, channel, scope);
 		if (principal.kind === "key" && principal.publisher !== undefined) {
-			throw new ApiError(
-				"channel_protected",
-				"A CI job approves nothing, because an approval is a person's look at what a job proposed; have a person approve it.",
-				{ moreInfo: { channel: channel.name } },
-			);
+			throw new ApiError("channel_protected", "A CI job cannot approve a proposal; ask a person to approve it.", {
+				moreInfo: { channel: channel.name },
+			});
 		}
 		if (!isApprover(principal, channel, scope)) {
 			throw new ApiError(

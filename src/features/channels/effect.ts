@@ -81,7 +81,7 @@ export interface PlannedChange {
 
 /**
  * Reads and computes the effect in one round trip, and one more to a telemetry database.
- * @param check may refuse the app as it would be
+ * @param check validates the app after the change
  * @throws {ApiError} `bundle_not_signed`, as the change itself would
  */
 export async function readEffect(

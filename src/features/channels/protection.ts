@@ -17,7 +17,7 @@ import { optional, uuid } from "../../http/schemas";
 
 type Protection = Pick<ChannelRow, "name" | "protected" | "promoters" | "requires_approval">;
 
-/** Roles whose promotions may be proposed: those that promote, preview roles apart. */
+/** Roles whose promotions may be proposed: those that promote, except preview roles. */
 export const PROPOSING_ROLES = ROLE_NAMES.filter(
 	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
 );

@@ -46,7 +46,7 @@ import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
 import { readDevice, readDevices } from "./reported";
 
 const deviceNotFound = () =>
-	new ApiError("device_not_found", "There is no such device in the app; check device_id against GET /device.");
+	new ApiError("device_not_found", "The app has no device with this id; check device_id against GET /device.");
 
 const listQuery = v.object({
 	app_id: publicAppId,

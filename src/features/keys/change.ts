@@ -133,7 +133,7 @@ export const changeKey = endpoint({
 		if (row.publisher_id !== null) {
 			throw new ApiError(
 				"api_key_of_publisher",
-				"A trusted publisher acts by this key, which has no secret of its own; change the publisher with PUT /publisher.",
+				"This key belongs to a trusted publisher and has no secret; change the publisher with PUT /publisher.",
 				{ moreInfo: { publisher_id: row.publisher_id } },
 			);
 		}

@@ -40,7 +40,7 @@ const MOST_ROLLOUTS = 100;
 const MOST_RECIPIENTS = 3;
 
 /** The actor in the audit log. */
-const SERVICE_NAME = "the service";
+const SERVICE_NAME = "Capstan";
 
 /** @throws {Error} if a rollout could not be judged; the others were */
 export async function stepRollouts(deps: Deps, atMostEveryMs = 0): Promise<void> {

@@ -51,7 +51,7 @@ export interface Refused {
 	readonly message: string;
 }
 
-export const APP_NOT_FOUND: Refused = { error: "app_not_found", message: "There is no such app on this server." };
+export const APP_NOT_FOUND: Refused = { error: "app_not_found", message: "This server has no app with this id." };
 
 type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "strangers"> & {
 	readonly request: Request;
@@ -172,7 +172,7 @@ function eventsOf(
 	return [...own, ...reportEvents(appId, report, versionName, { address, atMs: nowMs, deviceAtMs: happened })];
 }
 
-/** Fields that a health signal adds to its event; undefined if the report is none, or repeats one. */
+/** Fields that a health signal adds to its event; undefined if the report is not a signal or repeats one. */
 function signalEvent(
 	eventBuffer: ReportContext["eventBuffer"],
 	{ action, app_id, device_id, version_build, ...report }: StatsEvent,

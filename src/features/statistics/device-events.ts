@@ -11,7 +11,7 @@ import { dayOf, firstCountedDay, firstRememberedDay } from "../../domain/days";
 import { isTelemetryFull } from "../../domain/quotas";
 import type { BytesServed, DeviceEvent, EventsLost, RolloutEvent } from "../../messages";
 import { writeDevices } from "../devices/rows";
-import { countLosses, countStatements } from "./counts";
+import { countLosses, countStatements } from "./bytes-and-losses";
 import { addToSketches } from "./sketches";
 
 export async function consumeDeviceEvents(

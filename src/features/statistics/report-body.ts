@@ -53,7 +53,7 @@ export interface Metadata {
 	readonly message: string | undefined;
 }
 
-/** The plugin sends texts. A value that is none of the expected ones is no reason to lose the report. */
+/** The plugin sends texts. An unexpected value does not discard the report. */
 export function readMetadata(sent: unknown): Metadata | undefined {
 	if (typeof sent !== "object" || sent === null) return undefined;
 	const { duration_ms, exit_timestamp, message, exit_description } = sent as Readonly<Record<string, unknown>>;

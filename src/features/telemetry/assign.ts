@@ -16,7 +16,7 @@ type Report = Exclude<DeviceEvent, RolloutEvent>;
 
 /** The events of the apps of one database. */
 export interface AssignedEvents {
-	/** With the database of the reports in the place of the main one. */
+	/** `d1` is the database of the reports. */
 	readonly deps: Deps;
 	/** Name apps as this database does. Fails if the database does. */
 	readonly reports: () => Promise<readonly Report[]>;

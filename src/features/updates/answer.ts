@@ -77,7 +77,7 @@ export async function answerCheck(
 	const headers: Readonly<Record<string, string>> =
 		ageMs > REPORTED_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 	if (snapshot === null) {
-		const message = "There is no such app on this server.";
+		const message = "This server has no app with this id.";
 		return { answer: { error: "app_not_found", message, kind: "failed" }, headers };
 	}
 	if (isBlocked(deps.config, snapshot, request)) return { answer: { ...BLOCKED, kind: "blocked" }, headers };
@@ -142,7 +142,7 @@ const linksFor = (origin: string, link: DownloadLinks): Links => ({
 });
 
 /**
- * The answer to a plain check without the database; undefined if the database would have to be asked. The text that offers a bundle is cached,
+ * The answer to a plain check without the database; undefined if it needs the database. The text that offers a bundle is cached,
  * because it is the same for all devices that get the same form and links.
  */
 export function answerFromMemory(

@@ -46,7 +46,7 @@ const channelItem = v.strictObject({
 });
 
 const refuse = (error: string, message: string) => ({ status: "error" as const, error, message });
-const unknownApp = () => refuse("app_not_found", "There is no such app on this server.");
+const unknownApp = () => refuse("app_not_found", "This server has no app with this id.");
 const PUBLIC = { public: "Devices have no key. They learn which channels of their app devices may choose." };
 
 /** Electron's updater always sends version 0.0.1, and keeps its channel. */
@@ -248,7 +248,7 @@ function mayBeOn(
 		readonly is_prod?: boolean | undefined;
 	},
 ): boolean {
-	// Preview channels are joined by their name.
+	// Devices join a preview channel by its name.
 	if (!channel.public && (!channel.allowDeviceSelfSet || channel.isPreview)) return false;
 	if (!channel.platforms[device.platform]) return false;
 	const kind = (device.is_emulator ?? false) ? channel.allowEmulator : channel.allowDevice;

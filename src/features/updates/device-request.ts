@@ -45,7 +45,7 @@ export const deviceFields = {
 	is_prod: optional(v.boolean()),
 	defaultChannel: optional(textUpTo(LONGEST_TEXT)),
 	key_id: optional(textUpTo(LONGEST_KEY_ID)),
-	// Texts of the app do not affect the decision, so a long one is cut and not refused.
+	// Truncated rather than refused, because texts of the app do not affect the decision.
 	custom_id: optional(cutText(LONGEST_CUSTOM_ID)),
 	install_source: optional(textUpTo(LONGEST_INSTALL_SOURCE)),
 	version_os: optional(cutText(LONGEST_OS_VERSION)),

@@ -71,7 +71,7 @@ export async function resolve(
 	snapshot: AppSnapshot,
 	device: Device,
 ): Promise<Resolved> {
-	// The number of device ids per address is limited, and so is this query.
+	// The limit on device ids per address bounds this query.
 	const override = await snapshots.override(db.unlimited ?? db, snapshot, device.deviceId);
 	const decision = decideUpdate(decisionInput(snapshot, device, override), device);
 	if (!decision.dependsOnCurrentBundle) return { decision, override };
@@ -80,7 +80,7 @@ export async function resolve(
 	return { decision: decideUpdate(decisionInput(snapshot, device, override, false), device), override };
 }
 
-/** The same without the database; undefined if the database would have to be asked. */
+/** The same without the database; undefined if it needs the database. */
 export function resolveFromMemory(snapshot: AppSnapshot, device: Device): Decision | undefined {
 	if (snapshot.overrides === null) return undefined;
 	const override = snapshot.overrides.get(device.deviceId);

@@ -33,8 +33,8 @@ import { causeText } from "../../errors";
 import { sendMail } from "../../mail";
 import type { WebhookDue } from "../../messages";
 import { wakeWebhooks } from "../../queue/webhook-wake";
+import { noticeOfDisabled } from "./disabled-mail";
 import { linkOf, outgoingRequest } from "./formats";
-import { noticeOfDisabled } from "./notice";
 import { type Format, takesLocalUrls, unseal } from "./record";
 
 /** Deliveries of one run. */
@@ -91,7 +91,7 @@ export async function deliverDue(deps: Deps, { webhookId }: WebhookDue): Promise
 
 /** The actor in the audit log. */
 const clerkOf = (deps: Deps): Actor => ({
-	...{ type: "system", id: null, name: "the service", requestId: deps.newId(), ipAddress: null },
+	...{ type: "system", id: null, name: "Capstan", requestId: deps.newId(), ipAddress: null },
 });
 
 async function attempt(

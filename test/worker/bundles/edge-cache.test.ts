@@ -80,7 +80,7 @@ beforeEach(async () => {
 });
 
 describe("a second download within the hour", () => {
-	test("reads R2 not at all and is equal to the first, in every isolate and with a later link", async () => {
+	test("does not read R2 and is equal to the first, in every isolate and with a later link", async () => {
 		const bytes = bundleOf(SIZE);
 		const key = await uploaded("1.0.0", bytes);
 		const url = await downloadUrl(world, key);

@@ -62,7 +62,7 @@ describe("an automatic rollout", () => {
 		const steps = await audited("channel.rollout_advance");
 		expect(steps.map((step) => step.after)).toEqual([10_000, 2_500, 500].map((bps) => ({ rolloutPercentageBps: bps })));
 		expect(steps[0]).toMatchObject({
-			actor: { type: "system", name: "the service" },
+			actor: { type: "system", name: "Capstan" },
 			before: { rolloutPercentageBps: 2_500 },
 			details: { version: NEW, failed: 0, limit_bps: 9_000, confidence: 0.95 },
 		});
@@ -113,7 +113,7 @@ describe("an automatic rollout", () => {
 		expect(state).toMatchObject({ state: "paused", percentageBps: 9_000, devices: { failed: bad.length } });
 		expect(state.pauseReason).toContain(`${bad.length} of ${bad.length} devices failed`);
 		expect((await audited("channel.rollout_pause"))[0]).toMatchObject({
-			actor: { name: "the service" },
+			actor: { name: "Capstan" },
 			details: { failed: bad.length, installed: 0, reason: state.pauseReason },
 		});
 		later(10_000);

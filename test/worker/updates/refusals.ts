@@ -30,7 +30,7 @@ export const REFUSALS: readonly Refusal[] = [
 	{
 		error: "semver_error",
 		by: { versionBuild: "beta" },
-		because: 'the version of its store build, "beta", is no version number',
+		because: 'the version of its store build, "beta", is not a version number',
 		message:
 			"Set the version of the native app, or version in the plugin's configuration, to a number such as 1.2.3, and ship that store build.",
 		done: { by: { versionBuild: "1.2.3" } },
@@ -121,7 +121,7 @@ export const REFUSALS: readonly Refusal[] = [
 	{
 		error: "disable_auto_update_to_major",
 		on: { bundle: bundle("2.4.0") },
-		because: "channel production gives no other major version than that of the store build: 2.4.0 on 1.4.2",
+		because: "channel production allows only the major version of the store build: 2.4.0 on 1.4.2",
 		message:
 			"Promote a bundle from 1.4.2 to below 2.0.0 to channel production, ship store build 2.0.0, or set disableAutoUpdate to none on channel production.",
 		done: { on: { bundle: bundle("1.999.0") } },
@@ -130,7 +130,7 @@ export const REFUSALS: readonly Refusal[] = [
 	{
 		error: "disable_auto_update_to_minor",
 		on: { bundle: bundle("1.5.0"), disableAutoUpdate: "minor" },
-		because: "channel production gives no other minor version than that of the store build: 1.5.0 on 1.4.2",
+		because: "channel production allows only the minor version of the store build: 1.5.0 on 1.4.2",
 		message:
 			"Promote a bundle 1.4.x of at least 1.4.2 to channel production, ship store build 1.5.0, or set disableAutoUpdate to none on channel production.",
 		done: { on: { bundle: bundle("1.4.3") } },
@@ -140,7 +140,7 @@ export const REFUSALS: readonly Refusal[] = [
 		// Taking one limit away meets the other one.
 		error: "disable_auto_update_to_minor",
 		on: { bundle: bundle("1.3.0"), disableAutoUpdate: "minor", allowProd: false },
-		because: "channel production gives no other minor version than that of the store build: 1.3.0 on 1.4.2",
+		because: "channel production allows only the minor version of the store build: 1.3.0 on 1.4.2",
 		message:
 			"Promote a bundle 1.4.x of at least 1.4.2 to channel production, or set disableAutoUpdate to none and turn off disableAutoUpdateUnderNative on channel production. Also turn on allow_prod on channel production.",
 		settings: {
@@ -151,7 +151,7 @@ export const REFUSALS: readonly Refusal[] = [
 	{
 		error: "disable_auto_update_to_patch",
 		on: { disableAutoUpdate: "patch" },
-		because: "channel production gives no other patch version than that of the store build: 1.4.3 on 1.4.2",
+		because: "channel production allows only the patch version of the store build: 1.4.3 on 1.4.2",
 		message: "Set disableAutoUpdate to none on channel production.",
 		settings: { channel: "production", disableAutoUpdate: "none" },
 	},
@@ -176,7 +176,7 @@ export const REFUSALS: readonly Refusal[] = [
 	{
 		error: "disable_auto_update_under_native",
 		on: { bundle: bundle("1.4.1") },
-		because: "channel production gives no bundle that is older than the store build: 1.4.1 is older than 1.4.2",
+		because: "channel production offers no bundle older than the store build: 1.4.1 is older than 1.4.2",
 		message:
 			"Promote a bundle from 1.4.2 to below 2.0.0 to channel production, or turn off disableAutoUpdateUnderNative on channel production.",
 		done: { on: { bundle: bundle("1.4.3") } },
@@ -186,7 +186,7 @@ export const REFUSALS: readonly Refusal[] = [
 		error: "disable_auto_update_under_native",
 		on: { disableAutoUpdate: "none" },
 		override: { channel: null, bundle: bundle("1.0.0") },
-		because: "channel production gives no bundle that is older than the store build: 1.0.0 is older than 1.4.2",
+		because: "channel production offers no bundle older than the store build: 1.0.0 is older than 1.4.2",
 		message:
 			"Set a bundle of at least 1.4.2 for this device, or turn off disableAutoUpdateUnderNative on channel production.",
 		done: { override: { channel: null, bundle: bundle("3.0.0") } },
@@ -197,7 +197,7 @@ export const REFUSALS: readonly Refusal[] = [
 		on: {
 			rollout: { id: "r", bundle: bundle("1.4.0", { id: 2 }), percentageBps: 10_000, enabled: true, paused: false },
 		},
-		because: "channel production gives no bundle that is older than the store build: 1.4.0 is older than 1.4.2",
+		because: "channel production offers no bundle older than the store build: 1.4.0 is older than 1.4.2",
 		message:
 			"Roll out a bundle from 1.4.2 to below 2.0.0 on channel production, or turn off disableAutoUpdateUnderNative on channel production.",
 		settings: { channel: "production", disableAutoUpdateUnderNative: false },

@@ -110,7 +110,7 @@ async function receive(
 const notFromProvider = () =>
 	new ApiError(
 		"invalid_signature",
-		"The delivery has no signature by a secret of this webhook; compare the secret in the provider's settings with that of POST /preview/hook.",
+		"The delivery is not signed with this webhook's secret; compare the secret in the provider's settings with that of POST /preview/hook.",
 	);
 
 function payloadOf(headers: Headers, body: Uint8Array): unknown {
