@@ -7,6 +7,7 @@ import { type Build, readBuild, zipOf } from "./build-folder";
 import { type Option, type Run, text } from "./command";
 import { type Encryption, encryptionWith, privateKeyOf } from "./encryption";
 import { usage } from "./failure";
+import { type NativePackages, nativePackagesOf } from "./native-packages";
 import type { Project } from "./project";
 import { checksumOf, type Form } from "./upload";
 
@@ -27,6 +28,8 @@ export interface Content {
 	readonly zip: Uint8Array<ArrayBuffer> | undefined;
 	/** The same for the same build and private key. */
 	readonly checksum: string;
+	/** Plugins of the project, by which the server knows the store builds that the bundle fits. */
+	readonly nativePackages: NativePackages | undefined;
 }
 
 /** @throws {Failure} unless the folder is a bundle that stays on devices */
@@ -61,7 +64,18 @@ export async function contentOf(
 	const key = await privateKeyOf(run, project);
 	const encryption = key === undefined ? undefined : encryptionWith(key);
 	const zip = form === "delta" ? undefined : await zipOf(build);
-	return { build, form, encryption, zip, checksum: checksumOf(build, zip, encryption) };
+	const checksum = checksumOf(build, zip, encryption);
+	return { build, form, encryption, zip, checksum, nativePackages: await pluginsOf(run, project) };
+}
+
+async function pluginsOf(run: Run, project: Project): Promise<NativePackages | undefined> {
+	const { packages, missing } = await nativePackagesOf(project);
+	if (missing !== undefined) {
+		run.terminal.note(
+			`The bundle goes without its list of native packages, because ${missing} is not installed. Install the dependencies first, and Capstan compares the bundle with what is live.`,
+		);
+	}
+	return packages;
 }
 
 /** Electron's client needs a zip; a channel may demand a form. */

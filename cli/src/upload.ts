@@ -10,6 +10,7 @@ import { eachOf, type Server } from "./api";
 import { type Build, type BuildFile, sha256 } from "./build-folder";
 import type { Encryption } from "./encryption";
 import { Failure } from "./failure";
+import type { NativePackages } from "./native-packages";
 import { putFile } from "./tus";
 
 /** The forms in which devices may be offered the bundle. */
@@ -24,6 +25,7 @@ export interface UploadRequest {
 	/** Undefined for single files alone. */
 	readonly zip: Uint8Array<ArrayBuffer> | undefined;
 	readonly encryption: Encryption | undefined;
+	readonly nativePackages: NativePackages | undefined;
 	readonly fields: Pick<RequestOf<"POST /bundle">["body"], "comment" | "link" | "min_update_version">;
 	progress(text: string): void;
 }
@@ -50,7 +52,7 @@ export function checksumOf(build: Build, zip: Uint8Array | undefined, encryption
 
 /** @throws {CapstanError} `bundle_already_exists` if the version is taken */
 export async function uploadBundle(request: UploadRequest): Promise<Uploaded> {
-	const { server, app, version, build, form, zip, encryption, fields, progress } = request;
+	const { server, app, version, build, form, zip, encryption, nativePackages, fields, progress } = request;
 	const stored = zip === undefined || encryption === undefined ? zip : encryption.encrypt(zip);
 	await server.api("POST /bundle", {
 		body: {
@@ -59,6 +61,7 @@ export async function uploadBundle(request: UploadRequest): Promise<Uploaded> {
 			checksum: checksumOf(build, zip, encryption),
 			...(stored === undefined ? {} : { size: stored.length }),
 			...(encryption === undefined ? {} : { session_key: encryption.sessionKey, key_id: encryption.keyId }),
+			...(nativePackages === undefined ? {} : { native_packages: nativePackages }),
 			...fields,
 		},
 	});

@@ -20,6 +20,7 @@ import { signingRulesOfApp } from "../../db/signing-keys";
 import { latestUploadOf } from "../../db/uploads";
 import { ApiError, invalidRequest } from "../../errors";
 import { deleteBundleRow } from "../../features/bundles/delete";
+import { nativePackagesField } from "../../features/bundles/native-packages";
 import { checksumText, register, sessionKeyText } from "../../features/bundles/registration";
 import { SIGNATURE_ERRORS } from "../../features/signing/verify";
 import { endpoint, Reply } from "../../http/endpoint";
@@ -93,7 +94,7 @@ const uploadedVersion = v.object({
 	key_id: optional(text(64)),
 	external_url: optional(httpsUrl),
 	min_update_version: optional(bundleVersion),
-	native_packages: optional(v.array(v.record(v.string(), v.unknown()))),
+	native_packages: optional(nativePackagesField),
 	comment: optional(text(2048)),
 	link: optional(webUrl),
 	cli_version: optional(text(64)),
@@ -173,7 +174,7 @@ export const upsertVersion = endpoint({
 				session_key: body.session_key ?? null,
 				key_id: body.key_id ?? null,
 				min_update_version: body.min_update_version ?? null,
-				native_packages: body.native_packages === undefined ? null : JSON.stringify(body.native_packages),
+				native_packages: body.native_packages ?? null,
 				comment: body.comment ?? null,
 				link: body.link ?? null,
 				cli_version: body.cli_version ?? null,

@@ -6,6 +6,7 @@ import type { AppId } from "../../authz/decide";
 import { type BundleListRow, bundlesPage, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
 import { lastSeenRunning, tryTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
+import { packagesOf } from "../../domain/native-packages";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import {
@@ -19,6 +20,7 @@ import {
 	time,
 } from "../../http/schemas";
 import { appScope } from "../../http/scope";
+import { nativePackages } from "./native-packages";
 
 export const bundleFields = {
 	id: v.number(),
@@ -92,10 +94,10 @@ export const listBundles = endpoint({
 	tag: "Bundles",
 	summary: "List an app's bundles, newest first",
 	description:
-		"`expires_at` is the time after which automatic clean-up may delete the bundle, by the app's `retention`; a time in the past means the next run, within 15 minutes. Each check of a device that runs the bundle extends it. It is null for a bundle that is kept: the app's newest bundle, one that a channel or a rollout serves, one of the last that were live on a channel (`keep_live_bundles`), one that an operator set for a device, and every bundle of an app with retention 0.",
+		"`expires_at` is the time after which automatic clean-up may delete the bundle, by the app's `retention`; a time in the past means the next run, within 15 minutes. Each check of a device that runs the bundle extends it. It is null for a bundle that is kept: the app's newest bundle, one that a channel or a rollout serves, one of the last that were live on a channel (`keep_live_bundles`), one that an operator set for a device, and every bundle of an app with retention 0. With `version` the answer has `native_packages`, null if the uploader named none.",
 	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, version: optional(bundleVersion), page: pageNumber }),
-	response: v.array(bundleSchema),
+	response: v.array(v.strictObject({ ...bundleFields, native_packages: v.optional(nativePackages) })),
 	errors: [],
 	example: { query: { app_id: "com.example.app" }, response: [EXAMPLE_BUNDLE] },
 	load: ({ query: { app_id, version, page } }) => {
@@ -104,7 +106,11 @@ export const listBundles = endpoint({
 	},
 	async handle({ deps, loaded, input, scope, scopeRow, request, origin }) {
 		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry, loaded[0].rows);
-		return pageReply({ request, origin }, input.query.page, rows, bundleAnswer);
+		const { version, page } = input.query;
+		return pageReply({ request, origin }, page, rows, (row) => ({
+			...bundleAnswer(row),
+			...(version === undefined ? {} : { native_packages: packagesOf(row.native_packages) }),
+		}));
 	},
 });
 

@@ -7,6 +7,7 @@ import { requireOwnWork } from "../../authz/own-work";
 import { bundleByName } from "../../db/bundles";
 import { signingRulesOfApp } from "../../db/signing-keys";
 import { latestUploadOf } from "../../db/uploads";
+import { packagesOf } from "../../domain/native-packages";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { bundleVersion, httpsUrl, optional, publicAppId, text, webUrl } from "../../http/schemas";
@@ -15,9 +16,14 @@ import { signedUploadUrl } from "../../storage/links";
 import { SIGNATURE_ERRORS } from "../signing/verify";
 import { finishUpload, receivedSoFar } from "./complete";
 import { bundleAnswer, bundleFields, bundleSchema, EXAMPLE_BUNDLE } from "./list";
+import { nativePackages, nativePackagesField } from "./native-packages";
 import { checksumText, register, sessionKeyText } from "./registration";
 
-const registeredBundleSchema = v.strictObject({ ...bundleFields, upload_url: v.optional(v.string()) });
+const registeredBundleSchema = v.strictObject({
+	...bundleFields,
+	native_packages: nativePackages,
+	upload_url: v.optional(v.string()),
+});
 
 const newBundleBody = v.pipe(
 	v.object({
@@ -33,6 +39,7 @@ const newBundleBody = v.pipe(
 		min_update_version: optional(bundleVersion),
 		comment: optional(text(2048)),
 		link: optional(webUrl),
+		native_packages: optional(nativePackagesField),
 	}),
 	v.forward(
 		v.partialCheck(
@@ -45,13 +52,15 @@ const newBundleBody = v.pipe(
 	),
 );
 
+const EXAMPLE_PACKAGES = [{ name: "@capacitor/camera", version: "7.0.2" }];
+
 export const registerBundle = endpoint({
 	method: "POST",
 	path: "/bundle",
 	tag: "Bundles",
 	summary: "Register a bundle, to upload it or to point to an external file",
 	description:
-		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over. A job of a `preview` publisher whose token names a pull request opens or renews its preview in the same step, with the rules of POST /preview, and the bundle belongs to that preview.",
+		"Answers with the record and an `upload_url` that takes the bytes in one PUT without a key; or upload them by TUS at /files/upload/attachments. With `external_url` the file is fetched and hashed, and the bundle is ready immediately. A version that the same caller left unfinished starts over. A job of a `preview` publisher whose token names a pull request opens or renews its preview in the same step, with the rules of POST /preview, and the bundle belongs to that preview. `native_packages` are the plugins with native code that the bundle calls, as `capstan release` and the stock CLI find them: with it, GET /bundle/compatibility compares the bundle with the store builds of a channel.",
 	access: { permission: "app.upload_bundle", scope: appScope("body.app_id") },
 	body: newBundleBody,
 	status: [201],
@@ -72,9 +81,13 @@ export const registerBundle = endpoint({
 		...SIGNATURE_ERRORS,
 	],
 	example: {
-		body: { app_id: "com.example.app", version: "1.4.0-pr.128", checksum: EXAMPLE_BUNDLE.checksum, size: 1_048_576 },
+		body: {
+			...{ app_id: "com.example.app", version: "1.4.0-pr.128", checksum: EXAMPLE_BUNDLE.checksum, size: 1_048_576 },
+			native_packages: EXAMPLE_PACKAGES,
+		},
 		response: {
 			...EXAMPLE_BUNDLE,
+			native_packages: EXAMPLE_PACKAGES,
 			channels: [],
 			upload_url: "https://updates.example.com/files/upload/one/…?expires=…&signature=…",
 		},
@@ -96,7 +109,7 @@ export const registerBundle = endpoint({
 				session_key: body.session_key ?? null,
 				key_id: body.key_id ?? null,
 				min_update_version: body.min_update_version ?? null,
-				native_packages: null,
+				native_packages: body.native_packages ?? null,
 				comment: body.comment ?? null,
 				link: body.link ?? null,
 				cli_version: null,
@@ -104,6 +117,7 @@ export const registerBundle = endpoint({
 		});
 		return new Reply(201, {
 			...bundleAnswer(row),
+			native_packages: packagesOf(row.native_packages),
 			...(uploadId === undefined ? {} : { upload_url: await signedUploadUrl(deps, origin, uploadId, nowMs) }),
 		});
 	},
