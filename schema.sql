@@ -501,6 +501,8 @@ CREATE TABLE channels (
   -- Limits of the health gate on devices that crashed or stopped responding, and on devices with JavaScript errors. NULL: not judged.
   auto_pause_crash_rate_bps INTEGER,
   auto_pause_error_rate_bps INTEGER,
+  -- 1: refuses bundles whose native packages its live bundle does not have (src/domain/native-packages.ts).
+  require_compatible_bundle INTEGER NOT NULL DEFAULT 0 CHECK (require_compatible_bundle IN (0, 1)),
   UNIQUE (app_id, name),
   -- A channel without a platform cannot be public.
   CHECK (public = 0 OR ios + android + electron > 0)
@@ -533,6 +535,7 @@ CREATE TABLE bundles (
   session_key TEXT,
   key_id TEXT,
   min_update_version TEXT,
+  -- JSON, by name: the plugins whose native code the bundle calls. NULL: the uploader named none. Immutable.
   native_packages TEXT,
   comment TEXT,
   link TEXT,

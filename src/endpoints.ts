@@ -29,6 +29,7 @@ import {
 	withdrawTransfer,
 } from "./features/apps/transfer";
 import { appAudit, organizationAudit } from "./features/audit/routes";
+import { showCompatibility } from "./features/bundles/compatibility";
 import { deleteBundle } from "./features/bundles/delete";
 import { compareBundles } from "./features/bundles/difference";
 import { downloadObject } from "./features/bundles/download";
@@ -152,6 +153,7 @@ export const allEndpoints = [
 	listReleases,
 	listBundles,
 	compareBundles,
+	showCompatibility,
 	registerBundle,
 	completeBundle,
 	promoteBundle,

@@ -69,6 +69,7 @@ export const ERROR_STATUS = {
 	bundle_in_use: 409,
 	bundle_not_ready: 409,
 	bundle_not_signed: 409,
+	bundle_incompatible: 409,
 	bundle_incomplete: 409,
 	channel_zip_required: 409,
 	channel_delta_required: 409,

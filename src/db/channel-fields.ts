@@ -108,6 +108,11 @@ export const ROLLOUT_RULE_FIELDS = {
 	auto_pause_cooldown_minutes: count("autoPauseCooldownMinutes", 0, 0, 10_080),
 } as const satisfies Fields;
 
+/** Which bundles the channel accepts: `channel.update_settings`. */
+export const ACCEPTANCE_FIELDS = {
+	require_compatible_bundle: flag("requireCompatibleBundle", 0),
+} as const satisfies Fields;
+
 /** Restrict who can change the bundle of the channel. Changing these fields requires `app.update_user_roles`. */
 export const PROTECTION_FIELDS = {
 	protected: flag("protected", 0),
@@ -120,6 +125,7 @@ export const CHANNEL_FIELDS = {
 	...NOTICE_FIELDS,
 	...DELIVERY_FIELDS,
 	...ROLLOUT_RULE_FIELDS,
+	...ACCEPTANCE_FIELDS,
 	...PROTECTION_FIELDS,
 } as const;
 

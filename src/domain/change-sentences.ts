@@ -55,6 +55,7 @@ const LABELS: Readonly<Record<string, string>> = {
 	autoPauseMinFailures: "Minimum failures",
 	autoPauseAction: "Action of the health gate",
 	autoPauseCooldownMinutes: "Minutes between two pauses",
+	requireCompatibleBundle: "Only bundles that fit the store builds",
 	protected: "Protected channel",
 	promoters: "Who may release",
 	requiresApproval: "Releases need approval",

@@ -8,6 +8,7 @@ import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 import { type AnswerOf, ask, CapstanError, type RequestOf } from "../api";
 import { Problem } from "./answer";
+import { Misfits } from "./native-packages";
 import { countOf, countText, shareText } from "./size";
 
 export type ChangeBody = RequestOf<"POST /channel/what_if">["body"];
@@ -21,6 +22,7 @@ const SLOW_MS = 8_000;
 const MOST_MOVES = 6;
 /** Errors that the change itself would get as well. */
 const REFUSALS = [
+	"bundle_incompatible",
 	"bundle_not_found",
 	"bundle_not_ready",
 	"channel_delta_required",
@@ -36,6 +38,8 @@ export interface ChangePreview {
 	readonly isReady: boolean;
 	/** The count for the current form; undefined until it is known. */
 	readonly plan: Plan | undefined;
+	/** Code of the error that the change itself would get. */
+	readonly refusal: string | undefined;
 	readonly view: ReactNode;
 }
 
@@ -63,6 +67,7 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 	return {
 		isReady: wanted !== "" && (!isRequired || plan !== undefined || continues),
 		plan,
+		refusal: isRefused ? error.code : undefined,
 		view: (
 			<div aria-live="polite">
 				{isCounting ? (
@@ -86,6 +91,7 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 						</Stack>
 					</Alert>
 				) : null}
+				{plan?.compatibility == null ? null : <Misfits compatibility={plan.compatibility} />}
 				{plan === undefined ? null : <Counted plan={plan} channel={body?.channel ?? ""} />}
 				{isRequired && mayContinue ? (
 					<Checkbox

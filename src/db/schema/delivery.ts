@@ -115,6 +115,7 @@ export interface ChannelsTable {
 	requires_approval: Generated<Flag>;
 	auto_pause_crash_rate_bps: number | null;
 	auto_pause_error_rate_bps: number | null;
+	require_compatible_bundle: Generated<Flag>;
 }
 
 export type BundleStatus = "pending" | "ready" | "deleted";

@@ -1,14 +1,6 @@
-/**
- * Native packages in requests and answers: the list that an uploader sends with a bundle, and the comparison with a channel's live bundle.
- * src/domain/native-packages.ts compares.
- */
+/** Native packages in requests and answers: the list that an uploader sends with a bundle. src/domain/native-packages.ts compares them. */
 import * as v from "valibot";
-import {
-	COMPATIBILITY_VERDICTS,
-	NOT_COMPARED_PACKAGES,
-	PACKAGE_PROBLEMS,
-	packagesText,
-} from "../../domain/native-packages";
+import { packagesText } from "../../domain/native-packages";
 import { optional, shortList, text } from "../../http/schemas";
 
 const MOST_PACKAGES = 500;
@@ -46,16 +38,3 @@ export const nativePackages = v.nullable(
 		}),
 	),
 );
-
-export const compatibilityFields = {
-	verdict: v.picklist(COMPATIBILITY_VERDICTS),
-	not_compared: v.nullable(v.picklist(NOT_COMPARED_PACKAGES)),
-	packages: v.array(
-		v.strictObject({
-			name: v.string(),
-			version: v.nullable(v.string()),
-			live_version: v.nullable(v.string()),
-			problem: v.nullable(v.picklist(PACKAGE_PROBLEMS)),
-		}),
-	),
-};

@@ -8,6 +8,7 @@ import { isUnseenBy } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit/entries";
 import { type ChannelValues, channelOfProposal } from "../../db/channels";
 import { guard, query } from "../../db/client";
+import { packagesOfProposal } from "../../db/native-packages";
 import { channelHas, decideProposal, proposalIsPending, proposalsPage, proposerMayPromote } from "../../db/proposals";
 import { appIdOf } from "../../db/public-app-id";
 import { ApiError } from "../../errors";
@@ -22,6 +23,7 @@ import {
 	textAt,
 } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
+import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import { EXAMPLE_PROPOSAL } from "./proposals";
 import { isApprover, PROPOSING_ROLES, protectionGuards, refuseNonPromoter } from "./protection";
 import { formGuards, writeChannel } from "./write";
@@ -59,7 +61,7 @@ const proposalScope: ScopeSource<ChannelScopeRow> = {
 const decisionBody = v.object({ app_id: publicAppId, id: uuid, comment: optional(label(512)) });
 const access = { permission: "channel.promote_bundle", scope: proposalScope } as const;
 const reads = ({ app_id, id }: { readonly app_id: string; readonly id: string }, nowMs: number) =>
-	[proposalsPage(app_id, { id }, nowMs, 1, 0), channelOfProposal(app_id, id)] as const;
+	[proposalsPage(app_id, { id }, nowMs, 1, 0), channelOfProposal(app_id, id), packagesOfProposal(app_id, id)] as const;
 
 type DecisionContext = Context<string, undefined, typeof decisionBody, ChannelScopeRow, ReturnType<typeof reads>>;
 
@@ -101,6 +103,7 @@ export const approveProposal = endpoint({
 	headers: MAY_WAIT,
 	response: v.strictObject({ status: v.literal("ok"), channel: v.string(), version: v.nullable(v.string()) }),
 	errors: [
+		"bundle_incompatible",
 		"bundle_not_found",
 		"bundle_not_signed",
 		"channel_changed",
@@ -142,6 +145,8 @@ export const approveProposal = endpoint({
 		}
 		if (proposal.is_outdated === 1) throw outdated();
 		const values: ChannelValues = JSON.parse(proposal.changes);
+		// The channel may require it since the proposal.
+		refuseIncompatible(values, channel, context.loaded[2].rows);
 		const versions = new Map([
 			[proposal.version_id ?? 0, proposal.version_name ?? ""],
 			[channel.rollout_version_id ?? 0, channel.rollout_version_name ?? ""],
@@ -159,6 +164,7 @@ export const approveProposal = endpoint({
 				guard(proposalIsPending(appId, proposal.id, nowMs), decidedInBetween),
 				guard(channelHas(appId, channelId, JSON.parse(proposal.base)), outdated),
 				...protectionGuards(appId, channelId, channel),
+				...compatibilityGuards(appId, channelId, values, channel, outdated),
 				guard(isUnseenBy(principal.keyId, proposal.proposed_by), sharedSecret),
 				guard(isUnseenBy(proposal.proposed_by_key, principal.userId), sharedSecret),
 				guard(proposerMayPromote(orgId, appId, proposal, PROPOSING_ROLES, nowMs), proposerGone),

@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { channelName, integerId, optional, publicAppId, text } from "../../http/schemas";
 import { refusedFields } from "../../http/stock-settings";
-import { basisPoints, bpsOf, deliveryBody, given, percentage, rolloutRulesBody } from "./fields";
+import { acceptanceBody, basisPoints, bpsOf, deliveryBody, given, percentage, rolloutRulesBody } from "./fields";
 import { protectionFields } from "./protection";
 
 /** A bundle by its version or id; null, "builtin" and "unknown" are the store build. */
@@ -45,6 +45,7 @@ export const channelBody = v.object({
 	/** Null dismisses the message of a health gate with the action `notify`. */
 	rolloutNotice: v.optional(v.null("can only be dismissed, with null")),
 	...rolloutRulesBody,
+	...acceptanceBody,
 	...protectionFields,
 	...refusedFields("POST /channel"),
 });

@@ -23,6 +23,7 @@ import {
 	yieldPublicPlatforms,
 } from "../../db/channels";
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
+import { packagesOfChannel } from "../../db/native-packages";
 import {
 	PREVIEW_CHANNEL_SETTINGS,
 	previewBinding,
@@ -41,6 +42,7 @@ import { appNotFound, bundleNotFound, type ChannelScopeRow } from "../../http/sc
 import { refuseSettings } from "../../http/stock-settings";
 import { promoting } from "../signing/verify";
 import { type ChannelBody, rolloutOf } from "./body";
+import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import {
 	type ChannelChange,
 	type ChannelRequest,
@@ -87,6 +89,7 @@ export function channelChangeReads(body: ChannelBody, nowMs: number) {
 		previewName(body.app_id, body.channel, nowMs),
 		protectedPublicChannels(body.app_id),
 		proposalsPage(body.app_id, { channel: body.channel, isWaiting: true }, nowMs, 1, 0),
+		packagesOfChannel(body.app_id, { name: body.channel }),
 	] as const;
 }
 
@@ -102,12 +105,14 @@ export function promotionReads(publicAppId: string, channelId: number, versionId
 		previewName(publicAppId, "", nowMs),
 		protectedPublicChannels(publicAppId),
 		proposalsPage(publicAppId, { channelId, isWaiting: true }, nowMs, 1, 0),
+		packagesOfChannel(publicAppId, { id: channelId }),
 	] as const;
 }
 
 export const PROMOTION_ERRORS = [
 	"approval_required",
 	"bundle_from_preview",
+	"bundle_incompatible",
 	"bundle_of_another_preview",
 	"bundle_not_ready",
 	"bundle_not_signed",
@@ -127,6 +132,7 @@ export const CHANNEL_CHANGE_PERMISSIONS = [
 
 export const CHANNEL_CHANGE_ERRORS = [
 	"bundle_from_preview",
+	"bundle_incompatible",
 	"bundle_not_found",
 	"bundle_not_ready",
 	"bundle_not_signed",
@@ -190,6 +196,7 @@ export async function changeChannel(
 	const { values } = plannedWrite(change, channel);
 	const answer = { id: channel.id, public: channel.public === 1, created: false, previewAccessEnded: [] };
 	if (Object.keys(values).length === 0) return answer;
+	refuseIncompatible(values, channel, [...change.promoted, ...loaded[6].rows]);
 	if (Object.keys(change.bundles).length > 0) {
 		if (needsApproval(change, channel, input.body, onlyProposes(principal, scope))) {
 			return { ...answer, proposal: await propose(context, channel, change, loaded[5].rows[0]) };
@@ -278,6 +285,7 @@ async function changeExisting(
 		audit: { action, versions: versionsOf(request) },
 		guards: [
 			...channelGuards(appId, channelId, channel),
+			...compatibilityGuards(appId, channelId, values, channel, changedByAnother),
 			...guards,
 			// The service may have ended the rollout, and the request must not apply to another one.
 			...(touchesRollout(change.bundles)

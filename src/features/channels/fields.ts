@@ -4,6 +4,7 @@
  */
 import * as v from "valibot";
 import {
+	ACCEPTANCE_FIELDS,
 	type ChannelField,
 	DELIVERY_FIELDS,
 	PROTECTION_FIELDS,
@@ -134,8 +135,9 @@ export function given<Body, const Field extends keyof Body & string>(body: Body,
 
 export const deliveryBody = bodyOf(DELIVERY_FIELDS);
 export const rolloutRulesBody = inBothSpellings(bodyOf(ROLLOUT_RULE_FIELDS));
+export const acceptanceBody = inBothSpellings(bodyOf(ACCEPTANCE_FIELDS));
 
-const SETTINGS: Fields = { ...DELIVERY_FIELDS, ...ROLLOUT_RULE_FIELDS };
+const SETTINGS: Fields = { ...DELIVERY_FIELDS, ...ROLLOUT_RULE_FIELDS, ...ACCEPTANCE_FIELDS };
 
 /** The columns of the delivery and rollout settings that a body names. */
 export function requestedColumns(body: Readonly<Record<string, unknown>>): ChannelValues {
@@ -202,7 +204,7 @@ function shownValue(kind: ChannelField["kind"], value: unknown): unknown {
 const { version_id: _stable, rollout_version_id: _rollout, rollout_id: _id, ...moving } = SERVED_FIELDS;
 /** The rollout of a channel, the bundle and the id apart. */
 export const ROLLOUT_FIELDS = moving;
-export const RULE_FIELDS = { ...ROLLOUT_RULE_FIELDS, ...PROTECTION_FIELDS } as const;
+export const RULE_FIELDS = { ...ROLLOUT_RULE_FIELDS, ...ACCEPTANCE_FIELDS, ...PROTECTION_FIELDS } as const;
 
 /** The share that a new rollout begins with if the request names none: the first step. */
 export function firstStepBps(

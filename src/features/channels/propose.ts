@@ -26,6 +26,7 @@ import { rfc3339, time } from "../../http/schemas";
 import { bundleNotFound } from "../../http/scope";
 import { promoting } from "../signing/verify";
 import { type ChannelBody, rolloutOf } from "./body";
+import { compatibilityGuards } from "./compatibility";
 import { type ChannelChange, touchesRollout } from "./plan";
 import { onlySlowsDown } from "./protection";
 import { changedByAnother, channelGuards, promotedBundles, type WriteContext } from "./write";
@@ -119,6 +120,7 @@ export async function propose(
 			...signed,
 			...change.promoted.map((promoted) => guard(bundleIsReady(scope.appId, promoted.id), bundleNotFound)),
 			...channelGuards(scope.appId, scope.channelId, channel),
+			...compatibilityGuards(scope.appId, scope.channelId, bundles, channel, changedByAnother),
 			guard(channelHas(scope.appId, scope.channelId, base), changedByAnother),
 			auditEach(
 				actor,

@@ -11,6 +11,7 @@ import { appScope } from "../../http/scope";
 import { refuseSettings } from "../../http/stock-settings";
 import { channelBody } from "./body";
 import { channelChangeReads, requestOf } from "./change";
+import { compatibilityAnswer, compatibilityFields, compatibilityOfChange, refuseIncompatible } from "./compatibility";
 import { outcomesSchema, readEffect } from "./effect";
 import { changeOf, plannedWrite } from "./plan";
 import { formRequired } from "./write";
@@ -23,7 +24,7 @@ export const whatIf = endpoint({
 	description: [
 		"The body is that of POST /channel, with `days`: each device that was seen in the last `days` (30 by default) is decided with the channels as they are and as they would be, and counted under both answers. An answer without an update has its `error` and `kind`: `up_to_date`, `blocked` by a rule of the channel, or `failed`. Nothing is written.",
 		"`channel_devices` are the devices that the channel decides after the change. `first_seen_today` of them are new today (UTC): a rollout that starts today does not count them unless `rolloutCountNewDevices` is on.",
-		"One request reads 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are a fair sample (`sampled`). Send `next` as `after` to read the following devices; the counts of all answers add up to the fleet. A new rollout draws its devices when it starts, so its counts are those of one draw (`cohort_is_drawn_anew`).",
+		"One request reads 5,000 devices in the order of their ids, which are random, so the counts of a large fleet are a fair sample (`sampled`). Send `next` as `after` to read the following devices; the counts of all answers add up to the fleet. A new rollout draws its devices when it starts, so its counts are those of one draw (`cohort_is_drawn_anew`). `compatibility` compares the native packages of the bundle that the change brings with those of the live bundle, as GET /bundle/compatibility does.",
 	].join("\n\n"),
 	body: v.object({
 		...channelBody.entries,
@@ -55,9 +56,11 @@ export const whatIf = endpoint({
 		sampled: v.boolean(),
 		next: v.nullable(v.string()),
 		cohort_is_drawn_anew: v.boolean(),
+		compatibility: v.nullable(v.strictObject(compatibilityFields)),
 		outcomes: outcomesSchema,
 	}),
 	errors: [
+		"bundle_incompatible",
 		"bundle_not_found",
 		"bundle_not_ready",
 		"bundle_not_signed",
@@ -78,6 +81,10 @@ export const whatIf = endpoint({
 			sampled: false,
 			next: null,
 			cohort_is_drawn_anew: false,
+			compatibility: {
+				...{ version: "1.4.0", live_version: "1.3.0", verdict: "compatible", not_compared: null },
+				packages: [{ name: "@capacitor/camera", version: "7.0.2", live_version: "7.0.2", problem: null }],
+			},
 			outcomes: [
 				{
 					before: {
@@ -108,7 +115,11 @@ export const whatIf = endpoint({
 		refuseSettings("POST /channel", body);
 		const request = requestOf(body, loaded);
 		const { channel: row } = request;
-		const { values, taken } = plannedWrite(changeOf(request, deps.newId(), nowMs), row);
+		const change = changeOf(request, deps.newId(), nowMs);
+		const { values, taken } = plannedWrite(change, row);
+		const packaged = [...change.promoted, ...loaded[6].rows];
+		if (row !== undefined) refuseIncompatible(values, row, packaged);
+		const compatibility = row === undefined ? undefined : compatibilityOfChange(values, row, packaged);
 		const app = { appId: scope.appId, publicAppId: body.app_id, telemetry: scopeRow.telemetry };
 		const check = (after: AppSnapshot) => {
 			if (Object.keys(values).length > 0) refuseMissingForm(after, body.channel);
@@ -116,6 +127,7 @@ export const whatIf = endpoint({
 		return {
 			...(await readEffect({ deps, db }, app, body, { values, taken, row }, nowMs, check)),
 			cohort_is_drawn_anew: typeof values.rollout_id === "string",
+			compatibility: compatibility === undefined ? null : compatibilityAnswer(compatibility),
 		};
 	},
 });

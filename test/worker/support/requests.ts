@@ -523,6 +523,16 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			thing: bundleThing(app, version),
 		};
 	},
+	"GET /bundle/compatibility": async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		const channel = fresh("compared");
+		await madeChannel(world, app, channel, makers);
+		return {
+			path: "/bundle/compatibility",
+			query: { app_id: app.appId, version, channel },
+			thing: bundleThing(app, version),
+		};
+	},
 	"POST /bundle": async (_, app) => ({ path: "/bundle", body: { app_id: app.appId, version: freshVersion() } }),
 	"POST /bundle/complete": async (world, app, makers) => {
 		const { version } = await uploaded(world, app, makers);

@@ -136,10 +136,11 @@ export async function uploadTestBundle(
 	version: string,
 	key: string = world.adminKey,
 	content: Uint8Array = testBundle(version),
+	fields: Record<string, unknown> = {},
 ): Promise<number> {
 	const registered = await world.request("POST", "/bundle", {
 		key,
-		body: { app_id: app.appId, version, checksum: await sha256Hex(content), size: content.length },
+		body: { app_id: app.appId, version, checksum: await sha256Hex(content), size: content.length, ...fields },
 	});
 	if (registered.status !== 201) throw new Error(`bundle not registered: ${JSON.stringify(registered.body)}`);
 	const uploaded = await world.request("PUT", registered.body.upload_url, {

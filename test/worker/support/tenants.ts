@@ -143,7 +143,7 @@ function key(id: string, org: string, user: string, rest: Values = {}): Row {
 function bundle(id: number, appId: string, name: string, status: string, keyId: string, rest: Values = {}): Row {
 	const bytes = status === "ready" ? { object_key: `${appId}/${id}`, size_bytes: id } : {};
 	const deleted = status === "deleted" ? { deleted_at_ms: 1 } : {};
-	const stored = { storage_provider: "r2", created_by: "Same", created_by_key: keyId };
+	const stored = { storage_provider: "r2", created_by: "Same", created_by_key: keyId, native_packages: "[]" };
 	return ["bundles", { id, app_id: appId, name, status, ...stored, ...bytes, ...deleted, ...made, ...rest }];
 }
 

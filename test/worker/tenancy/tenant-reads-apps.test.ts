@@ -19,6 +19,7 @@ import {
 import { channelByName, channelContents, channelsPage, writtenChannel } from "../../../src/db/channels";
 import { type DeviceFilter, deviceById, devicesPage, fleetPage, manifestSizes } from "../../../src/db/devices";
 import { liveAppWithId } from "../../../src/db/live-apps";
+import { bundlesWithSamePackages, packagesOfChannel, storeBuildsRunning } from "../../../src/db/native-packages";
 import {
 	devicesByKey,
 	signaturesOfBundles,
@@ -103,6 +104,23 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, keyId: KEY_ID }, ALL.limit, ALL.offset),
 		() => [{ device_id: "device-1" }],
 	],
+	packagesOfChannel: [
+		(of) => packagesOfChannel(of.publicAppId, { name: "production" }),
+		(of) => [{ id: of.stable }, { id: of.next }],
+	],
+	"packagesOfChannel, by its id": [
+		(of) => packagesOfChannel(of.publicAppId, { id: of.channel }),
+		(of) => [{ id: of.stable }, { id: of.next }],
+	],
+	"packagesOfChannel, of another's": [
+		(of) => packagesOfChannel(of.publicAppId, { id: otherThan(of).channel }),
+		() => [],
+	],
+	bundlesWithSamePackages: [
+		(of) => bundlesWithSamePackages(of.publicAppId, "1.0.0"),
+		() => [{ name: "1.2.0" }, { name: "1.1.0" }, { name: "1.0.0" }],
+	],
+	storeBuildsRunning: [(of) => storeBuildsRunning(of.app, ["1.0.0", "1.1.0"]), () => []],
 	liveAppWithId: [(of) => liveAppWithId(of.app), () => [{ live: 1 }]],
 	"liveAppWithId, of a deleted organization": [(of) => liveAppWithId(of.deletedApp), () => []],
 	"objectIsNamed, a bundle": [(of) => objectIsNamed(of.app, `${of.app}/${of.stable}`), () => [{ named: 1 }]],

@@ -24,6 +24,11 @@ const FLAGS = [
 		"No downgrade below the store build",
 		"Devices get no bundle that is older than their store build.",
 	],
+	[
+		"requireCompatibleBundle",
+		"Only bundles that fit the store builds",
+		"Refuses bundles that call native packages which the live bundle does not have. Rollbacks are always possible.",
+	],
 ] as const;
 
 export const UPDATE_LIMITS = [
@@ -58,6 +63,7 @@ export const NEW_CHANNEL: ChannelSettings = {
 	allow_device: true,
 	allow_emulator: true,
 	disableAutoUpdateUnderNative: true,
+	requireCompatibleBundle: false,
 	disableAutoUpdate: "major",
 	updatePackage: "all",
 };
@@ -150,7 +156,7 @@ export function ChannelForm({
 					setValues({ ...values, disableAutoUpdate: event.currentTarget.value as Channel["disableAutoUpdate"] })
 				}
 			/>
-			{toggles(["disableAutoUpdateUnderNative"])}
+			{toggles(["disableAutoUpdateUnderNative", "requireCompatibleBundle"])}
 			<NativeSelect
 				label="Update format"
 				error={errors.at("updatePackage")}

@@ -51,6 +51,7 @@ export function Promote({
 	const [limit, setLimit] = useState(String(given.autoPauseFailureRateBps));
 	const [alsoEnds, setAlsoEnds] = useState(false);
 	const [allowsPreview, setAllowsPreview] = useState(false);
+	const [skipsPackages, setSkipsPackages] = useState(false);
 	const [countsNew, setCountsNew] = useState(given.rolloutCountNewDevices);
 	const change = useChange("POST /channel", (answer) => {
 		notifyChannelChange(
@@ -76,7 +77,10 @@ export function Promote({
 					...(way === "share" ? { rolloutPercentage: Number(share) } : {}),
 					...settings,
 				};
-	const body = { app_id: appId, channel: channel.name, ...planned };
+	const body = {
+		...{ app_id: appId, channel: channel.name, ...planned },
+		...(skipsPackages ? { requireCompatibleBundle: false } : {}),
+	};
 	const isComplete = version !== "" && (way !== "share" || share !== "");
 	const preview = useChangePreview(isComplete ? body : null, channel.public);
 	const fate = isComplete
@@ -170,6 +174,14 @@ export function Promote({
 				/>
 			) : null}
 			{preview.view}
+			{maySet && !channel.requires_approval && (skipsPackages || preview.refusal === "bundle_incompatible") ? (
+				<Checkbox
+					label="Release it anyway, and turn this rule of the channel off"
+					description="Devices whose store build lacks a package fail where the bundle calls it. Turn the rule on again in the settings of the channel."
+					checked={skipsPackages}
+					onChange={(event) => setSkipsPackages(event.currentTarget.checked)}
+				/>
+			) : null}
 		</FormDialog>
 	);
 }
