@@ -988,6 +988,8 @@ CREATE TABLE channel_history (
 CREATE INDEX channel_history_by_channel ON channel_history (channel_id, id);
 -- For the release timeline of an app.
 CREATE INDEX channel_history_by_time ON channel_history (app_id, at_ms);
+-- For the channels on which a bundle was live.
+CREATE INDEX channel_history_by_version ON channel_history (app_id, version_name, at_ms);
 -- For targets of rollbacks, and for bundles that were live recently.
 CREATE INDEX channel_history_targets ON channel_history (channel_id, id) WHERE rollback_target = 1;
 CREATE INDEX channel_history_targets_by_version ON channel_history (version_id) WHERE rollback_target = 1;

@@ -33,7 +33,9 @@ import { showCompatibility } from "./features/bundles/compatibility";
 import { deleteBundle } from "./features/bundles/delete";
 import { compareBundles } from "./features/bundles/difference";
 import { downloadObject } from "./features/bundles/download";
-import { listBundles } from "./features/bundles/list";
+import { listBundleFiles, showDownload } from "./features/bundles/files";
+import { findBundles, listBundles } from "./features/bundles/list";
+import { changeMetadata } from "./features/bundles/metadata";
 import { promoteBundle } from "./features/bundles/promote";
 import { completeBundle, registerBundle } from "./features/bundles/register";
 import { tusAppend, tusStatus } from "./features/bundles/tus-append";
@@ -154,6 +156,10 @@ export const allEndpoints = [
 	listBundles,
 	compareBundles,
 	showCompatibility,
+	findBundles,
+	listBundleFiles,
+	showDownload,
+	changeMetadata,
 	registerBundle,
 	completeBundle,
 	promoteBundle,

@@ -70,6 +70,7 @@ export const ERROR_STATUS = {
 	bundle_not_ready: 409,
 	bundle_not_signed: 409,
 	bundle_incompatible: 409,
+	bundle_has_no_zip: 409,
 	bundle_incomplete: 409,
 	channel_zip_required: 409,
 	channel_delta_required: 409,

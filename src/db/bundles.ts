@@ -32,7 +32,7 @@ const channelsOfBundle = sql<string>`(SELECT json_group_array(channels.name) FRO
 	WHERE channels.app_id = bundles.app_id AND (channels.version_id = bundles.id OR channels.rollout_version_id = bundles.id))`;
 
 /** Two conditions, because each has an index; with an OR, every channel of the app would be read for every bundle. */
-const IN_NO_CHANNEL = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels
+export const IN_NO_CHANNEL = sql<boolean>`NOT EXISTS (SELECT 1 FROM channels
 		WHERE channels.app_id = bundles.app_id AND channels.version_id = bundles.id)
 	AND NOT EXISTS (SELECT 1 FROM channels
 		WHERE channels.app_id = bundles.app_id AND channels.rollout_version_id = bundles.id)`;
@@ -64,7 +64,11 @@ const keptUntil = sql<number | null>`CASE WHEN bundles.status = 'ready' AND apps
 		SELECT last_seen_at_ms FROM devices INDEXED BY devices_by_version
 		WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name LIMIT ${sql.lit(MOST_DEVICES_READ)})), 0)) END`;
 
-const bundleListRows = () =>
+/** Rows of live bundles as lists have them. */
+export const bundleListRows = () => bundleRows().where("bundles.deleted_at_ms", "is", null);
+
+/** The same with deleted ones. */
+export const bundleRows = () =>
 	query
 		.selectFrom("bundles")
 		.innerJoin("apps", "apps.id", "bundles.app_id")
@@ -75,8 +79,7 @@ const bundleListRows = () =>
 			channelsOfBundle.as("channels"),
 			keptUntil.as("kept_until_ms"),
 			signerOfBundle.as("signer"),
-		])
-		.where("bundles.deleted_at_ms", "is", null);
+		]);
 
 /** A page of the app's ready bundles, newest first; `version` narrows to one. For loading beside the decision. */
 export function bundlesPage(
@@ -262,6 +265,24 @@ export const expiredBundles = (appId: AppId, ids: readonly number[], nowMs: numb
 	sql`${liveBundles(appId, ids)} AND status = 'ready' AND ${UNUSED} AND ${isExpired(nowMs)}`;
 export const pendingBundle = (appId: AppId, bundleId: number) =>
 	sql`app_id = ${appId} AND id = ${bundleId} AND status = 'pending'`;
+const shownOnProtected = sql`EXISTS (SELECT 1 FROM apps WHERE apps.id = bundles.app_id AND apps.expose_metadata = 1)
+	AND EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id AND channels.protected = 1
+		AND bundles.id IN (channels.version_id, channels.rollout_version_id))`;
+
+/** One row if devices of a protected channel see the notes of the bundle, named by its version or id; for loading beside the decision. */
+export function shownOnProtectedChannel(publicAppId: string, bundle: string | number): CompiledQuery<{ id: number }> {
+	const which = typeof bundle === "number" ? sql`id = ${bundle}` : sql`name = ${bundle}`;
+	return sql<{
+		id: number;
+	}>`SELECT id FROM bundles WHERE app_id = ${appIdOf(publicAppId)} AND ${which} AND deleted_at_ms IS NULL
+		AND ${shownOnProtected}`.compile(query);
+}
+
+/** For guards. */
+export function isShownOnProtectedChannel(appId: AppId, bundleId: number, isShown: boolean) {
+	return sql<boolean>`EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND id = ${bundleId} AND (${shownOnProtected}) = ${isShown ? 1 : 0})`;
+}
+
 /** For guards: the bundle exists and all its bytes are stored. */
 export function bundleIsReady(appId: AppId, bundleId: number) {
 	return sql<boolean>`EXISTS (SELECT 1 FROM bundles WHERE app_id = ${appId} AND id = ${bundleId} AND status = 'ready')`;

@@ -4,6 +4,7 @@
  * as those of an older version of this Worker.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
+import type { AppId } from "../authz/decide";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
 import { type Database, query } from "./client";
 import { type Walk, walk } from "./table-walk";
@@ -32,6 +33,33 @@ export function releaseDeltaFiles(which: RawBuilder<unknown>, nowMs: number): Co
 				WHERE other.app_id = delta_objects.app_id AND other.path = delta_objects.path AND other.bundle_id NOT IN ${selected})`.compile(
 		query,
 	);
+}
+
+/** A file of a manifest, with sums over the manifest. A manifest without a match has one row with nulls. */
+export interface ManifestFileRow {
+	readonly file_name: string | null;
+	readonly size_bytes: number | null;
+	/** Files of the manifest. */
+	readonly files: number;
+	/** Files that have the text in their names, and the sum of their sizes. */
+	readonly found: number;
+	readonly bytes: number;
+}
+
+/** The largest files of a bundle's manifest whose names have the text, which is in lower case. */
+export function manifestFiles(
+	appId: AppId,
+	bundleId: number,
+	search: string,
+	limit: number,
+): CompiledQuery<ManifestFileRow> {
+	return sql<ManifestFileRow>`WITH files AS MATERIALIZED (SELECT f.file_name, o.size_bytes, instr(lower(f.file_name), ${search}) > 0 AS is_found
+			FROM bundle_files f JOIN delta_objects o ON o.app_id = f.app_id AND o.path = f.path
+			WHERE f.bundle_id = ${bundleId} AND f.app_id = ${appId})
+		SELECT named.file_name, named.size_bytes, sums.* FROM (SELECT count(*) AS files, coalesce(sum(is_found), 0) AS found,
+				coalesce(sum(CASE WHEN is_found THEN size_bytes ELSE 0 END), 0) AS bytes FROM files) AS sums
+			LEFT JOIN (SELECT * FROM files WHERE is_found ORDER BY size_bytes DESC, file_name LIMIT ${limit}) AS named ON true
+		ORDER BY named.size_bytes DESC, named.file_name`.compile(query);
 }
 
 /** Removes unused files; their bytes become garbage. */

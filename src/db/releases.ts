@@ -28,6 +28,8 @@ export interface ReleaseFilter {
 	/** Undefined: all kinds, and of a preview only its opening unless `channel` names it. */
 	readonly kind: ReleaseKind | undefined;
 	readonly before: TimelinePosition | undefined;
+	/** Entries about a bundle. */
+	readonly version: string | undefined;
 }
 
 export type ProposalAction = "proposal_created" | "proposal_rejected" | "proposal_withdrawn";
@@ -56,17 +58,21 @@ export interface ReleaseRow {
 	readonly bundle_status: "pending" | "ready" | "deleted" | null;
 	readonly bundle_link: string | null;
 	readonly bundle_comment: string | null;
+	/** When another bundle went live in the place of this one. */
+	readonly until_ms: number | null;
 }
 
 const names = (actions: readonly string[]) => sql.join(actions.map((action) => sql.lit(action)));
 const ROLLBACKS = ["rollback", "rollout_rolled_back"];
 
 /** Condition on an entry `h` of the channel `c`. */
-function historyOfKind({ kind, channel }: ReleaseFilter): RawBuilder<unknown> {
+function historyOfKind({ kind, channel, version }: ReleaseFilter): RawBuilder<unknown> {
 	const isRelease = sql`h.action IN (${names(GOES_LIVE)}) AND h.action <> 'rollback'`;
 	switch (kind) {
 		case undefined:
-			return channel === undefined ? sql`(c.is_preview = 0 OR h.action = 'created')` : sql`true`;
+			return channel === undefined && version === undefined
+				? sql`(c.is_preview = 0 OR h.action = 'created')`
+				: sql`true`;
 		case "release":
 			return sql`c.is_preview = 0 AND ${isRelease}`;
 		case "rollback":
@@ -82,13 +88,15 @@ function historyOfKind({ kind, channel }: ReleaseFilter): RawBuilder<unknown> {
 
 /** A page of the timeline, newest first; for loading beside the decision. */
 export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: number): CompiledQuery<ReleaseRow> {
-	const { channel, actor, kind, before } = filter;
+	const { channel, actor, kind, before, version } = filter;
 	const app = appIdOf(publicAppId);
 	const after = (source: keyof typeof SOURCES, at: RawBuilder<unknown>, row: RawBuilder<unknown>) =>
 		before === undefined
 			? sql`true`
 			: sql`${at} <= ${before.atMs} AND (${at}, ${SOURCES[source]}, ${row}) < (${before.atMs}, ${before.source}, ${before.row})`;
 	const inChannel = channel === undefined ? sql`true` : sql`c.name = ${channel}`;
+	const ofVersion = (name: RawBuilder<unknown>) => (version === undefined ? sql`true` : sql`${name} = ${version}`);
+	const index = version === undefined ? sql`channel_history_by_time` : sql`channel_history_by_version`;
 	const by = (type: RawBuilder<unknown>, id: RawBuilder<unknown>) =>
 		actor === undefined ? sql`true` : actor === "system" ? sql`${type} = 'system'` : sql`${id} = ${actor}`;
 	const hasProposals = kind === undefined || kind === "proposal" ? sql`true` : sql`false`;
@@ -104,16 +112,19 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 			${source === "decided" ? sql`p.comment` : sql`NULL`} AS reason,
 			${who.type} AS actor_type, ${who.id} AS actor_id, ${who.name} AS actor_name, NULL AS proposer_name, NULL AS ci, 0 AS rollback_target
 		FROM proposals p JOIN channels c ON c.id = p.channel_id
-		WHERE ${hasProposals} AND p.app_id = ${app} AND ${inChannel} AND ${which} AND ${by(who.type, who.id)} AND ${after(source, at, sql`p.rowid`)}
+		WHERE ${hasProposals} AND p.app_id = ${app} AND ${inChannel} AND ${ofVersion(sql`p.version_name`)} AND ${which} AND ${by(who.type, who.id)} AND ${after(source, at, sql`p.rowid`)}
 		ORDER BY ${at} DESC, p.rowid DESC LIMIT ${limit})`;
 	const proposer = sql`coalesce(p.proposed_by_key, p.proposed_by)`;
 	return sql<ReleaseRow>`SELECT entry.*, c.name AS channel_name, c.is_preview, c.version_id AS live_version_id,
-			b.status AS bundle_status, b.link AS bundle_link, b.comment AS bundle_comment
+			b.status AS bundle_status, b.link AS bundle_link, b.comment AS bundle_comment,
+			CASE WHEN entry.source = ${SOURCES.history} AND entry.action IN (${names(GOES_LIVE)}) THEN (
+				SELECT later.at_ms FROM channel_history later INDEXED BY channel_history_by_channel WHERE later.channel_id = entry.channel_id
+					AND later.id > entry.row AND later.action IN (${names(GOES_LIVE)}) ORDER BY later.id LIMIT 1) END AS until_ms
 		FROM (SELECT * FROM (SELECT ${SOURCES.history} AS source, h.id AS row, h.at_ms, h.action, h.channel_id, h.version_id, h.version_name,
 				h.previous_version_name, h.rollout_percentage_bps, h.reason, h.actor_type, h.actor_id, h.actor_name, h.proposer_name, h.ci,
 				h.rollback_target
-			FROM channel_history h INDEXED BY channel_history_by_time JOIN channels c ON c.id = h.channel_id
-			WHERE h.app_id = ${app} AND ${inChannel} AND ${historyOfKind(filter)}
+			FROM channel_history h INDEXED BY ${index} JOIN channels c ON c.id = h.channel_id
+			WHERE h.app_id = ${app} AND ${inChannel} AND ${ofVersion(sql`h.version_name`)} AND ${historyOfKind(filter)}
 				AND ${by(sql`h.actor_type`, sql`h.actor_id`)} AND ${after("history", sql`h.at_ms`, sql`h.id`)}
 			ORDER BY h.at_ms DESC, h.id DESC LIMIT ${limit})
 		UNION ALL ${proposal(

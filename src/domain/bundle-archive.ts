@@ -82,16 +82,19 @@ export async function checkBundleArchive(source: ArchiveSource, rules: ArchiveRu
 	return { entries: directory.entries, uncompressedBytes };
 }
 
-/**
- * The files of an archive that passed the check: a checksum and size by path. Undefined if the directory has more than `mostBytes`.
- */
-export async function archiveFiles(source: ArchiveSource, mostBytes: number): Promise<Map<string, string> | undefined> {
+export type ArchiveFile = Pick<ArchiveEntry, "crc32" | "uncompressedBytes" | "compressedBytes">;
+
+/** The files of an archive that passed the check, by path. Undefined if the directory has more than `mostBytes`. */
+export async function archiveFiles(
+	source: ArchiveSource,
+	mostBytes: number,
+): Promise<Map<string, ArchiveFile> | undefined> {
 	const end = await readEnd(source);
 	const directory = await findDirectory(end);
 	if (directory.lengthBytes > mostBytes) return undefined;
-	const files = new Map<string, string>();
-	for await (const entry of readDirectory(end, directory)) {
-		if (!entry.isDirectory) files.set(pathOf(entry.name), `${entry.crc32} ${entry.uncompressedBytes}`);
+	const files = new Map<string, ArchiveFile>();
+	for await (const { isDirectory, name, crc32, uncompressedBytes, compressedBytes } of readDirectory(end, directory)) {
+		if (!isDirectory) files.set(pathOf(name), { crc32, uncompressedBytes, compressedBytes });
 	}
 	return files;
 }

@@ -60,6 +60,8 @@ const LABELS: Readonly<Record<string, string>> = {
 	promoters: "Who may release",
 	requiresApproval: "Releases need approval",
 	name: "Name",
+	comment: "Notes",
+	link: "Link",
 	icon_url: "Icon",
 	default_upload_channel: "Channel for uploads",
 	retention: "Keep unused bundles",

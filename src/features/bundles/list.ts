@@ -1,8 +1,9 @@
 /**
- * The record of a bundle, as every answer has it, and GET /bundle.
+ * The record of a bundle, as every answer has it, GET /bundle, and GET /bundle/list for people.
  */
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
+import { BUNDLE_ORDERS, BUNDLE_STATES, foundBundles } from "../../db/bundle-list";
 import { type BundleListRow, bundlesPage, keptUntilMs, MOST_DEVICES_READ } from "../../db/bundles";
 import { lastSeenRunning, tryTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
@@ -14,9 +15,11 @@ import {
 	nullableRfc3339,
 	nullableTime,
 	optional,
+	PAGE_SIZE,
 	pageNumber,
 	publicAppId,
 	rfc3339,
+	text,
 	time,
 } from "../../http/schemas";
 import { appScope } from "../../http/scope";
@@ -111,6 +114,41 @@ export const listBundles = endpoint({
 			...bundleAnswer(row),
 			...(version === undefined ? {} : { native_packages: packagesOf(row.native_packages) }),
 		}));
+	},
+});
+
+export const findBundles = endpoint({
+	method: "GET",
+	path: "/bundle/list",
+	tag: "Bundles",
+	summary: "Find bundles of an app, sorted, with their number",
+	description:
+		"For people; GET /bundle lists all. `search` finds a part of the version or of the notes. `state`: `live` (a channel or a rollout serves it), `unused` (no channel serves it or keeps it for a rollback), `preview` (uploaded for a preview), `unfinished` (its upload is not complete) or `deleted`. Without `state` the list has every bundle that is complete. `sort` is created, version or size, `order` asc or desc.",
+	access: { permission: "app.read_bundles", scope: appScope("query.app_id") },
+	query: v.object({
+		app_id: publicAppId,
+		page: pageNumber,
+		search: optional(v.pipe(text(128), v.toLowerCase())),
+		state: optional(v.picklist(BUNDLE_STATES, `must be one of ${BUNDLE_STATES.join(", ")}`)),
+		sort: optional(v.picklist(BUNDLE_ORDERS, `must be one of ${BUNDLE_ORDERS.join(", ")}`)),
+		order: optional(v.picklist(["asc", "desc"], "must be asc or desc")),
+	}),
+	response: v.strictObject({
+		total: v.number(),
+		bundles: v.array(v.strictObject({ ...bundleFields, deleted_at: nullableTime })),
+	}),
+	errors: [],
+	example: {
+		query: { app_id: "com.example.app", search: "1.4", sort: "size" },
+		response: { total: 1, bundles: [{ ...EXAMPLE_BUNDLE, deleted_at: null }] },
+	},
+	load: ({ query: { app_id, page, search, state, sort = "created", order = "desc" } }) =>
+		[foundBundles(app_id, { search, state, sort, order }, PAGE_SIZE, page * PAGE_SIZE)] as const,
+	async handle({ deps, loaded, scope, scopeRow }) {
+		const [{ rows: found }] = loaded;
+		const rows = await withDevices(deps, scope.appId, scopeRow.telemetry, found);
+		const bundles = rows.map((row) => ({ ...bundleAnswer(row), deleted_at: nullableRfc3339(row.deleted_at_ms) }));
+		return { total: found[0]?.total ?? 0, bundles };
 	},
 });
 

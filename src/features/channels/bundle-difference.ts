@@ -13,7 +13,7 @@ import {
 	manifestDifference,
 } from "../../db/proposals";
 import type { Deps } from "../../deps";
-import { archiveFiles } from "../../domain/bundle-archive";
+import { type ArchiveFile, archiveFiles } from "../../domain/bundle-archive";
 import { BundleArchiveError } from "../../domain/bundle-archive-errors";
 import { readRange } from "../../storage/objects";
 
@@ -63,7 +63,7 @@ export async function bundleDifference(
 	if (old.has_manifest !== next.has_manifest || old.has_zip !== next.has_zip) {
 		return { difference: null, not_compared: "forms_differ" };
 	}
-	const [oldFiles, newFiles] = old.has_zip === 1 ? [await filesOf(deps, old), await filesOf(deps, next)] : [];
+	const [oldFiles, newFiles] = old.has_zip === 1 ? [await filesOfZip(deps, old), await filesOfZip(deps, next)] : [];
 	const zip = oldFiles === undefined || newFiles === undefined ? null : compare(oldFiles, newFiles);
 	const not_compared = old.has_zip === 1 && zip === null ? "zip" : null;
 	if (old.has_manifest === 0) {
@@ -75,10 +75,15 @@ export async function bundleDifference(
 	return { difference: { by: "manifest", ...counts, files, zip }, not_compared };
 }
 
-async function filesOf(
+/** The files of a bundle's zip by path; undefined if it is encrypted or on another server, or if its directory is too large. */
+export async function filesOfZip(
 	deps: Pick<Deps, "bundles">,
-	{ object_key: key, size_bytes: sizeBytes, session_key }: ComparableBundle,
-): Promise<Map<string, string> | undefined> {
+	{
+		object_key: key,
+		size_bytes: sizeBytes,
+		session_key,
+	}: Pick<ComparableBundle, "object_key" | "size_bytes" | "session_key">,
+): Promise<ReadonlyMap<string, ArchiveFile> | undefined> {
 	if (key === null || sizeBytes === null || session_key !== null) return undefined;
 	const source = {
 		sizeBytes,
@@ -102,13 +107,14 @@ class BundleGone extends Error {
 }
 
 function compare(
-	before: ReadonlyMap<string, string>,
-	after: ReadonlyMap<string, string>,
+	before: ReadonlyMap<string, ArchiveFile>,
+	after: ReadonlyMap<string, ArchiveFile>,
 ): Omit<Difference, "by" | "zip"> {
 	const files: Difference["files"] = [];
 	for (const [file, content] of after) {
 		const old = before.get(file);
-		if (old !== content) files.push({ file, change: old === undefined ? "added" : "changed" });
+		const isSame = old?.crc32 === content.crc32 && old.uncompressedBytes === content.uncompressedBytes;
+		if (!isSame) files.push({ file, change: old === undefined ? "added" : "changed" });
 	}
 	for (const file of before.keys()) if (!after.has(file)) files.push({ file, change: "removed" });
 	const count = (wanted: string) => files.filter(({ change }) => change === wanted).length;

@@ -9,7 +9,16 @@ import { RELEASE_KINDS, type ReleaseRow, releasesPage, type TimelinePosition } f
 import type { CiContext } from "../../domain/ci-context";
 import { commitOfLink } from "../../domain/release-sentences";
 import { endpoint, Reply } from "../../http/endpoint";
-import { channelName, optional, pageLimit, rfc3339, text, time } from "../../http/schemas";
+import {
+	channelName,
+	nullableRfc3339,
+	nullableTime,
+	optional,
+	pageLimit,
+	rfc3339,
+	text,
+	time,
+} from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { HISTORY_ACTIONS } from "./history";
 
@@ -19,6 +28,7 @@ const MOST_ENTRIES = 100;
 const releaseItem = v.strictObject({
 	id: v.string(),
 	at: time,
+	until: nullableTime,
 	action: v.picklist([...HISTORY_ACTIONS, "proposal_created", "proposal_rejected", "proposal_withdrawn"]),
 	channel: v.strictObject({ name: v.string(), is_preview: v.boolean() }),
 	version: v.nullable(v.string()),
@@ -62,6 +72,7 @@ const position = v.pipe(
 const EXAMPLE_RELEASE = {
 	id: "1795248000000-2-912",
 	at: "2026-11-21T08:00:00.000Z",
+	until: null,
 	action: "promotion" as const,
 	channel: { name: "production", is_preview: false },
 	version: "1.4.0",
@@ -85,11 +96,12 @@ export const listReleases = endpoint({
 	tag: "Channels",
 	summary: "List what was released to the channels of an app, newest first",
 	description:
-		"The histories of all channels (see GET /channel/history for the fields) with proposals, in one order of time. `kind` is release, rollback, rollout, proposal or preview; without it the list has all of them, and of a preview only its opening unless `channel` names it. `actor` is the id of an account or key, or `system` for automatic steps. `before` is the `id` of an entry: the page begins behind it, and the header Link has the next one. `is_live` marks the entry by which the live bundle of its channel went live. `commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment. `name` and `ci` are null for callers without app.read_audit.",
+		"The histories of all channels (see GET /channel/history for the fields) with proposals, in one order of time. `kind` is release, rollback, rollout, proposal or preview; without it the list has all of them, and of a preview only its opening unless `channel` names it. `version` names a bundle: the list then tells where it was and is live. `until` is when another bundle went live in the place of this one; null while it is live, and for entries by which nothing went live. `actor` is the id of an account or key, or `system` for automatic steps. `before` is the `id` of an entry: the page begins behind it, and the header Link has the next one. `is_live` marks the entry by which the live bundle of its channel went live. `commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment. `name` and `ci` are null for callers without app.read_audit.",
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		channel: optional(channelName),
 		actor: optional(text(64)),
+		version: optional(text(128)),
 		kind: optional(v.picklist(RELEASE_KINDS, `must be one of ${RELEASE_KINDS.join(", ")}`)),
 		before: optional(position),
 		limit: optional(pageLimit(MOST_ENTRIES)),
@@ -97,8 +109,8 @@ export const listReleases = endpoint({
 	response: v.array(releaseItem),
 	errors: [],
 	example: { query: { kind: "release" }, response: [EXAMPLE_RELEASE] },
-	load: ({ params, query: { channel, actor, kind, before, limit } }) =>
-		[releasesPage(params.app_id, { channel, actor, kind, before }, (limit ?? DEFAULT_LIMIT) + 1)] as const,
+	load: ({ params, query: { channel, actor, version, kind, before, limit } }) =>
+		[releasesPage(params.app_id, { channel, actor, version, kind, before }, (limit ?? DEFAULT_LIMIT) + 1)] as const,
 	async handle({ loaded, input, principal, scope, request, origin }) {
 		const showsNames = holds(principal, "app.read_audit", scope);
 		const limit = input.query.limit ?? DEFAULT_LIMIT;
@@ -118,6 +130,7 @@ function releaseAnswer(row: ReleaseRow, showsNames: boolean): v.InferOutput<type
 	return {
 		id: `${row.at_ms}-${row.source}-${row.row}`,
 		at: rfc3339(row.at_ms),
+		until: nullableRfc3339(row.until_ms),
 		action: row.action,
 		channel: { name: row.channel_name, is_preview: row.is_preview === 1 },
 		version: row.version_name,

@@ -523,6 +523,20 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 			thing: bundleThing(app, version),
 		};
 	},
+	"GET /bundle/list": async (_, app) => ({ path: "/bundle/list", query: { app_id: app.appId } }),
+	"GET /bundle/files": async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		return { path: "/bundle/files", query: { app_id: app.appId, version }, thing: bundleThing(app, version) };
+	},
+	"GET /bundle/download": async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		return { path: "/bundle/download", query: { app_id: app.appId, version }, thing: bundleThing(app, version) };
+	},
+	"POST /bundle/metadata": async (world, app, makers) => {
+		const { version } = await uploaded(world, app, makers);
+		const body = { app_id: app.appId, version, comment: fresh("notes") };
+		return { path: "/bundle/metadata", body, thing: bundleThing(app, version) };
+	},
 	"GET /bundle/compatibility": async (world, app, makers) => {
 		const { version } = await uploaded(world, app, makers);
 		const channel = fresh("compared");

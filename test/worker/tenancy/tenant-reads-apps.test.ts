@@ -4,6 +4,7 @@
  */
 import { beforeAll, describe, test } from "vitest";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../../src/compat/capgo-cli/queries";
+import { type BundleFilter, foundBundles } from "../../../src/db/bundle-list";
 import {
 	bundleById,
 	bundleByName,
@@ -14,9 +15,11 @@ import {
 	doomedBundles,
 	liveBundles,
 	objectIsNamed,
+	shownOnProtectedChannel,
 	unusedBundles,
 } from "../../../src/db/bundles";
 import { channelByName, channelContents, channelsPage, writtenChannel } from "../../../src/db/channels";
+import { manifestFiles } from "../../../src/db/delta-files";
 import { type DeviceFilter, deviceById, devicesPage, fleetPage, manifestSizes } from "../../../src/db/devices";
 import { liveAppWithId } from "../../../src/db/live-apps";
 import { bundlesWithSamePackages, packagesOfChannel, storeBuildsRunning } from "../../../src/db/native-packages";
@@ -30,6 +33,7 @@ import {
 import { expectReads, type Read, type Row } from "../support/tenant-statements";
 import { CROSSED, insertTenants, KEY_ID, otherThan, type TenantRows } from "../support/tenants";
 
+const ANY_BUNDLE: BundleFilter = { search: undefined, state: undefined, sort: "created", order: "desc" };
 const ALL = { limit: 100, offset: 0 } as const;
 const stable = (of: TenantRows): Row => bundle(of, of.stable, "production");
 
@@ -104,6 +108,20 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, keyId: KEY_ID }, ALL.limit, ALL.offset),
 		() => [{ device_id: "device-1" }],
 	],
+	foundBundles: [
+		(of) => foundBundles(of.publicAppId, ANY_BUNDLE, ALL.limit, ALL.offset),
+		(of) => [bundle(of, of.unused), bundle(of, of.next, "production"), stable(of)],
+	],
+	"foundBundles, of each state": [
+		(of) => foundBundles(of.publicAppId, { ...ANY_BUNDLE, state: "deleted" }, ALL.limit, ALL.offset),
+		(of) => [{ id: of.deleted, total: 1 }],
+	],
+	manifestFiles: [(of) => manifestFiles(of.app, of.stable, "", ALL.limit), () => [{ files: 1, found: 1 }]],
+	"manifestFiles, of another's": [
+		(of) => manifestFiles(of.app, otherThan(of).stable, "", ALL.limit),
+		() => [{ files: 0, found: 0, file_name: null }],
+	],
+	shownOnProtectedChannel: [(of) => shownOnProtectedChannel(of.publicAppId, "1.0.0"), () => []],
 	packagesOfChannel: [
 		(of) => packagesOfChannel(of.publicAppId, { name: "production" }),
 		(of) => [{ id: of.stable }, { id: of.next }],
