@@ -1,28 +1,36 @@
-/** One bundle: its properties, its channels, a comparison with another bundle, release and deletion. */
-import { Button, Group, Stack, Text } from "@mantine/core";
+/** One bundle: its figures, notes, channels, native packages and files, a comparison with another bundle, release, download and deletion. */
+import { Button, Stack, Text } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useAsk, useChange, usePage } from "../../api";
-import { Answer } from "../../components/answer";
+import { ask, useAsk, useChange, usePage } from "../../api";
+import { Answer, Problem } from "../../components/answer";
+import { Badge } from "../../components/badge";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { CopyChip } from "../../components/copy-chip";
 import { Dialog } from "../../components/dialog";
 import { Confirm } from "../../components/form-dialog";
+import { Icon } from "../../components/icon";
 import { KeptUntil, runningText } from "../../components/kept-until";
-import { TextLink, WebLink } from "../../components/link";
+import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
 import { Empty, Screen } from "../../components/screen";
 import { countOf, sizeText } from "../../components/size";
 import { Time } from "../../components/time";
 import { useBundleDeletionPlan } from "../../dry-runs";
+import { IconDownload } from "../../icons";
 import { appPath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppItemProps } from "../../screen-props";
 import { Promote } from "../channels/promote";
 import { BundleFigures } from "./bundle-figures";
 import { BundleHealth } from "./bundle-health";
+import { BundleLive } from "./bundle-live";
+import { BundleNotes } from "./bundle-notes";
+import { BundlePackages } from "./bundle-packages";
 import { type BundleRecord, Compare } from "./compare";
+import { FileList } from "./file-list";
 import "./bundles.css";
 
 export default function Bundle({ appId, orgId, item }: AppItemProps) {
@@ -57,15 +65,24 @@ function Details({
 	const may = useAppMay(appId, orgId);
 	const [isDeleting, setDeleting] = useState(false);
 	const [isReleasing, setReleasing] = useState(false);
+	const download = useDownload(appId, bundle.name);
 	return (
 		<Screen
 			title={bundle.name}
-			note={bundle.comment ?? undefined}
+			note={<Channels appId={appId} channels={bundle.channels} />}
 			actions={
 				<>
 					{may("channel.promote_bundle") === true ? (
 						<Button onClick={() => setReleasing(true)}>Release bundle</Button>
 					) : null}
+					<Button
+						variant="default"
+						loading={download.isPending}
+						leftSection={<Icon of={IconDownload} />}
+						onClick={() => download.mutate()}
+					>
+						Download
+					</Button>
 					{may("bundle.delete") === true ? (
 						<Button variant="danger" onClick={() => setDeleting(true)}>
 							Delete bundle
@@ -74,10 +91,11 @@ function Details({
 				</>
 			}
 		>
+			{download.error === null ? null : <Problem error={download.error} />}
 			<BundleFigures appId={appId} version={bundle.name} />
+			<BundleNotes appId={appId} bundle={bundle} mayEdit={may("app.upload_bundle") === true} />
 			<KeyValues
 				items={[
-					["Live on", <Channels key="channels" appId={appId} channels={bundle.channels} />],
 					["Size", bundle.size === null ? "—" : sizeText(bundle.size)],
 					["Created", <Time key="created" value={bundle.created_at} />],
 					["Kept until", <KeptUntil key="kept" expiresAt={bundle.expires_at} />],
@@ -92,10 +110,12 @@ function Details({
 						"SHA-256",
 						bundle.checksum === null ? "Not uploaded yet" : <CopyChip key="checksum" value={bundle.checksum} />,
 					],
-					...(bundle.link === null ? [] : [["Link", <WebLink key="link" address={bundle.link} />] as const]),
 				]}
 			/>
+			<BundleLive appId={appId} version={bundle.name} />
 			<BundleHealth appId={appId} version={bundle.name} />
+			<BundlePackages appId={appId} version={bundle.name} />
+			<FileList appId={appId} version={bundle.name} />
 			<Compare appId={appId} bundle={bundle} />
 			{isReleasing ? (
 				<Release appId={appId} orgId={orgId} version={bundle.name} onClose={() => setReleasing(false)} />
@@ -105,16 +125,30 @@ function Details({
 	);
 }
 
+/** Saves the zip. The link that the server signs needs no key and opens nothing but files of this app. */
+function useDownload(appId: string, version: string) {
+	return useMutation<void, Error>({
+		mutationFn: async () => {
+			const { url } = await ask("GET /bundle/download", { query: { app_id: appId, version } });
+			const link = document.createElement("a");
+			link.href = url;
+			link.download = `${appId}-${version}.zip`;
+			link.click();
+		},
+	});
+}
+
 function Channels({ appId, channels }: { readonly appId: string; readonly channels: readonly string[] }) {
-	if (channels.length === 0) return "No channel";
+	if (channels.length === 0) return <Badge>Not live</Badge>;
 	return (
-		<Group gap={6}>
+		<div className="row wrap">
+			<Badge tone="ok">Live</Badge>
 			{channels.map((channel) => (
 				<TextLink key={channel} to={channelPath(appId, channel)}>
 					{channel}
 				</TextLink>
 			))}
-		</Group>
+		</div>
 	);
 }
 

@@ -1,33 +1,64 @@
-/** The bundles of an app, newest first: upload a bundle, or delete all unused ones. */
-import { Button, Group, Stack, Text } from "@mantine/core";
+/** The bundles of an app: find and sort them, upload one, or delete all unused ones. Filters, order and page are in the address. */
+import { Button, Stack, Text, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import { useChange, usePage } from "../../api";
+import { type AnswerOf, ask, type RequestOf, useChange } from "../../api";
 import { Answer, Loading } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { useDo } from "../../components/do";
+import { type Filters, givenFilters, useFilterForm, useFilters } from "../../components/filters";
 import { Confirm } from "../../components/form-dialog";
 import { KeptUntil, runningText } from "../../components/kept-until";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
 import { Empty, Screen } from "../../components/screen";
 import { countOf, sizeText } from "../../components/size";
-import { DataTable, Pager, usePageNumber } from "../../components/table";
+import { DataTable, Pager, type Sorting, usePageNumber, useSorting } from "../../components/table";
 import { Time } from "../../components/time";
 import { useBundleDeletionPlan } from "../../dry-runs";
+import { IconBox } from "../../icons";
 import { appPath, bundlePath, channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import type { AppScreenProps } from "../../screen-props";
 
+import "./bundles.css";
+
 const Upload = lazy(() => import("./upload"));
+
+const STATES = [
+	["", "All"],
+	["live", "Live"],
+	["unused", "Unused"],
+	["preview", "Previews"],
+	["unfinished", "Not finished"],
+	["deleted", "Deleted"],
+] as const;
+const FILTERS = ["search", "state"] as const;
+const ORDERS = ["created", "version", "size"] as const;
+const isOrder = (by: string): by is (typeof ORDERS)[number] => ORDERS.some((order) => order === by);
+const PAGE_SIZE = 50;
+type Found = AnswerOf<"GET /bundle/list">["bundles"][number];
 
 export default function Bundles({ appId, orgId }: AppScreenProps) {
 	const [page, setPage] = usePageNumber();
-	const bundles = usePage("GET /bundle", { query: { app_id: appId } }, page);
+	const [filters, setFilters] = useFilters(FILTERS);
+	const [sorting, sort] = useSorting("created", ORDERS);
+	const query = {
+		...{ app_id: appId, page: String(page), ...givenFilters(filters) },
+		...(isOrder(sorting.by) ? { sort: sorting.by, order: sorting.isDescending ? "desc" : "asc" } : {}),
+	};
+	const bundles = useQuery<AnswerOf<"GET /bundle/list">, Error>({
+		queryKey: ["GET /bundle/list", query],
+		queryFn: () => ask("GET /bundle/list", { query } as RequestOf<"GET /bundle/list">),
+		placeholderData: keepPreviousData,
+	});
 	const may = useAppMay(appId, orgId);
 	const [dialog, setDialog] = useState<"upload" | "clean" | undefined>();
 	const close = () => setDialog(undefined);
 	const mayUpload = may("app.upload_bundle") === true;
 	useDo("upload", () => setDialog("upload"), mayUpload);
+	const isFiltered = filters.search !== "" || filters.state !== "";
 	return (
 		<Screen
 			title="Bundles"
@@ -43,75 +74,34 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 				</>
 			}
 		>
+			<Narrow filters={filters} onFilter={(change) => setFilters({ ...filters, ...change })} />
 			<Answer query={bundles} what="bundles">
-				{({ items, hasNext }) =>
-					items.length === 0 && page === 0 ? (
-						<Empty title="No bundles yet">
-							{mayUpload
-								? "Upload a zip of your built web app, here or from your CI: "
-								: "Nothing is uploaded yet. To upload from CI, "}
-							<TextLink to={appPath(appId, "connect")}>connect your CI</TextLink>.
-						</Empty>
+				{({ bundles: items, total }) =>
+					total === 0 && page === 0 ? (
+						isFiltered ? (
+							<Empty
+								title="No matching bundles"
+								action={
+									<Button variant="default" onClick={() => setFilters({})}>
+										Show all bundles
+									</Button>
+								}
+							/>
+						) : (
+							<Empty title="No bundles yet" icon={IconBox}>
+								{mayUpload
+									? "Upload a zip of your built web app, here or from your CI: "
+									: "Nothing is uploaded yet. To upload from CI, "}
+								<TextLink to={appPath(appId, "connect")}>connect your CI</TextLink>.
+							</Empty>
+						)
 					) : (
 						<Stack gap="sm">
-							<DataTable
-								label="Bundles"
-								isLinked
-								rows={items}
-								rowKey={({ id }) => id}
-								columns={[
-									{ title: "Version", cell: ({ name }) => <TextLink to={bundlePath(appId, name)}>{name}</TextLink> },
-									{
-										title: "Channels",
-										cell: ({ channels }) =>
-											channels.length === 0 ? (
-												<Text size="sm" c="dimmed">
-													None
-												</Text>
-											) : (
-												<Group gap={6}>
-													{channels.map((channel) => (
-														<TextLink key={channel} to={channelPath(appId, channel)}>
-															{channel}
-														</TextLink>
-													))}
-												</Group>
-											),
-									},
-									{
-										title: "Size",
-										wideOnly: true,
-										cell: ({ size, checksum, storage_provider }) =>
-											storage_provider === "external" ? (
-												<Badge>External</Badge>
-											) : size === null || checksum === null ? (
-												"—"
-											) : (
-												sizeText(size)
-											),
-									},
-									{
-										title: "Key",
-										wideOnly: true,
-										cell: ({ session_key, key_id, signed_by }) => (
-											<Text size="sm" {...(signed_by === null ? { c: "dimmed" } : {})}>
-												{signed_by === null
-													? session_key === null
-														? "Not encrypted"
-														: `${key_id ?? "Encrypted"}, not verified`
-													: signed_by}
-											</Text>
-										),
-									},
-									{ title: "Created", cell: ({ created_at }) => <Time value={created_at} /> },
-									{
-										title: "Kept until",
-										wideOnly: true,
-										cell: ({ expires_at }) => <KeptUntil expiresAt={expires_at} />,
-									},
-								]}
-							/>
-							<Pager page={page} hasNext={hasNext} onPage={setPage} />
+							<span className="muted" role="status">
+								{countOf(total, "bundle")}
+							</span>
+							<BundleTable appId={appId} bundles={items} state={filters.state} sorting={sorting} onSort={sort} />
+							<Pager page={page} hasNext={(page + 1) * PAGE_SIZE < total} onPage={setPage} />
 						</Stack>
 					)
 				}
@@ -123,6 +113,137 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 			) : null}
 			{dialog === "clean" ? <DeleteUnused appId={appId} onClose={close} /> : null}
 		</Screen>
+	);
+}
+
+type ListFilters = Filters<(typeof FILTERS)[number]>;
+
+const TYPING_MS = 300;
+
+/** The text filters while it is typed. It follows the address, e.g. after Back. */
+function Narrow({
+	filters,
+	onFilter,
+}: {
+	readonly filters: ListFilters;
+	readonly onFilter: (change: Partial<ListFilters>) => void;
+}) {
+	const [form, setForm] = useFilterForm(filters);
+	const apply = useDebouncedCallback((search: string) => onFilter({ search: search.trim() }), TYPING_MS);
+	return (
+		<div className="row wrap">
+			<TextInput
+				aria-label="Filter bundles by version or notes"
+				placeholder="Filter by version or notes"
+				maxLength={128}
+				value={form.search}
+				onChange={(event) => {
+					setForm({ ...form, search: event.currentTarget.value });
+					apply(event.currentTarget.value);
+				}}
+			/>
+			<fieldset className="seg states" aria-label="State">
+				{STATES.map(([state, label]) => (
+					<button
+						key={state}
+						type="button"
+						aria-pressed={filters.state === state}
+						onClick={() => onFilter({ state, search: form.search.trim() })}
+					>
+						{label}
+					</button>
+				))}
+			</fieldset>
+		</div>
+	);
+}
+
+function BundleTable({
+	appId,
+	bundles,
+	state,
+	sorting,
+	onSort,
+}: {
+	readonly appId: string;
+	readonly bundles: readonly Found[];
+	readonly state: string;
+	readonly sorting: Sorting;
+	readonly onSort: (by: string) => void;
+}) {
+	const isGone = state === "deleted";
+	const isOpenable = !isGone && state !== "unfinished";
+	return (
+		<DataTable
+			label="Bundles"
+			isLinked={isOpenable}
+			rows={bundles}
+			rowKey={({ id }) => id}
+			sorting={sorting}
+			onSort={onSort}
+			columns={[
+				{
+					title: "Version",
+					sort: "version",
+					cell: ({ name, comment }) => (
+						<>
+							{isOpenable ? <TextLink to={bundlePath(appId, name)}>{name}</TextLink> : name}
+							{comment === null ? null : <span className="list-notes">{comment}</span>}
+						</>
+					),
+				},
+				...(isOpenable
+					? [{ title: "Channels", cell: ({ channels }: Found) => <Channels appId={appId} channels={channels} /> }]
+					: []),
+				{
+					title: "Size",
+					sort: "size",
+					wideOnly: true,
+					cell: ({ size, checksum, storage_provider }) =>
+						storage_provider === "external" ? (
+							<Badge>External</Badge>
+						) : size === null || checksum === null ? (
+							"—"
+						) : (
+							sizeText(size)
+						),
+				},
+				{
+					title: "Key",
+					wideOnly: true,
+					cell: ({ session_key, key_id, signed_by }) => (
+						<span className={signed_by === null ? "muted" : undefined}>
+							{signed_by === null
+								? session_key === null
+									? "Not encrypted"
+									: `${key_id ?? "Encrypted"}, not verified`
+								: signed_by}
+						</span>
+					),
+				},
+				{ title: "Created", sort: "created", cell: ({ created_at }) => <Time value={created_at} /> },
+				isGone
+					? { title: "Deleted", cell: ({ deleted_at }) => (deleted_at === null ? "—" : <Time value={deleted_at} />) }
+					: {
+							title: "Kept until",
+							wideOnly: true,
+							cell: ({ expires_at }) => <KeptUntil expiresAt={expires_at} />,
+						},
+			]}
+		/>
+	);
+}
+
+function Channels({ appId, channels }: { readonly appId: string; readonly channels: readonly string[] }) {
+	if (channels.length === 0) return <span className="muted">None</span>;
+	return (
+		<div className="row wrap">
+			{channels.map((channel) => (
+				<TextLink key={channel} to={channelPath(appId, channel)}>
+					{channel}
+				</TextLink>
+			))}
+		</div>
 	);
 }
 
