@@ -1,4 +1,7 @@
-/** POST /bundle/metadata: the notes and the link of a bundle, which change nothing else about it. */
+/**
+ * POST /bundle/metadata: the notes and the link of a bundle. Nothing else about a bundle changes after its upload, because devices and
+ * approvals depend on it.
+ */
 import * as v from "valibot";
 import { requireOwnWork } from "../../authz/own-work";
 import { auditStatement } from "../../db/audit/entries";

@@ -1,4 +1,7 @@
-/** Native packages in requests and answers: the list that an uploader sends with a bundle. src/domain/native-packages.ts compares them. */
+/**
+ * Native packages in requests and answers: the list that an uploader sends with a bundle. Its size is bounded, because every comparison reads it;
+ * src/domain/native-packages.ts compares.
+ */
 import * as v from "valibot";
 import { packagesText } from "../../domain/native-packages";
 import { optional, shortList, text } from "../../http/schemas";

@@ -40,7 +40,7 @@ export interface ChannelCompatibility extends Compatibility {
 	readonly live_version: string | null;
 }
 
-/** What the answers of endpoints have, whose arrays can be changed. */
+/** For the answer of an endpoint, whose arrays are not readonly. */
 export const compatibilityAnswer = ({ packages, ...compatibility }: ChannelCompatibility) => ({
 	...compatibility,
 	packages: packages.map((each) => ({ ...each })),

@@ -1,5 +1,5 @@
 /** The notes and the link of a bundle, edited in place. */
-import { Button, Textarea, TextInput } from "@mantine/core";
+import { Button, Stack, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useChange } from "../../api";
 import { Problem } from "../../components/answer";
@@ -68,41 +68,42 @@ function Editor({
 	return (
 		<Card title="Notes">
 			<form
-				className="stack"
 				onSubmit={(event) => {
 					event.preventDefault();
 					change.mutate({ body: { app_id: appId, version: bundle.name, comment: comment.trim(), link: link.trim() } });
 				}}
 			>
-				<Textarea
-					label="Notes (optional)"
-					description="What is new in this bundle, for the people who release it."
-					data-autofocus
-					autosize
-					minRows={2}
-					maxLength={2048}
-					value={comment}
-					error={atField(change.error, "comment")}
-					onChange={(event) => setComment(event.currentTarget.value)}
-				/>
-				<TextInput
-					label="Link (optional)"
-					description="E.g. to the commit or the pull request."
-					placeholder="https://"
-					maxLength={2048}
-					value={link}
-					error={atField(change.error, "link")}
-					onChange={(event) => setLink(event.currentTarget.value)}
-				/>
-				{other === null ? null : <Problem error={other} />}
-				<div className="row wrap">
-					<Button type="submit" loading={change.isPending}>
-						Save notes
-					</Button>
-					<Button variant="subtle" onClick={onClose}>
-						Cancel
-					</Button>
-				</div>
+				<Stack gap="sm">
+					<Textarea
+						label="Notes (optional)"
+						description="What is new in this bundle, for the people who release it."
+						data-autofocus
+						autosize
+						minRows={2}
+						maxLength={2048}
+						value={comment}
+						error={atField(change.error, "comment")}
+						onChange={(event) => setComment(event.currentTarget.value)}
+					/>
+					<TextInput
+						label="Link (optional)"
+						description="E.g. to the commit or the pull request."
+						placeholder="https://"
+						maxLength={2048}
+						value={link}
+						error={atField(change.error, "link")}
+						onChange={(event) => setLink(event.currentTarget.value)}
+					/>
+					{other === null ? null : <Problem error={other} />}
+					<div className="row wrap">
+						<Button type="submit" loading={change.isPending}>
+							Save notes
+						</Button>
+						<Button variant="subtle" onClick={onClose}>
+							Cancel
+						</Button>
+					</div>
+				</Stack>
 			</form>
 		</Card>
 	);

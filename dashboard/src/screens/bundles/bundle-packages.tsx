@@ -24,7 +24,7 @@ export function BundlePackages({ appId, version }: { readonly appId: string; rea
 					return (
 						<>
 							<NativeSelect
-								label="Compare with the live bundle of"
+								label="Channel to release to"
 								className="bundle-channel"
 								value={chosen.name}
 								data={all.map(({ name, version: live }) => ({

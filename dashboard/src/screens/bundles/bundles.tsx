@@ -3,6 +3,7 @@ import { Button, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
+import { Link } from "wouter";
 import { type AnswerOf, ask, type RequestOf, useChange } from "../../api";
 import { Answer, Loading } from "../../components/answer";
 import { Badge } from "../../components/badge";
@@ -74,7 +75,7 @@ export default function Bundles({ appId, orgId }: AppScreenProps) {
 				</>
 			}
 		>
-			<Narrow filters={filters} onFilter={(change) => setFilters({ ...filters, ...change })} />
+			<Narrow appId={appId} filters={filters} onFilter={(change) => setFilters({ ...filters, ...change })} />
 			<Answer query={bundles} what="bundles">
 				{({ bundles: items, total }) =>
 					total === 0 && page === 0 ? (
@@ -122,9 +123,11 @@ const TYPING_MS = 300;
 
 /** The text filters while it is typed. It follows the address, e.g. after Back. */
 function Narrow({
+	appId,
 	filters,
 	onFilter,
 }: {
+	readonly appId: string;
 	readonly filters: ListFilters;
 	readonly onFilter: (change: Partial<ListFilters>) => void;
 }) {
@@ -133,7 +136,7 @@ function Narrow({
 	return (
 		<div className="row wrap">
 			<TextInput
-				aria-label="Filter bundles by version or notes"
+				aria-label="Find bundles"
 				placeholder="Filter by version or notes"
 				maxLength={128}
 				value={form.search}
@@ -142,18 +145,17 @@ function Narrow({
 					apply(event.currentTarget.value);
 				}}
 			/>
-			<fieldset className="seg states" aria-label="State">
+			<nav className="seg states" aria-label="State">
 				{STATES.map(([state, label]) => (
-					<button
+					<Link
 						key={state}
-						type="button"
-						aria-pressed={filters.state === state}
-						onClick={() => onFilter({ state, search: form.search.trim() })}
+						href={`${appPath(appId, "bundles")}?${new URLSearchParams(givenFilters({ ...filters, state }))}`}
+						{...(filters.state === state ? { "aria-current": "true" as const } : {})}
 					>
 						{label}
-					</button>
+					</Link>
 				))}
-			</fieldset>
+			</nav>
 		</div>
 	);
 }
