@@ -145,3 +145,25 @@ export function releasesPage(publicAppId: string, filter: ReleaseFilter, limit: 
 		) AS entry JOIN channels c ON c.id = entry.channel_id LEFT JOIN bundles b ON b.id = entry.version_id
 		ORDER BY entry.at_ms DESC, entry.source DESC, entry.row DESC LIMIT ${limit}`.compile(query);
 }
+
+/** Actions that bring a version to devices for the first time. */
+const FIRST_ACTIONS = ["created", "promotion", "rollout_started", "rollback"];
+/** A chart has at most 366 days; more flags than this tell nothing. */
+const MOST_MARKERS = 200;
+
+export interface ReleaseMarkerRow {
+	readonly version_name: string;
+	readonly at_ms: number;
+}
+
+/**
+ * The first release of each version on the main channel, newest first: the public channel with the lowest id, as the dashboard chooses it.
+ * For loading beside the decision; `publicAppId` undefined reads nothing.
+ */
+export function releaseMarkers(publicAppId: string | undefined): CompiledQuery<ReleaseMarkerRow> {
+	const app = appIdOf(publicAppId ?? "");
+	return sql<ReleaseMarkerRow>`SELECT version_name, min(at_ms) AS at_ms FROM channel_history INDEXED BY channel_history_by_channel
+		WHERE channel_id = (SELECT id FROM channels WHERE app_id = ${app} ORDER BY public DESC, id LIMIT 1)
+			AND version_name IS NOT NULL AND action IN (${names(FIRST_ACTIONS)})
+		GROUP BY version_name ORDER BY at_ms DESC LIMIT ${sql.lit(MOST_MARKERS)}`.compile(query);
+}

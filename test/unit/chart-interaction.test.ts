@@ -7,7 +7,6 @@ import {
 	dayAt,
 	drawnModel,
 	endNamesPx,
-	flagsOf,
 	hasFigures,
 	lastMarker,
 	scalesOf,
@@ -17,6 +16,7 @@ import {
 	tableOf,
 	tipOf,
 } from "../../dashboard/src/charts/chart-model";
+import { flagsOf } from "../../src/features/statistics/charts/flags";
 import { daysFrom } from "../proof/charts/cases";
 
 const NOTHING: ReadonlySet<string> = new Set();

@@ -1,9 +1,10 @@
 /** The drawing of an interactive chart: grid, marks, flags, cursor and the names of the series. Hidden from screen readers, which have the table. */
+import { FLAG_HEIGHT_PX, flagsOf } from "../../../src/features/statistics/charts/flags";
 import { endOf, spread } from "../../../src/features/statistics/charts/labels";
 import { areaPath, barsPath, linePath, spanPath } from "../../../src/features/statistics/charts/marks";
 import type { ChartModel } from "../../../src/features/statistics/charts/model";
 import { fitText } from "../../../src/features/statistics/charts/text";
-import { type ChartData, type ChartScales, END_NAME_PX, flagsOf, NAME_GAP_PX, TICK_PX } from "./chart-model";
+import { type ChartData, type ChartScales, END_NAME_PX, NAME_GAP_PX, TICK_PX } from "./chart-model";
 import { dayLabels } from "./time-axis";
 
 interface DrawingProps {
@@ -52,7 +53,7 @@ export function ChartDrawing({ data, model, scales, widthPx, heightPx, cursor, h
 			{flagsOf(model, scales).map(({ index, x, widthPx: flagPx, text }) => (
 				<g key={index}>
 					<path className="chart-marker" d={`M${toX(index)},${top - 6}V${bottom}`} />
-					<rect className="chart-flag" x={x} y={0.5} width={flagPx} height={19} rx={5} />
+					<rect className="chart-flag" x={x} y={0.5} width={flagPx} height={FLAG_HEIGHT_PX} rx={5} />
 					<text className="chart-flag-text" x={x + flagPx / 2} y={14} textAnchor="middle">
 						{text}
 					</text>

@@ -181,44 +181,6 @@ export function dayAfterKey(key: string, index: number | undefined, days: number
 	return next === undefined || days === 0 ? undefined : Math.min(last, Math.max(0, next));
 }
 
-export interface Flag {
-	readonly index: number;
-	readonly x: number;
-	readonly widthPx: number;
-	readonly text: string;
-}
-
-export const FLAG_PX = 11;
-const FLAG_PADDING_PX = 7;
-
-/** Flags of releases at the top. Where there is no room, a flag has the newest name and the number of the others. */
-export function flagsOf(model: ChartModel, { toX, right, left }: ChartScales): Flag[] {
-	const flags: { index: number; labels: string[]; x: number; widthPx: number }[] = [];
-	const place = (index: number, labels: readonly string[]) => {
-		const text = textOf(labels);
-		const widthPx = estimatedWidthPx(text, FLAG_PX) * 0.92 + 2 * FLAG_PADDING_PX;
-		return { widthPx, x: Math.max(left, Math.min(toX(index) - widthPx / 2, right - widthPx)) };
-	};
-	for (const { index, label } of model.markers) {
-		const labels = [label];
-		let at = place(index, labels);
-		while (flags.length > 0) {
-			const before = flags.at(-1);
-			if (before === undefined || before.x + before.widthPx + 4 <= at.x) break;
-			labels.unshift(...before.labels);
-			flags.pop();
-			at = place(index, labels);
-		}
-		flags.push({ index, labels, ...at });
-	}
-	return flags.map(({ index, labels, x, widthPx }) => ({ index, x, widthPx, text: textOf(labels) }));
-}
-
-function textOf(labels: readonly string[]): string {
-	const last = labels.at(-1) ?? "";
-	return labels.length === 1 ? last : `${last} +${labels.length - 1}`;
-}
-
 export interface TipRow {
 	readonly name: string;
 	readonly tone: Tone | "before";

@@ -1,11 +1,18 @@
 /**
  * Answers of statistics as CSV and as SVG. An SVG has no script and refers to nothing outside of it.
  */
+import type { ReleaseMarkerRow } from "../../db/releases";
 import type { DayRange } from "../../db/statistics";
+import { dayOf } from "../../domain/days";
 import { type CsvCell, toCsv } from "../../http/csv";
 import type { ChartOptions, StackedChartOptions } from "./charts/chart";
 import { lineChart, stackedChart } from "./charts/chart";
+import type { Marker } from "./charts/model";
 import { daysOf, nameOfDay } from "./range";
+
+/** Releases as markers of a chart. */
+export const markersOf = (rows: readonly ReleaseMarkerRow[]): Marker[] =>
+	rows.map(({ version_name, at_ms }) => ({ day: nameOfDay(dayOf(at_ms)), label: version_name }));
 
 export const CSV = { contentType: "text/csv; charset=utf-8", description: "A table with a header." };
 export const SVG = { contentType: "image/svg+xml", description: "A chart." };

@@ -3,6 +3,7 @@
  * by one row per day, bundle, channel and metric, and one per day, bundle and bucket.
  */
 import * as v from "valibot";
+import { releaseMarkers } from "../../db/releases";
 import {
 	dailyTotals,
 	dailyVersions,
@@ -17,7 +18,7 @@ import { endpoint } from "../../http/endpoint";
 import { optional, time } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { adoption } from "./active-devices";
-import { CSV, csvAnswer, lineAnswer, SVG, stackedAnswer } from "./answers";
+import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
 import { adoptionOf, byBundle, byBundleAndChannel, byChannel, byDay, sumOutcomes, timesOf } from "./bundle-figures";
 import { definitionsOf } from "./definitions";
 import { daysOf, nameOfDay, rangeFields, rangeOf } from "./range";
@@ -58,7 +59,8 @@ export const bundleUsage = endpoint({
 			],
 		},
 	},
-	async handle({ deps, db, nowMs, input, scope, scopeRow }) {
+	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
+	async handle({ deps, db, nowMs, input, scope, scopeRow, loaded }) {
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
 		const kept = { ...range, firstDay: Math.max(range.firstDay, firstKeptDay) };
@@ -78,6 +80,7 @@ export const bundleUsage = endpoint({
 				unit: "count",
 				valueLabel: "Devices",
 				versions: true,
+				markers: markersOf(loaded[0].rows),
 				range,
 				nowMs,
 			} as const;
@@ -144,7 +147,8 @@ export const installStatistics = endpoint({
 			],
 		},
 	},
-	async handle({ deps, db, nowMs, input, scope, scopeRow }) {
+	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
+	async handle({ deps, db, nowMs, input, scope, scopeRow, loaded }) {
 		const { telemetry } = scopeRow;
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
@@ -159,7 +163,7 @@ export const installStatistics = endpoint({
 		]);
 		const days = byDay(totals.rows, timesOfDays.rows, range, firstKeptDay);
 		const name = input.params.app_id;
-		const chart = { subtitle: name, range, nowMs };
+		const chart = { subtitle: name, range, nowMs, markers: markersOf(loaded[0].rows) };
 		if (input.query.graph === "success_rate") {
 			const series = [{ name: "Installs", values: days.map((day) => day.success_rate) }];
 			const title = "Success rate of installs";

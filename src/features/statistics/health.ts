@@ -3,6 +3,7 @@
  * signal, and one per day, bundle and bucket of launch times.
  */
 import * as v from "valibot";
+import { releaseMarkers } from "../../db/releases";
 import { dailyHealth, type HealthRow } from "../../db/statistics";
 import { openTelemetry } from "../../db/telemetry-reads";
 import { firstStatisticsDay } from "../../domain/days";
@@ -10,7 +11,7 @@ import { percentileMs } from "../../domain/duration-histogram";
 import { endpoint } from "../../http/endpoint";
 import { optional, time } from "../../http/schemas";
 import { appScope } from "../../http/scope";
-import { CSV, csvAnswer, lineAnswer, SVG } from "./answers";
+import { CSV, csvAnswer, lineAnswer, markersOf, SVG } from "./answers";
 import { labelOf } from "./bundle-figures";
 import { definitionsOf } from "./definitions";
 import { daysOf, rangeFields, rangeOf, startOfDay } from "./range";
@@ -57,7 +58,8 @@ export const healthStatistics = endpoint({
 			byDay: [{ date: "2026-11-01T00:00:00.000Z", ...EXAMPLE }],
 		},
 	},
-	async handle({ deps, db, nowMs, input, scope, scopeRow }) {
+	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
+	async handle({ deps, db, nowMs, input, scope, scopeRow, loaded }) {
 		const range = rangeOf(input.query, nowMs);
 		const firstKeptDay = firstStatisticsDay(deps.config, nowMs);
 		const kept = { ...range, firstDay: Math.max(range.firstDay, firstKeptDay) };
@@ -73,7 +75,7 @@ export const healthStatistics = endpoint({
 			...healthOf(own),
 		}));
 		const name = input.params.app_id;
-		const chart = { subtitle: input.query.version ?? name, range, nowMs };
+		const chart = { subtitle: input.query.version ?? name, range, nowMs, markers: markersOf(loaded[0].rows) };
 		if (input.query.graph === "signals") {
 			const title = "Devices with crashes and errors";
 			const series = COUNTED.map((signal) => ({ name: NAMES[signal], values: byDay.map((day) => day[signal]) }));

@@ -6,6 +6,7 @@ import { sql } from "kysely";
 import * as v from "valibot";
 import { type AppId, appsWhere, type OrgId, orgsWhere } from "../../authz/decide";
 import { type Database, query } from "../../db/client";
+import { releaseMarkers } from "../../db/releases";
 import {
 	type DayRange,
 	dailySketches,
@@ -30,8 +31,9 @@ import { endpoint } from "../../http/endpoint";
 import { booleanText, optional, time } from "../../http/schemas";
 import { appScope, orgScope } from "../../http/scope";
 import { addTotals, withDevicesOfOpenDays } from "./active-devices";
-import { CSV, csvAnswer, lineAnswer, SVG, stackedAnswer } from "./answers";
+import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
 import type { Unit } from "./charts/chart";
+import type { Marker } from "./charts/model";
 import { definitionsOf } from "./definitions";
 import { addDistinct, distinctByApp, type Item, itemsOf, LOSSES, lossesOf, METRICS, type Metric } from "./figures";
 import { rangeFields, rangeOf } from "./range";
@@ -80,6 +82,8 @@ interface Figures {
 	readonly range: DayRange;
 	readonly items: readonly Item[];
 	readonly byApp: readonly { readonly appId: string; readonly items: readonly Item[] }[];
+	/** Releases, for the chart of an app. */
+	readonly markers?: readonly Marker[];
 }
 
 const NO_APPS: StatisticsOf = { orgIds: [], appIds: [] };
@@ -207,7 +211,13 @@ const CHARTS: Readonly<Record<Metric, { readonly title: string; readonly unit: U
 	fail: { title: "Failures", unit: "count", valueLabel: "Failures" },
 };
 
-function answer(name: string, query: Query, nowMs: number, { range, items, byApp }: Figures, breakdown: boolean) {
+function answer(
+	name: string,
+	query: Query,
+	nowMs: number,
+	{ range, items, byApp, markers = [] }: Figures,
+	breakdown: boolean,
+) {
 	if (query.graph !== undefined) {
 		const metric = query.graph;
 		const { title, unit, valueLabel } = CHARTS[metric];
@@ -215,7 +225,7 @@ function answer(name: string, query: Query, nowMs: number, { range, items, byApp
 			metric === "storage"
 				? name
 				: `${name}, ${query.noAccumulate === true ? "day by day" : "total since the first day"}`;
-		const chart = { title: breakdown ? `${title} by app` : title, subtitle, unit, valueLabel, range, nowMs };
+		const chart = { title: breakdown ? `${title} by app` : title, subtitle, unit, valueLabel, range, nowMs, markers };
 		const valuesOf = (of: readonly Item[]) => of.map((item) => item[metric]);
 		if (!breakdown) return lineAnswer({ ...chart, series: [{ name, values: valuesOf(items) }] });
 		// An app without values would take a colour and a place in the legend.
@@ -257,9 +267,11 @@ export const appStatistics = endpoint({
 	rawResponse: [CSV, SVG],
 	errors: [],
 	example: { query: { from: "2026-11-01", to: "2026-11-01" }, response: [EXAMPLE_ITEM] },
-	async handle({ deps, db, nowMs, input, scope }) {
+	load: ({ params, query }) => [releaseMarkers(query.graph === undefined ? undefined : params.app_id)] as const,
+	async handle({ deps, db, nowMs, input, scope, loaded }) {
 		const figures = await read({ deps, db, nowMs }, ofApp(scope.appId), input.query, false);
-		return answer(input.params.app_id, input.query, nowMs, figures, false) as Item[] | Response;
+		const markers = markersOf(loaded[0].rows);
+		return answer(input.params.app_id, input.query, nowMs, { ...figures, markers }, false) as Item[] | Response;
 	},
 });
 

@@ -100,7 +100,27 @@ function apps(count: number, first = "2026-03-01") {
 	});
 }
 
+function releases(count: number, versions: readonly string[]) {
+	const days = daysFrom("2026-03-01", count);
+	return lineChart({
+		...{ title: "Installs", subtitle: "com.example.shop", unit: "count", valueLabel: "Installs", days, generatedAtMs },
+		series: oneSeries("com.example.shop", curve(count, 900, 1400, 9)),
+		markers: versions.map((label, index) => ({
+			label,
+			day: days[Math.floor((index * count) / versions.length)] ?? "",
+		})),
+	});
+}
+
 export const CHART_CASES: Readonly<Record<string, () => string>> = {
+	releases: () => releases(31, ["2.3.0", "2.3.1", "2.4.0"]),
+	"releases-1-day": () => releases(1, ["2.3.0", "2.3.1"]),
+	"releases-many": () =>
+		releases(
+			90,
+			Array.from({ length: 40 }, (_, index) => `2.${index}.0-pr-128.${index}.h1a2b3c4d`),
+		),
+	"releases-hostile": () => releases(31, HOSTILE),
 	"mau-1-day": () => mau(1),
 	"mau-2-days": () => mau(2, "2026-02-28"),
 	"mau-7-days": () => mau(7, "2025-12-29"),

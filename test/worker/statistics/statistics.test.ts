@@ -318,6 +318,24 @@ describe("CSV and charts", () => {
 		expect(answer.headers.get("content-security-policy")).toContain("default-src 'none'");
 	});
 
+	test("a chart of an app has flags for the releases of its main channel", async () => {
+		await setTestChannel(world, app, "beta", { version: null });
+		world.clock.nowMs += 2 * 86_400_000;
+		await uploadTestBundle(world, app, "1.1.0");
+		await setTestChannel(world, app, "production", { version: "1.1.0" });
+		await uploadTestBundle(world, app, "1.2.0");
+		await setTestChannel(world, app, "beta", { version: "1.2.0" });
+		const flagsOf = async (path: string, query: Record<string, string>) => {
+			const svg = text((await get(`/statistics/${path.replace("APP", app.appId)}`, query)).body);
+			return [...svg.matchAll(/class="flag".*?>([^<>]+)<\/text>/g)].map(([, name]) => name);
+		};
+		const range = { from: day(-5), to: day(2) };
+		expect(await flagsOf("app/APP", { ...range, graph: "install" })).toEqual(["1.0.1", "1.1.0"]);
+		expect(await flagsOf("app/APP/bundle_usage", { ...range, graph: "stacked" })).toEqual(["1.0.1", "1.1.0"]);
+		expect(await flagsOf("app/APP/installs", { ...range, graph: "success_rate", from: day(1) })).toEqual(["1.1.0"]);
+		expect(await flagsOf("user", { ...range, graph: "install" })).toEqual([]);
+	});
+
 	test("CSV has the same figures, and empty cells for null", async () => {
 		await check(newDevice());
 		await deliver();

@@ -96,7 +96,7 @@ export interface Releases {
 }
 
 const NOTHING: Releases = { releases: [], live: [], rollingOut: [] };
-const RELEASES = new Set(["promotion", "rollout_started", "rollback"]);
+const RELEASES = new Set(["created", "promotion", "rollout_started", "rollback"]);
 
 /** Releases to the main channel, for the flags of charts, and what is live now. */
 export function useReleases(appId: string): Releases {
@@ -106,8 +106,8 @@ export function useReleases(appId: string): Releases {
 		?.toSorted((one, other) => Number(other.public) - Number(one.public) || one.id - other.id)
 		.at(0);
 	const released = useAsk(
-		"GET /channel/history",
-		{ query: { app_id: appId, channel: main?.name ?? "" } },
+		"GET /app/:app_id/releases",
+		{ params: { app_id: appId }, query: { channel: main?.name ?? "", limit: "100" } },
 		{ enabled: main !== undefined },
 	);
 	return useMemo(() => {

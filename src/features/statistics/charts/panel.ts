@@ -3,6 +3,7 @@
  * no two texts touch, whatever the names and figures are.
  */
 import { dayAxis, type Label, valueAxis } from "./axes";
+import { FLAG_HEIGHT_PX, FLAG_PX, flagsOf } from "./flags";
 import { endOf, spread } from "./labels";
 import { bandSvg, lineSvg, type Plot } from "./marks";
 import { type ChartModel, fullSubtitle, type ModelSeries } from "./model";
@@ -28,9 +29,10 @@ function verticalLayout(model: ChartModel) {
 	const titleBaseline = PADDING_PX + TITLE_PX * 0.9;
 	const subtitleBaseline = titleBaseline + (fullSubtitle(model) === "" ? 0 : SUBTITLE_PX * 1.6);
 	const axisTitleBaseline = subtitleBaseline + LABEL_PX * 2.2;
-	const plotTop = Math.ceil(axisTitleBaseline + LABEL_PX * 1.3);
+	const flagsTop = Math.ceil(axisTitleBaseline + LABEL_PX * 0.9);
+	const plotTop = Math.ceil(axisTitleBaseline + LABEL_PX * 1.3) + (model.markers.length === 0 ? 0 : FLAG_HEIGHT_PX + 6);
 	const plotBottom = plotTop + (model.emptyText === null ? PLOT_HEIGHT_PX : EMPTY_HEIGHT_PX);
-	return { titleBaseline, subtitleBaseline, axisTitleBaseline, plotTop, plotBottom };
+	return { titleBaseline, subtitleBaseline, axisTitleBaseline, flagsTop, plotTop, plotBottom };
 }
 
 export function panelHeightPx(model: ChartModel): number {
@@ -92,6 +94,7 @@ export function panelSvg(model: ChartModel): string {
 		`<g class="plot" data-plot="${[left, top, right, bottom].map(round).join(" ")}">`,
 		...model.series.map((series) => (isLine ? lineSvg(series, model, plot) : bandSvg(series, plot))),
 		"</g>",
+		flagsSvg(model, plot, rows.flagsTop),
 		namesSvg(model, plot, names),
 		daysSvg(model, plot),
 		model.emptyText === null ? "" : emptySvg(model.emptyText, plot),
@@ -103,6 +106,26 @@ function subtitleText(model: ChartModel, availablePx: number): string {
 	if (model.subtitle === "" || model.range === "") return fitText(fullSubtitle(model), SUBTITLE_PX, availablePx);
 	const ending = ` · ${model.range}`;
 	return fitText(model.subtitle, SUBTITLE_PX, availablePx - estimatedWidthPx(ending, SUBTITLE_PX)) + ending;
+}
+
+/** Releases: a dashed line through the plot below each flag. */
+function flagsSvg(model: ChartModel, plot: Plot, top: number): string {
+	const flags = flagsOf(model, plot).map(({ index, x, widthPx, text: label }) => {
+		const [lineX, foot] = [round(plot.toX(index)), top + FLAG_HEIGHT_PX];
+		const line = `<path class="release" d="M${lineX},${foot}V${round(plot.bottom)}"/>`;
+		const flag = `<rect class="flag" x="${round(x)}" y="${top + 0.5}" width="${round(widthPx)}" height="${FLAG_HEIGHT_PX - 1}" rx="5"/>`;
+		const name = text(label, {
+			...{
+				x: x + widthPx / 2,
+				y: top + FLAG_HEIGHT_PX * 0.7,
+				sizePx: FLAG_PX,
+				className: "muted",
+				anchor: "middle" as const,
+			},
+		});
+		return line + flag + name;
+	});
+	return flags.length === 0 ? "" : `<g class="releases">${flags.join("")}</g>`;
 }
 
 interface EndNames {

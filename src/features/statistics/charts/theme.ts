@@ -39,6 +39,8 @@ function themeRules(theme: Theme): string {
 		[".muted", `fill:${theme.mutedText}`],
 		[".grid", `stroke:${theme.grid}`],
 		[".axis", `stroke:${theme.axis}`],
+		[".release", `stroke:${theme.axis}`],
+		[".flag", `fill:${theme.background};stroke:${theme.axis}`],
 		[".band", `stroke:${theme.background}`],
 		...TONES.map((tone) => [`.tone-${tone}`, `color:${theme.palette[tone]}`] as const),
 	];
@@ -52,6 +54,7 @@ export const STYLE_SHEET = [
 	`.capstan-chart{max-width:100%;height:auto;font-family:${SANS};font-variant-numeric:tabular-nums}`,
 	".capstan-chart .title{font-weight:600}",
 	".capstan-chart .grid,.capstan-chart .axis{stroke-width:1;fill:none}",
+	".capstan-chart .release{stroke-width:1;stroke-dasharray:2 3;fill:none}",
 	".capstan-chart .line{stroke:currentColor;fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}",
 	".capstan-chart .band,.capstan-chart .marker,.capstan-chart .under{fill:currentColor}",
 	".capstan-chart .under{fill-opacity:.08}",
