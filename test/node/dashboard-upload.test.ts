@@ -192,7 +192,7 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		const live = async () =>
 			(await stage.product.api("GET", `/channel?app_id=${APP}&channel=production`)).body.version.name;
 		await expect.poll(live).toBe("4.5.0");
-		await admin.page.getByRole("link", { name: "production" }).waitFor();
+		await admin.page.getByRole("link", { name: "production" }).first().waitFor();
 	});
 
 	test("a bundle's link is a link when it is a web address, and text otherwise", async () => {

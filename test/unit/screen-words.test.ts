@@ -28,6 +28,10 @@ describe("screenWords", () => {
 			"Promote a bundle of at least 2.0.0 to channel beta, or set disableAutoUpdate to none on channel beta.",
 			"Promote a bundle of at least 2.0.0 to channel beta, or allow all updates on channel beta.",
 		],
+		[
+			"Bundle 2.0.0 does not fit, or have somebody send requireCompatibleBundle: false.",
+			"Bundle 2.0.0 does not fit, or have somebody turn off “Only bundles that fit the store builds”.",
+		],
 		["must be a reverse-domain id, such as com.example.app", "Must be a reverse-domain id, such as com.example.app."],
 		[
 			"No project at https://github.com/acme_corp/myShop answers.",

@@ -16,6 +16,7 @@ const NAMES: Readonly<Record<string, string>> = {
 	disableAutoUpdate: "allowed updates",
 	updatePackage: "update format",
 	disableAutoUpdateUnderNative: "“No downgrade below the store build”",
+	requireCompatibleBundle: "“Only bundles that fit the store builds”",
 	min_update_version: "minimum store version",
 	app_id: "app id",
 	orgId: "organization",
@@ -31,6 +32,8 @@ const NAMES: Readonly<Record<string, string>> = {
 const PHRASES: readonly (readonly [RegExp, string])[] = [
 	[/set disableAutoUpdate to none/gi, "allow all updates"],
 	[/set disableAutoUpdate to major/gi, "allow all but major updates"],
+	[/send requireCompatibleBundle: false/g, "turn off requireCompatibleBundle"],
+	[/Upload it with `capstan release` or the stock CLI/g, "Upload it with the capstan command or the stock CLI"],
 	[/updates by min_update_version/g, "offers bundles by their minimum store version"],
 ];
 
