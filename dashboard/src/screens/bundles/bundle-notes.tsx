@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useChange } from "../../api";
 import { Problem } from "../../components/answer";
 import { Card } from "../../components/card";
-import { atField, withoutFields } from "../../components/field-errors";
+import { formErrors } from "../../components/field-errors";
 import { Icon } from "../../components/icon";
 import { WebLink } from "../../components/link";
 import { notify } from "../../components/notify";
@@ -64,7 +64,7 @@ function Editor({
 		notify(`Notes of ${bundle.name} saved.`);
 		onClose();
 	});
-	const other = withoutFields(change.error, FIELDS);
+	const errors = formErrors(change.error, FIELDS);
 	return (
 		<Card title="Notes">
 			<form
@@ -82,7 +82,7 @@ function Editor({
 						minRows={2}
 						maxLength={2048}
 						value={comment}
-						error={atField(change.error, "comment")}
+						error={errors.at("comment")}
 						onChange={(event) => setComment(event.currentTarget.value)}
 					/>
 					<TextInput
@@ -91,10 +91,10 @@ function Editor({
 						placeholder="https://"
 						maxLength={2048}
 						value={link}
-						error={atField(change.error, "link")}
+						error={errors.at("link")}
 						onChange={(event) => setLink(event.currentTarget.value)}
 					/>
-					{other === null ? null : <Problem error={other} />}
+					{errors.rest === null ? null : <Problem error={errors.rest} />}
 					<div className="row wrap">
 						<Button type="submit" loading={change.isPending}>
 							Save notes

@@ -3,7 +3,7 @@ import { Button, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import { Link } from "wouter";
+import { Link, useSearchParams } from "wouter";
 import { type AnswerOf, ask, type RequestOf, useChange } from "../../api";
 import { Answer, Loading } from "../../components/answer";
 import { Badge } from "../../components/badge";
@@ -131,7 +131,16 @@ function Narrow({
 	readonly filters: ListFilters;
 	readonly onFilter: (change: Partial<ListFilters>) => void;
 }) {
+	const [address] = useSearchParams();
 	const [form, setForm] = useFilterForm(filters);
+	/** Keeps the text and the order. */
+	const withState = (state: string) => {
+		const after = new URLSearchParams(address);
+		after.delete("page");
+		if (state === "") after.delete("state");
+		else after.set("state", state);
+		return `${appPath(appId, "bundles")}?${after}`;
+	};
 	const apply = useDebouncedCallback((search: string) => onFilter({ search: search.trim() }), TYPING_MS);
 	return (
 		<div className="row wrap">
@@ -149,7 +158,7 @@ function Narrow({
 				{STATES.map(([state, label]) => (
 					<Link
 						key={state}
-						href={`${appPath(appId, "bundles")}?${new URLSearchParams(givenFilters({ ...filters, state }))}`}
+						href={withState(state)}
 						{...(filters.state === state ? { "aria-current": "true" as const } : {})}
 					>
 						{label}
