@@ -257,7 +257,13 @@ export function invalidSession(): ApiError {
 	return new ApiError("invalid_session", "You are not signed in, or your session ended; sign in.");
 }
 
-/** For a write whose caller was valid when it was read, and is not any longer. */
+/** For a write whose caller was valid when it was read, and is not any longer, or has other rights or rules. */
 export function callerGone({ kind }: Pick<Principal, "kind">): () => ApiError {
-	return kind === "key" ? invalidApiKey : invalidSession;
+	return kind === "key"
+		? () =>
+				new ApiError(
+					"invalid_api_key",
+					"The API key was changed or revoked during this request, and nothing was written; repeat the request.",
+				)
+		: invalidSession;
 }
