@@ -177,13 +177,26 @@ async function move(
 		if (!(error instanceof Conflict)) throw error;
 		return false;
 	}
-	if (isNotice) await notify(deps, db, row, judgement);
+	if (verdict !== "advance") await report(deps, db, row, verdict, reason);
 	return true;
 }
 
-/** Logs and mails the notice once, because only this run has written it. If the mail fails, the log still has the notice. */
-async function notify(deps: Deps, db: Database, row: ActiveRolloutRow, { reason }: Judgement): Promise<void> {
-	deps.log("warn", "rollout_notice", {
+/** What happened to the rollout, and what a person may do. */
+const STOPS = {
+	pause: ["is paused", "Its devices keep the bundle, and no others get it. Resume it or roll it back"],
+	rollback: ["is rolled back", "Its devices return to the previous bundle at their next check. See what failed"],
+	notify: ["fails", "It continues, because the channel is set to notify only. Pause it or roll it back"],
+} as const;
+
+/** Logs and mails a stop or a notice once, because only this run has written it. If the mail fails, the log still has it. */
+async function report(
+	deps: Deps,
+	db: Database,
+	row: ActiveRolloutRow,
+	verdict: keyof typeof STOPS,
+	reason: string,
+): Promise<void> {
+	deps.log("warn", verdict === "notify" ? "rollout_notice" : `rollout_${verdict}`, {
 		app: row.public_app_id,
 		channel: row.name,
 		version: row.version_name,
@@ -193,12 +206,14 @@ async function notify(deps: Deps, db: Database, row: ActiveRolloutRow, { reason 
 	if (deps.config.mail === undefined) return;
 	const [recipients] = await db.batch([noticeRecipients(row.org_id, OWNING_ROLES, MOST_RECIPIENTS, deps.now())]);
 	const { publicUrl } = deps.config;
+	const [state, what] = STOPS[verdict];
 	const place = `${encodeURIComponent(row.public_app_id)}/channels/${encodeURIComponent(row.name)}`;
 	const text = [
 		`The rollout of ${row.version_name} on the channel ${row.name} of ${row.public_app_id} fails more often than its limit allows.`,
 		reason,
-		`It continues for ${row.rollout_percentage_bps / 100} % of the devices, because the channel is set to notify only. Pause it or roll it back${publicUrl === undefined ? " in the dashboard." : `:\n${publicUrl}/dashboard/apps/${place}`}`,
+		`It reached ${row.rollout_percentage_bps / 100} % of the devices.`,
+		`${what}${publicUrl === undefined ? " in the dashboard." : `:\n${publicUrl}/dashboard/apps/${place}`}`,
 	].join("\n\n");
-	const subject = `${row.public_app_id}: the rollout of ${row.version_name} on ${row.name} fails`;
+	const subject = `${row.public_app_id}: the rollout of ${row.version_name} on ${row.name} ${state}`;
 	await Promise.all(recipients.rows.map(({ email }) => sendMail(deps, { to: email, subject, text })));
 }

@@ -171,6 +171,21 @@ describe("an automatic rollout", () => {
 		expect((await audited("channel.rollout_notify")).length).toBe(1);
 	});
 
+	test.each([
+		["pause", "Its devices keep the bundle, and no others get it."],
+		["rollback", "Its devices return to the previous bundle at their next check."],
+	])("mails once that it stopped, with the action %s", async (autoPauseAction, what) => {
+		const ids = await known(60);
+		await begin({ rolloutSteps: [90, 100], autoPauseAction });
+		later(2 * MINUTE_MS);
+		await fleetAsks(ids, new Map(), "update_fail");
+		later(2 * MINUTE_MS);
+		await sweep(world.deps);
+		expect(world.deps.printed).toEqual([expect.stringContaining(`Mail to ${world.adminEmail}: `)]);
+		for (const part of [NEW, "production", app.appId, "devices failed", what])
+			expect(world.deps.printed[0]).toContain(part);
+	});
+
 	describe("with the action notify", () => {
 		const notice = async () =>
 			(
