@@ -181,7 +181,7 @@ async function move(
 	return true;
 }
 
-/** What happened to the rollout, and what a person may do. */
+/** The state of the rollout, its effect, and what a person may do. */
 const STOPS = {
 	pause: ["is paused", "Its devices keep the bundle, and no others get it. Resume it or roll it back"],
 	rollback: ["is rolled back", "Its devices return to the previous bundle at their next check. See what failed"],
