@@ -130,9 +130,11 @@ const MOST_PAGES = 20;
 export function useAllPages<const Key extends EndpointKey>(
 	endpoint: Key,
 	request: RequestOf<Key>,
+	{ enabled = true }: Pick<AskOptions, "enabled"> = {},
 ): UseQueryResult<readonly ItemOf<AnswerOf<Key>>[], Error> {
 	return useQuery<readonly ItemOf<AnswerOf<Key>>[], Error>({
 		queryKey: [endpoint, "all pages", request],
+		enabled,
 		queryFn: async () => {
 			const items: ItemOf<AnswerOf<Key>>[] = [];
 			for (let page = 0; page < MOST_PAGES; page++) {

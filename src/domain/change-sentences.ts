@@ -2,7 +2,7 @@
  * Sentences about entries of the audit log. Changes of what a channel serves read as in the release timeline; a change of settings names
  * the setting, its old value and its new one. The actor stands before the sentence.
  */
-import { releaseSentence, type SentencePart, shareText } from "./release-sentences";
+import { releaseSentence, type SentencePart, STORE_BUILD, shareText } from "./release-sentences";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -191,49 +191,56 @@ function proposalSentence(action: string, channel: string, from: Fields | null):
 	});
 }
 
-/** Changes of what a channel serves; undefined: the entry changes settings only. */
-function served({ action, target, before, after, details }: ChangeFacts): SentencePart[] | undefined {
+const textOf = (value: unknown) => (typeof value === "string" ? value : null);
+const numberOf = (value: unknown) => (typeof value === "number" ? value : null);
+
+/** The kind of a change of what a channel serves; undefined: the entry changes settings only. */
+function releaseKind({ action, target, before, after }: ChangeFacts): string | undefined {
 	if (target.type !== "channel" || after === null) return undefined;
-	const text = (value: unknown) => (typeof value === "string" ? value : null);
-	const number = (value: unknown) => (typeof value === "number" ? value : null);
-	const rollout = text(after.rolloutVersion) ?? text(before?.rolloutVersion) ?? text(details.version);
-	const share =
-		number(after.rolloutPercentageBps) ?? number(details.percentage_bps) ?? number(before?.rolloutPercentageBps);
-	const channel = { name: target.name ?? target.id, isPreview: false };
-	const say = (kind: string, version: string | null, bps: number | null = share) =>
-		releaseSentence({
-			action: kind,
-			channel,
-			version,
-			previousVersion: text(before?.version),
-			rolloutPercentageBps: bps,
-		});
-	const ofUnnamed = (parts: SentencePart[]): SentencePart[] =>
-		rollout === null ? parts.map((part) => (part === "the store build" ? "its bundle" : part)) : parts;
-	if (action === "channel.create") return say("created", text(after.version));
-	if (action === "channel.rollback")
-		return say(
-			Object.hasOwn(after, "version") ? "rollback" : "rollout_rolled_back",
-			text(after.version) ?? (Object.hasOwn(after, "version") ? null : rollout),
-		);
-	if (action === "channel.rollout_rollback") return ofUnnamed(say("rollout_rolled_back", rollout));
-	if (action === "channel.rollout_pause") return ofUnnamed(say("rollout_paused", rollout));
-	if (Object.hasOwn(after, "version")) {
+	const hasVersion = Object.hasOwn(after, "version");
+	if (action === "channel.create") return "created";
+	if (action === "channel.rollback") return hasVersion ? "rollback" : "rollout_rolled_back";
+	if (action === "channel.rollout_rollback") return "rollout_rolled_back";
+	if (action === "channel.rollout_pause") return "rollout_paused";
+	if (hasVersion) {
 		const isFinished = typeof after.version === "string" && after.version === before?.rolloutVersion;
-		return say(isFinished ? "rollout_finished" : "promotion", text(after.version));
+		return isFinished ? "rollout_finished" : "promotion";
 	}
-	if (text(after.rolloutVersion) !== null) return say("rollout_started", rollout);
-	if (after.rolloutVersion === null) return ofUnnamed(say("rollout_rolled_back", rollout));
-	if (after.rolloutEnabled === true) return ofUnnamed(say("rollout_started", rollout));
-	if (after.rolloutEnabled === false) return ofUnnamed(say("rollout_stopped", rollout));
+	if (textOf(after.rolloutVersion) !== null) return "rollout_started";
+	if (after.rolloutVersion === null) return "rollout_rolled_back";
+	if (after.rolloutEnabled === true) return "rollout_started";
+	if (after.rolloutEnabled === false) return "rollout_stopped";
 	if (Object.hasOwn(after, "rolloutPausedAtMs")) {
-		return ofUnnamed(say(after.rolloutPausedAtMs === null ? "rollout_resumed" : "rollout_paused", rollout));
+		return after.rolloutPausedAtMs === null ? "rollout_resumed" : "rollout_paused";
 	}
-	if (number(after.rolloutPercentageBps) !== null) {
+	if (numberOf(after.rolloutPercentageBps) !== null) {
 		const isRaised = Number(after.rolloutPercentageBps) > Number(before?.rolloutPercentageBps ?? 0);
-		return ofUnnamed(say(isRaised ? "rollout_raised" : "rollout_lowered", rollout));
+		return isRaised ? "rollout_raised" : "rollout_lowered";
 	}
 	return undefined;
+}
+
+/** Kinds whose bundle is the channel's own; the others are about the bundle of its rollout. */
+const OF_CHANNEL = ["created", "promotion", "rollback", "rollout_finished"];
+
+/** The sentence of a release out of what its entry replaced. An entry about a rollout need not name the bundle. */
+export function releaseOf(
+	kind: string,
+	{ target, before, after, details }: Omit<ChangeFacts, "action">,
+): SentencePart[] {
+	const isOfChannel = OF_CHANNEL.includes(kind);
+	const rollout = textOf(after?.rolloutVersion) ?? textOf(before?.rolloutVersion) ?? textOf(details.version);
+	const parts = releaseSentence({
+		action: kind,
+		channel: { name: target.name ?? target.id, isPreview: false },
+		version: isOfChannel ? textOf(after?.version) : rollout,
+		previousVersion: textOf(before?.version),
+		rolloutPercentageBps:
+			numberOf(after?.rolloutPercentageBps) ??
+			numberOf(details.percentage_bps) ??
+			numberOf(before?.rolloutPercentageBps),
+	});
+	return isOfChannel || rollout !== null ? parts : parts.map((part) => (part === STORE_BUILD ? "its bundle" : part));
 }
 
 /** E.g. `changed Minimum devices per step of production from 50 to 20`. */
@@ -244,8 +251,8 @@ export function changeSentence(entry: ChangeFacts): SentencePart[] {
 	const verb = rest.join(".");
 	const whole = Object.hasOwn(WHOLE, action) ? WHOLE[action] : undefined;
 	if (whole !== undefined) return whole(name, entry);
-	const release = served(entry);
-	if (release !== undefined) return release;
+	const kind = releaseKind(entry);
+	if (kind !== undefined) return releaseOf(kind, entry);
 	const named: SentencePart =
 		target.type === "channel" ? { channel: name } : target.type === "bundle" ? { version: name } : name;
 	const changes = settingChanges(entry);
@@ -255,7 +262,7 @@ export function changeSentence(entry: ChangeFacts): SentencePart[] {
 			? [`changed ${changes.length} settings of `, named]
 			: [`changed ${only.label} of `, named, ` from ${only.before ?? "none"} to ${only.after ?? "none"}`];
 	}
-	const kind =
+	const type =
 		target.type === "channel" || target.type === "bundle" ? thing : (THINGS[thing] ?? thing.replaceAll("_", " "));
-	return [`${VERBS[verb] ?? verb.replaceAll("_", " ")} ${kind} `, named];
+	return [`${VERBS[verb] ?? verb.replaceAll("_", " ")} ${type} `, named];
 }

@@ -151,10 +151,14 @@ function refusalText(
 			};
 		}
 		case "no_new_version_available": {
+			const runs =
+				device.versionName === BUILTIN
+					? `its store build has the version of bundle ${target?.version} already`
+					: `it runs bundle ${target?.version} already`;
 			const because =
 				decision.targetBy === "override"
-					? `it runs bundle ${target?.version} already, which is set for this device`
-					: `it runs bundle ${target?.version} already${isSet ? `, from channel ${channel?.name}, which is set for this device` : ""}`;
+					? `${runs}, which is set for this device`
+					: `${runs}${isSet ? `, from channel ${channel?.name}, which is set for this device` : ""}`;
 			return { decidedBy: "bundle", because, message: `${nothing}${another("another bundle")}.` };
 		}
 		case "already_on_builtin": {

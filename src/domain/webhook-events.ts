@@ -3,6 +3,9 @@
  * compare its text. src/db/webhook-triggers.ts says which audit entry is which event.
  */
 
+import { changeSentence, releaseOf } from "./change-sentences";
+import { plainSentence, SERVICE_NAME } from "./release-sentences";
+
 /** Each type, and what it says to a person who chooses events. */
 export const EVENT_TEXTS = {
 	"channel.promoted": "a bundle was promoted to a channel",
@@ -73,39 +76,52 @@ function bodyOf(type: string, atMs: number, data: object): string {
 	return JSON.stringify({ type, timestamp: new Date(atMs).toISOString(), data });
 }
 
-/** One sentence about the event, for chats, mails and the list of deliveries. Its parts are names that people chose: escape them. */
+/** Events about releases, in the kinds of the release timeline. One change may be several events, so the type says which one is meant. */
+const RELEASES: Readonly<Partial<Record<EventType, string>>> = {
+	"channel.promoted": "promotion",
+	"rollout.started": "rollout_started",
+	"rollout.paused": "rollout_paused",
+	"rollout.rolled_back": "rollout_rolled_back",
+};
+
+/** Events whose change reads as in the activity. */
+const CHANGES: readonly EventType[] = [
+	...(["channel.rolled_back", "rollout.advanced", "rollout.failing", "preview.opened", "preview.closed"] as const),
+	...(["proposal.created", "proposal.approved", "proposal.rejected", "key.created", "key.deleted"] as const),
+];
+
+/**
+ * One sentence about the event, for chats, mails and the list of deliveries: that of the dashboard, with the app and the reason. Its parts are
+ * names that people chose: escape them.
+ */
 export function eventSentence({ type, data }: Pick<WebhookEvent, "type" | "data">): string {
-	const { actor, target, app_id, after, details }: EventData = JSON.parse(data);
-	const by = actor === undefined ? "" : ` by ${actor.name}`;
+	const {
+		action = type,
+		actor,
+		target,
+		app_id,
+		before = null,
+		after = null,
+		details = {},
+	}: EventData = JSON.parse(data);
 	const where = app_id == null ? "" : ` (${app_id})`;
+	const reason = typeof details.reason === "string" ? `: ${details.reason}` : "";
+	const who = actor === undefined || actor.type === "system" ? SERVICE_NAME : actor.name;
 	const name = target?.name ?? target?.id ?? "";
-	const version = textOf(after?.version) ?? textOf(after?.rolloutVersion) ?? textOf(details?.version);
-	const bundle = version === undefined ? "the store build" : version;
-	const share = typeof after?.rolloutPercentageBps === "number" ? after.rolloutPercentageBps / 100 : undefined;
-	const reason = textOf(details?.reason);
-	const because = reason === undefined ? "" : `: ${reason}`;
-	const sentences: Readonly<Record<EventType | typeof TEST_EVENT, string>> = {
-		"channel.promoted": `${bundle} was promoted to ${name}${by}${where}`,
-		"channel.rolled_back": `${name} was rolled back to ${bundle}${by}${where}${because}`,
-		"rollout.started": `The rollout of ${bundle} on ${name} began${by}${where}`,
-		"rollout.advanced": `The rollout on ${name} now reaches ${share ?? 0} %${by}${where}${because}`,
-		"rollout.paused": `The rollout on ${name} was paused${by}${where}${because}`,
-		"rollout.rolled_back": `The rollout of ${bundle} on ${name} was rolled back${by}${where}${because}`,
-		"rollout.failing": `The rollout of ${bundle} on ${name} fails${where}${because}`,
+	const kind = Object.hasOwn(RELEASES, type) ? RELEASES[type as EventType] : undefined;
+	if (target !== undefined && (kind !== undefined || CHANGES.includes(type as EventType))) {
+		const entry = { action, target, before, after, details };
+		const said = plainSentence(kind === undefined ? changeSentence(entry) : releaseOf(kind, entry));
+		const isWaiting = type === "proposal.created" ? ", which waits for approval" : "";
+		return `${who} ${said}${isWaiting}${where}${reason}`;
+	}
+	const by = actor === undefined ? "" : ` by ${actor.name}`;
+	const sentences: Readonly<Record<string, string>> = {
 		"bundle.first_device": `The first device runs ${name}${where}`,
-		"preview.opened": `Preview ${name} was opened${by}${where}`,
-		"preview.closed": `Preview ${name} was closed${by}${where}`,
-		"proposal.created": `A promotion to ${name} waits for approval${by}${where}`,
-		"proposal.approved": `The promotion to ${name} was approved${by}${where}`,
-		"proposal.rejected": `The promotion to ${name} was rejected${by}${where}`,
-		"key.created": `API key ${name} was created${by}`,
-		"key.deleted": `API key ${name} was deleted${by}`,
 		"member.added": `${name} became a member${by}`,
 		"member.removed": `${name} was removed${by}`,
-		"webhook.disabled": `The webhook ${name} was disabled${because}`,
+		"webhook.disabled": `The webhook ${name} was disabled${reason}`,
 		[TEST_EVENT]: `This is a test from Capstan${by}`,
 	};
-	return Object.hasOwn(sentences, type) ? sentences[type as EventType] : type;
+	return Object.hasOwn(sentences, type) ? (sentences[type] ?? type) : type;
 }
-
-const textOf = (value: unknown) => (typeof value === "string" ? value : undefined);

@@ -81,6 +81,30 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		expect(await page.getByLabel("Only keys unused for 90 days").isChecked()).toBe(true);
 	});
 
+	test("a whole list has its total, a filter of parts, and an order, all in the address", async () => {
+		const { page } = admin;
+		const { orgId } = stage.product;
+		const bindings = [{ scope_type: "org", role_name: "org_member", org_id: orgId }];
+		for (const name of ["Zeta", "build 10", "build 9", "Alpha", "build 1", "deploy"])
+			await stage.product.api("POST", "/apikey", { name, bindings, hashed: true });
+		await admin.open(`/organizations/${orgId}/keys`, "API keys");
+		const names = () =>
+			page.getByRole("region", { name: "API keys" }).getByRole("row").getByRole("link").allInnerTexts();
+		await page.getByText("7 API keys", { exact: true }).waitFor();
+		expect(await names()).toEqual(["Alpha", "build 1", "build 9", "build 10", "deploy", "First admin key", "Zeta"]);
+		await page.keyboard.press("/");
+		await page.keyboard.type("BUILD");
+		await page.getByText("3 of 7 API keys").waitFor();
+		await page.getByRole("button", { name: "Name", exact: true }).click();
+		await expect.poll(names).toEqual(["build 10", "build 9", "build 1"]);
+		expect(search()).toBe("?q=BUILD&sort=-name");
+		await expectSound(admin);
+		await page.reload();
+		await expect.poll(names).toEqual(["build 10", "build 9", "build 1"]);
+		await page.getByLabel("Filter API keys").fill("no such key");
+		await page.getByText("No matching API keys").waitFor();
+	});
+
 	test("organizations, sessions and passkeys are paged", async () => {
 		const { page } = admin;
 		const db = await stage.product.running.miniflare.getD1Database("DB");

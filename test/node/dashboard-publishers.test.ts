@@ -39,7 +39,7 @@ describe.skipIf(chromium === undefined)("publishers in the dashboard", () => {
 		await dialog.getByLabel("Stage").selectOption("upload");
 		await expectSound(admin);
 		await dialog.getByRole("button", { name: "Add publisher" }).click();
-		await dialog.getByText("Namespace id must be exact").waitFor();
+		await dialog.getByText(/^Must be exact/).waitFor();
 		await dialog.getByLabel("Namespace ID").fill("72");
 		await dialog.getByRole("button", { name: "Add publisher" }).click();
 		await dialog.waitFor({ state: "detached" });

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { type ChangeFacts, changeSentence, settingChanges } from "../../src/domain/change-sentences";
 import { commitOfLink, plainSentence, type ReleaseFacts, releaseSentence } from "../../src/domain/release-sentences";
+import { eventSentence } from "../../src/domain/webhook-events";
 
 const production = { name: "production", isPreview: false };
 const facts = (fields: Partial<ReleaseFacts>): ReleaseFacts => ({
@@ -113,4 +114,60 @@ test.each([
 	[null, null],
 ])("commitOfLink reads %s as %s", (link, commit) => {
 	expect(commitOfLink(link)).toBe(commit);
+});
+
+describe("a message of a webhook", () => {
+	const said = (type: string, fields: object) => {
+		const channel = { type: "channel", id: "4", name: "production" };
+		const ada = { type: "user", id: "u", name: "Ada" };
+		const data = { app_id: "com.example.app", actor: ada, target: channel, before: null, after: null, details: {} };
+		return eventSentence({ type, data: JSON.stringify({ ...data, ...fields }) }).replaceAll("\u00a0", " ");
+	};
+	const system = { actor: { type: "system", id: null, name: "sweep" } };
+	test.each([
+		[
+			"channel.promoted",
+			{ action: "channel.update", before: { version: "1.3.0" }, after: { version: "1.4.0" } },
+			"Ada released 1.4.0 to production (com.example.app)",
+		],
+		[
+			"channel.rolled_back",
+			{
+				...{ action: "channel.rollback", before: { version: "1.4.0" }, after: { version: "1.3.0" } },
+				details: { reason: "Login loop" },
+			},
+			"Ada rolled production back from 1.4.0 to 1.3.0 (com.example.app): Login loop",
+		],
+		[
+			"rollout.started",
+			{
+				action: "channel.update",
+				before: { version: "1.3.0" },
+				after: { version: "1.3.1", rolloutVersion: "1.4.0", rolloutPercentageBps: 500 },
+			},
+			"Ada started the rollout of 1.4.0 on production at 5 % (com.example.app)",
+		],
+		[
+			"rollout.advanced",
+			{
+				...{ ...system, action: "channel.rollout_advance", before: { rolloutPercentageBps: 500 } },
+				...{ after: { rolloutPercentageBps: 2_500 }, details: { version: "1.4.0", reason: "312 reports, 1 failed" } },
+			},
+			"Capstan raised the rollout of 1.4.0 on production to 25 % (com.example.app): 312 reports, 1 failed",
+		],
+		[
+			"rollout.paused",
+			{
+				...{ ...system, action: "channel.rollout_pause", after: { rolloutPausedAtMs: 1 } },
+				details: { version: "1.4.0", percentage_bps: 500 },
+			},
+			"Capstan paused the rollout of 1.4.0 on production at 5 % (com.example.app)",
+		],
+		[
+			"proposal.created",
+			{ action: "proposal.create", after: { version: "1.4.0" } },
+			"Ada proposed 1.4.0 for production, which waits for approval (com.example.app)",
+		],
+		["webhook.unknown", {}, "webhook.unknown"],
+	])("%s reads as in the dashboard", (type, fields, sentence) => expect(said(type, fields)).toBe(sentence));
 });

@@ -5,6 +5,7 @@ import { plainSentence, SERVICE_NAME } from "../../../src/domain/release-sentenc
 import type { AnswerOf } from "../api";
 import type { ActorKind } from "./avatar";
 import { Avatar } from "./avatar";
+import { CopyChip, shortened } from "./copy-chip";
 import { Sentence } from "./sentence";
 import { Time } from "./time";
 import { Timeline, TimelineItem } from "./timeline";
@@ -73,16 +74,19 @@ function refusalText({ details }: Change): string | undefined {
 function Differences({ change }: { readonly change: Change }) {
 	const refusal = refusalText(change);
 	const reason = typeof change.details.reason === "string" ? change.details.reason : undefined;
-	const found = settingChanges(change);
+	// An upload fills in what its registration left open; that is no change of a setting.
+	const found = change.action === "bundle.upload" ? [] : settingChanges(change);
+	const sha256 = change.action === "bundle.upload" ? change.after?.sha256 : undefined;
 	return (
 		<>
 			{refusal === undefined ? null : <div>The upload was rejected: {refusal}</div>}
 			{refusal !== undefined || reason === undefined ? null : <div>“{reason}”</div>}
+			{typeof sha256 === "string" ? <CopyChip value={sha256} label={`SHA-256 ${shortened(sha256)}`} /> : null}
 			{found.length < 2
 				? null
 				: found.map(({ field, label, before, after }) => (
 						<div key={field} title={field}>
-							{label}: {before ?? "none"} to {after ?? "none"}
+							{label}: {before ?? "none"} → {after ?? "none"}
 						</div>
 					))}
 		</>

@@ -224,13 +224,23 @@ export const SCREENS: readonly PicturedScreen[] = [
 		changes: true,
 		async prepare(page) {
 			await page.evaluate(async () => {
-				const body = JSON.stringify({ app_id: "com.example.shop", channel: "production", allow_prod: false });
+				const body = JSON.stringify({
+					app_id: "com.example.shop",
+					channel: "production",
+					version: "1.1.0",
+					allow_prod: false,
+				});
 				await fetch("/channel", { method: "POST", headers: { "content-type": "application/json" }, body });
 			});
 			await page.reload();
 			await page.getByText("is off for production builds").first().waitFor();
 			await page.evaluate(async () => {
-				const body = JSON.stringify({ app_id: "com.example.shop", channel: "production", allow_prod: true });
+				const body = JSON.stringify({
+					app_id: "com.example.shop",
+					channel: "production",
+					version: "1.0.0",
+					allow_prod: true,
+				});
 				await fetch("/channel", { method: "POST", headers: { "content-type": "application/json" }, body });
 			});
 		},

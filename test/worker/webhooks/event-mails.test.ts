@@ -23,7 +23,7 @@ test("reach the person who chose them, until the role ends", async () => {
 	await createTestKey(world, "org_member");
 	await deliver();
 	expect(mails()).toHaveLength(1);
-	expect(mails()[0]).toMatch(new RegExp(`^Mail to ${member.email}: API key org_member was created by admin\\.`));
+	expect(mails()[0]).toMatch(new RegExp(`^Mail to ${member.email}: admin created API key org_member\\.`));
 
 	// No webhook of the organization, so its administrators neither see nor change the choice.
 	const query = { orgId: world.orgId };

@@ -30,7 +30,7 @@ describe("a chat", () => {
 
 	test("Slack gets a section and its context, with names escaped", async () => {
 		const z = "\u200b";
-		const text = `API key *${z}pro*${z}&lt;!channel|x&gt; @${z}here &amp; [a](http:${z}//b) was created by admin`;
+		const text = `admin created API key *${z}pro*${z}&lt;!channel|x&gt; @${z}here &amp; [a](http:${z}//b)`;
 		expect(await receivedBy("slack")).toEqual({
 			text,
 			unfurl_links: false,
@@ -52,7 +52,7 @@ describe("a chat", () => {
 			embeds: [
 				{
 					title: "key.created",
-					description: "API key \\*pro\\*\\<\\!channel\\|x\\> \\@here & \\[a\\]\\(http\\://b\\) was created by admin",
+					description: "admin created API key \\*pro\\*\\<\\!channel\\|x\\> \\@here & \\[a\\]\\(http\\://b\\)",
 					url: "https://updates.example.com/dashboard",
 					color: 0x1c7ed6,
 					timestamp: "2026-11-21T08:00:00.000Z",
@@ -76,7 +76,7 @@ describe("a chat", () => {
 						body: [
 							{
 								type: "TextBlock",
-								text: "API key \\*pro\\*\\<\\!channel\\|x\\> \\@here & \\[a\\]\\(http\\://b\\) was created by admin",
+								text: "admin created API key \\*pro\\*\\<\\!channel\\|x\\> \\@here & \\[a\\]\\(http\\://b\\)",
 								wrap: true,
 							},
 							{ type: "TextBlock", text: "key.created", isSubtle: true, size: "Small", spacing: "None" },

@@ -76,7 +76,7 @@ describe("a delivery", () => {
 			{
 				...{ type: "channel.promoted", state: "delivered", attempts: 1, status_code: 204, error: null },
 				...{ next_attempt_at: null, event_id: delivery.headers["webhook-id"] },
-				summary: `1.0.0 was promoted to production by admin (${app.appId})`,
+				summary: `admin released 1.0.0 to production (${app.appId})`,
 			},
 		]);
 	});

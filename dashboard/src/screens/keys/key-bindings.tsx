@@ -1,6 +1,6 @@
 /** Roles of an API key and their scopes: as text, and as an editor that offers only roles that the user may grant. */
 import { Button, Group, NativeSelect, Stack, Text } from "@mantine/core";
-import type { AnswerOf } from "../../api";
+import { type AnswerOf, useAllPages } from "../../api";
 import { InputError } from "../../components/input-error";
 import type { AppRecord } from "../../organizations";
 import { grantableRoles, type RoleName, roleText } from "../../permissions";
@@ -27,11 +27,21 @@ export function BindingList({
 							? " of the organization"
 							: " of another organization"
 						: ` of ${apps.find((app) => app.id === app_id)?.name ?? "an app"}`}
-					{channel_id === null ? "" : `, channel ${channel_id}`}
+					{channel_id === null ? null : (
+						<ChannelName appId={apps.find((app) => app.id === app_id)?.app_id} channelId={channel_id} />
+					)}
 				</Text>
 			))}
 		</Stack>
 	);
+}
+
+/** A role on a channel names it by its number, because names are used again. */
+function ChannelName({ appId, channelId }: { readonly appId: string | undefined; readonly channelId: number }) {
+	const channels = useAllPages("GET /channel", { query: { app_id: appId ?? "" } }, { enabled: appId !== undefined });
+	const name = channels.data?.find(({ id }) => id === channelId)?.name;
+	if (name !== undefined) return `, channel ${name}`;
+	return channels.isSuccess ? ", a deleted channel" : ", one channel";
 }
 
 /** One row of the editor. An empty app means the whole organization. */

@@ -1,7 +1,7 @@
 /** The API keys of an organization, optionally only the unused ones. */
 import { Button, Checkbox, Code, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useChange, usePage } from "../../api";
+import { useAllPages, useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { useDo } from "../../components/do";
@@ -9,11 +9,11 @@ import { useFilters } from "../../components/filters";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
-import { DataTable, Pager, usePageNumber } from "../../components/table";
 import { Time } from "../../components/time";
+import { WholeList } from "../../components/whole-list";
 import { useAppsOfOrganization } from "../../organizations";
 import { keyPath } from "../../paths";
-import { useOrganizationMay } from "../../permissions";
+import { roleText, useOrganizationMay } from "../../permissions";
 import type { OrganizationScreenProps } from "../../screen-props";
 import { BindingList } from "./key-bindings";
 import { KeyForm } from "./key-form";
@@ -21,18 +21,15 @@ import { KeyForm } from "./key-form";
 const UNUSED_DAYS = "90";
 
 export default function Keys({ orgId }: OrganizationScreenProps) {
-	const [page, setPage] = usePageNumber();
 	const [filters, setFilters] = useFilters(["unused"]);
 	const isUnusedOnly = filters.unused !== "";
 	const [isOpen, setOpen] = useState(false);
 	const [secret, setSecret] = useState<string | undefined>();
 	const may = useOrganizationMay(orgId);
 	const apps = useAppsOfOrganization(orgId);
-	const keys = usePage(
-		"GET /apikey",
-		{ query: { org_id: orgId, ...(isUnusedOnly ? { unused_for_days: UNUSED_DAYS } : {}) } },
-		page,
-	);
+	const keys = useAllPages("GET /apikey", {
+		query: { org_id: orgId, ...(isUnusedOnly ? { unused_for_days: UNUSED_DAYS } : {}) },
+	});
 	const create = useChange("POST /apikey", ({ key }) => {
 		setOpen(false);
 		setSecret(key);
@@ -51,8 +48,8 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 				onChange={(event) => setFilters({ unused: event.currentTarget.checked ? "yes" : "" })}
 			/>
 			<Answer query={keys} what="API keys">
-				{({ items, hasNext }) =>
-					items.length === 0 && page === 0 ? (
+				{(items) =>
+					items.length === 0 ? (
 						<Empty title={isUnusedOnly ? "No unused keys" : "No API keys yet"}>
 							{isUnusedOnly
 								? "Every key was created or used within the last 90 days."
@@ -61,47 +58,59 @@ export default function Keys({ orgId }: OrganizationScreenProps) {
 									: "Ask an administrator of the organization to create one."}
 						</Empty>
 					) : (
-						<Stack gap="sm">
-							<DataTable
-								label="API keys"
-								isLinked
-								rows={items}
-								rowKey={({ id }) => id}
-								columns={[
-									{
-										title: "Name",
-										cell: (key) => (
-											<Stack gap={2}>
-												<TextLink to={keyPath(orgId, key.id)}>{key.name}</TextLink>
-												<Code w="fit-content">{key.key_hint}</Code>
-												{key.revealed_at === null ? null : (
-													<Text size="xs" c="dimmed">
-														Secret revealed <Time value={key.revealed_at} />
-													</Text>
-												)}
-											</Stack>
-										),
-									},
-									{
-										title: "Roles",
-										wideOnly: true,
-										cell: ({ bindings, global_permissions }) => (
-											<Stack gap={4}>
-												<BindingList bindings={bindings} apps={apps.data ?? []} orgId={orgId} />
-												{global_permissions.length === 0 ? null : <Text size="sm">May create organizations</Text>}
-											</Stack>
-										),
-									},
-									{ title: "Expires", cell: ({ expires_at }) => <Expiry at={expires_at} /> },
-									{
-										title: "Last used",
-										wideOnly: true,
-										cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
-									},
-								]}
-							/>
-							<Pager page={page} hasNext={hasNext} onPage={setPage} />
-						</Stack>
+						<WholeList
+							label="API keys"
+							noun={["API key", "API keys"]}
+							isLinked
+							rows={items}
+							rowKey={({ id }) => id}
+							textOf={({ name, key_hint, bindings }) =>
+								[name, key_hint, ...bindings.map(({ role_name }) => roleText(role_name))].join(" ")
+							}
+							first="name"
+							descending={["used"]}
+							columns={[
+								{
+									title: "Name",
+									sort: "name",
+									value: ({ name }) => name,
+									cell: (key) => (
+										<Stack gap={2}>
+											<TextLink to={keyPath(orgId, key.id)}>{key.name}</TextLink>
+											<Code w="fit-content">{key.key_hint}</Code>
+											{key.revealed_at === null ? null : (
+												<Text size="xs" c="dimmed">
+													Secret revealed <Time value={key.revealed_at} />
+												</Text>
+											)}
+										</Stack>
+									),
+								},
+								{
+									title: "Roles",
+									wideOnly: true,
+									cell: ({ bindings, global_permissions }) => (
+										<Stack gap={4}>
+											<BindingList bindings={bindings} apps={apps.data ?? []} orgId={orgId} />
+											{global_permissions.length === 0 ? null : <Text size="sm">May create organizations</Text>}
+										</Stack>
+									),
+								},
+								{
+									title: "Expires",
+									sort: "expires",
+									value: ({ expires_at }) => expires_at,
+									cell: ({ expires_at }) => <Expiry at={expires_at} />,
+								},
+								{
+									title: "Last used",
+									sort: "used",
+									value: ({ last_used_at }) => last_used_at,
+									wideOnly: true,
+									cell: ({ last_used_at }) => (last_used_at === null ? "Never" : <Time value={last_used_at} />),
+								},
+							]}
+						/>
 					)
 				}
 			</Answer>

@@ -1,7 +1,7 @@
 /** Members of an organization and open invitations: invite, change roles, remove. */
 import { Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { type AnswerOf, type RequestOf, useAsk, useChange, usePage } from "../../api";
+import { type AnswerOf, type RequestOf, useAllPages, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
 import { useDo } from "../../components/do";
@@ -11,7 +11,7 @@ import { notify } from "../../components/notify";
 import { Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
 import { countOf } from "../../components/size";
-import { DataTable, Pager, usePageNumber } from "../../components/table";
+import { WholeList } from "../../components/whole-list";
 import { useRemovalPlan, useRolePlan } from "../../dry-runs";
 import {
 	administers,
@@ -29,8 +29,7 @@ type MemberRole = RequestOf<"PUT /organization/members">["body"]["role"];
 type Dialog = "invite" | { readonly kind: "role" | "remove"; readonly member: Member };
 
 export default function Members({ orgId }: OrganizationScreenProps) {
-	const [page, setPage] = usePageNumber();
-	const members = usePage("GET /organization/members", { query: { orgId, limit: "50" } }, page);
+	const members = useAllPages("GET /organization/members", { query: { orgId, limit: "50" } });
 	const account = useAsk("GET /account", {});
 	const may = useOrganizationMay(orgId);
 	const own = useOwnRole(orgId);
@@ -48,60 +47,67 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 			}
 		>
 			<Answer query={members} what="members">
-				{({ items, hasNext }) => (
-					<Stack gap="sm">
-						<DataTable
-							label="Members"
-							rows={items}
-							rowKey={({ uid }) => uid}
-							columns={[
-								{
-									title: "Person",
-									cell: ({ email, is_tmp, uid }) => (
-										<Stack gap={4} align="flex-start">
-											{email}
-											{is_tmp ? <Badge tone="warn">Invited</Badge> : null}
-											{uid === account.data?.uid ? <Badge>You</Badge> : null}
-										</Stack>
-									),
-								},
-								{ title: "Role", cell: ({ role }) => <span className="nowrap">{roleText(role)}</span> },
-								...(mayChange
-									? [
-											{
-												title: "Actions",
-												cell: (member: Member) =>
-													covers(own, member.role) ? (
-														<Group gap="xs">
-															<Button
-																size="xs"
-																variant="default"
-																aria-label={`Change role of ${member.email}`}
-																onClick={() => setDialog({ kind: "role", member })}
-															>
-																Change role
-															</Button>
-															<Button
-																size="xs"
-																variant="default"
-																aria-label={`${member.is_tmp ? "Withdraw the invitation for" : "Remove"} ${member.email}`}
-																onClick={() => setDialog({ kind: "remove", member })}
-															>
-																{member.is_tmp ? "Withdraw" : "Remove"}
-															</Button>
-														</Group>
-													) : (
-														<Text size="sm" c="dimmed">
-															Only for the role {roleText(member.role)}
-														</Text>
-													),
-											},
-										]
-									: []),
-							]}
-						/>
-						<Pager page={page} hasNext={hasNext} onPage={setPage} />
-					</Stack>
+				{(items) => (
+					<WholeList
+						label="Members"
+						noun={["member", "members"]}
+						textOf={({ email, role }) => `${email} ${roleText(role)}`}
+						first="person"
+						rows={items}
+						rowKey={({ uid }) => uid}
+						columns={[
+							{
+								title: "Person",
+								sort: "person",
+								value: ({ email }) => email,
+								cell: ({ email, is_tmp, uid }) => (
+									<Stack gap={4} align="flex-start">
+										{email}
+										{is_tmp ? <Badge tone="warn">Invited</Badge> : null}
+										{uid === account.data?.uid ? <Badge>You</Badge> : null}
+									</Stack>
+								),
+							},
+							{
+								title: "Role",
+								sort: "role",
+								value: ({ role }) => roleText(role),
+								cell: ({ role }) => <span className="nowrap">{roleText(role)}</span>,
+							},
+							...(mayChange
+								? [
+										{
+											title: "Actions",
+											cell: (member: Member) =>
+												covers(own, member.role) ? (
+													<Group gap="xs">
+														<Button
+															size="xs"
+															variant="default"
+															aria-label={`Change role of ${member.email}`}
+															onClick={() => setDialog({ kind: "role", member })}
+														>
+															Change role
+														</Button>
+														<Button
+															size="xs"
+															variant="default"
+															aria-label={`${member.is_tmp ? "Withdraw the invitation for" : "Remove"} ${member.email}`}
+															onClick={() => setDialog({ kind: "remove", member })}
+														>
+															{member.is_tmp ? "Withdraw" : "Remove"}
+														</Button>
+													</Group>
+												) : (
+													<Text size="sm" c="dimmed">
+														Only for the role {roleText(member.role)}
+													</Text>
+												),
+										},
+									]
+								: []),
+						]}
+					/>
 				)}
 			</Answer>
 			{dialog === "invite" ? (

@@ -2,16 +2,17 @@
 
 import { Button, Code, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { type AnswerOf, useChange, usePage } from "../../api";
+import { type AnswerOf, useAllPages, useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Badge } from "../../components/badge";
+import { CopyChip } from "../../components/copy-chip";
 import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { InputError } from "../../components/input-error";
 import { notify } from "../../components/notify";
 import { Empty, Screen } from "../../components/screen";
-import { DataTable, Pager, usePageNumber } from "../../components/table";
 import { Time } from "../../components/time";
+import { WholeList } from "../../components/whole-list";
 import { useAppMay } from "../../permissions";
 import type { AppScreenProps } from "../../screen-props";
 import {
@@ -29,8 +30,7 @@ type Publisher = AnswerOf<"GET /publisher">[number];
 export default function Publishers({ appId, orgId }: AppScreenProps) {
 	const may = useAppMay(appId, orgId);
 	const mayManage = may("app.update_user_roles");
-	const [page, setPage] = usePageNumber();
-	const publishers = usePage("GET /publisher", { query: { app_id: appId } }, page, { enabled: mayManage === true });
+	const publishers = useAllPages("GET /publisher", { query: { app_id: appId } }, { enabled: mayManage === true });
 	const [dialog, setDialog] = useState<"add" | Publisher | undefined>();
 	const close = () => setDialog(undefined);
 	return (
@@ -49,18 +49,24 @@ export default function Publishers({ appId, orgId }: AppScreenProps) {
 				</Empty>
 			) : (
 				<Answer query={publishers} what="the publishers">
-					{({ items, hasNext }) => (
-						<Stack>
-							{items.length === 0 && page === 0 ? (
-								<Empty title="No publishers yet">
-									Add a repository, and its jobs exchange their identity token for a key of 15 minutes.
-								</Empty>
-							) : (
-								<DataTable label="Publishers" rows={items} rowKey={({ id }) => id} columns={columns(setDialog)} />
-							)}
-							<Pager page={page} hasNext={hasNext} onPage={setPage} />
-						</Stack>
-					)}
+					{(items) =>
+						items.length === 0 ? (
+							<Empty title="No publishers yet">
+								Add a repository, and its jobs exchange their identity token for a key of 15 minutes.
+							</Empty>
+						) : (
+							<WholeList
+								label="Publishers"
+								noun={["publisher", "publishers"]}
+								rows={items}
+								rowKey={({ id }) => id}
+								textOf={({ name, stage, issuer, claims }) => [name, stage, issuer, ...Object.values(claims)].join(" ")}
+								first="name"
+								descending={["used"]}
+								columns={columns(setDialog)}
+							/>
+						)
+					}
 				</Answer>
 			)}
 			{dialog === "add" ? <AddPublisher appId={appId} onClose={close} /> : null}
@@ -70,8 +76,13 @@ export default function Publishers({ appId, orgId }: AppScreenProps) {
 }
 
 const columns = (onDelete: (publisher: Publisher) => void) => [
-	{ title: "Name", cell: ({ name }: Publisher) => name },
-	{ title: "Stage", cell: ({ stage }: Publisher) => <Badge>{stage}</Badge> },
+	{ title: "Name", sort: "name", value: ({ name }: Publisher) => name, cell: ({ name }: Publisher) => name },
+	{
+		title: "Stage",
+		sort: "stage",
+		value: ({ stage }: Publisher) => stage,
+		cell: ({ stage }: Publisher) => <Badge>{stage}</Badge>,
+	},
 	{
 		title: "Trusts",
 		wideOnly: true as const,
@@ -80,13 +91,18 @@ const columns = (onDelete: (publisher: Publisher) => void) => [
 				<Text size="sm">{issuer.replace(/^https:\/\//, "")}</Text>
 				{Object.entries(claims).map(([claim, text]) => (
 					<Text size="xs" c="dimmed" key={claim}>
-						{claim}: {text}
+						{claimLabel(claim)}: {text}
 					</Text>
 				))}
 			</Stack>
 		),
 	},
-	{ title: "Last use", cell: (publisher: Publisher) => <LastUse publisher={publisher} /> },
+	{
+		title: "Last use",
+		sort: "used",
+		value: ({ last_used_at }: Publisher) => last_used_at,
+		cell: (publisher: Publisher) => <LastUse publisher={publisher} />,
+	},
 	{
 		title: "Actions",
 		cell: (publisher: Publisher) => (
@@ -96,6 +112,12 @@ const columns = (onDelete: (publisher: Publisher) => void) => [
 		),
 	},
 ];
+
+/** The claim as its form calls it. */
+const claimLabel = (claim: string) =>
+	Object.values(PRESETS)
+		.flatMap(({ fields }: Preset) => fields)
+		.find((field) => field.claim === claim)?.label ?? claim;
 
 function LastUse({ publisher: { last_used_at, last_job, active, unused } }: { readonly publisher: Publisher }) {
 	return (
@@ -126,7 +148,7 @@ function Job({
 			{commit === null ? null : (
 				<>
 					{" "}
-					<Code>{commit.slice(0, 7)}</Code>
+					<CopyChip value={commit} label={commit.slice(0, 7)} />
 				</>
 			)}
 		</Text>

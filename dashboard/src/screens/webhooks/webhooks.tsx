@@ -7,8 +7,8 @@ import { Badge } from "../../components/badge";
 import { TextLink } from "../../components/link";
 import { Empty, Screen } from "../../components/screen";
 import { SecretDialog } from "../../components/secret";
-import { DataTable } from "../../components/table";
 import { Time } from "../../components/time";
+import { WholeList } from "../../components/whole-list";
 import { webhookPath } from "../../paths";
 import { type May, useAppMay, useOrganizationMay } from "../../permissions";
 import type { AppScreenProps, OrganizationScreenProps } from "../../screen-props";
@@ -55,14 +55,20 @@ function Webhooks({
 								Add the address of your server, or of an incoming webhook of Slack, Discord or Teams.
 							</Empty>
 						) : (
-							<DataTable
+							<WholeList
 								label="Webhooks"
+								noun={["webhook", "webhooks"]}
+								textOf={({ description, url, events, app_id }) => [description, url, app_id ?? "", ...events].join(" ")}
+								first="name"
+								descending={["added"]}
 								isLinked
 								rows={rows}
 								rowKey={({ id }) => id}
 								columns={[
 									{
 										title: "Name",
+										sort: "name",
+										value: ({ description }) => description,
 										cell: ({ id, description, url }) => (
 											<Stack gap={2}>
 												<TextLink to={webhookPath(orgId, appId, id)}>{description}</TextLink>
@@ -79,7 +85,13 @@ function Webhooks({
 										cell: ({ events, app_id }) =>
 											`${events.length === 0 ? "All" : events.join(", ")}${app_id === null || appId !== undefined ? "" : ` of ${app_id}`}`,
 									},
-									{ title: "Added", wideOnly: true, cell: ({ created_at }) => <Time value={created_at} /> },
+									{
+										title: "Added",
+										sort: "added",
+										value: ({ created_at }) => created_at,
+										wideOnly: true,
+										cell: ({ created_at }) => <Time value={created_at} />,
+									},
 								]}
 							/>
 						)

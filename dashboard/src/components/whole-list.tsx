@@ -1,0 +1,108 @@
+/**
+ * A list that is loaded as a whole: its number, a filter that matches parts while it is typed, sorting by its headers, and pages. Filter, order and
+ * page are in the address.
+ */
+import { TextInput } from "@mantine/core";
+import { useSearchParams } from "wouter";
+import { Empty } from "./screen";
+import { countOf, countText } from "./size";
+import { type Column, DataTable, Pager, pageOf, sortedBy, usePageNumber, useSorting } from "./table";
+
+export interface ListColumn<Row> extends Column<Row> {
+	/** By which a column with `sort` is sorted. */
+	readonly value?: (row: Row) => string | number | null;
+}
+
+/** `useAllPages` loads at most this many. */
+const MOST_ROWS = 1_000;
+/** Shorter lists are seen at a glance. */
+const FILTERED_FROM = 6;
+
+export function WholeList<Row>({
+	label,
+	noun,
+	rows,
+	rowKey,
+	columns,
+	textOf,
+	first,
+	descending = [],
+	isLinked = false,
+}: {
+	/** Name of the listed rows, for screen readers. */
+	readonly label: string;
+	/** One row and several, e.g. `key` and `keys`. */
+	readonly noun: readonly [one: string, many: string];
+	readonly rows: readonly Row[];
+	readonly rowKey: (row: Row) => string | number;
+	readonly columns: readonly ListColumn<Row>[];
+	/** Everything by which a row is found. */
+	readonly textOf: (row: Row) => string;
+	/** The order without one in the address. */
+	readonly first: string;
+	/** Orders that begin with the highest. */
+	readonly descending?: readonly string[];
+	readonly isLinked?: boolean;
+}) {
+	const [address, setAddress] = useSearchParams();
+	const [requested, setPage] = usePageNumber();
+	const [sorting, sort] = useSorting(first, descending);
+	const wanted = address.get("q") ?? "";
+	const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
+	const found = rows.filter((row) => {
+		const text = textOf(row).toLowerCase();
+		return words.every((word) => text.includes(word));
+	});
+	const fieldOf = columns.find((column) => column.sort === sorting.by)?.value;
+	const sorted = fieldOf === undefined ? found : sortedBy(found, fieldOf, sorting.isDescending);
+	const { page, items, hasNext } = pageOf(sorted, requested);
+	const [one, many] = noun;
+	const total = `${countOf(rows.length, one, many)}${rows.length >= MOST_ROWS ? " or more" : ""}`;
+	const filter = (text: string) =>
+		setAddress(
+			(before) => {
+				const after = new URLSearchParams(before);
+				after.delete("page");
+				if (text === "") after.delete("q");
+				else after.set("q", text);
+				return after;
+			},
+			{ replace: true },
+		);
+	return (
+		<div className="sec">
+			<div className="row wrap">
+				<span className="muted num grow" role="status">
+					{words.length === 0 ? total : `${countText(found.length)} of ${total}`}
+				</span>
+				{rows.length < FILTERED_FROM && wanted === "" ? null : (
+					<div className="list-filter">
+						<TextInput
+							type="search"
+							size="xs"
+							data-filter
+							aria-label={`Filter ${many}`}
+							placeholder={`Filter ${many}`}
+							value={wanted}
+							onChange={(event) => filter(event.currentTarget.value)}
+						/>
+					</div>
+				)}
+			</div>
+			{found.length === 0 ? (
+				<Empty title={`No matching ${many}`}>Change or clear the filter.</Empty>
+			) : (
+				<DataTable
+					label={label}
+					isLinked={isLinked}
+					rows={items}
+					rowKey={rowKey}
+					columns={columns}
+					sorting={sorting}
+					onSort={sort}
+				/>
+			)}
+			<Pager page={page} hasNext={hasNext} onPage={setPage} />
+		</div>
+	);
+}
