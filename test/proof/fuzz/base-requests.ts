@@ -1,7 +1,9 @@
 /**
  * The request of every operation that succeeds, and that the malice starts from: the same ones that the authorization tests send.
  */
-import { type PreparedRequest, PUBLIC_REQUESTS, REQUESTS } from "../../worker/support/requests";
+import { PUBLIC_REQUESTS } from "../../worker/support/public-requests";
+import type { PreparedRequest } from "../../worker/support/request-parts";
+import { REQUESTS } from "../../worker/support/requests";
 import type { TestApp } from "../../worker/support/scene";
 import { type People, SESSION_REQUESTS } from "../../worker/support/session-requests";
 import type { Operation } from "./document";

@@ -2,7 +2,7 @@
  * A request while it is being spoiled: its parts apart, so that the malice goes into one of them and the rest stays what the endpoint
  * takes. `wireOf` makes the bytes.
  */
-import type { PreparedRequest } from "../../worker/support/requests";
+import type { PreparedRequest } from "../../worker/support/request-parts";
 import type { Operation } from "./document";
 import type { RawRequest } from "./raw-http";
 import { jsonOf, type Tree, treeOf } from "./values";

@@ -9,7 +9,7 @@ import type { D1Database } from "@cloudflare/workers-types";
 import { Response } from "miniflare";
 import { mintKey } from "../../../src/authz/secrets";
 import { type Product, startProduct } from "../../node/support/product";
-import type { PreparedRequest } from "../../worker/support/requests";
+import type { PreparedRequest } from "../../worker/support/request-parts";
 import { prepareOf } from "./base-requests";
 import { curlOf, needsFile } from "./curl";
 import { type ApiDocument, type Operation, readDocument } from "./document";

@@ -7,7 +7,8 @@ import { createApp } from "../../../src/app";
 import { allEndpoints } from "../../../src/endpoints";
 import { wholeObjectKey } from "../../../src/storage/objects";
 import { databaseText } from "../support/database-text";
-import { type PreparedRequest, REQUESTS } from "../support/requests";
+import type { PreparedRequest } from "../support/request-parts";
+import { REQUESTS } from "../support/requests";
 import {
 	type Answer,
 	createTestApp,

@@ -25,7 +25,9 @@ import {
 import { changesBetween, databaseText, emptyDatabase } from "../support/database-text";
 import { D1_TEXTS, FAULT_MARK, type FaultKind, type FaultyService, R2_TEXTS, withFault } from "../support/faults";
 import { violations } from "../support/invariants";
-import { MORE_REQUESTS, type PreparedRequest, PUBLIC_REQUESTS, REQUESTS } from "../support/requests";
+import { PUBLIC_REQUESTS } from "../support/public-requests";
+import type { PreparedRequest } from "../support/request-parts";
+import { MORE_REQUESTS, REQUESTS } from "../support/requests";
 import { SESSION_REQUESTS } from "../support/session-requests";
 import { peopleOf } from "../support/sessions";
 import {

@@ -3,12 +3,12 @@
  * under test for the permissions of a role. Keys are created through the API, and only an expired binding, which the API cannot create, is
  * written into the database.
  */
-
 import { ROLE_NAMES, ROLES, type RoleName } from "../../../src/authz/permissions";
 import { paths as documentedPaths } from "../../../src/docs/openapi.json";
 import { allEndpoints } from "../../../src/endpoints";
 import type { AnyEndpoint } from "../../../src/http/endpoint";
-import { type PreparedRequest, REQUESTS, type Thing } from "./requests";
+import type { PreparedRequest, Thing } from "./request-parts";
+import { REQUESTS } from "./requests";
 import {
 	type Answer,
 	createTestApp,

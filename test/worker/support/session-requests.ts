@@ -4,7 +4,7 @@
  * what `People` has, so that they are the same in workerd and against the running product.
  */
 import { createAuthenticator } from "./authenticator";
-import type { PreparedRequest } from "./requests";
+import type { PreparedRequest } from "./request-parts";
 import { createTestMember, type Scene } from "./scene";
 
 /** A scene in which people can be reached. */

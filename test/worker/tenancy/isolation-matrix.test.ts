@@ -27,7 +27,7 @@ import {
 	visible,
 } from "../support/isolation-cast";
 import { IsolationTable, type Situation } from "../support/isolation-table";
-import type { PreparedRequest } from "../support/requests";
+import type { PreparedRequest } from "../support/request-parts";
 import { type Answer, createTestApp, makeOperator, type TestApp, type World } from "../support/world";
 
 const table = new IsolationTable(roles);

@@ -7,7 +7,8 @@ import { type Database, openDb } from "../../../src/db/client";
 import { createSnapshotCache } from "../../../src/db/snapshot-cache";
 import { allEndpoints } from "../../../src/endpoints";
 import { beforeEachTrip } from "../support/interleave";
-import { PUBLIC_REQUESTS, REQUESTS } from "../support/requests";
+import { PUBLIC_REQUESTS } from "../support/public-requests";
+import { REQUESTS } from "../support/requests";
 import { SESSION_REQUESTS } from "../support/session-requests";
 import {
 	changedElsewhere,
