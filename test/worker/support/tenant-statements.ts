@@ -1,8 +1,13 @@
-/** Entries of the catalogues of statements, run against the rows of two tenants: each reads or writes the rows of its tenant and no others. */
-import type { CompiledQuery, RawBuilder } from "kysely";
+/**
+ * Statements run against the rows of two tenants: entries of the catalogues, each of which reads or writes the rows of its tenant and no
+ * others, and the rows, values and changes of any statement.
+ */
+import { type CompiledQuery, type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 import { expect } from "vitest";
-import { query } from "../../../src/db/client";
-import { A, B, changesBy, rowsOfAll, type TenantRows, WRONG_PAIRS } from "./tenants";
+import { openDb, query } from "../../../src/db/client";
+import { primaryKeysOf, tableNames } from "./database-text";
+import { A, B, type TenantRows, WRONG_PAIRS } from "./tenants";
+import { testEnv } from "./world";
 
 export type Row = Record<string, unknown>;
 /** A statement about a tenant, and the rows that it answers with, by the columns that distinguish them. */
@@ -40,4 +45,73 @@ export async function expectChanges([statement, expected, arranged = []]: Change
 		expect(await changesBy(statement(of, thing)), `${of.org} with ${thing.org}`).toEqual([]);
 	}
 	expect(await changesBy(statement(B, B))).toEqual(expected);
+}
+
+/** Runs statements in one batch and gives the rows of each. */
+export async function rowsOfAll(statements: readonly CompiledQuery[]): Promise<Record<string, unknown>[][]> {
+	const results = await openDb(testEnv.DB, "first-primary").batch(statements);
+	return results.map(({ rows }) => rows as Record<string, unknown>[]);
+}
+
+/** What SQL of one value says. */
+export async function readValue(expression: Expression<unknown>): Promise<unknown> {
+	const [[row] = []] = await rowsOfAll([sql`SELECT ${expression} AS value`.compile(query)]);
+	return row?.value;
+}
+
+export async function holds(condition: Expression<SqlBool>): Promise<boolean> {
+	return (await readValue(condition)) === 1;
+}
+
+/**
+ * Runs the statements and lists the changes of the tenants' rows, one per line: `- table key`, `~ table key column=value`, and for new rows
+ * `+ table` with the values that name the owner.
+ */
+export async function changesBy(statements: CompiledQuery | readonly CompiledQuery[]): Promise<string[]> {
+	const before = await allRows();
+	await openDb(testEnv.DB, "first-primary").batch([statements].flat());
+	const after = await allRows();
+	const lines: string[] = [];
+	for (const [name, row] of after) {
+		const then = before.get(name);
+		// The token is random; the revision beside it shows the change.
+		const columns = Object.entries(row).filter(
+			([column, value]) => value !== then?.[column] && column !== "revision_token",
+		);
+		if (then === undefined) lines.push(`+ ${name.split(" ")[0]} ${ownerValues(row)}`);
+		else if (columns.length > 0) lines.push(`~ ${name} ${columns.map((each) => each.join("=")).join(" ")}`);
+	}
+	for (const name of before.keys()) if (!after.has(name)) lines.push(`- ${name}`);
+	return lines.sort();
+}
+
+const TELLING =
+	/^(object_prefix|org_id|owner_org|action|target_id|before|after|app_uuid|app_id|channel_id|bundle_id|path)$/;
+
+function ownerValues(row: Readonly<Record<string, unknown>>): string {
+	const values = Object.entries(row).filter(([column, value]) => TELLING.test(column) && value !== null);
+	return values
+		.map(([column, value]) => (/^(before|after)$/.test(column) ? abbreviate(String(value)) : value))
+		.join(" ");
+}
+
+/** JSON without quotes, with each object that has an id replaced by that id. */
+function abbreviate(json: string): string {
+	const short: unknown = JSON.parse(json, (_, value) => value?.id ?? value);
+	return JSON.stringify(short).replaceAll('"', "");
+}
+
+async function allRows(): Promise<ReadonlyMap<string, Readonly<Record<string, unknown>>>> {
+	const [names, keys] = [await tableNames(), await primaryKeysOf()];
+	const results = await testEnv.DB.batch<Record<string, unknown>>(
+		names.map((name) => testEnv.DB.prepare(`SELECT * FROM "${name}"`)),
+	);
+	return new Map(
+		results.flatMap(({ results: rows }, index) => {
+			const table = names[index] ?? "";
+			return rows.map(
+				(row) => [[table, ...(keys.get(table) ?? []).map((column) => row[column])].join(" "), row] as const,
+			);
+		}),
+	);
 }

@@ -19,7 +19,9 @@ import type {
 } from "../../../src/messages";
 import { bury, tendDeadMessages } from "../../../src/queue/dead-letters";
 import { countingRows } from "../support/counting";
-import { A, B, changesBy, insertTenants, type TenantRows } from "../support/tenants";
+import { insertTenants } from "../support/tenant-rows";
+import { changesBy } from "../support/tenant-statements";
+import { A, B, type TenantRows } from "../support/tenants";
 import { createWorld, NOW_MS, testEnv, type World } from "../support/world";
 
 const DAY_MS = 86_400_000;

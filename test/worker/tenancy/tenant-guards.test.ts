@@ -21,7 +21,9 @@ import { keysUnderPolicy, someKeyStillAdministers } from "../../../src/db/organi
 import { type ActiveRolloutRow, activeRollout, rolloutUnchanged } from "../../../src/db/rollouts";
 import { signingKeyExists } from "../../../src/db/signing-keys";
 import { uploadExists, uploadIsOpen } from "../../../src/db/uploads";
-import { A, ADMINISTERING, B, holds, insertTenants, rowsOfAll, type TenantRows, WRONG_PAIRS } from "../support/tenants";
+import { insertTenants } from "../support/tenant-rows";
+import { holds, rowsOfAll } from "../support/tenant-statements";
+import { A, ADMINISTERING, B, type TenantRows, WRONG_PAIRS } from "../support/tenants";
 import { NOW_MS } from "../support/world";
 import { GUARDS_OF_CONTENTS, storedManifest } from "./guards-of-contents";
 import { GUARDS_OF_PEOPLE, READ_INVITATION } from "./guards-of-people";

@@ -16,7 +16,9 @@ import {
 	publisherUnchanged,
 	updatePublisher,
 } from "../../../src/db/publishers";
-import { A, B, changesBy, holds, insertTenants, rowsOfAll, type TenantRows, WRONG_PAIRS } from "../support/tenants";
+import { insertTenants } from "../support/tenant-rows";
+import { changesBy, holds, rowsOfAll } from "../support/tenant-statements";
+import { A, B, type TenantRows, WRONG_PAIRS } from "../support/tenants";
 import { NOW_MS, testEnv } from "../support/world";
 
 const ISSUER = "https://issuer.example.com";

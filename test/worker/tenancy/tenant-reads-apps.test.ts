@@ -30,8 +30,9 @@ import {
 	signingRulesOfApp,
 	unsignedChannels,
 } from "../../../src/db/signing-keys";
+import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read, type Row } from "../support/tenant-statements";
-import { CROSSED, insertTenants, KEY_ID, otherThan, type TenantRows } from "../support/tenants";
+import { CROSSED, KEY_ID, otherThan, type TenantRows } from "../support/tenants";
 
 const ANY_BUNDLE: BundleFilter = { search: undefined, state: undefined, sort: "created", order: "desc" };
 const ALL = { limit: 100, offset: 0 } as const;

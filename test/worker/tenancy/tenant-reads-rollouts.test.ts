@@ -22,8 +22,9 @@ import {
 	storedNow,
 } from "../../../src/db/statistics";
 import { latestUploadOf, uploadById, uploadByLink } from "../../../src/db/uploads";
+import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read, type Row } from "../support/tenant-statements";
-import { A, B, CROSSED, DAY, insertTenants, type TenantRows } from "../support/tenants";
+import { A, B, CROSSED, DAY, type TenantRows } from "../support/tenants";
 import { NOW_MS } from "../support/world";
 
 const ALL = { limit: 100, offset: 0 } as const;

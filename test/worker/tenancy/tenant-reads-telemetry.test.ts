@@ -16,8 +16,9 @@ import {
 } from "../../../src/db/reported-devices";
 import { devicesByKeyThere, signingKeyNames } from "../../../src/db/signing-keys";
 import { lastSeenRunning, reportedVersions, versionsSeenSince } from "../../../src/db/telemetry-reads";
+import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read } from "../support/tenant-statements";
-import { CROSSED, insertTenants, KEY_ID, otherThan, type TenantRows } from "../support/tenants";
+import { CROSSED, KEY_ID, otherThan, type TenantRows } from "../support/tenants";
 import { NOW_MS } from "../support/world";
 
 const ALL = { limit: 100, offset: 0 } as const;

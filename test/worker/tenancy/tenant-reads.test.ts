@@ -37,8 +37,9 @@ import {
 	organizationsOfKeys,
 	organizationsPage,
 } from "../../../src/db/organizations";
+import { insertTenants } from "../support/tenant-rows";
 import { expectReads, type Read, type Row } from "../support/tenant-statements";
-import { A, ADMINISTERING, B, CROSSED, insertTenants, otherThan, type TenantRows } from "../support/tenants";
+import { A, ADMINISTERING, B, CROSSED, otherThan, type TenantRows } from "../support/tenants";
 import { NOW_MS } from "../support/world";
 
 const ALL = { limit: 100, offset: 0 } as const;

@@ -15,18 +15,9 @@ import { type StatisticsOf, sketchesFit } from "../../../src/db/statistics";
 import { promoteBundle } from "../../../src/features/bundles/promote";
 import { deleteChannel } from "../../../src/features/channels/delete";
 import { appScope, channelOrAppScope, channelScope, orgScope, type RawInput } from "../../../src/http/scope";
-import { expectReads, type Read, type Row } from "../support/tenant-statements";
-import {
-	A,
-	B,
-	CROSSED,
-	DAY,
-	insertTenants,
-	otherThan,
-	readValue,
-	rowsOfAll,
-	type TenantRows,
-} from "../support/tenants";
+import { insertTenants } from "../support/tenant-rows";
+import { expectReads, type Read, type Row, readValue, rowsOfAll } from "../support/tenant-statements";
+import { A, B, CROSSED, DAY, otherThan, type TenantRows } from "../support/tenants";
 
 const inApp = (of: TenantRows): StatisticsOf => ({ orgIds: [], appIds: [of.app] });
 

@@ -19,8 +19,9 @@ import {
 	webhookTargetOfDelivery,
 	webhookTargetOfNew,
 } from "../../../src/db/webhooks";
-import { type Change, expectChanges, expectReads, type Read } from "../support/tenant-statements";
-import { B, holds, insertTenants, otherThan, rowsOfAll, type TenantRows, WRONG_PAIRS } from "../support/tenants";
+import { insertTenants } from "../support/tenant-rows";
+import { type Change, expectChanges, expectReads, holds, type Read, rowsOfAll } from "../support/tenant-statements";
+import { B, otherThan, type TenantRows, WRONG_PAIRS } from "../support/tenants";
 
 const ALL = [100, 0] as const;
 const hook = ({ name }: TenantRows) => `webhook-${name}`;

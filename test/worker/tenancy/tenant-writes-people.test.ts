@@ -1,5 +1,4 @@
 /** Statements that write members, keys and accounts, audit entries included: each changes the rows of its tenant and no others. */
-
 import { sql } from "kysely";
 import { beforeEach, describe, test } from "vitest";
 import type { OrgId } from "../../../src/authz/decide";
@@ -19,8 +18,9 @@ import { changeInvitation, deleteInvitation } from "../../../src/db/invitations"
 import { deleteKeysOfMember, deleteMemberRoles, removeMember, setMemberPermissions } from "../../../src/db/members";
 import { conflict } from "../../../src/db/optimistic";
 import { markOrganizationDeleted, restoreOrganization, updateOrganization } from "../../../src/db/organizations";
+import { insertTenants } from "../support/tenant-rows";
 import { type Change, expectChanges } from "../support/tenant-statements";
-import { A, ADMINISTERING, B, CROSSED, insertTenants } from "../support/tenants";
+import { A, ADMINISTERING, B, CROSSED } from "../support/tenants";
 import { NOW_MS } from "../support/world";
 
 const ACTOR = { type: "system", id: null, name: "Test", requestId: "", ipAddress: null } as const;

@@ -34,8 +34,9 @@ import {
 	redundantDeltaObjectToGarbage,
 	uploadsOfBundleToGarbage,
 } from "../../../src/db/uploads";
+import { insertTenants } from "../support/tenant-rows";
 import { type Change, expectChanges } from "../support/tenant-statements";
-import { A, B, insertTenants, type TenantRows } from "../support/tenants";
+import { A, B, type TenantRows } from "../support/tenants";
 import { NOW_MS } from "../support/world";
 
 const ACTOR = { type: "system", id: null, name: "Test", requestId: "", ipAddress: null } as const;
