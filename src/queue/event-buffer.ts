@@ -25,7 +25,7 @@ import type {
 	RolloutRuns,
 	RolloutServed,
 } from "../messages";
-import { signalSample } from "./signal-sample";
+import { type SignalSource, signalSample } from "./signal-sample";
 
 const FLUSH_AFTER_MS = 1_000;
 /** Events that may wait are sent when nothing else came for so long: work after an answer may last 30 seconds, retries included. */
@@ -314,8 +314,7 @@ export function createEventBuffer(
 		},
 
 		/** Whether a health signal is to be counted; false if it repeats one. */
-		takesSignal: (signal: Signal, appId: string, deviceId: string, versionName: string, atMs: number): boolean =>
-			signals.takes(signal, appId, deviceId, versionName, atMs),
+		takesSignal: (signal: Signal, source: SignalSource, atMs: number): boolean => signals.takes(signal, source, atMs),
 
 		/** Whether this isolate has received a report of the device lately. */
 		knows: (appId: string, deviceId: string): boolean => reports.get(`${appId} ${deviceId}`) !== undefined,

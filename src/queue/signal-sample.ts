@@ -1,6 +1,7 @@
 /**
- * Decides which health signals an isolate passes on: one per device, signal, bundle and hour, however many the app reports. Launches come with every
- * start of every app, so of those beyond the first of the day a share of the devices counts: percentiles need no more.
+ * Decides which health signals an isolate passes on: one per device, signal, bundle, network and hour, however many the app reports. A report from
+ * another network never silences that of the device. Launches come with every start of every app, so of those beyond the first of the day a share of
+ * the devices counts: percentiles need no more.
  */
 import { dayOf } from "../domain/days";
 import type { Signal } from "../domain/health-signals";
@@ -14,6 +15,14 @@ const MOST_APPS = 2_000;
 const FIRST_LAUNCHES = 20;
 /** One in so many of the devices beyond. */
 const LAUNCH_SHARE = 32;
+
+export interface SignalSource {
+	readonly appId: string;
+	readonly deviceId: string;
+	readonly versionName: string;
+	/** Of the address that reported it. */
+	readonly network: string;
+}
 
 export function signalSample(seed: number) {
 	const passed = recentMap<number>(MOST_SIGNALS);
@@ -30,9 +39,9 @@ export function signalSample(seed: number) {
 	}
 
 	return {
-		takes(signal: Signal, appId: string, deviceId: string, versionName: string, atMs: number): boolean {
+		takes(signal: Signal, { appId, deviceId, versionName, network }: SignalSource, atMs: number): boolean {
 			const key = `${appId} ${deviceId} ${signal}`;
-			const period = signal === "launch" ? dayOf(atMs) : Math.floor(atMs / HOUR_MS);
+			const period = signal === "launch" ? dayOf(atMs) : `${Math.floor(atMs / HOUR_MS)} ${network}`;
 			const hash = hashOf(`${versionName} ${period}`, seed);
 			if (passed.get(key) === hash) return false;
 			passed.set(key, hash);

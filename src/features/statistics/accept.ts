@@ -13,7 +13,7 @@ import { BUILTIN, PLATFORMS } from "../../domain/update-model";
 import { invalidRequest } from "../../errors";
 import type { DeviceState } from "../../http/device-state";
 import type { CountedEvent, CountedMetric, DeviceEvent } from "../../messages";
-import { reportEvents, withoutSuperseded } from "../rollouts/reports";
+import { reportEvents, rolloutNetworkOf, withoutSuperseded } from "../rollouts/reports";
 import { BLOCKED, decisionInput, isBlocked, recordedReport } from "../updates/device";
 import { readMetadata, type StatsEvent } from "./report-body";
 
@@ -141,7 +141,7 @@ function eventsOf(
 	const own: DeviceEvent[] = [seen];
 	const action = report.action ?? "";
 	const deviceAtMs = timeOf(report.timestamp);
-	const signal = signalEvent(eventBuffer, report, versionName, deviceAtMs, nowMs);
+	const signal = signalEvent(eventBuffer, report, versionName, { address, deviceAtMs, nowMs });
 	const metric = signal?.metric ?? (Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : undefined);
 	// The id of an older event may be removed already, so the same report may have been counted before.
 	const isForgotten = deviceAtMs !== null && deviceAtMs < startOfDayMs(firstRememberedDay(deps.config, nowMs));
@@ -177,15 +177,19 @@ function signalEvent(
 	eventBuffer: ReportContext["eventBuffer"],
 	{ action, app_id, device_id, version_build, ...report }: StatsEvent,
 	versionName: string,
-	deviceAtMs: number | null,
-	nowMs: number,
+	{
+		address,
+		deviceAtMs,
+		nowMs,
+	}: { readonly address: string | null; readonly deviceAtMs: number | null; readonly nowMs: number },
 ): (Pick<CountedEvent, "versionName" | "happenedAtMs" | "durationMs"> & { readonly metric: Signal }) | undefined {
 	const metric = signalOf(action ?? "");
 	if (metric === undefined) return undefined;
 	const metadata = readMetadata(report.metadata);
 	const durationMs = metadata?.durationMs ?? null;
 	if (metric === "launch" && durationMs === null) return undefined;
-	if (!eventBuffer.takesSignal(metric, app_id, device_id, versionName, nowMs)) return undefined;
+	const source = { appId: app_id, deviceId: device_id, versionName, network: rolloutNetworkOf(address) };
+	if (!eventBuffer.takesSignal(metric, source, nowMs)) return undefined;
 	return {
 		metric,
 		versionName: versionName !== "" && versionName === version_build ? BUILTIN : versionName,

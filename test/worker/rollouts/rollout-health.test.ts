@@ -112,6 +112,14 @@ describe("the health gate and health signals", () => {
 		expect(await show()).toMatchObject({ devices: { installed: 3, silent: 1 }, signals: { crashed: 2 } });
 	});
 
+	test("counts the crashes of devices that a script reported before", async () => {
+		const ids = await known(20);
+		await begin({ ...RULES, rolloutSteps: [100], autoPauseMinAttempts: 1_000 });
+		for (const device of ids) await signal(device, "app_crash", {}, {}, "203.0.113.9");
+		await live(ids, (device) => signal(device, "app_crash"));
+		expect(await show()).toMatchObject({ devices: { installed: 20 }, signals: { crashed: 20 } });
+	});
+
 	test("ignores reports about devices that were never offered the bundle, and limits those from other networks", async () => {
 		const ids = await known(20);
 		await begin({ ...RULES, rolloutSteps: [100] });
