@@ -7,7 +7,7 @@ import { exactly, type Line } from "./comparison";
 import type { Fleet } from "./simulate";
 
 export async function compareFleet(fleet: Fleet, say: (text: string) => void): Promise<Line[]> {
-	const { queue, product, staged, firstDay, lastDay } = fleet;
+	const { queue, product, staged, signals, firstDay, lastDay } = fleet;
 	// The attacked app has different bounds.
 	const apps = fleet.apps.filter((app) => staged?.attack === undefined || app !== staged.app);
 	const exact = { ...fleet, apps };
@@ -21,6 +21,7 @@ export async function compareFleet(fleet: Fleet, say: (text: string) => void): P
 		await staged.attack?.compare(staged.pairs, firstDay, lastDay);
 		for (const [metric, pairs] of await staged.close()) lines.push(exactly(metric, pairs));
 	}
+	for (const [metric, pairs] of (await signals?.close()) ?? []) lines.push(exactly(metric, pairs));
 	say("comparing what is stored");
 	lines.push(...(await compareStored(product, apps)));
 	say("comparing statistics");

@@ -21,7 +21,7 @@ describe("a fleet of 240 devices over four days", () => {
 	let fleet: Fleet;
 	let lines: readonly Line[];
 	beforeAll(async () => {
-		fleet = await simulate({ devices: 240, days: 4, seed: 7, faultShare: 0.3, attack: 0 }, quietly);
+		fleet = await simulate({ devices: 240, days: 4, seed: 7, faultShare: 0.3, attack: 0, signals: 240 }, quietly);
 		lines = await compareFleet(fleet, quietly);
 	}, LIMIT_MS);
 	afterAll(() => fleet?.product.stop());
@@ -57,6 +57,17 @@ describe("a fleet of 240 devices over four days", () => {
 		expect(compared.get("gated rollouts: followed to their end")).toBe(1);
 		// Three steps and a stop.
 		expect(compared.get("gated rollouts: acts of the service, in the audit log")).toBe(4);
+	});
+
+	test("rollouts judged by crashes, hangs and errors stop at the right step or reach every device, and false signals count nowhere", () => {
+		const compared = new Map(lines.map(({ metric, answer }) => [metric, answer]));
+		const of = (figure: string) => compared.get(`rollouts gated on signals: ${figure}`);
+		expect(of("followed to their end")).toBe(1);
+		// The hanging bundle takes a step, the noisy one two; the crashing and the hanging one stop.
+		expect(of("acts of the service, in the audit log")).toBe(5);
+		expect(of("devices crashed")).toBeGreaterThan(20);
+		expect(of("devices errored")).toBeGreaterThan(20);
+		expect(of("devices served after the stop")).toBe(0);
 	});
 
 	test("the consumer fails in every way", () => {
@@ -95,7 +106,10 @@ describe("a fleet of 60 devices with a staged rollout, and a stranger with 900 m
 	test(
 		"rollouts proceed as without the stranger, and statistics grow by at most the accepted reports",
 		async () => {
-			const fleet = await simulate({ devices: 60, days: 4, seed: 11, faultShare: 0.3, attack: 900 }, quietly);
+			const fleet = await simulate(
+				{ devices: 60, days: 4, seed: 11, faultShare: 0.3, attack: 900, signals: 0 },
+				quietly,
+			);
 			try {
 				const lines = await compareFleet(fleet, quietly);
 				expect(differing(lines), table(lines)).toEqual([]);
@@ -215,7 +229,15 @@ describe("the truth of a rollout", () => {
 		rollout.reports(91, "failed", 5 * DAY_MS + 3);
 		rollout.serves(92, 4);
 		rollout.runs(0, 5 * DAY_MS + 4);
-		expect(rollout.figures).toEqual({ served: 5, installed: 3, failed: 1, silent: 1, inStep: 4 });
+		expect(rollout.figures).toEqual({
+			served: 5,
+			installed: 3,
+			failed: 1,
+			crashed: 0,
+			errored: 0,
+			silent: 1,
+			inStep: 4,
+		});
 	});
 
 	test("uses the Wilson interval", () => {
@@ -229,15 +251,38 @@ describe("the truth of a rollout", () => {
 
 describe("options", () => {
 	test("are a small fleet by default", () => {
-		expect(parseOptions([])).toEqual({ devices: 300, days: 5, seed: 1, faultShare: 0.3, attack: 0, json: false });
+		expect(parseOptions([])).toEqual({
+			devices: 300,
+			days: 5,
+			seed: 1,
+			faultShare: 0.3,
+			attack: 0,
+			signals: 300,
+			json: false,
+		});
 		expect(
-			parseOptions(["--devices", "100000", "--days", "366", "--seed", "9", "--faults", "0", "--attack", "9", "--json"]),
+			parseOptions([
+				"--devices",
+				"100000",
+				"--days",
+				"366",
+				"--seed",
+				"9",
+				"--faults",
+				"0",
+				"--attack",
+				"9",
+				"--signals",
+				"0",
+				"--json",
+			]),
 		).toEqual({
 			devices: 100_000,
 			days: 366,
 			seed: 9,
 			faultShare: 0,
 			attack: 9,
+			signals: 0,
 			json: true,
 		});
 	});

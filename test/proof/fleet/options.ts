@@ -8,10 +8,11 @@ export interface CommandOptions extends FleetOptions {
 }
 
 const USAGE =
-	"npm run test:fleet -- [--devices 1..100000] [--days 1..366] [--seed NUMBER] [--faults 0..90] [--attack 0..200000] [--json]";
+	"npm run test:fleet -- [--devices 1..100000] [--days 1..366] [--seed NUMBER] [--faults 0..90] [--attack 0..200000] [--signals 0..4000] [--json]";
 const MOST_DEVICES = 100_000;
 const MOST_DAYS = 366;
 const MOST_MADE_UP = 200_000;
+const MOST_SIGNALLING = 4_000;
 /** Maximum percentage of batches with a fault, so that the Queue makes progress. */
 const MOST_FAULTS = 90;
 
@@ -28,6 +29,8 @@ export function parseOptions(argv: readonly string[]): CommandOptions {
 				faults: { type: "string", default: "30" },
 				// Made-up devices of a stranger with fifty addresses.
 				attack: { type: "string", default: "0" },
+				// Devices of the app whose rollouts are judged by crashes, hangs and JavaScript errors.
+				signals: { type: "string", default: "300" },
 				json: { type: "boolean", default: false },
 			},
 		});
@@ -37,6 +40,7 @@ export function parseOptions(argv: readonly string[]): CommandOptions {
 			seed: whole("seed", values.seed, 0, 0xffffffff),
 			faultShare: whole("faults", values.faults, 0, MOST_FAULTS) / 100,
 			attack: whole("attack", values.attack, 0, MOST_MADE_UP),
+			signals: whole("signals", values.signals, 0, MOST_SIGNALLING),
 			json: values.json,
 		};
 	} catch (error) {

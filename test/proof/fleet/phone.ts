@@ -41,6 +41,8 @@ export interface Phone extends Stream {
 	next: string | undefined;
 	/** The bundle that was set does not start. */
 	broken: boolean;
+	/** Reports of the next start: the app crashed, hung or met errors since the bundle was set. */
+	troubles: readonly string[];
 	/** Bundles that failed; the plugin does not try them again. */
 	failed: string[];
 	/** Reports that were not sent yet. */
@@ -98,6 +100,7 @@ export function newPhone(chance: Stream, app: AppWorld, platform: Platform, day:
 		fallback: BUILTIN,
 		next: undefined,
 		broken: false,
+		troubles: [],
 		failed: [],
 		pending: [],
 		lastTimestamp: 0,
@@ -143,6 +146,7 @@ export function updateFromStore(phone: Phone, build: string): void {
 	phone.fallback = BUILTIN;
 	phone.next = undefined;
 	phone.broken = false;
+	phone.troubles = [];
 	phone.failed = [];
 }
 

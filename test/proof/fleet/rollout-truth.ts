@@ -8,10 +8,24 @@ export interface Gate {
 	/** Percent. */
 	readonly steps: readonly number[];
 	readonly limitBps: number;
+	/** Undefined: crashes and hangs are not judged. */
+	readonly crashLimitBps?: number;
+	/** Undefined: JavaScript errors are not judged. */
+	readonly errorLimitBps?: number;
 	/** Devices that must report on the bundle within a step. */
 	readonly stepMinDevices: number;
 	readonly minAttempts: number;
 	readonly minFailures: number;
+}
+
+/** A bundle that starts, and then misbehaves on a share of the devices. */
+export interface Trouble {
+	/** Reports of such a device at its next start. */
+	readonly actions: readonly string[];
+	/** Share of the devices. */
+	readonly percent: number;
+	/** Only after the rollout has reached this share, such as a service that breaks under load. */
+	readonly fromShare?: number;
 }
 
 /** Confidence of the interval, on both sides. */
@@ -23,6 +37,8 @@ export type Verdict = "waits" | "grows" | "stops" | "at the end";
 interface ServedDevice {
 	installedAtMs: number;
 	failedAtMs: number;
+	crashedAtMs: number;
+	erroredAtMs: number;
 }
 
 export class RolloutTruth {
@@ -39,6 +55,7 @@ export class RolloutTruth {
 		readonly startedAtMs: number,
 		/** Share of the devices on which the bundle does not start. */
 		readonly failingPercent: number,
+		readonly troubles: readonly Trouble[] = [],
 	) {
 		this.stepAtMs = startedAtMs;
 		this.percent = gate.steps[0] ?? 0;
@@ -49,19 +66,24 @@ export class RolloutTruth {
 		return (device * 37) % 100 < this.failingPercent;
 	}
 
+	/** Reports of the device at the start after the bundle was set. Always the same for the same share of the rollout. */
+	troublesOf(device: number): readonly string[] {
+		return this.troubles.flatMap(({ actions, percent, fromShare = 0 }, index) =>
+			this.percent >= fromShare && (device * 53 + index * 41 + 11) % 100 < percent ? actions : [],
+		);
+	}
+
 	/** A check was answered with the bundle. A device counts only if it was first seen before the day of the rollout. */
 	serves(device: number, firstSeenDay: number): void {
 		this.served.add(device);
 		if (firstSeenDay >= dayOf(this.startedAtMs) || this.#devices.has(device)) return;
-		this.#devices.set(device, { installedAtMs: 0, failedAtMs: 0 });
+		this.#devices.set(device, { installedAtMs: 0, failedAtMs: 0, crashedAtMs: 0, erroredAtMs: 0 });
 	}
 
 	/** The device reported the outcome of the bundle. */
-	reports(device: number, outcome: "installed" | "failed", nowMs: number): void {
+	reports(device: number, outcome: "installed" | "failed" | "crashed" | "errored", nowMs: number): void {
 		const known = this.#devices.get(device);
-		if (known === undefined) return;
-		if (outcome === "installed") known.installedAtMs = nowMs;
-		else known.failedAtMs = nowMs;
+		if (known !== undefined) known[`${outcome}AtMs`] = nowMs;
 	}
 
 	/** A check showed that the device runs the bundle; this counts only if the device had not reported it. */
@@ -78,18 +100,28 @@ export class RolloutTruth {
 		const inStep = devices.filter(
 			({ installedAtMs, failedAtMs }) => Math.max(installedAtMs, failedAtMs) >= this.stepAtMs,
 		).length;
-		return { served: devices.length, installed: reported - failed, failed, silent: devices.length - reported, inStep };
+		const isInstalled = ({ installedAtMs, failedAtMs }: ServedDevice) => installedAtMs > failedAtMs;
+		const crashed = devices.filter((device) => isInstalled(device) && device.crashedAtMs > 0).length;
+		const errored = devices.filter((device) => isInstalled(device) && device.erroredAtMs > 0).length;
+		const silent = devices.length - reported;
+		return { served: devices.length, installed: reported - failed, failed, crashed, errored, silent, inStep };
 	}
 
 	/** The verdict of a gate after the step has lasted long enough. */
 	get verdict(): Verdict {
-		const { installed, failed, inStep } = this.figures;
-		const { limitBps, minAttempts, minFailures, stepMinDevices } = this.gate;
-		const limit = limitBps / 10_000;
-		const [lower, upper] = wilson(failed, installed + failed);
-		if (installed + failed >= minAttempts && failed >= minFailures && lower >= limit) return "stops";
+		const { installed, failed, crashed, errored, inStep } = this.figures;
+		const { limitBps, crashLimitBps, errorLimitBps, minAttempts, minFailures, stepMinDevices } = this.gate;
+		const judged = [
+			{ bad: failed, all: installed + failed, limitBps },
+			{ bad: crashed, all: installed, limitBps: crashLimitBps },
+			{ bad: errored, all: installed, limitBps: errorLimitBps },
+		].flatMap(({ bad, all, limitBps: limit }) => (limit === undefined ? [] : [{ bad, all, limit: limit / 10_000 }]));
+		const isBad = ({ bad, all, limit }: (typeof judged)[number]) =>
+			all >= minAttempts && bad >= minFailures && wilson(bad, all)[0] >= limit;
+		if (judged.some(isBad)) return "stops";
 		if (this.#next === undefined) return "at the end";
-		return inStep >= stepMinDevices && upper < limit ? "grows" : "waits";
+		const isGood = judged.every(({ bad, all, limit }) => wilson(bad, all)[1] < limit);
+		return inStep >= stepMinDevices && isGood ? "grows" : "waits";
 	}
 
 	get #next(): number | undefined {

@@ -72,7 +72,7 @@ function mishap(phone: Phone, probability: number): boolean {
 
 /** The periodic check; the rest of a session follows only if the check offers an update. */
 async function quietSession(phone: Phone, context: SessionContext): Promise<void> {
-	if (phone.broken) return nativeSession(phone, context);
+	if (phone.broken || phone.troubles.length > 0) return nativeSession(phone, context);
 	await nativeUpdate(phone, context);
 	if (phone.next !== undefined || phone.pending.length > 0) await leave(phone, context);
 }
@@ -86,6 +86,8 @@ async function nativeSession(phone: Phone, context: SessionContext): Promise<voi
 		phone.current = phone.fallback;
 		phone.broken = false;
 	}
+	for (const action of phone.troubles) note(phone, context, action, phone.current);
+	phone.troubles = [];
 	note(phone, context, "app_moved_to_foreground", phone.current);
 	if (mishap(phone, CHANCE.crash)) note(phone, context, CRASHES[below(phone, CRASHES.length)] ?? "", phone.current);
 	await chooseChannel(phone, context);
@@ -213,6 +215,7 @@ function setNext(phone: Phone, context: SessionContext): void {
 	phone.current = next;
 	const { rollout } = phone.app;
 	phone.broken = rollout?.version === next ? rollout.failsOn(phone.number) : mishap(phone, CHANCE.doesNotStart);
+	phone.troubles = rollout?.version === next && !phone.broken ? rollout.troublesOf(phone.number) : [];
 }
 
 /** Electron's updater has no queue, sends no timestamps, downloads zips only, and starts a broken bundle again. */
@@ -347,7 +350,7 @@ function hear(phone: Phone, context: SessionContext, events: readonly ReportedEv
 			truth.reported(phone.number, event, nowMs, channel);
 			if (event.action === "set") installed(phone, event.versionName, nowMs);
 		}
-		if (RUNS.has(event.action) || event.action.startsWith("app_")) noteReport(phone, event.versionName);
+		if (RUNS.has(event.action)) noteReport(phone, event.versionName);
 	}
 	truth.seen(phone.number, nowMs);
 }
@@ -360,11 +363,15 @@ function isCounted({ timestamp }: ReportedEvent, nowMs: number): boolean {
 	return timestamp === undefined || Math.floor(timestamp / DAY_MS) >= Math.floor(nowMs / DAY_MS) - REMEMBERED_DAYS;
 }
 
-const OUTCOMES: Readonly<Record<string, "installed" | "failed">> = {
+const OUTCOMES: Readonly<Record<string, "installed" | "failed" | "crashed" | "errored">> = {
 	set: "installed",
 	set_fail: "failed",
 	update_fail: "failed",
 	download_fail: "failed",
+	app_crash: "crashed",
+	app_crash_native: "crashed",
+	app_anr: "crashed",
+	webview_javascript_error: "errored",
 };
 
 function followRollout({ app, number }: Phone, { action, versionName }: ReportedEvent, nowMs: number): void {
@@ -392,8 +399,8 @@ function installed(phone: Phone, version: string, nowMs: number): void {
 	phone.app.truth.installTook(version, nowMs - startedMs, nowMs);
 }
 
-/** Actions whose version the device runs from then on. */
-const RUNS = new Set(["set", "reset"]);
+/** Actions whose version the device runs. That of a crash ran when the app ended. */
+const RUNS = new Set(["set", "reset", "app_moved_to_foreground", "app_moved_to_background"]);
 
 function bundleOf(phone: Phone, version: string): Bundle {
 	const bundle = phone.app.bundles.get(version);

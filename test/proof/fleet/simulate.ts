@@ -9,6 +9,7 @@ import { newPhone, type Phone, reinstalled, updateFromStore } from "./phone";
 import { type SimulatedProduct, startSimulatedProduct } from "./product";
 import { below, draw, happens, oneOf, type Stream, streamOf } from "./random";
 import { openApp } from "./session";
+import { SignalRollouts } from "./signals";
 import { StagedRollouts } from "./staged";
 import { DAY_MS } from "./truth";
 
@@ -20,12 +21,15 @@ export interface FleetOptions {
 	readonly faultShare: number;
 	/** Made-up devices of a stranger, in four days or more. */
 	readonly attack: number;
+	/** Devices of an app whose rollouts are judged by health signals, in four days or more; 0: none. */
+	readonly signals: number;
 }
 
 export interface Fleet {
 	readonly product: SimulatedProduct;
 	readonly apps: readonly AppWorld[];
 	readonly staged: StagedRollouts | undefined;
+	readonly signals: SignalRollouts | undefined;
 	readonly firstDay: number;
 	readonly lastDay: number;
 	readonly sessions: number;
@@ -83,7 +87,7 @@ export async function simulate(options: FleetOptions, say: (text: string) => voi
 
 async function live(
 	product: SimulatedProduct,
-	{ devices, days, seed, faultShare, attack }: FleetOptions,
+	{ devices, days, seed, faultShare, attack, signals: signalling }: FleetOptions,
 	say: (text: string) => void,
 	startMs: number,
 ): Promise<Fleet> {
@@ -92,7 +96,14 @@ async function live(
 	await product.control({ nowMs: FIRST_DAY * DAY_MS, seed, faultShare, waitShare });
 	const apps = await makeApps(product, chance);
 	const staged = days < STAGED_DAYS ? undefined : await openStaged(product, apps, { seed, devices, days, attack });
-	if (staged !== undefined) apps.push(staged.app);
+	const signals =
+		days < STAGED_DAYS || signalling === 0
+			? undefined
+			: await SignalRollouts.open(product, "com.example.fleet.signals", apps.at(-1)?.orgId ?? "", {
+					...{ chance: streamOf(seed, 3), devices: signalling, days },
+				});
+	const stories = [staged, signals].filter((story) => story !== undefined);
+	for (const story of stories) apps.push(story.app);
 	const phones: Phone[] = [];
 	const founders = Math.ceil(devices * FOUNDERS);
 	const joiningDays = Math.max(1, Math.floor((days * 2) / 3));
@@ -106,15 +117,18 @@ async function live(
 			const nowMs = dayMs + timeMs;
 			await product.control({ nowMs });
 			if (day > 0 && index === 1)
-				for (const app of apps) if (app !== staged?.app) await workDay(app, chance, day, phones);
-			if (staged?.isUnderWay === true) await product.runScheduled();
-			const wave = staged?.isUnderWay === true ? await staged.turn(nowMs) : [];
+				for (const app of apps)
+					if (!stories.some((story) => story.app === app)) await workDay(app, chance, day, phones);
+			const told = stories.filter(({ isUnderWay }) => isUnderWay);
+			if (told.length > 0) await product.runScheduled();
+			const wave: Phone[] = [];
+			for (const story of told) wave.push(...(await story.turn(nowMs)));
 			const starting = [...startsOf(opened[index] ?? [], nowMs), ...startsOf(wave, nowMs + WAVE_MS)];
 			sessions += starting.length;
 			const open = ({ phone, startMs }: Start) =>
 				openApp(phone, { http: product.http, nowMs: startMs, betaName: BETA });
 			await inParallel(starting, CONNECTIONS, open);
-			const again = wave.filter(({ broken }) => broken);
+			const again = wave.filter(({ broken, troubles }) => broken || troubles.length > 0);
 			sessions += again.length;
 			await inParallel(startsOf(again, nowMs + AGAIN_MS), CONNECTIONS, open);
 			// The next wave is judged by the reports that arrived before it.
@@ -134,7 +148,7 @@ async function live(
 	const queue = await product.rest();
 	const lastDay = FIRST_DAY + days - 1;
 	const tookMs = performance.now() - startMs;
-	return { product, apps, staged, firstDay: FIRST_DAY, lastDay, sessions, queue, tookMs };
+	return { product, apps, staged, signals, firstDay: FIRST_DAY, lastDay, sessions, queue, tookMs };
 }
 
 async function makeApps(product: SimulatedProduct, chance: Stream): Promise<AppWorld[]> {
