@@ -11,12 +11,12 @@ import { readText } from "./project";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface StoredKeys {
+interface StoredKeys {
 	/** By origin, e.g. `https://updates.example.com`. */
 	readonly servers: Readonly<Record<string, { readonly key: string }>>;
 }
 
-export function credentialsPath(environment: Environment): string {
+function credentialsPath(environment: Environment): string {
 	const home = environment.HOME || environment.USERPROFILE || homedir();
 	// An empty or relative value counts as unset, as the XDG specification says.
 	const base = [environment.XDG_CONFIG_HOME, environment.APPDATA].find(

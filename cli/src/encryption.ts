@@ -17,7 +17,7 @@ import { usage } from "./failure";
 import { type Project, readText } from "./project";
 
 /** The file that `capgo key create` writes. */
-export const KEY_FILE = ".capgo_key_v2";
+const KEY_FILE = ".capgo_key_v2";
 const MODULUS_BITS = 2048;
 /** Devices report this much of their public key. */
 const KEY_ID_LENGTH = 20;

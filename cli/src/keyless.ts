@@ -15,7 +15,7 @@ const TIME_LIMIT_MS = 30_000;
 type Source = (audience: string) => Promise<string>;
 
 /** The way in which this job gets identity tokens; undefined outside of CI, or if the job has no permission. */
-export function tokenSource(environment: Run["environment"]): Source | undefined {
+function tokenSource(environment: Run["environment"]): Source | undefined {
 	const {
 		ACTIONS_ID_TOKEN_REQUEST_URL: githubUrl,
 		ACTIONS_ID_TOKEN_REQUEST_TOKEN: githubToken,

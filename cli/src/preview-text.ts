@@ -31,7 +31,7 @@ export function openText(appId: string, preview: Preview, newest: PreviewPage): 
 	].join("\n");
 }
 
-export function changesText({ changes, size }: PreviewPage): string[] {
+function changesText({ changes, size }: PreviewPage): string[] {
 	if (changes === null) return [];
 	const { live_version, live_size, files } = changes;
 	const grown = size === null || live_size === null ? undefined : size - live_size;

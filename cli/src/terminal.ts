@@ -11,7 +11,7 @@ export interface Stream {
 	write(text: string): unknown;
 }
 
-export interface TerminalOptions {
+interface TerminalOptions {
 	readonly out: Stream;
 	readonly error: Stream;
 	readonly json: boolean;
@@ -27,7 +27,7 @@ export type Style = keyof typeof STYLES;
 const UNPRINTABLE = /(?!\t)[\p{Cc}\p{Bidi_Control}\u2028\u2029\ufeff]/gu;
 
 /** The text on one line, with escapes as JSON has them in the place of characters that control a terminal. */
-export const printable = (text: string) =>
+const printable = (text: string) =>
 	text.replace(UNPRINTABLE, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 /** Shorter texts would hide ordinary words. */

@@ -16,7 +16,7 @@ import { putFile } from "./tus";
 /** The forms in which devices may be offered the bundle. */
 export type Form = "delta" | "zip" | "all";
 
-export interface UploadRequest {
+interface UploadRequest {
 	readonly server: Server;
 	readonly app: { readonly app_id: string; readonly owner_org: string };
 	readonly version: string;

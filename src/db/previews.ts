@@ -62,7 +62,7 @@ export const previewRows = () => sql<PreviewRow>`SELECT p.*, a.app_id AS public_
 		(SELECT json_group_array(b.name) ${OWNED}) AS bundle_names, ${homeOf(sql`p.app_id`)} AS telemetry
 	FROM previews p JOIN apps a ON a.id = p.app_id`;
 
-export interface PreviewFilter {
+interface PreviewFilter {
 	readonly isOpen?: boolean | undefined;
 	readonly repository?: string | undefined;
 	readonly number?: number | undefined;
@@ -251,7 +251,7 @@ export function endPreview(
 }
 
 /** First identifier of a version's pre-release: "pr-128" of 1.4.0-pr-128.7.1, which names the channel of the preview it is for. */
-export const previewTag = (version: string): string | undefined =>
+const previewTag = (version: string): string | undefined =>
 	/^[^-+]+-([0-9A-Za-z-]*[A-Za-z-][0-9A-Za-z-]*)/.exec(version)?.[1];
 
 const renewed = (nowMs: number) => sql`expires_at_ms = ${nowMs} + min(lifetime_ms,

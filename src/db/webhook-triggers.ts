@@ -4,13 +4,11 @@
  *
  * The creation of a webhook installs the triggers in its own batch, through the binding as those of storage-triggers.ts, and clean-up
  * replaces those of an earlier release. A change of a trigger needs a new name.
- *
- * `emitEvent` reports an event that has no audit entry.
  */
-import { type CompiledQuery, sql } from "kysely";
+import type { CompiledQuery } from "kysely";
 import type { Deps } from "../deps";
-import { type EventData, type EventType, TEST_EVENT } from "../domain/webhook-events";
-import { openDb, query } from "./client";
+import { type EventType, TEST_EVENT } from "../domain/webhook-events";
+import { openDb } from "./client";
 import { plain } from "./plain";
 
 const PROMOTING = "NEW.action IN ('channel.promote', 'channel.update', 'channel.create')";
@@ -52,7 +50,7 @@ const TYPE = `CASE ${RULES.map(([type, condition]) => `WHEN ${condition} THEN '$
 /** Signatures are computed over the id, in which no "." may be. */
 const NEW_EVENT_ID = "'msg_' || lower(hex(randomblob(16)))";
 
-export const WEBHOOK_TRIGGERS: readonly string[] = [
+const WEBHOOK_TRIGGERS: readonly string[] = [
 	`CREATE TRIGGER IF NOT EXISTS webhook_events_of_audit_1 AFTER INSERT ON audit_log
 		WHEN EXISTS (SELECT 1 FROM webhooks WHERE org_id = NEW.org_id AND disabled_at_ms IS NULL)
 		BEGIN
@@ -89,21 +87,4 @@ export async function tendWebhookTriggers({ d1 }: Pick<Deps, "d1">): Promise<voi
 	const old = installed.rows.filter(({ name }) => !isCurrent(name)).map(({ name }) => plain(`DROP TRIGGER "${name}"`));
 	if (old.length === 0 && installed.rows.length === WEBHOOK_TRIGGERS.length) return;
 	await db.batch([...old, ...installTriggers()]);
-}
-
-export interface EmittedEvent {
-	readonly orgId: string;
-	/** UUID. */
-	readonly appId: string | null;
-	readonly type: EventType;
-	readonly atMs: number;
-	readonly data: EventData;
-}
-
-/** Reports an event that is no audited change, to the endpoints that asked for it. For the batch of the change. */
-export function emitEvent({ orgId, appId, type, atMs, data }: EmittedEvent): CompiledQuery {
-	return sql`INSERT INTO webhook_events (id, org_id, app_id, type, at_ms, data)
-		SELECT ${sql.raw(NEW_EVENT_ID)}, id, ${appId}, ${type}, ${atMs}, ${JSON.stringify({ organization_id: orgId, ...data })}
-		FROM organizations WHERE id = ${orgId}
-			AND EXISTS (SELECT 1 FROM webhooks WHERE org_id = ${orgId} AND disabled_at_ms IS NULL)`.compile(query);
 }

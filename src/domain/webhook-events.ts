@@ -7,7 +7,7 @@ import { changeSentence, releaseOf } from "./change-sentences";
 import { plainSentence, SERVICE_NAME } from "./release-sentences";
 
 /** Each type, and what it says to a person who chooses events. */
-export const EVENT_TEXTS = {
+const EVENT_TEXTS = {
 	"channel.promoted": "a bundle was promoted to a channel",
 	"channel.rolled_back": "a channel was rolled back",
 	"rollout.started": "a rollout began",
@@ -62,7 +62,7 @@ export interface WebhookEvent {
 }
 
 /** The limit that Standard Webhooks recommends. */
-export const MOST_BODY_BYTES = 20_000;
+const MOST_BODY_BYTES = 20_000;
 
 /** The body of every attempt: equal text for equal events. Larger changes are left out, and `truncated` says so. */
 export function eventBody({ type, atMs, data }: WebhookEvent): string {

@@ -20,7 +20,7 @@ export interface SignalSource {
 	readonly appId: string;
 	readonly deviceId: string;
 	readonly versionName: string;
-	/** Of the address that reported it. */
+	/** Network of the address that reported it. */
 	readonly network: string;
 }
 

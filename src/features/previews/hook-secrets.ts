@@ -17,7 +17,7 @@ export function sealHookSecret({ config, randomBytes }: Deps, hookId: string, se
 	return sealKey(secret, hookPurpose(hookId), signingSecret(config.secrets, nowMs), randomBytes);
 }
 
-export const openHookSecret = ({ config }: Pick<Deps, "config">, hookId: string, sealed: string) =>
+const openHookSecret = ({ config }: Pick<Deps, "config">, hookId: string, sealed: string) =>
 	openKey(sealed, hookPurpose(hookId), config.secrets);
 
 /** The secrets that are valid now: the current one, and the previous one during its overlap. */

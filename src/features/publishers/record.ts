@@ -46,7 +46,7 @@ export const channelsGone = () =>
 
 export const stageName = v.picklist(PUBLISHER_STAGES, `must be one of ${PUBLISHER_STAGES.join(", ")}`);
 
-export const jobSchema = v.strictObject({
+const jobSchema = v.strictObject({
 	provider: v.string(),
 	repository: v.nullable(v.string()),
 	repository_id: v.nullable(v.string()),
@@ -114,7 +114,7 @@ export function publisherAnswer(
 export const providerOf = ({ provider }: Pick<PublisherRow, "provider">): CiProviderName =>
 	CI_PROVIDERS.find((name) => name === provider) ?? "oidc";
 
-export const claimsBody = v.pipe(
+const claimsBody = v.pipe(
 	v.record(text(128), text(512)),
 	v.check((claims) => Object.keys(claims).length <= MOST_CLAIMS, `must name at most ${MOST_CLAIMS} claims`),
 );
@@ -197,7 +197,7 @@ export function issuerOf(provider: CiProviderName, issuer: string | undefined, i
 	throw invalidRequest([{ path: "issuer", message: message ?? "is required" }]);
 }
 
-export const EXAMPLE_JOB = {
+const EXAMPLE_JOB = {
 	provider: "github",
 	repository: "octo-org/octo-repo",
 	repository_id: "456789",

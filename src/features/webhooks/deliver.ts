@@ -38,7 +38,7 @@ import { linkOf, outgoingRequest } from "./formats";
 import { type Format, takesLocalUrls, unseal } from "./record";
 
 /** Deliveries of one run. */
-export const MOST_AT_ONCE = 5;
+const MOST_AT_ONCE = 5;
 /** Standard Webhooks recommends 15 to 30 seconds. */
 export const TIME_LIMIT_MS = 15_000;
 /** The Queue delays no message for longer; clean-up wakes webhooks after longer delays. */

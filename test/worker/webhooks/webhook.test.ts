@@ -4,9 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { webhookSignature } from "../../../src/authz/webhook-secrets";
-import { openDb } from "../../../src/db/client";
 import { LEASE_MS } from "../../../src/db/webhook-deliveries";
-import { emitEvent } from "../../../src/db/webhook-triggers";
 import { HOUR_MS } from "../../../src/domain/time";
 import { DISABLED_AFTER_MS, RETRY_DELAYS_MS } from "../../../src/domain/webhook-delivery";
 import { deliverDue, TIME_LIMIT_MS } from "../../../src/features/webhooks/deliver";
@@ -189,16 +187,16 @@ describe("a delivery", () => {
 	test("of a large change is at most 20,000 bytes, without the change", async () => {
 		const { world, receiver, deliver } = scene;
 		await addWebhook(world);
-		const data = { details: { text: "x".repeat(20_000) }, target: { type: "preview", id: "1", name: "pr-1" } };
-		const event = { orgId: world.orgId, appId: null, type: "preview.opened", atMs: world.clock.nowMs, data } as const;
-		await openDb(testEnv.DB, "first-primary").batch([emitEvent(event)]);
+		const target = { type: "preview", id: "1", name: "pr-1" };
+		const data = { organization_id: world.orgId, target, details: { text: "x".repeat(20_000) } };
+		await testEnv.DB.prepare(
+			"INSERT INTO webhook_events (id, org_id, type, at_ms, data) VALUES (?, ?, 'preview.opened', ?, ?)",
+		)
+			.bind(`msg_${crypto.randomUUID()}`, world.orgId, world.clock.nowMs, JSON.stringify(data))
+			.run();
 		await wakeDueWebhooks(world.deps);
 		await deliver();
-		expect(receiver.received[0]?.body.data).toEqual({
-			organization_id: world.orgId,
-			target: data.target,
-			truncated: true,
-		});
+		expect(receiver.received[0]?.body.data).toEqual({ organization_id: world.orgId, target, truncated: true });
 	});
 });
 
