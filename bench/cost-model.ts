@@ -11,7 +11,7 @@ export interface Rows {
 }
 
 export interface Update extends Rows {
-	/** Of the Queue batches of the reports, apart from the devices in them. */
+	/** Rows of the Queue batches of the reports, apart from the devices in them. */
 	readonly batch: Rows;
 	/** Requests beyond the check that offers the bundle. */
 	readonly downloads: number;

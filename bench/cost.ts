@@ -187,7 +187,7 @@ class CostRun {
 		for (const device of devices) await work(device);
 	}
 
-	/** What one device adds to a batch, and what a batch costs apart from its devices. */
+	/** The rows that one device adds to a batch, and those of the batch itself. */
 	private async fitted(
 		work: (devices: readonly number[]) => Promise<void>,
 		[large, small] = [LARGE, SMALL],

@@ -116,8 +116,8 @@ export interface RolloutServed {
 }
 
 /** Outcome of a bundle on a device, as the device reports it. */
-export interface RolloutTold {
-	readonly type: "rollout_told";
+export interface RolloutReported {
+	readonly type: "rollout_reported";
 	readonly appId: string;
 	readonly deviceId: string;
 	/** Version that the report is about; for a failed download it may be the running one, or empty. */
@@ -149,11 +149,11 @@ export interface EventsLost {
 	readonly events: number;
 }
 
-export type RolloutEvent = RolloutServed | RolloutTold | RolloutRuns;
+export type RolloutEvent = RolloutServed | RolloutReported | RolloutRuns;
 export type DeviceEvent = DeviceSeen | CountedEvent | OverrideChanged | BytesServed | EventsLost | RolloutEvent;
 
 export function isRolloutEvent(event: DeviceEvent): event is RolloutEvent {
-	return event.type === "rollout_served" || event.type === "rollout_told" || event.type === "rollout_runs";
+	return event.type === "rollout_served" || event.type === "rollout_reported" || event.type === "rollout_runs";
 }
 
 /** Identifies the device of an event. */

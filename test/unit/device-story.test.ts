@@ -10,7 +10,7 @@ const event = fc.record({
 	detail: fc.constantFrom("", "set_fail"),
 });
 const eventsOf = (story: DeviceStory) => (story.stored?.events ?? []).map(readEvent);
-const told = (events: readonly StoryEvent[], before?: DeviceStory) => {
+const storyOf = (events: readonly StoryEvent[], before?: DeviceStory) => {
 	const story = new DeviceStory(before?.stored, 0);
 	for (const one of events) story.add(one);
 	return story;
@@ -20,7 +20,7 @@ describe("the story of a device", () => {
 	test("has each event once, in the order of time, in however many batches it arrives", () => {
 		fc.assert(
 			fc.property(fc.array(event, { maxLength: 40 }), fc.nat({ max: 40 }), (events, cut) => {
-				const split = told(events, told(events.slice(cut)));
+				const split = storyOf(events, storyOf(events.slice(cut)));
 				const texts = eventsOf(split).map((one) => JSON.stringify(one));
 				expect(new Set(texts)).toEqual(new Set(events.map((one) => JSON.stringify(one))));
 				expect(texts).toHaveLength(new Set(texts).size);
@@ -35,8 +35,8 @@ describe("the story of a device", () => {
 			{ length: 100 },
 			(_, index) => ({ atMs: index, kind: "install", version: "1", detail: "" }) as const,
 		);
-		expect(eventsOf(told(many)).map((one) => one?.atMs)).toEqual(many.slice(40).map(({ atMs }) => atMs));
-		const story = new DeviceStory(told(many).stored, 90);
+		expect(eventsOf(storyOf(many)).map((one) => one?.atMs)).toEqual(many.slice(40).map(({ atMs }) => atMs));
+		const story = new DeviceStory(storyOf(many).stored, 90);
 		expect(story.add({ atMs: 89, kind: "crash", version: "1", detail: "" })).toBe(false);
 		story.add({ atMs: 95, kind: "js_error", version: "v".repeat(500), detail: "d".repeat(5_000) });
 		expect(eventsOf(story)).toHaveLength(11);

@@ -1,4 +1,4 @@
-/** What `npm run doctor` says of the last run of the clean-up, and of deliveries to webhooks. */
+/** Lines of `npm run doctor` about the last run of the clean-up, and of deliveries to webhooks. */
 import { describe, expect, test } from "vitest";
 import type { DoctorOptions, Status } from "../../src/operator/doctor-types";
 import { cleanUp, webhooks } from "../../src/operator/doctor-work";

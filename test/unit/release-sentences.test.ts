@@ -1,4 +1,4 @@
-/** What people read about releases and changes. */
+/** Sentences about releases and changes, as people read them. */
 import { describe, expect, test } from "vitest";
 import { type ChangeFacts, changeSentence, settingChanges } from "../../src/domain/change-sentences";
 import { commitOfLink, plainSentence, type ReleaseFacts, releaseSentence } from "../../src/domain/release-sentences";

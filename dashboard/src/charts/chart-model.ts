@@ -1,5 +1,5 @@
 /**
- * What an interactive chart shows and does, without a browser: the drawn model of the series that are switched on, scales, cursor, release flags,
+ * The model of an interactive chart, without a browser: the drawn model of the series that are switched on, scales, cursor, release flags,
  * texts, and the table. It stands on the model of the API's charts, so that both draw the same figures. Pure.
  */
 import { valueAxis } from "../../../src/features/statistics/charts/axes";

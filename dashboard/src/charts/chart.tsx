@@ -50,7 +50,7 @@ interface ChartProps {
 	readonly note?: ReactNode;
 	/** Opens the release or bundle behind a day. */
 	readonly onOpen?: (target: OpenTarget) => void;
-	/** What a click does, e.g. "open 2.3.1"; undefined: nothing. */
+	/** The effect of a click, e.g. "open 2.3.1"; undefined: none. */
 	readonly openText?: (target: OpenTarget) => string | undefined;
 }
 

@@ -68,7 +68,7 @@ export function barsOf(segments: readonly Segment[], scale: TimeScale, fontPx: n
 	});
 }
 
-/** What the chart shows, in words. */
+/** A description of the chart in words. */
 export function lanesSummary(lanes: readonly Lane[]): string {
 	const sentences = lanes.map(({ name, note, now, nowNote }) =>
 		[`${name}: ${now}`, nowNote, note].filter((part) => part !== undefined && part !== "").join(", "),

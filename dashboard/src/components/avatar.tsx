@@ -1,5 +1,5 @@
 /**
- * Who did something, as a small picture: initials for people, the mark for Capstan itself, an icon for CI and API keys. Circles are for actors,
+ * The actor of a change, as a small picture: initials for people, the mark for Capstan itself, an icon for CI and API keys. Circles are for actors,
  * squares (`AppTile`) for apps. The name stands beside it as text.
  */
 import { IconBrandGithub, IconBrandGitlab, type IconDrawing, IconKey, IconRefresh } from "../icons";

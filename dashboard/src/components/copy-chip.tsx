@@ -41,7 +41,7 @@ export function CopyChip({
 	isWhole = false,
 }: {
 	readonly value: string;
-	/** What is shown instead of the value. */
+	/** Shown instead of the value. */
 	readonly label?: string | undefined;
 	/** Long values are shortened in the middle unless this is set. */
 	readonly isWhole?: boolean;

@@ -11,7 +11,7 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { chunksOf } from "../../db/chunks";
 import { query } from "../../db/client";
 import { predatesRollout } from "../../db/rollouts";
-import { type RolloutRuns, type RolloutTold, rolloutDeviceKey } from "../../messages";
+import { type RolloutReported, type RolloutRuns, rolloutDeviceKey } from "../../messages";
 
 const NETWORK_LENGTH = 24;
 
@@ -36,7 +36,7 @@ export function networkPseudonyms(): NetworkPseudonyms {
 /** A failed download under another version belongs to a bundle that was offered this recently. */
 const DOWNLOAD_MS = 60 * 60 * 1000;
 
-type Report = RolloutTold | RolloutRuns;
+type Report = RolloutReported | RolloutRuns;
 
 interface ActiveRollout {
 	readonly id: string;

@@ -7,7 +7,7 @@ import { type Signal, signalOf } from "../../domain/health-signals";
 import { networkOf } from "../../domain/ip-allow-list";
 import type { Decision } from "../../domain/update-decision";
 import { BUILTIN, type Device, runsStoreBuild } from "../../domain/update-model";
-import type { DeviceEvent, RolloutTold } from "../../messages";
+import type { DeviceEvent, RolloutReported } from "../../messages";
 
 /** Prefix of an address that names its network: the range that one subscriber easily controls. */
 const NETWORK_BITS = { ipv4: 24, ipv6: 48 };
@@ -36,7 +36,7 @@ export function checkEvents(
 	return [{ type: "rollout_runs", ...of, versionName: rollout.bundle.version, network: rolloutNetworkOf(address) }];
 }
 
-const OUTCOMES: Readonly<Record<string, RolloutTold["outcome"]>> = {
+const OUTCOMES: Readonly<Record<string, RolloutReported["outcome"]>> = {
 	set: "installed",
 	set_fail: "failed",
 	update_fail: "failed",
@@ -44,7 +44,7 @@ const OUTCOMES: Readonly<Record<string, RolloutTold["outcome"]>> = {
 };
 
 /** The gate does not judge launches. */
-const SIGNAL_OUTCOMES: Readonly<Partial<Record<Signal, RolloutTold["outcome"]>>> = {
+const SIGNAL_OUTCOMES: Readonly<Partial<Record<Signal, RolloutReported["outcome"]>>> = {
 	crash: "crashed",
 	anr: "crashed",
 	js_error: "errored",
@@ -69,7 +69,7 @@ export function reportEvents(
 		atMs,
 		deviceAtMs,
 	}: { readonly address: string | null; readonly atMs: number; readonly deviceAtMs: number | null },
-): RolloutTold[] {
+): RolloutReported[] {
 	const action = report.action ?? "";
 	const signal = signalOf(action);
 	const outcome =
@@ -79,7 +79,7 @@ export function reportEvents(
 	const name = isBuiltin ? BUILTIN : versionName;
 	const network = rolloutNetworkOf(address);
 	const event = {
-		type: "rollout_told",
+		type: "rollout_reported",
 		appId,
 		deviceId: report.device_id,
 		versionName: name,
@@ -91,22 +91,22 @@ export function reportEvents(
 }
 
 /** A bundle that was installed and crashes is both. */
-const isInstallation = ({ outcome }: RolloutTold) => outcome !== "crashed" && outcome !== "errored";
+const isInstallation = ({ outcome }: RolloutReported) => outcome !== "crashed" && outcome !== "errored";
 
 /**
  * Drops reports that a later report of the same request supersedes. The reports of a request share one time, so their order decides.
  */
 export function withoutSuperseded(events: readonly DeviceEvent[]): DeviceEvent[] {
-	const isSupersededBy = (one: RolloutTold, other: RolloutTold) =>
+	const isSupersededBy = (one: RolloutReported, other: RolloutReported) =>
 		one.appId === other.appId &&
 		one.deviceId === other.deviceId &&
 		isInstallation(one) &&
 		isInstallation(other) &&
 		(one.versionName === other.versionName || (one.outcome === "download_failed" && other.outcome === "installed"));
 	const kept: DeviceEvent[] = [];
-	const later = new Map<string, RolloutTold[]>();
+	const later = new Map<string, RolloutReported[]>();
 	for (const event of events.toReversed()) {
-		if (event.type === "rollout_told") {
+		if (event.type === "rollout_reported") {
 			const others = later.get(event.deviceId) ?? [];
 			if (others.some((other) => isSupersededBy(event, other))) continue;
 			later.set(event.deviceId, [...others, event]);

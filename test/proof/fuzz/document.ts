@@ -43,7 +43,7 @@ export interface Operation {
 export interface DeclaredAnswer {
 	/** Media types of the body; empty if there is no body. */
 	readonly contentTypes: readonly string[];
-	/** Of JSON. */
+	/** The schema of JSON. */
 	readonly validate: ValidateFunction | undefined;
 	/** Undefined: not an error. */
 	readonly errorCodes: ReadonlySet<string> | undefined;

@@ -174,7 +174,7 @@ function visitTemplate(node: Node, depth: number, source: string, add: Add): voi
 		for (const part of boolParts(text, range)) {
 			const [start, end] = [offset + part.start, offset + part.end];
 			const written = source.slice(start, end);
-			// What EXISTS asks is taken apart itself.
+			// The condition of EXISTS is taken apart itself.
 			if (/^EXISTS\b/i.test(written) || !ABOUT_SCOPE.test(written)) continue;
 			const before = "${__mutation.condition(*, sql`";
 			add({ start, end }, "sql", part.becomes, [

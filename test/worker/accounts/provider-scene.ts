@@ -43,7 +43,7 @@ export const fake = {
 	metadata: {} as Record<string, unknown>,
 	/** True: ID tokens are signed with a key that the provider does not publish. */
 	signsForeign: false,
-	/** Of the flow that began last. */
+	/** Values of the flow that began last. */
 	nonce: "",
 	challenge: "",
 };

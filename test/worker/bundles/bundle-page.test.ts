@@ -1,4 +1,4 @@
-/** What people see and change about a bundle: notes and link, files, a download, the channels it was live on, and the list that finds it. */
+/** The bundle page of the dashboard: notes and link, files, a download, the channels it was live on, and the list that finds it. */
 import { createExecutionContext } from "cloudflare:test";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";

@@ -150,7 +150,7 @@ describe("DELETE /preview", () => {
 		for (const run of [1, 2]) await uploadTestBundle(world, lone, version(run), key);
 		await setTestChannel(world, lone, `pr-${number}`, { version: version(1) }, key);
 		const unfinished = await register(world, lone, version(3), key);
-		// Of another version: a preview key owns what it promotes to its preview.
+		// With another version: a preview key owns what it promotes to its preview.
 		await uploadTestBundle(world, lone, "1.0.0-own.1", key);
 		await setTestChannel(world, lone, `pr-${number}`, { version: "1.0.0-own.1" }, key);
 		const query_ = { app_id: lone.appId, repository: "acme/shop", number: String(number) };

@@ -35,7 +35,7 @@ const close = (number: number) =>
 		mostTrips: RETRIED,
 	});
 
-/** What CI does for a push; ends with the first refusal, and then answers false. */
+/** The requests of CI for a push; ends with the first refusal, and then answers false. */
 async function push(client: Pick<World, "request">, number: number): Promise<boolean> {
 	const body = { app_id: app.appId, ...pullRequest(number) };
 	const opened = await client.request("POST", "/preview", { key: ci, body, mostTrips: RETRIED });

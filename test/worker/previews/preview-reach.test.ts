@@ -1,5 +1,5 @@
 /**
- * What a preview key does to others: to the releases of its app, to previews of another key, and to the end of previews that it never
+ * The effects of a preview key on others: to the releases of its app, to previews of another key, and to the end of previews that it never
  * opened. Seen by the device of an ordinary user, by the stock CLI and by a repository's webhook.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";

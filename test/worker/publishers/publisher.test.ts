@@ -141,7 +141,7 @@ describe("PUT /publisher and DELETE /publisher", () => {
 		expect(roles.results).toEqual([{ role_name: "app_publisher_upload" }]);
 	});
 
-	test("two changes at the same time: one is told of the other", async () => {
+	test("two changes at the same time: the second gets publisher_changed", async () => {
 		const { body } = await create();
 		const answers = await Promise.all([change(body.id, { stage: "upload" }), change(body.id, { stage: "preview" })]);
 		expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);

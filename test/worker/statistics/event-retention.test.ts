@@ -217,7 +217,7 @@ describe("the cost", () => {
 	test("does not grow with devices, events and keys: no statement scans a table", async () => {
 		const { d1, statements } = notingStatements();
 		const of = { appId: app.appId, deviceId: "device-1", atMs: NOW_MS };
-		const report = { type: "rollout_told", ...of, network: "192.0.2.0/24" } as const;
+		const report = { type: "rollout_reported", ...of, network: "192.0.2.0/24" } as const;
 		await consume(
 			{ ...world.deps, d1 },
 			{

@@ -202,7 +202,7 @@ describe("garbage", () => {
 			list: (options: R2ListOptions) => testEnv.BUNDLES.list(options),
 			delete: async (given: string[]) => {
 				calls.push(given.length);
-				// What R2 itself refuses; the local stand-in takes any number.
+				// R2 itself refuses this; the local stand-in takes any number.
 				if (given.length > 1000) throw new Error("delete: too many keys (10013)");
 				await testEnv.BUNDLES.delete(given);
 			},

@@ -86,7 +86,7 @@ export async function createAuthenticator(origin: string) {
 
 	return {
 		id,
-		/** What `navigator.credentials.create` gives, as JSON. */
+		/** Result of `navigator.credentials.create`, as JSON. */
 		async create(options: { readonly challenge: string }, bent: Bent = {}) {
 			const data = clientData("webauthn.create", options.challenge, bent);
 			const cose = concat(
@@ -134,7 +134,7 @@ export async function createAuthenticator(origin: string) {
 				},
 			};
 		},
-		/** What `navigator.credentials.get` gives, as JSON. */
+		/** Result of `navigator.credentials.get`, as JSON. */
 		async get(options: { readonly challenge: string }, bent: Bent = {}) {
 			const data = clientData("webauthn.get", options.challenge, bent);
 			const authData = await header(0x05, bent);

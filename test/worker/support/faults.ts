@@ -20,7 +20,7 @@ export type FaultKind =
 /** Stands in the text of every error, as an id of the platform's would. */
 export const FAULT_MARK = "fault0mark7";
 
-/** What D1 says when it cannot serve; none of these is the fault of a statement. */
+/** Errors of a D1 that cannot serve; none of these is the fault of a statement. */
 export const D1_TEXTS = [
 	"D1_ERROR: D1 DB is overloaded. Too many requests queued.",
 	"D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
@@ -42,7 +42,7 @@ export const D1_TEXTS = [
 	"The client disconnected",
 ] as const;
 
-/** What R2 says; `*` stands for the method. */
+/** Errors of R2; `*` stands for the method. */
 export const R2_TEXTS = [
 	"*: We encountered an internal error. Please try again. (10001)",
 	"*: Service Unavailable (10043)",

@@ -100,7 +100,7 @@ export interface TestIssuer {
 	published: string[];
 	/** Requests of the discovery document. */
 	fetches: number;
-	/** What the next requests get instead of documents. */
+	/** Answer to the next requests instead of documents. */
 	fault: (() => Response | Promise<Response>) | undefined;
 	discovery: Record<string, unknown>;
 	/** A token of a job; `claims` replace those of the provider's payload, and undefined ones are left out. */

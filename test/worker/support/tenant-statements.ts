@@ -53,7 +53,7 @@ export async function rowsOfAll(statements: readonly CompiledQuery[]): Promise<R
 	return results.map(({ rows }) => rows as Record<string, unknown>[]);
 }
 
-/** What SQL of one value says. */
+/** The value of an SQL expression. */
 export async function readValue(expression: Expression<unknown>): Promise<unknown> {
 	const [[row] = []] = await rowsOfAll([sql`SELECT ${expression} AS value`.compile(query)]);
 	return row?.value;

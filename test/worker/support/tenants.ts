@@ -39,10 +39,10 @@ export interface TenantRows {
 	readonly pending: number;
 	readonly rollout: string;
 	readonly endedRollout: string;
-	/** Of `beta`. */
+	/** The rollout on `beta`. */
 	readonly pausedRollout: string;
 	readonly upload: string;
-	/** Of `user`, who has another one as well; the hash of its token is `hash-of-` and this. */
+	/** A session of `user`, who has another one as well; the hash of its token is `hash-of-` and this. */
 	readonly session: string;
 	readonly invitation: string;
 	readonly tokenHash: string;

@@ -13,9 +13,9 @@ import type {
 	BytesServed,
 	CountedEvent,
 	DeviceSeen,
+	RolloutReported,
 	RolloutRuns,
 	RolloutServed,
-	RolloutTold,
 } from "../../../src/messages";
 import { bury, tendDeadMessages } from "../../../src/queue/dead-letters";
 import { countingRows } from "../support/counting";
@@ -315,8 +315,15 @@ describe("what a rollout is judged by", () => {
 	});
 
 	test("is recorded for a rollout of the event's app only, even if the event is matched with another rollout", async () => {
-		const report = { type: "rollout_told", appId: A.publicAppId, deviceId: "device-3", outcome: "installed" } as const;
-		const events: (RolloutTold | RolloutRuns)[] = [{ ...report, versionName: "1.1.0", network: NETWORK, atMs: NOW_MS }];
+		const report = {
+			type: "rollout_reported",
+			appId: A.publicAppId,
+			deviceId: "device-3",
+			outcome: "installed",
+		} as const;
+		const events: (RolloutReported | RolloutRuns)[] = [
+			{ ...report, versionName: "1.1.0", network: NETWORK, atMs: NOW_MS },
+		];
 		const about = (id: string) =>
 			outcomeStatements(events, [{ id, public_app_id: A.publicAppId, version_name: "1.1.0" }], () => NETWORK);
 		expect(await changesBy(about(B.rollout))).toEqual([]);

@@ -1,4 +1,4 @@
-/** What chats receive, and events that no audit entry causes. */
+/** Messages to chats, and events that no audit entry causes. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { auditStatement } from "../../../src/db/audit/entries";

@@ -168,7 +168,7 @@ describe("upkeep", () => {
 
 test("an organization without a webhook gets no event and wakes nobody", async () => {
 	const { world } = scene;
-	// So that the triggers exist.
+	// Creates the triggers.
 	await addWebhook((await createScene({ isOperator: false })).world);
 	const app = await createTestApp(world);
 	await promote(world, app);

@@ -149,7 +149,7 @@ function outcomesOf(answer: unknown): readonly Outcome[] {
 	return (answer as { readonly byBundleAndChannel: readonly Outcome[] }).byBundleAndChannel;
 }
 
-/** What needs a look: a running, paused or failing rollout, and a channel that no device can use. */
+/** Things that need attention: a running, paused or failing rollout, and a channel that no device can use. */
 function Banner({
 	appId,
 	orgId,

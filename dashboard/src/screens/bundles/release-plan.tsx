@@ -1,4 +1,4 @@
-/** Where a new bundle goes: the channel that is proposed for it, how many devices get it, and how. */
+/** The destination of a new bundle: the channel that is proposed for it, how many devices get it, and how. */
 import { NativeSelect, Radio, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ask } from "../../api";

@@ -48,7 +48,7 @@ function useOutcomes(appId: string, channel: string): readonly Outcome[] {
 	return byBundleAndChannel.filter((outcome) => outcome.channel === channel);
 }
 
-/** Who starts on this channel. */
+/** The devices that start on this channel. */
 function audienceText(channel: ChannelOf): string {
 	if (channel.public) return `New devices on ${platformsOf(channel)} start here.`;
 	return channel.allow_device_self_set

@@ -8,7 +8,7 @@ import type { StoreVersion } from "./store-version";
 /** The way a job gets its key: a stored key, or the exchange of its identity token at the server. */
 export interface Login {
 	readonly kind: "key" | "keyless";
-	/** Of the server. */
+	/** Address of the server. */
 	readonly origin: string;
 }
 

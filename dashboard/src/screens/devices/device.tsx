@@ -211,7 +211,7 @@ function Explanation({ appId, device }: { readonly appId: string; readonly devic
 	);
 }
 
-/** Who set the override, and when, from the device's events; nothing if that is longer ago than events are kept. */
+/** The person who set the override, and the time, from the device's events; nothing if that is longer ago than events are kept. */
 function SetBy({ appId, deviceId }: { readonly appId: string; readonly deviceId: string }) {
 	const set = useAsk("GET /device/events", {
 		query: { app_id: appId, device_id: deviceId, kind: "override", limit: "1" },

@@ -142,7 +142,7 @@ const PICTURES: Readonly<
 	above: [IconAlertTriangle, "bad"],
 };
 
-/** What the gate checks, in the order of its importance. */
+/** The limits of the gate, the most important first. */
 export function Checks({ rollout, nowMs }: { readonly rollout: RolloutAnswer; readonly nowMs: number }) {
 	const { rates, devices, state, reason } = rollout;
 	const next = nextStepText(rollout, nowMs);

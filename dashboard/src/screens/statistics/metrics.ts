@@ -192,7 +192,7 @@ export function timeMetric(now: Period, installs: Installs): MetricView {
 
 export interface Usage {
 	readonly version: string;
-	/** Of the last day with reports. */
+	/** Value of the last day with reports. */
 	readonly devices: number;
 	readonly values: readonly (number | null)[];
 }
