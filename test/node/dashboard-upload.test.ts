@@ -2,7 +2,9 @@
  * Choosing a zip in the dashboard, in a real browser: the messages before anything is uploaded, what the service received, and the link
  * from the new bundle to a channel.
  */
+
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -211,6 +213,76 @@ describe.skipIf(chromium === undefined)("the upload dialog", () => {
 		await admin.open(`/apps/${APP}/bundles/4.6.0`, "4.6.0");
 		await admin.page.getByText("javascript:alert(1)").waitFor();
 		expect(await admin.page.locator("a[href^='javascript']").count()).toBe(0);
+		await expectSound(admin);
+	});
+
+	test("a bundle's page downloads it, edits its notes, and shows its packages, files and channels", async () => {
+		const { product } = stage;
+		const camera = { name: "@capacitor/camera", version: "7.0.2" };
+		for (const [version, native_packages] of [
+			["4.7.0", [camera]],
+			["4.8.0", [{ ...camera, version: "7.1.0" }]],
+		] as const) {
+			const { body } = await product.api("POST", "/bundle", { app_id: APP, version, native_packages });
+			await fetch(body.upload_url, { method: "PUT", body: makeZip(version) as BodyInit });
+		}
+		const rule = { app_id: APP, channel: "fits", version: "4.7.0" };
+		await product.api("POST", "/channel", rule);
+		await product.api("POST", "/channel", { ...rule, requireCompatibleBundle: true });
+		const { page } = admin;
+
+		await admin.open(`/apps/${APP}/bundles/4.7.0`, "4.7.0");
+		await page.getByRole("region", { name: "Where it was live" }).getByText("Live now").waitFor();
+		await page.getByRole("region", { name: "Files", exact: true }).getByText("index.html").waitFor();
+		await button("Add notes").click();
+		await page.getByLabel("Notes (optional)").fill("Better pictures");
+		await page.getByLabel("Link (optional)").fill("javascript:alert(1)");
+		await button("Save notes").click();
+		await page.getByText("Must be an http or https address").waitFor();
+		await expectSound(admin);
+		await page.getByLabel("Link (optional)").fill("https://example.com/c/47");
+		await button("Save notes").click();
+		await page.getByRole("link", { name: "https://example.com/c/47" }).waitFor();
+		expect(await bundle("4.7.0")).toMatchObject({ comment: "Better pictures", link: "https://example.com/c/47" });
+		const [download] = await Promise.all([page.waitForEvent("download"), button("Download").click()]);
+		expect(download.suggestedFilename()).toBe(`${APP}-4.7.0.zip`);
+		expect(readFileSync(await download.path())).toEqual(Buffer.from(makeZip("4.7.0")));
+
+		await admin.open(`/apps/${APP}/bundles/4.8.0?channel=fits`, "4.8.0");
+		const packages = page.getByRole("region", { name: "Native packages" });
+		await packages.getByText("Other version").waitFor();
+		await page.getByText("fits refuses this bundle").waitFor();
+		await expectSound(admin);
+		await button("Release bundle").click();
+		await page.getByRole("dialog").getByRole("button", { name: /^fits/ }).click();
+		await page.getByRole("dialog").getByText("@capacitor/camera 7.1.0 (live: 7.0.2)").waitFor();
+		expect(await page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).isDisabled()).toBe(true);
+		await page.getByLabel(/^Release it anyway/).check();
+		await page.getByRole("dialog").getByRole("button", { name: "Promote bundle" }).click();
+		const channel = async () => (await product.api("GET", `/channel?app_id=${APP}&channel=fits`)).body;
+		await expect.poll(async () => (await channel()).version.name).toBe("4.8.0");
+		expect((await channel()).requireCompatibleBundle).toBe(false);
+	});
+
+	test("the list of bundles finds and sorts them, in the address", async () => {
+		const { page } = admin;
+		const versions = async () => {
+			const cells = page.getByRole("region", { name: "Bundles", exact: true }).locator("tbody td:first-child a");
+			return cells.allInnerTexts();
+		};
+		await admin.open(`/apps/${APP}/bundles`, "Bundles");
+		await page.getByLabel("Find bundles").fill("better PICT");
+		await expect.poll(versions).toEqual(["4.7.0"]);
+		await page.getByText("1 bundle", { exact: true }).waitFor();
+		await page.getByLabel("Find bundles").fill("4.");
+		await page.getByRole("link", { name: "Live", exact: true }).click();
+		await expect.poll(versions).toContain("4.8.0");
+		await button("Version").click();
+		await button("Version").click();
+		await expect.poll(async () => (await versions()).at(-1)).toBe("4.8.0");
+		expect(new URL(page.url()).search).toMatch(/search=4\..*state=live.*sort=version/);
+		await page.reload();
+		await expect.poll(async () => (await versions()).at(-1)).toBe("4.8.0");
 		await expectSound(admin);
 	});
 

@@ -65,11 +65,11 @@ export function useChangePreview(body: ChangeBody | null, isRequired: boolean): 
 	const mayContinue = !isRefused && (error !== null || isSlow) && plan === undefined;
 	const continues = mayContinue && withoutCount === wanted;
 	return {
-		isReady: wanted !== "" && (!isRequired || plan !== undefined || continues),
+		isReady: wanted !== "" && !isRefused && (!isRequired || plan !== undefined || continues),
 		plan,
 		refusal: isRefused ? error.code : undefined,
 		view: (
-			<div aria-live="polite">
+			<div aria-live="polite" className="sec">
 				{isCounting ? (
 					<Group gap="sm" role="status">
 						<Loader size="xs" aria-hidden="true" />

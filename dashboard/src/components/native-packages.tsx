@@ -9,9 +9,9 @@ type Compatibility = AnswerOf<"GET /bundle/compatibility">;
 type ComparedPackage = Compatibility["packages"][number];
 
 const PROBLEMS: Readonly<Record<NonNullable<ComparedPackage["problem"]>, string>> = {
-	added: "Not in the live bundle",
+	added: "Missing",
 	version: "Other version",
-	native_code: "Other native code",
+	native_code: "Other code",
 };
 
 export function PackageTable({
@@ -35,7 +35,7 @@ export function PackageTable({
 					: [
 							names,
 							own,
-							{ title: `Live ${liveVersion}`, cell: ({ live_version }) => live_version ?? "—" },
+							{ title: `Live ${liveVersion}`, wideOnly: true, cell: ({ live_version }) => live_version ?? "—" },
 							{
 								title: "Verdict",
 								cell: ({ problem, version }) =>

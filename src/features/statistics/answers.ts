@@ -10,9 +10,9 @@ import { lineChart, stackedChart } from "./charts/chart";
 import type { Marker } from "./charts/model";
 import { daysOf, nameOfDay } from "./range";
 
-/** Releases as markers of a chart. */
+/** Releases, newest first, as markers from old to new: the flag of a day with several names the last one. */
 export const markersOf = (rows: readonly ReleaseMarkerRow[]): Marker[] =>
-	rows.map(({ version_name, at_ms }) => ({ day: nameOfDay(dayOf(at_ms)), label: version_name }));
+	rows.map(({ version_name, at_ms }) => ({ day: nameOfDay(dayOf(at_ms)), label: version_name })).reverse();
 
 export const CSV = { contentType: "text/csv; charset=utf-8", description: "A table with a header." };
 export const SVG = { contentType: "image/svg+xml", description: "A chart." };

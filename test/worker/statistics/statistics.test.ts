@@ -323,6 +323,8 @@ describe("CSV and charts", () => {
 		world.clock.nowMs += 2 * 86_400_000;
 		await uploadTestBundle(world, app, "1.1.0");
 		await setTestChannel(world, app, "production", { version: "1.1.0" });
+		await uploadTestBundle(world, app, "1.1.1");
+		await setTestChannel(world, app, "production", { version: "1.1.1" });
 		await uploadTestBundle(world, app, "1.2.0");
 		await setTestChannel(world, app, "beta", { version: "1.2.0" });
 		const flagsOf = async (path: string, query: Record<string, string>) => {
@@ -330,9 +332,9 @@ describe("CSV and charts", () => {
 			return [...svg.matchAll(/class="flag".*?>([^<>]+)<\/text>/g)].map(([, name]) => name);
 		};
 		const range = { from: day(-5), to: day(2) };
-		expect(await flagsOf("app/APP", { ...range, graph: "install" })).toEqual(["1.0.1", "1.1.0"]);
-		expect(await flagsOf("app/APP/bundle_usage", { ...range, graph: "stacked" })).toEqual(["1.0.1", "1.1.0"]);
-		expect(await flagsOf("app/APP/installs", { ...range, graph: "success_rate", from: day(1) })).toEqual(["1.1.0"]);
+		expect(await flagsOf("app/APP", { ...range, graph: "install" })).toEqual(["1.0.1", "1.1.1 +1"]);
+		expect(await flagsOf("app/APP/bundle_usage", { ...range, graph: "stacked" })).toEqual(["1.0.1", "1.1.1 +1"]);
+		expect(await flagsOf("app/APP/installs", { ...range, graph: "success_rate", from: day(1) })).toEqual(["1.1.1 +1"]);
 		expect(await flagsOf("user", { ...range, graph: "install" })).toEqual([]);
 	});
 

@@ -183,6 +183,7 @@ function Settings({ channel }: { readonly channel: ChannelOf }) {
 		["Serves", kinds.length === 4 ? "Every kind of build and device" : kinds.join(", ") || "Nothing"],
 		["Allowed updates", limit ?? channel.disableAutoUpdate],
 		["Downgrades", channel.disableAutoUpdateUnderNative ? "Not below the store build" : "Also below the store build"],
+		["Native packages", channel.requireCompatibleBundle ? "Only bundles that fit the store builds" : "Not checked"],
 		["Update format", form ?? channel.updatePackage],
 		["Changed", <Time key="changed" value={channel.updated_at} />],
 	] as const;

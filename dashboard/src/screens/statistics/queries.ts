@@ -117,7 +117,8 @@ export function useReleases(appId: string): Releases {
 			// The list is newest first; the flag of a version is its first release.
 			if (version !== null && RELEASES.has(action)) first.set(version, at.slice(0, 10));
 		}
-		const releases = [...first].map(([label, day]) => ({ label, day }));
+		// From old to new: the flag of a day with several names the last one.
+		const releases = [...first].map(([label, day]) => ({ label, day })).reverse();
 		const live = channels.data.flatMap(({ version }) => (version === null ? [] : [version.name]));
 		const rollingOut = channels.data.flatMap(({ rollout_version_info: version, rolloutEnabled }) =>
 			version === null || !rolloutEnabled ? [] : [version.name],
