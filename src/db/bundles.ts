@@ -266,10 +266,14 @@ export const expiredBundles = (appId: AppId, ids: readonly number[], nowMs: numb
 export const pendingBundle = (appId: AppId, bundleId: number) =>
 	sql`app_id = ${appId} AND id = ${bundleId} AND status = 'pending'`;
 const shownOnProtected = sql`EXISTS (SELECT 1 FROM apps WHERE apps.id = bundles.app_id AND apps.expose_metadata = 1)
-	AND EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id AND channels.protected = 1
+	AND EXISTS (SELECT 1 FROM channels WHERE channels.app_id = bundles.app_id
+		AND (channels.protected = 1 OR (channels.is_preview = 0 AND bundles.by_preview_key = 1))
 		AND bundles.id IN (channels.version_id, channels.rollout_version_id))`;
 
-/** One row if devices of a protected channel see the notes of the bundle, named by its version or id; for loading beside the decision. */
+/**
+ * One row if devices of a protected channel see the notes of the bundle, or those of any channel outside of previews although a preview role
+ * uploaded it. The bundle is named by its version or id; for loading beside the decision.
+ */
 export function shownOnProtectedChannel(publicAppId: string, bundle: string | number): CompiledQuery<{ id: number }> {
 	const which = typeof bundle === "number" ? sql`id = ${bundle}` : sql`name = ${bundle}`;
 	return sql<{

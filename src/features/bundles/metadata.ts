@@ -66,7 +66,7 @@ export const changeMetadata = endpoint({
 	tag: "Bundles",
 	summary: "Change the notes and the link of a bundle",
 	description:
-		"`comment` are the notes. A field that is left out stays as it is; null or an empty text removes it. Devices see both if the app has `expose_metadata`; then those of a bundle that a protected channel serves are for administrators (`app.update_user_roles`).",
+		"`comment` are the notes. A field that is left out stays as it is; null or an empty text removes it. Devices see both if the app has `expose_metadata`; then those of a bundle that a protected channel serves, and those of a preview's bundle that a channel outside of previews serves, are for administrators (`app.update_user_roles`).",
 	body: metadataBody,
 	load: ({ body: { app_id, version, version_id } }) =>
 		[
@@ -113,5 +113,5 @@ export const changeMetadata = endpoint({
 const nowProtected = () =>
 	new ApiError(
 		"channel_changed",
-		"A protected channel serves the bundle since this request began; ask an administrator to change its notes.",
+		"A channel that shows these notes to its devices serves the bundle since this request began; ask an administrator to change them.",
 	);

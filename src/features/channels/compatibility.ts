@@ -1,6 +1,6 @@
 /**
  * Compares the native packages of a bundle with those of the bundle that a channel serves, and refuses the bundle if the channel requires
- * compatible ones. A bundle is compared when a change puts it on the channel; a rollout that goes on and a rollback are not compared again.
+ * compatible ones. A bundle is compared when a change puts it on the channel; a rollout that goes on, and a rollback to a bundle that was live there, are not compared again.
  */
 import * as v from "valibot";
 import type { AppId, ChannelId } from "../../authz/decide";

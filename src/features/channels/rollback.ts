@@ -10,6 +10,7 @@ import { requireOwnWork } from "../../authz/own-work";
 import { previousLive, type RollbackTarget, rollbackTargetIds } from "../../db/channel-history";
 import { type ChannelRow, channelByName, channelStillPointsTo } from "../../db/channels";
 import { guard } from "../../db/client";
+import { packagesOfChannel } from "../../db/native-packages";
 import { NO_ROLLOUT, rolloutIs } from "../../db/rollouts";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
@@ -17,6 +18,7 @@ import { channelName, integerId, label, optional, publicAppId, text } from "../.
 import { channelNotFound, channelScope } from "../../http/scope";
 import { MAY_WAIT } from "../../http/wait-visible";
 import { bundleOfChoice } from "./change";
+import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import { outcomesSchema, readEffect } from "./effect";
 import { differences, NO_PLATFORMS, readyBundle } from "./plan";
 import { refuseNonPromoter, requireRecentPromoter } from "./protection";
@@ -44,7 +46,7 @@ export const rollBackChannel = endpoint({
 	tag: "Channels",
 	summary: "Roll a channel back to the previous live bundle, or to a named one",
 	description:
-		'Without `version` the channel returns to the newest bundle of its history that still exists, is not live now and was not replaced by a rollback; the store build counts if it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as absent); naming the live bundle only ends a rollout, so a repeated request changes nothing. The rollout of the channel ends (`rollout_ended`). `dry_run: true` changes nothing and gives the same answer, with the effect on devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update, by reason (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is as in POST /channel/what_if. These are null for callers without app.read_devices. On a protected channel only promoters may roll back; if the channel requires approval, a rollback to a bundle that was live there needs none, and a rollback to any other bundle is refused.',
+		'Without `version` the channel returns to the newest bundle of its history that still exists, is not live now and was not replaced by a rollback; the store build counts if it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as absent); naming the live bundle only ends a rollout, so a repeated request changes nothing. The rollout of the channel ends (`rollout_ended`). `dry_run: true` changes nothing and gives the same answer, with the effect on devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update, by reason (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is as in POST /channel/what_if. These are null for callers without app.read_devices. On a protected channel only promoters may roll back; if the channel requires approval, a rollback to a bundle that was live there needs none, and a rollback to any other bundle is refused. A bundle that was never live there is compared as POST /channel compares it, if the channel has `requireCompatibleBundle`.',
 	access: { permission: "channel.promote_bundle", scope: channelScope("body.app_id", { name: "body.channel" }) },
 	body: v.object({
 		app_id: publicAppId,
@@ -69,6 +71,7 @@ export const rollBackChannel = endpoint({
 	]),
 	errors: [
 		"approval_required",
+		"bundle_incompatible",
 		"bundle_not_found",
 		"bundle_not_ready",
 		"bundle_not_signed",
@@ -96,6 +99,7 @@ export const rollBackChannel = endpoint({
 			bundleOfChoice(body.app_id, body.version),
 			previousLive(body.app_id, body.channel),
 			rollbackTargetIds(body.app_id, body.channel),
+			packagesOfChannel(body.app_id, { name: body.channel }),
 		] as const,
 	async handle(context) {
 		const { scope, scopeRow, input, loaded, nowMs, principal } = context;
@@ -120,6 +124,9 @@ export const rollBackChannel = endpoint({
 		if (channel.requires_approval === 1 && isOther && !wasLive) throw neverLive(channel, target);
 		const endsRollout = channel.rollout_id !== null;
 		const values = differences({ version_id: id, ...(endsRollout ? NO_ROLLOUT : {}) }, channel);
+		// A bundle that was live here ran on these store builds; any other one is a promotion by another name.
+		const compared = wasLive ? [] : [...loaded[1].rows, ...loaded[4].rows];
+		refuseIncompatible(values, channel, compared);
 		const answer = {
 			status: "ok" as const,
 			id: channel.id,
@@ -162,6 +169,7 @@ export const rollBackChannel = endpoint({
 				...channelGuards(appId, channelId, channel),
 				guard(channelStillPointsTo(appId, channelId, channel.version_id, channel.rollout_version_id), changedByAnother),
 				guard(rolloutIs(appId, channelId, channel.rollout_id), changedByAnother),
+				...(wasLive ? [] : compatibilityGuards(appId, channelId, values, channel, changedByAnother)),
 			],
 			...(isNamed ? {} : { missing: wasDeleted }),
 		});

@@ -76,6 +76,7 @@ describe("POST /bundle/metadata", () => {
 
 	test("notes that devices of a protected channel see are for administrators", async () => {
 		const uploader = await createTestKey(world, "app_uploader", app);
+		const preview = await createTestKey(world, "app_preview", app);
 		await uploadTestBundle(world, app, "1.0.0", uploader.text);
 		await setTestChannel(world, app, "production", { version: "1.0.0", protected: true });
 		const change = async (comment: string, key = uploader.text) =>
@@ -86,6 +87,12 @@ describe("POST /bundle/metadata", () => {
 		await expose(true);
 		expect(await change("seen")).toBe(403);
 		expect(await change("seen", world.adminKey)).toBe(200);
+		await uploadTestBundle(world, app, "1.1.0-pr.1", preview.text);
+		const ofPreview = async () =>
+			(await annotate({ version: "1.1.0-pr.1", comment: "pull request" }, preview.text)).status;
+		expect(await ofPreview()).toBe(200);
+		await setTestChannel(world, app, "beta", { version: "1.1.0-pr.1", allow_preview_bundle: true });
+		expect(await ofPreview()).toBe(403);
 		await expose(false);
 		const raced = await readThenWrite(
 			world,

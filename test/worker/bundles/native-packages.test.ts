@@ -189,6 +189,8 @@ describe("a channel that requires compatible bundles", () => {
 			error: "bundle_incompatible",
 			moreInfo: { not_compared: "bundle_lists_none" },
 		});
+		const neverLive = { app_id: app.appId, channel: "production", version: "2.0.0" };
+		expect(result(await world.request("POST", "/channel/rollback", { key, body: neverLive }))).toEqual(REFUSED);
 		expect((await live()).version.name).toBe("1.1.0");
 		expect(result(await set({ version: "1.0.0" }))).toEqual([200, undefined]);
 	});
@@ -201,7 +203,7 @@ describe("a channel that requires compatible bundles", () => {
 		expect((await live()).version.name).toBe("2.0.0");
 	});
 
-	test("never refuses a rollback, a rollout that goes on, or an empty channel", async () => {
+	test("never refuses a rollback to a bundle that was live, a rollout that goes on, or an empty channel", async () => {
 		await set({ requireCompatibleBundle: false });
 		await set({ rolloutVersion: "2.0.0", rolloutPercentage: 5, rolloutEnabled: true, require_compatible_bundle: true });
 		expect(await live()).toMatchObject({ rolloutEnabled: false, requireCompatibleBundle: false });
