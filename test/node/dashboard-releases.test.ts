@@ -215,7 +215,7 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 		await expectSound(admin);
 		await dialogButton("Upload bundle").click();
 		await admin.page.getByRole("heading", { level: 1, name: "2.0.0" }).waitFor();
-		await admin.page.getByText(HOSTILE).waitFor();
+		await admin.page.locator(".bundle-notes").getByText(HOSTILE).waitFor();
 		const [bundle] = await get(`/bundle?app_id=${APP}&version=2.0.0`);
 		expect(bundle).toMatchObject({ name: "2.0.0", size: zipOf(0).length, comment: HOSTILE });
 		await expectSound(admin);
