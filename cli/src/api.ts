@@ -87,9 +87,11 @@ export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(r
 function unreachable(origin: string, cause: unknown): Failure {
 	const inner = (cause as { readonly cause?: { readonly code?: string; readonly message?: string } }).cause;
 	const reason = inner?.code ?? inner?.message ?? (cause instanceof Error ? cause.name : "no answer");
+	const isLocal = /^https?:\/\/(localhost|127\.|\[::1\])/.test(origin);
+	const remedy = isLocal ? "start the server with npm start" : "check the address and your network";
 	return new Failure(
 		"server_unreachable",
-		`${origin} does not answer (${reason}); check the address and your network, then try again.`,
+		`${origin} does not answer (${reason}); ${remedy}, then try again.`,
 		EXIT.unreachable,
 		{ server: origin, reason },
 	);

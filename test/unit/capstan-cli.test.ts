@@ -1,7 +1,7 @@
 /** Parts of the `capstan` command that need no server: versions, options, output, and requests that are repeated. */
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { eachOf, onlyJson, repeating } from "../../cli/src/api";
+import { connect, eachOf, onlyJson, repeating } from "../../cli/src/api";
 import { type Command, durationOf, helpOf, parsed } from "../../cli/src/command";
 import { clockFinding, webhookFindings } from "../../cli/src/commands/doctor";
 import { encryptionWith } from "../../cli/src/encryption";
@@ -245,6 +245,14 @@ describe("the webhooks check of doctor", () => {
 });
 
 describe("a request", () => {
+	test("names the reason and the remedy where nothing answers", async () => {
+		const asked = (origin: string) => connect(origin, undefined, "0.1.0").sendOnce(`${origin}/ok`, { method: "GET" });
+		await expect(asked("http://127.0.0.1:1")).rejects.toThrow(
+			"does not answer (bad port); start the server with npm start",
+		);
+		await expect(asked("https://nowhere.invalid:1")).rejects.toThrow("check the address and your network");
+	});
+
 	const pauses: number[] = [];
 	const pause = async (ms: number) => {
 		pauses.push(ms);
