@@ -14,7 +14,7 @@ import {
 	releaseWorkflow,
 } from "../../dashboard/src/screens/connect/ci-texts";
 import { configuration } from "../../dashboard/src/screens/connect/connect-texts";
-import { newestStoreVersion, parseStoreVersion } from "../../dashboard/src/screens/connect/store-version";
+import { parseStoreVersion } from "../../dashboard/src/screens/connect/store-version";
 import { devDependencies } from "../../package.json";
 import type { CiSystem } from "../../src/client/ci-workflow";
 import { CLI, type CliProject, createCliProject } from "../proof/clients/capgo-cli";
@@ -127,15 +127,8 @@ test("the GitHub workflows give the key to the steps that use it, and to no othe
 });
 
 /** Runs a job of a workflow as the CI's shell does; installing and building are left out. */
-async function runJob(
-	scene: Scene,
-	system: CiSystem,
-	text: string,
-	job: string,
-	credential: string | Readonly<Record<string, string>>,
-	run: Run,
-): Promise<void> {
-	const { code, output } = await outcomeOf(scene, system, text, job, credential, run);
+async function runJob(...job: Parameters<typeof outcomeOf>): Promise<void> {
+	const { code, output } = await outcomeOf(...job);
 	expect(code, output).toBe(0);
 }
 
@@ -398,24 +391,5 @@ describe.each(SYSTEMS)("the preview workflow for %s", (system) => {
 		expect(preview.environment.name).toBe(cleanUp.environment.name);
 		expect(preview.environment.on_stop).toBe("clean-up");
 		expect(cleanUp.environment.action).toBe("stop");
-	});
-});
-
-describe("the newest store version", () => {
-	const seen = (version_build: string | null, is_prod: boolean | null = true, is_emulator: boolean | null = false) => ({
-		...{ version_build, is_prod, is_emulator },
-	});
-
-	test("is the highest that a device reported, by number and not by text", () => {
-		expect(newestStoreVersion([seen("9.0.0"), seen("10.0.1"), seen("2.3.0")])).toBe("10.0.1");
-		expect(newestStoreVersion([seen("2"), seen("1.9.9")])).toBe("2.0.0");
-		expect(newestStoreVersion([seen("2.3 (77)"), seen(null), seen("builtin")])).toBe("2.3.0");
-		expect(newestStoreVersion([seen("1.4.2"), seen("1.4.10"), seen("1.3.99")])).toBe("1.4.10");
-	});
-
-	test("counts developer and emulator builds only if there is no other", () => {
-		expect(newestStoreVersion([seen("2.3.0"), seen("3.0.0", false), seen("4.0.0", true, true)])).toBe("2.3.0");
-		expect(newestStoreVersion([seen("3.0.0", false)])).toBe("3.0.0");
-		expect(newestStoreVersion([])).toBeUndefined();
 	});
 });

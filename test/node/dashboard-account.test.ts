@@ -1,6 +1,6 @@
 /**
- * The reader's account in the dashboard, in a real browser: a new address, which is verified before it counts, renaming a passkey, and
- * unlinking a provider. Each message of the page is compared with the API afterwards.
+ * The reader's account in the dashboard, in a real browser: a new address, which is verified before it counts, passkeys, unlinking a provider, and
+ * the deletion of an account. Each message of the page is compared with the API afterwards.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { addAuthenticator, chromium } from "./support/browser";
@@ -97,5 +97,25 @@ describe.skipIf(chromium === undefined)("the reader's account in the dashboard",
 		expect(await account("/providers")).toEqual([]);
 		await page.getByRole("region", { name: "Account activity" }).getByText("Provider unlinked").waitFor();
 		await expectSound(visitor);
+	});
+
+	test("lists sessions, adds a passkey, and deletes the account", async () => {
+		const leaving = await stage.member("org_member", "ada@example.com");
+		const { page } = leaving;
+		await addAuthenticator(await devtoolsOf(leaving));
+		await leaving.open("/account", "Your account");
+		await page.getByLabel("Name of a new passkey").fill(HOSTILE);
+		await page.getByRole("button", { name: "Add passkey" }).click();
+		await page.getByRole("region", { name: "Passkeys" }).getByText(HOSTILE, { exact: true }).waitFor();
+		await page.getByRole("region", { name: "Sessions" }).getByText("This browser").waitFor();
+		await expectSound(leaving);
+		await page.getByRole("button", { name: "Delete account" }).click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByText("your membership in My organization").waitFor();
+		await dialog.getByLabel("Type ada@example.com to confirm").fill("ada@example.com");
+		await expectSound(leaving);
+		await dialog.getByRole("button", { name: "Delete account" }).click();
+		await page.waitForURL((url) => url.pathname === "/sign-in");
+		leaving.leave();
 	});
 });

@@ -1,13 +1,12 @@
 /**
- * An organization from the dashboard in a real browser: policies, deletion, audit log, statistics, apps and their connection to CI, the reader's
- * account; as an administrator and as a member with few rights.
+ * An organization from the dashboard in a real browser: webhooks, deletion, audit log, statistics, apps and their connection to CI; as an
+ * administrator and as a member with few rights.
  */
-import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { addAuthenticator, chromium } from "./support/browser";
-import { APP, deviceId, devtoolsOf, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
+import { chromium } from "./support/browser";
+import { APP, deviceId, HOSTILE, type OwnStage, startStage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
 
@@ -29,71 +28,6 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 
 	const get = async (path: string, key?: string) => (await stage.product.api("GET", path, undefined, key)).body;
 	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
-
-	test("tries policies before saving them", async () => {
-		await stage.product.api("POST", "/apikey", {
-			name: "Everlasting",
-			hashed: true,
-			bindings: [{ role_name: "org_member", scope_type: "org", org_id: stage.product.orgId }],
-		});
-		await stage.product.api("POST", "/apikey", {
-			name: "Ending",
-			hashed: true,
-			expires_at: new Date(Date.now() + 40 * 86_400_000).toISOString(),
-			bindings: [{ role_name: "org_super_admin", scope_type: "org", org_id: stage.product.orgId }],
-		});
-		await admin.open(`${at}/settings`, "Organization settings");
-		await admin.page.getByRole("switch", { name: "Keys must expire" }).check();
-		await button("Preview affected keys").click();
-		await admin.page.getByText("Everlasting, which never expires").waitFor();
-		await expectSound(admin);
-		const policy = async () =>
-			(await get(`/organization?orgId=${stage.product.orgId}`)).require_apikey_expiration as boolean;
-		expect(await policy()).toBe(false);
-		// Only a tried setting can be saved, so another setting must be tried again.
-		await admin.page.getByLabel("Longest key lifetime, in days").fill("60");
-		await button("Preview affected keys").click();
-		await button("Save policies").waitFor();
-		await admin.page.getByLabel("Longest key lifetime, in days").fill("");
-		await admin.page.getByRole("switch", { name: "Keys must expire" }).uncheck();
-		await button("Preview affected keys").click();
-		await admin.page.getByText("No key will stop working").waitFor();
-		expect(await policy()).toBe(false);
-	});
-
-	test("registers a signing key, tries the policy that demands it, and removes both", async () => {
-		const { publicKey } = generateKeyPairSync("rsa", {
-			modulusLength: 2048,
-			publicKeyEncoding: { type: "pkcs1", format: "pem" },
-			privateKeyEncoding: { type: "pkcs8", format: "pem" },
-		});
-		const isRequired = async () =>
-			(await get(`/organization?orgId=${stage.product.orgId}`)).require_signed_bundles as boolean;
-		const policy = admin.page.getByRole("switch", { name: "Require signed bundles" });
-		await admin.open(`${at}/settings`, "Organization settings");
-		await button("Add signing key").click();
-		await admin.page.getByLabel("Name").last().fill("Release key");
-		await admin.page.getByLabel("Public key").fill(publicKey);
-		await expectSound(admin);
-		await button("Add key").click();
-		await admin.page.getByText("Signing key Release key added.").waitFor();
-		await policy.click();
-		await button("Preview affected channels").click();
-		await admin.page.getByText("serve unsigned bundles").waitFor();
-		await expectSound(admin);
-		expect(await isRequired()).toBe(false);
-		await button("Require signed bundles").click();
-		await admin.page.getByText("Only signed bundles are accepted.").waitFor();
-		expect(await isRequired()).toBe(true);
-		await policy.click();
-		await button("Accept unsigned bundles").click();
-		await admin.page.getByText("Unsigned bundles are accepted.").waitFor();
-		expect(await isRequired()).toBe(false);
-		await button("Remove Release key").click();
-		await button("Remove key").click();
-		await admin.page.getByText("Signing key Release key removed.").waitFor();
-		await expectSound(admin);
-	});
 
 	test("adds a webhook, sends a test event to it, and shows and replays the delivery", async () => {
 		const received: string[] = [];
@@ -351,26 +285,6 @@ describe.skipIf(chromium === undefined)("an organization from the dashboard", ()
 			.getByRole("link", { name: "Example shop" })
 			.waitFor();
 		await expectSound(admin);
-	});
-
-	test("lists sessions, adds a passkey, and deletes the account", async () => {
-		const visitor = await stage.member("org_member", "eve@example.com");
-		const { page } = visitor;
-		await addAuthenticator(await devtoolsOf(visitor));
-		await visitor.open("/account", "Your account");
-		await page.getByLabel("Name of a new passkey").fill(HOSTILE);
-		await page.getByRole("button", { name: "Add passkey" }).click();
-		await page.getByRole("region", { name: "Passkeys" }).getByText(HOSTILE, { exact: true }).waitFor();
-		await page.getByRole("region", { name: "Sessions" }).getByText("This browser").waitFor();
-		await expectSound(visitor);
-		await page.getByRole("button", { name: "Delete account" }).click();
-		const dialog = page.getByRole("dialog");
-		await dialog.getByText("your membership in My organization").waitFor();
-		await dialog.getByLabel("Type eve@example.com to confirm").fill("eve@example.com");
-		await expectSound(visitor);
-		await dialog.getByRole("button", { name: "Delete account" }).click();
-		await page.waitForURL((url) => url.pathname === "/sign-in");
-		visitor.leave();
 	});
 
 	test("warns the operator of a database that is 70 or 90 % full, with the remedy", async () => {

@@ -1,7 +1,8 @@
 /**
- * Settings in a real browser: what the app accepts from its devices, the form of a channel's updates, and the notice of a rollout that
- * fails on a gate which only notifies. Each message of the page is compared with the API afterwards.
+ * Settings in a real browser: policies and signing keys of an organization, what the app accepts from its devices, the form of a channel's
+ * updates, and the notice of a rollout that fails on a gate which only notifies. Each message of the page is compared with the API afterwards.
  */
+import { generateKeyPairSync } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
 import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
@@ -135,5 +136,70 @@ describe.skipIf(chromium === undefined)("settings in the dashboard", () => {
 		expect(await member.page.getByRole("switch").count()).toBe(0);
 		expect(await member.page.getByRole("button", { name: "Save device settings" }).count()).toBe(0);
 		member.leave();
+	});
+
+	test("tries policies before saving them", async () => {
+		await stage.product.api("POST", "/apikey", {
+			name: "Everlasting",
+			hashed: true,
+			bindings: [{ role_name: "org_member", scope_type: "org", org_id: stage.product.orgId }],
+		});
+		await stage.product.api("POST", "/apikey", {
+			name: "Ending",
+			hashed: true,
+			expires_at: new Date(Date.now() + 40 * 86_400_000).toISOString(),
+			bindings: [{ role_name: "org_super_admin", scope_type: "org", org_id: stage.product.orgId }],
+		});
+		await admin.open(`/organizations/${stage.product.orgId}/settings`, "Organization settings");
+		await admin.page.getByRole("switch", { name: "Keys must expire" }).check();
+		await button("Preview affected keys").click();
+		await admin.page.getByText("Everlasting, which never expires").waitFor();
+		await expectSound(admin);
+		const policy = async () =>
+			(await get(`/organization?orgId=${stage.product.orgId}`)).require_apikey_expiration as boolean;
+		expect(await policy()).toBe(false);
+		// Only a tried setting can be saved, so another setting must be tried again.
+		await admin.page.getByLabel("Longest key lifetime, in days").fill("60");
+		await button("Preview affected keys").click();
+		await button("Save policies").waitFor();
+		await admin.page.getByLabel("Longest key lifetime, in days").fill("");
+		await admin.page.getByRole("switch", { name: "Keys must expire" }).uncheck();
+		await button("Preview affected keys").click();
+		await admin.page.getByText("No key will stop working").waitFor();
+		expect(await policy()).toBe(false);
+	});
+
+	test("registers a signing key, tries the policy that demands it, and removes both", async () => {
+		const { publicKey } = generateKeyPairSync("rsa", {
+			modulusLength: 2048,
+			publicKeyEncoding: { type: "pkcs1", format: "pem" },
+			privateKeyEncoding: { type: "pkcs8", format: "pem" },
+		});
+		const isRequired = async () =>
+			(await get(`/organization?orgId=${stage.product.orgId}`)).require_signed_bundles as boolean;
+		const policy = admin.page.getByRole("switch", { name: "Require signed bundles" });
+		await admin.open(`/organizations/${stage.product.orgId}/settings`, "Organization settings");
+		await button("Add signing key").click();
+		await admin.page.getByLabel("Name").last().fill("Release key");
+		await admin.page.getByLabel("Public key").fill(publicKey);
+		await expectSound(admin);
+		await button("Add key").click();
+		await admin.page.getByText("Signing key Release key added.").waitFor();
+		await policy.click();
+		await button("Preview affected channels").click();
+		await admin.page.getByText("serve unsigned bundles").waitFor();
+		await expectSound(admin);
+		expect(await isRequired()).toBe(false);
+		await button("Require signed bundles").click();
+		await admin.page.getByText("Only signed bundles are accepted.").waitFor();
+		expect(await isRequired()).toBe(true);
+		await policy.click();
+		await button("Accept unsigned bundles").click();
+		await admin.page.getByText("Unsigned bundles are accepted.").waitFor();
+		expect(await isRequired()).toBe(false);
+		await button("Remove Release key").click();
+		await button("Remove key").click();
+		await admin.page.getByText("Signing key Release key removed.").waitFor();
+		await expectSound(admin);
 	});
 });
