@@ -21,6 +21,7 @@ import { endSession, endSessions, listSessions } from "./features/accounts/sessi
 import { sendSignInCode, signInMethods, signInWithCode, signInWithLink, signOut } from "./features/accounts/sign-in";
 import { deleteApp, listReservations, releaseReservation, restoreApp } from "./features/apps/deletion";
 import { createApp, getApp, listApps, updateApp } from "./features/apps/routes";
+import { createSampleApp } from "./features/apps/sample";
 import {
 	acceptTransfer,
 	declineTransfer,
@@ -134,6 +135,7 @@ export const allEndpoints = [
 	revokeKey,
 	listApps,
 	createApp,
+	createSampleApp,
 	// Before the paths with an app id, which would match these as ids.
 	listReservations,
 	releaseReservation,

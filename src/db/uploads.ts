@@ -137,6 +137,18 @@ export function toGarbage(objectPrefix: string, nowMs: number): CompiledQuery {
 	return selectedToGarbage(sql`SELECT ${objectPrefix} AS object_prefix`, nowMs);
 }
 
+/** Before bytes are stored under the prefix: they are removed at that time, unless `dropGarbage` runs in the batch that names them. */
+export function toGarbageLater(objectPrefix: string, nowMs: number, dueAtMs: number): CompiledQuery {
+	return query
+		.insertInto("garbage_objects")
+		.values({ object_prefix: objectPrefix, created_at_ms: nowMs, due_at_ms: dueAtMs })
+		.compile();
+}
+
+export function dropGarbage(objectPrefix: string): CompiledQuery {
+	return query.deleteFrom("garbage_objects").where("object_prefix", "=", objectPrefix).compile();
+}
+
 /** The stored bytes of bundles, before their rows drop the reference. The condition names the app. */
 export function bytesOfBundlesToGarbage(which: RawBuilder<unknown>, nowMs: number): CompiledQuery {
 	return selectedToGarbage(

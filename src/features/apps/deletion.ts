@@ -20,6 +20,7 @@ import {
 import { RESTORABLE_MS } from "../../db/organizations";
 import { prepared } from "../../db/prepared";
 import { appsOfOrganization } from "../../db/quotas";
+import { isSampleAppId } from "../../domain/sample-app";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
@@ -46,9 +47,9 @@ export const deleteApp = endpoint({
 	tag: "Apps",
 	summary: "Delete an app with its channels, bundles and stored files; can be undone for 30 days",
 	description:
-		"The app is hidden from everybody immediately, and its devices get no updates. POST /app/restore restores all of it until `restorable_until`, 30 days from now; after that it is removed permanently. Its id stays reserved for its organization, which may create a new app with it, until DELETE /app/reservation releases it. The stored files count towards the organization's storage until they are removed. `dry_run=true` shows what would be deleted and changes nothing.",
+		"The app is hidden from everybody immediately, and its devices get no updates. POST /app/restore restores all of it until `restorable_until`, 30 days from now; after that it is removed permanently. Its id stays reserved for its organization, which may create a new app with it, until DELETE /app/reservation releases it. The stored files count towards the organization's storage until they are removed. A sample app (POST /app/sample) is removed at once and for good, and needs no recent sign-in. `dry_run=true` shows what would be deleted and changes nothing.",
 	access: { permission: "app.delete", scope: appScope("params.app_id") },
-	recentSignIn: ({ query }) => query.dry_run !== true,
+	recentSignIn: ({ params, query }) => query.dry_run !== true && !isSampleAppId(params.app_id),
 	query: v.object({ dry_run: optional(booleanText) }),
 	response: v.union([
 		v.strictObject({ status: v.literal("ok"), id: v.string(), restorable_until: time }),
@@ -76,7 +77,8 @@ export const deleteApp = endpoint({
 	},
 	load: ({ params, query }) => [appContents(params.app_id, query.dry_run === true)] as const,
 	async handle({ db, deps, scope, scopeRow, input, loaded, nowMs, actor }) {
-		const restorable_until = rfc3339(nowMs + RESTORABLE_MS);
+		const isSample = isSampleAppId(scopeRow.app_id);
+		const restorable_until = rfc3339(nowMs + (isSample ? 0 : RESTORABLE_MS));
 		if (input.query.dry_run === true) {
 			const [removes] = loaded[0].rows;
 			if (removes === undefined) throw appNotFound();
@@ -92,6 +94,7 @@ export const deleteApp = endpoint({
 				details: { restorable_until },
 			}),
 			...deleteAppStatements(scope.orgId, scope.appId, deps.newId(), actor.name, nowMs),
+			...(isSample ? releaseAppId(scope.orgId, scopeRow.app_id, nowMs) : []),
 		]);
 		return { ...OK, id: scope.appId, restorable_until };
 	},

@@ -2,20 +2,15 @@
  * Apps, to which channels and bundles belong. A public id is unique over all organizations.
  */
 import * as v from "valibot";
-import { type AppId, appsWhere, holds, orgsWhere } from "../../authz/decide";
-import { ROLES, type RoleName } from "../../authz/permissions";
-import type { Principal } from "../../authz/principal";
-import { insertBinding } from "../../db/api-keys";
-import { type AppRow, appByPublicId, appRecord, appsPage, insertApp } from "../../db/apps";
-import { auditBindingGiven } from "../../db/audit/bindings";
-import { auditStatement } from "../../db/audit/entries";
+import { type AppId, appsWhere, orgsWhere } from "../../authz/decide";
+import { type AppRow, appByPublicId, appRecord, appsPage } from "../../db/apps";
 import { MOST_KEPT_LIVE_BUNDLES } from "../../db/channel-history";
 import { previewAccessOf } from "../../db/channel-names";
-import { guard, lastResult, onUnique } from "../../db/client";
-import { appIdIsFree, appIdIsUnused, deletedAppsPage } from "../../db/deleted-apps";
+import { lastResult } from "../../db/client";
+import { deletedAppsPage } from "../../db/deleted-apps";
 import { RESTORABLE_MS } from "../../db/organizations";
 import { appsOfOrganization } from "../../db/quotas";
-import { ApiError } from "../../errors";
+import { isSampleAppId } from "../../domain/sample-app";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
 import { batchInQuotas } from "../../http/quotas";
@@ -38,6 +33,7 @@ import {
 import { appNotFound, appScope, orgScope } from "../../http/scope";
 import { refusedFields, refuseSettings } from "../../http/stock-settings";
 import { changeAppStatements, changedSettings } from "./change";
+import { creationStatements } from "./creation";
 
 /** Two years, in seconds. */
 const LONGEST_RETENTION_SECONDS = 63_113_904;
@@ -180,7 +176,10 @@ export const createApp = endpoint({
 		"Ids that differ only in case are the same id. The id of a deleted app is reserved for its organization: administrators may give it to a new app, other members and other organizations get 409. The deleted app can be restored after the new one is deleted.",
 	access: { permission: "org.create_app", scope: orgScope("body.owner_org") },
 	body: v.object({
-		app_id: publicAppId,
+		app_id: v.pipe(
+			publicAppId,
+			v.check((id) => !isSampleAppId(id), "begins as the ids of sample apps do; choose another"),
+		),
 		name: label(),
 		owner_org: uuid,
 		icon_url: optional(imageUrl),
@@ -198,63 +197,26 @@ export const createApp = endpoint({
 		body: { app_id: "com.example.app", name: "Example", owner_org: EXAMPLE_APP.owner_org },
 		response: EXAMPLE_APP,
 	},
-	async handle({ db, deps, principal, scope, input, nowMs, actor }) {
+	async handle(context) {
+		const { db, deps, scope, input } = context;
 		const { body } = input;
 		refuseSettings("POST /app", body);
 		const id = deps.newId() as AppId;
-		const role = roleOnNewApp(principal, scope.orgId);
-		// A caller with all permissions on the organization's apps needs no binding on this one.
-		const mayDelete = holds(principal, "app.delete", { orgId: scope.orgId, appId: id });
-		const needsBinding = role !== undefined && !mayDelete;
-		const bindingId = deps.newId();
 		const results = await batchInQuotas(
 			db,
 			deps.config.quotas,
 			[appsOfOrganization(scope.orgId)],
 			[
-				guard(appIdIsFree(body.app_id, scope.orgId), appIdTaken),
-				// Devices with the deleted app would get the bundles of the new one.
-				...(mayDelete ? [] : [guard(appIdIsUnused(body.app_id, scope.orgId), appIdKept)]),
-				onUnique(
-					insertApp({
-						id,
-						app_id: body.app_id,
-						owner_org: scope.orgId,
-						name: body.name,
-						icon_url: body.icon_url ?? null,
-						ios_store_url: body.ios_store_url ?? null,
-						android_store_url: body.android_store_url ?? null,
-						...(body.retention === undefined ? {} : { retention: body.retention }),
-						...(body.keep_live_bundles === undefined ? {} : { keep_live_bundles: body.keep_live_bundles }),
-						...(body.default_upload_channel === undefined
-							? {}
-							: { default_upload_channel: body.default_upload_channel }),
-						created_at_ms: nowMs,
-						updated_at_ms: nowMs,
-					}),
-					"apps.app_id",
-					appIdTaken,
-				),
-				...(needsBinding
-					? [
-							insertBinding("app", {
-								id: bindingId,
-								holder: principal,
-								role,
-								orgId: scope.orgId,
-								appId: id,
-								createdAtMs: nowMs,
-							}),
-						]
-					: []),
-				auditStatement(actor, nowMs, {
-					orgId: scope.orgId,
-					action: "app.create",
-					target: { type: "app", id, name: body.app_id },
-					app: { uuid: id, id: body.app_id },
-					after: { app_id: body.app_id, name: body.name },
+				...creationStatements(context, id, {
+					app_id: body.app_id,
+					name: body.name,
+					icon_url: body.icon_url ?? null,
+					ios_store_url: body.ios_store_url ?? null,
+					android_store_url: body.android_store_url ?? null,
+					...(body.retention === undefined ? {} : { retention: body.retention }),
+					...(body.keep_live_bundles === undefined ? {} : { keep_live_bundles: body.keep_live_bundles }),
+					...(body.default_upload_channel === undefined ? {} : { default_upload_channel: body.default_upload_channel }),
 				}),
-				auditBindingGiven(actor, nowMs, scope.orgId, bindingId, principal),
 				appRecord(id),
 			],
 		);
@@ -263,24 +225,6 @@ export const createApp = endpoint({
 		return new Reply(201, appAnswer(app));
 	},
 });
-
-/** The role that the caller gets on an app that they create or accept. */
-export function roleOnNewApp({ bindings }: Principal, orgId: string): RoleName | undefined {
-	const granted = bindings.find(
-		(binding) => binding.orgId === orgId && ROLES[binding.role].roleOnCreatedApp !== undefined,
-	);
-	return granted === undefined ? undefined : ROLES[granted.role].roleOnCreatedApp;
-}
-
-/** The same answer for an id of an app and for one that another organization has reserved. */
-export const appIdTaken = () =>
-	new ApiError("app_id_already_exists", "An app with this app_id already exists; choose another app_id.");
-
-const appIdKept = () =>
-	new ApiError(
-		"app_id_already_exists",
-		"A deleted app of this organization had this app_id, and devices may still run it. Ask an administrator to create the app or to restore the deleted one, or choose another app_id.",
-	);
 
 export const updateApp = endpoint({
 	method: "PUT",

@@ -38,7 +38,7 @@ import { acknowledgement, OK, optional, pageNumber, publicAppId, rfc3339, time, 
 import { appScope, hiddenAs, organizationNotFound, orgScope, type ScopeSource, textAt } from "../../http/scope";
 import { ADMINISTRATORS } from "../channels/protection";
 import { MOST_UNSIGNED_CHANNELS, unsignedChannelFields, unsignedChannelsAnswer } from "../signing/routes";
-import { roleOnNewApp } from "./routes";
+import { roleOnNewApp } from "./creation";
 
 const EXAMPLE_APP = "3f1b8a52-64d1-4b0e-9c0e-0f6f3f1c7a10";
 const FROM_ORG = "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21";

@@ -33,6 +33,8 @@ const channelSchema = v.strictObject({
 	id: v.number(),
 	name: v.string(),
 	app_id: v.string(),
+	/** Created by a preview key, and private. */
+	is_preview: v.boolean(),
 	created_by: v.string(),
 	created_at: time,
 	updated_at: time,
@@ -71,6 +73,7 @@ function channelAnswer(row: ListedChannelRow, publicId: string, nowMs: number): 
 		id: row.id,
 		name: row.name,
 		app_id: publicId,
+		is_preview: row.is_preview === 1,
 		created_by: row.created_by,
 		created_at: rfc3339(row.created_at_ms),
 		updated_at: rfc3339(row.updated_at_ms),
@@ -93,6 +96,7 @@ const EXAMPLE_CHANNEL = {
 	id: 7,
 	name: "pr-128",
 	app_id: "com.example.app",
+	is_preview: true,
 	created_by: "0c7f0c5e-34a5-4f5c-8b60-8a2f0b8c1d11",
 	created_at: "2026-11-21T08:00:00.000Z",
 	updated_at: "2026-11-21T08:00:00.000Z",
@@ -116,7 +120,7 @@ export const listChannels = endpoint({
 	tag: "Channels",
 	summary: "List an app's channels, oldest first, or show one",
 	description:
-		"With `channel` the answer is that channel instead of a list. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days.",
+		"With `channel` the answer is that channel instead of a list. `is_preview` marks the channels of pull requests, which preview keys created. `misconfigured` has the settings that keep every device from the channel's bundle: no platform, no kind of device or build, no `min_update_version` although the channel updates by it, or no store build that accepts the bundle, among those that a sample of the app's devices ran in the last 30 days.",
 	access: { permission: "app.read", scope: appScope("query.app_id") },
 	query: v.object({ app_id: publicAppId, channel: optional(channelName), page: pageNumber }),
 	response: v.union([v.array(channelSchema), channelSchema]),

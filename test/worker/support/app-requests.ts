@@ -1,6 +1,7 @@
 /**
  * One request for every endpoint about an app and what belongs to it: transfers, publishers, channels, proposals, previews and devices.
  */
+import { isSampleAppId } from "../../../src/domain/sample-app";
 import {
 	bundleThing,
 	channelThing,
@@ -144,6 +145,15 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 	}),
 	"POST /app/restore": async (world) => ({ path: "/app/restore", body: { app_id: (await deletedApp(world)).appId } }),
 	"GET /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
+	// Once for each organization, so the one before goes.
+	"POST /app/sample": async (world) => {
+		const { body } = await world.request("GET", "/app", { key: world.adminKey, query: { org_id: world.orgId } });
+		for (const { app_id } of body) {
+			if (!isSampleAppId(app_id)) continue;
+			await world.request("DELETE", `/app/${app_id}`, { key: world.adminKey });
+		}
+		return { path: "/app/sample", body: { owner_org: world.orgId }, mostTrips: 3 };
+	},
 	"POST /app": async (world) => ({
 		path: "/app",
 		body: {

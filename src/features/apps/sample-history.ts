@@ -1,0 +1,339 @@
+/**
+ * The statements that write the history of a sample app (src/domain/sample-releases.ts, sample-devices.ts): channels with what they serve, their
+ * history, devices and figures. They write what the service itself would have written, apart from audit entries, because nobody did it.
+ */
+import type { CompiledQuery } from "kysely";
+import type { AppId } from "../../authz/decide";
+import { DailySums } from "../../db/daily-sums";
+import type { LoggedEvent } from "../../db/device-events";
+import { PREVIEW_CHANNEL_SETTINGS } from "../../db/preview-channels";
+import { insertSample, insertSampleOffers } from "../../db/sample-app";
+import type { Deps } from "../../deps";
+import { dayOf, startOfDayMs } from "../../domain/days";
+import { countDistinct, encodeSketch, type Sketch } from "../../domain/distinct-count";
+import { judge } from "../../domain/rollout-gate";
+import { SAMPLE_BUNDLES } from "../../domain/sample-bundles";
+import {
+	PINNED,
+	rolloutIdOf,
+	type SampleFleet,
+	type SampleOffer,
+	SET_TO_BETA,
+	sampleFleet,
+	sampleUuid,
+} from "../../domain/sample-devices";
+import {
+	actorTypeOf,
+	BETA,
+	commitLink,
+	goesLive,
+	jobOf,
+	PREVIEW,
+	PRODUCTION,
+	RELEASES,
+	ROLLOUTS,
+	releasedAtMs,
+	type SampleRelease,
+} from "../../domain/sample-releases";
+import { DAY_MS, HOUR_MS } from "../../domain/time";
+
+export interface StoredZip {
+	readonly objectKey: string;
+	readonly sizeBytes: number;
+	/** Hexadecimal. */
+	readonly sha256: string;
+	readonly bytes: Uint8Array;
+}
+
+const PLUGIN = "8.51.23";
+/** The log of events reaches back so far. */
+const LOGGED_MS = 5 * DAY_MS;
+const EVENTS_A_ROW = 50;
+/** The gate of both rollouts. */
+const LIMIT_BPS = 500;
+const CONFIDENCE_BPS = 9_500;
+const MIN_ATTEMPTS = 8;
+const MIN_FAILURES = 3;
+
+/** For the batch that creates the app. */
+export function historyStatements(
+	deps: Pick<Deps, "newId">,
+	appId: AppId,
+	userId: string,
+	nowMs: number,
+	zips: ReadonlyMap<string, StoredZip>,
+): readonly CompiledQuery[] {
+	const today = dayOf(nowMs);
+	const sizes = new Map([...zips].map(([version, { sizeBytes }]) => [version, sizeBytes]));
+	const sums = new DailySums();
+	const fleet = sampleFleet(appId, nowMs, sizes, sums);
+	const pauseReason = reasonOfPause(fleet.offers, today);
+	return [
+		...bundleStatements(appId, userId, today, zips),
+		...channelStatements(appId, userId, today, pauseReason),
+		...releaseStatements(appId, today, pauseReason),
+		...rolloutStatements(appId, today, fleet.offers),
+		...deviceStatements(appId, today, fleet),
+		...figureStatements(appId, today, sizes, fleet),
+		...sums.statements(),
+		...logStatements(deps, appId, nowMs, fleet),
+	];
+}
+
+const uploadedAtMs = (daysAgo: number, today: number) => startOfDayMs(today - daysAgo) + 7 * HOUR_MS;
+
+function bundleStatements(appId: AppId, userId: string, today: number, zips: ReadonlyMap<string, StoredZip>) {
+	const rows = SAMPLE_BUNDLES.map(({ version, daysAgo, notes, commit }) => {
+		const zip = zips.get(version);
+		const atMs = uploadedAtMs(daysAgo, today);
+		return [
+			...[version, "ready", zip?.sha256 ?? null, zip?.sha256 ?? null, zip?.sizeBytes ?? null, "r2"],
+			...[zip?.objectKey ?? null, notes, commitLink(commit), userId, version.includes("-pr.") ? 1 : 0, atMs, atMs],
+		];
+	});
+	return insertSample(
+		appId,
+		"bundles",
+		{
+			...{ name: "value", status: "value", checksum: "value", sha256: "value", size_bytes: "value" },
+			...{ storage_provider: "value", object_key: "value", comment: "value", link: "value", created_by: "value" },
+			...{ by_preview_key: "value", created_at_ms: "value", updated_at_ms: "value" },
+		},
+		rows,
+	);
+}
+
+const of = (channel: string) => RELEASES.filter((release) => release.channel === channel);
+
+function channelStatements(appId: AppId, userId: string, today: number, pauseReason: string) {
+	const rows = [PRODUCTION, BETA, PREVIEW].map((name) => {
+		const own = of(name);
+		const [first, last] = [own[0], own.at(-1)];
+		const rollout = name === PRODUCTION || name === BETA ? ROLLOUTS[name] : undefined;
+		const paused = last?.action === "rollout_paused" ? releasedAtMs(last, today) : null;
+		const isPreview = name === PREVIEW;
+		return [
+			...[name, rollout?.stable ?? own.findLast(goesLive)?.version ?? null, name === PRODUCTION ? 1 : 0],
+			...[name === PRODUCTION ? 0 : 1, isPreview ? 1 : 0],
+			...(isPreview
+				? [PREVIEW_CHANNEL_SETTINGS.disable_auto_update, PREVIEW_CHANNEL_SETTINGS.disable_auto_update_under_native]
+				: ["major", 1]),
+			...[rollout?.version ?? null, rollout === undefined ? null : rolloutIdOf(appId, name), rollout?.bps ?? 0],
+			...[rollout === undefined ? 0 : 1, paused, paused === null ? null : pauseReason],
+			...[isPreview ? 0 : 1, LIMIT_BPS, CONFIDENCE_BPS, MIN_ATTEMPTS, MIN_FAILURES, userId],
+			...[first === undefined ? 0 : releasedAtMs(first, today), last === undefined ? 0 : releasedAtMs(last, today)],
+		];
+	});
+	const names = [PRODUCTION, BETA, PREVIEW].map((name) => [name, name === PREVIEW ? 0 : 1, startOfDayMs(today)]);
+	return [
+		...insertSample(
+			appId,
+			"channels",
+			{
+				...{
+					name: "value",
+					version_id: "bundle",
+					public: "value",
+					allow_device_self_set: "value",
+					is_preview: "value",
+				},
+				...{ disable_auto_update: "value", disable_auto_update_under_native: "value", rollout_version_id: "bundle" },
+				...{ rollout_id: "value", rollout_percentage_bps: "value", rollout_enabled: "value" },
+				...{ rollout_paused_at_ms: "value", rollout_pause_reason: "value", auto_pause_enabled: "value" },
+				...{ auto_pause_failure_rate_bps: "value", auto_pause_confidence_bps: "value" },
+				...{ auto_pause_min_attempts: "value", auto_pause_min_failures: "value", created_by: "value" },
+				...{ created_at_ms: "value", updated_at_ms: "value" },
+			},
+			rows,
+		),
+		...insertSample(appId, "channel_names", { name: "value", reserved: "value", used_at_ms: "value" }, names),
+	];
+}
+
+function releaseStatements(appId: AppId, today: number, pauseReason: string) {
+	const liveBefore = (release: SampleRelease) =>
+		RELEASES.slice(0, RELEASES.indexOf(release)).findLast(
+			(other) => other.channel === release.channel && goesLive(other),
+		)?.version ?? null;
+	const rows = RELEASES.map((release, index) => {
+		const { channel, action, version, by, bps } = release;
+		const isSame = (other: SampleRelease) => other.channel === channel && other.version === version && goesLive(other);
+		const isTarget = goesLive(release) && !RELEASES.slice(index + 1).some(isSame);
+		const wasLeft = RELEASES.some((other) => other.action === "rollback" && liveBefore(other) === version);
+		const job = jobOf(release, SAMPLE_BUNDLES.find((bundle) => bundle.version === version)?.commit ?? "");
+		const type = actorTypeOf(by);
+		return [
+			...[channel, releasedAtMs(release, today), action, version, version, liveBefore(release), bps ?? null],
+			...[release.action === "rollout_paused" ? pauseReason : (release.reason ?? null)],
+			...[type, type === "system" ? null : sampleUuid(appId, by), by, isTarget ? 1 : 0],
+			...[isTarget && wasLeft && channel === PRODUCTION ? 1 : 0, job === undefined ? null : JSON.stringify(job)],
+		];
+	});
+	return insertSample(
+		appId,
+		"channel_history",
+		{
+			...{ channel_id: "channel", at_ms: "value", action: "value", version_id: "bundle", version_name: "value" },
+			...{ previous_version_name: "value", rollout_percentage_bps: "value", reason: "value", actor_type: "value" },
+			...{ actor_id: "value", actor_name: "value", rollback_target: "value", rolled_back: "value", ci: "value" },
+		},
+		rows,
+	);
+}
+
+/** The times of a rollout's start and of its last step. */
+function timesOf(channel: string, today: number) {
+	const steps = of(channel).filter(({ bps }) => bps !== undefined);
+	const started = steps[0];
+	const raised = steps.findLast(({ action }) => action !== "rollout_paused");
+	const at = (release: SampleRelease | undefined) => (release === undefined ? 0 : releasedAtMs(release, today));
+	return { startedAtMs: at(started), stepAtMs: at(raised), isPaused: steps.at(-1)?.action === "rollout_paused" };
+}
+
+/** What the health gate says about the offers of the rollout that it paused. */
+function reasonOfPause(offers: readonly SampleOffer[], today: number): string {
+	const own = offers.filter(({ channel }) => channel === BETA);
+	const installed = own.filter(({ installedAtMs }) => installedAtMs !== null).length;
+	const failed = own.filter(({ failedAtMs }) => failedAtMs !== null).length;
+	const { stepAtMs } = timesOf(BETA, today);
+	return judge(
+		{
+			...{ enabled: true, limitBps: LIMIT_BPS, crashLimitBps: null, errorLimitBps: null, stepsBps: null },
+			...{
+				confidence: CONFIDENCE_BPS / 10_000,
+				minAttempts: MIN_ATTEMPTS,
+				minFailures: MIN_FAILURES,
+				action: "pause" as const,
+			},
+			...{ cooldownMinutes: 0, stepMinutes: 60, stepMinDevices: 0 },
+		},
+		{ percentageBps: ROLLOUTS[BETA].bps, stepAtMs, triggeredAtMs: null },
+		{ installed, failed, crashed: 0, errored: 0, sinceStep: installed + failed },
+		stepAtMs,
+	).reason;
+}
+
+function rolloutStatements(appId: AppId, today: number, offers: readonly SampleOffer[]) {
+	const rollouts = [PRODUCTION, BETA].map((channel) => {
+		const { startedAtMs, stepAtMs, isPaused } = timesOf(channel, today);
+		const { version, bps } = ROLLOUTS[channel as keyof typeof ROLLOUTS];
+		return [
+			...[rolloutIdOf(appId, channel), channel, version, version, bps, isPaused ? 1 : 0],
+			...[startedAtMs, stepAtMs, startedAtMs],
+		];
+	});
+	const networkOf = (deviceId: string) => sampleUuid(appId, `network ${deviceId}`).replaceAll("-", "");
+	const devices = offers.map(({ channel, deviceId, fromVersion, createdAtMs, atMs, installedAtMs, failedAtMs }) => [
+		...[rolloutIdOf(appId, channel), deviceId, networkOf(deviceId), networkOf(deviceId), fromVersion, atMs, atMs],
+		...[installedAtMs, failedAtMs, createdAtMs],
+	]);
+	return [
+		...insertSample(
+			appId,
+			"rollouts",
+			{
+				...{ id: "value", channel_id: "channel", version_id: "bundle", version_name: "value" },
+				...{ percentage_bps: "value", paused: "value", started_at_ms: "value", step_at_ms: "value" },
+				...{ judged_from_ms: "value" },
+			},
+			rollouts,
+		),
+		...insertSampleOffers(
+			appId,
+			[
+				...["rollout_id", "device_id", "network", "told_network", "from_version", "first_served_at_ms"],
+				...["last_served_at_ms", "installed_at_ms", "failed_at_ms", "device_created_at_ms"],
+			],
+			devices,
+		),
+	];
+}
+
+function deviceStatements(appId: AppId, today: number, { devices }: SampleFleet) {
+	const overrides = [PINNED, SET_TO_BETA].map((set) => {
+		const atMs = startOfDayMs(today - set.daysAgo);
+		const [channel, version] = "version" in set ? [null, set.version] : [BETA, null];
+		const deviceId = sampleUuid(appId, `device ${set.device}`);
+		return { deviceId, row: [deviceId, channel, version, set.by, atMs, atMs] };
+	});
+	const rows = devices.map((device) => {
+		const { id, platform, version, build, osVersion, customId, channel, createdAtMs, lastSeenAtMs } = device;
+		const story = { events: device.events, decision: device.decision, decidedAtMs: lastSeenAtMs };
+		return [
+			...[id, platform, version, build, osVersion, PLUGIN, 1, 0, customId, channel === BETA ? BETA : null, channel],
+			...[lastSeenAtMs, createdAtMs, lastSeenAtMs, customId === null ? null : createdAtMs],
+			JSON.stringify({ ids: {}, steps: {}, story }),
+		];
+	});
+	return [
+		...insertSample(
+			appId,
+			"devices",
+			{
+				...{
+					device_id: "value",
+					platform: "value",
+					version_name: "value",
+					version_build: "value",
+					os_version: "value",
+				},
+				...{ plugin_version: "value", is_prod: "value", is_emulator: "value", custom_id: "value" },
+				...{ default_channel: "value", channel_id: "channel", last_seen_at_ms: "value", created_at_ms: "value" },
+				...{ updated_at_ms: "value", custom_id_first_at_ms: "value", recent_reports: "value" },
+			},
+			rows,
+		),
+		...insertSample(
+			appId,
+			"device_overrides",
+			{
+				...{ device_id: "value", channel_id: "channel", version_id: "bundle", created_by: "value" },
+				...{ created_at_ms: "value", updated_at_ms: "value" },
+			},
+			overrides.filter(({ deviceId }) => devices.some(({ id }) => id === deviceId)).map(({ row }) => row),
+		),
+	];
+}
+
+function figureStatements(appId: AppId, today: number, sizes: ReadonlyMap<string, number>, { days }: SampleFleet) {
+	const sketch = (day: number, kind: string, version: string, all: Sketch) => [
+		...[day, kind, version, 0, encodeSketch(all), countDistinct(all), 1],
+	];
+	const sketches = days.flatMap(({ day, all, byVersion }) => [
+		sketch(day, "all", "", all),
+		...[...byVersion].map(([version, own]) => sketch(day, "version", version, own)),
+	]);
+	const stored = days
+		.filter(({ day }) => day < today)
+		.map(({ day }) => {
+			const known = SAMPLE_BUNDLES.filter(({ daysAgo }) => today - daysAgo <= day);
+			return [day, known.reduce((sum, { version }) => sum + (sizes.get(version) ?? 0), 0)];
+		});
+	const totals = days.map(({ day, all, bytes }) => [day, countDistinct(all), bytes]);
+	return [
+		...insertSample(
+			appId,
+			"device_sketches",
+			{
+				...{ day: "value", kind: "value", version_name: "value", slot: "value", sketch: "value", devices: "value" },
+				...{ revision: "value" },
+			},
+			sketches,
+		),
+		...insertSample(appId, "daily_storage", { day: "value", size_bytes: "value" }, stored),
+		...insertSample(appId, "daily_totals", { day: "value", device_count: "value", bandwidth_bytes: "value" }, totals),
+	];
+}
+
+/** The events of the last days, as batches of the consumer would have logged them. */
+function logStatements({ newId }: Pick<Deps, "newId">, appId: AppId, nowMs: number, { devices }: SampleFleet) {
+	const logged = devices
+		.flatMap(({ id, events }) => events.map((event): LoggedEvent => [id, ...event]))
+		.filter(([, atMs]) => atMs > nowMs - LOGGED_MS)
+		.sort(([, one], [, other]) => one - other);
+	const rows = Array.from({ length: Math.ceil(logged.length / EVENTS_A_ROW) }, (_, index) => {
+		const part = logged.slice(index * EVENTS_A_ROW, (index + 1) * EVENTS_A_ROW);
+		return [part.at(-1)?.[1] ?? nowMs, newId(), JSON.stringify(part)];
+	});
+	return insertSample(appId, "device_events", { at_ms: "value", id: "value", events: "value" }, rows);
+}
