@@ -87,7 +87,7 @@ export interface Paged<Item> {
 	readonly hasNext: boolean;
 }
 
-type ItemOf<Answer> = Extract<Answer, readonly unknown[]> extends readonly (infer Item)[] ? Item : never;
+export type ItemOf<Answer> = Extract<Answer, readonly unknown[]> extends readonly (infer Item)[] ? Item : never;
 
 /** One page of a list. The previous page stays visible while the next one loads. */
 export function usePage<const Key extends EndpointKey>(
@@ -130,7 +130,7 @@ const MOST_PAGES = 20;
 export function useAllPages<const Key extends EndpointKey>(
 	endpoint: Key,
 	request: RequestOf<Key>,
-	{ enabled = true }: Pick<AskOptions, "enabled"> = {},
+	{ enabled = true, everyMs = false }: AskOptions = {},
 ): UseQueryResult<readonly ItemOf<AnswerOf<Key>>[], Error> {
 	return useQuery<readonly ItemOf<AnswerOf<Key>>[], Error>({
 		queryKey: [endpoint, "all pages", request],
@@ -144,6 +144,7 @@ export function useAllPages<const Key extends EndpointKey>(
 			}
 			return items;
 		},
+		refetchInterval: everyMs,
 	});
 }
 

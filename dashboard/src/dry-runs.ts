@@ -62,16 +62,19 @@ export function useChannelDeletionPlan(
 
 export type RollbackPlan = PlanOf<AnswerOf<"POST /channel/rollback">>;
 
-/** The outcome of a rollback; `version` null is the store build. */
+/** The outcome of a rollback; `version` null is the store build, undefined the bundle that was live before. */
 export function useRollbackPlan(
 	appId: string,
 	channel: string,
-	version: string | null,
+	version: string | null | undefined,
 ): UseQueryResult<RollbackPlan, Error> {
 	return usePlan(["rollback", appId, channel, version], async () =>
 		planIn(
 			await ask("POST /channel/rollback", {
-				body: { app_id: appId, channel, version: version ?? "builtin", dry_run: true },
+				body: {
+					...{ app_id: appId, channel, dry_run: true },
+					...(version === undefined ? {} : { version: version ?? "builtin" }),
+				},
 			}),
 		),
 	);

@@ -19,6 +19,7 @@ import { queryClient } from "./api";
 import { App } from "./app";
 import { useIsOnline } from "./components/online";
 import { themeOf } from "./library";
+import { useIsPhone } from "./shell/phone";
 
 /** Long enough for slow readers. Important messages stay on the page instead. */
 const SHOWN_MS = 8_000;
@@ -41,13 +42,18 @@ function Themed({ children }: { readonly children: ReactNode }) {
 	);
 }
 
+/** On phones above the content, because buttons are below it. */
+function Messages() {
+	return <Notifications position={useIsPhone() ? "top-center" : "bottom-right"} autoClose={SHOWN_MS} />;
+}
+
 const root = document.getElementById("root");
 if (root !== null && !leaveForCanonicalHost()) {
 	createRoot(root).render(
 		<StrictMode>
 			<Themed>
 				<QueryClientProvider client={queryClient}>
-					<Notifications position="bottom-right" autoClose={SHOWN_MS} />
+					<Messages />
 					<Router base="/dashboard">
 						<App />
 					</Router>

@@ -66,7 +66,7 @@ export interface SampleDay {
 	readonly day: number;
 	readonly all: Sketch;
 	readonly byVersion: ReadonlyMap<string, Sketch>;
-	/** Of downloads. */
+	/** Downloaded. */
 	readonly bytes: number;
 }
 

@@ -2,13 +2,11 @@
  * The page of a preview. The token is in the fragment and is sent in request bodies only, so that no server log contains it. Text from the
  * server, such as the title of a pull request, is shown as text, never as markup.
  */
-import { encode } from "uqr";
+import { drawCode } from "./qr-code.ts";
 
 const element = (id) => document.getElementById(id);
 const date = (text) => new Date(text).toLocaleDateString(undefined, { dateStyle: "long" });
 const count = (number, one, several) => `${number} ${number === 1 ? one : several}`;
-/** Pixels of the canvas for each module of the code. */
-const MODULE_PIXELS = 4;
 
 function size(bytes) {
 	if (bytes < 1000) return `${bytes} bytes`;
@@ -25,22 +23,6 @@ function textElement(name, text, className) {
 function showState(text, isClosed = false) {
 	element("state").textContent = text;
 	element("state").classList.toggle("closed", isClosed);
-}
-
-function drawCode(text) {
-	const { data, size: modules } = encode(text, { border: 3 });
-	const canvas = element("qr");
-	canvas.width = modules * MODULE_PIXELS;
-	canvas.height = canvas.width;
-	const context = canvas.getContext("2d");
-	context.fillStyle = "#fff";
-	context.fillRect(0, 0, canvas.width, canvas.height);
-	context.fillStyle = "#000";
-	data.forEach((row, y) => {
-		row.forEach((isDark, x) => {
-			if (isDark) context.fillRect(x * MODULE_PIXELS, y * MODULE_PIXELS, MODULE_PIXELS, MODULE_PIXELS);
-		});
-	});
 }
 
 const CLOSED = {
@@ -120,7 +102,7 @@ function show(preview) {
 	}
 	showState(`Open until ${date(preview.expires_at)}, and longer with each upload.`);
 	element("link").href = preview.deep_link;
-	drawCode(preview.deep_link);
+	drawCode(element("qr"), preview.deep_link);
 	element("open").hidden = false;
 	if (preview.changes !== null) showChanges(preview.changes);
 }

@@ -1,5 +1,6 @@
 /** States as words on a soft ground, and dots beside words. A fact that is normal gets no badge. The colour never says what the word does not. */
 import type { ReactNode } from "react";
+import { isSampleAppId } from "../../../src/domain/sample-app";
 
 export type Tone = "ok" | "warn" | "bad" | "info" | "preview";
 
@@ -18,6 +19,15 @@ export function Badge({
 			{children}
 		</span>
 	);
+}
+
+/** Marks a sample app wherever apps are listed. */
+export function SampleBadge({ appId }: { readonly appId: string }) {
+	return isSampleAppId(appId) ? (
+		<Badge tone="preview" title="An app with made-up history">
+			Sample
+		</Badge>
+	) : null;
 }
 
 /** Always before or after a word. `ring`: no data. */

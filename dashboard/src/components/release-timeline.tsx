@@ -2,10 +2,18 @@
  * Releases as a timeline: who released what to which channel, with the reason, the commit and the CI job, and a way back beside each bundle that
  * a channel can return to.
  */
-import { Button } from "@mantine/core";
+import { Button, Menu } from "@mantine/core";
 import { useState } from "react";
 import { SERVICE_NAME } from "../../../src/domain/release-sentences";
-import { IconAlertTriangle, IconArrowBackUp, IconBolt, IconExternalLink, IconGitCommit, IconTrash } from "../icons";
+import {
+	IconAlertTriangle,
+	IconArrowBackUp,
+	IconBolt,
+	IconDotsVertical,
+	IconExternalLink,
+	IconGitCommit,
+	IconTrash,
+} from "../icons";
 import { actorOf, type Release, sentenceOf, type useReleases } from "../releases";
 import { Avatar } from "./avatar";
 import { Badge } from "./badge";
@@ -98,7 +106,8 @@ function Entry({
 	readonly onRollBack: (() => void) | undefined;
 }) {
 	const { name, kind } = actorOf(release);
-	const { version, reason, notes, is_live, bundle_deleted, ci, commit, link, proposed_by } = release;
+	const { version, reason, notes, is_live, was_rolled_back, bundle_deleted, ci, commit, link, proposed_by } = release;
+	const target = version ?? "the store build";
 	const said = reason ?? (release.action.startsWith("rollout_") && release.action !== "rollout_started" ? null : notes);
 	const installs = outcome === undefined ? 0 : outcome.install + outcome.fail;
 	const isFailing = outcome !== undefined && installs > 0 && outcome.fail / installs >= NOTEWORTHY;
@@ -140,17 +149,33 @@ function Entry({
 				</>
 			}
 			action={
-				onRollBack === undefined ? null : (
+				onRollBack === undefined ? null : was_rolled_back ? (
+					<Menu position="bottom-end" width={216}>
+						<Menu.Target>
+							<button
+								type="button"
+								className="btn ghost icon-only"
+								aria-label={`More about ${target} on ${release.channel.name}`}
+							>
+								<Icon of={IconDotsVertical} />
+							</button>
+						</Menu.Target>
+						<Menu.Dropdown>
+							<Menu.Label>{target} was rolled back from</Menu.Label>
+							<Menu.Item leftSection={<Icon of={IconArrowBackUp} />} onClick={onRollBack}>
+								Return to {target} anyway
+							</Menu.Item>
+						</Menu.Dropdown>
+					</Menu>
+				) : (
 					<Button
 						size="xs"
 						variant="default"
 						leftSection={<Icon of={IconArrowBackUp} size="s" />}
 						onClick={onRollBack}
-						{...(withChannel
-							? { "aria-label": `Roll back to ${version ?? "the store build"} on ${release.channel.name}` }
-							: {})}
+						{...(withChannel ? { "aria-label": `Roll back to ${target} on ${release.channel.name}` } : {})}
 					>
-						Roll back to {version ?? "the store build"}
+						Roll back to {target}
 					</Button>
 				)
 			}
@@ -162,6 +187,7 @@ function Entry({
 				missing={bundle_deleted ? version : null}
 			/>{" "}
 			{is_live ? <Badge tone="ok">Live</Badge> : null}
+			{was_rolled_back ? <Badge tone="warn">Rolled back</Badge> : null}
 		</TimelineItem>
 	);
 }

@@ -22,18 +22,20 @@ export function RollBack({
 }: {
 	readonly appId: string;
 	readonly channel: string;
-	/** Null: the store build. */
-	readonly version: string | null;
+	/** Null: the store build. Undefined: the bundle that was live before. */
+	readonly version: string | null | undefined;
 	readonly onClose: () => void;
 }) {
 	const [reason, setReason] = useState("");
 	const plan = useRollbackPlan(appId, channel, version);
+	const target = version === undefined ? plan.data?.version : version;
+	const name = target === undefined ? "the bundle before" : nameOf(target);
 	const promoteBack = useChange("POST /channel", (answer, { body }) =>
 		notifyChannelChange(answer, `${body.version} is live on ${channel} again.`),
 	);
-	const change = useChange("POST /channel/rollback", ({ previous_version: before }) => {
-		const done = `${channel} rolled back to ${nameOf(version)}.`;
-		if (before === null || before === version) notify(done);
+	const change = useChange("POST /channel/rollback", ({ version: now, previous_version: before }) => {
+		const done = `${channel} rolled back to ${nameOf(now)}.`;
+		if (before === null || before === now) notify(done);
 		else {
 			const undo = () =>
 				promoteBack.mutate(
@@ -47,8 +49,8 @@ export function RollBack({
 	const isDeleted = isNotFound(plan.error) || isNotFound(change.error);
 	return (
 		<Confirm
-			title={`Roll back ${channel} to ${nameOf(version)}?`}
-			action={`Roll back to ${nameOf(version)}`}
+			title={`Roll back ${channel} to ${name}?`}
+			action={`Roll back to ${name}`}
 			isPending={change.isPending}
 			isReady={plan.isSuccess && !isDeleted}
 			error={isDeleted ? null : change.error}
@@ -58,19 +60,19 @@ export function RollBack({
 					body: {
 						app_id: appId,
 						channel: channel,
-						version: version ?? "builtin",
+						version: target ?? "builtin",
 						...(reason.trim() === "" ? {} : { reason }),
 					},
 				})
 			}
 		>
 			{isDeleted ? (
-				<Note tone="warn" title={`${nameOf(version)} was deleted`} isAlert>
+				<Note tone="warn" title={`${name} was deleted`} isAlert>
 					Choose another bundle in the history, or release one.
 				</Note>
 			) : (
 				<Answer query={plan} what="the affected devices">
-					{(found) => <Plan plan={found} version={version} />}
+					{(found) => <Plan plan={found} version={found.version} />}
 				</Answer>
 			)}
 			<TextInput

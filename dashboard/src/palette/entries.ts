@@ -5,6 +5,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useAsk, usePage } from "../api";
 import { useColorScheme } from "../components/color-scheme";
+import { percentText } from "../components/size";
 import {
 	IconApps,
 	IconArrowBackUp,
@@ -14,6 +15,7 @@ import {
 	IconGitBranch,
 	IconGitPullRequest,
 	IconKey,
+	IconListCheck,
 	IconMoon,
 	IconPlus,
 	IconRocket,
@@ -100,6 +102,27 @@ function useAppEntries(appId: string | undefined, orgId: string | undefined, isO
 			icon: IconGitPullRequest,
 			to: channel === null ? appPath(appId, "previews") : channelPath(appId, channel),
 		})),
+		...channels.flatMap(({ name, rolloutEnabled, rolloutPausedAt, rolloutPercentageBps, rollout_version_info }) =>
+			rollout_version_info === null || !rolloutEnabled
+				? []
+				: [
+						{
+							group: "Rollouts",
+							label: `${rollout_version_info.name} on ${name}`,
+							note: `${rolloutPausedAt === null ? "" : "paused "}at ${percentText(rolloutPercentageBps)}`,
+							words: "rollout running",
+							icon: IconRocket,
+							to: channelPath(appId, name),
+						},
+					],
+		),
+		{
+			group: "Actions",
+			label: "Get started",
+			words: "first steps checklist connect onboarding",
+			icon: IconListCheck,
+			to: `${appPath(appId)}?do=start`,
+		},
 		...(mayRelease
 			? channels.flatMap(({ name }) => [
 					{
@@ -111,10 +134,10 @@ function useAppEntries(appId: string | undefined, orgId: string | undefined, isO
 					},
 					{
 						group: "Actions",
-						label: `Roll back ${name}`,
+						label: `Roll back ${name}…`,
 						words: "undo history",
 						icon: IconArrowBackUp,
-						to: channelPath(appId, name),
+						to: `${channelPath(appId, name)}?do=rollback`,
 					},
 				])
 			: []),

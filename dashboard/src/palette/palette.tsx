@@ -15,7 +15,7 @@ import { type Entry, type Group, marked, matching } from "./match";
 
 const TYPING_MS = 120;
 /** Shown before anything is typed. */
-const FIRST_GROUPS = ["Apps", "Go to", "Actions"];
+const FIRST_GROUPS = ["Apps", "Rollouts", "Go to", "Actions"];
 
 const isExternal = (address: string) => address.startsWith("/docs");
 

@@ -6,6 +6,7 @@ import { Popover } from "@mantine/core";
 import { type KeyboardEvent, useState } from "react";
 import { Link } from "wouter";
 import { AppTile } from "../components/avatar";
+import { SampleBadge } from "../components/badge";
 import { Icon } from "../components/icon";
 import { Mark } from "../components/logo";
 import { IconCheck, IconPlus, IconSelector } from "../icons";
@@ -153,7 +154,9 @@ function Apps({
 						<Link href={appPath(app_id)}>
 							<AppTile appId={app_id} name={name} icon={icon_url} />
 							<span className="grow">
-								<span className="cut strong">{name}</span>
+								<span className="cut strong">
+									{name} <SampleBadge appId={app_id} />
+								</span>
 								<small className="cut">{app_id}</small>
 							</span>
 							{app_id === app?.appId ? <Icon of={IconCheck} size="s" /> : null}

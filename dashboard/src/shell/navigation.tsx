@@ -1,7 +1,9 @@
 /** Links to the places of the open app, and to those of its organization that the user may open: in the sidebar, or in the sheet of phones. */
 import { Link } from "wouter";
+import { isSampleAppId } from "../../../src/domain/sample-app";
 import { Icon } from "../components/icon";
-import type { IconDrawing } from "../icons";
+import { useFirstSteps } from "../first-steps";
+import { type IconDrawing, IconListCheck } from "../icons";
 import { appPath, organizationPath } from "../paths";
 import { useOrganizationMay } from "../permissions";
 import { APP_PLACES, ORGANIZATION_PLACES, placeOf } from "./places";
@@ -21,6 +23,7 @@ export function Navigation({ orgId, appId, screen, organization }: Where & { rea
 		<>
 			{appId === undefined ? null : (
 				<nav className="nav" aria-label={`App ${appId}`}>
+					<GetStarted key={appId} appId={appId} />
 					{APP_PLACES.map((place) => (
 						<Entry key={place.screen} to={appPath(appId, place.screen)} isHere={place === here} icon={place.icon}>
 							{place.label}
@@ -37,6 +40,16 @@ export function Navigation({ orgId, appId, screen, organization }: Where & { rea
 			)}
 		</>
 	);
+}
+
+/** Until every first step is done. The palette leads there afterwards. */
+function GetStarted({ appId }: { readonly appId: string }) {
+	const { isDone } = useFirstSteps(isSampleAppId(appId) ? undefined : appId, "link");
+	return isDone === false ? (
+		<Entry to={`${appPath(appId)}?do=start`} isHere={false} icon={IconListCheck}>
+			Get started
+		</Entry>
+	) : null;
 }
 
 function OrganizationNavigation({

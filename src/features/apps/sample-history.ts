@@ -190,7 +190,7 @@ function timesOf(channel: string, today: number) {
 	return { startedAtMs: at(started), stepAtMs: at(raised), isPaused: steps.at(-1)?.action === "rollout_paused" };
 }
 
-/** What the health gate says about the offers of the rollout that it paused. */
+/** The reason of the health gate, from the offers of the rollout that it paused. */
 function reasonOfPause(offers: readonly SampleOffer[], today: number): string {
 	const own = offers.filter(({ channel }) => channel === BETA);
 	const installed = own.filter(({ installedAtMs }) => installedAtMs !== null).length;

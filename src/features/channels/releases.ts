@@ -36,6 +36,7 @@ const releaseItem = v.strictObject({
 	rollout_percentage_bps: v.nullable(v.number()),
 	is_live: v.boolean(),
 	can_roll_back: v.boolean(),
+	was_rolled_back: v.boolean(),
 	bundle_deleted: v.boolean(),
 	link: v.nullable(v.string()),
 	commit: v.nullable(v.string()),
@@ -80,6 +81,7 @@ const EXAMPLE_RELEASE = {
 	rollout_percentage_bps: null,
 	is_live: true,
 	can_roll_back: false,
+	was_rolled_back: false,
 	bundle_deleted: false,
 	link: "https://github.com/acme/shop/commit/9c1e44f",
 	commit: "9c1e44f",
@@ -96,7 +98,7 @@ export const listReleases = endpoint({
 	tag: "Channels",
 	summary: "List what was released to the channels of an app, newest first",
 	description:
-		"The histories of all channels (see GET /channel/history for the fields) with proposals, in one order of time. `kind` is release, rollback, rollout, proposal or preview; without it the list has all of them, and of a preview only its opening unless `channel` names it. `version` names a bundle: the list then tells where it was and is live. `until` is when another bundle went live in the place of this one; null while it is live, and for entries by which nothing went live. `actor` is the id of an account or key, or `system` for automatic steps. `before` is the `id` of an entry: the page begins behind it, and the header Link has the next one. `is_live` marks the entry by which the live bundle of its channel went live. `commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment. `name` and `ci` are null for callers without app.read_audit.",
+		"The histories of all channels (see GET /channel/history for the fields) with proposals, in one order of time. `kind` is release, rollback, rollout, proposal or preview; without it the list has all of them, and of a preview only its opening unless `channel` names it. `version` names a bundle: the list then tells where it was and is live. `until` is when another bundle went live in the place of this one; null while it is live, and for entries by which nothing went live. `actor` is the id of an account or key, or `system` for automatic steps. `before` is the `id` of an entry: the page begins behind it, and the header Link has the next one. `is_live` marks the entry by which the live bundle of its channel went live. `was_rolled_back` marks the entry of a bundle that a rollback left. `commit` comes from the CI job or from the bundle's `link`; `notes` is the bundle's comment. `name` and `ci` are null for callers without app.read_audit.",
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		channel: optional(channelName),
@@ -138,6 +140,7 @@ function releaseAnswer(row: ReleaseRow, showsNames: boolean): v.InferOutput<type
 		rollout_percentage_bps: row.rollout_percentage_bps,
 		is_live: row.rollback_target === 1 && isLive,
 		can_roll_back: (GOES_LIVE as readonly string[]).includes(row.action) && isThere && !isLive,
+		was_rolled_back: row.rolled_back === 1,
 		bundle_deleted: !isThere,
 		link: row.bundle_link,
 		commit: commitOfLink(row.bundle_link) ?? job?.commit ?? null,

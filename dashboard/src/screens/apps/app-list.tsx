@@ -2,7 +2,7 @@
 import type { AnswerOf } from "../../api";
 import { Sparkline } from "../../charts/sparkline";
 import { AppTile } from "../../components/avatar";
-import { Badge, Dot } from "../../components/badge";
+import { Badge, Dot, SampleBadge } from "../../components/badge";
 import { Note } from "../../components/card";
 import { TextLink } from "../../components/link";
 import { Sentence } from "../../components/sentence";
@@ -35,9 +35,12 @@ export function AppList({ apps }: { readonly apps: readonly App[] }) {
 							<div className="row">
 								<AppTile appId={app_id} name={name} icon={icon_url} />
 								<div className="stack">
-									<TextLink to={appPath(app_id)}>
-										<strong className="strong">{name}</strong>
-									</TextLink>
+									<span>
+										<TextLink to={appPath(app_id)}>
+											<strong className="strong">{name}</strong>
+										</TextLink>{" "}
+										<SampleBadge appId={app_id} />
+									</span>
 									<span className="mono faint">{app_id}</span>
 								</div>
 							</div>

@@ -51,7 +51,7 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 							{create === undefined ? (
 								<Empty title="No apps yet">Ask an administrator to create one or to give you a role in one.</Empty>
 							) : (
-								<NoAppYet create={<Button onClick={() => setOpen(true)}>Create app</Button>} />
+								<NoAppYet orgId={orgId} create={<Button onClick={() => setOpen(true)}>Create app</Button>} />
 							)}
 							{isLocalRun && create !== undefined ? (
 								<Text size="sm" c="dimmed">

@@ -1,29 +1,36 @@
 /**
- * The first steps of an app, as a checklist that ticks itself off: it looks again while the page is visible, so a command in a terminal or a start
- * of the app on a phone shows here within seconds.
+ * The first steps of an app, as a checklist that ticks itself off: create it, add the updater, upload a bundle, release it, see it on a device.
  */
 import { Button, SegmentedControl } from "@mantine/core";
 import type { DragEvent, ReactNode } from "react";
 import { useState } from "react";
-import { useAsk, usePage } from "../../api";
+import { useAsk, useChange, usePage } from "../../api";
 import { versionText } from "../../charts/version-text";
+import { Problem } from "../../components/answer";
 import { Dot } from "../../components/badge";
 import { Card, Note } from "../../components/card";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
+import { notify } from "../../components/notify";
+import { QrCode } from "../../components/qr-code";
+import { AddSample } from "../../components/sample-app";
 import { CodeBlock } from "../../components/secret";
+import { sizeText } from "../../components/size";
+import type { FirstSteps } from "../../first-steps";
 import { IconCheck, IconUpload } from "../../icons";
 import { appPath, devicePath } from "../../paths";
 import { initCommand } from "../connect/connect-texts";
 import "./first-run.css";
 
-const LOOK_AGAIN_MS = 3_000;
+/** The one that "Upload and release" proposes as well. */
+const FIRST_CHANNEL = "production";
 
 export function Step({
 	number,
 	title,
 	state,
 	action,
+	onDrop,
 	children,
 }: {
 	readonly number: number;
@@ -31,10 +38,12 @@ export function Step({
 	/** `now` is the next step. */
 	readonly state: "done" | "now" | "waiting";
 	readonly action?: ReactNode;
+	readonly onDrop?: (event: DragEvent) => void;
 	readonly children?: ReactNode;
 }) {
+	const target = onDrop === undefined ? {} : { onDrop, onDragOver: (event: DragEvent) => event.preventDefault() };
 	return (
-		<li className={`step ${state}`}>
+		<li className={`step ${state}`} {...target}>
 			<span className="step-number">
 				{state === "done" ? <Icon of={IconCheck} size="s" /> : number}
 				{state === "done" ? <span className="sr">Done</span> : null}
@@ -48,44 +57,45 @@ export function Step({
 	);
 }
 
-/** Which device runs what, once the first one checked. */
-function useFirstDevice(appId: string) {
-	const devices = usePage("GET /device", { query: { app_id: appId } }, 0, { everyMs: LOOK_AGAIN_MS });
-	return devices.data?.items[0];
-}
-
-export function FirstSteps({
+export function FirstStepsCard({
 	appId,
+	orgId,
 	name,
-	hasRelease,
+	steps: { bundle, hasRelease, device },
+	mayRelease,
 	onRelease,
+	onClose,
 }: {
 	readonly appId: string;
+	readonly orgId: string;
 	readonly name: string;
-	readonly hasRelease: boolean;
+	readonly steps: FirstSteps;
+	readonly mayRelease: boolean;
+	/** Opens the dialog, with a file that was dropped. */
 	readonly onRelease: (file: File | null) => void;
+	/** For a card that was asked for although every step is done. */
+	readonly onClose?: () => void;
 }) {
-	const device = useFirstDevice(appId);
 	const [saidSo, setSaidSo] = useState(false);
-	const addresses = useAsk("GET /service/addresses", {});
-	const [kind, setKind] = useState("computer");
-	const phone = addresses.data?.find((address) => address.kind === "network");
-	const emulator = addresses.data?.find((address) => address.kind === "android_emulator");
-	const here = addresses.data?.[0]?.url ?? location.origin;
-	const origin = kind === "phone" ? (phone?.url ?? here) : kind === "emulator" ? (emulator?.url ?? here) : here;
 	const isConnected = device !== undefined || saidSo;
-	if (hasRelease && device !== undefined) return null;
-	const choices = [
-		{ value: "computer", label: phone === undefined && emulator === undefined ? "Server" : "This computer" },
-		...(phone === undefined ? [] : [{ value: "phone", label: "Phone" }]),
-		...(emulator === undefined ? [] : [{ value: "emulator", label: "Emulator" }]),
-	];
+	const stateOf = (isDone: boolean, isNext: boolean) => (isDone ? "done" : isNext ? "now" : "waiting");
 	const drop = (event: DragEvent) => {
 		event.preventDefault();
 		onRelease(event.dataTransfer.files[0] ?? null);
 	};
+	const release = useChange("POST /channel", () => notify(`${bundle?.name} is now live on ${FIRST_CHANNEL}.`));
 	return (
-		<Card isPadded={false} title="Ship your first live update">
+		<Card
+			isPadded={false}
+			title="Ship your first live update"
+			actions={
+				onClose === undefined ? undefined : (
+					<Button size="xs" variant="subtle" onClick={onClose}>
+						Close
+					</Button>
+				)
+			}
+		>
 			<ol className="steps" aria-label="First steps">
 				<Step number={1} title="Create an app" state="done">
 					<span className="said">
@@ -95,7 +105,7 @@ export function FirstSteps({
 				<Step
 					number={2}
 					title="Add the updater to your app"
-					state={isConnected ? "done" : "now"}
+					state={stateOf(isConnected, true)}
 					action={
 						isConnected ? undefined : (
 							<Button size="xs" variant="default" onClick={() => setSaidSo(true)}>
@@ -104,58 +114,59 @@ export function FirstSteps({
 						)
 					}
 				>
-					{isConnected ? null : (
-						<>
-							<span className="said">
-								Run this in your project. It adds the plugin and writes this server's address into its configuration.{" "}
-								<TextLink to={appPath(appId, "connect")}>Do it by hand</TextLink>
-							</span>
-							{choices.length > 1 ? (
-								<SegmentedControl
-									size="xs"
-									aria-label="Device that runs the app"
-									w="fit-content"
-									value={kind}
-									onChange={setKind}
-									data={choices}
-								/>
-							) : null}
-							<CodeBlock label="Terminal" text={initCommand(origin, appId)} />
-							{kind === "phone" && phone?.reachable === false ? (
-								<Note tone="warn">Phones cannot reach Capstan yet. Stop it and run npm start -- --lan.</Note>
-							) : null}
-						</>
-					)}
+					{isConnected ? null : <Updater appId={appId} />}
 				</Step>
-				<li
-					className={`step ${hasRelease ? "done" : isConnected ? "now" : "waiting"}`}
-					onDragOver={(event) => event.preventDefault()}
-					onDrop={drop}
+				<Step
+					number={3}
+					title="Upload a bundle"
+					state={stateOf(bundle !== undefined, isConnected)}
+					{...(bundle === undefined && mayRelease ? { onDrop: drop } : {})}
+					action={
+						bundle === undefined && mayRelease ? (
+							<Button leftSection={<Icon of={IconUpload} size="s" />} onClick={() => onRelease(null)}>
+								Upload and release
+							</Button>
+						) : undefined
+					}
 				>
-					<span className="step-number">{hasRelease ? <Icon of={IconCheck} size="s" /> : 3}</span>
-					<div className="stack">
-						<h3>Release a bundle</h3>
-						{hasRelease ? null : (
-							<span className="said">
-								Drop the zip of your build here. The first release creates the channel production.
-							</span>
-						)}
-					</div>
-					{hasRelease ? null : (
-						<Button leftSection={<Icon of={IconUpload} size="s" />} onClick={() => onRelease(null)}>
-							Upload and release
-						</Button>
-					)}
-				</li>
+					<span className="said">
+						{bundle === undefined
+							? "Drop the zip of your build here."
+							: `${bundle.name}${bundle.size === null ? "" : `, ${sizeText(bundle.size)}`}`}
+					</span>
+				</Step>
 				<Step
 					number={4}
-					title="See it on a device"
-					state={device === undefined ? (hasRelease ? "now" : "waiting") : "done"}
+					title="Release it to a channel"
+					state={stateOf(hasRelease, bundle !== undefined)}
+					action={
+						bundle !== undefined && !hasRelease && mayRelease ? (
+							<Button
+								loading={release.isPending}
+								onClick={() =>
+									release.mutate({
+										body: { app_id: appId, channel: FIRST_CHANNEL, version: bundle.name, public: true },
+									})
+								}
+							>
+								Release {bundle.name} to {FIRST_CHANNEL}
+							</Button>
+						) : undefined
+					}
 				>
+					{hasRelease ? null : (
+						<span className="said">The channel {FIRST_CHANNEL} reaches every device of the app.</span>
+					)}
+					{release.isError ? <Problem error={release.error} /> : null}
+				</Step>
+				<Step number={5} title="See it on a device" state={stateOf(device !== undefined, hasRelease)}>
 					{device === undefined ? (
-						<span className="said" role="status">
-							<Dot /> Waiting for the first update check…
-						</span>
+						<>
+							<span className="said" role="status">
+								<Dot /> Waiting for the first update check…
+							</span>
+							{hasRelease && mayRelease ? <OpenOnPhone appId={appId} /> : null}
+						</>
 					) : (
 						<span className="said" role="status">
 							<TextLink to={devicePath(appId, device.device_id)}>{device.device_id}</TextLink> runs{" "}
@@ -164,12 +175,82 @@ export function FirstSteps({
 					)}
 				</Step>
 			</ol>
+			{onClose === undefined ? <AddSample orgId={orgId} /> : null}
 		</Card>
 	);
 }
 
+/** The command that adds the plugin, for the place where the app runs. */
+function Updater({ appId }: { readonly appId: string }) {
+	const addresses = useAsk("GET /service/addresses", {});
+	const [kind, setKind] = useState("computer");
+	const phone = addresses.data?.find((address) => address.kind === "network");
+	const emulator = addresses.data?.find((address) => address.kind === "android_emulator");
+	const here = addresses.data?.[0]?.url ?? location.origin;
+	const origin = kind === "phone" ? (phone?.url ?? here) : kind === "emulator" ? (emulator?.url ?? here) : here;
+	const choices = [
+		{ value: "computer", label: phone === undefined && emulator === undefined ? "Server" : "This computer" },
+		...(phone === undefined ? [] : [{ value: "phone", label: "Phone" }]),
+		...(emulator === undefined ? [] : [{ value: "emulator", label: "Emulator" }]),
+	];
+	return (
+		<>
+			<span className="said">
+				Run this in your project. It adds the plugin and writes this server's address into its configuration.{" "}
+				<TextLink to={appPath(appId, "connect")}>Do it by hand</TextLink>
+			</span>
+			{choices.length > 1 ? (
+				<SegmentedControl
+					size="xs"
+					aria-label="Device that runs the app"
+					w="fit-content"
+					value={kind}
+					onChange={setKind}
+					data={choices}
+				/>
+			) : null}
+			<CodeBlock label="Terminal" text={initCommand(origin, appId)} />
+			{kind === "phone" && phone?.reachable === false ? (
+				<Note tone="warn">Phones cannot reach Capstan yet. Stop it and run npm start -- --lan.</Note>
+			) : null}
+		</>
+	);
+}
+
+/** The code opens the live bundle in an installed app, as that of a preview does. */
+function OpenOnPhone({ appId }: { readonly appId: string }) {
+	const channels = usePage("GET /channel", { query: { app_id: appId } }, 0).data?.items ?? [];
+	const live = channels.filter(({ version }) => version !== null);
+	const channel = live.find((one) => one.public) ?? live[0];
+	const link = useAsk(
+		"GET /preview/link",
+		{ query: { app_id: appId, channel: channel?.name ?? "" } },
+		{ enabled: channel !== undefined },
+	);
+	const addresses = useAsk("GET /service/addresses", {});
+	const network = addresses.data?.find(({ kind }) => kind === "network");
+	if (link.data === undefined || channel === undefined) return null;
+	return (
+		<div className="open-on-phone">
+			<QrCode text={link.data.deep_link} label={`QR code that opens ${channel.version?.name} in your app`} />
+			<div className="stack">
+				<strong className="strong">Scan it with a phone that has your app</strong>
+				<span className="said">
+					The app opens {channel.version?.name}. Or start the app on a device or in an emulator: it asks for an update
+					by itself.
+				</span>
+				{network?.reachable === false ? (
+					<span className="said">
+						Phones cannot reach Capstan yet. Stop it and run <span className="mono">npm start -- --lan</span>.
+					</span>
+				) : null}
+			</div>
+		</div>
+	);
+}
+
 /** For an organization without apps. */
-export function NoAppYet({ create }: { readonly create: ReactNode }) {
+export function NoAppYet({ orgId, create }: { readonly orgId: string; readonly create: ReactNode }) {
 	return (
 		<Card isPadded={false} title="Ship your first live update">
 			<ol className="steps" aria-label="First steps">
@@ -177,9 +258,11 @@ export function NoAppYet({ create }: { readonly create: ReactNode }) {
 					<span className="said">You need its app id, such as com.example.app.</span>
 				</Step>
 				<Step number={2} title="Add the updater to your app" state="waiting" />
-				<Step number={3} title="Release a bundle" state="waiting" />
-				<Step number={4} title="See it on a device" state="waiting" />
+				<Step number={3} title="Upload a bundle" state="waiting" />
+				<Step number={4} title="Release it to a channel" state="waiting" />
+				<Step number={5} title="See it on a device" state="waiting" />
 			</ol>
+			<AddSample orgId={orgId} />
 		</Card>
 	);
 }

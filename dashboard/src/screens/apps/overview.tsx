@@ -1,6 +1,7 @@
 /** The home of an app: what is live on which channel, how its devices follow, and who released what, with the way back. */
 import { Button } from "@mantine/core";
 import { lazy, Suspense, useState } from "react";
+import { isSampleAppId } from "../../../../src/domain/sample-app";
 import { DAY_MS } from "../../../../src/domain/time";
 import { versionTones } from "../../../../src/features/statistics/charts/palette";
 import { useAllPages, useAsk } from "../../api";
@@ -12,20 +13,24 @@ import { Dot } from "../../components/badge";
 import { Card, type Figure, Figures, Note } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { CopyChip } from "../../components/copy-chip";
+import { useDo } from "../../components/do";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
-import { Older, type Outcome, ReleaseTimeline } from "../../components/release-timeline";
+import type { Outcome } from "../../components/release-timeline";
 import { RolloutNotice } from "../../components/rollout-notice";
+import { SampleNote } from "../../components/sample-app";
 import { Screen, Section } from "../../components/screen";
 import { countOf, countText, percentText, shareText } from "../../components/size";
 import { utcDay } from "../../components/time";
+import { useFirstSteps } from "../../first-steps";
 import { IconChevronRight, IconRocket } from "../../icons";
-import { appPath, channelPath } from "../../paths";
+import { channelPath } from "../../paths";
 import { useAppMay } from "../../permissions";
 import { useReleases } from "../../releases";
 import type { AppScreenProps } from "../../screen-props";
-import { FirstSteps } from "./first-run";
+import { FirstStepsCard } from "./first-run";
 import { laneOf } from "./release-lanes";
+import { Releases } from "./releases";
 
 const UploadAndRelease = lazy(() => import("../bundles/upload"));
 
@@ -36,10 +41,14 @@ const LOOK_AGAIN_MS = 15_000;
 
 export default function Overview({ appId, orgId }: AppScreenProps) {
 	const app = useAsk("GET /app/:app_id", { params: { app_id: appId } });
-	const channels = useAllPages("GET /channel", { query: { app_id: appId } });
+	const channels = useAllPages("GET /channel", { query: { app_id: appId } }, { everyMs: LOOK_AGAIN_MS });
 	const may = useAppMay(appId, orgId);
 	const [releasing, setReleasing] = useState<{ readonly file: File | null } | undefined>();
 	const name = app.data?.name ?? appId;
+	const [isAsked, setAsked] = useState(false);
+	useDo("start", () => setAsked(true));
+	const steps = useFirstSteps(appId, "card", isAsked);
+	const isSample = isSampleAppId(appId);
 	// Before the first release the checklist has the button.
 	const mayRelease = may("app.upload_bundle") === true && (channels.data?.length ?? 0) > 0;
 	return (
@@ -55,10 +64,20 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 				) : undefined
 			}
 		>
+			{isSample && orgId !== undefined ? <SampleNote appId={appId} orgId={orgId} /> : null}
+			{orgId !== undefined && (isAsked || (steps.isDone === false && !isSample)) ? (
+				<FirstStepsCard
+					appId={appId}
+					orgId={orgId}
+					name={name}
+					steps={steps}
+					mayRelease={may("app.upload_bundle") === true && may("channel.promote_bundle") === true}
+					onRelease={(file) => setReleasing({ file })}
+					{...(steps.isDone === true ? { onClose: () => setAsked(false) } : {})}
+				/>
+			) : null}
 			<Answer query={channels} what="channels">
-				{(all) => (
-					<Home appId={appId} orgId={orgId} name={name} channels={all} onRelease={(file) => setReleasing({ file })} />
-				)}
+				{(all) => (all.length > 0 ? <Released appId={appId} orgId={orgId} channels={all} /> : null)}
 			</Answer>
 			{releasing === undefined ? null : (
 				<Suspense>
@@ -75,30 +94,8 @@ export default function Overview({ appId, orgId }: AppScreenProps) {
 	);
 }
 
-/** Channels of pull requests; they would hide the others. */
-const isPreview = ({ name, public: isPublic }: Channel) => !isPublic && /^(pr|mr)-\d+$/.test(name);
-
-function Home({
-	appId,
-	orgId,
-	name,
-	channels,
-	onRelease,
-}: {
-	readonly appId: string;
-	readonly orgId: string | undefined;
-	readonly name: string;
-	readonly channels: readonly Channel[];
-	readonly onRelease: (file: File | null) => void;
-}) {
-	const hasRelease = channels.length > 0;
-	return (
-		<>
-			<FirstSteps appId={appId} name={name} hasRelease={hasRelease} onRelease={onRelease} />
-			{hasRelease ? <Released appId={appId} orgId={orgId} channels={channels} /> : null}
-		</>
-	);
-}
+/** Channels of pull requests would hide the others. */
+const isPreview = ({ is_preview }: Channel) => is_preview;
 
 function Released({
 	appId,
@@ -110,7 +107,6 @@ function Released({
 	readonly channels: readonly Channel[];
 }) {
 	const may = useAppMay(appId, orgId);
-	const history = useReleases(appId, {}, 50);
 	const days = { from: utcDay(1 - HEALTH_DAYS), to: utcDay(0) };
 	const installs = useAsk("GET /statistics/app/:app_id/installs", { params: { app_id: appId }, query: days });
 	const outcomes = "byBundleAndChannel" in (installs.data ?? {}) ? outcomesOf(installs.data) : [];
@@ -125,22 +121,12 @@ function Released({
 			))}
 			<Live appId={appId} channels={shown} previews={channels.filter(isPreview)} outcomes={outcomes} />
 			<Health appId={appId} live={shown} />
-			<Section title="Releases" actions={<TextLink to={appPath(appId, "changes")}>All activity</TextLink>}>
-				<Answer query={history} what="releases">
-					{({ pages }) => (
-						<>
-							<ReleaseTimeline
-								label="Releases"
-								appId={appId}
-								releases={pages.flat()}
-								outcomes={outcomes}
-								mayRollBack={may("channel.promote_bundle") === true}
-							/>
-							<Older history={history} />
-						</>
-					)}
-				</Answer>
-			</Section>
+			<Releases
+				appId={appId}
+				outcomes={outcomes}
+				previews={channels.some(isPreview)}
+				mayRollBack={may("channel.promote_bundle") === true}
+			/>
 		</>
 	);
 }

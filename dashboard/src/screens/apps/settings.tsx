@@ -3,12 +3,14 @@
 import { Button, Group, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
+import { isSampleAppId } from "../../../../src/domain/sample-app";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { KeyValues } from "../../components/card";
 import { formErrors } from "../../components/field-errors";
 import { Confirm } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
+import { SampleNote } from "../../components/sample-app";
 import { Screen, Section } from "../../components/screen";
 import { countOf, sizeText } from "../../components/size";
 import { Time, timeText } from "../../components/time";
@@ -111,6 +113,7 @@ function Fields({ app }: { readonly app: AppRecord }) {
 
 function DeleteSection({ app }: { readonly app: AppRecord }) {
 	const [isAsking, setAsking] = useState(false);
+	if (isSampleAppId(app.app_id)) return <SampleNote appId={app.app_id} orgId={app.owner_org} />;
 	return (
 		<Section title="Delete app">
 			<Text size="sm">Deletes its channels, bundles, devices and statistics. You can undo this for 30 days.</Text>

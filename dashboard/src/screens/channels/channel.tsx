@@ -9,6 +9,7 @@ import { ChannelProblems } from "../../components/channel-problems";
 import { useDo } from "../../components/do";
 import { notify } from "../../components/notify";
 import type { Outcome } from "../../components/release-timeline";
+import { RollBack } from "../../components/roll-back";
 import { RolloutNotice } from "../../components/rollout-notice";
 import { Screen } from "../../components/screen";
 import { Time, utcDay } from "../../components/time";
@@ -23,7 +24,7 @@ import { HEALTH_DAYS, LiveBundle } from "./live-bundle";
 import { Promote } from "./promote";
 import { ChannelProtection, WaitingProposals } from "./protection";
 
-type Dialog = "promote" | "edit" | "delete";
+type Dialog = "promote" | "rollback" | "edit" | "delete";
 
 export default function Channel({ appId, orgId, item }: AppItemProps) {
 	const channel = useAsk("GET /channel", { query: { app_id: appId, channel: item } });
@@ -70,6 +71,7 @@ function Details({
 	const may = useAppMay(appId, orgId);
 	const [mayPromote, maySet] = [may("channel.promote_bundle") === true, may("channel.update_settings") === true];
 	useDo("promote", () => setDialog("promote"), mayPromote);
+	useDo("rollback", () => setDialog("rollback"), mayPromote);
 	const outcomes = useOutcomes(appId, channel.name);
 	const history = useReleases(appId, { channel: channel.name });
 	const releases = history.data?.pages.flat() ?? [];
@@ -152,6 +154,14 @@ function Details({
 				mayReadChanges={may("app.read_audit") === true}
 			/>
 			{dialog === "promote" ? <Promote appId={appId} channel={channel} maySet={maySet} onClose={close} /> : null}
+			{dialog === "rollback" ? (
+				<RollBack
+					appId={appId}
+					channel={channel.name}
+					version={channel.rolloutEnabled && channel.rollout_version !== null ? (live ?? null) : undefined}
+					onClose={close}
+				/>
+			) : null}
 			{dialog === "edit" ? (
 				<ChannelForm
 					title={`Edit ${channel.name}`}
