@@ -2,12 +2,14 @@
  * Channels as lanes on one time axis: which version was live when, rollouts inside of them, open previews, and below, on the same axis, the share
  * of devices on each version. The colours are those of `versionTones`, so that a version has one colour on the page.
  */
+
 import { Link } from "wouter";
 import { endOf, spread } from "../../../src/features/statistics/charts/labels";
 import { spanPath } from "../../../src/features/statistics/charts/marks";
 import type { ChartSeries } from "../../../src/features/statistics/charts/model";
 import { stackedModel } from "../../../src/features/statistics/charts/model";
 import type { Tone } from "../../../src/features/statistics/charts/palette";
+import { fitText } from "../../../src/features/statistics/charts/text";
 import { barsOf, type Lane, lanesSummary, type TimeScale, xOf } from "./lanes-model";
 import { dayLabels, dayName, daysFromTo } from "./time-axis";
 import { versionText } from "./version-text";
@@ -40,6 +42,8 @@ const LANE_STEP_PX = 34;
 const FONT_PX = 12;
 const LEFT_PX = 132;
 const RIGHT_PX = 112;
+/** The share at the right of a version, and the gaps around it. */
+const SHARE_PX = 52;
 const AXIS_PX = 24;
 const PREVIEW_PX = 7;
 const PREVIEW_STEP_PX = 9;
@@ -176,7 +180,7 @@ function RowHead({
 				{now}
 			</text>
 			<text x={widthPx} y={top + 24} textAnchor="end">
-				{nowNote}
+				{nowNote === undefined ? null : fitText(nowNote, FONT_PX, RIGHT_PX - 8, "middle")}
 			</text>
 		</>
 	);
@@ -290,7 +294,7 @@ function Adoption({
 					{now.map(({ series, share }, index) => (
 						<g key={series.name}>
 							<text className="chart-name" x={scale.right + 14} y={(places[index] ?? 0) + 4}>
-								{versionText(series.name)}
+								{fitText(versionText(series.name), FONT_PX, RIGHT_PX - SHARE_PX, "middle")}
 							</text>
 							<text x={widthPx} y={(places[index] ?? 0) + 4} textAnchor="end">
 								{shareText(share)}

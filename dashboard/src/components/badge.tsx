@@ -21,9 +21,9 @@ export function Badge({
 	);
 }
 
-/** Marks a sample app wherever apps are listed. */
-export function SampleBadge({ appId }: { readonly appId: string }) {
-	return isSampleAppId(appId) ? (
+/** Marks a sample app wherever apps are listed, unless its name does. */
+export function SampleBadge({ appId, name }: { readonly appId: string; readonly name: string }) {
+	return isSampleAppId(appId) && !/sample/i.test(name) ? (
 		<Badge tone="preview" title="An app with made-up history">
 			Sample
 		</Badge>

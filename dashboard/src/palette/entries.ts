@@ -108,9 +108,9 @@ function useAppEntries(appId: string | undefined, orgId: string | undefined, isO
 				: [
 						{
 							group: "Rollouts",
-							label: `${rollout_version_info.name} on ${name}`,
+							label: `Rollout of ${rollout_version_info.name} on ${name}`,
 							note: `${rolloutPausedAt === null ? "" : "paused "}at ${percentText(rolloutPercentageBps)}`,
-							words: "rollout running",
+							words: "running",
 							icon: IconRocket,
 							to: channelPath(appId, name),
 						},
@@ -124,7 +124,7 @@ function useAppEntries(appId: string | undefined, orgId: string | undefined, isO
 			to: `${appPath(appId)}?do=start`,
 		},
 		...(mayRelease
-			? channels.flatMap(({ name }) => [
+			? channels.flatMap(({ name, is_preview }) => [
 					{
 						group: "Actions",
 						label: `Release a bundle to ${name}`,
@@ -132,13 +132,17 @@ function useAppEntries(appId: string | undefined, orgId: string | undefined, isO
 						icon: IconRocket,
 						to: `${channelPath(appId, name)}?do=promote`,
 					},
-					{
-						group: "Actions",
-						label: `Roll back ${name}…`,
-						words: "undo history",
-						icon: IconArrowBackUp,
-						to: `${channelPath(appId, name)}?do=rollback`,
-					},
+					...(is_preview
+						? []
+						: [
+								{
+									group: "Actions",
+									label: `Roll back ${name}…`,
+									words: "undo history",
+									icon: IconArrowBackUp,
+									to: `${channelPath(appId, name)}?do=rollback`,
+								},
+							]),
 				])
 			: []),
 		...(may("app.upload_bundle") === true

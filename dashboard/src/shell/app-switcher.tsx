@@ -155,7 +155,7 @@ function Apps({
 							<AppTile appId={app_id} name={name} icon={icon_url} />
 							<span className="grow">
 								<span className="cut strong">
-									{name} <SampleBadge appId={app_id} />
+									{name} <SampleBadge appId={app_id} name={name} />
 								</span>
 								<small className="cut">{app_id}</small>
 							</span>

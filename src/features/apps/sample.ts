@@ -24,7 +24,7 @@ import { creationStatements } from "./creation";
 import { appAnswer, appSchema, EXAMPLE_APP } from "./routes";
 import { historyStatements, type StoredZip } from "./sample-history";
 
-const NAME = "Acme Shop (sample)";
+const NAME = "Sample shop";
 /** A request takes seconds, so bytes without an app are garbage by then. */
 const UNFINISHED_MS = HOUR_MS;
 

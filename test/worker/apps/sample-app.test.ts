@@ -32,7 +32,7 @@ describe("a sample app", () => {
 	beforeAll(async () => {
 		world = await createWorld();
 		const { status, body } = await add(world);
-		expect({ status, body }).toMatchObject({ status: 201, body: { name: "Acme Shop (sample)", retention: 0 } });
+		expect({ status, body }).toMatchObject({ status: 201, body: { name: "Sample shop", retention: 0 } });
 		({ app_id, id: uuid } = body);
 		expect(app_id).toMatch(/^sample\.capstan\.[0-9a-f]{12}$/);
 	});

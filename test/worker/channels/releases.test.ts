@@ -28,6 +28,7 @@ interface Item {
 	readonly rollout_percentage_bps: number | null;
 	readonly is_live: boolean;
 	readonly can_roll_back: boolean;
+	readonly was_rolled_back: boolean;
 	readonly actor: { readonly type: string; readonly id: string | null; readonly name: string | null };
 }
 
@@ -70,6 +71,12 @@ describe("GET /app/:app_id/releases", () => {
 		]);
 		expect(items[0]).toMatchObject({ reason: "Login loop", is_live: true, can_roll_back: false });
 		expect(items[5]).toMatchObject({ is_live: false, can_roll_back: true, previous_version: "1.0.1" });
+		// 1.1.0 is the bundle that the rollback left, until somebody releases it again.
+		const left = (entries: Item[]) => entries.filter(({ was_rolled_back }) => was_rolled_back).map(sentence);
+		expect(left(items)).toEqual(["admin released 1.1.0 to production"]);
+		world.clock.nowMs += 1000;
+		await set(admin(), { version: "1.1.0" });
+		expect(left(await timeline())).toEqual([]);
 		expect((await ask()).trips).toBeLessThanOrEqual(2);
 	});
 

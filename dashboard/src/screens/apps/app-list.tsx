@@ -39,7 +39,7 @@ export function AppList({ apps }: { readonly apps: readonly App[] }) {
 										<TextLink to={appPath(app_id)}>
 											<strong className="strong">{name}</strong>
 										</TextLink>{" "}
-										<SampleBadge appId={app_id} />
+										<SampleBadge appId={app_id} name={name} />
 									</span>
 									<span className="mono faint">{app_id}</span>
 								</div>

@@ -55,7 +55,7 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 							)}
 							{isLocalRun && create !== undefined ? (
 								<Text size="sm" c="dimmed">
-									Just exploring? Run <Code>npm run demo</Code> in a second terminal: it plays a preview here.
+									<Code>npm run demo</Code> in a second terminal opens and closes the preview of a pull request here.
 								</Text>
 							) : null}
 						</Stack>
