@@ -43,7 +43,9 @@ const FONT_PX = 12;
 const LEFT_PX = 132;
 const RIGHT_PX = 112;
 /** The share at the right of a version, and the gaps around it. */
-const SHARE_PX = 52;
+const SHARE_PX = 42;
+/** Estimates of widths are generous, and nothing stands beside these texts. */
+const NARROW = 0.9;
 const AXIS_PX = 24;
 const PREVIEW_PX = 7;
 const PREVIEW_STEP_PX = 9;
@@ -180,7 +182,7 @@ function RowHead({
 				{now}
 			</text>
 			<text x={widthPx} y={top + 24} textAnchor="end">
-				{nowNote === undefined ? null : fitText(nowNote, FONT_PX, RIGHT_PX - 8, "middle")}
+				{nowNote === undefined ? null : fitText(nowNote, FONT_PX * NARROW, RIGHT_PX - 8, "middle")}
 			</text>
 		</>
 	);
@@ -294,7 +296,7 @@ function Adoption({
 					{now.map(({ series, share }, index) => (
 						<g key={series.name}>
 							<text className="chart-name" x={scale.right + 14} y={(places[index] ?? 0) + 4}>
-								{fitText(versionText(series.name), FONT_PX, RIGHT_PX - SHARE_PX, "middle")}
+								{fitText(versionText(series.name), FONT_PX * NARROW, RIGHT_PX - SHARE_PX, "middle")}
 							</text>
 							<text x={widthPx} y={(places[index] ?? 0) + 4} textAnchor="end">
 								{shareText(share)}

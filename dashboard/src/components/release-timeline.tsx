@@ -56,6 +56,8 @@ export function ReleaseTimeline({
 	// One button for each bundle of a channel, beside its newest entry.
 	const offered = new Set<string>();
 	const seen = new Set<string>();
+	// A bundle that one channel left is not offered as a good one on another.
+	const left = new Set(releases.filter(({ was_rolled_back }) => was_rolled_back).map(({ version }) => version));
 	for (const { id, channel, version, can_roll_back } of releases) {
 		const key = JSON.stringify([channel.name, version]);
 		if (!can_roll_back || seen.has(key)) continue;
@@ -74,6 +76,7 @@ export function ReleaseTimeline({
 							({ version, channel }) => version === release.version && channel === release.channel.name,
 						)}
 						withChannel={withChannel}
+						wasLeft={left.has(release.version)}
 						onRollBack={mayRollBack && offered.has(release.id) ? () => setTarget(release) : undefined}
 					/>
 				))}
@@ -97,12 +100,15 @@ function Entry({
 	release,
 	outcome,
 	withChannel,
+	wasLeft,
 	onRollBack,
 }: {
 	readonly appId: string;
 	readonly release: Release;
 	readonly outcome: Outcome | undefined;
 	readonly withChannel: boolean;
+	/** A rollback left the bundle, on this channel or another. */
+	readonly wasLeft: boolean;
 	readonly onRollBack: (() => void) | undefined;
 }) {
 	const { name, kind } = actorOf(release);
@@ -149,7 +155,7 @@ function Entry({
 				</>
 			}
 			action={
-				onRollBack === undefined ? null : was_rolled_back ? (
+				onRollBack === undefined ? null : wasLeft ? (
 					<Menu position="bottom-end" width={216}>
 						<Menu.Target>
 							<button
