@@ -140,7 +140,7 @@ function releaseAnswer(row: ReleaseRow, showsNames: boolean): v.InferOutput<type
 		rollout_percentage_bps: row.rollout_percentage_bps,
 		is_live: row.rollback_target === 1 && isLive,
 		can_roll_back: (GOES_LIVE as readonly string[]).includes(row.action) && isThere && !isLive,
-		was_rolled_back: row.rolled_back === 1,
+		was_rolled_back: row.rolled_back === 1 && row.rollback_target === 1,
 		bundle_deleted: !isThere,
 		link: row.bundle_link,
 		commit: commitOfLink(row.bundle_link) ?? job?.commit ?? null,

@@ -237,7 +237,7 @@ function OpenOnPhone({ appId }: { readonly appId: string }) {
 				<strong className="strong">Scan it with a phone that has your app</strong>
 				<span className="said">
 					The app opens {channel.version?.name}. Or start the app on a device or in an emulator: it asks for an update
-					by itself.
+					by itself. <a href={link.data.deep_link}>Open it on this device</a>
 				</span>
 				{network?.reachable === false ? (
 					<span className="said">
