@@ -17,3 +17,8 @@ declare module "@tabler/icons-react/dist/esm/icons/*" {
 	const drawing: import("react").ComponentType<import("react").SVGProps<SVGSVGElement>>;
 	export default drawing;
 }
+
+/** Plain JavaScript, because the pages of the Worker are. */
+declare module "*/pages/qr-code.js" {
+	export function drawCode(canvas: HTMLCanvasElement, text: string): void;
+}

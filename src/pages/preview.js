@@ -2,7 +2,7 @@
  * The page of a preview. The token is in the fragment and is sent in request bodies only, so that no server log contains it. Text from the
  * server, such as the title of a pull request, is shown as text, never as markup.
  */
-import { drawCode } from "./qr-code.ts";
+import { drawCode } from "./qr-code.js";
 
 const element = (id) => document.getElementById(id);
 const date = (text) => new Date(text).toLocaleDateString(undefined, { dateStyle: "long" });
