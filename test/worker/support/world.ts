@@ -42,7 +42,10 @@ const UNLIMITED: RequestLimit = { limiter: { limit: async () => ({ success: true
 
 export interface WorldOptions {
 	readonly bindings?: Partial<
-		Pick<Deps, "d1" | "newId" | "telemetry" | "bundles" | "events" | "fetch" | "localFetch" | "assets" | "cache" | "deadline">
+		Pick<
+			Deps,
+			"d1" | "newId" | "telemetry" | "bundles" | "events" | "fetch" | "localFetch" | "assets" | "cache" | "deadline"
+		>
 	> & {
 		/** Those that are left out let everything through. */
 		readonly requestLimits?: Partial<Deps["requestLimits"]>;
