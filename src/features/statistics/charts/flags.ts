@@ -25,25 +25,26 @@ interface Place {
 	readonly toX: (index: number) => number;
 }
 
+/** From the newest on: a flag takes the releases before it that have no room beside it. */
 export function flagsOf(model: ChartModel, { toX, right, left }: Place): Flag[] {
 	const flags: { index: number; labels: string[]; x: number; widthPx: number }[] = [];
-	const place = (index: number, labels: readonly string[]) => {
+	const place = (index: number, labels: readonly string[], most: number) => {
 		const widthPx = estimatedWidthPx(textOf(labels), FLAG_PX) * 0.92 + 2 * FLAG_PADDING_PX;
-		return { widthPx, x: Math.max(left, Math.min(toX(index) - widthPx / 2, right - widthPx)) };
+		return { widthPx, x: Math.max(left, Math.min(toX(index) - widthPx / 2, most - widthPx)) };
 	};
-	for (const { index, label } of model.markers) {
-		const labels = [fitText(label, FLAG_PX, MOST_NAME_PX, "middle")];
-		let at = place(index, labels);
-		while (flags.length > 0) {
-			const before = flags.at(-1);
-			if (before === undefined || before.x + before.widthPx + GAP_PX <= at.x) break;
-			labels.unshift(...before.labels);
-			flags.pop();
-			at = place(index, labels);
+	const mostOf = (position: number) => (position < 0 ? right : (flags[position]?.x ?? right) - GAP_PX);
+	for (const { index, label } of model.markers.toReversed()) {
+		const name = fitText(label, FLAG_PX, MOST_NAME_PX, "middle");
+		const newer = flags.at(-1);
+		const at = place(index, [name], right);
+		if (newer === undefined || at.x + at.widthPx + GAP_PX <= newer.x) {
+			flags.push({ index, labels: [name], ...at });
+			continue;
 		}
-		flags.push({ index, labels, ...at });
+		newer.labels.unshift(name);
+		Object.assign(newer, place(newer.index, newer.labels, mostOf(flags.length - 2)));
 	}
-	return flags.map(({ index, labels, x, widthPx }) => ({ index, x, widthPx, text: textOf(labels) }));
+	return flags.toReversed().map(({ index, x, widthPx, labels }) => ({ index, x, widthPx, text: textOf(labels) }));
 }
 
 function textOf(labels: readonly string[]): string {
