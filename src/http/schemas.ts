@@ -6,6 +6,7 @@ import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
 import { plainText } from "../domain/plain-text";
 import { isReservedAddress } from "../domain/reserved-address";
+import { DAY_MS } from "../domain/time";
 import { EVENT_TYPES } from "../domain/webhook-events";
 
 export const PAGE_SIZE = 50;
@@ -162,6 +163,23 @@ export const day = v.pipe(
 	}),
 	v.transform((value) => Date.parse(`${value}T00:00:00Z`)),
 );
+
+const timeOrDay = (lengthOfDayMs: number) =>
+	v.union(
+		[
+			v.pipe(
+				day,
+				v.transform((atMs) => atMs + lengthOfDayMs),
+			),
+			timestamp,
+		],
+		'must be an RFC 3339 time such as "2026-11-21T08:00:00Z", or a day that exists, such as "2026-11-21"',
+	);
+
+/** A time, or the first millisecond of a day in UTC. */
+export const fromTime = timeOrDay(0);
+/** A time, or the last millisecond of a day in UTC. */
+export const toTime = timeOrDay(DAY_MS - 1);
 
 /** `true` or `false` in a query string. */
 export const booleanText = v.pipe(

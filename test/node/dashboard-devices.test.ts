@@ -39,6 +39,11 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		await admin.page.reload();
 		await button("Phones of Apple").click();
 		await expect.poll(() => rows.count()).toBe(4);
+		await admin.page.getByLabel("Last seen since (UTC)").fill("2026-01-01");
+		await button("Apply filters").click();
+		await button("Remove the filter Last seen since (UTC): 2026-01-01").waitFor();
+		await expect.poll(() => rows.count()).toBe(4);
+		await button("Phones of Apple").click();
 		await button("Device").click();
 		await expect.poll(() => rows.nth(1).innerText()).toContain(deviceId(1));
 		expect(new URL(admin.page.url()).search).toContain("sort=name");

@@ -31,6 +31,9 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		await admin.open(`/apps/${APP}/channels/production`, "production");
 		await button("Protect channel").click();
 		await admin.page.getByRole("switch", { name: "Promotions need approval" }).check();
+		await admin.page.getByRole("combobox", { name: "API keys and people who can promote" }).fill("first admin");
+		await admin.page.getByRole("option", { name: "First admin key (API key)" }).click();
+		await admin.page.keyboard.press("Tab");
 		await expectSound(admin);
 		await screenshot("protection-form-1280");
 		await button("Save protection").click();
@@ -38,8 +41,11 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		const channel = () => get(`/channel?app_id=${APP}&channel=production`);
 		expect(await channel()).toMatchObject({
 			...{ protected: true, requires_approval: true },
-			promoters: ["app_admin", "org_admin", "org_super_admin"],
+			promoters: expect.arrayContaining(["app_admin", "org_admin", "org_super_admin"]),
 		});
+		expect((await channel()).promoters).toHaveLength(4);
+		// Names stand in place of ids.
+		await admin.page.getByText(/First admin key \(API key\)$/).waitFor();
 		expect(await button("Delete channel").count(), "a protected channel stays").toBe(0);
 
 		const invited = await stage.product.api("POST", "/organization/members", {

@@ -108,7 +108,9 @@ function Plan({ plan, version }: { readonly plan: RollbackPlan; readonly version
 			<Text size="sm">
 				At their next update check, devices get {nameOf(version)}
 				{previous_version === version ? "" : ` instead of ${nameOf(previous_version)}`}.
-				{previous_version === null || previous_version === version ? "" : " The bundle is kept, so you can undo this."}
+				{previous_version === null || previous_version === version || rollout_ended !== null
+					? ""
+					: " You can undo this afterwards."}
 			</Text>
 			{refused?.map(({ error, devices: count }) => (
 				<Text size="sm" key={error}>

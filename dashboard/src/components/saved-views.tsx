@@ -17,7 +17,13 @@ const MOST_VIEWS = 20;
 const keyOf = (list: string) => `capstan.views.${list}`;
 
 const isView = (value: unknown): value is View =>
-	typeof value === "object" && value !== null && "name" in value && "filters" in value;
+	typeof value === "object" &&
+	value !== null &&
+	"name" in value &&
+	typeof value.name === "string" &&
+	"filters" in value &&
+	typeof value.filters === "object" &&
+	value.filters !== null;
 
 function storedViews(list: string): readonly View[] {
 	try {

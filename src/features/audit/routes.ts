@@ -7,11 +7,10 @@ import { holds } from "../../authz/decide";
 import { type AuditFilter, type AuditOf, type AuditRow, auditBefore, auditPage } from "../../db/audit/entries";
 import { openDb } from "../../db/client";
 import type { Deps } from "../../deps";
-import { DAY_MS } from "../../domain/time";
 import { causeText, serviceUnavailable } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
-import { day, optional, pageNumber, rfc3339, text, time, timestamp, uuid } from "../../http/schemas";
+import { fromTime, optional, pageNumber, rfc3339, text, time, toTime, uuid } from "../../http/schemas";
 import { appScope, orgScope } from "../../http/scope";
 
 /** Entries per database read of an export; a few hundred kilobytes. */
@@ -67,28 +66,13 @@ const EXAMPLE_ENTRY = {
 	ip_address: "192.0.2.7",
 };
 
-/** A time, or a day in UTC: its first millisecond as `from`, its last as `to`. */
-const moment = (lengthOfDayMs: number) =>
-	optional(
-		v.union(
-			[
-				v.pipe(
-					day,
-					v.transform((atMs) => atMs + lengthOfDayMs),
-				),
-				timestamp,
-			],
-			'must be an RFC 3339 time such as "2026-11-21T08:00:00Z", or a day that exists, such as "2026-11-21"',
-		),
-	);
-
 const filterFields = {
 	page: pageNumber,
 	actor: optional(text(LONGEST_FILTER)),
 	action: optional(text(LONGEST_FILTER)),
 	target: optional(text(LONGEST_FILTER)),
-	from: moment(0),
-	to: moment(DAY_MS - 1),
+	from: optional(fromTime),
+	to: optional(toTime),
 	format: optional(v.picklist(["json", "ndjson"], "must be json or ndjson")),
 };
 const FILTERS_TEXT =

@@ -20,7 +20,7 @@ import { storyIn } from "../../domain/recent-reports";
 import { invalidRequest } from "../../errors";
 import { toCsv } from "../../http/csv";
 import { endpoint } from "../../http/endpoint";
-import { channelName, optional, publicAppId, rfc3339, text, time, timestamp, uuid } from "../../http/schemas";
+import { channelName, fromTime, optional, publicAppId, rfc3339, text, time, toTime, uuid } from "../../http/schemas";
 import { appScope, channelNotFound } from "../../http/scope";
 
 const MOST_SHOWN = 200;
@@ -79,8 +79,8 @@ export const deviceEvents = endpoint({
 		version: optional(text(64)),
 		platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
 		channel: optional(channelName),
-		from: optional(timestamp),
-		to: optional(timestamp),
+		from: optional(fromTime),
+		to: optional(toTime),
 		before: optional(v.string()),
 		after: optional(v.string()),
 		limit: optional(v.pipe(v.string(), v.regex(/^\d{1,4}$/, "must be a number"), v.transform(Number))),

@@ -11,7 +11,7 @@ import { appIdOf } from "../../db/public-app-id";
 import { joinedColumns } from "../../db/reported-devices";
 import { openTelemetry } from "../../db/telemetry-reads";
 import { endpoint } from "../../http/endpoint";
-import { optional, PAGE_SIZE, pageNumber, publicAppId, text, timestamp } from "../../http/schemas";
+import { fromTime, optional, PAGE_SIZE, pageNumber, publicAppId, text, toTime } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { deviceAnswer, deviceSchema, EXAMPLE_DEVICE_RECORD } from "./record";
 
@@ -23,8 +23,8 @@ const listQuery = v.object({
 	version: optional(text(128)),
 	platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
 	key_id: optional(text(64)),
-	seen_from: optional(timestamp),
-	seen_to: optional(timestamp),
+	seen_from: optional(fromTime),
+	seen_to: optional(toTime),
 	sort: optional(v.picklist(DEVICE_ORDERS, `must be one of ${DEVICE_ORDERS.join(", ")}`)),
 	order: optional(v.picklist(["asc", "desc"], "must be asc or desc")),
 });

@@ -29,13 +29,14 @@ import { pageBounds, pageReply } from "../../http/paging";
 import {
 	acknowledgement,
 	channelName,
+	fromTime,
 	integerId,
 	OK,
 	optional,
 	pageNumber,
 	publicAppId,
 	text,
-	timestamp,
+	toTime,
 	uuid,
 } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
@@ -57,8 +58,8 @@ const listQuery = v.object({
 	platform: optional(v.picklist(["ios", "android", "electron"], "must be ios, android or electron")),
 	custom_id: optional(text()),
 	key_id: optional(text(64)),
-	seen_from: optional(timestamp),
-	seen_to: optional(timestamp),
+	seen_from: optional(fromTime),
+	seen_to: optional(toTime),
 	search: optional(v.pipe(text(128), v.toLowerCase())),
 });
 

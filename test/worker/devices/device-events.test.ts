@@ -202,6 +202,11 @@ describe("GET /device/events", () => {
 		await setTestChannel(world, app, "empty", {});
 		expect(await devicesOf({ channel: "empty" })).toEqual(new Set());
 		expect((await devicesOf({ channel: "production" })).size).toBeGreaterThanOrEqual(6);
+		// A day counts as a whole.
+		const today = new Date(world.clock.nowMs).toISOString().slice(0, 10);
+		const yesterday = new Date(world.clock.nowMs - 24 * 60 * 60 * 1000).toISOString().slice(0, 10);
+		expect(await devicesOf({ from: today, to: today, platform: "ios" })).toEqual(new Set([phone]));
+		expect(await devicesOf({ to: yesterday, platform: "ios" })).toEqual(new Set());
 		for (const [query, status] of [
 			[{ channel: "nowhere" }, 404],
 			[{ platform: "windows" }, 400],
@@ -283,6 +288,8 @@ describe("GET /device/list", () => {
 			total: 1,
 		});
 		expect((await list({ channel: "production" })).total).toBe(55);
+		const today = new Date(world.clock.nowMs).toISOString().slice(0, 10);
+		expect((await list({ seen_from: today, seen_to: today })).total).toBe(55);
 		const [oldest] = (await list({ sort: "last_seen", order: "asc" })).devices;
 		expect(oldest?.device_id).toBe(ids[0]);
 		const byName = (await list({ sort: "name", order: "desc" })).devices.map(({ device_id }) => device_id);

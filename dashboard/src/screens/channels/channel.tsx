@@ -142,7 +142,12 @@ function Details({
 				<div className="page">
 					{rollout === undefined ? null : livePart}
 					<Settings channel={channel} />
-					<ChannelProtection appId={appId} channel={channel} maySet={may("app.update_user_roles") === true} />
+					<ChannelProtection
+						appId={appId}
+						orgId={orgId}
+						channel={channel}
+						maySet={may("app.update_user_roles") === true}
+					/>
 				</div>
 			</div>
 			<ChannelHistory

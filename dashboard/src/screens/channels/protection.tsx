@@ -1,10 +1,10 @@
 /** Protection of a channel: who may promote to it, and promotions that wait for approval. */
 
-import { Alert, Button, Checkbox, Group, List, Stack, Switch, Text, Textarea, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, List, MultiSelect, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ROLES, type RoleName } from "../../../../src/authz/permissions";
 import { ROLE_TEXTS } from "../../../../src/authz/role-texts";
-import { type AnswerOf, useAsk, useChange } from "../../api";
+import { type AnswerOf, useAllPages, useAsk, useChange } from "../../api";
 import { Badge } from "../../components/badge";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
@@ -14,7 +14,7 @@ import { notify } from "../../components/notify";
 import { Section } from "../../components/screen";
 import { countOf } from "../../components/size";
 import { Time } from "../../components/time";
-import { roleNamed } from "../../permissions";
+import { roleNamed, useOrganizationMay } from "../../permissions";
 
 type Proposal = AnswerOf<"GET /proposal">[number];
 
@@ -24,21 +24,46 @@ const PROMOTING_ROLES = (Object.keys(ROLES) as RoleName[]).filter(
 const ADMINISTRATORS = PROMOTING_ROLES.filter((role) => ROLES[role].permissions.includes("app.update_user_roles"));
 const isRole = (promoter: string) => roleNamed(promoter) !== undefined;
 
+/** Names of the keys and people of the organization, by id; empty for readers who may not list them. */
+function useNames(orgId: string | undefined, enabled: boolean): ReadonlyMap<string, string> {
+	const isOn = enabled && orgId !== undefined;
+	const may = useOrganizationMay(orgId);
+	const keys = useAllPages(
+		"GET /apikey",
+		{ query: { org_id: orgId ?? "" } },
+		{ enabled: isOn && may("org.manage_apikeys") === true },
+	);
+	const members = useAllPages(
+		"GET /organization/members",
+		{ query: { orgId: orgId ?? "", limit: "50" } },
+		{ enabled: isOn && may("org.read_members") === true },
+	);
+	return new Map([
+		...(keys.data ?? []).map(({ id, name }) => [id, `${name} (API key)`] as const),
+		...(members.data ?? []).map(({ uid, email }) => [uid, email] as const),
+	]);
+}
+
 export function ChannelProtection({
 	appId,
+	orgId,
 	channel,
 	maySet,
 }: {
 	readonly appId: string;
+	readonly orgId: string | undefined;
 	readonly channel: Channel;
 	readonly maySet: boolean;
 }) {
 	const [isEditing, setEditing] = useState(false);
 	const roles = channel.promoters.flatMap((promoter) => roleNamed(promoter) ?? []).map((role) => ROLE_TEXTS[role]);
-	const others = channel.promoters.filter((promoter) => !isRole(promoter)).length;
+	const others = channel.promoters.filter((promoter) => !isRole(promoter));
+	const names = useNames(orgId, isEditing || others.length > 0);
+	const unnamed = others.filter((id) => !names.has(id)).length;
 	const promoters = [
 		...roles,
-		...(others === 0 ? [] : [countOf(others, "named key or person", "named keys and people")]),
+		...others.flatMap((id) => names.get(id) ?? []),
+		...(unnamed === 0 ? [] : [countOf(unnamed, "other key or person", "other keys and people")]),
 	];
 	return (
 		<Section
@@ -66,7 +91,9 @@ export function ChannelProtection({
 					Anyone whose role allows promotion can change the bundle of this channel.
 				</Text>
 			)}
-			{isEditing ? <EditProtection appId={appId} channel={channel} onClose={() => setEditing(false)} /> : null}
+			{isEditing ? (
+				<EditProtection appId={appId} channel={channel} names={names} onClose={() => setEditing(false)} />
+			) : null}
 		</Section>
 	);
 }
@@ -74,15 +101,17 @@ export function ChannelProtection({
 function EditProtection({
 	appId,
 	channel,
+	names,
 	onClose,
 }: {
 	readonly appId: string;
 	readonly channel: Channel;
+	readonly names: ReadonlyMap<string, string>;
 	readonly onClose: () => void;
 }) {
 	const [isProtected, setProtected] = useState(true);
 	const [roles, setRoles] = useState<string[]>(channel.protected ? channel.promoters.filter(isRole) : ADMINISTRATORS);
-	const [ids, setIds] = useState(channel.promoters.filter((promoter) => !isRole(promoter)).join("\n"));
+	const [ids, setIds] = useState<string[]>(channel.promoters.filter((promoter) => !isRole(promoter)));
 	const [needsApproval, setNeedsApproval] = useState(channel.requires_approval);
 	const change = useChange("POST /channel", () => {
 		notify(
@@ -90,7 +119,9 @@ function EditProtection({
 		);
 		onClose();
 	});
-	const promoters = [...roles, ...ids.split(/\s+/).filter((id) => id !== "")];
+	const promoters = [...roles, ...ids];
+	// A promoter that left has no name any more, and can be removed.
+	const choices = [...new Set([...names.keys(), ...ids])].map((id) => ({ value: id, label: names.get(id) ?? id }));
 	const rules = { protected: true, promoters, requires_approval: needsApproval };
 	const errors = formErrors(change.error, ["promoters"]);
 	return (
@@ -122,13 +153,17 @@ function EditProtection({
 							))}
 						</Stack>
 					</Checkbox.Group>
-					<Textarea
+					<MultiSelect
 						label="API keys and people who can promote"
-						description="One id per line. A key can approve promotions only if it is listed here."
+						description="A key can approve promotions only if it is listed here."
+						placeholder="Choose by name"
 						error={errors.at("promoters")}
-						autosize
+						searchable
+						data={choices}
 						value={ids}
-						onChange={(event) => setIds(event.currentTarget.value)}
+						onChange={setIds}
+						maxDropdownHeight={220}
+						comboboxProps={{ keepMounted: false }}
 					/>
 					<Switch
 						label="Promotions need approval"

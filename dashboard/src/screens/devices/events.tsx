@@ -48,9 +48,7 @@ export default function Events({ appId }: AppScreenProps) {
 	const [older, setOlder] = useState<Older | undefined>();
 	const [failure, setFailure] = useState<Error | undefined>();
 	const [isLoading, setLoading] = useState(false);
-	const given = givenFilters(filters);
-	// The last day counts as a whole.
-	const query = { app_id: appId, ...given, ...(given.to === undefined ? {} : { to: `${given.to}T23:59:59.999Z` }) };
+	const query = { app_id: appId, ...givenFilters(filters) };
 	const text = JSON.stringify(query);
 	const newest = useAsk("GET /device/events", { query }, { everyMs: isLive ? LIVE_EVERY_MS : false });
 	const known = older?.query === text ? older : undefined;
