@@ -2,17 +2,10 @@
  * Sentences about entries of the audit log. Changes of what a channel serves read as in the release timeline; a change of settings names
  * the setting, its old value and its new one. The actor stands before the sentence.
  */
-import { releaseSentence, type SentencePart, STORE_BUILD, shareText } from "./release-sentences";
+import { type ChangeFacts, releaseKind, releaseOf } from "./release-changes";
+import { type SentencePart, shareText } from "./release-sentences";
 
-type Fields = Readonly<Record<string, unknown>>;
-
-export interface ChangeFacts {
-	readonly action: string;
-	readonly target: { readonly type: string; readonly id: string; readonly name: string | null };
-	readonly before: Fields | null;
-	readonly after: Fields | null;
-	readonly details: Fields;
-}
+export type { ChangeFacts } from "./release-changes";
 
 export interface SettingChange {
 	readonly field: string;
@@ -166,82 +159,14 @@ const WHOLE: Readonly<Record<string, (name: string, entry: ChangeFacts) => Sente
 		{ channel: name },
 		...(typeof details.to === "string" ? [" to ", { channel: details.to }] : []),
 	],
-	"channel.rollout_notify": (name, { details }) => [
-		"found too many failures in the rollout",
-		...(typeof details.version === "string" ? [" of ", { version: details.version }] : []),
-		" on ",
-		{ channel: name },
-	],
-	"proposal.create": (name, { after }) => proposalSentence("proposal_created", name, after),
-	"proposal.reject": (name, { details }) => proposalSentence("proposal_rejected", name, details),
-	"proposal.withdraw": (name, { details }) => proposalSentence("proposal_withdrawn", name, details),
-	"proposal.approve": (name) => ["approved the proposal for ", { channel: name }],
+	"channel.rollout_notify": (_, entry) => releaseOf("rollout_failing", entry),
+	"proposal.create": (_, entry) => releaseOf("proposal_created", entry),
+	"proposal.reject": (_, entry) => releaseOf("proposal_rejected", entry),
+	"proposal.withdraw": (_, entry) => releaseOf("proposal_withdrawn", entry),
+	"proposal.approve": (_, entry) => releaseOf("proposal_approved", entry),
 	"proposal.supersede": (name) => ["replaced the earlier proposal for ", { channel: name }],
 	"access.denied": (name) => [`was denied access to ${name}`],
 };
-
-function proposalSentence(action: string, channel: string, from: Fields | null): SentencePart[] {
-	const version = from?.version ?? from?.rolloutVersion;
-	return releaseSentence({
-		action,
-		channel: { name: channel, isPreview: false },
-		version: typeof version === "string" ? version : null,
-		previousVersion: null,
-		rolloutPercentageBps: null,
-	});
-}
-
-const textOf = (value: unknown) => (typeof value === "string" ? value : null);
-const numberOf = (value: unknown) => (typeof value === "number" ? value : null);
-
-/** The kind of a change of what a channel serves; undefined: the entry changes settings only. */
-function releaseKind({ action, target, before, after }: ChangeFacts): string | undefined {
-	if (target.type !== "channel" || after === null) return undefined;
-	const hasVersion = Object.hasOwn(after, "version");
-	if (action === "channel.create") return "created";
-	if (action === "channel.rollback") return hasVersion ? "rollback" : "rollout_rolled_back";
-	if (action === "channel.rollout_rollback") return "rollout_rolled_back";
-	if (action === "channel.rollout_pause") return "rollout_paused";
-	if (hasVersion) {
-		const isFinished = typeof after.version === "string" && after.version === before?.rolloutVersion;
-		return isFinished ? "rollout_finished" : "promotion";
-	}
-	if (textOf(after.rolloutVersion) !== null) return "rollout_started";
-	if (after.rolloutVersion === null) return "rollout_rolled_back";
-	if (after.rolloutEnabled === true) return "rollout_started";
-	if (after.rolloutEnabled === false) return "rollout_stopped";
-	if (Object.hasOwn(after, "rolloutPausedAtMs")) {
-		return after.rolloutPausedAtMs === null ? "rollout_resumed" : "rollout_paused";
-	}
-	if (numberOf(after.rolloutPercentageBps) !== null) {
-		const isRaised = Number(after.rolloutPercentageBps) > Number(before?.rolloutPercentageBps ?? 0);
-		return isRaised ? "rollout_raised" : "rollout_lowered";
-	}
-	return undefined;
-}
-
-/** Kinds whose bundle is the channel's own; the others are about the bundle of its rollout. */
-const OF_CHANNEL = ["created", "promotion", "rollback", "rollout_finished"];
-
-/** The sentence of a release out of what its entry replaced. An entry about a rollout need not name the bundle. */
-export function releaseOf(
-	kind: string,
-	{ target, before, after, details }: Omit<ChangeFacts, "action">,
-): SentencePart[] {
-	const isOfChannel = OF_CHANNEL.includes(kind);
-	const rollout = textOf(after?.rolloutVersion) ?? textOf(before?.rolloutVersion) ?? textOf(details.version);
-	const parts = releaseSentence({
-		action: kind,
-		channel: { name: target.name ?? target.id, isPreview: false },
-		version: isOfChannel ? textOf(after?.version) : rollout,
-		previousVersion: textOf(before?.version),
-		rolloutPercentageBps:
-			numberOf(after?.rolloutPercentageBps) ??
-			numberOf(details.percentage_bps) ??
-			numberOf(before?.rolloutPercentageBps),
-	});
-	return isOfChannel || rollout !== null ? parts : parts.map((part) => (part === STORE_BUILD ? "its bundle" : part));
-}
 
 /** E.g. `changed Minimum devices per step of production from 50 to 20`. */
 export function changeSentence(entry: ChangeFacts): SentencePart[] {

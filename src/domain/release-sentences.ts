@@ -65,6 +65,10 @@ export function releaseSentence(facts: ReleaseFacts): SentencePart[] {
 			return ["rolled back ", ...rollout, " at ", share];
 		case "rollout_replaced":
 			return ["ended ", ...rollout, " for another one"];
+		case "rollout_failing":
+			return ["found too many failures in ", ...rollout];
+		case "proposal_approved":
+			return ["approved the proposal for ", ...name];
 		case "proposal_created":
 			return ["proposed ", version, " for ", ...name];
 		case "proposal_rejected":

@@ -3,7 +3,7 @@
  * compare its text. src/db/webhook-triggers.ts says which audit entry is which event.
  */
 
-import { changeSentence, releaseOf } from "./change-sentences";
+import { releaseKind, releaseOf } from "./release-changes";
 import { plainSentence, SERVICE_NAME } from "./release-sentences";
 
 /** Each type, and what it says to a person who chooses events. */
@@ -76,19 +76,22 @@ function bodyOf(type: string, atMs: number, data: object): string {
 	return JSON.stringify({ type, timestamp: new Date(atMs).toISOString(), data });
 }
 
-/** Events about releases, in the kinds of the release timeline. One change may be several events, so the type says which one is meant. */
-const RELEASES: Readonly<Partial<Record<EventType, string>>> = {
+/**
+ * Events about releases, in the kinds of the release timeline. One change may be several events, so the type says which one is meant; null: the
+ * change itself says it.
+ */
+const RELEASES: Readonly<Partial<Record<EventType, string | null>>> = {
 	"channel.promoted": "promotion",
+	"channel.rolled_back": null,
 	"rollout.started": "rollout_started",
+	"rollout.advanced": null,
 	"rollout.paused": "rollout_paused",
 	"rollout.rolled_back": "rollout_rolled_back",
+	"rollout.failing": "rollout_failing",
+	"proposal.created": "proposal_created",
+	"proposal.approved": "proposal_approved",
+	"proposal.rejected": "proposal_rejected",
 };
-
-/** Events whose change reads as in the activity. */
-const CHANGES: readonly EventType[] = [
-	...(["channel.rolled_back", "rollout.advanced", "rollout.failing", "preview.opened", "preview.closed"] as const),
-	...(["proposal.created", "proposal.approved", "proposal.rejected", "key.created", "key.deleted"] as const),
-];
 
 /**
  * One sentence about the event, for chats, mails and the list of deliveries: that of the dashboard, with the app and the reason. Its parts are
@@ -108,16 +111,19 @@ export function eventSentence({ type, data }: Pick<WebhookEvent, "type" | "data"
 	const reason = typeof details.reason === "string" ? `: ${details.reason}` : "";
 	const who = actor === undefined || actor.type === "system" ? SERVICE_NAME : actor.name;
 	const name = target?.name ?? target?.id ?? "";
-	const kind = Object.hasOwn(RELEASES, type) ? RELEASES[type as EventType] : undefined;
-	if (target !== undefined && (kind !== undefined || CHANGES.includes(type as EventType))) {
+	if (target !== undefined && Object.hasOwn(RELEASES, type)) {
 		const entry = { action, target, before, after, details };
-		const said = plainSentence(kind === undefined ? changeSentence(entry) : releaseOf(kind, entry));
+		const kind = RELEASES[type as EventType] ?? releaseKind(entry) ?? "promotion";
 		const isWaiting = type === "proposal.created" ? ", which waits for approval" : "";
-		return `${who} ${said}${isWaiting}${where}${reason}`;
+		return `${who} ${plainSentence(releaseOf(kind, entry))}${isWaiting}${where}${reason}`;
 	}
 	const by = actor === undefined ? "" : ` by ${actor.name}`;
 	const sentences: Readonly<Record<string, string>> = {
 		"bundle.first_device": `The first device runs ${name}${where}`,
+		"preview.opened": `${who} opened preview ${name}${where}`,
+		"preview.closed": `${who} closed preview ${name}${where}`,
+		"key.created": `${who} created API key ${name}`,
+		"key.deleted": `${who} deleted API key ${name}`,
 		"member.added": `${name} became a member${by}`,
 		"member.removed": `${name} was removed${by}`,
 		"webhook.disabled": `The webhook ${name} was disabled${reason}`,
