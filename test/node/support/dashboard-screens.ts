@@ -331,6 +331,15 @@ export const SCREENS: readonly PicturedScreen[] = [
 			await page.getByLabel("Trigger").selectOption("preview");
 		},
 	},
+	{ name: "previews", path: ofApp("previews") },
+	{ name: "publishers", path: ofApp("publishers") },
+	{
+		name: "publisher-add",
+		path: ofApp("publishers"),
+		prepare: (page) => page.getByRole("button", { name: "Add publisher" }).click(),
+	},
+	{ name: "webhooks", path: ofOrganization("webhooks") },
+	{ name: "app-webhooks", path: ofApp("webhooks") },
 	{ name: "app-settings", path: ofApp("settings") },
 	{
 		name: "app-delete",
