@@ -5,11 +5,13 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { type AnswerOf, CapstanError } from "../../src/client/client";
-import { connect, type Server } from "./api";
+import { connect, type Server, sleep } from "./api";
 import type { Run } from "./command";
 import { EXIT, Failure } from "./failure";
 
 const TIME_LIMIT_MS = 30_000;
+const ISSUER_TRIES = 3;
+const ISSUER_PAUSE_MS = 5_000;
 
 /** Gets a token for an audience. @throws {Failure} `identity_token_unavailable` */
 type Source = (audience: string) => Promise<string>;
@@ -84,11 +86,17 @@ async function exchanged(
 	{ apiOnce }: Pick<Server, "apiOnce">,
 	body: { readonly token: string; readonly app_id: string },
 	stages: Stages,
+	tries = ISSUER_TRIES,
 ): Promise<AnswerOf<"POST /oidc/token">> {
 	const [stage, ...others] = stages;
 	try {
 		return await apiOnce("POST /oidc/token", { body: { ...body, ...(stage === undefined ? {} : { stage }) } });
 	} catch (error) {
+		// Another job makes the server fetch the issuer's keys at this moment. The token is not used up.
+		if (tries > 0 && error instanceof CapstanError && error.code === "issuer_unavailable") {
+			await sleep(ISSUER_PAUSE_MS);
+			return exchanged({ apiOnce }, body, stages, tries - 1);
+		}
 		if (others.length === 0 || !isUntrusted(error)) throw error;
 		return await exchanged({ apiOnce }, body, others).catch((other: unknown) => {
 			// A claim that differs explains more than a stage without publishers.

@@ -51,9 +51,10 @@ interface Found {
 }
 
 /** The token that the provider's own command would send to this host, and to no other. */
-function tokenFor(system: CiSystem, origin: string, isPublicHost: boolean, environment: Run["environment"]) {
-	const { GH_TOKEN, GITHUB_TOKEN, GH_ENTERPRISE_TOKEN, GITLAB_TOKEN, GITLAB_HOST } = environment;
-	if (system === "github") return isPublicHost ? GH_TOKEN || GITHUB_TOKEN : GH_ENTERPRISE_TOKEN;
+export function tokenFor(system: CiSystem, origin: string, isPublicHost: boolean, environment: Run["environment"]) {
+	const { GH_TOKEN, GITHUB_TOKEN, GH_HOST, GH_ENTERPRISE_TOKEN, GITLAB_TOKEN, GITLAB_HOST } = environment;
+	if (system === "github" && isPublicHost) return GH_TOKEN || GITHUB_TOKEN;
+	if (system === "github") return origin === `https://${GH_HOST}` ? GH_ENTERPRISE_TOKEN : undefined;
 	return origin === `https://${GITLAB_HOST || "gitlab.com"}` ? GITLAB_TOKEN : undefined;
 }
 

@@ -48,19 +48,34 @@ export function jobClaims(
 	{ branch }: Pick<CiFacts, "branch">,
 ): Readonly<Record<string, string>> {
 	const releases = `refs/heads/${branch}`;
-	if (system === "gitlab") return stage === "promote" ? { ref_path: releases } : {};
+	if (system === "gitlab") return stage === "promote" ? { ref_path: releases, ref_protected: "true" } : {};
 	return { workflow_ref: stage === "promote" ? `${GITHUB_WORKFLOW}@${releases}` : GITHUB_WORKFLOW };
 }
 
-const commandOf = ({ origin, appId }: CiFacts, words: readonly (string | undefined)[]) =>
-	["npx --yes", `${origin}/capstan.tgz`, ...words, "--server", origin, "--app", appId]
-		.filter((word) => word !== undefined)
-		.join(" ");
+/** One word of a shell command, whatever a folder or an app is called. */
+const word = (text: string) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** A YAML string; quoted only where YAML would read something else. */
+const scalar = (text: string) =>
+	/^[a-z][\w@%+=:,./ -]*$/i.test(text) && !/: |:$/.test(text) ? text : JSON.stringify(text);
+
+/** As `scalar`, in a list. */
+const branchName = (text: string) =>
+	/^[a-z][\w./-]*$/i.test(text) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(text) ? text : JSON.stringify(text);
+
+const commandOf = (
+	{ origin, appId, webDir }: CiFacts,
+	name: "release" | "preview upload" | "preview close",
+	more = "",
+) => {
+	const folder = name === "preview close" || webDir === undefined ? "" : ` ${word(webDir)}`;
+	return scalar(`npx --yes ${origin}/capstan.tgz ${name}${folder} --server ${origin} --app ${word(appId)}${more}`);
+};
 
 const githubWorkflow = (facts: CiFacts) => `name: Capstan
 on:
   push:
-    branches: [${facts.branch}]
+    branches: [${branchName(facts.branch)}]
   pull_request:
     types: [opened, reopened, synchronize, closed]
 permissions:
@@ -75,16 +90,16 @@ jobs:
       id-token: write
     runs-on: ubuntu-latest
     steps:
-${githubBuild(facts)}      - run: ${commandOf(facts, ["release", facts.webDir])}
+${githubBuild(facts)}      - run: ${commandOf(facts, "release")}
         env:
 ${GITHUB_CACHE}
   # Jobs of forks and of Dependabot have no identity.
   preview:
     if: ${OWN_PULL_REQUEST} && github.event.action != 'closed'
-${githubPreview(facts, githubBuild(facts), ["preview upload", facts.webDir])}
+${githubPreview(facts, githubBuild(facts), "preview upload")}
   preview-end:
     if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
-${githubPreview(facts, "", ["preview close"])}
+${githubPreview(facts, "", "preview close")}
 `;
 
 /** npx would run the command that setup-node restores from the cache of an earlier job, which may be older than the server. */
@@ -100,7 +115,7 @@ const githubBuild = ({ cache, steps }: CiFacts) => `      - uses: actions/checko
 ${steps.map((step) => `      - run: ${step}\n`).join("")}`;
 
 /** The newest event of a pull request cancels the others. */
-const githubPreview = (facts: CiFacts, build: string, words: readonly (string | undefined)[]) => `    concurrency:
+const githubPreview = (facts: CiFacts, build: string, name: "preview upload" | "preview close") => `    concurrency:
       group: capstan-preview-\${{ github.event.number }}
       cancel-in-progress: true
     permissions:
@@ -109,7 +124,7 @@ const githubPreview = (facts: CiFacts, build: string, words: readonly (string | 
       pull-requests: write
     runs-on: ubuntu-latest
     steps:
-${build}      - run: ${commandOf(facts, words)} --post-comment
+${build}      - run: ${commandOf(facts, name, " --post-comment")}
         env:
           GITHUB_TOKEN: \${{ github.token }}
 ${GITHUB_CACHE}`;
@@ -125,7 +140,7 @@ const gitlabJobs = (facts: CiFacts) => `capstan-release:
   # One release at a time, so that the newest push is live in the end.
   resource_group: capstan-release
 ${gitlabIdentity(facts)}  script:
-${gitlabBuild(facts)}    - ${commandOf(facts, ["release", facts.webDir])}
+${gitlabBuild(facts)}    - ${commandOf(facts, "release")}
 
 capstan-preview:
   image: node:22
@@ -137,7 +152,7 @@ capstan-preview:
     name: capstan-preview/$CI_MERGE_REQUEST_IID
     on_stop: capstan-preview-end
 ${gitlabIdentity(facts)}  script:
-${gitlabBuild(facts)}    - ${commandOf(facts, ["preview upload", facts.webDir])}
+${gitlabBuild(facts)}    - ${commandOf(facts, "preview upload")}
   # The preview has ended.
   allow_failure:
     exit_codes: 6
@@ -155,7 +170,7 @@ capstan-preview-end:
   variables:
     GIT_STRATEGY: none
 ${gitlabIdentity(facts)}  script:
-    - ${commandOf(facts, ["preview close"])}
+    - ${commandOf(facts, "preview close")}
 `;
 
 const gitlabIdentity = ({ origin }: CiFacts) => `  id_tokens:

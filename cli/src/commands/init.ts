@@ -158,6 +158,11 @@ async function workflowChanges(run: Run, project: Project, origin: string, appId
 	const repository = await repositoryOf(run, system);
 	const build = await buildSteps(run.directory);
 	const branch = repository?.branch ?? "main";
+	// GitHub replaces expressions before the shell sees the command.
+	const expression = [appId, project.webDir, branch].find((name) => name?.includes("${{"));
+	if (expression !== undefined) {
+		throw usage("invalid_option", `"${expression}" has an expression of GitHub Actions; rename it, or pass --ci none.`);
+	}
 	const facts = { origin, appId, webDir: project.webDir ?? "dist", branch, ...build };
 	const changes: FileChange[] = [];
 	const kept: string[] = [];
