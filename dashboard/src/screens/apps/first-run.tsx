@@ -3,8 +3,8 @@
  */
 import { Button, SegmentedControl } from "@mantine/core";
 import type { DragEvent, ReactNode } from "react";
-import { useState } from "react";
-import { useAsk, useChange, usePage } from "../../api";
+import { lazy, Suspense, useState } from "react";
+import { useAsk, useChange } from "../../api";
 import { versionText } from "../../charts/version-text";
 import { Problem } from "../../components/answer";
 import { Dot } from "../../components/badge";
@@ -12,7 +12,6 @@ import { Card, Note } from "../../components/card";
 import { Icon } from "../../components/icon";
 import { TextLink } from "../../components/link";
 import { notify } from "../../components/notify";
-import { QrCode } from "../../components/qr-code";
 import { AddSample } from "../../components/sample-app";
 import { CodeBlock } from "../../components/secret";
 import { sizeText } from "../../components/size";
@@ -21,6 +20,9 @@ import { IconCheck, IconUpload } from "../../icons";
 import { appPath, devicePath } from "../../paths";
 import { initCommand } from "../connect/connect-texts";
 import "./first-run.css";
+
+/** Draws codes, which few first steps need. */
+const OpenOnPhone = lazy(() => import("./open-on-phone"));
 
 /** The one that "Upload and release" proposes as well. */
 const FIRST_CHANNEL = "production";
@@ -165,7 +167,11 @@ export function FirstStepsCard({
 							<span className="said" role="status">
 								<Dot /> Waiting for the first update check…
 							</span>
-							{hasRelease && mayRelease ? <OpenOnPhone appId={appId} /> : null}
+							{hasRelease && mayRelease ? (
+								<Suspense>
+									<OpenOnPhone appId={appId} />
+								</Suspense>
+							) : null}
 						</>
 					) : (
 						<span className="said" role="status">
@@ -214,38 +220,6 @@ function Updater({ appId }: { readonly appId: string }) {
 				<Note tone="warn">Phones cannot reach Capstan yet. Stop it and run npm start -- --lan.</Note>
 			) : null}
 		</>
-	);
-}
-
-/** The code opens the live bundle in an installed app, as that of a preview does. */
-function OpenOnPhone({ appId }: { readonly appId: string }) {
-	const channels = usePage("GET /channel", { query: { app_id: appId } }, 0).data?.items ?? [];
-	const live = channels.filter(({ version }) => version !== null);
-	const channel = live.find((one) => one.public) ?? live[0];
-	const link = useAsk(
-		"GET /preview/link",
-		{ query: { app_id: appId, channel: channel?.name ?? "" } },
-		{ enabled: channel !== undefined },
-	);
-	const addresses = useAsk("GET /service/addresses", {});
-	const network = addresses.data?.find(({ kind }) => kind === "network");
-	if (link.data === undefined || channel === undefined) return null;
-	return (
-		<div className="open-on-phone">
-			<QrCode text={link.data.deep_link} label={`QR code that opens ${channel.version?.name} in your app`} />
-			<div className="stack">
-				<strong className="strong">Scan it with a phone that has your app</strong>
-				<span className="said">
-					The app opens {channel.version?.name}. Or start the app on a device or in an emulator: it asks for an update
-					by itself. <a href={link.data.deep_link}>Open it on this device</a>
-				</span>
-				{network?.reachable === false ? (
-					<span className="said">
-						Phones cannot reach Capstan yet. Stop it and run <span className="mono">npm start -- --lan</span>.
-					</span>
-				) : null}
-			</div>
-		</div>
 	);
 }
 
