@@ -1,6 +1,6 @@
 /** The apps of an organization with what is live, how many devices they have and what failed; the one problem stands on top. */
 import { Button, Code, Stack, Text, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { useLocation } from "wouter";
 import { useAsk, useChange, usePage } from "../../api";
 import { Answer } from "../../components/answer";
@@ -16,10 +16,12 @@ import { useOrganizationMay } from "../../permissions";
 import type { OrganizationScreenProps } from "../../screen-props";
 import { AppList } from "./app-list";
 import { DeletedApps } from "./deleted-apps";
-import { NoAppYet } from "./first-run";
 import { OfferedApps } from "./transfers";
 
 const LOOK_AGAIN_MS = 30_000;
+
+/** With the drawing of codes, which only the first visit needs. */
+const NoAppYet = lazy(async () => ({ default: (await import("./first-run")).NoAppYet }));
 
 export default function Apps({ orgId }: OrganizationScreenProps) {
 	const [page, setPage] = usePageNumber();
@@ -51,7 +53,9 @@ export default function Apps({ orgId }: OrganizationScreenProps) {
 							{create === undefined ? (
 								<Empty title="No apps yet">Ask an administrator to create one or to give you a role in one.</Empty>
 							) : (
-								<NoAppYet orgId={orgId} create={<Button onClick={() => setOpen(true)}>Create app</Button>} />
+								<Suspense>
+									<NoAppYet orgId={orgId} create={<Button onClick={() => setOpen(true)}>Create app</Button>} />
+								</Suspense>
 							)}
 							{isLocalRun && create !== undefined ? (
 								<Text size="sm" c="dimmed">
