@@ -17,6 +17,8 @@ interface Events {
 	readonly accepted: readonly string[];
 	/** Accepted from publishers of previews only. */
 	readonly ofPullRequests: readonly string[];
+	/** Accepted from publishers of previews, and from others that name them. */
+	readonly ofPreviews?: readonly string[];
 	/** Refused even if a publisher names them. */
 	readonly never: readonly string[];
 }
@@ -79,11 +81,15 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 		files: ["ci_config_ref_uri"],
 		events: {
 			claim: "pipeline_source",
-			accepted: ["push", "web", "schedule", "api", "trigger", "parent_pipeline"],
+			accepted: ["push", "web", "schedule", "api", "trigger"],
 			ofPullRequests: ["merge_request_event"],
+			// The parent may be the pipeline of a merge request, and the token does not say.
+			ofPreviews: ["parent_pipeline"],
 			never: ["external_pull_request_event"],
 		},
 		refusal(claims, _wanted, stage) {
+			const [project, ofJob] = [textOf(claims, "project_id"), textOf(claims, "job_project_id")];
+			if (ofJob !== null && ofJob !== project) return { claim: "job_project_id", expected: project, received: ofJob };
 			const path = textOf(claims, "ref_path") ?? "";
 			if (stage === "preview" || !path.startsWith("refs/merge-requests/")) return undefined;
 			return { claim: "ref_path", expected: "refs/heads/*", received: path };
@@ -173,6 +179,16 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 	},
 };
 
+/** The provider whose tokens an issuer signs, with an address in its normal form; undefined: it is not known by its address. */
+export function providerOfIssuer(issuer: string): CiProviderName | undefined {
+	const { hostname, pathname } = new URL(issuer);
+	const isGitHub = /^token\.actions\.(githubusercontent\.com|.+\.ghe\.com)$/.test(hostname);
+	if (isGitHub || /\/_services\/token(\/|$)/.test(pathname)) return "github";
+	if (hostname === "gitlab.com") return "gitlab";
+	if (hostname === "oidc.circleci.com") return "circleci";
+	return hostname === "agent.buildkite.com" ? "buildkite" : undefined;
+}
+
 /** The address of the GitHub that an issuer belongs to. */
 function gitHubOf(issuer: string): string {
 	const { origin, hostname } = new URL(issuer);
@@ -196,7 +212,8 @@ export function refusalOf(
 	const { events, refusal } = PROVIDERS[provider];
 	if (events !== undefined) {
 		const event = textOf(claims, events.claim);
-		const accepted = [...events.accepted, ...(stage === "preview" ? events.ofPullRequests : [])];
+		const ofPreviews = [...events.ofPullRequests, ...(events.ofPreviews ?? [])];
+		const accepted = [...events.accepted, ...(stage === "preview" ? ofPreviews : [])];
 		const isNamed = event !== null && wanted[events.claim] === event;
 		const isRefused =
 			event === null || events.never.includes(event) || (stage !== "preview" && events.ofPullRequests.includes(event));

@@ -6,7 +6,7 @@ import * as v from "valibot";
 import type { ListedPublisherRow, PublisherRow } from "../../db/publishers";
 import type { WantedClaims } from "../../domain/ci-claims";
 import { type CiContext, PUBLISHER_STAGES } from "../../domain/ci-context";
-import { CI_PROVIDERS, type CiProviderName, PROVIDERS } from "../../domain/ci-providers";
+import { CI_PROVIDERS, type CiProviderName, PROVIDERS, providerOfIssuer } from "../../domain/ci-providers";
 import { issuerProblem } from "../../domain/issuer-url";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
@@ -192,9 +192,20 @@ const ISSUER_HELP: Partial<Record<CiProviderName, string>> = {
 /** The issuer of the request, or of the provider. @throws {ApiError} `invalid_request` */
 export function issuerOf(provider: CiProviderName, issuer: string | undefined, isLocalRun: boolean): string {
 	const named = issuer ?? PROVIDERS[provider].issuer;
-	const message = named === undefined ? (ISSUER_HELP[provider] ?? "is required") : issuerProblem(named, isLocalRun);
+	const message =
+		named === undefined
+			? (ISSUER_HELP[provider] ?? "is required")
+			: (issuerProblem(named, isLocalRun) ?? otherProvider(provider, named));
 	if (named !== undefined && message === undefined) return named;
 	throw invalidRequest([{ path: "issuer", message: message ?? "is required" }]);
+}
+
+/** Each provider refuses jobs of its own kind, so its issuer under another provider would let them pass. */
+function otherProvider(provider: CiProviderName, issuer: string): string | undefined {
+	const known = providerOfIssuer(issuer);
+	return known === undefined || known === provider
+		? undefined
+		: `is the issuer of the provider "${known}"; name that provider`;
 }
 
 const EXAMPLE_JOB = {

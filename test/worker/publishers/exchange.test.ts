@@ -351,6 +351,13 @@ describe("POST /oidc/token › the other providers", () => {
 		["gitlab", "a merge request", { pipeline_source: "merge_request_event" }, "pipeline_source"],
 		["gitlab", "an external pull request", { pipeline_source: "external_pull_request_event" }, "pipeline_source"],
 		["gitlab", "the ref of a merge request", { ref_path: "refs/merge-requests/3/head" }, "ref_path"],
+		[
+			"gitlab",
+			"a child pipeline, whose parent may be of a merge request",
+			{ pipeline_source: "parent_pipeline" },
+			"pipeline_source",
+		],
+		["gitlab", "a job that runs in another project", { job_project_id: "21" }, "job_project_id"],
 		["gitlab", "another namespace of the same path", { namespace_id: "9" }, "namespace_id"],
 		["buildkite", "the build of a fork", { build_branch: "eve:main" }, "build_branch"],
 		["buildkite", "another pipeline", { pipeline_id: "other" }, "pipeline_id"],
@@ -359,6 +366,25 @@ describe("POST /oidc/token › the other providers", () => {
 		await publisher({ provider, ...named }, { provider });
 		const { status, body } = await exchange(await issuers[provider].token(claims));
 		expect({ status, claim: body.moreInfo?.claim }).toEqual({ status: 403, claim });
+	});
+
+	test.each(["upload", "propose", "promote"])(
+		"gitlab gives a child pipeline a key of the stage %s if it is named",
+		async (stage) => {
+			const child = { pipeline_source: "parent_pipeline", job_project_id: "20" };
+			const { id } = await publisher({ provider: "gitlab", stage }, { provider: "gitlab" });
+			expect((await exchange(await issuers.gitlab.token(child))).body.moreInfo).toMatchObject({
+				claim: "pipeline_source",
+			});
+			const claims = { ...IDS.gitlab, pipeline_source: "parent_pipeline" };
+			await world.request("PUT", "/publisher", { key: world.adminKey, body: { app_id: app.appId, id, claims } });
+			expect(await exchange(await issuers.gitlab.token(child))).toMatchObject({ status: 200, body: { stage } });
+		},
+	);
+
+	test("gitlab gives a child pipeline a key for previews", async () => {
+		await publisher({ provider: "gitlab", stage: "preview" }, { provider: "gitlab" });
+		expect((await exchange(await issuers.gitlab.token({ pipeline_source: "parent_pipeline" }))).status).toBe(200);
 	});
 
 	test("CircleCI: a wanted context is one of several, and the origin tells forks apart", async () => {

@@ -104,6 +104,23 @@ describe("POST /publisher", () => {
 		expect({ status, path: body.moreInfo?.issues?.[0]?.path }).toEqual({ status: 400, path });
 	});
 
+	test.each([
+		["https://token.actions.githubusercontent.com", "github"],
+		["https://token.actions.githubusercontent.com/acme", "github"],
+		["https://token.actions.acme.ghe.com", "github"],
+		["https://git.example.org/_services/token", "github"],
+		["https://git.example.org/_services/token/acme", "github"],
+		["https://gitlab.com", "gitlab"],
+		["https://agent.buildkite.com", "buildkite"],
+		["https://oidc.circleci.com/org/8c2f0000-0000-4000-8000-000000000000", "circleci"],
+	])("refuses the issuer %s under oidc, and names the provider %s", async (issuer, provider) => {
+		const { status, body } = await create({ provider: "oidc", issuer, claims: { repository_id: "456789" } });
+		expect({ status, issues: body.moreInfo?.issues }).toEqual({
+			status: 400,
+			issues: [{ path: "issuer", message: `is the issuer of the provider "${provider}"; name that provider` }],
+		});
+	});
+
 	test("accepts an issuer on loopback where the server runs locally", async () => {
 		const local = await createWorld({ bindings: { localFetch: networkOf() }, isOperator: false });
 		const of = await createTestApp(local);
