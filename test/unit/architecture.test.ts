@@ -122,6 +122,23 @@ describe("the source tree", () => {
 		expect(circleIn(new Map(own.map(({ path, text }) => [path, localImports(path, text)])))).toEqual([]);
 	});
 
+	test.each(["src", "cli/src", "dashboard/src", "test", "bench"])(
+		"the files of %s have the words of the field, and at most 400 lines",
+		(tree) => {
+			const root = join(SOURCE, "..", tree);
+			const words = RULES["words are those of the field"];
+			const broken = readdirSync(root, { recursive: true, encoding: "utf8" })
+				// Its rules have the words that they refuse.
+				.filter((path) => /\.tsx?$/.test(path) && path !== "unit/source-rules.ts")
+				.map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }))
+				.flatMap((file) => [
+					...(file.text.split("\n").length > 401 ? [`${file.path}: split it`] : []),
+					...[words?.breaks(file) ?? []].flat().map((remedy) => `${file.path}: ${remedy}`),
+				]);
+			expect(broken).toEqual([]);
+		},
+	);
+
 	const pages = ["ARCHITECTURE.md", "CONTRIBUTING.md", "test/README.md", "bench/README.md"];
 	const featurePages = ["bundles", "rollouts", "statistics", "updates"].map((name) => `src/features/${name}/README.md`);
 	test.each([...pages, ...featurePages])("%s names files that exist", (page) => {

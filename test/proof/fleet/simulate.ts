@@ -119,10 +119,10 @@ async function live(
 			if (day > 0 && index === 1)
 				for (const app of apps)
 					if (!stories.some((story) => story.app === app)) await workDay(app, chance, day, phones);
-			const told = stories.filter(({ isUnderWay }) => isUnderWay);
-			if (told.length > 0) await product.runScheduled();
+			const running = stories.filter(({ isUnderWay }) => isUnderWay);
+			if (running.length > 0) await product.runScheduled();
 			const wave: Phone[] = [];
-			for (const story of told) wave.push(...(await story.turn(nowMs)));
+			for (const story of running) wave.push(...(await story.turn(nowMs)));
 			const starting = [...startsOf(opened[index] ?? [], nowMs), ...startsOf(wave, nowMs + WAVE_MS)];
 			sessions += starting.length;
 			const open = ({ phone, startMs }: Start) =>

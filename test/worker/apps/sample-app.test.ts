@@ -100,12 +100,12 @@ describe("a sample app", () => {
 			days.reduce((total: number, day: Record<string, number>) => total + (day[metric] ?? 0), 0);
 		const devices = await rows(query.selectFrom("devices").selectAll().where("app_id", "=", uuid));
 		const stories = devices.flatMap(({ recent_reports }) => JSON.parse(recent_reports ?? "{}").story.events);
-		const told = (kind: number) => stories.filter((event) => event[1] === kind).length;
+		const counted = (kind: number) => stories.filter((event) => event[1] === kind).length;
 		expect(devices.length).toBeGreaterThan(190);
-		expect([sum("install"), sum("fail"), sum("get")]).toEqual([told(3), told(4), told(2)]);
-		expect(installs.total).toMatchObject({ install: told(3), fail: told(4), timed: told(3) });
+		expect([sum("install"), sum("fail"), sum("get")]).toEqual([counted(3), counted(4), counted(2)]);
+		expect(installs.total).toMatchObject({ install: counted(3), fail: counted(4), timed: counted(3) });
 		const health = await get(`/statistics/app/${app_id}/health`, { from });
-		expect(health.total).toMatchObject({ crash: told(5), js_error: told(7), launches: told(3) });
+		expect(health.total).toMatchObject({ crash: counted(5), js_error: counted(7), launches: counted(3) });
 		expect(health.total.crash).toBeGreaterThan(2);
 		const usage = await get(`/statistics/app/${app_id}/bundle_usage`, { from });
 		for (const [index, { mau }] of days.entries()) {
@@ -246,7 +246,7 @@ test("DELETE /app/:app_id of a sample app removes every row and object with the 
 	expect((await add(world)).status).toBe(201);
 });
 
-test("whoever may create apps adds and removes a sample app; readers, other organizations and full quotas are refused", async () => {
+test("a key that may create apps adds and removes a sample app; readers, other organizations and full quotas are refused", async () => {
 	const world = await createWorld();
 	const stranger = await createWorld();
 	const reader = await createTestKey(world, "app_admin", await createTestApp(world));
