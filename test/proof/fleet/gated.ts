@@ -5,10 +5,10 @@
 import { AppWorld } from "./app-world";
 import { addPair, type Pairs } from "./comparison";
 import { newPhone, type Phone } from "./phone";
+import { reportFalsely } from "./phone-reports";
 import type { SimulatedProduct } from "./product";
 import { oneOf, type Stream } from "./random";
 import { CONFIDENCE, type Gate, RolloutTruth, type Trouble } from "./rollout-truth";
-import { reportFalsely } from "./session";
 import { DAY_MS } from "./truth";
 
 const CHANNEL = "production";

@@ -5,17 +5,15 @@
 import { type Bundle, sha256 } from "./app-world";
 import { jsonOf } from "./http";
 import { BUILTIN, infoOf, nameOf, type Phone } from "./phone";
+import { flush, note, noteReport, reportAlone, UNHEARD } from "./phone-reports";
 import { fetchInTwo, fetchPart, fetchWhole, post, type SessionContext } from "./phone-requests";
 import { below, happens } from "./random";
-import { DAY_MS, type ReportedEvent } from "./truth";
 
 /** Probability of each fault. */
 const CHANCE = {
 	noNetwork: 0.01,
 	/** The reports wait for the next session. */
 	late: 0.12,
-	/** The answer to reports is lost, so the plugin sends the reports again. */
-	unheard: 0.06,
 	breaksOff: 0.04,
 	interrupted: 0.05,
 	damaged: 0.03,
@@ -28,8 +26,6 @@ const CHANCE = {
 	choosesBeta: 0.01,
 	leavesBeta: 0.05,
 } as const;
-/** Size of the plugin's report queue. */
-const MOST_PENDING = 200;
 const CRASHES = ["app_crash", "app_crash_native", "app_anr", "webview_javascript_error", "app_killed_low_memory"];
 
 interface UpdateAnswer {
@@ -221,7 +217,7 @@ function setNext(phone: Phone, context: SessionContext): void {
 /** Electron's updater has no queue, sends no timestamps, downloads zips only, and starts a broken bundle again. */
 async function electronSession(phone: Phone, context: SessionContext): Promise<void> {
 	const report = (action: string, version: string) =>
-		reportAlone(phone, context, action, nameOf(phone, version), happens(phone, CHANCE.unheard));
+		reportAlone(phone, context, action, nameOf(phone, version), happens(phone, UNHEARD));
 	if (phone.broken) {
 		await report("set_fail", phone.current);
 		phone.broken = happens(phone, 0.5);
@@ -272,16 +268,6 @@ async function check(phone: Phone, context: SessionContext): Promise<UpdateAnswe
 	return answer;
 }
 
-/** Notes the fields that every request of the device carries. */
-function noteReport(phone: Phone, runs?: string): void {
-	const { known } = phone;
-	known.versionBuild = phone.build;
-	known.osVersion = phone.os;
-	known.pluginVersion = phone.plugin;
-	if (phone.customId !== "") known.customId = phone.customId;
-	if (runs !== undefined) known.versionName = runs;
-}
-
 async function chooseChannel(phone: Phone, context: SessionContext): Promise<void> {
 	if (phone.defaultChannel !== "" && happens(phone, CHANCE.leavesBeta)) {
 		phone.defaultChannel = "";
@@ -293,114 +279,6 @@ async function chooseChannel(phone: Phone, context: SessionContext): Promise<voi
 	const answer = jsonOf<{ error?: string; unset?: boolean }>(reply);
 	if (answer.error === undefined && answer.unset !== true) phone.defaultChannel = context.betaName;
 }
-
-/** Puts a report into the plugin's queue. */
-function note(phone: Phone, context: SessionContext, action: string, versionName: string): void {
-	// Two reports of a device never have the same timestamp.
-	const timestamp = Math.max(phone.lastTimestamp + 1, context.nowMs + phone.clockAheadMs + below(phone, 20_000));
-	phone.lastTimestamp = timestamp;
-	phone.pending.push({ action, versionName, timestamp });
-	if (phone.pending.length > MOST_PENDING) phone.pending.shift();
-}
-
-/** Sends the queue as one array, and again if the answer is lost. */
-async function flush(phone: Phone, context: SessionContext): Promise<void> {
-	const events = phone.pending;
-	if (events.length === 0) return;
-	phone.pending = [];
-	const body = events.map((event) => bodyOf(phone, event));
-	await post(phone, context, "/stats", body);
-	hear(phone, context, events);
-	if (happens(phone, CHANCE.unheard)) await post(phone, context, "/stats", body);
-	// Two copies arrive concurrently.
-	if (happens(phone, CHANCE.unheard)) {
-		await Promise.all([post(phone, context, "/stats", body), post(phone, context, "/stats", body)]);
-	}
-}
-
-/** Sends one report without a timestamp immediately, as an object. */
-async function reportAlone(
-	phone: Phone,
-	context: SessionContext,
-	action: string,
-	versionName: string,
-	twice = false,
-): Promise<void> {
-	const event = { action, versionName, timestamp: undefined };
-	const body = bodyOf(phone, event);
-	await post(phone, context, "/stats", body);
-	hear(phone, context, [event]);
-	if (twice) await post(phone, context, "/stats", body);
-}
-
-function bodyOf(phone: Phone, { action, versionName, timestamp }: ReportedEvent): Record<string, unknown> {
-	const event = { ...infoOf(phone), version_name: versionName, old_version_name: "", action };
-	return timestamp === undefined ? event : { ...event, timestamp };
-}
-
-function hear(phone: Phone, context: SessionContext, events: readonly ReportedEvent[]): void {
-	const { truth } = phone.app;
-	const { nowMs } = context;
-	const id = phone.app.decidingChannel(phone.deviceId, phone.platform, phone.defaultChannel);
-	const channel = id === null ? "" : (truth.channels.get(id) ?? "");
-	noteReport(phone);
-	for (const event of events) {
-		if (context.address === undefined) followRollout(phone, event, nowMs);
-		if (isCounted(event, nowMs)) {
-			truth.reported(phone.number, event, nowMs, channel);
-			if (event.action === "set") installed(phone, event.versionName, nowMs);
-		}
-		if (RUNS.has(event.action)) noteReport(phone, event.versionName);
-	}
-	truth.seen(phone.number, nowMs);
-}
-
-/** Days of EVENT_MEMORY_DAYS. */
-const REMEMBERED_DAYS = 14;
-
-/** A report of an earlier day, by the device's clock, may have been counted before. A clock that is a year behind is never counted. */
-function isCounted({ timestamp }: ReportedEvent, nowMs: number): boolean {
-	return timestamp === undefined || Math.floor(timestamp / DAY_MS) >= Math.floor(nowMs / DAY_MS) - REMEMBERED_DAYS;
-}
-
-const OUTCOMES: Readonly<Record<string, "installed" | "failed" | "crashed" | "errored">> = {
-	set: "installed",
-	set_fail: "failed",
-	update_fail: "failed",
-	download_fail: "failed",
-	app_crash: "crashed",
-	app_crash_native: "crashed",
-	app_anr: "crashed",
-	webview_javascript_error: "errored",
-};
-
-function followRollout({ app, number }: Phone, { action, versionName }: ReportedEvent, nowMs: number): void {
-	const outcome = OUTCOMES[action];
-	if (outcome !== undefined && app.rollout?.version === versionName) app.rollout.reports(number, outcome, nowMs);
-}
-
-/** Sends a false report about a device, usually from another address. */
-export async function reportFalsely(
-	phone: Phone,
-	action: string,
-	versionName: string,
-	context: SessionContext,
-): Promise<void> {
-	note(phone, context, action, versionName);
-	await flush(phone, context);
-	phone.busyUntilMs = context.nowMs;
-}
-
-/** The install time runs from the last reported start of the download to the reported `set`. */
-function installed(phone: Phone, version: string, nowMs: number): void {
-	const startedMs = phone.started.get(version);
-	if (startedMs === undefined) return;
-	phone.started.delete(version);
-	phone.app.truth.installTook(version, nowMs - startedMs, nowMs);
-}
-
-/** Actions whose version the device runs. That of a crash ran when the app ended. */
-const RUNS = new Set(["set", "reset", "app_moved_to_foreground", "app_moved_to_background"]);
 
 function bundleOf(phone: Phone, version: string): Bundle {
 	const bundle = phone.app.bundles.get(version);
