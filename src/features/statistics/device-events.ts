@@ -10,8 +10,8 @@ import type { Deps } from "../../deps";
 import { dayOf, firstCountedDay, firstRememberedDay } from "../../domain/days";
 import { isTelemetryFull } from "../../domain/quotas";
 import type { BytesServed, DeviceEvent, EventsLost, RolloutEvent } from "../../messages";
-import { writeDevices } from "../devices/rows";
 import { countLosses, countStatements } from "./bytes-and-losses";
+import { writeDevices } from "./device-rows";
 import { addToSketches } from "./sketches";
 
 export async function consumeDeviceEvents(

@@ -24,8 +24,8 @@ import {
 	encodeSketch,
 	type Sketch,
 } from "../../domain/distinct-count";
-import type { AddedDevices } from "../devices/rows";
 import { unionsOf, unmoved } from "./active-devices";
+import type { AddedDevices } from "./device-rows";
 
 /** Slots drawn for a sketch before the Queue repeats its messages. */
 const MOST_DRAWS = 8;

@@ -9,7 +9,7 @@ import { hashOf } from "../../domain/recent";
 import { type RecentReports, storyIn } from "../../domain/recent-reports";
 import { BUILTIN } from "../../domain/update-model";
 import type { CountedEvent, DeviceSeen, OverrideChanged } from "../../messages";
-import type { KnownRow } from "./row-statements";
+import type { KnownRow } from "./device-row-statements";
 
 interface Reports {
 	readonly seen: readonly DeviceSeen[];

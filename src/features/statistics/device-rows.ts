@@ -33,8 +33,8 @@ import {
 	stepsBefore,
 	unchanged,
 	writeRows,
-} from "./row-statements";
-import { attributed, storyOf } from "./story";
+} from "./device-row-statements";
+import { attributed, storyOf } from "./device-stories";
 
 /** The reports of one device. Events are in the order of their times. */
 interface DeviceReports {
