@@ -183,6 +183,7 @@ CREATE TABLE webhooks (
   updated_at_ms INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX webhooks_by_org ON webhooks (org_id);
+CREATE INDEX webhooks_by_app ON webhooks (app_id) WHERE app_id IS NOT NULL;
 CREATE UNIQUE INDEX webhooks_by_user ON webhooks (user_id, org_id) WHERE user_id IS NOT NULL;
 
 -- Events of organizations that have webhooks. The triggers of src/db/webhook-triggers.ts write an event in the batch of its audit entry, and

@@ -362,7 +362,9 @@ describe("every endpoint", () => {
 			const page = (number: string) =>
 				world.request(endpoint.method, prepared.path, { key: world.adminKey, query: { ...query, page: number } });
 			// Lists that stand beside quotas or a total.
-			const NAMES: Readonly<Record<string, string>> = { "/organization/usage": "apps", "/device/list": "devices" };
+			const NAMES: Readonly<Record<string, string>> = {
+				...{ "/organization/usage": "apps", "/device/list": "devices", "/bundle/list": "bundles" },
+			};
 			const listOf = ({ body }: { readonly body: unknown }) => {
 				const name = NAMES[endpoint.path];
 				return name === undefined ? body : (body as Record<string, unknown>)[name];

