@@ -400,7 +400,9 @@ CREATE TABLE ci_keys (
   is_limited INTEGER NOT NULL DEFAULT 1 CHECK (is_limited IN (0, 1)),
   -- In lower case, as in previews.
   repository TEXT,
-  number INTEGER
+  -- NULL with a branch: the token names the source branch of the pull request only.
+  number INTEGER,
+  branch TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX ci_keys_by_publisher ON ci_keys (publisher_id, expires_at_ms);
 CREATE INDEX ci_keys_by_expiry ON ci_keys (expires_at_ms);
@@ -1047,6 +1049,8 @@ CREATE TABLE previews (
   -- 1: a preview key opened it, or closed it in advance, without proof that it acts for the pull request. Jobs whose identity token names the
   -- pull request, and callers that are not limited to previews, overrule it.
   is_claimed INTEGER NOT NULL DEFAULT 0 CHECK (is_claimed IN (0, 1)),
+  -- The source branch in the identity token of the job that opened it. Jobs whose token has no number prove the pull request by it.
+  head_branch TEXT,
   UNIQUE (app_id, repository, number),
   UNIQUE (app_id, channel_name)
 ) STRICT;

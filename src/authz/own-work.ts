@@ -23,7 +23,8 @@ export function isOwnWork(made: Made, caller: Caller): boolean {
 	const { userId, keyId, publisher } = caller;
 	const { preview_id: previewId } = made;
 	if (previewId !== undefined && publisher?.limit !== undefined) {
-		if (previewId !== (publisher.limit?.previewId ?? null)) return false;
+		const own = publisher.limit?.previewIds ?? [];
+		if (previewId === null ? own.length > 0 : !own.includes(previewId)) return false;
 	}
 	return made.created_by_key === keyId && (keyId !== null || made.created_by === userId);
 }
@@ -53,19 +54,54 @@ export function requireCreator(caller: Caller, permission: Permission, made: Mad
 export const onlyClaims = ({ publisher }: Caller, isLimited: boolean): boolean =>
 	isLimited && publisher?.limit === undefined;
 
-/** @throws {ApiError} `permission_denied` if the caller is a job of another pull request */
+/** A pull request, and of its preview, if it has one, the columns by which a job without a number proves that it is of it. */
+interface PullRequest {
+	readonly repository: string;
+	readonly number: number;
+	readonly repository_id?: string | null | undefined;
+	readonly head_branch?: string | null;
+}
+
+/**
+ * @param act "open": a preview without a branch is of any branch; "close": also for jobs that may do nothing else
+ * @throws {ApiError} `permission_denied` if the caller is a job of another pull request
+ */
 export function requireOwnPullRequest(
 	caller: Caller,
 	permission: Permission,
-	{ repository, number }: { readonly repository: string; readonly number: number },
+	pullRequest: PullRequest,
+	act: "open" | "change" | "close",
 ): void {
-	const limit = caller.publisher?.limit;
-	if (limit === undefined) return;
-	if (limit?.repository === repository.toLowerCase() && limit.number === number) return;
-	const named = limit === null ? "no pull request" : `${limit.repository}#${limit.number}`;
+	const { publisher } = caller;
+	if (publisher?.limit === undefined || isOfPullRequest(publisher, pullRequest, act)) return;
+	const { limit } = publisher;
+	const { repository, number } = pullRequest;
+	const named =
+		limit === null
+			? "no pull request"
+			: limit.number === null
+				? `that of the branch ${limit.branch} of ${limit.repository}`
+				: `${limit.repository}#${limit.number}`;
 	throw new ApiError(
 		"permission_denied",
 		`The key of a preview publisher's job acts for the pull request that the job's token names, which is ${named}; run the job for ${repository}#${number}.`,
 		{ moreInfo: { permission, scope: "app" } },
 	);
+}
+
+/**
+ * Tokens of GitLab name the source branch of the merge request and never its number, so the first job that opens the preview gives it its
+ * branch. Tokens of GitHub have no number after the merge, and then they only close.
+ */
+function isOfPullRequest(
+	{ ci, limit }: KeyPublisher,
+	pullRequest: PullRequest,
+	act: "open" | "change" | "close",
+): boolean {
+	if (limit == null || limit.repository !== pullRequest.repository.toLowerCase()) return false;
+	if (limit.number !== null) return limit.number === pullRequest.number;
+	const branch = pullRequest.head_branch ?? null;
+	if (ci.provider === "gitlab" && act === "open" && branch === null) return true;
+	const isOfBranch = branch !== null && branch === limit.branch && pullRequest.repository_id === ci.repository_id;
+	return isOfBranch && (ci.provider === "gitlab" || act === "close");
 }

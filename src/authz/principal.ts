@@ -75,9 +75,11 @@ export interface KeyPublisher {
 /** The pull request of a job, as its key was exchanged for it. */
 export interface JobLimit {
 	readonly repository: string;
-	readonly number: number;
-	/** Its preview; null: it has none. */
-	readonly previewId: string | null;
+	/** Null: the token names the source branch only (`PullRequestOfJob` in domain/ci-context.ts). */
+	readonly number: number | null;
+	readonly branch: string | null;
+	/** Its previews: one at most by its number, and those of its branch in a token of GitLab. */
+	readonly previewIds: readonly string[];
 }
 
 export interface AccountRole {
@@ -126,7 +128,9 @@ export interface PrincipalRow extends PolicyColumns {
 	readonly job_is_limited: Flag | null;
 	readonly job_repository: string | null;
 	readonly job_number: number | null;
-	readonly job_preview_id: string | null;
+	readonly job_branch: string | null;
+	/** JSON array. */
+	readonly job_preview_ids: string;
 }
 
 /** A binding in the JSON of a PrincipalRow, as `liveBindings` in db/principals.ts writes it. */
@@ -189,9 +193,10 @@ function publisherFrom(row: PrincipalRow): KeyPublisher | undefined {
 }
 
 function limitFrom(row: PrincipalRow): JobLimit | null | undefined {
-	const { job_is_limited, job_repository: repository, job_number: number, job_preview_id: previewId } = row;
+	const { job_is_limited, job_repository: repository, job_number: number, job_branch: branch } = row;
 	if (job_is_limited !== 1) return undefined;
-	return repository === null || number === null ? null : { repository, number, previewId };
+	if (repository === null || (number === null && branch === null)) return null;
+	return { repository, number, branch, previewIds: JSON.parse(row.job_preview_ids) };
 }
 
 /** @param json the `bindings` of a row of db/principals.ts */

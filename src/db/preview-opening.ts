@@ -8,7 +8,7 @@ import { isOwnWork, onlyClaims, requireOwnPullRequest, requireOwnWork } from "..
 import type { Principal } from "../authz/principal";
 import { hashKey } from "../authz/secrets";
 import type { Deps } from "../deps";
-import { limitOfJob } from "../domain/ci-context";
+import { provenRepositoryId } from "../domain/ci-context";
 import { latest, mayOpen } from "../domain/preview-events";
 import { DAY_MS } from "../domain/time";
 import { invalidRequest } from "../errors";
@@ -88,10 +88,10 @@ const overrules = ({ principal, limit }: Opener, known: PreviewRow): boolean =>
  * Statements that close the open preview of a claim, for a batch before the one that opens the preview of the caller: nothing of a stranger's
  * bundles reaches testers of the pull request. None if there is nothing to overrule.
  */
-export function closeClaim(opener: Opener, request: PreviewRequest, known: PreviewRow | undefined): Statement[] {
+export function closeClaim(opener: Opener, known: PreviewRow | undefined): Statement[] {
 	const { actor, limit, nowMs, principal } = opener;
 	if (known?.state !== "open" || limit === undefined || !overrules(opener, known)) return [];
-	requireOwnPullRequest(principal, "app.create_channel", request);
+	requireOwnPullRequest(principal, "app.create_channel", known, "open");
 	return closeStatements(known, { actor, nowMs, closedAs: "request", eventAtMs: null });
 }
 
@@ -107,7 +107,7 @@ export async function previewOpening(
 ): Promise<PreviewOpening> {
 	const { actor, deps, nowMs, principal, scope, publicAppId } = opener;
 	const { appId, orgId } = scope;
-	requireOwnPullRequest(principal, "app.create_channel", request);
+	requireOwnPullRequest(principal, "app.create_channel", known ?? request, "open");
 	// Nothing of a closed preview is left, so it belongs to the caller that opens it again.
 	if (known?.state === "open") requireOwnWork(principal, "app.create_channel", scope, known);
 	const eventAtMs = request.event_at === undefined ? undefined : Math.min(request.event_at, nowMs);
@@ -122,6 +122,7 @@ export async function previewOpening(
 		commit_sha: request.commit ?? known?.commit_sha ?? null,
 		title: request.title ?? known?.title ?? null,
 		...repositoryId(principal, request, known),
+		head_branch: branchOfJob(principal) ?? (isNew ? null : (known?.head_branch ?? null)),
 		lifetime_ms: lifetimeMs,
 		expires_at_ms: nowMs + lifetimeMs,
 		opened_event_at_ms: latest(known?.opened_event_at_ms, eventAtMs),
@@ -169,6 +170,9 @@ export async function previewOpening(
 	};
 }
 
+const branchOfJob = (principal: Principal): string | null =>
+	(principal.kind === "key" ? principal.publisher?.limit?.branch : undefined) ?? null;
+
 /**
  * The id by which webhooks find the preview. A job's token proves the id of its repository. A request only claims one, so a claim never
  * replaces a proven id of an open preview, and webhooks do not rely on it.
@@ -180,7 +184,7 @@ function repositoryId(
 	known: PreviewRow | undefined,
 ): Pick<PreviewRow, "repository_id" | "repository_id_proven"> {
 	const publisher = principal.kind === "key" ? principal.publisher : undefined;
-	const proven = publisher === undefined ? undefined : limitOfJob(publisher.stage, publisher.ci)?.repository_id;
+	const proven = publisher?.limit == null ? undefined : provenRepositoryId(publisher.ci);
 	if (proven !== undefined && claimed !== undefined && claimed !== proven) {
 		const message = `must be ${proven}, the id in the job's identity token; leave it out`;
 		throw invalidRequest([{ path: "repository_id", message }]);

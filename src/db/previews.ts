@@ -180,7 +180,7 @@ export function insertClosedPreview(
 		...{ state: "closed", channel_name: null, commit_sha: null, title: null, lifetime_ms: 0, expires_at_ms: nowMs },
 		...{ opened_at_ms: null, opened_event_at_ms: null, reopened_event_at_ms: null, closed_event_at_ms: eventAtMs },
 		...{ closed_at_ms: nowMs, closed_as: closedAs, created_at_ms: nowMs, updated_at_ms: nowMs },
-		repository_id_proven: closedAs === "webhook" ? 1 : 0,
+		...{ repository_id_proven: closedAs === "webhook" ? 1 : 0, head_branch: null },
 	});
 	return [
 		onUnique(insert, "previews.app_id, previews.repository, previews.number", previewChanged),
@@ -309,7 +309,9 @@ export function bundleJoinsPreview(
 /** `isOwnWork` (authz/own-work.ts) for a row of `previews`. */
 const isOwnPreview = ({ userId, keyId, publisher }: Caller) =>
 	sql<boolean>`(created_by_key IS ${keyId} AND created_by = ${userId}${
-		publisher?.limit === undefined ? sql`` : sql` AND id IS ${publisher.limit?.previewId ?? null}`
+		publisher?.limit === undefined
+			? sql``
+			: sql` AND id IN ${jsonList(JSON.stringify(publisher.limit?.previewIds ?? []))}`
 	})`;
 
 const bundleOfAnotherPreview = () =>

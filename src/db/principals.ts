@@ -17,13 +17,18 @@ export function principalStatement(keyHash: string, nowMs: number): CompiledQuer
 	return keyStatement({ keyHash, nowMs });
 }
 
-/** SQL: the preview of the pull request that the key `t` of the publisher `p` is limited to; null: it has none. */
-const PREVIEW_OF_JOB = sql<string | null>`(SELECT v.id FROM previews v
-				WHERE v.app_id = p.app_id AND v.repository = t.repository AND v.number = t.number)`;
+/**
+ * SQL: the previews of the pull request that the key `t` of the publisher `p` is limited to. Tokens of GitLab name its branch only. Those of
+ * GitHub do so after the merge, and then the job reaches nothing of a preview except its end (`requireOwnPullRequest`).
+ */
+const PREVIEWS_OF_JOB = sql<string>`SELECT v.id FROM previews v
+				WHERE v.app_id = p.app_id AND v.repository = t.repository AND v.number = t.number
+				UNION ALL SELECT v.id FROM previews v WHERE t.number IS NULL AND p.provider = 'gitlab'
+					AND v.app_id = p.app_id AND v.repository = t.repository AND v.head_branch = t.branch`;
 
 /** SQL: jobs of a publisher share its key and the key's bindings, but a limited one reaches the channel of its own preview only. */
 const MAY_REACH_CHANNEL = sql<boolean>`(t.is_limited IS NOT 1 OR b.channel_id IS NULL
-				OR NOT EXISTS (SELECT 1 FROM previews v WHERE v.channel_id = b.channel_id AND v.id IS NOT ${PREVIEW_OF_JOB}))`;
+				OR NOT EXISTS (SELECT 1 FROM previews v WHERE v.channel_id = b.channel_id AND v.id NOT IN (${PREVIEWS_OF_JOB})))`;
 
 const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>((value) => {
 	const [keyHash, nowMs] = [value("keyHash"), value("nowMs")];
@@ -32,7 +37,8 @@ const keyStatement = prepared<{ keyHash: string; nowMs: number }, PrincipalRow>(
 			k.ip_allow_list, k.last_used_at_ms, ${keyHash} AS secret_hash,
 			t.key_hash IS NULL AND k.key_hash <> ${keyHash} AS secret_is_replaced,
 			p.id AS publisher_id, p.name AS publisher_name, p.stage AS publisher_stage, t.ci,
-			t.is_limited AS job_is_limited, t.repository AS job_repository, t.number AS job_number, ${PREVIEW_OF_JOB} AS job_preview_id, home.enforce_hashed_api_keys, home.require_apikey_expiration,
+			t.is_limited AS job_is_limited, t.repository AS job_repository, t.number AS job_number, t.branch AS job_branch,
+			(SELECT json_group_array(id) FROM (${PREVIEWS_OF_JOB})) AS job_preview_ids, home.enforce_hashed_api_keys, home.require_apikey_expiration,
 			home.max_apikey_expiration_days,
 			(SELECT json_group_array(json_object('orgId', b.org_id, 'role', b.role_name)) FROM role_bindings b
 				WHERE b.user_id = k.user_id AND b.scope_type = 'org'

@@ -5,6 +5,7 @@
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { AppId, OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
+import type { PullRequestOfJob } from "../domain/ci-context";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { Flag, PublishersTable } from "./schema";
@@ -159,7 +160,7 @@ export function insertCiKey(
 		readonly hash: string;
 		readonly ci: string;
 		/** The pull request that the key is limited to, null to none; undefined: no such limit. */
-		readonly limit: { readonly repository: string; readonly number: number } | null | undefined;
+		readonly limit: PullRequestOfJob | null | undefined;
 		readonly expiresAtMs: number;
 	},
 	publisherId: string,
@@ -177,6 +178,7 @@ export function insertCiKey(
 				is_limited: key.limit === undefined ? 0 : 1,
 				repository: key.limit?.repository ?? null,
 				number: key.limit?.number ?? null,
+				branch: key.limit?.branch ?? null,
 			})
 			.compile(),
 		query

@@ -37,40 +37,50 @@ export interface JobPullRequest {
 	readonly number: number;
 	/** The id in the provider's webhooks; undefined: the token has another id. */
 	readonly repository_id: string | undefined;
-	/** The pushed commit; undefined: the token has none or only a merge commit. */
-	readonly commit: string | undefined;
 }
 
-/** The refs of commits that GitHub and GitLab create to merge a request with its target. Nobody pushed these commits. */
-const OF_MERGE_COMMIT = /^refs\/(?:pull|merge-requests)\/\d+\/(?:merge|train)$/;
+/** The pull request that a job's key is limited to. */
+export interface PullRequestOfJob {
+	readonly repository: string;
+	/** Null: the token names the source branch only, as all of GitLab do, and those of GitHub after the merge. */
+	readonly number: number | null;
+	readonly branch: string | null;
+}
 
-/** Undefined: the token names no pull request, such as for a push. */
-export function pullRequestOf({
-	provider,
-	repository,
-	repository_id,
-	number,
-	commit,
-	ref,
-}: CiContext): JobPullRequest | undefined {
-	if (repository === null || number === null || number < 1 || number > LARGEST_NUMBER) return undefined;
-	if (!REPOSITORY_PATH.test(repository)) return undefined;
-	const isPushed = commit !== null && /^[0-9a-f]{7,64}$/i.test(commit) && !OF_MERGE_COMMIT.test(ref ?? "");
-	return {
-		repository: repository.toLowerCase(),
-		number,
-		repository_id: provider === "github" || provider === "gitlab" ? (repository_id ?? undefined) : undefined,
-		commit: isPushed ? commit : undefined,
-	};
+/** The id of the job's repository in the provider's webhooks; undefined: the token has another id. */
+export const provenRepositoryId = ({ provider, repository_id }: CiContext): string | undefined =>
+	provider === "github" || provider === "gitlab" ? (repository_id ?? undefined) : undefined;
+
+const isRepository = (repository: string | null): repository is string =>
+	repository !== null && REPOSITORY_PATH.test(repository);
+
+/**
+ * Undefined: the token has no number of a pull request, such as for a push. The commit of the token is never stored, because GitHub's is one
+ * that it creates to merge, and nobody pushed it.
+ */
+export function pullRequestOf(ci: CiContext): JobPullRequest | undefined {
+	const { repository, number } = ci;
+	if (number === null || number < 1 || number > LARGEST_NUMBER || !isRepository(repository)) return undefined;
+	return { repository: repository.toLowerCase(), number, repository_id: provenRepositoryId(ci) };
 }
 
 /**
  * The pull request that a job's key is limited to; null: to none. Undefined: the key has no such limit, because its publisher's stage
  * reaches no previews, or because the provider's tokens seldom name a pull request (CircleCI, Buildkite and others).
  */
-export function limitOfJob(stage: PublisherStage, ci: CiContext): JobPullRequest | null | undefined {
+export function limitOfJob(
+	stage: PublisherStage,
+	ci: CiContext,
+	branch: string | null,
+): PullRequestOfJob | null | undefined {
 	if (stage !== "preview") return undefined;
-	return pullRequestOf(ci) ?? (ci.provider === "github" || ci.provider === "gitlab" ? null : undefined);
+	const pullRequest = pullRequestOf(ci);
+	if (pullRequest !== undefined) return { repository: pullRequest.repository, number: pullRequest.number, branch };
+	if (ci.provider !== "github" && ci.provider !== "gitlab") return undefined;
+	const { repository } = ci;
+	return branch === null || !isRepository(repository)
+		? null
+		: { repository: repository.toLowerCase(), number: null, branch };
 }
 
 const LONGEST_NAME = 200;

@@ -31,6 +31,8 @@ export interface CiProvider extends ClaimRules {
 	readonly events?: Events;
 	/** Other jobs that are refused. */
 	readonly refusal?: (claims: Claims, wanted: WantedClaims, stage: PublisherStage) => Mismatch | undefined;
+	/** The source branch of the pull request that the job is for; null: it is for none. */
+	readonly sourceBranch?: (claims: Claims) => string | null;
 	readonly context: (claims: Claims, issuer: string) => Partial<CiContext>;
 }
 
@@ -56,6 +58,7 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 			if (!isOfPullRequest || stage === "preview") return undefined;
 			return { claim: "head_ref", expected: "", received: head === "" ? textOf(claims, "ref") : head };
 		},
+		sourceBranch: (claims) => (textOf(claims, "event_name") === "pull_request" ? textOf(claims, "head_ref") : null),
 		context(claims, issuer) {
 			const repository = textOf(claims, "repository");
 			const run = textOf(claims, "run_id");
@@ -69,6 +72,7 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 				run_url: url,
 				commit: textOf(claims, "sha"),
 				ref,
+				// After the merge the ref is that of the target branch.
 				number: numberIn(ref, /^refs\/pull\/(\d+)\//),
 				actor: textOf(claims, "actor"),
 			};
@@ -94,6 +98,11 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 			if (stage === "preview" || !path.startsWith("refs/merge-requests/")) return undefined;
 			return { claim: "ref_path", expected: "refs/heads/*", received: path };
 		},
+		// The token of a merge request has its source branch, and never its number.
+		sourceBranch: (claims) =>
+			textOf(claims, "pipeline_source") === "merge_request_event"
+				? (/^refs\/heads\/(.+)$/.exec(textOf(claims, "ref_path") ?? "")?.[1] ?? null)
+				: null,
 		context(claims, issuer) {
 			const repository = textOf(claims, "project_path");
 			const run = textOf(claims, "pipeline_id");
@@ -105,7 +114,6 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 				run_url: repository === null || run === null ? null : `${issuer}/${repository}/-/pipelines/${run}`,
 				commit: textOf(claims, "sha"),
 				ref,
-				number: numberIn(ref, /^refs\/merge-requests\/(\d+)\//),
 				actor: textOf(claims, "user_login"),
 			};
 		},
@@ -225,6 +233,12 @@ export function refusalOf(
 }
 
 const LONGEST_FACT = 256;
+
+/** The source branch of the job's pull request, whole, because jobs are distinguished by it; null: the token names none. */
+export function sourceBranchOf(provider: CiProviderName, claims: Claims): string | null {
+	const branch = PROVIDERS[provider].sourceBranch?.(claims) ?? "";
+	return branch === "" || branch.length > LONGEST_FACT ? null : branch;
+}
 
 /** The job that a token is of. Its texts are cut, because they are copied into every audit entry of the job. */
 export function ciContextOf(provider: CiProviderName, claims: Claims, issuer: string): CiContext {

@@ -145,7 +145,7 @@ test("the GitLab component uploads and keeps one note, and its stop job closes t
 	const run = (more: Readonly<Record<string, string>>, job?: string) => {
 		const CAPSTAN_ID_TOKEN = provider.token(product.url, {
 			...{ project_id: "4712", namespace_id: "43", project_path: "acme/web", namespace_path: "acme", sub: "anything" },
-			...{ pipeline_source: "merge_request_event", ref_path: "refs/merge-requests/9/head", ref: "checkout" },
+			...{ pipeline_source: "merge_request_event", ref_path: "refs/heads/checkout", ref: "checkout" },
 			...{ pipeline_id: "5", job_id: "900", user_login: "mona", user_id: "12", sha: "b".repeat(40) },
 		});
 		const environment = {
@@ -270,7 +270,7 @@ describe("the jobs that capstan init writes", () => {
 					namespace_path: "acme",
 					sub: "anything",
 				},
-				...{ pipeline_source: "merge_request_event", ref_path: "refs/merge-requests/52/head", ref: "checkout" },
+				...{ pipeline_source: "merge_request_event", ref_path: "refs/heads/checkout", ref: "checkout" },
 				...{ pipeline_id: "5", job_id: "900", user_login: "mona", user_id: "12", sha: "b".repeat(40) },
 			});
 			await runLast(job.script.at(-1), project, {

@@ -234,7 +234,7 @@ describe("a workflow without a stored key", () => {
 	};
 	const REQUESTS = {
 		github: { event_name: "pull_request", head_ref: "feature", ref: "refs/pull/12/merge" },
-		gitlab: { pipeline_source: "merge_request_event", ref_path: "refs/merge-requests/12/head" },
+		gitlab: { pipeline_source: "merge_request_event", ref_path: "refs/heads/feature" },
 	};
 
 	test.each(SYSTEMS)("exchanges the identity token of its job (%s)", async (system) => {
@@ -271,7 +271,9 @@ describe("a workflow without a stored key", () => {
 		expect(await previews()).toMatchObject([
 			{ repository: REPOSITORIES[system], number: 12, title: TITLE, commit: GITHUB_JOB.sha, bundles: 1, state: "open" },
 		]);
-		await runJob(scene, system, preview, "clean-up", as(request), { run: "9", request: "12" });
+		// After the merge, GitHub's token has the ref of the target branch.
+		const merged = system === "github" ? { ...request, ref: "refs/heads/main", base_ref: "main" } : request;
+		await runJob(scene, system, preview, "clean-up", as(merged), { run: "9", request: "12" });
 		expect((await channel()).status).toBe(404);
 		expect(await previews()).toMatchObject([{ state: "closed", closed_as: "request", bundles: 0 }]);
 		await issuer.stop();

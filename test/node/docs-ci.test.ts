@@ -188,6 +188,8 @@ describe("src/docs/ci.md", () => {
 		const opened = await run("open", new Date(nowMs - 60_000).toISOString());
 		expect(opened.code, opened.log).toBe(0);
 		expect(await previewOf(41)).toMatchObject({ state: "open", version: opened.outputs.version, title: "Checkout" });
+		// The merge closed it, so the job runs for the target branch.
+		issuer.job = { ...issuer.job, ref: "refs/heads/main", base_ref: "main" };
 		const closed = await run("closed", new Date(nowMs - 1_000).toISOString());
 		expect(closed.code, closed.log).toBe(0);
 		expect(await previewOf(41)).toMatchObject({ state: "closed" });
@@ -199,7 +201,7 @@ describe("src/docs/ci.md", () => {
 		const claims = { project_id: "21", namespace_id: "73" };
 		const publisher = { app_id: APP, name: "Previews of GitLab", stage: "preview", provider: "gitlab", claims };
 		expect((await product.api("POST", "/publisher", publisher)).status).toBe(201);
-		const request = { project_path: "octo-org/octo-repo", ref_path: "refs/merge-requests/42/head" };
+		const request = { project_path: "octo-org/octo-repo", ref_path: "refs/heads/checkout" };
 		const job = { ...claims, ...request, iss: "https://gitlab.com", pipeline_source: "merge_request_event" };
 		const environment = {
 			...{

@@ -278,6 +278,7 @@ export interface PreviewsTable {
 	updated_at_ms: number;
 	repository_id_proven: Generated<Flag>;
 	is_claimed: Generated<Flag>;
+	head_branch: string | null;
 }
 
 export interface PreviewHooksTable {

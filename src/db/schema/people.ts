@@ -163,6 +163,7 @@ export interface CiKeysTable {
 	is_limited: Generated<Flag>;
 	repository: string | null;
 	number: number | null;
+	branch: string | null;
 }
 
 export interface SpentIdentityTokensTable {

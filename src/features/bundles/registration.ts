@@ -29,7 +29,7 @@ import {
 	insertUploadForNewBundle,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
-import { limitOfJob } from "../../domain/ci-context";
+import { pullRequestOf } from "../../domain/ci-context";
 import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import type { Context } from "../../http/endpoint";
@@ -226,27 +226,21 @@ async function withPreviewOfJob<Result>(
 ): Promise<Result> {
 	const { db, nowMs, principal, scopeRow } = context;
 	const publisher = principal.kind === "key" ? principal.publisher : undefined;
-	const pullRequest = publisher === undefined ? undefined : limitOfJob(publisher.stage, publisher.ci);
-	if (limit === undefined || pullRequest == null) return write(undefined);
-	const { commit, ...ofToken } = pullRequest;
-	const request = { ...ofToken, app_id: scopeRow.app_id };
+	const pullRequest = publisher?.stage === "preview" ? pullRequestOf(publisher.ci) : undefined;
+	if (limit === undefined || pullRequest === undefined) return write(undefined);
+	const request = { ...pullRequest, app_id: scopeRow.app_id };
 	const opener = { ...context, publicAppId: scopeRow.app_id, limit };
 	const read = () => db.batch(openReads(request, nowMs));
 	return retryOnChange(await read(), read, async ([{ rows: known }, { rows: place }]) => {
 		if (place[0] === undefined) throw appNotFound();
-		const claim = closeClaim(opener, request, known[0]);
+		const claim = closeClaim(opener, known[0]);
 		if (claim.length > 0) {
 			await db.batch(claim);
 			throw previewChanged();
 		}
 		const open = known[0]?.state === "open" ? known[0] : undefined;
-		const kept = {
-			days: open === undefined ? undefined : open.lifetime_ms / DAY_MS,
-			// A workflow that sends its events with POST /preview names the pushed commit, and the token may name an older one: GitHub's
-			// token has a merge commit, which is not stored, and a job that runs again has the commit of its first run.
-			commit: (open?.opened_event_at_ms ?? null) === null ? commit : undefined,
-		};
-		return write(await previewOpening(opener, { ...request, ...kept }, known[0], place[0]));
+		const days = open === undefined ? undefined : open.lifetime_ms / DAY_MS;
+		return write(await previewOpening(opener, { ...request, days }, known[0], place[0]));
 	});
 }
 

@@ -217,7 +217,7 @@ export const replacePreviewPage = endpoint({
 		if (preview === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}
-		requireOwnPullRequest(principal, "bundle.delete", preview);
+		requireOwnPullRequest(principal, "bundle.delete", preview, "change");
 		requireOwnWork(principal, "bundle.delete", scope, preview);
 		const pageId = deps.newId();
 		await db.batch([

@@ -113,7 +113,7 @@ async function openPreview(context: OpenContext, request: PreviewRequest) {
 	const read = () => db.batch(openReads(request, nowMs));
 	return retryOnChange(loaded, read, async ([{ rows: known }, { rows: place }]) => {
 		if (place[0] === undefined) throw appNotFound();
-		const claim = closeClaim(opener, request, known[0]);
+		const claim = closeClaim(opener, known[0]);
 		if (claim.length > 0) {
 			await db.batch(claim);
 			throw previewChanged();
@@ -190,7 +190,7 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 		if (repository === undefined || number === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}
-		requireOwnPullRequest(principal, "bundle.delete", { repository, number });
+		requireOwnPullRequest(principal, "bundle.delete", { repository, number }, "close");
 		const creator = { created_by: principal.userId, created_by_key: principal.keyId };
 		const closed = {
 			...{ id: deps.newId(), page_id: deps.newId(), repository, number, repository_id: null },
@@ -199,7 +199,7 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 		await db.batch(insertClosedPreview(scope.appId, closed, { closedAs: "request", eventAtMs, nowMs }));
 		return { ...OK, state: "closed" as const, removed: nothing };
 	}
-	requireOwnPullRequest(principal, "bundle.delete", preview);
+	requireOwnPullRequest(principal, "bundle.delete", preview, "close");
 	if (preview.state === "open") requireOwnWork(principal, "bundle.delete", scope, preview);
 	else if (
 		(isClaim || preview.is_claimed === 0) &&

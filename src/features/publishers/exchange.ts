@@ -22,7 +22,7 @@ import {
 } from "../../db/publishers";
 import { type Claims, type Mismatch, mismatchOf, narrowness, textOf, textsOf } from "../../domain/ci-claims";
 import { type CiContext, ciName, limitOfJob, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci-context";
-import { ciContextOf, PROVIDERS, refusalOf } from "../../domain/ci-providers";
+import { ciContextOf, PROVIDERS, refusalOf, sourceBranchOf } from "../../domain/ci-providers";
 import { DAY_MS, MINUTE_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import { type Context, endpoint } from "../../http/endpoint";
@@ -260,6 +260,7 @@ async function mint(
 	tokenExpiresAtMs: number,
 ) {
 	const ci = ciContextOf(providerOf(row), token.claims, token.issuer);
+	const branch = sourceBranchOf(providerOf(row), token.claims);
 	const key = mintKey(deps.randomBytes);
 	const expiresAtMs = Math.min(nowMs + KEY_LIFETIME_MS, row.expires_at_ms ?? Number.POSITIVE_INFINITY);
 	await db.batch([
@@ -274,7 +275,7 @@ async function mint(
 			replayedToken("jti"),
 		),
 		...insertCiKey(
-			{ hash: key.hash, ci: JSON.stringify(ci), limit: limitOfJob(row.stage, ci), expiresAtMs },
+			{ hash: key.hash, ci: JSON.stringify(ci), limit: limitOfJob(row.stage, ci, branch), expiresAtMs },
 			row.id,
 			nowMs,
 		),

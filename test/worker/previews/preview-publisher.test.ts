@@ -19,7 +19,7 @@ import {
 	exchanged,
 	type Fields,
 	github,
-	gitlab,
+	gitlabJobOf,
 	jobOf,
 	list,
 	nextRequest,
@@ -104,40 +104,23 @@ describe("the first upload of a preview publisher's job", () => {
 		expect(await show()).toMatchObject({ commit: "9f86d08", bundles: 1 });
 	});
 
-	test("names the commit that GitLab's token has, unless it is a merge commit, which nobody pushed", async () => {
-		const own = await createTestApp(world);
-		await trust("github", "preview", own);
-		await trust("gitlab", "preview", own);
-		const ofGitlab = async (ref: string, claims: Fields = {}) =>
-			exchanged(await gitlab.token({ pipeline_source: "merge_request_event", ref_path: ref, ...claims }), own);
-		const jobs = [
-			[1, await ofGitlab("refs/merge-requests/1/head"), "714a629c0b401fdce83e847fc9589983fc6f46bc"],
-			[1, await ofGitlab("refs/merge-requests/1/head", { sha: "c0ffee1".repeat(5) }), "c0ffee1".repeat(5)],
-			[2, await ofGitlab("refs/merge-requests/2/merge"), null],
-			[3, await ofGitlab("refs/merge-requests/3/train"), null],
-			[4, await jobOf(4, {}, own), null],
-		] as const;
-		for (const [index, [request, key, commit]] of jobs.entries()) {
-			expect((await register(key, `1.0.${index}`, { of: own })).status).toBe(201);
-			expect((await list(own, { number: String(request) }))[0], `job ${index}`).toMatchObject({ commit });
-		}
-	});
-
 	test("opens the preview of a merge request of GitLab, in the channel that the app's prefix and repositories give it", async () => {
 		const own = await createTestApp(world);
 		await trust("github", "preview", own);
 		await trust("gitlab", "preview", own);
 		const cap = { preview_channel_prefix: "review-", preview_max_days: 5 };
 		await world.request("PUT", `/app/${own.appId}`, { key: world.adminKey, body: cap });
-		const claims = { pipeline_source: "merge_request_event", ref_path: `refs/merge-requests/${number}/head` };
-		const keys = [await jobOf(number, {}, own), await exchanged(await gitlab.token(claims), own)];
-		for (const [index, key] of keys.entries()) {
-			expect((await register(key, `1.0.${index}`, { of: own })).status).toBe(201);
-		}
+		expect((await register(await jobOf(number, {}, own), "1.0.0", { of: own })).status).toBe(201);
+		const key = await gitlabJobOf("checkout", {}, own);
+		const body = { app_id: own.appId, repository: "group/project", number };
+		const opened = await world.request("POST", "/preview", { key, body });
+		expect(opened.status).toBe(201);
+		expect((await register(key, `${opened.body.version_prefix}1`, { of: own })).status).toBe(201);
 		const previews = await list(own);
 		const ofGithub = previews.find((one: Fields) => one.repository === REPOSITORY);
 		const ofGitlab = previews.find((one: Fields) => one.repository === "group/project");
 		expect(ofGithub).toMatchObject({ channel: `review-${number}`, expires_at: at(NOW_MS + 5 * DAY_MS), bundles: 1 });
+		expect(ofGitlab.bundles).toBe(1);
 		expect(ofGitlab.channel).toMatch(new RegExp(`^review-${number}-[0-9a-f]{6}$`));
 	});
 

@@ -42,6 +42,28 @@ export async function jobOf(pullRequest = number, claims: Fields = {}, inApp = a
 	return exchanged(token, inApp);
 }
 
+/** The key of a job that GitHub runs for a pull request from this branch after the merge. */
+export const mergedJobOf = async (branch: string, claims: Fields = {}) =>
+	exchanged(
+		await github.token({
+			event_name: "pull_request",
+			ref: "refs/heads/main",
+			head_ref: branch,
+			base_ref: "main",
+			...claims,
+		}),
+	);
+
+/** The key of a job of GitLab for a merge request from this branch. */
+export const gitlabJobOf = async (branch: string, claims: Fields = {}, inApp = app) =>
+	exchanged(
+		await gitlab.token({
+			...{ pipeline_source: "merge_request_event", ref: branch, ref_path: `refs/heads/${branch}` },
+			...{ sub: `project_path:group/project:ref_type:branch:ref:${branch}`, ...claims },
+		}),
+		inApp,
+	);
+
 export async function exchanged(token: string, inApp = app): Promise<string> {
 	const { status, body } = await world.request("POST", "/oidc/token", {
 		body: { token, app_id: inApp.appId, stage: "preview" },
