@@ -89,6 +89,10 @@ export function requireOwnPullRequest(
 	);
 }
 
+/** Whether the caller is a job of the repository whose token names a branch and no pull request. */
+export const namesOnlyBranch = ({ publisher }: Caller, repository: string): boolean =>
+	publisher?.limit?.number === null && publisher.limit.repository === repository.toLowerCase();
+
 /**
  * Tokens of GitLab name the source branch of the merge request and never its number, so the first job that opens the preview gives it its
  * branch. Tokens of GitHub have no number after the merge, and then they only close.

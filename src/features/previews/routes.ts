@@ -3,7 +3,14 @@
  * when the pull request is closed.
  */
 import * as v from "valibot";
-import { isOwnWork, onlyClaims, reachesOnlyOwnWork, requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
+import {
+	isOwnWork,
+	namesOnlyBranch,
+	onlyClaims,
+	reachesOnlyOwnWork,
+	requireOwnPullRequest,
+	requireOwnWork,
+} from "../../authz/own-work";
 import { lastResult } from "../../db/client";
 import { retryOnChange } from "../../db/optimistic";
 import { closeAndCount } from "../../db/preview-closing";
@@ -190,6 +197,8 @@ async function closeOnce(context: CloseContext, preview: PreviewRow | undefined)
 		if (repository === undefined || number === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}
+		// Nothing is open, and a job that cannot prove the number closes nothing in advance.
+		if (namesOnlyBranch(principal, repository)) return { ...OK, state: "closed" as const, removed: nothing };
 		requireOwnPullRequest(principal, "bundle.delete", { repository, number }, "close");
 		const creator = { created_by: principal.userId, created_by_key: principal.keyId };
 		const closed = {

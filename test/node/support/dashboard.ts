@@ -4,7 +4,9 @@
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { BrowserContext, Page } from "playwright-core";
+import { PATIENCE_MS } from "../../patience";
 import { devtoolsOf as devtoolsOfPage, leave, openPage, type Send } from "./browser";
 import { createProductApp, type Product, startProduct, uploadProductBundle } from "./product";
 
@@ -40,6 +42,7 @@ export interface OwnStage extends Stage {
 	stop(): Promise<void>;
 }
 
+const DEVICES = 6;
 const LOOK_MS = 25;
 const LOOKS = 80;
 
@@ -155,7 +158,7 @@ async function createScene(product: Product): Promise<string> {
 		rolloutPercentage: 25,
 	});
 	await done("PUT", `/app/${APP}`, { name: "Example shop" });
-	for (let index = 0; index < 6; index++) {
+	for (let index = 0; index < DEVICES; index++) {
 		const device = {
 			app_id: APP,
 			device_id: deviceId(index),
@@ -169,6 +172,12 @@ async function createScene(product: Product): Promise<string> {
 		};
 		await done("POST", "/updates", device);
 		await done("POST", "/stats", { ...device, action: "set" });
+	}
+	// The Queue brings them a second later.
+	const listed = async () => (await product.api("GET", `/device/list?app_id=${APP}`)).body.total;
+	for (let look = 0; (await listed()) < DEVICES; look++) {
+		if (look * LOOK_MS > PATIENCE_MS) throw new Error("the devices of the scene do not arrive");
+		await sleep(LOOK_MS);
 	}
 	return appUuid;
 }

@@ -28,6 +28,8 @@ export interface Oracle {
 /** Most bytes of an error: it may quote what was wrong, not send it all back. */
 const LONGEST_ERROR_BYTES = 64 * 1024;
 const MOST_TRIPS = 2;
+/** The sample app notes its bytes before it stores them. */
+const MORE_TRIPS: Readonly<Record<string, number>> = { "POST /app/sample": 3 };
 const KEY_SHAPED = /cap_[0-9A-Za-z]{38}/g;
 const LONG_DIGITS = /[0-9a-f]{56,}/g;
 
@@ -114,7 +116,10 @@ function answerFaults(
 	methods: readonly string[],
 ): string[] {
 	const trips = /trips=(\d+)/.exec(headerOf(answer, "server-timing") ?? "")?.[1];
-	const faults = trips !== undefined && Number(trips) > MOST_TRIPS ? [`${trips} round trips to the database`] : [];
+	const faults =
+		trips !== undefined && Number(trips) > (MORE_TRIPS[operation?.name ?? ""] ?? MOST_TRIPS)
+			? [`${trips} round trips to the database`]
+			: [];
 	if (headerOf(answer, "cache-control") === undefined) faults.push("says nothing about caching");
 	const preflight = request.headers.some(([name]) => name === "access-control-request-method");
 	if (request.method === "OPTIONS" && (preflight || (operation === undefined && methods.length > 0))) {

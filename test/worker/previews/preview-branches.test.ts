@@ -4,6 +4,7 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { sweep } from "../../../src/schedule";
+import { rows } from "../support/bytes";
 import { createTestApp } from "../support/world";
 import {
 	app,
@@ -86,7 +87,10 @@ describe("a job of GitHub after the merge", () => {
 		];
 		for (const [index, key] of others.entries()) expect(await close({}, key), `job ${index}`).toMatchObject(REFUSED);
 		const own = await mergedJobOf(branch);
-		expect(await close({ number: "99999" }, own)).toMatchObject(REFUSED);
+		expect(await close({ number: "99999" }, own), "nothing is open").toMatchObject({
+			...{ status: 200, body: { removed: { bundles: 0 } } },
+		});
+		expect(await rows("SELECT 1 FROM previews WHERE number = 99999"), "and nothing is closed in advance").toEqual([]);
 		expect(await close({ repository: "octo-org/other" }, own)).toMatchObject(REFUSED);
 		expect(await show()).toMatchObject({ state: "open", bundles: 1 });
 		const stored = { app_id: app.appId, repository: REPOSITORY, number: 88_000 + number };
@@ -192,8 +196,8 @@ describe("a job of GitLab", () => {
 
 	test("closes nothing that it did not open, and takes no preview that an administrator opened", async () => {
 		const key = await gitlabJobOf(`checkout/${number}`);
-		expect(await end(key)).toMatchObject(REFUSED);
-		expect(await shown()).toBeUndefined();
+		expect(await end(key), "nothing is open").toMatchObject({ status: 200, body: { removed: { bundles: 0 } } });
+		expect(await shown(), "and nothing is closed in advance").toBeUndefined();
 		expect((await open(world.adminKey)).status).toBe(201);
 		expect(await open(key)).toMatchObject(REFUSED);
 		expect(await end(key)).toMatchObject(REFUSED);
