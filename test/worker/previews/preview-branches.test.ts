@@ -3,6 +3,7 @@
  * jobs of GitLab, whose first one gives the preview its branch. A job of another branch or project reaches nothing of it.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { query } from "../../../src/db/client";
 import { sweep } from "../../../src/schedule";
 import { rows } from "../support/bytes";
 import { createTestApp } from "../support/world";
@@ -90,7 +91,10 @@ describe("a job of GitHub after the merge", () => {
 		expect(await close({ number: "99999" }, own), "nothing is open").toMatchObject({
 			...{ status: 200, body: { removed: { bundles: 0 } } },
 		});
-		expect(await rows("SELECT 1 FROM previews WHERE number = 99999"), "and nothing is closed in advance").toEqual([]);
+		expect(
+			await rows(query.selectFrom("previews").select("id").where("number", "=", 99_999)),
+			"and nothing is closed in advance",
+		).toEqual([]);
 		expect(await close({ repository: "octo-org/other" }, own)).toMatchObject(REFUSED);
 		expect(await show()).toMatchObject({ state: "open", bundles: 1 });
 		const stored = { app_id: app.appId, repository: REPOSITORY, number: 88_000 + number };
