@@ -13,9 +13,9 @@ export type WebhookRow = Selectable<WebhooksTable>;
 /** `public_app_id` is null as well if the app is in another organization now. */
 export type ShownWebhookRow = WebhookRow & { readonly public_app_id: string | null };
 
-/** Per organization, choices of mails not counted. */
+/** Of an organization itself; choices of mails and webhooks of its apps are not counted. */
 export const MOST_WEBHOOKS = 50;
-/** Per app, so that the administrators of one app cannot use up those of the organization. */
+/** Of an app, whose administrators cannot use up those of the organization. */
 export const MOST_WEBHOOKS_OF_APP = 10;
 
 const shown = query
@@ -115,7 +115,7 @@ export function deleteWebhook(orgId: OrgId, id: string): CompiledQuery {
 
 /** For guards, after the insertion. */
 export function webhooksWithinLimit(orgId: OrgId) {
-	return sql<boolean>`(SELECT count(*) FROM webhooks WHERE org_id = ${orgId} AND user_id IS NULL) <= ${MOST_WEBHOOKS}`;
+	return sql<boolean>`(SELECT count(*) FROM webhooks WHERE org_id = ${orgId} AND user_id IS NULL AND app_id IS NULL) <= ${MOST_WEBHOOKS}`;
 }
 
 /** For guards, after the insertion. */

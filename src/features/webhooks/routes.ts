@@ -118,10 +118,9 @@ export const createWebhook = endpoint({
 		await db.batch([
 			...installTriggers(),
 			insertWebhook(scope.orgId, row),
-			guard(webhooksWithinLimit(scope.orgId), () => limitReached("An organization", MOST_WEBHOOKS)),
-			...(appId === null
-				? []
-				: [guard(webhooksOfAppWithinLimit(scope.orgId, appId), () => limitReached("An app", MOST_WEBHOOKS_OF_APP))]),
+			appId === null
+				? guard(webhooksWithinLimit(scope.orgId), () => limitReached("An organization", MOST_WEBHOOKS))
+				: guard(webhooksOfAppWithinLimit(scope.orgId, appId), () => limitReached("An app", MOST_WEBHOOKS_OF_APP)),
 			auditStatement(actor, nowMs, {
 				orgId: scope.orgId,
 				action: "webhook.create",

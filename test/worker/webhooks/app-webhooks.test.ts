@@ -5,6 +5,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { createTestApp, createTestKey, createTestMember, type TestApp, type TestKey } from "../support/scene";
 import { addWebhook, createScene, promote, URL_OF_HOOK, type WebhookScene } from "../support/webhook-scene";
+import { testEnv } from "../support/world";
 
 let scene: WebhookScene;
 let app: TestApp;
@@ -121,6 +122,14 @@ describe("a key with app.update_settings", () => {
 		expect([refused.status, refused.body.error, refused.body.moreInfo]).toEqual([
 			...[409, "webhook_limit_reached", { limit: 10 }],
 		]);
+		// An app's webhooks are not counted there, however many apps there are.
+		await testEnv.DB.prepare(
+			`INSERT INTO webhooks SELECT 'copy-' || value, org_id, app_id, user_id, format, description, shown_url, sealed, public_key,
+				previous_until_ms, events, failing_since_ms, disabled_at_ms, disabled_reason, created_at_ms, updated_at_ms
+			FROM webhooks, json_each(?) WHERE org_id = ? GROUP BY value`,
+		)
+			.bind(JSON.stringify([...Array(60).keys()]), scene.world.orgId)
+			.run();
 		expect((await ask("POST", "/webhook", { url: URL_OF_HOOK }, scene.world.adminKey)).status).toBe(201);
 	});
 });
