@@ -98,7 +98,15 @@ const pageSchema = v.strictObject({
 });
 type Page = v.InferOutput<typeof pageSchema>;
 
-const cached = new WeakMap<Deps, ReturnType<typeof recentMap<{ readonly untilMs: number; readonly page: Page }>>>();
+type Files = NonNullable<NonNullable<Page["changes"]>["files"]>;
+
+/** For each isolate: the pages of the last seconds, and the differences of pairs of bundles, which never change. */
+const createCache = () => ({
+	pages: recentMap<{ readonly untilMs: number; readonly page: Page }>(MOST_CACHED),
+	files: recentMap<Files>(MOST_CACHED),
+});
+type Cache = ReturnType<typeof createCache>;
+const cached = new WeakMap<Deps, Cache>();
 
 export const showPreviewPage = endpoint({
 	method: "POST",
@@ -132,18 +140,15 @@ export const showPreviewPage = endpoint({
 	},
 	async handle({ deps, db, input, origin, nowMs }) {
 		const pageId = pageIdOf(deps, input.body.token);
-		let pages = cached.get(deps);
-		if (pages === undefined) {
-			pages = recentMap(MOST_CACHED);
-			cached.set(deps, pages);
-		}
-		const known = pages.get(pageId);
+		const cache = cached.get(deps) ?? createCache();
+		cached.set(deps, cache);
+		const known = cache.pages.get(pageId);
 		if (known !== undefined && known.untilMs > nowMs) return known.page;
 		const [{ rows }] = await db.batch([previewOfPage(pageId)]);
 		const [preview] = await withDevices(deps, rows);
 		if (preview === undefined) throw pageNotFound();
-		const page = await pageOf({ db, deps, nowMs, origin }, preview);
-		pages.set(pageId, { untilMs: nowMs + CACHED_MS, page });
+		const page = await pageOf({ db, deps, nowMs, origin, cache }, preview);
+		cache.pages.set(pageId, { untilMs: nowMs + CACHED_MS, page });
 		return page;
 	},
 });
@@ -153,10 +158,11 @@ interface PageContext {
 	readonly deps: Deps;
 	readonly nowMs: number;
 	readonly origin: string;
+	readonly cache: Cache;
 }
 
 async function pageOf(context: PageContext, preview: CountedPreview<PreviewPageRow>): Promise<Page> {
-	const { db, deps, nowMs, origin } = context;
+	const { deps, nowMs, origin } = context;
 	const isOpen = preview.state === "open";
 	const { version_id: versionId, channel_id: channelId, channel_name: channel } = preview;
 	const link =
@@ -171,25 +177,29 @@ async function pageOf(context: PageContext, preview: CountedPreview<PreviewPageR
 		expires_at: isOpen ? rfc3339(preview.expires_at_ms) : null,
 		...{ version: preview.version_name, size: preview.version_bytes, devices: preview.devices },
 		...{ deep_link: link?.deep_link ?? null, payload_url: link?.payload_url ?? null },
-		changes: isOpen ? await changesOf(db, preview) : null,
+		changes: isOpen ? await changesOf(context, preview) : null,
 	};
 }
 
-async function changesOf(db: Database, preview: Omit<PreviewPageRow, "devices">): Promise<Page["changes"]> {
+async function changesOf(
+	{ db, cache }: PageContext,
+	preview: Omit<PreviewPageRow, "devices">,
+): Promise<Page["changes"]> {
 	const { version_id: next, live_version_id: live, live_version_name: live_version } = preview;
 	if (next === null || live === null || live_version === null) return null;
 	const compared = { live_version, live_size: preview.live_bytes };
 	if (preview.both_have_files === 0) return { ...compared, files: null };
+	const known = cache.files.get(`${live} ${next}`);
+	if (known !== undefined) return { ...compared, files: known };
 	const [{ rows }] = await db.batch([changedFiles(preview.app_id as AppId, live, next, MOST_FILES)]);
 	const [first] = rows;
-	return {
-		...compared,
-		files: {
-			...{ added: first?.added ?? 0, changed: first?.changed ?? 0, removed: first?.removed ?? 0 },
-			size: first?.bytes ?? 0,
-			named: rows.map(({ file_name, change, size_bytes }) => ({ file: file_name, change, size: size_bytes })),
-		},
+	const files: Files = {
+		...{ added: first?.added ?? 0, changed: first?.changed ?? 0, removed: first?.removed ?? 0 },
+		size: first?.bytes ?? 0,
+		named: rows.map(({ file_name, change, size_bytes }) => ({ file: file_name, change, size: size_bytes })),
 	};
+	cache.files.set(`${live} ${next}`, files);
+	return { ...compared, files };
 }
 
 export const replacePreviewPage = endpoint({

@@ -82,6 +82,10 @@ describe("the page of a preview", () => {
 		});
 		expect(payload).toMatchObject({ status: 200, body: { version } });
 		expect(page.deep_link).toBe(page.payload_url.replace(/^https:\/\/[^/]+/, "capgo:/"));
+		later();
+		expect((await show(token, world, 1)).body.changes, "the files of a pair of bundles are read once").toEqual(
+			page.changes,
+		);
 	});
 
 	test("says when it is closed, and its link opens nothing any more", async () => {
