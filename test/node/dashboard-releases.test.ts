@@ -298,6 +298,8 @@ describe.skipIf(chromium === undefined)("releasing from the dashboard", () => {
 
 	test("compares two bundles, and deletes one that no channel uses", async () => {
 		await admin.open(`/apps/${APP}/bundles/2.0.0`, "2.0.0");
+		// Parts that still load move the list of versions.
+		await admin.page.waitForLoadState("networkidle");
 		await choose("Compare with", "1.0.0");
 		await button("Compare").click();
 		await admin.page.getByRole("region", { name: "2.0.0 compared with 1.0.0" }).waitFor();
