@@ -13,9 +13,9 @@ export type WebhookRow = Selectable<WebhooksTable>;
 /** `public_app_id` is null as well if the app is in another organization now. */
 export type ShownWebhookRow = WebhookRow & { readonly public_app_id: string | null };
 
-/** Of an organization itself; choices of mails and webhooks of its apps are not counted. */
+/** Limit of an organization itself; choices of mails and webhooks of its apps are not counted. */
 export const MOST_WEBHOOKS = 50;
-/** Of an app, whose administrators cannot use up those of the organization. */
+/** Limit of an app, whose administrators cannot use up those of the organization. */
 export const MOST_WEBHOOKS_OF_APP = 10;
 
 const shown = query
