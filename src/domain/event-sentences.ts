@@ -9,7 +9,7 @@ export interface EventFacts {
 	readonly kind: EventKind;
 	readonly version: string | null;
 	readonly detail: string | null;
-	/** Who set an override. */
+	/** The person or key that set an override. */
 	readonly by: string | null;
 	/** The channel of an override. */
 	readonly channel: string | null;

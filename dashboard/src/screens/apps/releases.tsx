@@ -21,7 +21,7 @@ const ANYBODY = { value: "", label: "Anybody" };
 const BY_ITSELF = { value: "system", label: "Capstan (automatic)" };
 const NAMES = ["kind", "by"] as const;
 
-/** Who acted in the known releases. */
+/** The actors of the known releases. */
 function actorsOf(releases: readonly Release[], chosen: string) {
 	const known = new Map<string, string>();
 	for (const release of releases) {

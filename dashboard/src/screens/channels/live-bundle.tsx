@@ -15,8 +15,7 @@ export const HEALTH_DAYS = 7;
 /** Devices of the channel that run the bundle; undefined while it is not known, or without the permission to list devices. */
 function useDevices(appId: string, query: { readonly channel: string; readonly version: string }, enabled: boolean) {
 	const seen_from = `${utcDay(-30)}T00:00:00Z`;
-	const devices = useAsk("GET /device/list", { query: { app_id: appId, ...query, seen_from } }, { enabled });
-	return devices.data === undefined ? undefined : devices.data;
+	return useAsk("GET /device/list", { query: { app_id: appId, ...query, seen_from } }, { enabled }).data;
 }
 
 export function LiveBundle({

@@ -38,27 +38,17 @@ export function ConnectCi({ appId, orgId }: ConnectCiProps) {
 				</Alert>
 			)}
 			<Group align="flex-start">
-				<NativeSelect
+				<Choice
 					label="CI system"
-					w="24rem"
-					maw="100%"
 					value={system}
-					onChange={(event) => setSystem(event.currentTarget.value === "gitlab" ? "gitlab" : "github")}
-					data={[
-						{ value: "github", label: "GitHub Actions" },
-						{ value: "gitlab", label: "GitLab CI" },
-					]}
+					options={{ github: "GitHub Actions", gitlab: "GitLab CI" }}
+					onChange={setSystem}
 				/>
-				<NativeSelect
+				<Choice
 					label="Command"
-					w="24rem"
-					maw="100%"
 					value={tool}
-					onChange={(event) => setTool(event.currentTarget.value === "capgo" ? "capgo" : "capstan")}
-					data={[
-						{ value: "capstan", label: "capstan, which this server offers" },
-						{ value: "capgo", label: "@capgo/cli" },
-					]}
+					options={{ capstan: "capstan, which this server offers", capgo: "@capgo/cli" }}
+					onChange={setTool}
 				/>
 			</Group>
 			{tool === "capstan" ? (
@@ -67,6 +57,27 @@ export function ConnectCi({ appId, orgId }: ConnectCiProps) {
 				<CapgoCi appId={appId} orgId={orgId} system={system} />
 			)}
 		</Section>
+	);
+}
+
+interface ChoiceProps<Value extends string> {
+	readonly label: string;
+	readonly value: Value;
+	/** Labels by value. */
+	readonly options: Readonly<Record<Value, string>>;
+	readonly onChange: (value: Value) => void;
+}
+
+function Choice<Value extends string>({ label, value, options, onChange }: ChoiceProps<Value>) {
+	return (
+		<NativeSelect
+			label={label}
+			w="24rem"
+			maw="100%"
+			value={value}
+			onChange={(event) => onChange(event.currentTarget.value as Value)}
+			data={Object.entries<string>(options).map(([each, text]) => ({ value: each, label: text }))}
+		/>
 	);
 }
 
@@ -108,27 +119,23 @@ function CapgoCi({ appId, orgId, system }: ConnectCiProps & { readonly system: C
 	return (
 		<>
 			<Group align="flex-start">
-				<NativeSelect
+				<Choice
 					label="Trigger"
-					w="24rem"
-					maw="100%"
 					value={kind}
-					onChange={(event) => setKind(event.currentTarget.value === "preview" ? "preview" : "release")}
-					data={[
-						{ value: "release", label: "Release every push to the main branch" },
-						{ value: "preview", label: `Preview every ${system === "gitlab" ? "merge" : "pull"} request` },
-					]}
+					options={{
+						release: "Release every push to the main branch",
+						preview: `Preview every ${system === "gitlab" ? "merge" : "pull"} request`,
+					}}
+					onChange={setKind}
 				/>
-				<NativeSelect
+				<Choice
 					label="Credential"
-					w="24rem"
-					maw="100%"
-					value={isKeyless ? "keyless" : "key"}
-					onChange={(event) => setIsKeyless(event.currentTarget.value === "keyless")}
-					data={[
-						{ value: "keyless", label: "None: the job's identity token" },
-						{ value: "key", label: "An API key, saved in the CI system" },
-					]}
+					value={login.kind}
+					options={{
+						keyless: "None: the job's identity token",
+						key: "An API key, saved in the CI system",
+					}}
+					onChange={(chosen) => setIsKeyless(chosen === "keyless")}
 				/>
 			</Group>
 			{isKeyless ? <TrustRepository appId={appId} isRelease={isRelease} /> : null}
