@@ -82,18 +82,29 @@ export function Figures({ figures }: { readonly figures: readonly Figure[] }) {
 	);
 }
 
+interface Properties {
+	readonly items: readonly (readonly [name: string, value: ReactNode])[];
+}
+
 /** The properties of one thing, which screen readers announce as names and values. */
-export function KeyValues({ items }: { readonly items: readonly (readonly [name: string, value: ReactNode])[] }) {
+export function Properties({ items }: Properties) {
+	return (
+		<dl className="dl">
+			{items.map(([name, value]) => (
+				<div key={name}>
+					<dt>{name}</dt>
+					<dd>{value}</dd>
+				</div>
+			))}
+		</dl>
+	);
+}
+
+/** Properties in a card of their own. */
+export function KeyValues({ items }: Properties) {
 	return (
 		<div className="card pad">
-			<dl className="dl">
-				{items.map(([name, value]) => (
-					<div key={name}>
-						<dt>{name}</dt>
-						<dd>{value}</dd>
-					</div>
-				))}
-			</dl>
+			<Properties items={items} />
 		</div>
 	);
 }

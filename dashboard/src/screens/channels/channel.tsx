@@ -3,7 +3,7 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";
-import { Card } from "../../components/card";
+import { Card, Properties } from "../../components/card";
 import { ChannelBadges, type Channel as ChannelOf, platformsOf } from "../../components/channel-badges";
 import { ChannelProblems } from "../../components/channel-problems";
 import { useDo } from "../../components/do";
@@ -204,14 +204,7 @@ function Settings({ channel }: { readonly channel: ChannelOf }) {
 	] as const;
 	return (
 		<Card title="Settings">
-			<dl className="dl">
-				{items.map(([name, value]) => (
-					<div key={name}>
-						<dt>{name}</dt>
-						<dd>{value}</dd>
-					</div>
-				))}
-			</dl>
+			<Properties items={items} />
 		</Card>
 	);
 }

@@ -1,7 +1,7 @@
 /** The live bundle of a channel: who released it and when, how many devices run it, and how it does: failed installs, crashes, errors. */
 import type { ReactNode } from "react";
 import { useAsk } from "../../api";
-import { Card } from "../../components/card";
+import { Card, Properties } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { TextLink, WebLink } from "../../components/link";
 import type { Outcome } from "../../components/release-timeline";
@@ -101,14 +101,7 @@ export function LiveBundle({
 					</div>
 					{released?.notes == null ? null : <div className="said">“{released.notes}”</div>}
 				</div>
-				<dl className="dl">
-					{items.map(([name, value]) => (
-						<div key={name}>
-							<dt>{name}</dt>
-							<dd>{value}</dd>
-						</div>
-					))}
-				</dl>
+				<Properties items={items} />
 			</div>
 		</Card>
 	);
