@@ -6,7 +6,7 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
 import type { Deps } from "../deps";
 import { causeText } from "../errors";
-import { type Database, jsonList, openDb, query } from "./client";
+import { type Database, openDb, query } from "./client";
 import { telemetryD1 } from "./telemetry-homes";
 
 /** The database of the reports of an app. */
@@ -68,10 +68,4 @@ export function lastSeenRunning(
 	const seen = sql`(SELECT max(last_seen_at_ms) FROM (SELECT last_seen_at_ms FROM devices INDEXED BY devices_by_version
 		WHERE app_id = ${appId} AND version_name = value LIMIT ${sampled})) AS last_seen_at_ms`;
 	return sql<{ name: string; last_seen_at_ms: number }>`${reporting(appId, names, seen)}`.compile(query);
-}
-
-/** Devices that the app has, out of these. */
-export function knownDevices(appId: AppId, deviceIds: readonly string[]): CompiledQuery<{ device_id: string }> {
-	return sql<{ device_id: string }>`SELECT device_id FROM devices
-		WHERE app_id = ${appId} AND device_id IN ${jsonList(JSON.stringify(deviceIds))}`.compile(query);
 }

@@ -34,8 +34,6 @@ const MOST_LOOKS = 15;
 const PAUSE_MS = 100;
 const CACHE_SECONDS = 3_600;
 
-export type SnapshotObjects = ReturnType<typeof createSnapshotObjects>;
-
 type Outside = Pick<Deps, "bundles" | "cache" | "now" | "delay" | "log">;
 
 /**
