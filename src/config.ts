@@ -52,7 +52,7 @@ export interface Config {
 	readonly diagnostics: boolean;
 }
 
-export interface LocalRun {
+interface LocalRun {
 	/** Whether devices in the local network can reach it. */
 	readonly servesNetwork: boolean;
 	/** Addresses of this machine, likeliest first. */
@@ -64,8 +64,8 @@ export type MailConfig =
 	| { readonly provider: "terminal" }
 	| { readonly provider: MailProvider; readonly from: string; readonly apiKey: string };
 
-export const MAIL_PROVIDERS = ["resend", "postmark"] as const;
-export type MailProvider = (typeof MAIL_PROVIDERS)[number];
+const MAIL_PROVIDERS = ["resend", "postmark"] as const;
+type MailProvider = (typeof MAIL_PROVIDERS)[number];
 
 export interface ProviderConfig {
 	readonly id: "github" | "oidc";

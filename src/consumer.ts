@@ -14,8 +14,7 @@ import { noteFirstDevices } from "./features/webhooks/first-device";
 import { keyUsageStatement } from "./http/last-used";
 import type { AccessDenied, DeviceEvent, DeviceEvents, KeyUsed, QueueMessage } from "./messages";
 import { deniedStatement } from "./queue/access-denied";
-import { collectGarbageSoon } from "./queue/garbage";
-import { collectGarbage } from "./schedule";
+import { collectGarbage, collectGarbageSoon } from "./queue/garbage";
 
 /** Longest retry delay. With twenty retries (wrangler.toml) a message is given up after about nine hours. */
 const LONGEST_DELAY_SECONDS = 60 * 60;

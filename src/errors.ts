@@ -130,7 +130,7 @@ export const ERROR_STATUS = {
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
-export interface ApiErrorOptions {
+interface ApiErrorOptions {
 	/** Machine-readable details, sent as `moreInfo`. Never a secret, never text of an unknown error. */
 	readonly moreInfo?: Record<string, unknown>;
 	readonly headers?: Record<string, string>;

@@ -7,7 +7,7 @@ import type { Signal } from "./domain/health-signals";
 import type { RefusedAccount } from "./errors";
 
 /** Objects were released: delete those that `garbage_objects` lists. */
-export interface CollectGarbage {
+interface CollectGarbage {
 	readonly kind: "collect_garbage";
 }
 

@@ -2,6 +2,7 @@
  * Three projects are `npm test`: `unit` needs no runtime; `worker` runs inside workerd with real D1, R2 and Queues; `node` starts the whole
  * product and drives it from outside. `proof` does the same at length: every command of the stock clients, a fleet, limits of memory and size.
  */
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { buildSync } from "esbuild";
@@ -11,6 +12,34 @@ import { unstable_readConfig } from "wrangler";
 import { PATIENCE_MS } from "./patience";
 
 const root = new URL("..", import.meta.url).pathname;
+/**
+ * Temporary directories, with the databases in them, are in memory where it has room: SQLite waits for the disk after every write. They go with
+ * this process, or with the next run if this one is killed.
+ */
+const MEMORY = "/dev/shm";
+const LEAST_MEMORY_BYTES = 4 * 1024 ** 3;
+const RUN = /^capstan-run-(\d+)$/;
+
+function keepFilesInMemory(): void {
+	try {
+		accessSync(MEMORY, constants.W_OK);
+		const { bavail, bsize } = statfsSync(MEMORY);
+		if (bavail * bsize < LEAST_MEMORY_BYTES) return;
+	} catch {
+		return;
+	}
+	for (const name of readdirSync(MEMORY)) {
+		const pid = RUN.exec(name)?.[1];
+		if (pid !== undefined && !existsSync(`/proc/${pid}`)) rmSync(`${MEMORY}/${name}`, { recursive: true, force: true });
+	}
+	const directory = `${MEMORY}/capstan-run-${process.pid}`;
+	mkdirSync(directory, { recursive: true, mode: 0o700 });
+	process.env.TMPDIR = directory;
+	process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
+}
+
+keepFilesInMemory();
+
 /** The tests run with the same replacements of packages as a deployment. */
 const standIns = Object.entries(unstable_readConfig({ config: `${root}wrangler.toml` }).alias ?? {}).map(
 	([name, path]) => ({ find: name, replacement: `${root}${path}` }),

@@ -68,7 +68,7 @@ export function onlyJson(send: Send, origin: string): Send {
 		if (!response.ok || type.startsWith("application/json")) return response;
 		throw new Failure(
 			"not_capstan",
-			`Something else than Capstan answered at ${origin} (${type === "" ? "no content type" : type}), so nothing is known to be done; check the address and the proxy, then try again.`,
+			`The answer from ${origin} is not from Capstan (${type === "" ? "no content type" : type}), so the result of this request is unknown. Check the address and any proxy, then try again.`,
 			EXIT.unreachable,
 			{ server: origin },
 		);

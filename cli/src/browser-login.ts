@@ -25,7 +25,7 @@ const say = (text) => { document.querySelector("p").textContent = text; };
 if (!sent.has("key")) say("This address is complete only when the dashboard opens it. Run capstan login again.");
 else fetch("/key", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(Object.fromEntries(sent)) })
 	.then(({ ok }) => say(ok ? "The key arrived. You can close this page and return to the terminal." : "This command did not ask for the key, or has one. Delete the key in the dashboard, and run capstan login again."))
-	.catch(() => say("The command has ended. Delete the key in the dashboard, and run capstan login again."));`;
+	.catch(() => say("The command is no longer running. Delete the key in the dashboard, then run capstan login again."));`;
 const PAGE = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>capstan login</title><h1>capstan login</h1><p role="status">One moment…</p><script>${SCRIPT}</script></html>`;
 const HEADERS = {
 	"content-security-policy": `default-src 'none'; script-src 'sha256-${createHash("sha256").update(SCRIPT).digest("base64")}'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,

@@ -88,14 +88,14 @@ async function namesIn(root: string): Promise<string[]> {
 			if (!isInside) {
 				throw usage(
 					"link_leaves_build",
-					`${relative(root, path)} is a link to something that is no file of the build folder; copy the file instead.`,
+					`${relative(root, path)} is a symbolic link to something outside the build folder, or not to a file. Replace the link with a copy of the file.`,
 					{ file: relative(root, path) },
 				);
 			}
 		} else if (!entry.isFile()) {
 			throw usage(
 				"not_a_file",
-				`${relative(root, path)} is no file but a pipe, a socket or a device, which a bundle cannot have; remove it from the build folder.`,
+				`${relative(root, path)} is a pipe, a socket or a device, which a bundle cannot contain. Remove it from the build folder.`,
 				{ file: relative(root, path) },
 			);
 		}

@@ -72,7 +72,7 @@ function refusal(error: CapstanError): Failure {
 /** Remedies of the server are requests of its API; a person at this command has others. */
 const IN_OUR_WORDS: Readonly<Record<string, string>> = {
 	app_not_found:
-		"This key sees no such app. Create it with capstan init, name another one with --app, or use a key of the app's organization.",
+		"This key cannot see the app. Create the app with capstan init, name another one with --app, or use a key of the app's organization.",
 	bundle_not_found:
 		"The app has no bundle with this version; the page Bundles of the dashboard lists those that it has.",
 };

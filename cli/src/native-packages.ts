@@ -16,7 +16,7 @@ const NATIVE_CODE = /[A-Za-z0-9]\.(java|swift|kt|scala)$/;
 /** The server takes no longer one, such as an address with a token. */
 const LONGEST_RANGE = 512;
 
-export interface FoundPackages {
+interface FoundPackages {
 	/** Undefined if a dependency is not installed, and for projects without Capacitor. */
 	readonly packages: NativePackages | undefined;
 	/** A dependency that is not installed. */

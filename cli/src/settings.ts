@@ -25,9 +25,13 @@ export async function serverOrigin(run: Run, project: Project): Promise<string> 
 		// `localhost:8787` parses as an address of the scheme "localhost".
 		const origin = originOf(named) ?? originOf(`${LOOPBACK.test(named) ? "http" : "https"}://${named}`);
 		if (origin !== undefined) return origin;
-		throw usage("invalid_option", `The server "${named}" is no address such as https://updates.example.com.`, {
-			field: "server",
-		});
+		throw usage(
+			"invalid_option",
+			`The server "${named}" is not a URL. Write an address such as https://updates.example.com.`,
+			{
+				field: "server",
+			},
+		);
 	}
 	if (project.server !== undefined) return project.server;
 	const [stored, ...others] = Object.keys((await readCredentials(run.environment)).servers);

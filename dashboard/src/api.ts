@@ -62,7 +62,7 @@ export const queryClient = new QueryClient({
 	},
 });
 
-export interface AskOptions {
+interface AskOptions {
 	readonly enabled?: boolean;
 	/** Refetch interval while the screen is open. */
 	readonly everyMs?: number | false;
@@ -105,7 +105,7 @@ export function usePage<const Key extends EndpointKey>(
 	});
 }
 
-export async function askPage<const Key extends EndpointKey>(
+async function askPage<const Key extends EndpointKey>(
 	endpoint: Key,
 	request: RequestOf<Key>,
 	page: number,
@@ -178,7 +178,7 @@ const waitingApi = createClient({
 	},
 });
 
-export interface ChangeOptions {
+interface ChangeOptions {
 	/** Resolves only when every isolate answers with the change, about four seconds later. */
 	readonly waitsUntilVisible?: boolean;
 }

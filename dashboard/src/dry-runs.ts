@@ -38,7 +38,7 @@ export function useAccountDeletionPlan(): UseQueryResult<AnswerOf<"DELETE /accou
 
 /** The dry run's answer, for endpoints whose deletion answers something else. */
 type PlanOf<Answer> = Extract<Answer, { readonly dry_run: true }>;
-export type BundlesPlan = PlanOf<AnswerOf<"DELETE /bundle">>;
+type BundlesPlan = PlanOf<AnswerOf<"DELETE /bundle">>;
 
 function planIn<Answer extends object>(answer: Answer): PlanOf<Answer> {
 	if ("dry_run" in answer) return answer as PlanOf<Answer>;

@@ -10,7 +10,7 @@ export const useOrganizations = () => useAllPages("GET /organization", {});
 
 export const useAppsOfOrganization = (orgId: string) => useAllPages("GET /app", { query: { org_id: orgId } });
 
-export type DeletedOrganization = Extract<Organization, { readonly restorable_until: string }>;
+type DeletedOrganization = Extract<Organization, { readonly restorable_until: string }>;
 
 /** A page of the deleted organizations that the user may restore. */
 export function useDeletedOrganizations(page: number) {

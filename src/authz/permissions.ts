@@ -176,3 +176,14 @@ export function administersOrganization(role: RoleName): boolean {
 export function isRoleName(name: string): name is RoleName {
 	return Object.hasOwn(ROLES, name);
 }
+
+/** Roles whose promotions may be proposed: those that promote, except preview roles. */
+export const PROPOSING_ROLES = ROLE_NAMES.filter(
+	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
+);
+/** Roles that `promoters` may name. */
+export const PROMOTING_ROLES = PROPOSING_ROLES.filter((role) => ROLES[role].proposesOnly !== true);
+/** Roles that promote and administer an app; the default promoters of a protected channel. */
+export const ADMINISTRATORS = PROMOTING_ROLES.filter((role) =>
+	ROLES[role].permissions.includes("app.update_user_roles"),
+);

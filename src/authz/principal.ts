@@ -73,7 +73,7 @@ export interface KeyPublisher {
 }
 
 /** The pull request of a job, as its key was exchanged for it. */
-export interface JobLimit {
+interface JobLimit {
 	readonly repository: string;
 	/** Null: the token names the source branch only (`PullRequestOfJob` in domain/ci-context.ts). */
 	readonly number: number | null;
@@ -82,7 +82,7 @@ export interface JobLimit {
 	readonly previewIds: readonly string[];
 }
 
-export interface AccountRole {
+interface AccountRole {
 	readonly orgId: string;
 	readonly role: RoleName;
 }

@@ -63,7 +63,7 @@ export interface AppSnapshot {
 	readonly readyVersions: ReadyVersions;
 }
 
-export interface ReadyVersions {
+interface ReadyVersions {
 	/** Undefined: the database must be asked. */
 	get(version: string): boolean | undefined;
 	set(version: string, exists: boolean): void;

@@ -140,7 +140,7 @@ export function moveApp(offer: TransferRow, administrators: readonly RoleName[],
 	];
 }
 
-export interface EndingBinding {
+interface EndingBinding {
 	readonly id: string;
 	readonly role_name: RoleName;
 	readonly scope_type: "app" | "channel";

@@ -121,7 +121,7 @@ export function appIsLive(orgId: string, appId: string) {
 }
 
 /** Counts for the dry run of a deletion. */
-export interface AppContents {
+interface AppContents {
 	readonly channels: number;
 	readonly bundles: number;
 	readonly bundle_bytes: number;

@@ -32,7 +32,7 @@ export function lastResult<Row>(
 }
 
 /** Guards that a wrapper of the database adds to a batch; the caller does not see their results. */
-export interface BatchGuards {
+interface BatchGuards {
 	readonly before?: readonly Statement[];
 	readonly after?: readonly Statement[];
 }
@@ -58,7 +58,7 @@ export interface Database {
 }
 
 /** Consistency of reads: see "Sessions API" in the documentation of D1. */
-export type Consistency = "first-primary" | "first-unconstrained";
+type Consistency = "first-primary" | "first-unconstrained";
 
 /**
  * One session of one request. No retries: D1 itself repeats a read after a transient error, up to two times

@@ -6,9 +6,9 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { MintedKey } from "../authz/secrets";
 import { FIRST_ACCOUNT_EMAIL, operatorAddress } from "../domain/reserved-address";
-import { DAY_MS } from "../domain/time";
+import { DAY_MS, MINUTE_MS, SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { auditBindingGiven, auditBindingsOfKeys, auditedBinding } from "./audit/bindings";
-import { type Actor, auditEach } from "./audit/entries";
+import { auditEach, systemActor } from "./audit/entries";
 import { query, RANDOM_UUID } from "./client";
 
 interface Bootstrap {
@@ -42,7 +42,7 @@ export function bootstrapStatements(key: MintedKey, newId: () => string, nowMs: 
 		firstEntry(nowMs, newId(), "api_key.create", "api_key", keyId, FIRST_KEY_NAME, created, organizationId),
 		firstEntry(nowMs, newId(), "member.add", "user", userId, FIRST_ACCOUNT_EMAIL, created, organizationId, FIRST_ROLE),
 	].map((statement) => statement.compile(query));
-	const firstRun: Actor = { type: "system", id: null, name: "first run", requestId: newId(), ipAddress: null };
+	const firstRun = systemActor(newId(), "first run");
 	return { organizationId, statements: [...statements, auditBindingGiven(firstRun, nowMs, organizationId, bindingId)] };
 }
 
@@ -85,13 +85,7 @@ const OWNS = sql`b.scope_type = 'org' AND b.role_name = ${OWNER_ROLE} AND b.expi
  */
 export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, nowMs: number): Bootstrap {
 	const [userId, organizationId, keyId, bindingId, requestId] = [newId(), newId(), newId(), newId(), newId()];
-	const operator: Actor = {
-		type: "system",
-		id: null,
-		name: "operator at the command line",
-		requestId,
-		ipAddress: null,
-	};
+	const operator = systemActor(requestId, "operator at the command line");
 	const first = sql`(SELECT id, CASE
 			WHEN max_apikey_expiration_days IS NOT NULL THEN ${nowMs} + max_apikey_expiration_days * ${DAY_MS}
 			WHEN require_apikey_expiration = 1 THEN ${nowMs + REPLACEMENT_LIFE_DAYS * DAY_MS} END AS expires_at_ms
@@ -203,9 +197,6 @@ export function replaceFirstKeyStatements(key: MintedKey, newId: () => string, n
 /** Printed when `replaceFirstKeyStatements` created an organization. */
 export const FIRST_ORGANIZATION_REPLACED = `The first organization was deleted, so a new one named "${FIRST_ORGANIZATION_NAME}" was created for the key. Within 30 days of the deletion, an owner of the old one can restore it: sign in, or POST /organization/restore.`;
 
-/** Lifetime of the operator's sign-in link. */
-export const SIGN_IN_LINK_MINUTES = 60;
-
 /**
  * A single-use sign-in link for the operator: to the first account if it owns the first organization, otherwise to the owner since the
  * earliest time. Earlier links of the account stop working.
@@ -242,7 +233,7 @@ function linkStatements(
 	const statements = [
 		sql`DELETE FROM sign_in_links WHERE user_id = (${account})`,
 		sql`INSERT INTO sign_in_links (token_hash, user_id, created_at_ms, expires_at_ms, proves_email)
-			SELECT ${token.hash}, user_id, ${nowMs}, ${nowMs + SIGN_IN_LINK_MINUTES * 60_000}, ${provesEmail} FROM (${account})`,
+			SELECT ${token.hash}, user_id, ${nowMs}, ${nowMs + SIGN_IN_LINK_MINUTES * MINUTE_MS}, ${provesEmail} FROM (${account})`,
 		sql`INSERT INTO account_log (user_id, at_ms, action, request_id)
 			SELECT user_id, ${nowMs}, 'sign_in_link.create', ${newId()} FROM (${account})`,
 	];

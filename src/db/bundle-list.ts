@@ -7,7 +7,7 @@ import { type BundleListRow, bundleRows, IN_NO_CHANNEL, UNUSED } from "./bundles
 import { appIdOf } from "./public-app-id";
 
 export const BUNDLE_STATES = ["live", "unused", "preview", "unfinished", "deleted"] as const;
-export type BundleState = (typeof BUNDLE_STATES)[number];
+type BundleState = (typeof BUNDLE_STATES)[number];
 export const BUNDLE_ORDERS = ["created", "version", "size"] as const;
 
 export interface BundleFilter {
@@ -45,7 +45,7 @@ const ORDERS: Readonly<Record<BundleFilter["sort"], readonly RawBuilder<unknown>
 };
 
 /** `total` is the number of all that the filter finds. */
-export type FoundBundle = BundleListRow & { readonly total: number };
+type FoundBundle = BundleListRow & { readonly total: number };
 
 /** For loading beside the decision. */
 export function foundBundles(

@@ -65,7 +65,7 @@ const keptUntil = sql<number | null>`CASE WHEN bundles.status = 'ready' AND apps
 		WHERE devices.app_id = bundles.app_id AND devices.version_name = bundles.name LIMIT ${sql.lit(MOST_DEVICES_READ)})), 0)) END`;
 
 /** Rows of live bundles as lists have them. */
-export const bundleListRows = () => bundleRows().where("bundles.deleted_at_ms", "is", null);
+const bundleListRows = () => bundleRows().where("bundles.deleted_at_ms", "is", null);
 
 /** The same with deleted ones. */
 export const bundleRows = () =>
@@ -140,7 +140,7 @@ export function bundleRecord(appId: AppId, name: string): CompiledQuery<BundleLi
 	return bundleListRows().where("bundles.app_id", "=", appId).where("bundles.name", "=", name).compile();
 }
 
-export type NewBundle = Omit<Insertable<BundlesTable>, "app_id" | "id">;
+type NewBundle = Omit<Insertable<BundlesTable>, "app_id" | "id">;
 
 export function insertBundle(appId: AppId, values: NewBundle): CompiledQuery<{ id: number }> {
 	return query

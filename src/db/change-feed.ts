@@ -33,7 +33,7 @@ export interface Pointer {
 	readonly seq: number;
 }
 
-export interface AppChange {
+interface AppChange {
 	readonly appId: string;
 	/** The app's public ids before and after the change. */
 	readonly publicIds: readonly string[];
@@ -41,7 +41,7 @@ export interface AppChange {
 	readonly pointer: Pointer | null;
 }
 
-export interface FeedListener {
+interface FeedListener {
 	changed(change: AppChange): void;
 	/** Anything may have changed. */
 	reset(): void;

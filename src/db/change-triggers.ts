@@ -19,7 +19,7 @@ const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 const feedRow = (id: string, publicId: string) => `INSERT INTO changes (app_id, public_app_id, token, at_ms)
 		  VALUES (${id}, ${publicId}, ${TOKEN}, ${NOW});`;
 
-export const CHANGE_TRIGGERS: readonly string[] = [
+const CHANGE_TRIGGERS: readonly string[] = [
 	`CREATE TRIGGER IF NOT EXISTS apps_change_insert AFTER INSERT ON apps
 		BEGIN
 		  UPDATE apps SET revision_token = ${TOKEN} WHERE id = NEW.id;
@@ -57,7 +57,7 @@ export async function startFeed(db: Database): Promise<void> {
  * Deletes old rows, but not the newest row: it shows that the triggers exist, and it names no app any more. By the clock of the database, as
  * the triggers, and from the oldest row on, so that an idle run reads one row.
  */
-export function trimFeed(): CompiledQuery[] {
+function trimFeed(): CompiledQuery[] {
 	const cutoff = `${NOW} - ${KEPT_MS}`;
 	return [
 		plain(`INSERT INTO changes (token, at_ms) SELECT ${TOKEN}, ${NOW} FROM changes

@@ -13,7 +13,7 @@ import { deleteChannel } from "./channels";
 import type { Statement } from "./client";
 import { bumpRevision } from "./snapshot";
 
-export interface ChannelDeletion {
+interface ChannelDeletion {
 	readonly actor: Actor;
 	readonly nowMs: number;
 	readonly orgId: OrgId;

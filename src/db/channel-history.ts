@@ -7,8 +7,8 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId } from "../authz/decide";
+import { columnsOf, SERVED_FIELDS } from "../domain/channel-fields";
 import type { Actor } from "./audit/entries";
-import { columnsOf, SERVED_FIELDS } from "./channel-fields";
 import type { ChannelValues } from "./channels";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";

@@ -14,7 +14,9 @@ export const MOST_DEVICES_NAMING = 20;
 /** Age from which devices count, because a stranger could otherwise block the name of a new preview with made-up devices. */
 const NAMING_FROM_MS = DAY_MS;
 /** A preview that is recreated within this time after its deletion keeps its testers, whatever their number. */
-export const REOPENED_WITHIN_MS = 90 * DAY_MS;
+const REOPENED_WITHIN_MS = 90 * DAY_MS;
+/** Deleted per run of the clean-up. */
+const MOST_OLD_NAMES = 200;
 
 export interface PreviewNameRow {
 	readonly default_upload_channel: string;
@@ -97,9 +99,9 @@ export function keepNameOf(appId: AppId, channelId: ChannelId, nowMs: number): C
 }
 
 /** Deletes names of previews whose time for recreation is over. */
-export function deletePreviewNames(nowMs: number, limit: number): CompiledQuery {
+export function deletePreviewNames(nowMs: number): CompiledQuery {
 	return sql`DELETE FROM channel_names WHERE (app_id, name) IN (SELECT app_id, name FROM channel_names
-		WHERE reserved = 0 AND used_at_ms <= ${nowMs - REOPENED_WITHIN_MS} LIMIT ${limit})`.compile(query);
+		WHERE reserved = 0 AND used_at_ms <= ${nowMs - REOPENED_WITHIN_MS} LIMIT ${MOST_OLD_NAMES})`.compile(query);
 }
 
 /** Guard condition: preview keys still have access to the channel, or the channel is deleted. */

@@ -109,11 +109,6 @@ export function differsFrom(values: ChannelValues): RawBuilder<boolean> {
 	return sql<boolean>`(${differences.length === 0 ? sql`0` : sql.join(differences, sql` OR `)})`;
 }
 
-/** Guard condition: the channel exists and at least one column has another value. */
-export function channelDiffers(appId: AppId, channelId: ChannelId, values: ChannelValues) {
-	return sql<boolean>`EXISTS (SELECT 1 FROM channels WHERE app_id = ${appId} AND id = ${channelId} AND ${differsFrom(values)})`;
-}
-
 /** Writes nothing, not even `updated_at_ms`, if no value differs. */
 export function updateChannel(appId: AppId, channelId: ChannelId, values: ChannelValues, nowMs: number): CompiledQuery {
 	return query
@@ -157,7 +152,7 @@ export function deleteChannel(appId: AppId, channelId: ChannelId): CompiledQuery
 }
 
 /** Rows that the deletion of a channel removes, its bundles apart. */
-export interface ChannelContents {
+interface ChannelContents {
 	readonly api_key_bindings: number;
 	/** Device overrides to the channel or to one of the bundles. */
 	readonly device_overrides: number;

@@ -15,7 +15,7 @@ const TOTALS = [
 	"refused_device_count",
 	"lost_event_count",
 ] as const;
-export type Total = (typeof TOTALS)[number];
+type Total = (typeof TOTALS)[number];
 
 /** Sums by a key of texts and numbers. */
 class Sums {

@@ -76,7 +76,7 @@ export function restoreApp(orgId: OrgId, appId: AppId): CompiledQuery[] {
 	].map((statement) => statement.compile(query));
 }
 
-export interface DeletedAppRow extends AppRow {
+interface DeletedAppRow extends AppRow {
 	readonly public_app_id: string;
 	readonly deleted_from: string;
 	readonly deleted_at_ms: number;
@@ -102,7 +102,7 @@ export function deletedAppsPage(
 		ORDER BY d.deleted_at_ms DESC, d.app_id LIMIT ${limit} OFFSET ${offset}`.compile(query);
 }
 
-export interface ReservationRow {
+interface ReservationRow {
 	readonly app_id: string;
 	readonly org_id: string;
 	readonly reserved_at_ms: number;

@@ -36,7 +36,7 @@ export function releaseDeltaFiles(which: RawBuilder<unknown>, nowMs: number): Co
 }
 
 /** A file of a manifest, with sums over the manifest. A manifest without a match has one row with nulls. */
-export interface ManifestFileRow {
+interface ManifestFileRow {
 	readonly file_name: string | null;
 	readonly size_bytes: number | null;
 	/** Files of the manifest. */

@@ -23,7 +23,7 @@ export interface ListFilter {
 
 /** Columns by which the list may be sorted. */
 export const DEVICE_ORDERS = ["last_seen", "name", "version", "platform"] as const;
-export type DeviceOrder = (typeof DEVICE_ORDERS)[number];
+type DeviceOrder = (typeof DEVICE_ORDERS)[number];
 
 function orderOf(order: DeviceOrder, searchesCustomIds: boolean): RawBuilder<unknown> {
 	switch (order) {

@@ -39,7 +39,7 @@ export function closeVersionSketches(before: number, isMain: boolean): CompiledQ
  * `all`: devices of the day. `version`: those that reported the version and no other. `moved`: those among them that turned out to have
  * changed their version on the day; they are counted in `daily_counts` under their last version.
  */
-export type SketchKind = "all" | "version" | "moved";
+type SketchKind = "all" | "version" | "moved";
 
 /** Days that a run of the clean-up looks at; more are left until their statistics are removed, if none runs for so long. */
 const CLOSED_DAYS = 3;
@@ -53,7 +53,7 @@ export interface SketchKey {
 	readonly version: string;
 }
 
-export interface SlotRow {
+interface SlotRow {
 	/** Index of the key. */
 	readonly position: number;
 	/** UUID of the app. */
@@ -91,7 +91,7 @@ export function writeSlot(
 			AND revision = ${revision}`.compile(query);
 }
 
-export interface OpenDay {
+interface OpenDay {
 	readonly app_id: AppId;
 	readonly day: number;
 }

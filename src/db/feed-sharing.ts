@@ -22,7 +22,7 @@ interface Entry<Row> {
 	readonly rows: readonly Row[];
 }
 
-export interface SharedAnswer<Row> {
+interface SharedAnswer<Row> {
 	readonly checkedAtMs: number;
 	/** The rows from the asked position on. */
 	readonly rows: readonly Row[];

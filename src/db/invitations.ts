@@ -120,6 +120,16 @@ export function deleteInvitation(orgId: OrgId, email: string): CompiledQuery {
 	return query.deleteFrom("invitations").where("org_id", "=", orgId).where("email", "=", email).compile();
 }
 
+/** Deleted per run of the clean-up. */
+const MOST_EXPIRED = 200;
+
+export function deleteExpiredInvitations(nowMs: number): CompiledQuery {
+	return sql`DELETE FROM invitations WHERE id IN (
+		SELECT id FROM invitations WHERE expires_at_ms <= ${nowMs} ORDER BY expires_at_ms, id LIMIT ${MOST_EXPIRED})`.compile(
+		query,
+	);
+}
+
 export function insertAccount(id: string, email: string, nowMs: number): CompiledQuery {
 	return query.insertInto("users").values({ id, email, created_at_ms: nowMs }).compile();
 }

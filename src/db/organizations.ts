@@ -2,15 +2,17 @@
  * Statements about organizations, the tenants of the service. A deleted organization is hidden, except from the statements that restore
  * it; its rows stay until the clean-up purges them.
  */
+
 import { type CompiledQuery, type Insertable, type Selectable, sql, type Updateable } from "kysely";
 import type { OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import type { Principal } from "../authz/principal";
+import { DAY_MS } from "../domain/time";
 import { jsonList, query } from "./client";
 import type { Flag, OrganizationsTable } from "./schema";
 
 /** Time in which a deletion can be undone. */
-export const RESTORABLE_MS = 30 * 24 * 60 * 60 * 1000;
+export const RESTORABLE_MS = 30 * DAY_MS;
 
 export type OrganizationRow = Selectable<OrganizationsTable>;
 

@@ -82,7 +82,7 @@ export function previewsOfPullRequest(
 		AND (p.repository = ${repository} OR p.repository_id = ${repositoryId}) LIMIT 10`.compile(query);
 }
 
-export interface PullRequestName {
+interface PullRequestName {
 	readonly repository: string;
 	readonly repositoryId: string;
 	readonly number: number;

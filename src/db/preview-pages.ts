@@ -33,7 +33,7 @@ export function previewOfPage(pageId: string): CompiledQuery<PreviewPageRow> {
 			ORDER BY channels.android DESC, channels.ios DESC LIMIT 1)`.compile(query);
 }
 
-export interface ChangedFileRow {
+interface ChangedFileRow {
 	readonly file_name: string;
 	readonly change: "added" | "changed" | "removed";
 	readonly size_bytes: number | null;

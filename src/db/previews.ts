@@ -384,7 +384,12 @@ export function expiredPreviews(nowMs: number, limit: number): CompiledQuery<Pre
 export const previewIsExpired = (appId: AppId, id: string, nowMs: number) =>
 	sql<boolean>`EXISTS (SELECT 1 FROM previews WHERE app_id = ${appId} AND id = ${id} AND state = 'open' AND expires_at_ms <= ${nowMs})`;
 
-/** Rows of previews that were closed long ago. */
-export const deleteOldPreviews = (beforeMs: number, limit: number): CompiledQuery =>
-	sql`DELETE FROM previews WHERE id IN (SELECT id FROM previews WHERE state <> 'open' AND updated_at_ms <= ${beforeMs}
-		LIMIT ${limit})`.compile(query);
+/** Closed previews refuse late uploads for this time. */
+const CLOSED_PREVIEW_MS = 30 * DAY_MS;
+/** Deleted per run of the clean-up. */
+const MOST_OLD_PREVIEWS = 200;
+
+/** Deletes rows of previews that were closed long ago. */
+export const deleteOldPreviews = (nowMs: number): CompiledQuery =>
+	sql`DELETE FROM previews WHERE id IN (SELECT id FROM previews WHERE state <> 'open'
+		AND updated_at_ms <= ${nowMs - CLOSED_PREVIEW_MS} LIMIT ${MOST_OLD_PREVIEWS})`.compile(query);

@@ -12,7 +12,7 @@ import type { ProposalsTable, StoredProposalState } from "./schema";
 
 export const PROPOSAL_LIFETIME_MS = 7 * DAY_MS;
 
-export type ProposalState = StoredProposalState | "expired";
+type ProposalState = StoredProposalState | "expired";
 
 export interface ProposalRow extends Omit<Selectable<ProposalsTable>, "state"> {
 	readonly state: ProposalState;
@@ -48,7 +48,7 @@ const stateAt = (nowMs: number) => sql<ProposalState>`CASE WHEN p.state <> 'pend
 	WHEN p.version_id IS NOT NULL AND b.status IS NOT 'ready' THEN 'withdrawn' ELSE 'pending' END`;
 
 /** Which proposals of an app: one, or those of one channel. */
-export interface ProposalFilter {
+interface ProposalFilter {
 	readonly id?: string | undefined;
 	readonly channel?: string | undefined;
 	readonly channelId?: number | undefined;
@@ -86,7 +86,7 @@ export function insertProposal(appId: AppId, values: Omit<Insertable<ProposalsTa
 }
 
 /** Decided proposals that a channel keeps. */
-export const KEPT_PROPOSALS = 200;
+const KEPT_PROPOSALS = 200;
 
 /** Deletes the oldest decided proposals; their audit entries stay. */
 export function pruneProposals(appId: AppId, channelId: ChannelId): CompiledQuery {

@@ -6,6 +6,7 @@ import { type CompiledQuery, type Insertable, type Selectable, sql, type Updatea
 import type { AppId, OrgId } from "../authz/decide";
 import type { RoleName } from "../authz/permissions";
 import type { PullRequestOfJob } from "../domain/ci-context";
+import { DAY_MS } from "../domain/time";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
 import type { Flag, PublishersTable } from "./schema";
@@ -81,7 +82,7 @@ export function channelsAreOf(appId: AppId, names: readonly string[]) {
 	return sql<boolean>`(SELECT count(*) FROM channels WHERE app_id = ${appId} AND name IN ${jsonList(JSON.stringify(names))}) = ${names.length}`;
 }
 
-export interface PublisherBinding {
+interface PublisherBinding {
 	readonly id: string;
 	readonly keyId: string;
 	readonly orgId: OrgId;
@@ -219,13 +220,18 @@ export function storeIssuerKeys(issuer: string, keys: string, nowMs: number): Co
 	return query.updateTable("issuer_keys").set({ keys, fetched_at_ms: nowMs }).where("issuer", "=", issuer).compile();
 }
 
+/** An expired key of a CI job is reported as expired for this time, and as invalid afterwards. */
+const CI_KEY_ERROR_MS = DAY_MS;
+/** Per run of the clean-up: strangers cause them, so there may be many, and no other row depends on them. */
+const MOST_OLD_ROWS = 5_000;
+
 /** Deletes expired keys of jobs and spent tokens, and the keys of issuers that no publisher names. */
-export function deleteOldIdentities(nowMs: number, keptMs: number, most: number): CompiledQuery[] {
+export function deleteOldIdentities(nowMs: number): CompiledQuery[] {
 	return [
 		sql`DELETE FROM ci_keys WHERE key_hash IN (
-			SELECT key_hash FROM ci_keys WHERE expires_at_ms <= ${nowMs - keptMs} ORDER BY expires_at_ms LIMIT ${most})`,
+			SELECT key_hash FROM ci_keys WHERE expires_at_ms <= ${nowMs - CI_KEY_ERROR_MS} ORDER BY expires_at_ms LIMIT ${MOST_OLD_ROWS})`,
 		sql`DELETE FROM spent_identity_tokens WHERE hash IN (
-			SELECT hash FROM spent_identity_tokens WHERE expires_at_ms <= ${nowMs} ORDER BY expires_at_ms LIMIT ${most})`,
+			SELECT hash FROM spent_identity_tokens WHERE expires_at_ms <= ${nowMs} ORDER BY expires_at_ms LIMIT ${MOST_OLD_ROWS})`,
 		sql`DELETE FROM issuer_keys WHERE issuer NOT IN (SELECT issuer FROM publishers)`,
 	].map((statement) => statement.compile(query));
 }

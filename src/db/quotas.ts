@@ -64,13 +64,13 @@ export const previewsOfApp = (appId: string): Quota =>
 export const hooksOfAppQuota = (appId: string): Quota =>
 	quota("preview_hooks_per_app", sql`(SELECT count(*) FROM preview_hooks WHERE app_id = ${appId})`);
 
-export const openUploadsOfApp = (appId: string, nowMs: number): Quota =>
+const openUploadsOfApp = (appId: string, nowMs: number): Quota =>
 	quota(
 		"open_uploads_per_app",
 		sql`(SELECT count(*) FROM uploads WHERE app_id = ${appId} AND completed_at_ms IS NULL AND expires_at_ms > ${nowMs})`,
 	);
 
-export const openUploadsOfCaller = ({ userId, keyId }: Holder, nowMs: number): Quota =>
+const openUploadsOfCaller = ({ userId, keyId }: Holder, nowMs: number): Quota =>
 	quota(
 		"open_uploads_per_key",
 		sql`(SELECT count(*) FROM uploads WHERE created_by = ${userId} AND created_by_key IS ${keyId}
@@ -90,7 +90,7 @@ export const bundlesOfPreviewKey = (appId: AppId, holder: Holder): Quota =>
 	);
 
 /** Stored or registered bytes of the app's bundles, and those of resumable uploads of bundles without a registered size. */
-export const storageOfPreviewKey = (appId: AppId, holder: Holder, nowMs: number): Quota =>
+const storageOfPreviewKey = (appId: AppId, holder: Holder, nowMs: number): Quota =>
 	quota(
 		"storage_bytes_per_preview_key",
 		sql`((SELECT coalesce(sum(size_bytes), 0) FROM bundles
@@ -119,7 +119,7 @@ export function quotaUse({ used }: Quota): CompiledQuery<{ used: number }> {
 	return sql<{ used: number }>`SELECT ${used} AS used`.compile(query);
 }
 
-export interface AppUsageRow {
+interface AppUsageRow {
 	readonly id: string;
 	readonly app_id: string;
 	readonly name: string;

@@ -19,9 +19,9 @@ export interface TimelinePosition {
 }
 
 export const RELEASE_KINDS = ["release", "rollback", "rollout", "proposal", "preview"] as const;
-export type ReleaseKind = (typeof RELEASE_KINDS)[number];
+type ReleaseKind = (typeof RELEASE_KINDS)[number];
 
-export interface ReleaseFilter {
+interface ReleaseFilter {
 	readonly channel: string | undefined;
 	/** Id of the account, key or publisher key; `system`: the service. */
 	readonly actor: string | undefined;
@@ -32,7 +32,7 @@ export interface ReleaseFilter {
 	readonly version: string | undefined;
 }
 
-export type ProposalAction = "proposal_created" | "proposal_rejected" | "proposal_withdrawn";
+type ProposalAction = "proposal_created" | "proposal_rejected" | "proposal_withdrawn";
 
 export interface ReleaseRow {
 	readonly source: number;

@@ -4,8 +4,8 @@
  */
 import { type CompiledQuery, type RawBuilder, type Selectable, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../authz/decide";
+import { columnsOf, defaultsOf, NOTICE_FIELDS, ROLLOUT_RULE_FIELDS, SERVED_FIELDS } from "../domain/channel-fields";
 import { DAY_MS } from "../domain/time";
-import { columnsOf, defaultsOf, NOTICE_FIELDS, ROLLOUT_RULE_FIELDS, SERVED_FIELDS } from "./channel-fields";
 import type { ChannelValues } from "./channels";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
@@ -158,7 +158,7 @@ export function activeRollout(publicAppId: string, channel: string, nowMs: numbe
 	return activeRolloutsWhere(sql`a.id = ${appIdOf(publicAppId)} AND c.name = ${channel}`, nowMs).compile(query);
 }
 
-export type EndedRollout = Pick<Selectable<RolloutsTable>, "version_name" | "ended_at_ms" | "ended_as">;
+type EndedRollout = Pick<Selectable<RolloutsTable>, "version_name" | "ended_at_ms" | "ended_as">;
 
 /** The last ended rollout of a channel; for loading beside the decision. */
 export function lastEndedRollout(publicAppId: string, channel: string): CompiledQuery<EndedRollout> {

@@ -12,7 +12,7 @@ import type { Schema } from "./schema";
 type Value = string | number | null;
 /** A value as it is, or the id of the app's bundle or channel of that name. */
 type Kind = "value" | "bundle" | "channel";
-export type SampleRow = readonly Value[];
+type SampleRow = readonly Value[];
 
 /** One statement for each thousand rows. Values have the order of the columns; each row belongs to the app. */
 export function insertSample<Table extends keyof Schema>(

@@ -3,12 +3,10 @@
  * its token. The first verification of an address removes the credentials that were added to its account before.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
-import { DAY_MS } from "../domain/time";
+import { DAY_MS, MINUTE_MS } from "../domain/time";
 import { jsonList, query } from "./client";
 import type { AttemptKind, Flag } from "./schema";
 import { type AccountId, hasSession } from "./sessions";
-
-const MINUTE_MS = 60_000;
 
 export const CODE_LIFETIME_MS = 10 * MINUTE_MS;
 /** Wrong codes that an attempt accepts before it is invalid. */

@@ -11,30 +11,25 @@
  * four seconds. Requests that miss the same app share one load. Only plain data is kept, nothing that belongs to a request.
  */
 
-import type { Override } from "../domain/update-model";
-import { ApiError, causeText, serviceUnavailable } from "../errors";
-import { type AppSnapshot, overrideFrom } from "./app-snapshot";
+import { ApiError, causeText } from "../errors";
+import type { AppSnapshot } from "./app-snapshot";
 import { type ChangeFeed, createChangeFeed, LATE, within } from "./change-feed";
 import type { Database } from "./client";
 import { PATIENCE_MS, pauseAfterMs } from "./freshness";
-import { entryFromRows, readApps, type SnapshotSource } from "./snapshot-entry";
-import { MOST_HELD_OVERRIDES, manifestOf, overrideOf, readyBundle, type SnapshotFile } from "./snapshot-load";
-import { createReplacements, type Loaded, type Outside, SHARED_LOAD_MS, type WaitUntil } from "./snapshot-replacement";
-import { bytesOf, createSnapshotStore, filesOfHeld, type Held } from "./snapshot-store";
+import type { SnapshotSource } from "./snapshot-entry";
+import { hasReadyBundle, overrideIn } from "./snapshot-lookups";
+import { createManifests } from "./snapshot-manifests";
+import { createReplacements, type Outside, type WaitUntil } from "./snapshot-replacement";
+import { createLoads } from "./snapshot-shared-loads";
+import { createSnapshotStore, type Held } from "./snapshot-store";
 
 /** Longest wait for D1 before a check of an app that is not in memory is answered from the app's last stored snapshot. */
 const COLD_PATIENCE_MS = 2_000;
 
-export interface ReadSnapshot {
+interface ReadSnapshot {
 	readonly snapshot: AppSnapshot | null;
 	/** Milliseconds since the snapshot was last known to be current. */
 	readonly ageMs: number;
-}
-
-interface Load {
-	readonly entry: Promise<Held | null>;
-	/** False after a change in this isolate, which the load may not have seen. */
-	isCurrent: boolean;
 }
 
 /** One for each isolate. The clock is read again after each answer of the database, because a check may have waited long. */
@@ -46,10 +41,8 @@ export function createSnapshotCache(
 	const { now } = clock;
 	const store = createSnapshotStore();
 	const { storeLater, replaceShared, fromSource, storedManifest } = createReplacements(clock, feed, store, source);
-	/** Loads in progress, each shared by all requests that miss the app. */
-	const loading = new Map<string, Load>();
-	/** Reads of manifests in progress, by UUID and bundle. */
-	const reading = new Map<string, Promise<readonly SnapshotFile[]>>();
+	const { load, loadShared, invalidateLoads } = createLoads(clock, feed, store, storeLater);
+	const manifests = createManifests(clock, store, storedManifest);
 
 	feed.listen({
 		changed({ appId, publicIds, pointer }) {
@@ -70,71 +63,6 @@ export function createSnapshotCache(
 		},
 		reset: () => store.clear(),
 	});
-
-	/** Loads from D1. */
-	async function load(db: Database, publicAppIds: readonly string[], isValid: () => boolean): Promise<Loaded[]> {
-		const question = feed.begin();
-		const { changes, apps } = await readApps(db, publicAppIds, feed.statement(), question.atMs);
-		await feed.settle(db, question, changes);
-		const loaded = apps.map((app, index) => {
-			const publicAppId = publicAppIds[index] ?? "";
-			const isCurrent = isValid() && feed.isCurrent(question, changes, app?.rows.app.id ?? null);
-			if (app === null) {
-				if (isCurrent) store.keepAbsent(publicAppId);
-				return { entry: null };
-			}
-			const entry = entryFromRows(publicAppId, app, store.get(publicAppId));
-			if (isCurrent) store.keep(publicAppId, entry);
-			return { entry, app, seq: changes.at(-1)?.seq ?? 0 };
-		});
-		// Loads of existing apps are bounded by their changes. Loads of made-up ids, of spellings of an app with a twin and of apps that
-		// evict each other are not, so they count against the address.
-		const isFirst = loaded.map(({ entry }) => {
-			const app = entry?.snapshot.app;
-			return app?.hasTwin === false && store.noteReading(app.id, app.revision, question.atMs);
-		});
-		if (isFirst.every(Boolean)) db.refund?.();
-		return loaded;
-	}
-
-	/** Loads the apps in one batch, except for those that another request is loading. */
-	async function loadShared(
-		db: Database,
-		publicAppIds: readonly string[],
-		waitUntil: WaitUntil,
-	): Promise<(Held | null)[]> {
-		const missing = publicAppIds.filter((id) => !loading.has(id));
-		const own: Load[] = [];
-		if (missing.length > 0) {
-			const work = load(db, missing, () => own.every(({ isCurrent }) => isCurrent));
-			for (const [index, id] of missing.entries()) {
-				const one: Load = { entry: work.then((loaded) => loaded[index]?.entry ?? null), isCurrent: true };
-				own.push(one);
-				loading.set(id, one);
-				const done = () => {
-					if (loading.get(id) === one) loading.delete(id);
-				};
-				// Other requests wait for this load even if its own request has ended.
-				waitUntil(one.entry.then(done, done));
-				const failed = (error: unknown) => clock.log("warn", "snapshot_not_stored", { cause: causeText(error) });
-				waitUntil(work.then((loaded) => storeLater(db, loaded[index]).catch(failed)).catch(() => undefined));
-			}
-		}
-		return Promise.all(
-			publicAppIds.map(async (id) => {
-				const shared = loading.get(id)?.entry;
-				if (shared === undefined || missing.includes(id)) return (await shared) ?? null;
-				try {
-					const loaded = await within(clock, SHARED_LOAD_MS, shared);
-					if (loaded !== LATE) return loaded;
-				} catch (error) {
-					// A limit on the other request's address must not fail this request; a failure of the database fails both.
-					if (error instanceof ApiError && error.code === "service_unavailable") throw error;
-				}
-				return (await load(db, [id], () => true))[0]?.entry ?? null;
-			}),
-		);
-	}
 
 	/** @throws {ApiError} if the address may not ask again, or the database does not answer, and nothing is in memory or stored */
 	async function readAll(
@@ -238,106 +166,27 @@ export function createSnapshotCache(
 			return (await load(db, [publicAppId], () => true))[0]?.entry?.snapshot ?? null;
 		},
 
-		/** The override that an operator set for the device. */
-		async override(db: Database, snapshot: AppSnapshot, deviceId: string): Promise<Override | undefined> {
-			if (snapshot.overrides !== null) return snapshot.overrides.get(deviceId);
-			const { askedOverrides } = snapshot;
-			const known = askedOverrides.get(deviceId);
-			if (known !== undefined) return known ?? undefined;
-			const [found] = await db.batch([overrideOf(snapshot.app.id, deviceId)]);
-			const [row] = found.rows;
-			const override = row === undefined ? undefined : overrideFrom(row, snapshot);
-			if (askedOverrides.size >= MOST_HELD_OVERRIDES) askedOverrides.clear();
-			askedOverrides.set(deviceId, override ?? null);
-			return override;
-		},
+		override: overrideIn,
+		hasReadyBundle,
 
-		/** Whether a ready bundle has this version. */
-		async hasReadyBundle(db: Database, snapshot: AppSnapshot, version: string): Promise<boolean> {
-			const { readyVersions } = snapshot;
-			const known = readyVersions.get(version);
-			if (known !== undefined) return known;
-			const [found] = await db.batch([readyBundle(snapshot.app.id, version)]);
-			const exists = found.rows.length > 0;
-			readyVersions.set(version, exists);
-			return exists;
-		},
-
-		/** The files of a bundle if they are in memory. */
-		cachedManifest(snapshot: AppSnapshot, bundleId: number): readonly SnapshotFile[] | undefined {
-			const entry = store.get(snapshot.publicAppId);
-			const manifest = entry?.snapshot === snapshot ? entry.manifests.get(bundleId) : undefined;
-			return manifest === undefined ? undefined : filesOfHeld(manifest);
-		},
-
-		/** The files of a bundle, from memory or from the database. */
-		async manifest(db: Database, snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[]> {
-			const cached = this.cachedManifest(snapshot, bundleId);
-			if (cached !== undefined) return cached;
-			const key = `${snapshot.app.id} ${bundleId}`;
-			const shared = reading.get(key);
-			const work = shared ?? readManifest(db, snapshot, bundleId, key);
-			if (shared === undefined) {
-				reading.set(key, work);
-				const done = () => void reading.delete(key);
-				work.then(done, done);
-			}
-			try {
-				const read = await within(clock, PATIENCE_MS, work);
-				if (read !== LATE) return read;
-			} catch (error) {
-				const isLimit = error instanceof ApiError && error.code !== "service_unavailable";
-				// A limit on the other request's address must not fail this request.
-				if (isLimit && shared !== undefined) return readManifest(db, snapshot, bundleId, key);
-				if (isLimit) throw error;
-			}
-			reading.delete(key);
-			const stored = await storedManifest(snapshot, bundleId);
-			if (stored === undefined) throw serviceUnavailable(new Error("D1 did not answer with a manifest"));
-			return stored;
-		},
+		...manifests,
 
 		/** After a change in this isolate, of one app or of any: the next check asks the feed first. */
 		invalidate(publicAppId?: string): void {
 			if (publicAppId === undefined) {
 				feed.recheck();
-				for (const load of loading.values()) load.isCurrent = false;
-				loading.clear();
+				invalidateLoads();
 				return;
 			}
 			const entry = store.get(publicAppId);
 			if (entry !== undefined) entry.mark = feed.mark();
 			store.dropAbsent(publicAppId);
-			for (const [id, load] of loading) {
-				if (id.toLowerCase() !== publicAppId.toLowerCase()) continue;
-				load.isCurrent = false;
-				loading.delete(id);
-			}
+			invalidateLoads(publicAppId);
 		},
 
 		/** Drops everything, as if the isolate were new. */
 		clear: (): void => store.clear(),
 	};
-
-	async function readManifest(
-		db: Database,
-		snapshot: AppSnapshot,
-		bundleId: number,
-		key: string,
-	): Promise<readonly SnapshotFile[]> {
-		const { revision } = snapshot.app;
-		// First readings are bounded by the bundles that channels serve; repeated ones count against the address.
-		const reader = store.wasReadLately(key, revision, now()) ? db : (db.unlimited ?? db);
-		const [files] = await reader.batch([manifestOf(snapshot.app.id, bundleId)]);
-		store.noteReading(key, revision, now());
-		const entry = store.get(snapshot.publicAppId);
-		if (entry?.snapshot === snapshot) {
-			store.drop(snapshot.publicAppId);
-			entry.manifests.set(bundleId, { files: files.rows, bytes: bytesOf(files.rows) });
-			store.keep(snapshot.publicAppId, entry);
-		}
-		return files.rows;
-	}
 }
 
 export type SnapshotCache = ReturnType<typeof createSnapshotCache>;

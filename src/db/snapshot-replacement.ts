@@ -8,7 +8,7 @@ import type { ChangeFeed, Pointer } from "./change-feed";
 import type { Database } from "./client";
 import { type Content, entryFromText, type LoadedApp, readApps, type SnapshotSource } from "./snapshot-entry";
 import type { SnapshotFile } from "./snapshot-load";
-import { type createSnapshotStore, filesOfHeld, type Held } from "./snapshot-store";
+import { filesOfHeld, type Held, type SnapshotStore } from "./snapshot-store";
 
 /** Longest wait of a request for the load of another request, before it loads itself. */
 export const SHARED_LOAD_MS = 5_000;
@@ -32,7 +32,7 @@ export interface Loaded {
 export function createReplacements(
 	{ now }: Outside,
 	feed: ChangeFeed,
-	store: ReturnType<typeof createSnapshotStore>,
+	store: SnapshotStore,
 	source: SnapshotSource | undefined,
 ) {
 	/** Replacements in progress, by UUID and token. */

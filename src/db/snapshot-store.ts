@@ -170,6 +170,8 @@ function sizeOf({ bytes, manifests }: Held): number {
 	return sum;
 }
 
+export type SnapshotStore = ReturnType<typeof createSnapshotStore>;
+
 const ROW_BYTES = 100;
 const VALUE_BYTES = 8;
 

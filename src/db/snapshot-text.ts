@@ -19,7 +19,7 @@ export interface SnapshotRows {
 	readonly names: readonly string[];
 }
 
-export interface StoredSnapshot {
+interface StoredSnapshot {
 	/** When D1 was read. */
 	readonly atMs: number;
 	readonly rows: SnapshotRows;

@@ -22,7 +22,7 @@ export interface StatisticsOf {
 }
 
 /** Apps whose reports are in a telemetry database. */
-export interface StatisticsThere {
+interface StatisticsThere {
 	readonly there: readonly string[];
 }
 

@@ -52,7 +52,7 @@ export const STORAGE_TRIGGERS: readonly string[] = [
 ];
 
 /** Counts the bytes from scratch. */
-export const RECOUNT_STORAGE = `UPDATE apps SET storage_bytes =
+const RECOUNT_STORAGE = `UPDATE apps SET storage_bytes =
 	(SELECT coalesce(sum(size_bytes), 0) FROM bundles
 		WHERE bundles.app_id = apps.id AND storage_provider = 'r2' AND (status = 'pending' OR object_key IS NOT NULL))
 	+ (SELECT coalesce(sum(size_bytes), 0) FROM delta_objects WHERE delta_objects.app_id = apps.id)

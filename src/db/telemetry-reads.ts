@@ -32,7 +32,7 @@ export async function tryTelemetry<Row>(
 	}
 }
 
-export interface VersionDevices {
+interface VersionDevices {
 	readonly name: string;
 	/** Devices that reported the version last. */
 	readonly devices: number;

@@ -10,7 +10,7 @@ import { storedBytes } from "./quotas";
 import type { BundlesTable, UploadsTable } from "./schema";
 import { signingRules } from "./signing-keys";
 
-export type UploadRow = Selectable<UploadsTable>;
+type UploadRow = Selectable<UploadsTable>;
 
 /** An upload with the data that its completion needs. */
 export interface UploadWithBundle extends UploadRow {

@@ -220,9 +220,13 @@ export function testDelivery(
 }
 
 export const DELIVERIES_KEPT_MS = 30 * DAY_MS;
+/** With their deliveries, per run of the clean-up. */
+const MOST_OLD_EVENTS = 1_000;
 
 /** Deletes old events with their deliveries, oldest first. */
-export function deleteOldWebhookEvents(beforeMs: number, limit: number): CompiledQuery {
+export function deleteOldWebhookEvents(nowMs: number): CompiledQuery {
 	return sql`DELETE FROM webhook_events WHERE id IN (
-		SELECT id FROM webhook_events WHERE at_ms < ${beforeMs} ORDER BY at_ms LIMIT ${limit})`.compile(query);
+		SELECT id FROM webhook_events WHERE at_ms < ${nowMs - DELIVERIES_KEPT_MS} ORDER BY at_ms LIMIT ${MOST_OLD_EVENTS})`.compile(
+		query,
+	);
 }

@@ -24,7 +24,7 @@ export type ArchiveReason =
 	| "index_html_in_folder";
 
 /** Details for programs, beside the message. */
-export interface ArchiveFacts {
+interface ArchiveFacts {
 	readonly entry?: string;
 	readonly other_entry?: string;
 	readonly folder?: string;

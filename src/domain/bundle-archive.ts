@@ -38,19 +38,19 @@ import {
 export const MOST_ENTRIES = 50_000;
 
 /** In an archive with more entries, only the header of the start page is compared with the directory. */
-export const MOST_COMPARED_ENTRIES = 2_000;
+const MOST_COMPARED_ENTRIES = 2_000;
 /** Headers within this distance of each other are read together. */
 const WINDOW_BYTES = 1024 * 1024;
 export const MOST_WINDOWS = 64;
 
-export interface ArchiveRules {
+interface ArchiveRules {
 	/** Limit for the sum of the unpacked sizes. */
 	readonly mostUncompressedBytes: number;
 	/** Called for each valid entry, before the archive as a whole has passed. */
 	readonly onEntry?: (entry: ArchiveEntry) => void;
 }
 
-export interface ArchiveSummary {
+interface ArchiveSummary {
 	readonly entries: number;
 	readonly uncompressedBytes: number;
 }

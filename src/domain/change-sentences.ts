@@ -2,6 +2,7 @@
  * Sentences about entries of the audit log. Changes of what a channel serves read as in the release timeline; a change of settings names
  * the setting, its old value and its new one. The actor stands before the sentence.
  */
+import { CHANNEL_FIELDS, type ChannelField } from "./channel-fields";
 import { type ChangeFacts, releaseKind, releaseOf } from "./release-changes";
 import { type SentencePart, shareText } from "./release-sentences";
 
@@ -15,43 +16,10 @@ export interface SettingChange {
 	readonly after: string | null;
 }
 
+const FIELDS: readonly ChannelField[] = Object.values(CHANNEL_FIELDS);
+
 const LABELS: Readonly<Record<string, string>> = {
-	version: "Live bundle",
-	rolloutVersion: "Rollout bundle",
-	rolloutPercentageBps: "Rollout share",
-	rolloutEnabled: "Rollout",
-	rolloutPausedAtMs: "Rollout paused at",
-	rolloutPauseReason: "Reason of the pause",
-	rolloutNotice: "Notice of the health gate",
-	public: "Default channel for new devices",
-	ios: "iOS",
-	android: "Android",
-	electron: "Electron",
-	allow_device_self_set: "Devices can join",
-	allow_emulator: "Emulators",
-	allow_device: "Physical devices",
-	allow_dev: "Development builds",
-	allow_prod: "Production builds",
-	disableAutoUpdate: "Updates not offered across",
-	disableAutoUpdateUnderNative: "No bundles older than the store build",
-	updatePackage: "Form of the bundle",
-	rolloutStepsBps: "Rollout steps",
-	rolloutStepMinutes: "Minutes per step",
-	rolloutStepMinDevices: "Minimum devices per step",
-	rolloutCountNewDevices: "Count new devices",
-	rolloutDevicesPerNetwork: "Devices per network that count",
-	autoPauseEnabled: "Health gate",
-	autoPauseWindowMinutes: "Window of the health gate in minutes",
-	autoPauseFailureRateBps: "Limit of failures",
-	autoPauseConfidenceBps: "Confidence",
-	autoPauseMinAttempts: "Minimum reports",
-	autoPauseMinFailures: "Minimum failures",
-	autoPauseAction: "Action of the health gate",
-	autoPauseCooldownMinutes: "Minutes between two pauses",
-	requireCompatibleBundle: "Only bundles that fit the store builds",
-	protected: "Protected channel",
-	promoters: "Who may release",
-	requiresApproval: "Releases need approval",
+	...Object.fromEntries(FIELDS.map(({ field, label, noun, audit }) => [audit ?? field, noun ?? label])),
 	name: "Name",
 	comment: "Notes",
 	link: "Link",
@@ -73,6 +41,9 @@ const LABELS: Readonly<Record<string, string>> = {
 	expires_at: "Expires at",
 };
 
+/** Names of the options, by the name of the choice in the audit log. */
+const CHOICES = new Map(FIELDS.flatMap((one) => (one.kind === "choice" ? [[one.audit ?? one.field, one.names]] : [])));
+
 const DAY_SECONDS = 86_400;
 
 function shownValue(field: string, value: unknown): string | null {
@@ -85,7 +56,8 @@ function shownValue(field: string, value: unknown): string | null {
 		const steps: unknown = typeof value === "string" ? JSON.parse(value) : value;
 		return Array.isArray(steps) ? steps.map((step) => shareText(Number(step))).join(", ") : shareText(Number(steps));
 	}
-	return typeof value === "string" ? value : JSON.stringify(value);
+	if (typeof value !== "string") return JSON.stringify(value);
+	return CHOICES.get(field)?.[value] ?? value;
 }
 
 /** The settings that a change replaced; none for a creation or a deletion. */
@@ -168,7 +140,7 @@ const WHOLE: Readonly<Record<string, (name: string, entry: ChangeFacts) => Sente
 	"access.denied": (name) => [`was denied access to ${name}`],
 };
 
-/** E.g. `changed Minimum devices per step of production from 50 to 20`. */
+/** E.g. `changed Minimum reporting devices per step of production from 50 to 20`. */
 export function changeSentence(entry: ChangeFacts): SentencePart[] {
 	const { action, target } = entry;
 	const name = target.name ?? target.id;

@@ -15,7 +15,7 @@ export const CHANNEL_PROBLEMS = [
 	"no_store_build",
 ] as const;
 
-export interface ChannelProblem {
+interface ChannelProblem {
 	readonly code: (typeof CHANNEL_PROBLEMS)[number];
 	/** The problem and its fix, naming the channel and the values. */
 	readonly message: string;

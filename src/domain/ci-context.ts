@@ -32,7 +32,7 @@ export const REPOSITORY_PATH = /^(?:(?!\.{1,2}\/)[\w.-]+\/)+(?!\.{1,2}$)[\w.-]+$
 export const LARGEST_NUMBER = 999_999_999;
 
 /** The pull or merge request of a job, as POST /preview names it. */
-export interface JobPullRequest {
+interface JobPullRequest {
 	readonly repository: string;
 	readonly number: number;
 	/** The id in the provider's webhooks; undefined: the token has another id. */

@@ -4,7 +4,7 @@
  * its own copy.
  */
 
-export interface PromisedContent {
+interface PromisedContent {
 	/** SHA-256 of the hexadecimal SHA-256 of the file; older CLIs wrote the SHA-256 itself. */
 	readonly hash: string;
 	/** The stored bytes are Brotli, and the hash is of the decompressed file. */

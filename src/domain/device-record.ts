@@ -30,7 +30,7 @@ const FIELDS = {
 	channel_id: ({ channelId }) => channelId ?? undefined,
 } satisfies Record<string, (event: DeviceSeen) => Value | undefined>;
 
-export type FieldName = keyof typeof FIELDS;
+type FieldName = keyof typeof FIELDS;
 export const FIELD_NAMES = Object.keys(FIELDS) as FieldName[];
 /** The only field that an event can clear. In any other, null means that it was never reported. */
 const CLEARABLE: FieldName = "default_channel";

@@ -5,7 +5,7 @@
 import type { EventKind } from "./device-story";
 import { type SentencePart, STORE_BUILD } from "./release-sentences";
 
-export interface EventFacts {
+interface EventFacts {
 	readonly kind: EventKind;
 	readonly version: string | null;
 	readonly detail: string | null;
@@ -29,7 +29,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
 	unsupported_plugin_version: "its plugin is too old",
 	revert_to_builtin_plugin_version_too_old: "its plugin is too old to go back to the store build",
 	unknown_version_build: "it did not report the version of its store build",
-	semver_error: "the version of its store build is no version number",
+	semver_error: "the version of its store build is not a version number",
 	disable_auto_update_to_metadata: "its store build is too old",
 	disable_auto_update_to_major: "the bundle is of another major version",
 	disable_auto_update_to_minor: "the bundle is of another minor version",
@@ -46,7 +46,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
 };
 
 /** Why an update check got nothing. */
-export function refusalWords(code: string): string {
+function refusalWords(code: string): string {
 	return Object.hasOwn(REFUSALS, code) ? (REFUSALS[code] ?? code) : code.replaceAll("_", " ");
 }
 

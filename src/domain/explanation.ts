@@ -110,11 +110,6 @@ function refusalText(
 		"Set the version of the native app, or version in the plugin's configuration, to a number such as 1.2.3, and ship that store build.";
 	const plugin = (version: string) => `update the plugin to ${version} or newer in the next store build`;
 	const isSet = channelOrigin(snapshot, device, decision) === "device_channel";
-	const ofChannel = (rule: string) => ({
-		decidedBy: "channel_rule" as const,
-		because: `channel ${channel?.name}${isSet ? ", which is set for this device," : ""} ${rule}`,
-		message: "",
-	});
 	switch (decision.error) {
 		case "unknown_version_build":
 			return {
@@ -173,29 +168,37 @@ function refusalText(
 			const first = isGone ? `serve it a bundle from a channel` : another("a bundle");
 			return { decidedBy: "device", because, message: capital(`${first}, or ${plugin(REVERTS_TO_BUILTIN[6])}.`) };
 		}
+		default:
+			return {
+				decidedBy: "channel_rule",
+				because: `channel ${channel?.name}${isSet ? ", which is set for this device," : ""} ${ruleText(device, decision, bundle, build)}`,
+				message: "",
+			};
+	}
+}
+
+/** The rule of the channel that refuses, after the name of the channel. Its settings are the remedy. */
+function ruleText(device: Device, { error, target }: RefusedDecision, bundle: string, build: string): string {
+	switch (error) {
 		case "misconfigured_channel":
-			return ofChannel(`updates by min_update_version, and ${bundle} has none`);
+			return `updates by min_update_version, and ${bundle} has none`;
 		case "disable_auto_update_to_metadata":
-			return ofChannel(
-				`serves ${bundle}, which needs store build ${target?.minUpdateVersion}; the device has ${build}`,
-			);
+			return `serves ${bundle}, which needs store build ${target?.minUpdateVersion}; the device has ${build}`;
 		case "disable_auto_update_under_native":
-			return ofChannel(`offers no bundle older than the store build: ${target?.version} is older than ${build}`);
+			return `offers no bundle older than the store build: ${target?.version} is older than ${build}`;
 		case "disable_prod_build":
-			return ofChannel("is off for production builds");
+			return "is off for production builds";
 		case "disable_dev_build":
-			return ofChannel("is off for development builds");
+			return "is off for development builds";
 		case "disable_device":
-			return ofChannel("is off for physical devices");
+			return "is off for physical devices";
 		case "disable_emulator":
-			return ofChannel("is off for emulators");
+			return "is off for emulators";
 		default: {
-			const level = /^disable_auto_update_to_(\w+)$/.exec(decision.error)?.[1];
-			return ofChannel(
-				level === undefined
-					? `is off for ${device.platform}`
-					: `allows only the ${level} version of the store build: ${target?.version} on ${build}`,
-			);
+			const level = /^disable_auto_update_to_(\w+)$/.exec(error)?.[1];
+			return level === undefined
+				? `is off for ${device.platform}`
+				: `allows only the ${level} version of the store build: ${target?.version} on ${build}`;
 		}
 	}
 }

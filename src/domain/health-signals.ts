@@ -3,8 +3,9 @@
  * that reports a thousand errors weighs as much as one that reports one; a launch counts once per device and bundle. Kills by the system for
  * memory are no crashes, and a restart after a crash is not counted beside the crash.
  */
+import { DAY_MS } from "./time";
 
-export const SIGNALS = ["crash", "anr", "js_error", "launch_timeout", "launch"] as const;
+const SIGNALS = ["crash", "anr", "js_error", "launch_timeout", "launch"] as const;
 export type Signal = (typeof SIGNALS)[number];
 
 const SIGNAL_OF_ACTION: Readonly<Record<string, Signal>> = {
@@ -29,7 +30,7 @@ export function isSignal(metric: string): metric is Signal {
 }
 
 /** An exit that is older was not of a bundle that anybody watches. */
-const OLDEST_EXIT_MS = 30 * 24 * 60 * 60 * 1000;
+const OLDEST_EXIT_MS = 30 * DAY_MS;
 
 /**
  * When the signal happened, by the server's clock: a crash is reported at the next start, with the time of the exit by the device's clock.

@@ -18,7 +18,7 @@ export interface NativePackage {
 
 /** The first one that applies; a package that the live bundle has and this one lacks is no problem. */
 export const PACKAGE_PROBLEMS = ["added", "version", "native_code"] as const;
-export type PackageProblem = (typeof PACKAGE_PROBLEMS)[number];
+type PackageProblem = (typeof PACKAGE_PROBLEMS)[number];
 
 export interface ComparedPackage {
 	readonly name: string;

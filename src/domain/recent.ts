@@ -18,7 +18,7 @@ export function hashOf(text: string, seed: number): number {
 	return (one >>> 0) + ((other >>> 0) & 0xfffff) * 0x100000000;
 }
 
-export interface RecentMap<Value> {
+interface RecentMap<Value> {
 	get(key: string): Value | undefined;
 	set(key: string, value: Value): void;
 }

@@ -5,9 +5,10 @@
  * It uses both bounds of a Wilson interval. The share grows only if the upper bound of the failure rate is below the limit, and the rollout
  * stops if the lower bound reaches the limit. Otherwise there are too few reports and the rollout waits, so chance neither grows nor stops it.
  */
+import { MINUTE_MS } from "./time";
 import { type Interval, wilsonInterval } from "./wilson";
 
-export type FailureAction = "pause" | "rollback" | "notify";
+type FailureAction = "pause" | "rollback" | "notify";
 
 export interface GateSettings {
 	/** Whether failures stop the rollout. With automatic steps they always do. */
@@ -42,7 +43,7 @@ export interface HealthSamples {
 	readonly sinceStep: number;
 }
 
-export interface RolloutState {
+interface RolloutState {
 	readonly percentageBps: number;
 	readonly stepAtMs: number;
 	/** Last action of the gate; null: none in this rollout. */
@@ -55,7 +56,7 @@ export interface Figures extends Interval {
 }
 
 /** A share of devices that has a limit. */
-export interface JudgedRate {
+interface JudgedRate {
 	readonly kind: "failed" | "crashed" | "errored";
 	readonly devices: number;
 	readonly of: number;
@@ -63,7 +64,7 @@ export interface JudgedRate {
 	readonly interval: Interval;
 }
 
-export interface NextStep {
+interface NextStep {
 	readonly percentageBps: number;
 	/** Earliest time of the step. */
 	readonly atMs: number;
@@ -91,7 +92,6 @@ const WHAT_HAPPENED = {
 const WITHOUT = { failed: "a failure", crashed: "a crash", errored: "a JavaScript error" } as const;
 const DO = { failed: "fail", crashed: "do", errored: "do" } as const;
 
-const MINUTE_MS = 60_000;
 /** Minimum time between two notices, also with a shorter cooldown. */
 const NOTIFY_AGAIN_MS = 60 * MINUTE_MS;
 

@@ -4,7 +4,7 @@
  */
 import crc32 from "crc-32";
 
-export interface SampleBundle {
+interface SampleBundle {
 	readonly version: string;
 	/** Day of the upload, before today. */
 	readonly daysAgo: number;

@@ -37,7 +37,7 @@ const REFUSAL = "disable_auto_update_to_major";
 export const PINNED = { device: 7, version: "2.2.1", daysAgo: 6, by: "Ada Okafor" } as const;
 export const SET_TO_BETA = { device: 11, daysAgo: 20, by: "Grace Lindqvist" } as const;
 
-export interface SampleDevice {
+interface SampleDevice {
 	readonly id: string;
 	readonly platform: "android" | "ios";
 	readonly osVersion: string;
@@ -62,7 +62,7 @@ export interface SampleOffer {
 	readonly failedAtMs: number | null;
 }
 
-export interface SampleDay {
+interface SampleDay {
 	readonly day: number;
 	readonly all: Sketch;
 	readonly byVersion: ReadonlyMap<string, Sketch>;

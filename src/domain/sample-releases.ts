@@ -13,7 +13,7 @@ export const PREVIEW = "pr-52";
 
 const PEOPLE = ["Ada Okafor", "Grace Lindqvist"] as const;
 const CI = "GitHub Actions";
-export type SampleActor = (typeof PEOPLE)[number] | typeof CI | "Capstan";
+type SampleActor = (typeof PEOPLE)[number] | typeof CI | "Capstan";
 
 type Action = ("created" | "promotion" | "rollback") | ("rollout_started" | "rollout_raised" | "rollout_paused");
 

@@ -127,7 +127,7 @@ export function bytesOfSigned(text: string): Uint8Array | undefined {
 		: undefined;
 }
 
-export interface SessionKey {
+interface SessionKey {
 	readonly iv: Uint8Array<ArrayBuffer>;
 	/** The AES key, encrypted with the private key. */
 	readonly encryptedKey: Uint8Array<ArrayBuffer>;

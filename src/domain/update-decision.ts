@@ -36,7 +36,7 @@ export interface TraceStep {
 	/** The change that gets a device past this rule; src/domain/explanation.ts provides it for the rule that decided. */
 	readonly remedy?: string;
 }
-export type Trace = TraceStep[] | undefined;
+type Trace = TraceStep[] | undefined;
 
 export type Verdict =
 	/** The channel is null if only the device's override serves it. */

@@ -78,8 +78,11 @@ const BUNDLE_RULES: readonly Rule<Candidate>[] = [
 	},
 ];
 
+/** A candidate that a channel serves. */
+type OfChannel = Candidate & { readonly channel: Channel };
+
 /** Settings of the channel. Version gates compare with the store binary, not with the bundle in use. */
-const CHANNEL_RULES: readonly Rule<Candidate & { readonly channel: Channel }>[] = [
+const CHANNEL_RULES: readonly Rule<OfChannel>[] = [
 	{
 		rule: "disabled_platform",
 		check: ({ channel, target, device }) =>
@@ -177,10 +180,14 @@ export const RULES: readonly Rule<Candidate>[] = [
 	...BUNDLE_RULES,
 	...CHANNEL_RULES.map(({ rule, check }) => ({
 		rule,
-		check: (given: Candidate) => (given.channel === null ? undefined : check({ ...given, channel: given.channel })),
+		check: (given: Candidate) => (isOfChannel(given) ? check(given) : undefined),
 	})),
 	...STORE_BUILD_RULES,
 ];
+
+function isOfChannel(given: Candidate): given is OfChannel {
+	return given.channel !== null;
+}
 
 /** The refusal if the plugin is too old to revert to the store build. */
 export function refuseRevert(device: Device): Refusal | undefined {
@@ -199,7 +206,7 @@ function runsTarget({ device, native }: Candidate, target: string): boolean {
 }
 
 function gate(
-	{ channel, target, native }: Candidate & { readonly channel: Channel },
+	{ channel, target, native }: OfChannel,
 	level: "major" | "minor" | "patch",
 	exceeds: (to: SemVer, from: SemVer) => boolean,
 ): Finding | undefined {
@@ -214,20 +221,21 @@ function gate(
 	);
 }
 
+const OFF_FOR = {
+	allowProd: "The channel is off for production builds.",
+	allowDev: "The channel is off for development builds.",
+	allowDevice: "The channel is off for physical devices.",
+	allowEmulator: "The channel is off for emulators.",
+} as const;
+
 function kindOfBuild(
-	{ channel, target, device }: Candidate & { readonly channel: Channel },
+	{ channel, target, device }: OfChannel,
 	concerned: boolean,
-	setting: "allowProd" | "allowDev" | "allowDevice" | "allowEmulator",
+	setting: keyof typeof OFF_FOR,
 	error: string,
 ): Finding | undefined {
 	if (!concerned || channel[setting]) return undefined;
-	const messages: Readonly<Record<string, string>> = {
-		allowProd: "The channel is off for production builds.",
-		allowDev: "The channel is off for development builds.",
-		allowDevice: "The channel is off for physical devices.",
-		allowEmulator: "The channel is off for emulators.",
-	};
-	return refused("blocked", error, messages[setting] ?? error, {
+	return refused("blocked", error, OFF_FOR[setting], {
 		version: target?.version ?? BUILTIN,
 		old: device.versionName,
 	});

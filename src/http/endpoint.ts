@@ -131,13 +131,13 @@ export interface HeaderDescription {
 	readonly example: string;
 }
 
-export interface EndpointExample {
+interface EndpointExample {
 	readonly query?: Record<string, string>;
 	readonly body?: unknown;
 	readonly response?: unknown;
 }
 
-export interface EndpointDefinition<
+interface EndpointDefinition<
 	Path extends string,
 	Query extends v.GenericSchema | undefined,
 	Body extends v.GenericSchema | undefined,
@@ -222,7 +222,7 @@ export interface AnyEndpoint {
 }
 
 /** Types for the typed client, without a value. */
-export interface EndpointTypes<Method_ extends Method, Path extends string, Query, Body, Answer> {
+interface EndpointTypes<Method_ extends Method, Path extends string, Query, Body, Answer> {
 	readonly method: Method_;
 	readonly path: Path;
 	readonly types?: {

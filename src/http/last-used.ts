@@ -14,7 +14,7 @@ import type { KeyUsed } from "../messages";
 
 const SESSION_RESOLUTION_MS = 5 * MINUTE_MS;
 
-export interface UsedKey {
+interface UsedKey {
 	readonly keyId: string;
 	readonly orgId: string;
 	readonly lastUsedAtMs: number | null;

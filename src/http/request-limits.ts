@@ -1,7 +1,7 @@
 /**
  * Limits by Cloudflare's Rate Limiting binding, with the numbers in wrangler.toml: failed authentications by address (IPv6: by network,
  * because a host can use any of its addresses), and requests by key. A key that this isolate knows to be valid is never refused for
- * failures of its address (stranger-limits.ts), and a limiter that fails refuses nothing.
+ * failures of its address (credential-limits.ts), and a limiter that fails refuses nothing.
  */
 import type { Deps, Limiter } from "../deps";
 import { networkOf } from "../domain/ip-allow-list";

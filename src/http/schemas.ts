@@ -33,6 +33,10 @@ export function shortList<const Item extends v.GenericSchema>(item: Item, most: 
 	return { ...list, "~run": run };
 }
 
+/** Any text, also an empty one, as devices and links send it. */
+export const textUpTo = (longest: number) =>
+	v.pipe(v.string(), v.maxLength(longest, `must have at most ${longest} characters`));
+
 export const text = (longest = LONGEST_TEXT) =>
 	v.pipe(
 		v.string(),

@@ -46,7 +46,7 @@ function valueAt(raw: RawInput, path: string): unknown {
 }
 
 /** The whole number at a dotted path. */
-export function integerAt(raw: RawInput, path: string): number | undefined {
+function integerAt(raw: RawInput, path: string): number | undefined {
 	const value = valueAt(raw, path);
 	return typeof value === "number" && Number.isSafeInteger(value) ? value : undefined;
 }
@@ -92,14 +92,16 @@ export function orgScope(path: string, deleted = false): ScopeSource<{ id: strin
 	};
 }
 
-/** The first organization, whose owners are the operator. Strangers and members of other organizations get the same answer. */
+/**
+ * The first organization, whose owners are the operator. Strangers and members of other organizations get the same answer, and so does everyone
+ * while it is deleted, because bindings in a deleted organization cover only requests that restore it.
+ */
 export const operatorScope: ScopeSource<{ id: string }> = {
 	statement: () =>
 		query
 			.selectFrom("organizations")
 			.innerJoin("installation", "installation.first_org_id", "organizations.id")
 			.select("organizations.id")
-			.where("deleted_at_ms", "is", null)
 			.compile(),
 	target: (row) => ({ orgId: row.id }),
 	hidden: hiddenAs(

@@ -7,7 +7,7 @@ import type { Deps } from "../deps";
 import { type AnyEndpoint, isRaw, Reply } from "./endpoint";
 
 /** An answer that the endpoint does not declare; thrown in diagnostics only, so that a test fails. */
-export class UndeclaredAnswer extends Error {
+class UndeclaredAnswer extends Error {
 	override readonly name = "UndeclaredAnswer";
 }
 

@@ -10,10 +10,12 @@ import type { Database } from "../db/batch";
 import type { Deps, RequestLimit } from "../deps";
 import { dayOf } from "../domain/days";
 import { recentMap } from "../domain/recent";
+import { MINUTE_MS } from "../domain/time";
 import type { DeviceEvent } from "../messages";
-import { addressKey, isWithinLimit, tooManyFailures, tooManyRequests } from "./request-limits";
+import { type Counter, createAddressCounters, REFUSED_MS } from "./address-counters";
+import { createCredentialLimits } from "./credential-limits";
+import { isWithinLimit, tooManyRequests } from "./request-limits";
 
-const MINUTE_MS = 60_000;
 const REQUEST_WINDOW_MS = 10_000;
 /** Requests of one address in ten seconds, of any kind. */
 const MOST_REQUESTS = 30_000;
@@ -32,35 +34,14 @@ const MOST_QUESTIONS = 120;
 const MOST_REPORTS = 20_000;
 /** Fraction of a limit after which the platform's counter is asked. */
 const LOCAL_SHARE = 0.1;
-/** Counted addresses, alone and by app; about 150 bytes each. All counters restart above this number. */
-const MOST_COUNTERS = 20_000;
-/** Cache lifetime of a refusal by the platform. */
-const REFUSED_MS = 5_000;
-/** Unknown keys that are still looked up for an address with too many failures, because one may be valid. */
-const MOST_LOOK_UPS = 40;
-/** Hashes of keys and sessions that were valid recently. */
-const MOST_GOOD = 5_000;
-
-interface Counter {
-	readonly key: string;
-	requests: number;
-	requestWindow: number;
-	questions: number;
-	newDevices: number;
-	reports: number;
-	refusedUntilMs: number;
-}
 
 export type StrangerLimits = ReturnType<typeof createStrangerLimits>;
 
 /** One per isolate. */
 export function createStrangerLimits(deps: Deps) {
 	const scale = deps.config.addressLimitScale;
-	/** By address, by network, and by a prefix with the network. */
-	const counters = new Map<string, Counter>();
-	let minute = -1;
-	/** Credentials that were valid here recently; false: the last request exceeded their own limit. */
-	const good = recentMap<boolean>(MOST_GOOD);
+	const counters = createAddressCounters();
+	const { counterOf, counterBy } = counters;
 	/** By app and network. */
 	const devicesOfDay = recentMap<{ readonly day: number; readonly devices: number }>(MOST_DAY_COUNTERS);
 
@@ -70,38 +51,6 @@ export function createStrangerLimits(deps: Deps) {
 	function devicesToday(key: string, nowMs: number): number {
 		const counted = devicesOfDay.get(key);
 		return counted?.day === dayOf(nowMs) ? counted.devices : 0;
-	}
-
-	const failuresOf = (address: string | null, nowMs: number) => counterBy(`keys ${counterOf(address, nowMs).key}`);
-
-	function counterOf(address: string | null, nowMs: number): Counter {
-		startWindow(nowMs);
-		const text = address ?? "unknown";
-		const known = counters.get(text);
-		if (known !== undefined) return known;
-		const key = addressKey(address);
-		const counter = counterBy(key);
-		if (key !== text) counters.set(text, counter);
-		return counter;
-	}
-
-	function counterBy(key: string): Counter {
-		const known = counters.get(key);
-		if (known !== undefined) return known;
-		const counter = {
-			...{ key, requests: 0, requestWindow: 0, questions: 0, newDevices: 0, reports: 0 },
-			refusedUntilMs: Number.NEGATIVE_INFINITY,
-		};
-		if (counters.size >= MOST_COUNTERS) counters.clear();
-		counters.set(key, counter);
-		return counter;
-	}
-
-	function startWindow(nowMs: number): void {
-		const current = Math.floor(nowMs / MINUTE_MS);
-		if (current === minute) return;
-		minute = current;
-		counters.clear();
 	}
 
 	/** @throws {ApiError} `too_many_requests` */
@@ -172,38 +121,7 @@ export function createStrangerLimits(deps: Deps) {
 			return Math.min(free, reports);
 		},
 
-		/**
-		 * Refuses an unknown key or session of an address with too many failed authentications, before D1 is read. A credential that was
-		 * valid here is never refused for failures of its address.
-		 * @throws {ApiError} `too_many_requests`
-		 */
-		admitCredential(address: string | null, hash: string, nowMs: number): void {
-			if (scale === 0 || good.get(hash) !== undefined) return;
-			const counter = failuresOf(address, nowMs);
-			if (nowMs >= counter.refusedUntilMs) return;
-			counter.questions += 1;
-			if (counter.questions > MOST_LOOK_UPS) throw tooManyFailures(deps);
-		},
-
-		/** Records a valid key or session. */
-		noteValid: (hash: string): void => good.set(hash, true),
-
-		/** Records that a key or session exceeded its own limit. */
-		noteLimited(hash: string): void {
-			if (good.get(hash) !== undefined) good.set(hash, false);
-		},
-
-		/** Whether D1 may be read before the limit of the key or session is known. A refused caller thus reads at most once. */
-		mayReadEarly: (hash: string): boolean => good.get(hash) === true,
-
-		/** Records that the address has failed to authenticate too often. */
-		noteFailing(address: string | null): void {
-			const nowMs = deps.now();
-			const counter = failuresOf(address, nowMs);
-			if (nowMs < counter.refusedUntilMs) return;
-			counter.refusedUntilMs = nowMs + REFUSED_MS;
-			counter.questions = 0;
-		},
+		...createCredentialLimits(deps, counters),
 
 		/**
 		 * The database for a request without a key: each batch is counted by address first. `unlimited` is for work that is bounded

@@ -25,7 +25,7 @@ interface Kept {
 	readonly organization: string | null;
 }
 
-export interface AppIdOptions {
+interface AppIdOptions {
 	readonly argv: readonly string[];
 	readonly execute: () => Promise<Execute>;
 	readonly print: (line: string) => void;

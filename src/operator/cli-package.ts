@@ -13,7 +13,7 @@ const CLI_DIRECTORY = fileURLToPath(new URL("../../cli", import.meta.url));
 export const CLI_FILE = join(CLI_DIRECTORY, "dist/capstan.js");
 
 /** Writes the command. Minified, because Node parses the whole file at every start. */
-export async function buildCli(): Promise<Buffer> {
+async function buildCli(): Promise<Buffer> {
 	const { outputFiles } = await build({
 		entryPoints: [join(CLI_DIRECTORY, "src/main.ts")],
 		bundle: true,

@@ -43,7 +43,7 @@ const WHOLE_CHARACTERS = 1_000_000;
 /** Runs one statement on the deployment's database. */
 export type Execute = <Row>(statement: Statement) => Promise<Row[]>;
 
-export interface DeadMessageOptions {
+interface DeadMessageOptions {
 	readonly argv: readonly string[];
 	readonly execute: () => Promise<Execute>;
 	readonly print: (line: string) => void;

@@ -13,8 +13,8 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
-import { SIGN_IN_LINK_MINUTES } from "../db/bootstrap";
 import { SECRET_NAMES } from "../domain/secrets";
+import { SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { signInLink } from "./admin-key";
 import { buildAssets, writeWorker } from "./build";
 import { DEPLOYED_URL_FILE } from "./doctor";
@@ -39,7 +39,7 @@ import {
 } from "./wrangler";
 
 /** Location hints that both D1 and R2 know. */
-export const LOCATIONS = ["weur", "eeur", "wnam", "enam", "apac", "oc"] as const;
+const LOCATIONS = ["weur", "eeur", "wnam", "enam", "apac", "oc"] as const;
 export type Location = (typeof LOCATIONS)[number];
 
 const HELP = `Deploys Capstan to your own Cloudflare account: databases, bucket, queues, secret, Worker, first admin key.
@@ -71,7 +71,7 @@ export interface DeployOptions extends KeyOptions {
 	readonly print?: (line: string) => void;
 }
 
-export interface Deployment extends KeyState {
+interface Deployment extends KeyState {
 	/** Undefined if wrangler reported no URL; the routes of wrangler.toml define it then. */
 	readonly url: string | undefined;
 }

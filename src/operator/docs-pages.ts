@@ -155,7 +155,7 @@ export function referencePage(): string {
 }
 
 /** One place that the search finds. */
-export interface SearchEntry {
+interface SearchEntry {
 	readonly page: string;
 	readonly title: string;
 	readonly to: string;

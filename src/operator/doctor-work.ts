@@ -2,9 +2,9 @@
  * Checks of `npm run doctor` on work that the Worker does later: the Queue, its dead messages, webhooks and the clean-up. Each is one finding with the
  * remedy.
  */
+import { MINUTE_MS } from "../domain/time";
 import type { DoctorOptions, Finding, Status } from "./doctor-types";
 
-const MINUTE_MS = 60_000;
 /** The clean-up runs every 15 minutes. */
 const OLD_SWEEP_MS = 45 * MINUTE_MS;
 const OLD_MESSAGE_MS = 5 * MINUTE_MS;

@@ -6,7 +6,6 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { experimental_readRawConfig } from "wrangler";
 import { VERSION } from "../config";
 import { examine } from "./doctor-checks";
 import type { Finding } from "./doctor-types";
@@ -29,7 +28,7 @@ const HELP = `Examines a deployment or a local run from outside. Changes nothing
 /** Written by `npm run deploy`, next to the admin key. */
 export const DEPLOYED_URL_FILE = "deployed-url";
 
-export interface DoctorCommand {
+interface DoctorCommand {
 	readonly argv: readonly string[];
 	readonly stateDirectory: string;
 	readonly wrangler: Wrangler;
@@ -84,8 +83,14 @@ export async function runDoctor({
 	return isHealthy;
 }
 
+/** Loads wrangler, which takes a second that the check of a local run does not need. */
+async function readRawConfig() {
+	const { experimental_readRawConfig } = await import("wrangler");
+	return experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") }).rawConfig;
+}
+
 async function deployedUrl(stored: (name: string) => Promise<string>): Promise<string> {
-	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+	const rawConfig = await readRawConfig();
 	const publicUrl = rawConfig.vars?.PUBLIC_URL;
 	return typeof publicUrl === "string" && publicUrl !== "" ? publicUrl : stored(DEPLOYED_URL_FILE);
 }
@@ -103,7 +108,7 @@ async function newestMigration(directory: string): Promise<string> {
 
 /** Undefined without a login, because the other checks need none. */
 async function secretNames(call: Wrangler): Promise<readonly string[] | undefined> {
-	const { rawConfig } = experimental_readRawConfig({ config: join(PROJECT_DIRECTORY, "wrangler.toml") });
+	const rawConfig = await readRawConfig();
 	const command = ["secret", "list", "--format", "json"];
 	try {
 		if ((await call(["whoami", "--json"])).code !== 0) return undefined;

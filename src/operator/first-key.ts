@@ -37,7 +37,7 @@ export interface KeyState {
 	readonly notice: string | undefined;
 }
 
-export type DeployedKey =
+type DeployedKey =
 	| { readonly state: "created" | "kept"; readonly text: string }
 	/** The deployment has an organization, but the key file is missing or belongs to another deployment. */
 	| { readonly state: "elsewhere" };

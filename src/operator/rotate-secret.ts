@@ -40,7 +40,7 @@ interface Rotation {
 	readonly signsFromSeconds: number;
 }
 
-export interface RotateOptions {
+interface RotateOptions {
 	readonly wrangler: Wrangler;
 	readonly stateDirectory: string;
 	readonly status?: boolean;

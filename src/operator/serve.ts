@@ -2,11 +2,13 @@
  * Runs the product on this machine: the Worker with embedded D1, R2 and Queue. Bindings come from wrangler.toml, so that local runs and
  * deployments stay alike. `npm start`, the demo and the tests use it.
  */
+
 import { rmSync } from "node:fs";
 import type { Readable } from "node:stream";
 import type { D1Database } from "@cloudflare/workers-types";
 import { Log, LogLevel, Miniflare, type MiniflareOptions, type Request, type Response } from "miniflare";
 import { isTelemetryBinding } from "../deps";
+import { MINUTE_MS } from "../domain/time";
 import { ignoreEarlyNotifications } from "./atomic-wait";
 import { Failure } from "./failure";
 import { type LocalBuild, localBuild, miniflareModules } from "./local-build";
@@ -40,7 +42,7 @@ import {
 const DATABASE_TIME_LIMIT_MS = 30_000;
 const STOP_TIME_LIMIT_MS = 3_000;
 /** Deployments have cron triggers; local runs start the scheduled jobs themselves. */
-const SCHEDULE_INTERVAL_MS = 10 * 60 * 1000;
+const SCHEDULE_INTERVAL_MS = 10 * MINUTE_MS;
 
 export interface ServeOptions {
 	readonly stateDirectory: string;

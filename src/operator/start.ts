@@ -5,7 +5,7 @@
 import { relative, resolve } from "node:path";
 import util from "node:util";
 import { renderUnicodeCompact } from "uqr";
-import { SIGN_IN_LINK_MINUTES } from "../db/bootstrap";
+import { SIGN_IN_LINK_MINUTES } from "../domain/time";
 import { type Announcement, reportToParent, startInBackground } from "./background";
 import { Failure } from "./failure";
 import { hostToServe } from "./network";

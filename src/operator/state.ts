@@ -160,7 +160,7 @@ async function startOf(pid: number): Promise<string> {
 }
 
 /** Whether a database exists. */
-export async function hasDatabase(paths: StatePaths): Promise<boolean> {
+async function hasDatabase(paths: StatePaths): Promise<boolean> {
 	return (await databaseFiles(paths.d1)).length > 0;
 }
 

@@ -188,7 +188,7 @@ export async function writeResolvedConfig(
 	const at = (path: string | undefined) => (path === undefined ? undefined : resolve(PROJECT_DIRECTORY, path));
 	// Without the build command, because assets and Worker are already built, and wrangler would bundle the Worker into one module, so that
 	// every isolate loads all of it. Absolute paths, because the file is in another folder.
-	const { build: _build, alias: _alias, minify: _minify, ...rest } = config;
+	const { build: _build, alias: _alias, minify: _minify, keep_names: _keepNames, ...rest } = config;
 	const resolved = {
 		...rest,
 		main: WORKER_ENTRY,

@@ -3,13 +3,14 @@
  * Attackers choose their number, so it is bounded twice: an isolate reports each kind of attempt once an hour and a limited number in
  * total, and the consumer writes a limited number per log and hour.
  */
+
 import { type CompiledQuery, sql } from "kysely";
 import { query } from "../db/client";
 import type { Deps } from "../deps";
+import { HOUR_MS } from "../domain/time";
 import { causeText } from "../errors";
 import type { AccessDenied } from "../messages";
 
-const HOUR_MS = 60 * 60 * 1000;
 /** Distinct attempts that an isolate reports per hour. */
 const MOST_REPORTS = 500;
 /** Those of them by unknown callers. */

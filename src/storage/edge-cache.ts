@@ -11,7 +11,7 @@ import { recentMap } from "../domain/recent";
 import { causeText, serviceUnavailable } from "../errors";
 import { getObject, headObject } from "./objects";
 
-export const COPY_SECONDS = 3_600;
+const COPY_SECONDS = 3_600;
 /** Objects up to this size are answered and copied from memory: one read of R2. */
 const SMALL_BYTES = 256 * 1024;
 /** Bytes in memory for copies under way. */
@@ -30,7 +30,7 @@ export interface ObjectFacts {
 	readonly contentType: string;
 }
 
-export interface ObjectBytes extends ObjectFacts {
+interface ObjectBytes extends ObjectFacts {
 	readonly body: ReadableStream | ArrayBuffer;
 }
 

@@ -15,7 +15,7 @@ import { ApiError } from "../errors";
 const DOWNLOAD_LIFETIME_SECONDS = 24 * 60 * 60;
 /** Expiry times are rounded up to this period, so that the link of an object, and its copy in a cache, stays the same for as long. */
 const DOWNLOAD_PERIOD_SECONDS = 60 * 60;
-export const UPLOAD_LIFETIME_SECONDS = 60 * 60;
+const UPLOAD_LIFETIME_SECONDS = 60 * 60;
 /** A reviewer may return to a preview for some days. */
 const PREVIEW_LIFETIME_SECONDS = 7 * 24 * 60 * 60;
 /** Apps whose signature of this hour is cached; about 300 bytes each. */

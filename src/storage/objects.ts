@@ -6,7 +6,7 @@
  * points to an object only after the object is complete and checked. An object is removed only after its row dropped the reference and
  * `garbage_objects` names the object. A crash at any point leaves an unfinished upload (dropped when it expires) or garbage (removed by the
  * queue consumer or the scheduled clean-up), never a bundle without its bytes. A request that is still sending while its upload is dropped may
- * store bytes after the removal, so garbage is removed a second time (src/schedule.ts).
+ * store bytes after the removal, so garbage is removed a second time (src/queue/garbage.ts).
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
@@ -37,7 +37,7 @@ export function segmentPrefix(prefix: string): string {
 	return `${prefix}segment-`;
 }
 
-export type PutResult =
+type PutResult =
 	| { readonly outcome: "stored"; readonly sizeBytes: number }
 	| { readonly outcome: "exists" | "checksum_mismatch" };
 

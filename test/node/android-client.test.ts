@@ -1,12 +1,17 @@
 /**
  * The published @capgo/capacitor-updater of Android, its Java sources on a JDK, against the running product: a phone from its first check to its
- * return to the store build, on a network that breaks.
+ * return to the store build, on a network that breaks. `npm run test:proof` runs all of it, `npm test` the main ways: a JVM costs half a
+ * second of the processor.
  */
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { PATIENCE_MS } from "../patience";
 import { CLIENT_VERSION, checkOnItsOwn } from "../proof/clients/android-client";
+import { IS_PROOF } from "../proof-sample";
 import { createPhones, describeAndroid, eventsOf, type Phones, pageOf } from "./support/phone";
 import { makeZip, type Product, sha256, sharedProduct, uploadProductBundle } from "./support/product";
+
+/** A test of `npm run test:proof` only. */
+const atLength = test.runIf(IS_PROOF);
 
 describeAndroid("updates", () => {
 	let product: Product;
@@ -69,7 +74,7 @@ describeAndroid("updates", () => {
 		});
 	});
 
-	test("set switches immediately, reset returns to the store build", async () => {
+	atLength("set switches immediately, reset returns to the store build", async () => {
 		const scene = await phones.published("1.0.1");
 		const app = await scene.open();
 		const bundle = await app.ask("download", await app.ask("getLatest"));
@@ -167,7 +172,7 @@ describeAndroid("updates", () => {
 		]);
 	});
 
-	test.each([429, 503])("a download answered with %i is requested again", async (status) => {
+	atLength.each([429, 503])("a download answered with %i is requested again", async (status) => {
 		const scene = await phones.published("1.0.1");
 		scene.network.fault = ({ path }) =>
 			path.startsWith("/files/download/") && scene.downloads().length === 0 ? { status } : undefined;
@@ -179,7 +184,7 @@ describeAndroid("updates", () => {
 		expect(scene.downloads().map((download) => download.status)).toEqual([status, 200]);
 	});
 
-	test("an expired link ends the download, and the next check has a new link", async () => {
+	atLength("an expired link ends the download, and the next check has a new link", async () => {
 		const scene = await phones.published("1.0.1");
 		const app = await scene.open();
 		const latest = await app.ask("getLatest");
@@ -189,19 +194,24 @@ describeAndroid("updates", () => {
 		expect(await app.ask("download", await app.ask("getLatest"))).toMatchObject({ version: "1.0.1" });
 	});
 
-	test.each([
+	const excluded = [
 		["an emulator", { isEmulator: true }, { allow_emulator: false }, "disable_emulator"],
 		["a phone", {}, { allow_device: false }, "disable_device"],
 		["a development build", { isProd: false }, { allow_dev: false }, "disable_dev_build"],
 		["a store build", {}, { allow_prod: false }, "disable_prod_build"],
-	])("%s is recognized, and refused if the channel excludes it", async (_, phone, channel, error) => {
-		const scene = await phones.published("1.0.1", channel);
-		const app = await scene.open(phone);
-		expect(await checkOnItsOwn(app)).toMatchObject({ error, kind: "blocked", version: "1.0.1", statusCode: 200 });
-		expect(scene.downloads()).toEqual([]);
-	});
+	] as const;
 
-	test("a new major version waits for the store", async () => {
+	test.each(IS_PROOF ? excluded : excluded.slice(0, 1))(
+		"%s is recognized, and refused if the channel excludes it",
+		async (_, phone, channel, error) => {
+			const scene = await phones.published("1.0.1", channel);
+			const app = await scene.open(phone);
+			expect(await checkOnItsOwn(app)).toMatchObject({ error, kind: "blocked", version: "1.0.1", statusCode: 200 });
+			expect(scene.downloads()).toEqual([]);
+		},
+	);
+
+	atLength("a new major version waits for the store", async () => {
 		const scene = await phones.published("2.0.0", { disable_auto_update: "major" });
 		const app = await scene.open();
 		expect(await checkOnItsOwn(app)).toMatchObject({ error: "disable_auto_update_to_major", kind: "blocked" });
@@ -210,7 +220,7 @@ describeAndroid("updates", () => {
 		expect(await next.ask("getLatest")).toMatchObject({ error: "no_new_version_available", kind: "up_to_date" });
 	});
 
-	test("an unknown app gets an error that does not block later checks", async () => {
+	atLength("an unknown app gets an error that does not block later checks", async () => {
 		const scene = await phones.newApp();
 		const app = await scene.open({ appId: "com.example.unknown" });
 		expect(await checkOnItsOwn(app)).toMatchObject({ error: "app_not_found", kind: "failed", statusCode: 200 });
@@ -234,32 +244,34 @@ describeAndroid("updates", () => {
 	});
 
 	describe("on errors of the server", () => {
-		test("after 429 with Retry-After, the client sends nothing until the time has passed, and then succeeds", async () => {
-			const scene = await phones.published("1.0.1");
-			scene.network.fault = ({ path }) =>
-				path === "/updates"
-					? {
-							status: 429,
-							headers: { "content-type": "application/json", "retry-after": "10" },
-							body: JSON.stringify({ error: "too_many_requests", message: "Ask later." }),
-						}
-					: undefined;
-			const app = await scene.open();
-			const refused = { error: "too_many_requests", kind: "failed", message: "Ask later." };
-			expect(await app.ask("getLatest")).toMatchObject({ ...refused, statusCode: 429 });
-			scene.network.fault = () => undefined;
-			// Answered on the phone.
-			expect(await app.ask("getLatest")).toEqual(refused);
-			expect(await app.ask("listChannels")).toMatchObject({ error: "too_many_requests" });
-			const asked = () => scene.network.requests.filter(({ path }) => path !== "/stats").length;
-			expect(asked()).toBe(1);
-			await vi.waitFor(async () => expect(await app.ask("getLatest")).toMatchObject({ version: "1.0.1" }), {
-				timeout: PATIENCE_MS,
-				interval: 200,
-			});
-			expect(asked()).toBe(2);
-			await vi.waitFor(() => expect(scene.reported()).toContain("rate_limit_reached"), PATIENCE_MS);
-		});
+		const checksAnswer = (status: number, retryAfter: string, body: object) => {
+			const headers = { "content-type": "application/json", "retry-after": retryAfter };
+			return ({ path }: { readonly path: string }) =>
+				path === "/updates" ? { status, headers, body: JSON.stringify(body) } : undefined;
+		};
+
+		atLength(
+			"after 429 with Retry-After, the client sends nothing until the time has passed, and then succeeds",
+			async () => {
+				const scene = await phones.published("1.0.1");
+				scene.network.fault = checksAnswer(429, "10", { error: "too_many_requests", message: "Ask later." });
+				const app = await scene.open();
+				const refused = { error: "too_many_requests", kind: "failed", message: "Ask later." };
+				expect(await app.ask("getLatest")).toMatchObject({ ...refused, statusCode: 429 });
+				scene.network.fault = () => undefined;
+				// Answered on the phone.
+				expect(await app.ask("getLatest")).toEqual(refused);
+				expect(await app.ask("listChannels")).toMatchObject({ error: "too_many_requests" });
+				const asked = () => scene.network.requests.filter(({ path }) => path !== "/stats").length;
+				expect(asked()).toBe(1);
+				await vi.waitFor(async () => expect(await app.ask("getLatest")).toMatchObject({ version: "1.0.1" }), {
+					timeout: PATIENCE_MS,
+					interval: 200,
+				});
+				expect(asked()).toBe(2);
+				await vi.waitFor(() => expect(scene.reported()).toContain("rate_limit_reached"), PATIENCE_MS);
+			},
+		);
 
 		test("statistics wait after a 429, are sent again after an error, and survive a restart of the app", async () => {
 			const scene = await phones.newApp();
@@ -287,23 +299,17 @@ describeAndroid("updates", () => {
 			expect(new Set(events.map((event) => JSON.stringify(event))).size).toBe(1);
 		});
 
-		test("an error is a failed check, and the next check is sent immediately", async () => {
+		atLength("an error is a failed check, and the next check is sent immediately", async () => {
 			const scene = await phones.published("1.0.1");
-			scene.network.fault = ({ path }) =>
-				path === "/updates"
-					? {
-							status: 503,
-							headers: { "content-type": "application/json", "retry-after": "60" },
-							body: JSON.stringify({ error: "service_unavailable", message: "Ask later.", kind: "failed" }),
-						}
-					: undefined;
+			const refusal = { error: "service_unavailable", message: "Ask later.", kind: "failed" };
+			scene.network.fault = checksAnswer(503, "60", refusal);
 			const app = await scene.open();
 			expect(await checkOnItsOwn(app)).toMatchObject({ error: "service_unavailable", kind: "failed", statusCode: 503 });
 			scene.network.fault = () => undefined;
 			expect(await app.ask("getLatest")).toMatchObject({ version: "1.0.1" });
 		});
 
-		test("no network is a failed check, and the phone keeps what it has", async () => {
+		atLength("no network is a failed check, and the phone keeps what it has", async () => {
 			const scene = await phones.published("1.0.1");
 			const app = await scene.open();
 			await checkOnItsOwn(app);

@@ -1,8 +1,12 @@
-/** The GitHub Action and the GitLab component, run as their providers run them, until a device gets the bundle. */
+/**
+ * The GitHub Action and the GitLab component, run as their providers run them, until a device gets the bundle. The first run of each uses
+ * npm's own npx.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { type CapstanProject, createCapstanProject } from "./support/capstan-cli";
 import { runAction, runComponent } from "./support/ci-steps";
 import { createProductApp, type Product, sharedProduct } from "./support/product";
+import { MACHINE_PATH } from "./support/tools";
 
 let product: Product;
 beforeAll(async () => {
@@ -27,7 +31,7 @@ describe("the release action", () => {
 	test("releases, and hands on version, channel and status", async () => {
 		const { appId, project } = await newProject();
 		const inputs = { server: `${product.url}/`, token: product.adminKey, folder: "dist", version: "3.0.0" };
-		const run = await runAction("release", inputs, project);
+		const run = await runAction("release", inputs, { ...project, environment: { PATH: MACHINE_PATH } });
 		expect(run.code, run.log).toBe(0);
 		expect(run.outputs).toEqual({ version: "3.0.0", channel: "production", status: "live", "proposal-url": "" });
 		expect(run.log).not.toContain(product.adminKey);
@@ -59,7 +63,10 @@ test("the GitLab component releases, and a release that waits for approval does 
 	const { appId, project } = await newProject();
 	const place = { ...project, environment: { CAPSTAN_TOKEN: product.adminKey } };
 	const inputs = { server: product.url, app: appId, build: "echo built" };
-	const run = await runComponent("release", inputs, place);
+	const run = await runComponent("release", inputs, {
+		...place,
+		environment: { ...place.environment, PATH: MACHINE_PATH },
+	});
 	expect(run.code, run.log).toBe(0);
 	expect(run.log).not.toContain(product.adminKey);
 	expect(await received(appId)).toBe("1.0.1");

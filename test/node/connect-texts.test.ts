@@ -1,6 +1,6 @@
 /**
  * Runs the texts of the page "Connect" unchanged until a device receives the bundle: its configuration in a dedicated project, and every
- * command of its workflows with the published CLI and a key of the role that the page names.
+ * command of its workflows with the published CLI and a key of the role that the page names. `npm test` runs each workflow for one CI system.
  */
 import { spawn } from "node:child_process";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
@@ -202,7 +202,7 @@ describe("a release workflow", () => {
 		["2.3.0", "github"],
 	];
 
-	test.each(IS_PROOF ? builds : builds.filter((_, index) => index % 2 === 0))(
+	test.each(IS_PROOF ? builds : builds.slice(0, 1))(
 		"reaches store build %s, and the next ones up to the next major version (%s)",
 		async (build, system) => {
 			const scene = await newApp();
@@ -237,7 +237,7 @@ describe("a workflow without a stored key", () => {
 		gitlab: { pipeline_source: "merge_request_event", ref_path: "refs/heads/feature" },
 	};
 
-	test.each(SYSTEMS)("exchanges the identity token of its job (%s)", async (system) => {
+	test.each(IS_PROOF ? SYSTEMS : SYSTEMS.slice(1))("exchanges the identity token of its job (%s)", async (system) => {
 		const issuer = await startLocalIssuer();
 		const scene = await newApp();
 		const login = { kind: "keyless", origin: product.url } as const;
@@ -283,7 +283,7 @@ describe("a workflow without a stored key", () => {
 describe("a release", () => {
 	const system = "github";
 
-	test("reaches the next major version once the workflow is changed as the page says", async () => {
+	test.runIf(IS_PROOF)("reaches the next major version once the workflow is changed as the page says", async () => {
 		const scene = await newApp();
 		const key = await createProductKey(product, "app_uploader", scene.uuid);
 		const text = releaseWorkflow(system, releaseOf(scene, "2.3.0"));
@@ -301,7 +301,7 @@ describe("a release", () => {
 		["version_number", "every store build 2.x from 2.3.0 on", ["2.3.0", "2.9.0"], ["2.2.0", "3.0.0"]],
 	];
 
-	test.each(IS_PROOF ? limits : limits.filter((_, index) => index % 2 === 1))(
+	test.each(IS_PROOF ? limits : limits.slice(-1))(
 		"stays within what a channel with the limit %s lets through: %s",
 		async (limit, reach, reached, unreached) => {
 			const scene = await newApp({ disableAutoUpdate: limit });
@@ -320,66 +320,69 @@ describe("a release", () => {
 		const key = await createProductKey(product, "app_uploader", scene.uuid);
 		const text = releaseWorkflow(system, releaseOf(scene, "1.0.0"));
 		const versions: string[] = [];
-		for (const run of [{ run: "7" }, { run: "7", attempt: "2" }, { run: "8" }]) {
+		const runs = [{ run: "7" }, { run: "7", attempt: "2" }, ...(IS_PROOF ? [{ run: "8" }] : [])];
+		for (const run of runs) {
 			await runJob(scene, system, text, "release", key, run);
 			versions.push(await live(scene));
 		}
-		expect(new Set(versions).size).toBe(3);
+		expect(new Set(versions).size).toBe(runs.length);
 		expect(await receives(scene, "1.0.0")).toBe(versions.at(-1));
 	});
 });
 
 describe.each(SYSTEMS)("the preview workflow for %s", (system) => {
-	test("reaches testers on every store build from push to push, and deletes every bundle of the request", async () => {
-		const scene = await newApp();
-		const { appId } = scene;
-		const names = async (path: "bundle" | "channel"): Promise<string[]> =>
-			(await product.api("GET", `/${path}?app_id=${appId}`)).body.map(({ name }: { name: string }) => name).sort();
-		const key = await createProductKey(product, "app_preview", scene.uuid);
-		const text = previewWorkflow(system, CLI_VERSION, appId, { kind: "key", origin: product.url });
-		const events = new Map<string, string>();
-		const push = async (request: string, run: string, attempt = "1") => {
-			// A repeated run uploads the same files.
-			await scene.project.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${request} ${run}`);
-			const at = events.get(run) ?? new Date().toISOString();
-			events.set(run, at);
-			await runJob(scene, system, text, "preview", key, { run, attempt, request, at });
-		};
-		await push("1", "1");
-		// The systems differ in their variables only, so one of them repeats a run and a clean-up.
-		const repeats = system === "github";
-		if (repeats) {
-			await push("1", "2");
-			await push("1", "2", "2");
-		}
-		// Another request whose number begins with the same digit.
-		await push("12", "4");
-		const last = (await product.api("GET", `/channel?app_id=${appId}&channel=pr-1`)).body.version.name;
-		expect(await names("bundle")).toHaveLength(repeats ? 4 : 2);
-		for (const build of STORE_BUILDS) {
-			expect(await receiveOnElectron(product, { appId, build, defaultChannel: "pr-1" }), build).toBe(last);
-			expect(await receiveOnElectron(product, { appId, build, chosenChannel: "pr-1" }), build).toBe(last);
-		}
-		const [[name, receive] = ["", receiveOnElectron] as const] = RECEIVERS.toReversed();
-		expect(await receive(product, { appId, build: "2.3.0", defaultChannel: "pr-1" }), name).toBe(last);
+	test.runIf(IS_PROOF || system === "github")(
+		"reaches testers on every store build from push to push, and deletes every bundle of the request",
+		async () => {
+			const scene = await newApp();
+			const { appId } = scene;
+			const names = async (path: "bundle" | "channel"): Promise<string[]> =>
+				(await product.api("GET", `/${path}?app_id=${appId}`)).body.map(({ name }: { name: string }) => name).sort();
+			const key = await createProductKey(product, "app_preview", scene.uuid);
+			const text = previewWorkflow(system, CLI_VERSION, appId, { kind: "key", origin: product.url });
+			const events = new Map<string, string>();
+			const push = async (request: string, run: string, attempt = "1") => {
+				// A repeated run uploads the same files.
+				await scene.project.write("app.js", `CapacitorUpdater.notifyAppReady(); // ${request} ${run}`);
+				const at = events.get(run) ?? new Date().toISOString();
+				events.set(run, at);
+				await runJob(scene, system, text, "preview", key, { run, attempt, request, at });
+			};
+			await push("1", "1");
+			// The systems differ in their variables only, so one of them repeats a run and a clean-up.
+			const repeats = system === "github";
+			const atLength = repeats && IS_PROOF;
+			if (atLength) await push("1", "2");
+			if (repeats) await push("1", atLength ? "2" : "1", "2");
+			// Another request whose number begins with the same digit.
+			await push("12", "4");
+			const last = (await product.api("GET", `/channel?app_id=${appId}&channel=pr-1`)).body.version.name;
+			expect(await names("bundle")).toHaveLength(2 + Number(atLength) + Number(repeats));
+			for (const build of STORE_BUILDS) {
+				expect(await receiveOnElectron(product, { appId, build, defaultChannel: "pr-1" }), build).toBe(last);
+				expect(await receiveOnElectron(product, { appId, build, chosenChannel: "pr-1" }), build).toBe(last);
+			}
+			const [[name, receive] = ["", receiveOnElectron] as const] = RECEIVERS.toReversed();
+			expect(await receive(product, { appId, build: "2.3.0", defaultChannel: "pr-1" }), name).toBe(last);
 
-		const closed = { run: "5", request: "1" };
-		await runJob(scene, system, text, "clean-up", key, closed);
-		expect(await names("bundle")).toEqual([expect.stringMatching(/^0\.0\.0-pr-12\./)]);
-		expect(await names("channel")).toEqual(["pr-12", "production"]);
-		const check = { app_id: appId, device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "ios" };
-		const home = { version_name: last, version_build: "2.3.0", plugin_version: "8.51.23", defaultChannel: "pr-1" };
-		expect((await product.api("POST", "/updates", { ...check, ...home })).body).toEqual({ version: "builtin" });
-		// Closing it twice succeeds, because a request may be closed before its build ran.
-		if (repeats) await runJob(scene, system, text, "clean-up", key, closed);
-		const late = { run: "1", attempt: "9", request: "1", at: events.get("1") ?? "" };
-		const refused = await outcomeOf(scene, system, text, "preview", key, late);
-		expect(refused.output, "a build that outlasts its request").toContain("The preview pr-1 is closed");
-		expect(refused.code).not.toBe(0);
-		expect(await names("channel")).toEqual(["pr-12", "production"]);
-		if (repeats) await push("1", "6");
-		expect(await names("channel"), "a request that was reopened").toContain(repeats ? "pr-1" : "pr-12");
-	});
+			const closed = { run: "5", request: "1" };
+			await runJob(scene, system, text, "clean-up", key, closed);
+			expect(await names("bundle")).toEqual([expect.stringMatching(/^0\.0\.0-pr-12\./)]);
+			expect(await names("channel")).toEqual(["pr-12", "production"]);
+			const check = { app_id: appId, device_id: "b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2d61", platform: "ios" };
+			const home = { version_name: last, version_build: "2.3.0", plugin_version: "8.51.23", defaultChannel: "pr-1" };
+			expect((await product.api("POST", "/updates", { ...check, ...home })).body).toEqual({ version: "builtin" });
+			// Closing it twice succeeds, because a request may be closed before its build ran.
+			if (atLength) await runJob(scene, system, text, "clean-up", key, closed);
+			const late = { run: "1", attempt: "9", request: "1", at: events.get("1") ?? "" };
+			const refused = await outcomeOf(scene, system, text, "preview", key, late);
+			expect(refused.output, "a build that outlasts its request").toContain("The preview pr-1 is closed");
+			expect(refused.code).not.toBe(0);
+			expect(await names("channel")).toEqual(["pr-12", "production"]);
+			if (atLength) await push("1", "6");
+			expect(await names("channel"), "a request that was reopened").toContain(atLength ? "pr-1" : "pr-12");
+		},
+	);
 
 	test("prints YAML whose clean-up can never run beside an upload", () => {
 		const text = previewWorkflow(system, CLI_VERSION, "com.example.app", { kind: "key", origin: product.url });

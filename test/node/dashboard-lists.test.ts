@@ -21,6 +21,7 @@ describe.skipIf(chromium === undefined)("lists of the dashboard", () => {
 		}
 	});
 	afterAll(async () => {
+		admin?.leave();
 		await stage?.stop();
 	});
 

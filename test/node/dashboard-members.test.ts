@@ -27,7 +27,6 @@ describe.skipIf(chromium === undefined)("members and their keys in the dashboard
 
 	test("creates an API key for one app, shows its secret once, and the key works", async () => {
 		await admin.open(`${at}/keys`, "API keys");
-		await expectSound(admin);
 		await button("New key").click();
 		await admin.page.getByLabel("Name").fill(HOSTILE);
 		await admin.page.getByLabel("Scope (1)").selectOption({ label: `Example shop (${APP})` });
@@ -60,7 +59,6 @@ describe.skipIf(chromium === undefined)("members and their keys in the dashboard
 		await admin.page.getByLabel("Allowed IP addresses").fill("127.0.0.0/8");
 		await button("Add role").click();
 		await admin.page.getByLabel("Role (2)").selectOption({ label: "App reader" });
-		await expectSound(admin);
 		await button("Save key").click();
 		await admin.page.getByText(`Key ${HOSTILE} saved.`).waitFor();
 		const after = await keyNamed(HOSTILE);
@@ -213,7 +211,7 @@ describe.skipIf(chromium === undefined)("members and their keys in the dashboard
 		// The removed member sees an error or an empty list.
 		await member.page.reload();
 		await member.page.getByRole("alert").or(member.page.getByText("No API keys")).first().waitFor();
-		await expectSound(member);
+		expect(member.complaints).toEqual([]);
 		member.leave();
 	});
 });

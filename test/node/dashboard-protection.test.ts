@@ -4,21 +4,19 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
-import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
+import { newStage, type Stage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: protection in the dashboard, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
-	let stage: OwnStage;
+	let stage: Stage;
 	let admin: Visitor;
 	beforeAll(async () => {
-		stage = await startStage();
+		stage = await newStage();
 		admin = await stage.admin();
 	});
-	afterAll(async () => {
-		await stage?.stop();
-	});
+	afterAll(() => admin?.leave());
 
 	const get = async (path: string) => (await stage.product.api("GET", path)).body;
 	const button = (name: string) => admin.page.getByRole("button", { name, exact: true });
@@ -28,7 +26,7 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 	};
 
 	test("an administrator protects a channel, sees a promotion that waits for approval, rejects it, and lifts the protection", async () => {
-		await admin.open(`/apps/${APP}/channels/production`, "production");
+		await admin.open(`/apps/${stage.app}/channels/production`, "production");
 		await button("Protect channel").click();
 		await admin.page.getByRole("switch", { name: "Promotions need approval" }).check();
 		await admin.page.getByRole("combobox", { name: "API keys and people who can promote" }).fill("first admin");
@@ -38,7 +36,7 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		await screenshot("protection-form-1280");
 		await button("Save protection").click();
 		await admin.page.getByText("Need the approval of another promoter").waitFor();
-		const channel = () => get(`/channel?app_id=${APP}&channel=production`);
+		const channel = () => get(`/channel?app_id=${stage.app}&channel=production`);
 		expect(await channel()).toMatchObject({
 			...{ protected: true, requires_approval: true },
 			promoters: expect.arrayContaining(["app_admin", "org_admin", "org_super_admin"]),
@@ -55,7 +53,7 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		const proposer = (await stage.product.api("POST", "/invitation/accept", { token })).body.api_key.key as string;
 		const live = (await channel()).version.name as string;
 		const version = live === "1.1.0" ? "1.0.0" : "1.1.0";
-		const body = { app_id: APP, channel: "production", version };
+		const body = { app_id: stage.app, channel: "production", version };
 		expect((await stage.product.api("POST", "/channel", body, proposer)).status).toBe(202);
 		await admin.page.reload();
 		await admin.page.getByText(`Waiting for approval: ${version} for every device`).waitFor();
@@ -66,7 +64,7 @@ describe.skipIf(chromium === undefined)("protection in the dashboard", () => {
 		await admin.page.getByLabel("Comment").fill("Not before Monday");
 		await button(`Reject ${version}`).click();
 		await admin.page.getByText("Waiting for approval:").waitFor({ state: "detached" });
-		expect((await get(`/proposal?app_id=${APP}`))[0]).toMatchObject({
+		expect((await get(`/proposal?app_id=${stage.app}`))[0]).toMatchObject({
 			state: "rejected",
 			comment: "Not before Monday",
 		});

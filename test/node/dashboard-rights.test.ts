@@ -4,24 +4,25 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium } from "./support/browser";
-import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
+import { newStage, type Stage, type Visitor } from "./support/dashboard";
 import { expectSound } from "./support/dashboard-checks";
 
 if (chromium === undefined) console.log("skipped: what the dashboard offers to whom, because no Chromium is installed");
 
 describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () => {
-	let stage: OwnStage;
+	let stage: Stage;
 	let owner: Visitor;
 	let administrator: Visitor;
 	let at: string;
 	beforeAll(async () => {
-		stage = await startStage();
+		stage = await newStage();
 		owner = await stage.admin();
 		administrator = await stage.member("org_admin", "administrator@example.com");
 		at = `/organizations/${stage.product.orgId}`;
 	});
-	afterAll(async () => {
-		await stage?.stop();
+	afterAll(() => {
+		owner?.leave();
+		administrator?.leave();
 	});
 
 	const get = async (path: string) => (await stage.product.api("GET", path)).body;
@@ -48,7 +49,7 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 		await page.getByRole("button", { name: "New key" }).click();
 		const roles = () => page.getByLabel("Role (1)").locator("option").allInnerTexts();
 		await expect.poll(roles).toEqual(["Choose a role", "Owner", "Administrator", "Member"]);
-		await page.getByLabel("Scope (1)").selectOption({ label: `Example shop (${APP})` });
+		await page.getByLabel("Scope (1)").selectOption({ label: `Example shop (${stage.app})` });
 		expect(await roles()).toEqual([
 			"Choose a role",
 			"App administrator",
@@ -146,29 +147,18 @@ describe.skipIf(chromium === undefined)("what the dashboard offers to whom", () 
 
 	test("a person with org.create in one organization can create another", async () => {
 		const { body } = await stage.product.api("PUT", "/organization", { name: "Another" });
-		const founder = await stage.member("org_member", "founder@example.com");
+		const founder = await stage.member("org_member", "second-founder@example.com");
 		const { body: invitation } = await stage.product.api("POST", "/organization/members", {
 			orgId: body.id,
-			email: "founder@example.com",
+			email: "second-founder@example.com",
 			role: "org_admin",
 		});
-		const accepted = await founder.page.evaluate(
-			async (token) => {
-				const response = await fetch("/invitation/accept", {
-					method: "POST",
-					headers: { "content-type": "application/json" },
-					body: JSON.stringify({ token }),
-				});
-				return response.status;
-			},
-			String(invitation.link).replace(/.*token=/, ""),
-		);
-		expect(accepted).toBe(201);
+		await founder.send("/invitation/accept", { token: String(invitation.link).replace(/.*token=/, "") });
 		await founder.open("/organizations", "Organizations");
 		expect(await buttons(founder)).toEqual([]);
 		const given = await stage.product.api("PUT", "/organization/members/permissions", {
 			orgId: body.id,
-			email: "founder@example.com",
+			email: "second-founder@example.com",
 			global_permissions: ["org.create"],
 		});
 		expect(given.status).toBe(200);

@@ -4,34 +4,31 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { chromium, closeWhenLeft } from "./support/browser";
-import { APP, type OwnStage, startStage, type Visitor } from "./support/dashboard";
-import { expectSound } from "./support/dashboard-checks";
+import { newStage, type Stage, type Visitor } from "./support/dashboard";
+import { expectFitsPhone, expectSound } from "./support/dashboard-checks";
 import { uploadProductBundle } from "./support/product";
 
 if (chromium === undefined) console.log("skipped: rollouts in the dashboard, because no Chromium is installed");
 
-const PHONE_WIDTH = 390;
-
 describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
-	let stage: OwnStage;
+	let stage: Stage;
 	let admin: Visitor;
 	beforeAll(async () => {
-		stage = await startStage();
+		stage = await newStage();
 		admin = await stage.admin();
-		for (const version of ["1.3.0", "2.0.0"]) await uploadProductBundle(stage.product, APP, version);
+		for (const version of ["1.3.0", "2.0.0"]) await uploadProductBundle(stage.product, stage.app, version);
 	});
-	afterAll(async () => {
-		await stage?.stop();
-	});
+	afterAll(() => admin?.leave());
 
 	const api = async (method: string, path: string, body?: unknown) => {
 		const answer = await stage.product.api(method, path, body);
 		expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
 		return answer.body;
 	};
-	const rolloutOf = (channel: string, app = APP) => api("GET", `/channel/rollout?app_id=${app}&channel=${channel}`);
-	const channelNamed = (channel: string, app = APP) => api("GET", `/channel?app_id=${app}&channel=${channel}`);
-	const setChannel = (fields: object, channel = "production", app = APP) =>
+	const rolloutOf = (channel: string, app = stage.app) =>
+		api("GET", `/channel/rollout?app_id=${app}&channel=${channel}`);
+	const channelNamed = (channel: string, app = stage.app) => api("GET", `/channel?app_id=${app}&channel=${channel}`);
+	const setChannel = (fields: object, channel = "production", app = stage.app) =>
 		api("POST", "/channel", { app_id: app, channel, ...fields });
 
 	const inDialog = (visitor = admin) => visitor.page.getByRole("dialog");
@@ -42,7 +39,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 		await visitor.page.getByRole("option", { name: version, exact: true }).click();
 	};
 	const openPromotion = async (channel = "production", visitor = admin) => {
-		await visitor.open(`/apps/${APP}/channels/${channel}`, channel);
+		await visitor.open(`/apps/${stage.app}/channels/${channel}`, channel);
 		await button("Promote bundle", visitor).click();
 	};
 	const closed = (visitor = admin) => inDialog(visitor).waitFor({ state: "detached" });
@@ -51,14 +48,16 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 	describe("promoting to a public channel", () => {
 		test("waits until the devices are counted, and counts again when the form changes", async () => {
 			const { page } = admin;
-			let release: () => void = () => {};
-			const released = new Promise<void>((resolve) => {
-				release = resolve;
-			});
-			await page.route(WHAT_IF, async (route) => {
-				await released;
-				await route.continue();
-			});
+			/** Counts wait until the returned function is called. */
+			const holdCounts = async () => {
+				let release: () => void = () => {};
+				const released = new Promise<void>((resolve) => {
+					release = resolve;
+				});
+				await page.route(WHAT_IF, (route) => released.then(() => route.continue()));
+				return release;
+			};
+			const release = await holdCounts();
 			await openPromotion();
 			expect(await promoteButton().isDisabled()).toBe(true);
 			await choose("1.1.0");
@@ -70,9 +69,12 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			await page.unroute(WHAT_IF);
 			expect(await promoteButton().isDisabled()).toBe(false);
 			await expectSound(admin);
+			const releaseAgain = await holdCounts();
 			await choose("2.0.0");
 			expect(await promoteButton().isDisabled()).toBe(true);
+			releaseAgain();
 			await page.getByText("No device will change version").waitFor();
+			await page.unroute(WHAT_IF);
 			await page.getByText("6 devices on production do not get it:").waitFor();
 			await page.getByText("the channel allows no new major version.").waitFor();
 			expect((await channelNamed("production")).version.name).toBe("1.0.0");
@@ -150,7 +152,13 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			const answers = await Promise.all(
 				Array.from({ length: 20 }, async (_, index) => {
 					const device_id = `b5a3f9d2-6a60-4f2e-9a57-9f1f1f5a2e${String(index + 10)}`;
-					const device = { app_id: APP, device_id, platform: "ios", version_name: "1.0.0", version_build: "1.0.0" };
+					const device = {
+						app_id: stage.app,
+						device_id,
+						platform: "ios",
+						version_name: "1.0.0",
+						version_build: "1.0.0",
+					};
 					const { body } = await stage.product.api("POST", "/updates", { ...device, plugin_version: "8.51.23" });
 					return body.version ?? body.error;
 				}),
@@ -188,6 +196,7 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 				.getByText("The rollout of 1.1.0 keeps running: its 50 % of the devices get 1.1.0, the others get 1.3.0.")
 				.waitFor();
 			await expectSound(admin);
+			await expectFitsPhone(admin);
 			await promote();
 			expect(await rolloutOf("production")).toMatchObject({
 				state: "running",
@@ -259,15 +268,5 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			await inDialog().getByRole("button", { name: "Roll back to 1.0.0" }).click();
 			await admin.page.getByText("Last rollout: 1.1.0, rolled back.").waitFor();
 		});
-	});
-
-	test("shows a promotion dialog that fits a phone", async () => {
-		const phone = await stage.admin({ width: PHONE_WIDTH });
-		await setChannel({ version: "1.0.0", rolloutVersion: "1.1.0", rolloutEnabled: true, rolloutPercentage: 50 });
-		await openPromotion("production", phone);
-		await choose("1.3.0", phone);
-		await phone.page.getByText(/will change version$/).waitFor();
-		await expectSound(phone);
-		phone.leave();
 	});
 });

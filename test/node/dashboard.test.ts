@@ -100,7 +100,6 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		const { page } = visitor;
 		await visitor.open("/", "Apps");
 		await page.getByRole("link", { name: "Example shop" }).waitFor();
-		await expectSound(visitor);
 		await page.getByRole("button", { name: "New app" }).click();
 		await page.getByLabel("Name").fill(HOSTILE);
 		await page.getByLabel("App id").fill("not an id");
@@ -155,7 +154,6 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 		await member.page.getByRole("link", { name: "Members" }).waitFor();
 		expect(await member.page.getByRole("link", { name: "API keys" }).count()).toBe(0);
 		expect(await member.page.getByRole("link", { name: "Activity", exact: true }).count()).toBe(0);
-		await expectSound(member);
 		const { status } = await stage.product.api(
 			"DELETE",
 			`/organization/members?orgId=${stage.product.orgId}&email=member@example.com`,

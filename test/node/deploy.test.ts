@@ -1,7 +1,7 @@
 /**
  * `npm run deploy` against a program in the place of wrangler and the account: which commands run in which order, what a second run and a run
- * after a failure do, and that neither the secret nor the key is ever lost or shown. The first deployment goes through the installed
- * wrangler into a local D1; the later ones work on the same database, held open by the test.
+ * after a failure do, and that neither the secret nor the key is ever lost or shown. The database is held open by the test. In test:proof the
+ * first deployment goes through the installed wrangler into a local D1, and the later ones work on what it wrote.
  */
 import { spawn } from "node:child_process";
 import { readdir, readFile, rm, stat } from "node:fs/promises";
@@ -12,6 +12,7 @@ import { deploymentSteps } from "../../src/operator/deploy";
 import { PROJECT_DIRECTORY } from "../../src/operator/project";
 import { literal, sqlText } from "../../src/operator/sql-text";
 import { RESOLVED_CONFIG } from "../../src/operator/wrangler";
+import { IS_PROOF } from "../proof-sample";
 import { DATABASE_ID, fakeAccountScene } from "./support/fake-account";
 
 const scene = fakeAccountScene();
@@ -35,7 +36,8 @@ describe("npm run deploy", () => {
 	test("creates what is missing in order; a second run changes nothing but the Worker", async () => {
 		const directory = scene.directory();
 		const keyPath = join(directory, "state/deployed-admin.key");
-		setAccount({ database: "wrangler" });
+		if (IS_PROOF) setAccount({ database: "wrangler" });
+		else await scene.openDatabase();
 		const first = await runDeploy();
 		expect(calls()).toEqual([
 			"whoami --json",
@@ -83,7 +85,7 @@ describe("npm run deploy", () => {
 		expect(rows).toContain(hashKey(first?.signInToken ?? ""));
 		expect(rows).not.toContain(first?.signInToken);
 
-		await scene.openDatabase("wrangler");
+		if (IS_PROOF) await scene.openDatabase("wrangler");
 		expect(await runDeploy()).toEqual({ ...first, key: { state: "kept", text: key }, signInToken: undefined });
 		expect(calls()).toEqual([
 			"whoami --json",

@@ -1,6 +1,7 @@
 /**
  * src/docs/ci.md is true: its publishers are created as printed, and the jobs of each provider get a key, release with the stock CLI and upload
- * previews with the capstan command, while a local issuer plays the provider. So is the job of src/docs/previews.md.
+ * previews with the capstan command, while a local issuer plays the provider. So is the job of src/docs/previews.md. `npm test` runs the jobs of
+ * some providers, `npm run test:proof` those of all.
  */
 import { execFileSync } from "node:child_process";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
@@ -12,6 +13,7 @@ import { parse } from "yaml";
 import { CLI_FILE } from "../../src/operator/cli-package";
 import { guidePage } from "../../src/operator/docs-pages";
 import { CLI, createCliProject } from "../proof/clients/capgo-cli";
+import { IS_PROOF } from "../proof-sample";
 import { runAction, runComponent } from "./support/ci-steps";
 import { difference, examplesOf, jsonValues, runExamples } from "./support/examples";
 import { GITHUB_JOB, type LocalIssuer, startLocalIssuer } from "./support/local-issuer";
@@ -143,7 +145,9 @@ async function runJob(appId: string, commands: string, environment: Readonly<Rec
 }
 
 describe("src/docs/ci.md", () => {
-	test.each(JOBS)(
+	const sampled = ["GitHub Actions", "GitLab CI"];
+
+	test.each(JOBS.filter(({ heading }) => IS_PROOF || sampled.includes(heading)))(
 		"the job of $heading gets a key and uploads",
 		async ({ heading, commands, claims, publisher, environment, version }) => {
 			issuer.job = claims;

@@ -11,7 +11,7 @@ import { transform } from "esbuild";
 import { beforeAll, describe, expect, test, vi } from "vitest";
 import { type RunningCapstan, serveCapstan } from "../../src/operator/serve";
 import { PATIENCE_MS } from "../patience";
-import { failureOf, LAST_LINE, PROJECT, type Started, startScene, URL_PATTERN } from "./support/npm-start";
+import { failureOf, LAST_LINE, PROJECT, refusalOf, type Started, startScene, URL_PATTERN } from "./support/npm-start";
 
 const scene = startScene();
 const organizationsAt = (url: string, key: string) => fetch(`${url}/organization`, { headers: { authorization: key } });
@@ -78,35 +78,29 @@ describe("npm start", () => {
 		expect((await organizationsAt(url, key)).status).toBe(200);
 	});
 
+	test.runIf(process.platform === "linux")("SIGKILL leaves no runtime behind", async () => {
+		await run.stop("SIGKILL");
+		await vi.waitFor(() => expect(fetch(`${url}/ok`)).rejects.toThrow(), PATIENCE_MS);
+		expect(await readdir(state)).toContain("lock");
+	});
+
+	test("the next start takes the directory over, and reports a lost key file with the option that creates a new key", async () => {
+		// Already ended where the test above runs.
+		await run.stop();
+		await rm(join(state, "admin.key"));
+		await restart();
+		expect(run.output()).not.toContain("Created the organization");
+		expect(run.output()).toContain("--new-admin-key");
+	});
+
+	test("refuses a state directory that another run uses", async () => {
+		expect(await refusalOf({ stateDirectory: state })).toContain("Another Capstan");
+	});
+
 	test("SIGTERM stops everything that was started and releases the directory", async () => {
 		const children = await childrenOf(run);
 		expect(await run.stop("SIGTERM")).toBe(0);
 		await expectAllStopped(children);
-	});
-
-	test("a lost key file is reported, together with the option that creates a new key", async () => {
-		await rm(join(state, "admin.key"));
-		await restart();
-		expect(run.output()).toContain("--new-admin-key");
-	});
-
-	test.runIf(process.platform === "linux")(
-		"SIGKILL leaves no runtime behind, and the next start takes the directory over and replaces the admin key",
-		async () => {
-			await run.stop("SIGKILL");
-			await vi.waitFor(() => expect(fetch(`${url}/ok`)).rejects.toThrow(), PATIENCE_MS);
-			expect(await readdir(state)).toContain("lock");
-			await restart("--new-admin-key");
-			expect(run.output()).not.toContain("Created the organization");
-			const newKey = await keyOf(state);
-			const statuses = [newKey, key].map(async (text) => (await organizationsAt(url, text)).status);
-			expect(await Promise.all(statuses)).toEqual([200, 401]);
-		},
-	);
-
-	test("refuses a state directory that another run uses", async () => {
-		expect(await failureOf(scene.start({ CAPSTAN_STATE: state }))).toContain("Another Capstan");
-		await run.stop();
 	});
 });
 
@@ -114,10 +108,15 @@ describe("a start on a state directory", () => {
 	const serve = async (options: { readonly stateDirectory: string; readonly newAdminKey?: boolean }) =>
 		await serveCapstan({ port: 0, ...options });
 
-	test("that is new creates the first organization and applies every migration", async () => {
+	test("that is new, but for the lock of a process number that now belongs to another program, creates the first organization and applies every migration", async () => {
 		const migrations = await readdir(join(PROJECT, "src/db/migrations"));
 		expect(migrations.length).toBeGreaterThan(1);
-		const first = await serve({ stateDirectory: await scene.newState() });
+		const stateDirectory = await scene.newState();
+		if (process.platform === "linux") {
+			await mkdir(stateDirectory);
+			await writeFile(join(stateDirectory, "lock"), `${process.ppid} 1\n`);
+		}
+		const first = await serve({ stateDirectory });
 		expect(first).toMatchObject({ created: true, migrationsApplied: migrations.sort() });
 		await first.stop();
 	});
@@ -133,57 +132,43 @@ describe("a start on a state directory", () => {
 		await capstan.stop();
 	});
 
-	test("replaces the admin key by one that the organization's key policies do not suspend", async () => {
+	test("keeps the Queue's connections open, also when they are idle, and replaces the admin key by one that the organization's key policies do not suspend", async () => {
 		const state = await scene.copiedState();
-		const capstan = await serve({ stateDirectory: state });
-		const db = await capstan.miniflare.getD1Database("DB");
-		await db.exec(
-			"UPDATE organizations SET enforce_hashed_api_keys = 1, require_apikey_expiration = 1, max_apikey_expiration_days = 7",
-		);
 		const status = async ({ url, adminKey }: RunningCapstan) => (await organizationsAt(url, adminKey ?? "")).status;
-		expect(await status(capstan)).toBe(401);
-		await capstan.stop();
-		const next = await serve({ stateDirectory: state, newAdminKey: true });
-		expect(await status(next)).toBe(200);
-		await next.stop();
-	});
-
-	test.runIf(process.platform === "linux")(
-		"whose lock names a process number that now belongs to another program takes it over",
-		async () => {
-			const state = await scene.newState();
-			await mkdir(state);
-			await writeFile(join(state, "lock"), `${process.ppid} 1\n`);
-			const capstan = await serve({ stateDirectory: state });
-			expect(capstan.created).toBe(true);
-			await capstan.stop();
-		},
-	);
-
-	test("keeps the Queue's connections open, also when they are idle", async () => {
 		const idleLimitsMs = new Set<number>();
 		const look = (message: unknown) => idleLimitsMs.add((message as { server: Server }).server.keepAliveTimeout);
 		subscribe("http.server.response.finish", look);
-		const { url, adminKey, stop } = await serve({ stateDirectory: await scene.copiedState() });
+		const capstan = await serve({ stateDirectory: state });
 		try {
 			// The Queue delivers that the key was used.
-			await organizationsAt(url, adminKey ?? "");
+			expect(await status(capstan)).toBe(200);
 			await vi.waitFor(() => expect([...idleLimitsMs]).toEqual([0]), PATIENCE_MS);
+			const db = await capstan.miniflare.getD1Database("DB");
+			await db.exec(
+				"UPDATE organizations SET enforce_hashed_api_keys = 1, require_apikey_expiration = 1, max_apikey_expiration_days = 7",
+			);
+			await vi.waitFor(async () => expect(await status(capstan)).toBe(401), PATIENCE_MS);
 		} finally {
 			unsubscribe("http.server.response.finish", look);
-			await stop();
+			await capstan.stop();
 		}
+		const next = await serve({ stateDirectory: state, newAdminKey: true });
+		expect(await status(next)).toBe(200);
+		expect(await status({ ...next, adminKey: capstan.adminKey })).toBe(401);
+		await next.stop();
 	});
 });
 
 describe("npm start -- --background", () => {
-	test("returns when it serves, reports the address the second time, and npm stop ends it", async () => {
+	test("returns when it serves, with a new admin key if it is asked for, reports the address the second time, and npm stop ends it", async () => {
 		const state = await scene.copiedState();
-		const first = scene.start({ CAPSTAN_STATE: state }, "--background");
+		const key = await keyOf(state);
+		const first = scene.start({ CAPSTAN_STATE: state }, "--background", "--new-admin-key");
 		expect(await first.exited, first.output()).toBe(0);
 		const url = URL_PATTERN.exec(first.output())?.[0] ?? "";
 		expect(first.output().trimEnd()).toMatch(/sign-in\.link, readable only by you\)$/);
-		expect((await fetch(`${url}/ok`)).status).toBe(200);
+		const statuses = [await keyOf(state), key].map(async (text) => (await organizationsAt(url, text)).status);
+		expect(await Promise.all(statuses)).toEqual([200, 401]);
 		const second = scene.start({ CAPSTAN_STATE: state }, "--background");
 		expect(await second.exited).toBe(0);
 		expect(second.output()).toContain(`already running at ${url}`);

@@ -76,7 +76,15 @@ describe("changeSentence", () => {
 		],
 		[
 			{ before: { rolloutStepMinDevices: 50 }, after: { rolloutStepMinDevices: 20 } },
-			"changed Minimum devices per step of production from 50 to 20",
+			"changed Minimum reporting devices per step of production from 50 to 20",
+		],
+		[
+			{ before: { disableAutoUpdate: "major" }, after: { disableAutoUpdate: "none" } },
+			"changed Allowed updates of production from No major updates to All updates",
+		],
+		[
+			{ before: { autoPauseAction: "pause" }, after: { autoPauseAction: "notify" } },
+			"changed Action when a limit is exceeded of production from Pause the rollout to Notify only, and continue",
 		],
 		[{ before: { ios: true, public: false }, after: { ios: false, public: true } }, "changed 2 settings of production"],
 		[

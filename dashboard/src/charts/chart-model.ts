@@ -15,7 +15,7 @@ import { estimatedWidthPx, formatQuantity, type Unit } from "../../../src/featur
 import type { CsvCell } from "../../../src/http/csv";
 import { daysBetween, longDay, shortDay } from "./time-axis";
 
-export type ChartKind = "line" | "area" | "bars";
+type ChartKind = "line" | "area" | "bars";
 
 export interface Comparison {
 	/** "30 days before" */
@@ -74,7 +74,7 @@ export function drawnModel(data: ChartData, shown: readonly ShownSeries[], hidde
 	return { ...wide, series: wide.series.slice(0, series.length) };
 }
 
-export interface PlotArea {
+interface PlotArea {
 	readonly left: number;
 	readonly right: number;
 	readonly top: number;
@@ -181,7 +181,7 @@ export function dayAfterKey(key: string, index: number | undefined, days: number
 	return next === undefined || days === 0 ? undefined : Math.min(last, Math.max(0, next));
 }
 
-export interface TipRow {
+interface TipRow {
 	readonly name: string;
 	readonly tone: Tone | "before";
 	readonly text: string;

@@ -16,9 +16,9 @@ import { versionText } from "./version-text";
 import { useWidth } from "./width";
 import "./charts.css";
 
-export type LaneTone = Tone | "preview";
+type LaneTone = Tone | "preview";
 
-export interface LanePreview {
+interface LanePreview {
 	readonly name: string;
 	readonly fromMs: number;
 	readonly toMs: number;

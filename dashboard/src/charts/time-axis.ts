@@ -39,7 +39,7 @@ export function daysFromTo(from: string, to: string): string[] {
 	);
 }
 
-export interface DayLabel {
+interface DayLabel {
 	readonly index: number;
 	readonly text: string;
 }

@@ -23,7 +23,7 @@ function bucketOf(text: string, buckets: number): number {
 }
 
 /** `Ada Okafor` → `AO`, `ada@example.com` → `A`. */
-export function initialsOf(name: string): string {
+function initialsOf(name: string): string {
 	const words = name
 		.replace(/@.*/, "")
 		.split(/[\s._-]+/)

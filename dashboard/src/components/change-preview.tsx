@@ -11,7 +11,7 @@ import { Problem } from "./answer";
 import { Misfits } from "./native-packages";
 import { countOf, countText, shareText } from "./size";
 
-export type ChangeBody = RequestOf<"POST /channel/what_if">["body"];
+type ChangeBody = RequestOf<"POST /channel/what_if">["body"];
 type Plan = AnswerOf<"POST /channel/what_if">;
 type Decided = Plan["outcomes"][number]["after"];
 
@@ -33,7 +33,7 @@ const REFUSALS = [
 	"setting_not_supported",
 ];
 
-export interface ChangePreview {
+interface ChangePreview {
 	/** Whether the change may be sent now. */
 	readonly isReady: boolean;
 	/** The count for the current form; undefined until it is known. */

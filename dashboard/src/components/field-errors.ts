@@ -28,7 +28,7 @@ const isAt = (path: string, field: string) =>
 /** Names of an input's field in the request, and codes of errors that are about it. */
 type Names = readonly string[];
 
-export interface FormErrors {
+interface FormErrors {
 	/** The message for an input; undefined if the API accepts its value. */
 	at(...names: Names): string | undefined;
 	/** The error, unless inputs show all of it. */

@@ -3,20 +3,19 @@
  * control instead, and no request. Pure, so that a test can hold every message of the server to it.
  */
 
+import { ACCEPTANCE_FIELDS, DELIVERY_FIELDS } from "../../../src/domain/channel-fields";
+
 /** Names that a screen calls otherwise than their words say. */
 const NAMES: Readonly<Record<string, string>> = {
-	allow_device_self_set: "“Devices can join”",
-	allow_prod: "store builds",
-	allow_dev: "development builds",
-	allow_device: "real devices",
-	allow_emulator: "emulators",
-	ios: "iOS",
-	android: "Android",
-	electron: "Electron",
-	disableAutoUpdate: "allowed updates",
-	updatePackage: "update format",
-	disableAutoUpdateUnderNative: "“No downgrade below the store build”",
-	requireCompatibleBundle: "“Only bundles that fit the store builds”",
+	...Object.fromEntries(
+		Object.values({ ...DELIVERY_FIELDS, ...ACCEPTANCE_FIELDS }).map(({ field, label }) => [
+			field,
+			label.split(" ").length > 2 ? `“${label}”` : label.toLowerCase(),
+		]),
+	),
+	ios: DELIVERY_FIELDS.ios.label,
+	android: DELIVERY_FIELDS.android.label,
+	electron: DELIVERY_FIELDS.electron.label,
 	min_update_version: "minimum store version",
 	app_id: "app id",
 	orgId: "organization",

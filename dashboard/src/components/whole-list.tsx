@@ -8,7 +8,7 @@ import { Empty } from "./screen";
 import { countOf, countText } from "./size";
 import { type Column, DataTable, Pager, pageOf, sortedBy, usePageNumber, useSorting } from "./table";
 
-export interface ListColumn<Row> extends Column<Row> {
+interface ListColumn<Row> extends Column<Row> {
 	/** By which a column with `sort` is sorted. */
 	readonly value?: (row: Row) => string | number | null;
 }

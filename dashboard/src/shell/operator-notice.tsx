@@ -1,5 +1,7 @@
 /** Notice to operators that a database of this server fills up, from 70 % of its limit, with the remedy. */
+
 import { Alert, Text } from "@mantine/core";
+import { MINUTE_MS } from "../../../src/domain/time";
 import { useAsk } from "../api";
 import { shareText, sizeText } from "../components/size";
 
@@ -7,7 +9,7 @@ const FILLING = 0.7;
 const NEARLY_FULL = 0.9;
 /** No D1 database can be larger. */
 const LARGEST_DATABASE_BYTES = 10_000_000_000;
-const LOOK_EVERY_MS = 15 * 60 * 1000;
+const LOOK_EVERY_MS = 15 * MINUTE_MS;
 
 export function OperatorNotice() {
 	const isOperator = useAsk("GET /account", {}).data?.is_operator === true;

@@ -20,7 +20,7 @@ import {
 import type { AppScreen, OrganizationScreen } from "../paths";
 import type { Permission } from "../permissions";
 
-export interface AppPlace {
+interface AppPlace {
 	readonly screen: AppScreen;
 	readonly label: string;
 	readonly icon: IconDrawing;
@@ -65,7 +65,7 @@ export const APP_PLACES: readonly AppPlace[] = [
 	},
 ];
 
-export interface OrganizationPlace {
+interface OrganizationPlace {
 	readonly screen: OrganizationScreen;
 	readonly label: string;
 	readonly icon: IconDrawing;

@@ -13,7 +13,7 @@ export type Overlay = "palette" | "help" | "switcher" | "more";
 const isApple = /Mac|iPhone|iPad/.test(navigator.platform);
 export const SEARCH_KEY = isApple ? "⌘ K" : "Ctrl K";
 
-export interface Shortcut {
+interface Shortcut {
 	readonly keys: readonly string[];
 	readonly text: string;
 }

@@ -38,7 +38,7 @@ export interface CliChannelRow {
 /** The CLI asks for this many channels at a time. */
 const MOST_CHANNELS = 1000;
 
-export interface ChannelFilter {
+interface ChannelFilter {
 	readonly name?: string | undefined;
 	readonly nameIsNot?: string | undefined;
 	readonly usesBundle?: number | undefined;

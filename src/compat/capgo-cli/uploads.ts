@@ -20,6 +20,7 @@ import {
 	type UploadWithBundle,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
+import { HOUR_MS } from "../../domain/time";
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
 import { finishUpload, receivedSoFar } from "../../features/bundles/complete";
 import { deleteBundleRow } from "../../features/bundles/delete";
@@ -51,7 +52,6 @@ import {
 	missingDeltaPaths,
 } from "./queries";
 
-const HOUR_MS = 60 * 60 * 1000;
 const namedBundle = { app_id: publicAppId, name: text(128) };
 
 /** Two versions of the CLI use two paths. */

@@ -22,6 +22,11 @@ export interface Actor {
 	readonly ci?: CiContext;
 }
 
+/** The service itself as the actor: clean-up unless it acts under another name. */
+export function systemActor(requestId: string, name = "Automatic clean-up"): Actor {
+	return { type: "system", id: null, name, requestId, ipAddress: null };
+}
+
 export interface AuditEntry {
 	readonly orgId: string;
 	/** Such as `channel.delete`. */

@@ -120,7 +120,7 @@ export interface ChannelsTable {
 
 export type BundleStatus = "pending" | "ready" | "deleted";
 
-export type StorageProvider = "r2" | "external";
+type StorageProvider = "r2" | "external";
 
 export interface BundlesTable {
 	id: Generated<number>;

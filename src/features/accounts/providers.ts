@@ -3,6 +3,7 @@
  * is checked with, so a response sent to another browser signs nobody in. A provider's account is linked to an account by an address that
  * the provider has verified; an unverified address could be claimed by anyone.
  */
+
 import * as v from "valibot";
 import { openKey, sealKey } from "../../authz/secrets";
 import type { ProviderConfig } from "../../config";
@@ -11,6 +12,7 @@ import { Conflict, conflict } from "../../db/optimistic";
 import { accountByEmail, accountByIdentity, accountIs, insertIdentity, markEmailVerified } from "../../db/sign-in";
 import { isReservedAddress } from "../../domain/reserved-address";
 import { type Secrets, signingSecret } from "../../domain/secrets";
+import { MINUTE_MS } from "../../domain/time";
 import { ApiError, causeText } from "../../errors";
 import { clearProviderCookie, providerCookie, readProviderToken, requireCookies } from "../../http/cookies";
 import { endpoint } from "../../http/endpoint";
@@ -20,7 +22,7 @@ import { currentTokenHash, newSession } from "./new-session";
 import { beginProviderFlow, finishProviderFlow, type ProviderAccount, type ProviderFlow } from "./openid";
 import { localPath, SIGN_IN_TAG } from "./sign-in";
 
-const FLOW_LIFETIME_MS = 10 * 60 * 1000;
+const FLOW_LIFETIME_MS = 10 * MINUTE_MS;
 /** The purpose that the cookie is sealed for. */
 const SEAL = "sign-in provider";
 /** Characters; a browser keeps 4096 bytes of a cookie. */

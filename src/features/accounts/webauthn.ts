@@ -2,13 +2,15 @@
  * Options for authenticators, and the verification of their responses. The library is loaded on the first use of a passkey. A passkey is
  * the only factor of a sign-in, so user verification is required.
  */
+
 import { bytesToHex, hexToBytes, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from "@simplewebauthn/server";
 import type { PasskeyRow } from "../../db/passkeys";
+import { MINUTE_MS } from "../../domain/time";
 
 const CHALLENGE_BYTES = 32;
 /** Time for a person to use their authenticator. */
-export const CHALLENGE_LIFETIME_MS = 5 * 60 * 1000;
+export const CHALLENGE_LIFETIME_MS = 5 * MINUTE_MS;
 /** EdDSA, ES256, RS256. */
 const ALGORITHMS = [-8, -7, -257];
 

@@ -77,7 +77,7 @@ export function roleOnNewApp({ bindings }: Principal, orgId: string): RoleName |
 }
 
 /** The same answer for an id of an app and for one that another organization has reserved. */
-export const appIdTaken = () =>
+const appIdTaken = () =>
 	new ApiError("app_id_already_exists", "An app with this app_id already exists; choose another app_id.");
 
 const appIdKept = () =>

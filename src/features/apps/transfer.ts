@@ -6,7 +6,7 @@
 import { sql } from "kysely";
 import * as v from "valibot";
 import { type AppId, holds, type OrgId } from "../../authz/decide";
-import type { Permission } from "../../authz/permissions";
+import { ADMINISTRATORS, type Permission } from "../../authz/permissions";
 import { insertBinding } from "../../db/api-keys";
 import {
 	bindingsEnding,
@@ -36,7 +36,6 @@ import { pageBounds, pageReply } from "../../http/paging";
 import { batchInQuotas } from "../../http/quotas";
 import { acknowledgement, OK, optional, pageNumber, publicAppId, rfc3339, time, uuid } from "../../http/schemas";
 import { appScope, hiddenAs, organizationNotFound, orgScope, type ScopeSource, textAt } from "../../http/scope";
-import { ADMINISTRATORS } from "../channels/protection";
 import { MOST_UNSIGNED_CHANNELS, unsignedChannelFields, unsignedChannelsAnswer } from "../signing/routes";
 import { roleOnNewApp } from "./creation";
 

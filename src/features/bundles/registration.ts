@@ -41,7 +41,7 @@ import { refuseUnsigned } from "../signing/verify";
 import { verifyExternal } from "./external";
 
 /** Time for the bytes of a registered bundle to arrive. */
-export const PENDING_LIFETIME_MS = 24 * 60 * 60 * 1000;
+export const PENDING_LIFETIME_MS = DAY_MS;
 
 /** Columns of a bundle that its registration sets; see schema.sql. */
 interface BundleFacts {

@@ -4,7 +4,7 @@
  * deleted bundle is refused with `bundle_not_found`. A failure of one app does not stop the others.
  */
 import type { AppId } from "../../authz/decide";
-import type { Actor } from "../../db/audit/entries";
+import { systemActor } from "../../db/audit/entries";
 import { deleteBundles } from "../../db/bundle-deletion";
 import { type ExpiredBundle, expiredBundles, expiredBundlesOfApps } from "../../db/bundles";
 import { openDb } from "../../db/client";
@@ -23,7 +23,8 @@ const MOST_CANDIDATES_OF_APP = 1_000;
 const MOST_CANDIDATES = 4_000;
 
 /** @throws {Error} when the deletion of one app failed; those of the others were still done */
-export async function deleteExpiredBundles(deps: Deps, actor: Actor): Promise<void> {
+export async function deleteExpiredBundles(deps: Deps): Promise<void> {
+	const actor = systemActor(deps.newId());
 	const nowMs = deps.now();
 	const db = openDb(deps.d1, "first-primary");
 	const [found] = await db.batch([expiredBundlesOfApps(nowMs, MOST_CANDIDATES_OF_APP, MOST_CANDIDATES)]);

@@ -4,6 +4,7 @@
  */
 
 import * as v from "valibot";
+import { PROPOSING_ROLES } from "../../authz/permissions";
 import { isUnseenBy } from "../../db/api-keys";
 import { auditStatement } from "../../db/audit/entries";
 import { type ChannelValues, channelOfProposal } from "../../db/channels";
@@ -25,7 +26,7 @@ import {
 import { MAY_WAIT } from "../../http/wait-visible";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import { EXAMPLE_PROPOSAL } from "./proposals";
-import { isApprover, PROPOSING_ROLES, protectionGuards, refuseNonPromoter } from "./protection";
+import { isApprover, protectionGuards, refuseNonPromoter } from "./protection";
 import { formGuards, writeChannel } from "./write";
 
 const proposalNotFound = hiddenAs(

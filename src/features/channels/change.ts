@@ -165,7 +165,7 @@ export function requestOf(body: ChannelBody, loaded: ChangeContext["loaded"]): C
 	return { body, channel, stable, rollout, protectedPublic: loaded[4].rows };
 }
 
-export interface ChangedChannel extends WrittenChannel {
+interface ChangedChannel extends WrittenChannel {
 	readonly id: number;
 	readonly created: boolean;
 	/** Set if nothing was changed, because the change waits for approval. */

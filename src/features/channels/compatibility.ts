@@ -35,7 +35,7 @@ export const compatibilityFields = {
 	),
 };
 
-export interface ChannelCompatibility extends Compatibility {
+interface ChannelCompatibility extends Compatibility {
 	readonly version: string;
 	readonly live_version: string | null;
 }

@@ -6,7 +6,6 @@ import type { CompiledQuery } from "kysely";
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
 import { type AppSnapshot, assembleSnapshot, overrideFrom } from "../../db/app-snapshot";
-import { CHANNEL_FIELDS, defaultsOf } from "../../db/channel-fields";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import type { Database } from "../../db/client";
 import {
@@ -21,6 +20,7 @@ import { snapshotBundles } from "../../db/snapshot";
 import { type SnapshotBundleRow, type SnapshotChannelRow, snapshotStatements } from "../../db/snapshot-load";
 import { openTelemetry } from "../../db/telemetry-reads";
 import type { Deps } from "../../deps";
+import { CHANNEL_FIELDS, defaultsOf } from "../../domain/channel-fields";
 import { REFRESHED_AFTER_DAYS } from "../../domain/device-record";
 import { DAY_MS } from "../../domain/time";
 import { type Decision, decideUpdate } from "../../domain/update-decision";
@@ -58,7 +58,7 @@ export const outcomesSchema = v.array(
 	}),
 );
 
-export interface EffectApp {
+interface EffectApp {
 	readonly appId: AppId;
 	readonly publicAppId: string;
 	/** Binding of the telemetry database that has its devices; null or undefined: the main database. */
@@ -66,14 +66,14 @@ export interface EffectApp {
 }
 
 /** Which page of devices is decided: those seen in the last `days`, after the device `after`. */
-export interface EffectQuery {
+interface EffectQuery {
 	/** Name of the changed channel. */
 	readonly channel: string;
 	readonly days: number;
 	readonly after?: string | undefined;
 }
 
-export interface PlannedChange {
+interface PlannedChange {
 	readonly values: ChannelValues;
 	/** Platforms that other channels lose. */
 	readonly taken: Platforms;

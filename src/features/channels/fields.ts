@@ -1,8 +1,9 @@
 /**
- * The fields of a channel in requests and answers, derived from the tables of src/db/channel-fields.ts. Requests may spell the rules of
+ * The fields of a channel in requests and answers, derived from the tables of src/domain/channel-fields.ts. Requests may spell the rules of
  * rollouts in camelCase or snake_case; camelCase wins where both are sent.
  */
 import * as v from "valibot";
+import type { ChannelRow, ChannelValues } from "../../db/channels";
 import {
 	ACCEPTANCE_FIELDS,
 	type ChannelField,
@@ -11,8 +12,7 @@ import {
 	ROLLOUT_RULE_FIELDS,
 	SERVED_FIELDS,
 	stepsBpsOf,
-} from "../../db/channel-fields";
-import type { ChannelRow, ChannelValues } from "../../db/channels";
+} from "../../domain/channel-fields";
 import { nullableRfc3339, nullableTime, optional } from "../../http/schemas";
 
 const MOST_STEPS = 20;
@@ -122,7 +122,7 @@ type SnakeCased<Entries> = { [Name in keyof Entries & string as SnakeCase<Name>]
 const snakeName = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** The entries under their names, and then under the same names in snake_case. */
-export function inBothSpellings<const Entries extends v.ObjectEntries>(entries: Entries) {
+function inBothSpellings<const Entries extends v.ObjectEntries>(entries: Entries) {
 	const snakeCase = Object.entries(entries).map(([name, schema]) => [snakeName(name), schema]);
 	return { ...entries, ...(Object.fromEntries(snakeCase) as SnakeCased<Entries>) };
 }

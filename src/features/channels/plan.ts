@@ -4,10 +4,10 @@
  */
 import type { Permission } from "../../authz/permissions";
 import type { BundleRow } from "../../db/bundles";
-import { columnsOf, PROTECTION_FIELDS } from "../../db/channel-fields";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import { NO_NOTICE, NO_ROLLOUT } from "../../db/rollouts";
 import type { Flag } from "../../db/schema";
+import { columnsOf, PROTECTION_FIELDS } from "../../domain/channel-fields";
 import { ApiError, invalidRequest } from "../../errors";
 import { bundleNotFound } from "../../http/scope";
 import { type ChannelBody, rolloutOf } from "./body";

@@ -5,7 +5,7 @@
 import { sql } from "kysely";
 import * as v from "valibot";
 import { type AppId, type ChannelId, holdsRole, type OrgId, type Target } from "../../authz/decide";
-import { ROLE_NAMES, ROLES } from "../../authz/permissions";
+import { ADMINISTRATORS, PROMOTING_ROLES, ROLE_NAMES } from "../../authz/permissions";
 import type { Principal } from "../../authz/principal";
 import { requireRecentSignIn } from "../../authz/session";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
@@ -17,16 +17,6 @@ import { optional, uuid } from "../../http/schemas";
 
 type Protection = Pick<ChannelRow, "name" | "protected" | "promoters" | "requires_approval">;
 
-/** Roles whose promotions may be proposed: those that promote, except preview roles. */
-export const PROPOSING_ROLES = ROLE_NAMES.filter(
-	(role) => ROLES[role].permissions.includes("channel.promote_bundle") && ROLES[role].ownWorkOnly !== true,
-);
-/** Roles that `promoters` may name. */
-export const PROMOTING_ROLES = PROPOSING_ROLES.filter((role) => ROLES[role].proposesOnly !== true);
-/** The default promoters. */
-export const ADMINISTRATORS = PROMOTING_ROLES.filter((role) =>
-	ROLES[role].permissions.includes("app.update_user_roles"),
-);
 const MOST_PROMOTERS = 50;
 
 export const protectionFields = {
@@ -77,7 +67,7 @@ export const loosensProtection = (body: ProtectionBody): boolean =>
 const hasPromoters = ({ promoters }: Pick<Protection, "promoters">): boolean => promoters !== "[]";
 
 /** Whether the channel's protection lets the caller change what it serves. */
-export function isPromoter(principal: Principal, channel: Protection, target: Target): boolean {
+function isPromoter(principal: Principal, channel: Protection, target: Target): boolean {
 	if (channel.protected === 0) return true;
 	const promoters: string[] = JSON.parse(channel.promoters);
 	return promoters.includes(principal.keyId ?? principal.userId) || holdsRole(principal, promoters, target);

@@ -4,9 +4,9 @@
  */
 import * as v from "valibot";
 import { channelOf } from "../../db/app-snapshot";
-import { DELIVERY_FIELDS, defaultsOf } from "../../db/channel-fields";
 import { channelsPage, type ListedChannelRow, listedChannelByName, storeBuildsOf } from "../../db/channels";
 import { tryTelemetry } from "../../db/telemetry-reads";
+import { DELIVERY_FIELDS, defaultsOf } from "../../domain/channel-fields";
 import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/channel-problems";
 import { DAY_MS } from "../../domain/time";
 import type { Bundle } from "../../domain/update-model";

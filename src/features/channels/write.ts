@@ -6,7 +6,6 @@
 import type { AppId, ChannelId } from "../../authz/decide";
 import { auditChannelChange } from "../../db/audit/channels";
 import { bundleIsReady } from "../../db/bundles";
-import { columnsOf, SERVED_FIELDS } from "../../db/channel-fields";
 import { type HistoryReason, recordChannelChange } from "../../db/channel-history";
 import { type EndedPreviewAccess, previewAccessOf } from "../../db/channel-names";
 import {
@@ -20,6 +19,7 @@ import {
 import { guard, lastResult, onUnique, type Statement } from "../../db/client";
 import { followRollout } from "../../db/rollouts";
 import { bumpRevision } from "../../db/snapshot";
+import { CHANNEL_FIELDS, type ChannelField, columnsOf, SERVED_FIELDS } from "../../domain/channel-fields";
 import { ApiError } from "../../errors";
 import type { Context } from "../../http/endpoint";
 import { bundleNotFound, type ChannelScopeRow, channelNotFound } from "../../http/scope";
@@ -31,7 +31,7 @@ export type WriteContext = Pick<
 	"actor" | "db" | "deps" | "nowMs" | "scope" | "scopeRow"
 >;
 
-export interface ChannelWrite {
+interface ChannelWrite {
 	/** As it was read. */
 	readonly channel: ChannelRow;
 	readonly values: ChannelValues;
@@ -111,17 +111,10 @@ export const newBundles = ({ version_id, rollout_version_id }: ChannelValues): n
 	[version_id, rollout_version_id].filter((id) => typeof id === "number");
 
 /** Settings that open the channel to more devices. */
-const OPENING_COLUMNS = [
-	"public",
-	"ios",
-	"android",
-	"electron",
-	"allow_device_self_set",
-	"allow_emulator",
-	"allow_device",
-	"allow_dev",
-	"allow_prod",
-] as const;
+const OPENING_COLUMNS = columnsOf(CHANNEL_FIELDS).filter((column) => {
+	const field: ChannelField = CHANNEL_FIELDS[column];
+	return field.opens === true;
+});
 
 /**
  * Bundles that a change brings to more devices: those that it puts on the channel, the rollout's if its share grows, and both of the

@@ -37,11 +37,9 @@ export function rolesThatMayInvite(role: RoleName): RoleName[] {
 	return memberRolesHolding([...ROLES[role].permissions, "org.invite_user"]);
 }
 
-/** Roles on a whole organization that hold a permission which the caller does not hold. */
+/** Roles that hold a permission which the caller does not hold on the organization. */
 export function rolesNotHeld(principal: Principal, orgId: string): RoleName[] {
-	return ROLE_NAMES.filter(
-		(role) => ROLES[role].scopeType === "org" && firstPermissionNotHeld(principal, role, { orgId }) !== undefined,
-	);
+	return ROLE_NAMES.filter((role) => firstPermissionNotHeld(principal, role, { orgId }) !== undefined);
 }
 
 /** @throws {ApiError} `cannot_remove_higher_role` when one of the roles to remove holds a permission that the caller does not hold */

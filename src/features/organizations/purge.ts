@@ -8,7 +8,7 @@
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { ADMINISTERING_ROLES } from "../../authz/member-roles";
 import { auditBindingsElsewhere, auditBindingsOfDeletedApp, auditForeignBindings } from "../../db/audit/bindings";
-import type { Actor } from "../../db/audit/entries";
+import { type Actor, systemActor } from "../../db/audit/entries";
 import { type Database, guard, lastResult, openDb, query } from "../../db/client";
 import { takeGlobalPermissionsWith } from "../../db/foreign-bindings";
 import { Conflict, conflict } from "../../db/optimistic";
@@ -17,9 +17,6 @@ import { REPORT_TABLES } from "../../db/telemetry-homes";
 import { selectedToGarbage } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { causeText } from "../../errors";
-
-/** The actor of the service's own deletions in the audit log. */
-export const CLEAN_UP_NAME = "Automatic clean-up";
 
 /** Limits of one run. */
 const MOST_ORGANIZATIONS = 20;
@@ -113,7 +110,7 @@ async function removePart(db: Database, deps: Deps, orgId: string, deletedBefore
 
 /** One step of a purge, as one batch. */
 export function purgeStatements(orgId: string, requestId: string, nowMs: number): CompiledQuery[] {
-	const actor: Actor = { type: "system", id: null, name: CLEAN_UP_NAME, requestId, ipAddress: null };
+	const actor = systemActor(requestId);
 	const reason = { reason: "organization_removed" };
 	const chunk = (table: string, most: number, order = sql`id`) =>
 		sql`(SELECT id FROM ${sql.table(table)} WHERE org_id = ${orgId} ORDER BY ${order} LIMIT ${most})`;

@@ -2,7 +2,7 @@
  * Closes previews whose time is over. An upload at the same time renews the preview, and then it stays.
  */
 import type { AppId } from "../../authz/decide";
-import type { Actor } from "../../db/audit/entries";
+import { systemActor } from "../../db/audit/entries";
 import { guard, openDb } from "../../db/client";
 import { closeStatements } from "../../db/preview-closing";
 import { expiredPreviews, previewChanged, previewIsExpired } from "../../db/previews";
@@ -14,7 +14,8 @@ import { collectGarbageSoon } from "../../queue/garbage";
 const MOST_PREVIEWS = 50;
 
 /** @throws {Error} when one could not be closed; the others were */
-export async function closeExpiredPreviews(deps: Deps, actor: Actor): Promise<void> {
+export async function closeExpiredPreviews(deps: Deps): Promise<void> {
+	const actor = systemActor(deps.newId());
 	const nowMs = deps.now();
 	const db = openDb(deps.d1, "first-primary");
 	const [{ rows }] = await db.batch([expiredPreviews(nowMs, MOST_PREVIEWS)]);

@@ -20,7 +20,7 @@ import type { Deps } from "../../deps";
 import { offeredForm, type UpdatePackage, wantedForm } from "../../domain/update-package";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
-import { bundleVersion, channelName, optional, publicAppId, rfc3339, time } from "../../http/schemas";
+import { bundleVersion, channelName, optional, publicAppId, rfc3339, textUpTo, time } from "../../http/schemas";
 import { appScope, bundleNotFound, channelNotFound } from "../../http/scope";
 import {
 	type DownloadLinks,
@@ -29,7 +29,6 @@ import {
 	previewSignature,
 	verifyPreview,
 } from "../../storage/links";
-import { textUpTo } from "../updates/device-request";
 
 /** The scheme of the stock CLI's links; an app may register another one for the same paths. */
 const SCHEME = "capgo:";

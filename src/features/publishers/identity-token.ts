@@ -109,11 +109,14 @@ export function checkTimesAndAudience({ claims }: UnverifiedToken, audience: str
 	const [issuedAt, expiresAt, notBefore] = [claims.iat, claims.exp, claims.nbf ?? 0];
 	const timely = (claim: string, value: unknown, isRight: (seconds: number) => boolean, expected: string): number => {
 		if (typeof value === "number" && Number.isFinite(value) && isRight(value)) return value;
-		throw claimRefused(`The identity token is not valid now (claim ${claim}); request a new one and send it at once.`, {
-			claim,
-			expected,
-			received: textOf(claims, claim),
-		});
+		throw claimRefused(
+			`The identity token is not valid now (claim ${claim}); request a new one and send it immediately.`,
+			{
+				claim,
+				expected,
+				received: textOf(claims, claim),
+			},
+		);
 	};
 	const now = String(Math.floor(nowSeconds));
 	const expiry = timely("exp", expiresAt, (seconds) => seconds + SKEW_SECONDS > nowSeconds, `after ${now}`);

@@ -5,12 +5,14 @@
  *
  * Only the latest outcome of a device counts and times only grow, so a batch may be delivered again, late, or concurrently.
  */
+
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { chunksOf } from "../../db/chunks";
 import { query } from "../../db/client";
 import { predatesRollout } from "../../db/rollouts";
+import { HOUR_MS } from "../../domain/time";
 import { type RolloutReported, type RolloutRuns, rolloutDeviceKey } from "../../messages";
 
 const NETWORK_LENGTH = 24;
@@ -34,7 +36,7 @@ export function networkPseudonyms(): NetworkPseudonyms {
 }
 
 /** A failed download under another version belongs to a bundle that was offered this recently. */
-const DOWNLOAD_MS = 60 * 60 * 1000;
+const DOWNLOAD_MS = HOUR_MS;
 
 type Report = RolloutReported | RolloutRuns;
 

@@ -4,9 +4,9 @@
  */
 
 import * as v from "valibot";
-import { stepsBpsOf } from "../../db/channel-fields";
 import { channelByName } from "../../db/channels";
 import { activeRollout, lastEndedRollout } from "../../db/rollouts";
+import { stepsBpsOf } from "../../domain/channel-fields";
 import { endpoint } from "../../http/endpoint";
 import { channelName, nullableRfc3339, nullableTime, publicAppId, rfc3339, time } from "../../http/schemas";
 import { appScope, channelNotFound } from "../../http/scope";

@@ -5,11 +5,13 @@
  *
  * Times of a row only grow and its outcome is derived from them, so a batch may be delivered again, late, or concurrently.
  */
+
 import { type CompiledQuery, sql } from "kysely";
 import { chunksOf } from "../../db/chunks";
 import { openDb, query } from "../../db/client";
 import { predatesRollout } from "../../db/rollouts";
 import type { Deps } from "../../deps";
+import { MINUTE_MS } from "../../domain/time";
 import { type RolloutEvent, type RolloutServed, rolloutDeviceKey } from "../../messages";
 import {
 	activeRollouts,
@@ -25,7 +27,7 @@ export const MOST_SAMPLED = 5_000;
 /** A batch with this many devices checks the limits itself; the health gate checks them otherwise. */
 const MANY_OFFERED = 500;
 /** Minimum time between two writes of the last offer to a device. */
-const OFFERED_AGAIN_MS = 10 * 60 * 1000;
+const OFFERED_AGAIN_MS = 10 * MINUTE_MS;
 
 /**
  * Records the events in one batch, after the rows of their devices. Reports need one more round trip, to read the active rollouts.

@@ -6,8 +6,7 @@
 import type { CompiledQuery } from "kysely";
 import { OWNING_ROLES } from "../../authz/member-roles";
 import { auditChannelChange } from "../../db/audit/channels";
-import { type Actor, auditStatement } from "../../db/audit/entries";
-import { stepsBpsOf } from "../../db/channel-fields";
+import { auditStatement, systemActor } from "../../db/audit/entries";
 import { recordChannelChange } from "../../db/channel-history";
 import { type ChannelValues, updateChannel } from "../../db/channels";
 import { type Database, guard, openDb } from "../../db/client";
@@ -25,6 +24,7 @@ import {
 import { bundlesAreSigned } from "../../db/signing-keys";
 import { bumpRevision } from "../../db/snapshot";
 import type { Deps } from "../../deps";
+import { stepsBpsOf } from "../../domain/channel-fields";
 import { type Judgement, judge } from "../../domain/rollout-gate";
 import { causeText } from "../../errors";
 import { sendMail } from "../../mail";
@@ -134,7 +134,7 @@ async function move(
 	const { app_id: appId, id: channelId } = row;
 	const values = changeOf(judgement, nowMs);
 	const isNotice = verdict === "notify";
-	const actor: Actor = { type: "system", id: null, name: SERVICE_NAME, requestId: deps.newId(), ipAddress: null };
+	const actor = systemActor(deps.newId(), SERVICE_NAME);
 	const versions = new Map([[row.rollout_version_id ?? 0, row.version_name]]);
 	const details = {
 		rollout_id: row.rollout_id,

@@ -32,13 +32,13 @@ export function signingRulesOf(json: string | undefined): SigningRules {
 	return { required: required === 1, keys };
 }
 
-export interface SignedFacts {
+interface SignedFacts {
 	readonly checksum: string | null;
 	readonly session_key: string | null;
 }
 
 /** Reasons for which a bundle does not count as signed. */
-export type UnsignedReason = "not_encrypted" | "malformed" | "unknown_key" | "content_differs" | "manifest_not_signed";
+type UnsignedReason = "not_encrypted" | "malformed" | "unknown_key" | "content_differs" | "manifest_not_signed";
 
 export interface Signature {
 	/** Fingerprint of the registered key; null if none verified the bundle. */

@@ -51,7 +51,7 @@ export interface Refused {
 	readonly message: string;
 }
 
-export const APP_NOT_FOUND: Refused = { error: "app_not_found", message: "This server has no app with this id." };
+const APP_NOT_FOUND: Refused = { error: "app_not_found", message: "This server has no app with this id." };
 
 type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "strangers"> & {
 	readonly request: Request;

@@ -10,7 +10,7 @@ interface Stored {
 	readonly sketch: string;
 }
 
-export interface Union extends Pick<Stored, "kind" | "version_name"> {
+interface Union extends Pick<Stored, "kind" | "version_name"> {
 	readonly sketch: Sketch;
 }
 

@@ -19,7 +19,7 @@ import { daysOf, startOfDay } from "./range";
 export const UNKNOWN = "unknown";
 export const labelOf = (name: string) => (name === "" ? UNKNOWN : name);
 
-export interface Dataset {
+interface Dataset {
 	readonly label: string;
 	/** In %, with one decimal; the shares of a day add up to exactly 100. Null on days without devices. */
 	readonly data: (number | null)[];

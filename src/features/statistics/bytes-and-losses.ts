@@ -9,7 +9,7 @@ import { DAY_MS } from "../../domain/time";
 import type { BytesServed, EventsLost } from "../../messages";
 
 /** Days whose event ids are kept. */
-export interface KeptDays {
+interface KeptDays {
 	readonly first: number;
 	readonly last: number;
 }

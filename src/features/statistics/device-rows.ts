@@ -46,7 +46,7 @@ interface DeviceReports {
 }
 
 /** Adds devices to sketches of their days. */
-export type AddToSketches = (added: readonly AddedDevices[]) => Promise<void>;
+type AddToSketches = (added: readonly AddedDevices[]) => Promise<void>;
 
 export interface AddedDevices extends SketchKey {
 	readonly devices: ReadonlySet<string>;

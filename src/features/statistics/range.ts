@@ -25,7 +25,7 @@ const dayOfRange = optional(
 
 export const rangeFields = { from: dayOfRange, to: dayOfRange };
 
-export interface RangeQuery {
+interface RangeQuery {
 	readonly from?: number | undefined;
 	readonly to?: number | undefined;
 }

@@ -8,7 +8,7 @@ import { deleteLogBefore } from "../../db/device-events";
 import { type Walk, walk } from "../../db/table-walk";
 import type { Deps } from "../../deps";
 import { dayOf, firstEventMs, firstRememberedDay, firstStatisticsDay, startOfDayMs } from "../../domain/days";
-import { DAY_MS } from "../../domain/time";
+import { DAY_MS, MINUTE_MS } from "../../domain/time";
 
 /** Event ids deleted per statement. 100 events per second make 90,000 ids in 15 minutes, too many for one DELETE. */
 const MOST_EVENTS_A_STATEMENT = 10_000;
@@ -19,7 +19,7 @@ const MOST_ROWS_LOOKED_AT = 500;
 /** Longer than the consumer accepts events, so no event can arrive between two removed steps. */
 const INSTALL_STEP_LIFETIME_MS = 31 * DAY_MS;
 /** Cron runs every 15 minutes, so the first run of a day measures the end of the day before. */
-const SWEEP_PERIOD_MS = 15 * 60 * 1000;
+const SWEEP_PERIOD_MS = 15 * MINUTE_MS;
 
 const STATISTICS_TABLES = {
 	daily_counts: ["app_id", "day", "version_name", "channel_name", "metric"],

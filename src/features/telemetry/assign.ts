@@ -26,7 +26,7 @@ export interface AssignedEvents {
 	readonly knownSince: (() => Promise<ReadonlyMap<string, number>>) | undefined;
 }
 
-export interface Assignment {
+interface Assignment {
 	readonly groups: readonly AssignedEvents[];
 	/** Events of apps that are being copied. */
 	readonly postponed: readonly DeviceEvent[];

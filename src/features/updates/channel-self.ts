@@ -9,10 +9,10 @@ import { resolveChannel } from "../../domain/update-decision";
 import type { Asking, Override, Platform } from "../../domain/update-model";
 import { atLeastForMajor } from "../../domain/version";
 import { type Context, endpoint } from "../../http/endpoint";
-import { booleanText, optional, publicAppId, uuid } from "../../http/schemas";
+import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
 import { decisionInput } from "./device";
 import { CHECK_LIMIT_BYTES, type DeviceBody } from "./device-body";
-import { deviceFields, EXAMPLE_DEVICE, textUpTo } from "./device-request";
+import { deviceFields, EXAMPLE_DEVICE } from "./device-request";
 
 /** From these versions on the plugin keeps the chosen channel. */
 const KEEPS_ITS_CHANNEL = { 5: "5.34.0", 6: "6.34.0", 7: "7.34.0", 8: "8.0.0" };

@@ -4,7 +4,7 @@
 import * as v from "valibot";
 import { PLATFORMS } from "../../domain/update-model";
 import { readVersion } from "../../domain/version";
-import { optional, publicAppId, uuid } from "../../http/schemas";
+import { optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
 import {
 	LONGEST_CUSTOM_ID,
 	LONGEST_INSTALL_SOURCE,
@@ -15,8 +15,6 @@ import {
 	LONGEST_VERSION_CODE,
 } from "./device-body";
 
-export const textUpTo = (longest: number) =>
-	v.pipe(v.string(), v.maxLength(longest, `must have at most ${longest} characters`));
 /** A text of the app; longer ones are cut. */
 const cutText = (longest: number) =>
 	v.pipe(

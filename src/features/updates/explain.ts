@@ -12,13 +12,13 @@ import type { Decision, TraceStep } from "../../domain/update-decision";
 import type { Platform } from "../../domain/update-model";
 import { invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
-import { booleanText, optional, publicAppId, uuid } from "../../http/schemas";
+import { booleanText, optional, publicAppId, textUpTo, uuid } from "../../http/schemas";
 import { appNotFound, appScope } from "../../http/scope";
 import { answerTo } from "./answer";
 import { updatesAnswer } from "./check";
 import { decisionInput, deviceOf } from "./device";
 import type { DeviceBody } from "./device-body";
-import { deviceFields, textUpTo } from "./device-request";
+import { deviceFields } from "./device-request";
 
 const deviceShown = v.strictObject({
 	device_id: v.string(),

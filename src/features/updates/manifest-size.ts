@@ -8,8 +8,8 @@ import type { Database } from "../../db/client";
 import { manifestSizes } from "../../db/devices";
 import type { SnapshotCache } from "../../db/snapshot-cache";
 import { endpoint } from "../../http/endpoint";
-import { optional, publicAppId } from "../../http/schemas";
-import { EXAMPLE_DEVICE, textUpTo } from "./device-request";
+import { optional, publicAppId, textUpTo } from "../../http/schemas";
+import { EXAMPLE_DEVICE } from "./device-request";
 
 /** Files with ordinary names reach the limit of the body first. */
 const MOST_FILES = 10_000;

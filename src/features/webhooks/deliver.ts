@@ -8,7 +8,7 @@
  */
 
 import { memberRolesHolding } from "../../authz/member-roles";
-import type { Actor } from "../../db/audit/entries";
+import { type Actor, systemActor } from "../../db/audit/entries";
 import { openDb } from "../../db/client";
 import { mailRecipient } from "../../db/event-mails";
 import {
@@ -90,9 +90,7 @@ export async function deliverDue(deps: Deps, { webhookId }: WebhookDue): Promise
 }
 
 /** The actor in the audit log. */
-const clerkOf = (deps: Deps): Actor => ({
-	...{ type: "system", id: null, name: "Capstan", requestId: deps.newId(), ipAddress: null },
-});
+const clerkOf = (deps: Deps): Actor => systemActor(deps.newId(), "Capstan");
 
 async function attempt(
 	deps: Deps,

@@ -7,11 +7,11 @@ import { plainText } from "../../domain/plain-text";
 import { type EventData, eventBody, eventSentence, type WebhookEvent } from "../../domain/webhook-events";
 import type { Format } from "./record";
 
-export interface DeliveredEvent extends WebhookEvent {
+interface DeliveredEvent extends WebhookEvent {
 	readonly id: string;
 }
 
-export interface OutgoingRequest {
+interface OutgoingRequest {
 	readonly headers: Readonly<Record<string, string>>;
 	readonly body: string;
 }

@@ -19,7 +19,7 @@ export const TAG = "Webhooks";
 export const FORMATS = ["standard", "slack", "discord", "teams"] as const;
 export type Format = (typeof FORMATS)[number];
 
-export interface Sealed {
+interface Sealed {
 	readonly url: string;
 	/** Only with the format `standard`. */
 	readonly current?: WebhookSecret;

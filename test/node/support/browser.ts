@@ -6,7 +6,8 @@ import { spawnSync } from "node:child_process";
 import { type Browser, type BrowserContextOptions, chromium as driver, type Page } from "playwright-core";
 import { PATIENCE_MS } from "../../patience";
 
-const NAMES = ["chromium", "chromium-browser", "google-chrome"];
+/** The shell has no windows; a run of browser tests takes four fifths of the CPU time with it. */
+const NAMES = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
 /** The program's path; undefined when none is installed. */
 export const chromium = NAMES.map((name) => spawnSync("which", [name]).stdout?.toString().trim()).find(Boolean);
@@ -31,7 +32,7 @@ interface PageOptions {
 const HEIGHT = 900;
 const CONTEXT: BrowserContextOptions = { reducedMotion: "reduce", timezoneId: "Europe/Berlin", locale: "en-GB" };
 
-/** Pages that somebody left, without cookies or storage. A new context starts a process, which takes four times as long as a page. */
+/** Pages that somebody left, without cookies or storage. A new context starts a process, which takes longer than a screen. */
 const left: Page[] = [];
 /** Pages that a test changed in a way that cannot be taken back. */
 const changed = new WeakSet<Page>();
@@ -60,10 +61,13 @@ async function forget(page: Page): Promise<void> {
 	page.removeAllListeners();
 	await page.unrouteAll({ behavior: "ignoreErrors" });
 	await page.evaluate("localStorage.clear(); sessionStorage.clear()").catch(() => undefined);
-	await page.goto("about:blank");
+	await page.goto(restingPage(page.url()));
 	await page.context().clearCookies();
 	left.push(page);
 }
+
+/** A page without scripts at the same host. On its way from about:blank, Chromium starts a process, which takes longer than most screens. */
+export const restingPage = (url: string) => new URL("/favicon.svg", url).href;
 
 /** Sends a command of the DevTools protocol to a page. */
 export type Send = (method: string, params?: object) => Promise<Record<string, unknown>>;

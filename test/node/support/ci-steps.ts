@@ -7,6 +7,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse, parseAllDocuments } from "yaml";
+import { FAST_PATH } from "./tools";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -123,7 +124,7 @@ function shell([program = "", ...words]: readonly string[], place: Place): Promi
 		const child = spawn(program, words, {
 			cwd: place.directory,
 			env: {
-				PATH: process.env.PATH,
+				PATH: FAST_PATH,
 				HOME: place.home,
 				npm_config_cache: join(place.home, "npm"),
 				...place.environment,

@@ -3,6 +3,8 @@ import { expect } from "vitest";
 import { overflowOf, type Stage, seriousFindings, type Visitor } from "./dashboard";
 import type { PicturedScreen } from "./dashboard-screens";
 
+const PHONE_WIDTH = 390;
+
 /** No serious finding of axe, no error in the browser, no name that became markup, nothing wider than the screen. */
 export async function expectSound(visitor: Visitor): Promise<void> {
 	// A dialog that is still sliding in is half transparent and partly outside.
@@ -13,6 +15,16 @@ export async function expectSound(visitor: Visitor): Promise<void> {
 	expect(visitor.complaints).toEqual([]);
 	expect(await visitor.page.title()).not.toBe("taken");
 	expect(await overflowOf(visitor)).toBeLessThanOrEqual(0);
+}
+
+/** Nothing is wider than a phone. Only the layout differs there, so that axe looks at one width. */
+export async function expectFitsPhone(visitor: Visitor): Promise<void> {
+	const { page } = visitor;
+	const size = page.viewportSize();
+	await page.setViewportSize({ width: PHONE_WIDTH, height: size?.height ?? 0 });
+	await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+	expect(await overflowOf(visitor)).toBeLessThanOrEqual(0);
+	if (size !== null) await page.setViewportSize(size);
 }
 
 /** Opens the screen, with its dialog, and expects it to be sound. */

@@ -22,6 +22,13 @@ function choose(page: Page, files: Zippable): Promise<void> {
 	return page.locator("input[type=file]").setInputFiles({ name: "app.zip", mimeType: "application/zip", buffer });
 }
 
+/** In the browser. Chromium counts a request as under way until its answer is read. */
+async function changeProduction([path, fields]: readonly [path: string, fields: object]): Promise<void> {
+	const body = JSON.stringify({ app_id: "com.example.shop", channel: "production", ...fields });
+	const answer = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body });
+	await answer.text();
+}
+
 /** In the browser: gives the device a channel and a bundle. */
 async function setByHand({
 	app_id,
@@ -129,20 +136,18 @@ export const SCREENS: readonly PicturedScreen[] = [
 		changes: true,
 		path: ofApp("channels/production"),
 		async prepare(page) {
-			await page.evaluate(async () => {
-				const changes = [
-					["/channel", { version: "1.1.0" }],
-					["/channel/rollback", { reason: "Login loop on Android 9" }],
-					["/channel", { rolloutVersion: "1.1.0", rolloutEnabled: true, rolloutPercentage: 5 }],
-					["/channel", { rolloutPercentage: 25 }],
-				] as const;
-				for (const [path, fields] of changes) {
-					const body = JSON.stringify({ app_id: "com.example.shop", channel: "production", ...fields });
-					await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body });
-				}
-			});
+			for (const change of [
+				["/channel", { version: "1.1.0" }],
+				["/channel/rollback", { reason: "Login loop on Android 9" }],
+				["/channel", { rolloutVersion: "1.1.0", rolloutEnabled: true, rolloutPercentage: 5 }],
+				["/channel", { rolloutPercentage: 25 }],
+			] as const) {
+				await page.evaluate(changeProduction, change);
+			}
 			await page.reload();
-			await page.getByRole("button", { name: "Roll back to 1.1.0" }).click();
+			await page.getByRole("button", { name: "More about 1.1.0 on production" }).click();
+			await page.getByRole("menuitem", { name: "Return to 1.1.0 anyway" }).click();
+			await page.getByRole("menu").waitFor({ state: "detached" });
 			await page.getByText("will change version").waitFor();
 		},
 	},
@@ -223,26 +228,10 @@ export const SCREENS: readonly PicturedScreen[] = [
 		path: ofApp(`devices/${deviceId(4)}`),
 		changes: true,
 		async prepare(page) {
-			await page.evaluate(async () => {
-				const body = JSON.stringify({
-					app_id: "com.example.shop",
-					channel: "production",
-					version: "1.1.0",
-					allow_prod: false,
-				});
-				await fetch("/channel", { method: "POST", headers: { "content-type": "application/json" }, body });
-			});
+			await page.evaluate(changeProduction, ["/channel", { version: "1.1.0", allow_prod: false }] as const);
 			await page.reload();
 			await page.getByText("is off for production builds").first().waitFor();
-			await page.evaluate(async () => {
-				const body = JSON.stringify({
-					app_id: "com.example.shop",
-					channel: "production",
-					version: "1.0.0",
-					allow_prod: true,
-				});
-				await fetch("/channel", { method: "POST", headers: { "content-type": "application/json" }, body });
-			});
+			await page.evaluate(changeProduction, ["/channel", { version: "1.0.0", allow_prod: true }] as const);
 		},
 	},
 	{
@@ -375,7 +364,7 @@ export const SCREENS: readonly PicturedScreen[] = [
 		async prepare(page) {
 			await page.keyboard.press("Control+k");
 			await page.getByRole("combobox", { name: "Search" }).fill("1.1");
-			await page.getByRole("option").first().waitFor();
+			await page.getByRole("listbox").getByRole("option").first().waitFor();
 		},
 	},
 	{

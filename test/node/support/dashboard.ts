@@ -5,12 +5,14 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { BrowserContext, Page } from "playwright-core";
+import { type APIRequestContext, type BrowserContext, type Page, request } from "playwright-core";
 import { PATIENCE_MS } from "../../patience";
 import { devtoolsOf as devtoolsOfPage, leave, openPage, type Send } from "./browser";
 import { createProductApp, type Product, startProduct, uploadProductBundle } from "./product";
 
 export const APP = "com.example.shop";
+/** The name of the first organization of an installation. */
+const ORGANIZATION = "My organization";
 /** A page that shows names as markup instead of text runs this. */
 export const HOSTILE = `<img src=x onerror="document.title='taken'">`;
 
@@ -21,15 +23,22 @@ export interface Visitor {
 	readonly complaints: string[];
 	/** Opens a screen and waits for its heading. */
 	open(path: string, heading: string | RegExp): Promise<void>;
+	/** Posts what a page of the service would post, without loading the page. */
+	send(path: string, body: object): Promise<void>;
 	/** Closes the page without waiting for it. */
 	leave(): void;
 }
+
+type Cookies = Awaited<ReturnType<BrowserContext["cookies"]>>;
 
 export interface Stage {
 	readonly product: Product;
 	/** With a host name, because WebAuthn accepts no address. */
 	readonly origin: string;
+	readonly app: string;
 	readonly appUuid: string;
+	/** The operator's session. */
+	readonly cookies: Cookies;
 	/** Each visitor has a separate browser context. */
 	visitor(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
 	admin(options?: { readonly width?: number; readonly dark?: boolean }): Promise<Visitor>;
@@ -44,7 +53,13 @@ export interface OwnStage extends Stage {
 
 const DEVICES = 6;
 const LOOK_MS = 25;
-const LOOKS = 80;
+
+/** Without timers, because a page's clock may stand still. */
+const HAS_HEADING = `new Promise((found) => {
+	const look = () => document.querySelector("h1") !== null && found();
+	new MutationObserver(look).observe(document, { childList: true, subtree: true });
+	look();
+})`;
 
 let shared: Promise<Stage> | undefined;
 
@@ -54,40 +69,51 @@ export function sharedStage(): Promise<Stage> {
 	return shared;
 }
 
+/** Another organization with the same scene, in the product of this test process, for files that change the scene or count what is there. */
+export async function newStage(): Promise<Stage> {
+	const { product, origin, cookies } = await sharedStage();
+	const { body } = await product.api("PUT", "/organization", { name: ORGANIZATION });
+	return stageOf({ ...product, orgId: body.id }, product.newAppId(), origin, cookies);
+}
+
+/** A product with nothing but the scene, for files that depend on what the whole installation or the operator's account holds. */
 export async function startStage(): Promise<OwnStage> {
 	const product = await startProduct({ unlimitedRequests: true });
-	const origin = new URL(product.running.signInLink ?? "").origin;
-	const appUuid = await createScene(product);
-	const admin = await signedInAdmin(product, origin);
+	const link = new URL(product.running.signInLink ?? "");
+	const visitor = await request.newContext();
+	await post(visitor, link.origin, "/sign-in/link", { token: link.hash.replace("#token=", "") });
+	const { cookies } = await visitor.storageState();
+	await visitor.dispose();
+	return { ...(await stageOf(product, APP, link.origin, cookies)), stop: product.stop };
+}
+
+async function stageOf(product: Product, app: string, origin: string, cookies: Cookies): Promise<Stage> {
 	return {
 		product,
 		origin,
-		appUuid,
+		app,
+		appUuid: await createScene(product, app),
+		cookies,
 		visitor: (options) => visit(origin, options),
 		async admin(options) {
 			const visitor = await visit(origin, options);
-			await visitor.context.addCookies(admin);
+			await visitor.context.addCookies(cookies);
 			return visitor;
 		},
 		async member(role, email) {
 			const { body } = await product.api("POST", "/organization/members", { orgId: product.orgId, email, role });
 			const visitor = await visit(origin);
 			const token = String(body.link).replace(/.*token=/, "");
-			await visitor.page.goto(`${origin}/invitation`);
-			const status = await visitor.page.evaluate(async (sent) => {
-				const response = await fetch("/invitation/accept", {
-					method: "POST",
-					headers: { "content-type": "application/json" },
-					body: JSON.stringify({ token: sent, sign_in: true }),
-				});
-				return response.status;
-			}, token);
-			if (status !== 201) throw new Error(`the invitation was answered with ${status}`);
-			visitor.complaints.length = 0;
+			await visitor.send("/invitation/accept", { token, sign_in: true });
 			return visitor;
 		},
-		stop: product.stop,
 	};
+}
+
+async function post(visitor: APIRequestContext, origin: string, path: string, data: object): Promise<void> {
+	// A connection that was kept may have ended.
+	const response = await visitor.post(origin + path, { data, headers: { origin }, maxRetries: 1 });
+	if (!response.ok()) throw new Error(`${path} was answered with ${response.status()}: ${await response.text()}`);
 }
 
 async function visit(
@@ -108,48 +134,39 @@ async function visit(
 		complaints,
 		async open(path, heading) {
 			await page.goto(`${origin}/dashboard${path}`);
-			// Playwright looks again after half a second only, and most screens need a third of one.
-			for (let look = 0; look < LOOKS && !(await page.evaluate("document.querySelector('h1') !== null")); look++)
-				await page.waitForTimeout(LOOK_MS);
-			await page.getByRole("heading", { level: 1, name: heading }).waitFor();
+			const title = page.getByRole("heading", { level: 1, name: heading });
+			// A locator looks again after half a second only, and most screens need a third of one.
+			await Promise.race([page.evaluate(HAS_HEADING).catch(() => undefined), title.waitFor()]);
+			await title.waitFor();
 		},
+		send: (path, body) => post(page.context().request, origin, path, body),
 		leave: () => leave(page),
 	};
 }
 
-async function signedInAdmin(product: Product, origin: string) {
-	const visitor = await visit(origin);
-	const { page, context } = visitor;
-	await page.goto(product.running.signInLink ?? "");
-	await page.waitForURL((url) => url.pathname.startsWith("/dashboard/"));
-	const cookies = await context.cookies();
-	visitor.leave();
-	return cookies;
-}
-
 /** An app with bundles, channels of every kind, devices and entries in its audit log. */
-async function createScene(product: Product): Promise<string> {
-	const appUuid = await createProductApp(product, APP);
+async function createScene(product: Product, app: string): Promise<string> {
+	const appUuid = await createProductApp(product, app);
 	const done = async (method: string, path: string, body: unknown) => {
 		const answer = await product.api(method, path, body);
 		if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`);
 	};
-	await uploadProductBundle(product, APP, "1.0.0");
-	await uploadProductBundle(product, APP, "1.1.0");
-	await uploadProductBundle(product, APP, "1.2.0-pr.128");
-	await done("POST", "/channel", { app_id: APP, channel: "production", version: "1.0.0", public: true });
+	await uploadProductBundle(product, app, "1.0.0");
+	await uploadProductBundle(product, app, "1.1.0");
+	await uploadProductBundle(product, app, "1.2.0-pr.128");
+	await done("POST", "/channel", { app_id: app, channel: "production", version: "1.0.0", public: true });
 	await done("POST", "/channel", {
-		app_id: APP,
+		app_id: app,
 		channel: "pr-128",
 		version: "1.2.0-pr.128",
 		allow_device_self_set: true,
 	});
-	await done("POST", "/channel", { app_id: APP, channel: "hostile", allow_device_self_set: true });
+	await done("POST", "/channel", { app_id: app, channel: "hostile", allow_device_self_set: true });
 	// The API refuses such a name; the page must not depend on that.
 	const db = await product.running.miniflare.getD1Database("DB");
 	await db.prepare("UPDATE channels SET name = ? WHERE name = 'hostile'").bind(HOSTILE).run();
 	await done("POST", "/channel", {
-		app_id: APP,
+		app_id: app,
 		channel: "beta",
 		version: "1.0.0",
 		allow_device_self_set: true,
@@ -157,10 +174,10 @@ async function createScene(product: Product): Promise<string> {
 		rolloutEnabled: true,
 		rolloutPercentage: 25,
 	});
-	await done("PUT", `/app/${APP}`, { name: "Example shop" });
+	await done("PUT", `/app/${app}`, { name: "Example shop" });
 	for (let index = 0; index < DEVICES; index++) {
 		const device = {
-			app_id: APP,
+			app_id: app,
 			device_id: deviceId(index),
 			platform: index % 2 === 0 ? "android" : "ios",
 			version_name: index < 4 ? "1.0.0" : "builtin",
@@ -174,7 +191,7 @@ async function createScene(product: Product): Promise<string> {
 		await done("POST", "/stats", { ...device, action: "set" });
 	}
 	// The Queue brings them a second later.
-	const listed = async () => (await product.api("GET", `/device/list?app_id=${APP}`)).body.total;
+	const listed = async () => (await product.api("GET", `/device/list?app_id=${app}`)).body.total;
 	for (let look = 0; (await listed()) < DEVICES; look++) {
 		if (look * LOOK_MS > PATIENCE_MS) throw new Error("the devices of the scene do not arrive");
 		await sleep(LOOK_MS);
@@ -198,8 +215,8 @@ interface Finding {
 
 /** Findings of axe that are serious or critical. */
 export async function seriousFindings({ page }: Visitor): Promise<string[]> {
-	// Playwright's evaluation is not subject to the page's Content-Security-Policy.
-	await page.evaluate(AXE);
+	// Playwright's evaluation is not subject to the page's Content-Security-Policy. The script stays as long as the document.
+	if (!(await page.evaluate("'axe' in window"))) await page.evaluate(AXE);
 	// No rule that is on by default needs the style sheets that axe would fetch again.
 	const options = '{ resultTypes: ["violations"], preload: false }';
 	const violations = (await page.evaluate(

@@ -6,6 +6,7 @@
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { FAST_PATH } from "./tools";
 
 export interface Example {
 	/** Line of the page that the example begins on. */
@@ -46,7 +47,7 @@ export async function runExamples(
 	const shell = spawn("bash", [file], {
 		cwd: options.directory,
 		env: {
-			PATH: [...(options.path === undefined ? [] : [options.path]), process.env.PATH].join(":"),
+			PATH: [...(options.path === undefined ? [] : [options.path]), FAST_PATH].join(":"),
 			HOME: options.directory,
 			...options.environment,
 		},

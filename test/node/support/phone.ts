@@ -16,15 +16,15 @@ import { type CliProject, createCliProject } from "../../proof/clients/capgo-cli
 import { type RecordedRequest, type Recorder, startRecorder } from "../../proof/clients/recorder";
 import { createProductApp, type Product, uploadProductBundle } from "./product";
 
-const jdk = findJdk();
-if (jdk === undefined) {
+const hasJdk = findJdk() !== undefined;
+if (!hasJdk) {
 	// Past the reporter, which shows a skipped file without a reason.
 	process.stderr.write("\nThe Android client is skipped: it needs javac 17 or newer, in JAVA_HOME or on the PATH.\n\n");
 }
 
 /** Tests of the Android client. */
 export function describeAndroid(what: string, tests: () => void): void {
-	describe.skipIf(jdk === undefined)(`@capgo/capacitor-updater ${CLIENT_VERSION} on Android, ${what}`, tests);
+	describe.skipIf(!hasJdk)(`@capgo/capacitor-updater ${CLIENT_VERSION} on Android, ${what}`, tests);
 }
 
 export interface Scene {
@@ -66,7 +66,7 @@ export function createPhones(product: Product): Phones {
 			network,
 			async open(options = {}) {
 				await opened?.stop();
-				opened = await startAndroidApp(jdk ?? "", { url: network.url, appId, directory, ...options });
+				opened = await startAndroidApp({ url: network.url, appId, directory, ...options });
 				running.push(opened);
 				return opened;
 			},

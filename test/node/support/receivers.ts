@@ -43,7 +43,7 @@ export const receiveOnElectron: Receive = async (product, { appId, build, defaul
 };
 
 export const receiveOnAndroid: Receive = async (product, { appId, build, defaultChannel, chosenChannel }) => {
-	const app = await startAndroidApp(findJdk() ?? "", {
+	const app = await startAndroidApp({
 		...{ url: product.url, appId, version: build, deviceId: randomUUID() },
 		directory: await mkdtemp(join(product.directory, "phone-")),
 		...(defaultChannel === undefined ? {} : { defaultChannel }),

@@ -3,7 +3,15 @@
  */
 import { chmod, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { IS_PROOF } from "../../proof-sample";
+
+const NPX_DIRECTORY = fileURLToPath(new URL("npx", import.meta.url));
+/** The programs of this machine, with its npx. */
+export const MACHINE_PATH = process.env.PATH ?? "";
+/** The programs of this machine with our npx; `npm run test:proof` uses npm's. */
+export const FAST_PATH = IS_PROOF ? MACHINE_PATH : `${NPX_DIRECTORY}${delimiter}${MACHINE_PATH}`;
 
 /** `jq` as the pages use it: a path such as `.[0].id`, and `-r` for the bare text. */
 const JQ = `#!${process.execPath}

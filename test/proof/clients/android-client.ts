@@ -23,12 +23,26 @@ const TIME_LIMIT_MS = 120_000;
 
 export const CLIENT_VERSION: string = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")).version;
 
-/** The directory of `java` and `javac`, empty for those of the PATH; undefined where there is no JDK that is new enough. */
-export function findJdk(): string | undefined {
+/** `java` and `javac`, which are in one directory. */
+interface Jdk {
+	/** Empty for those of the PATH. */
+	readonly directory: string;
+	readonly version: string;
+}
+
+let found: { readonly jdk: Jdk | undefined } | undefined;
+
+/** Undefined where there is no JDK that is new enough. Looked up once in each process, because `javac -version` starts a JVM. */
+export function findJdk(): Jdk | undefined {
+	found ??= { jdk: lookUpJdk() };
+	return found.jdk;
+}
+
+function lookUpJdk(): Jdk | undefined {
 	for (const directory of [join(process.env.JAVA_HOME ?? "/nowhere", "bin/"), ""]) {
 		try {
 			const version = execFileSync(`${directory}javac`, ["-version"], { encoding: "utf8", stdio: "pipe" });
-			if (Number(/\d+/.exec(version)?.[0]) >= OLDEST_JDK) return directory;
+			if (Number(/\d+/.exec(version)?.[0]) >= OLDEST_JDK) return { directory, version };
 		} catch {
 			// Not there; the next one may be.
 		}
@@ -36,9 +50,11 @@ export function findJdk(): string | undefined {
 	return undefined;
 }
 
-/** Compiles what has changed since the last time; the directory of the classes. */
-async function compile(jdk: string): Promise<string> {
-	const hash = createHash("sha256").update(execFileSync(`${jdk}javac`, ["-version"]));
+let compiled: Promise<string> | undefined;
+
+/** Compiles what has changed since the last run; the directory of the classes. */
+async function compile({ directory, version }: Jdk): Promise<string> {
+	const hash = createHash("sha256").update(version);
 	for (const root of [SOURCES, OURS]) {
 		for (const path of readdirSync(root, { recursive: true, encoding: "utf8" }).sort()) {
 			if (path.endsWith(".java")) hash.update(path).update(readFileSync(join(root, path)));
@@ -48,7 +64,9 @@ async function compile(jdk: string): Promise<string> {
 	if (existsSync(classes)) return classes;
 	const fresh = `${classes}.${process.pid}`;
 	await mkdir(fresh, { recursive: true });
-	await promisify(execFile)(`${jdk}javac`, [
+	await promisify(execFile)(`${directory}javac`, [
+		// The second compiler of the JVM and the threads of its garbage collector cost more than they save here.
+		...["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC"],
 		...["--release", String(OLDEST_JDK), "-encoding", "UTF-8", "-nowarn", "-proc:none", "-implicit:class"],
 		// Whatever the driver reaches is compiled with it; the plugin's bridge to Capacitor is not reached.
 		...["-sourcepath", [join(OURS, "shims"), SOURCES].join(":"), "-d", fresh],
@@ -162,8 +180,11 @@ export interface AndroidApp {
 }
 
 /** Starts the app, as if the user had just opened it. */
-export async function startAndroidApp(jdk: string, options: AndroidAppOptions): Promise<AndroidApp> {
-	const classes = await compile(jdk);
+export async function startAndroidApp(options: AndroidAppOptions): Promise<AndroidApp> {
+	const jdk = findJdk();
+	if (jdk === undefined) throw new Error("no JDK");
+	compiled ??= compile(jdk);
+	const classes = await compiled;
 	const { url, version = "1.0.0", ...rest } = options;
 	const phone = {
 		deviceId: "0b6f3f0e-5d0c-4d3e-9a53-1d1f5b0c7a11",
@@ -177,9 +198,9 @@ export async function startAndroidApp(jdk: string, options: AndroidAppOptions): 
 		pluginVersion: CLIENT_VERSION,
 	};
 	const child = spawn(
-		`${jdk}java`,
+		`${jdk.directory}java`,
 		[
-			...["-Xmx192m", "-XX:TieredStopAtLevel=1", `-Dnode=${process.execPath}`, "-cp", classes],
+			...["-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", `-Dnode=${process.execPath}`, "-cp", classes],
 			...[DRIVER_CLASS, JSON.stringify(phone)],
 		],
 		{ stdio: ["pipe", "pipe", "pipe"] },

@@ -2,8 +2,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { allEndpoints } from "../../../src/endpoints";
-import { rows, run } from "../support/bytes";
-import { databaseText } from "../support/database-text";
+import { rows } from "../support/bytes";
+import { databaseText, emptyDatabase } from "../support/database-text";
 import { REQUESTS } from "../support/requests";
 import { signIn } from "../support/sessions";
 import {
@@ -25,7 +25,7 @@ let app: TestApp;
 
 beforeEach(async () => {
 	// Deleted apps of other tests would delay this one in the clean-up.
-	await run(query.deleteFrom("organizations").where("deleted_at_ms", "is not", null));
+	await emptyDatabase();
 	world = await createWorld();
 	app = await createTestApp(world);
 });

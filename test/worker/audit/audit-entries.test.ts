@@ -9,7 +9,7 @@ import { allEndpoints } from "../../../src/endpoints";
 import { purgeOrganizations } from "../../../src/features/organizations/purge";
 import { sweep } from "../../../src/schedule";
 import { deltaName, locationOf, putBytes, register, rows, tusCreate, tusPatch, zipName } from "../support/bytes";
-import { databaseText } from "../support/database-text";
+import { databaseText, emptyDatabase } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
 import { auditEntries } from "../support/people";
 import { REQUESTS } from "../support/requests";
@@ -32,6 +32,7 @@ let world: World;
 let app: TestApp;
 let start: number;
 beforeEach(async () => {
+	await emptyDatabase();
 	world = await createWorld();
 	app = await createTestApp(world);
 	await ignoreEarlier();

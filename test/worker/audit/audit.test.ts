@@ -3,11 +3,11 @@
  * holds a secret. Reading covers filters, pages, NDJSON, and each reader's permissions.
  */
 import { createExecutionContext } from "cloudflare:test";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import type { Deps } from "../../../src/deps";
 import { allEndpoints } from "../../../src/endpoints";
-import { databaseText } from "../support/database-text";
+import { databaseText, emptyDatabase } from "../support/database-text";
 import { beforeEachTrip } from "../support/interleave";
 import { REQUESTS } from "../support/requests";
 import {
@@ -55,7 +55,8 @@ describe("every endpoint that changes something", () => {
 		({ method, access }) => method !== "GET" && !("public" in access || "ownSession" in access),
 	);
 	let world: World;
-	beforeAll(async () => {
+	beforeEach(async () => {
+		await emptyDatabase();
 		world = await createWorld();
 	});
 	const rest = async () => {

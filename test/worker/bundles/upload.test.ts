@@ -5,7 +5,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
-import { collectGarbage, sweep } from "../../../src/schedule";
+import { collectGarbage } from "../../../src/queue/garbage";
+import { sweep } from "../../../src/schedule";
 import {
 	brokenBody,
 	bundleOf,

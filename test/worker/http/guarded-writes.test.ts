@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { allEndpoints } from "../../../src/endpoints";
 import { wholeObjectKey } from "../../../src/storage/objects";
-import { databaseText } from "../support/database-text";
+import { databaseText, emptyDatabase } from "../support/database-text";
 import type { PreparedRequest } from "../support/request-parts";
 import { REQUESTS } from "../support/requests";
 import {
@@ -40,6 +40,7 @@ const writers = Object.keys(REQUESTS).filter(
 let world: World;
 let app: TestApp;
 beforeEach(async () => {
+	await emptyDatabase();
 	world = await createWorld();
 	app = await createTestApp(world);
 });

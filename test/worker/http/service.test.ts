@@ -212,6 +212,10 @@ describe("GET /service/status", () => {
 		expect([await get(operator.adminKey), await get(other.adminKey), await get(reader.text), await get()]).toEqual([
 			...[200, 404, 403, 401],
 		]);
+		const { adminKey: key, orgId } = operator;
+		const deleted = await operator.request("DELETE", "/organization", { key, query: { orgId } });
+		expect(deleted.status).toBe(200);
+		expect(await get(operator.adminKey)).toBe(404);
 	});
 });
 

@@ -1,7 +1,8 @@
 /** One failing call in every flow (support/crashes.ts), and proofs that the checker reports each violation. */
 import { describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
-import { collectGarbage, sweep } from "../../../src/schedule";
+import { collectGarbage } from "../../../src/queue/garbage";
+import { sweep } from "../../../src/schedule";
 import { downloadUrl, register, rows, run } from "../support/bytes";
 import { describeCrashes } from "../support/crashes";
 import { violations } from "../support/invariants";

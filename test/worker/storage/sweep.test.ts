@@ -6,7 +6,8 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { query } from "../../../src/db/client";
 import type { QueueMessage } from "../../../src/messages";
-import { collectGarbage, sweep } from "../../../src/schedule";
+import { collectGarbage } from "../../../src/queue/garbage";
+import { sweep } from "../../../src/schedule";
 import { removeAll } from "../../../src/storage/objects";
 import {
 	deltaName,

@@ -25,6 +25,15 @@ export const keyOf = (endpoint: { method: string; path: string }) => `${endpoint
 const endpoints: readonly AnyEndpoint[] = allEndpoints;
 /** Those that keys are for. */
 export const guarded = endpoints.filter(({ access }) => !("public" in access || "ownSession" in access));
+const GROUPS = 12;
+/**
+ * The same in groups. A test of a whole group makes every request before the first one succeeds, so neighbours in the list are in different
+ * groups: they are about the same things, which a success takes away.
+ */
+export const guardedGroups = Array.from({ length: GROUPS }, (_, group) => {
+	const ofGroup = guarded.filter((_, index) => index % GROUPS === group);
+	return [group, ofGroup.map((endpoint) => [keyOf(endpoint), endpoint] as const)] as const;
+});
 /** Those that sessions alone are for. */
 export const ofSessions = endpoints.filter(({ access }) => "ownSession" in access);
 

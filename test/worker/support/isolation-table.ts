@@ -40,7 +40,13 @@ export function digitOf(status: number): string {
 export class IsolationTable {
 	readonly #rows = new Map<string, { control: string; whole: boolean; cells: Map<string, string> }>();
 
-	constructor(readonly roles: readonly string[]) {}
+	constructor(
+		endpoints: readonly string[],
+		readonly roles: readonly string[],
+	) {
+		// Rows stand in the order of the list, whatever is tested first.
+		for (const endpoint of endpoints) this.#row(endpoint);
+	}
 
 	/** Endpoints whose rows are whole. */
 	get whole(): string[] {

@@ -12,7 +12,7 @@ import {
 } from "../../../src/compat/capgo-cli/queries";
 import { appsAreOf } from "../../../src/db/api-keys";
 import { appIsLive } from "../../../src/db/apps";
-import { bundleUnusedExceptBy, channelDiffers, channelStillPointsTo } from "../../../src/db/channels";
+import { bundleUnusedExceptBy, channelStillPointsTo } from "../../../src/db/channels";
 import { hasOverride } from "../../../src/db/devices";
 import { rolloutIs } from "../../../src/db/rollouts";
 import { bundlesAreSigned } from "../../../src/db/signing-keys";
@@ -61,10 +61,6 @@ export const GUARDS_OF_CONTENTS: Guards = {
 			rolloutIs(B.app, B.beta, B.rollout),
 			rolloutIs(B.app, A.channel, A.rollout),
 		],
-	}),
-	channelDiffers: () => ({
-		yes: [channelDiffers(B.app, B.beta, { allow_dev: 0 }), channelDiffers(B.app, B.beta, { allow_dev: 0, ios: 1 })],
-		no: [channelDiffers(B.app, B.beta, { allow_dev: 1 }), channelDiffers(B.app, A.beta, { allow_dev: 0 })],
 	}),
 	channelStillPointsTo: () => ({
 		yes: [channelStillPointsTo(B.app, B.channel, B.stable, B.next)],

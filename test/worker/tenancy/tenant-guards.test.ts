@@ -10,7 +10,6 @@ import { appIsLive } from "../../../src/db/apps";
 import { bundleIsLive, bundleIsPending, bundleIsReady } from "../../../src/db/bundles";
 import {
 	bundleUnusedExceptBy,
-	channelDiffers,
 	channelExists,
 	channelPlatformsAre,
 	channelStillPointsTo,
@@ -33,7 +32,6 @@ const OWN: Readonly<Record<string, (of: TenantRows, thing: TenantRows) => Expres
 	bundleIsReady: (of, { stable }) => bundleIsReady(of.app, stable),
 	bundleIsLive: (of, { stable }) => bundleIsLive(of.app, stable),
 	bundleIsPending: (of, { pending }) => bundleIsPending(of.app, pending),
-	channelDiffers: (of, { beta }) => channelDiffers(of.app, beta, { allow_dev: 0 }),
 	channelExists: (of, { channel }) => channelExists(of.app, channel),
 	channelStillPointsTo: (of, { channel, stable, next }) => channelStillPointsTo(of.app, channel, stable, next),
 	channelPlatformsAre: (of, { channel }) =>

@@ -12,7 +12,7 @@ const GOES_LIVE = ["created", "promotion", "rollback", "rollout_finished"];
 const SETS_SHARE = ["rollout_started", "rollout_raised", "rollout_lowered", "rollout_resumed"];
 const STORE = "builtin";
 
-export interface LaneRange {
+interface LaneRange {
 	readonly fromMs: number;
 	readonly toMs: number;
 }

@@ -11,7 +11,7 @@ import { checkBundleFile, type FileVerdict } from "./bundle-file";
 const CHUNK_BYTES = 16 * 1024 * 1024;
 const RETRY_DELAYS_MS = [500, 2_000, 5_000, 10_000];
 
-export type Phase = "choosing" | "hashing" | "sending" | "paused" | "done";
+type Phase = "choosing" | "hashing" | "sending" | "paused" | "done";
 
 /** The bundle was deleted meanwhile, by a person or because its upload expired. */
 const isGone = (problem: Error) => problem instanceof DetailedError && problem.originalResponse?.getStatus() === 404;
@@ -21,7 +21,7 @@ async function sha256Of(file: File): Promise<string> {
 	return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export interface BundleToSend {
+interface BundleToSend {
 	readonly file: File;
 	readonly version: string;
 	readonly comment: string;

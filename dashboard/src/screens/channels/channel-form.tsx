@@ -1,72 +1,44 @@
 /** Form to create or edit a channel. */
 import { NativeSelect, Stack, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
+import { ACCEPTANCE_FIELDS, DELIVERY_FIELDS, FIELD_LABELS, type FlagOf } from "../../../../src/domain/channel-fields";
 import type { Channel } from "../../components/channel-badges";
 import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
+import { optionsOf } from "../../components/options";
 
-const FLAGS = [
-	[
-		"public",
-		"Public",
+/** The settings of the form, by their columns; the table says the label and the default of each. */
+const SETTINGS = { ...DELIVERY_FIELDS, ...ACCEPTANCE_FIELDS };
+type Setting = (typeof SETTINGS)[keyof typeof SETTINGS]["field"];
+type Flag = FlagOf<typeof SETTINGS>;
+const FIELDS = Object.values(SETTINGS);
+
+const REACH = ["public", "allow_device_self_set"] as const satisfies Flag[];
+const PLATFORMS = ["ios", "android", "electron"] as const satisfies Flag[];
+const DEVICES = ["allow_prod", "allow_dev", "allow_device", "allow_emulator"] as const satisfies Flag[];
+const IN_GROUPS: readonly string[] = [...REACH, ...PLATFORMS, ...DEVICES];
+/** Flags that are in no group above, which a new field is. */
+const OTHERS = FIELDS.flatMap(({ kind, field }) => (kind === "flag" && !IN_GROUPS.includes(field) ? [field] : []));
+
+const DESCRIPTIONS: { readonly [Field in Flag]?: string } = {
+	public:
 		"Serves every device of its platforms that did not join another channel. Replaces the public channel of those platforms.",
-	],
-	["allow_device_self_set", "Devices can join", "An app can move its own device to this channel."],
-	["ios", "iOS", undefined],
-	["android", "Android", undefined],
-	["electron", "Electron", undefined],
-	["allow_prod", "Store builds", undefined],
-	["allow_dev", "Development builds", undefined],
-	["allow_device", "Real devices", undefined],
-	["allow_emulator", "Emulators", undefined],
-	[
-		"disableAutoUpdateUnderNative",
-		"No downgrade below the store build",
-		"Devices get no bundle that is older than their store build.",
-	],
-	[
-		"requireCompatibleBundle",
-		"Only bundles that fit the store builds",
+	allow_device_self_set: "An app can move its own device to this channel.",
+	disableAutoUpdateUnderNative: "Devices get no bundle that is older than their store build.",
+	requireCompatibleBundle:
 		"Refuses bundles that call native packages which the live bundle does not have. Rollbacks are always possible.",
-	],
-] as const;
+};
 
-export const UPDATE_LIMITS = [
-	{ value: "none", label: "All updates" },
-	{ value: "major", label: "No major updates" },
-	{ value: "minor", label: "No minor updates" },
-	{ value: "patch", label: "No patch updates" },
-	{ value: "version_number", label: "By each bundle's minimum store version" },
-];
-
-export const UPDATE_PACKAGES = [
-	{ value: "all", label: "Zip and single files" },
-	{ value: "zip", label: "Zip only" },
-	{ value: "delta", label: "Single files only" },
-	{ value: "zip_from_builtin", label: "Zip only, for devices on the store build" },
-	{ value: "delta_from_builtin", label: "Single files only, for devices on the store build" },
-];
+export const UPDATE_LIMITS = optionsOf(DELIVERY_FIELDS.disable_auto_update.names);
+export const UPDATE_PACKAGES = optionsOf(DELIVERY_FIELDS.update_package.names);
 
 const NAME_ERRORS = ["channel", "channel_name_reserved"];
 
-type Flag = (typeof FLAGS)[number][0];
-export type ChannelSettings = Pick<Channel, Flag | "disableAutoUpdate" | "updatePackage">;
+export type ChannelSettings = Pick<Channel, Setting>;
 
-export const NEW_CHANNEL: ChannelSettings = {
-	public: false,
-	allow_device_self_set: false,
-	ios: true,
-	android: true,
-	electron: true,
-	allow_prod: true,
-	allow_dev: true,
-	allow_device: true,
-	allow_emulator: true,
-	disableAutoUpdateUnderNative: true,
-	requireCompatibleBundle: false,
-	disableAutoUpdate: "major",
-	updatePackage: "all",
-};
+export const NEW_CHANNEL = Object.fromEntries(
+	FIELDS.map((field) => [field.field, field.kind === "flag" ? field.default === 1 : field.default]),
+) as ChannelSettings;
 
 export function ChannelForm({
 	title,
@@ -90,16 +62,10 @@ export function ChannelForm({
 	readonly onClose: () => void;
 }) {
 	const [newName, setName] = useState("");
-	const errors = formErrors(error, [
-		...(name === undefined ? NAME_ERRORS : []),
-		...FLAGS.map(([field]) => field),
-		...["disableAutoUpdate", "updatePackage"],
-	]);
-	const [values, setValues] = useState<ChannelSettings>(() => ({
-		...(Object.fromEntries(FLAGS.map(([field]) => [field, settings[field]])) as Pick<Channel, Flag>),
-		disableAutoUpdate: settings.disableAutoUpdate,
-		updatePackage: settings.updatePackage,
-	}));
+	const errors = formErrors(error, [...(name === undefined ? NAME_ERRORS : []), ...FIELDS.map(({ field }) => field)]);
+	const [values, setValues] = useState(
+		() => Object.fromEntries(FIELDS.map(({ field }) => [field, settings[field]])) as ChannelSettings,
+	);
 	const submit = () => {
 		const changed = Object.entries(values).filter(
 			([field, value]) => name === undefined || settings[field as keyof ChannelSettings] !== value,
@@ -107,11 +73,11 @@ export function ChannelForm({
 		onSubmit(name ?? newName, Object.fromEntries(changed) as Partial<ChannelSettings>);
 	};
 	const toggles = (shown: readonly Flag[]) =>
-		FLAGS.filter(([field]) => shown.includes(field)).map(([field, label, description]) => (
+		shown.map((field) => (
 			<Switch
 				key={field}
-				label={label}
-				description={description}
+				label={FIELD_LABELS[field]}
+				description={DESCRIPTIONS[field]}
 				error={errors.at(field)}
 				checked={values[field]}
 				onChange={(event) => setValues({ ...values, [field]: event.currentTarget.checked })}
@@ -138,17 +104,17 @@ export function ChannelForm({
 					onChange={(event) => setName(event.currentTarget.value)}
 				/>
 			) : null}
-			<Stack gap="sm">{toggles(["public", "allow_device_self_set"])}</Stack>
+			<Stack gap="sm">{toggles(REACH)}</Stack>
 			<fieldset className="group">
 				<legend>Platforms</legend>
-				<div className="toggles">{toggles(["ios", "android", "electron"])}</div>
+				<div className="toggles">{toggles(PLATFORMS)}</div>
 			</fieldset>
 			<fieldset className="group">
 				<legend>Devices to serve</legend>
-				<div className="toggles">{toggles(["allow_prod", "allow_dev", "allow_device", "allow_emulator"])}</div>
+				<div className="toggles">{toggles(DEVICES)}</div>
 			</fieldset>
 			<NativeSelect
-				label="Allowed updates"
+				label={FIELD_LABELS.disableAutoUpdate}
 				error={errors.at("disableAutoUpdate")}
 				data={UPDATE_LIMITS}
 				value={values.disableAutoUpdate}
@@ -156,9 +122,9 @@ export function ChannelForm({
 					setValues({ ...values, disableAutoUpdate: event.currentTarget.value as Channel["disableAutoUpdate"] })
 				}
 			/>
-			{toggles(["disableAutoUpdateUnderNative", "requireCompatibleBundle"])}
+			{toggles(OTHERS)}
 			<NativeSelect
-				label="Update format"
+				label={FIELD_LABELS.updatePackage}
 				error={errors.at("updatePackage")}
 				description="Devices that cannot read single files always get the zip."
 				data={UPDATE_PACKAGES}

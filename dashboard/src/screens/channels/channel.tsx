@@ -1,6 +1,7 @@
 /** One channel: what is live, its rollout with its health, who may change it, and one history. */
 import { Button } from "@mantine/core";
 import { useState } from "react";
+import { FIELD_LABELS } from "../../../../src/domain/channel-fields";
 import { type AnswerOf, useAsk, useChange } from "../../api";
 import { Answer } from "../../components/answer";
 import { Card, Properties } from "../../components/card";
@@ -196,10 +197,10 @@ function Settings({ channel }: { readonly channel: ChannelOf }) {
 	const items = [
 		["Platforms", platformsOf(channel)],
 		["Serves", kinds.length === 4 ? "Every kind of build and device" : kinds.join(", ") || "Nothing"],
-		["Allowed updates", limit ?? channel.disableAutoUpdate],
+		[FIELD_LABELS.disableAutoUpdate, limit ?? channel.disableAutoUpdate],
 		["Downgrades", channel.disableAutoUpdateUnderNative ? "Not below the store build" : "Also below the store build"],
 		["Native packages", channel.requireCompatibleBundle ? "Only bundles that fit the store builds" : "Not checked"],
-		["Update format", form ?? channel.updatePackage],
+		[FIELD_LABELS.updatePackage, form ?? channel.updatePackage],
 		["Changed", <Time key="changed" value={channel.updated_at} />],
 	] as const;
 	return (

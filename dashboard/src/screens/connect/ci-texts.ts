@@ -18,7 +18,7 @@ export const CI_FILES: Readonly<Record<CiSystem, Readonly<Record<"release" | "pr
 };
 
 /** The update limit of a channel, as GET /channel returns it. */
-export type UpdateLimit = "major" | "minor" | "patch" | "version_number" | "none";
+type UpdateLimit = "major" | "minor" | "patch" | "version_number" | "none";
 
 export interface Release {
 	readonly cliVersion: string;

@@ -7,6 +7,7 @@ import { useState } from "react";
 import { type CiSystem, ciFiles } from "../../../../src/client/ci-workflow";
 import { usePage } from "../../api";
 import { ButtonLink, TextLink } from "../../components/link";
+import { optionsOf } from "../../components/options";
 import { Section } from "../../components/screen";
 import { CodeBlock } from "../../components/secret";
 import { appPath, bundlePath, organizationPath } from "../../paths";
@@ -76,7 +77,7 @@ function Choice<Value extends string>({ label, value, options, onChange }: Choic
 			maw="100%"
 			value={value}
 			onChange={(event) => onChange(event.currentTarget.value as Value)}
-			data={Object.entries<string>(options).map(([each, text]) => ({ value: each, label: text }))}
+			data={optionsOf(options)}
 		/>
 	);
 }

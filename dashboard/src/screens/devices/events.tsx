@@ -5,6 +5,7 @@ import { ask, useAsk } from "../../api";
 import { Answer, Problem } from "../../components/answer";
 import { FilterForm } from "../../components/filter-form";
 import { givenFilters, isFiltered, useFilters } from "../../components/filters";
+import { optionsOf } from "../../components/options";
 import { Empty, Screen } from "../../components/screen";
 import { Timeline } from "../../components/timeline";
 import type { AppScreenProps } from "../../screen-props";
@@ -26,7 +27,7 @@ const LIVE_EVERY_MS = 5_000;
 const KINDS = [
 	{ value: "", label: "All events" },
 	{ value: "fail,crash,anr,js_error,launch_timeout", label: "Problems" },
-	...Object.entries(KIND_LABELS).map(([value, label]) => ({ value, label })),
+	...optionsOf(KIND_LABELS),
 ];
 
 /** A filter in the words of its choice. */

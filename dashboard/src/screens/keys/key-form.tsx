@@ -26,7 +26,7 @@ type Given =
 	| { readonly scope_type: "org"; readonly role_name: GivenRole; readonly org_id: string }
 	| { readonly scope_type: "app"; readonly role_name: GivenRole; readonly org_id: string; readonly app_id: string };
 
-export interface KeyFields {
+interface KeyFields {
 	readonly name: string;
 	readonly hashed?: boolean;
 	/** Undefined: never expires. */

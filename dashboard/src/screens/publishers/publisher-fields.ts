@@ -102,7 +102,7 @@ export const STAGE_TEXTS: Readonly<Record<Stage, string>> = {
 	promote: "Promote: bundles, and promotions to channels",
 };
 
-export interface PublisherForm {
+interface PublisherForm {
 	readonly appId: string;
 	readonly name: string;
 	readonly preset: PresetName;

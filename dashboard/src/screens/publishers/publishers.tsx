@@ -10,6 +10,7 @@ import { formErrors } from "../../components/field-errors";
 import { Confirm, FormDialog } from "../../components/form-dialog";
 import { InputError } from "../../components/input-error";
 import { notify } from "../../components/notify";
+import { optionsOf } from "../../components/options";
 import { Empty, Screen } from "../../components/screen";
 import { Time } from "../../components/time";
 import { WholeList } from "../../components/whole-list";
@@ -197,7 +198,7 @@ function AddPublisher({ appId, onClose }: { readonly appId: string; readonly onC
 				error={errors.at("stage")}
 				value={stage}
 				onChange={(event) => setStage(event.currentTarget.value as Stage)}
-				data={Object.entries(STAGE_TEXTS).map(([value, label]) => ({ value, label }))}
+				data={optionsOf(STAGE_TEXTS)}
 			/>
 			{preset.issuer === undefined ? null : (
 				<TextInput

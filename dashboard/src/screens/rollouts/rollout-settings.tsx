@@ -2,38 +2,29 @@
 
 import { NativeSelect, NumberInput, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
+import { FIELD_LABELS, ROLLOUT_RULE_FIELDS } from "../../../../src/domain/channel-fields";
 import { useChange } from "../../api";
 import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { formErrors } from "../../components/field-errors";
 import { FormDialog } from "../../components/form-dialog";
 import { notify } from "../../components/notify";
+import { optionsOf } from "../../components/options";
 import { countOf } from "../../components/size";
 
-type Settings = Pick<
-	Channel,
-	| "rolloutCountNewDevices"
-	| "rolloutDevicesPerNetwork"
-	| "rolloutSteps"
-	| "rolloutStepMinutes"
-	| "rolloutStepMinDevices"
-	| "autoPauseEnabled"
-	| "autoPauseFailureRateBps"
-	| "autoPauseCrashRateBps"
-	| "autoPauseErrorRateBps"
-	| "autoPauseConfidence"
-	| "autoPauseMinAttempts"
-	| "autoPauseMinFailures"
-	| "autoPauseAction"
-	| "autoPauseWindowMinutes"
-	| "autoPauseCooldownMinutes"
->;
+type Rule = (typeof ROLLOUT_RULE_FIELDS)[keyof typeof ROLLOUT_RULE_FIELDS];
+type Settings = Pick<Channel, Rule["field"]>;
+/** Rules that are a number within a range. */
+type Counted = Extract<Rule, { readonly range: unknown }>["field"];
 
-const ACTIONS = [
-	{ value: "pause", label: "Pause the rollout" },
-	{ value: "rollback", label: "Roll back the bundle" },
-	{ value: "notify", label: "Notify only, and continue" },
-];
+const RULES = Object.values(ROLLOUT_RULE_FIELDS);
+
+/** The least and the greatest value, by field. */
+const RANGES = Object.fromEntries(
+	RULES.flatMap((rule) => ("range" in rule ? [[rule.field, rule.range]] : [])),
+) as Readonly<Record<Counted, readonly [number, number]>>;
+
+const ACTIONS = optionsOf(ROLLOUT_RULE_FIELDS.auto_pause_action.names);
 const CONFIDENCES = [0.8, 0.9, 0.95, 0.99];
 
 const minutesText = (minutes: number) => countOf(minutes, "minute");
@@ -100,24 +91,28 @@ export function RolloutSettings({
 		if (changed.length === 0) onClose();
 		else change.mutate({ body: { app_id: appId, channel: channel.name, ...Object.fromEntries(changed) } });
 	};
-	const errors = formErrors(change.error, [...(Object.keys(pick(channel)) as (keyof Settings)[])]);
-	const number = (name: keyof Settings, label: string, limits: { min: number; max: number }, description?: string) => (
+	const errors = formErrors(
+		change.error,
+		RULES.map(({ field }) => field),
+	);
+	const number = (name: Counted, description?: string) => (
 		<NumberInput
-			label={label}
+			label={FIELD_LABELS[name]}
 			description={description}
 			required
 			error={errors.at(name)}
 			allowDecimal={false}
 			clampBehavior="strict"
-			{...limits}
+			min={RANGES[name][0]}
+			max={RANGES[name][1]}
 			value={Number(values[name])}
 			onChange={(value) => (value === "" ? undefined : set({ [name]: Number(value) }))}
 		/>
 	);
 	/** Empty means no limit. */
-	const limit = (field: "autoPauseCrashRateBps" | "autoPauseErrorRateBps", label: string, description: string) => (
+	const limit = (field: "autoPauseCrashRateBps" | "autoPauseErrorRateBps", description: string) => (
 		<NumberInput
-			label={label}
+			label={`${FIELD_LABELS[field]}, in %`}
 			description={description}
 			error={errors.at(field)}
 			min={0.01}
@@ -128,16 +123,16 @@ export function RolloutSettings({
 			onChange={(value) => set({ [field]: value === "" ? null : Math.round(Number(value) * 100) })}
 		/>
 	);
-	const optionalNumber = (name: keyof Settings, label: string, max: number, description: string) => (
+	const optionalNumber = (name: Counted, description: string) => (
 		<NumberInput
-			label={label}
+			label={FIELD_LABELS[name]}
 			description={description}
 			placeholder="No limit"
 			error={errors.at(name)}
 			allowDecimal={false}
 			clampBehavior="strict"
-			min={1}
-			max={max}
+			min={RANGES[name][0]}
+			max={RANGES[name][1]}
 			value={values[name] === null ? "" : Number(values[name])}
 			onChange={(value) => set({ [name]: value === "" ? null : Number(value) })}
 		/>
@@ -156,15 +151,13 @@ export function RolloutSettings({
 				<legend>Devices that count</legend>
 				<Stack gap="sm">
 					<Switch
-						label="Count new devices"
+						label={FIELD_LABELS.rolloutCountNewDevices}
 						description="Devices that are newer than the rollout always get the bundle, but count only if this is on, because anyone can invent device ids. Turn it on if your app is new."
 						checked={values.rolloutCountNewDevices}
 						onChange={(event) => set({ rolloutCountNewDevices: event.currentTarget.checked })}
 					/>
 					{optionalNumber(
 						"rolloutDevicesPerNetwork",
-						"Devices that count per network",
-						1_000_000,
 						"Increase it, or leave it empty, if many devices share one address, such as in an office or a warehouse.",
 					)}
 				</Stack>
@@ -183,21 +176,21 @@ export function RolloutSettings({
 						}
 						onChange={(event) => setSteps(event.currentTarget.value)}
 					/>
-					{number("rolloutStepMinutes", "Minimum minutes per step", { min: 0, max: 43_200 })}
-					{number("rolloutStepMinDevices", "Minimum reporting devices per step", { min: 1, max: 1_000_000 })}
+					{number("rolloutStepMinutes")}
+					{number("rolloutStepMinDevices")}
 				</Stack>
 			</fieldset>
 			<fieldset className="group">
 				<legend>Failures</legend>
 				<Stack gap="sm">
 					<Switch
-						label="Failures stop a manual rollout"
+						label={FIELD_LABELS.autoPauseEnabled}
 						description="Failures always stop a rollout with automatic steps."
 						checked={values.autoPauseEnabled}
 						onChange={(event) => set({ autoPauseEnabled: event.currentTarget.checked })}
 					/>
 					<NumberInput
-						label="Failure rate limit, in %"
+						label={`${FIELD_LABELS.autoPauseFailureRateBps}, in %`}
 						description="A lower limit needs more reports: about 35 devices for 10 %, 73 for 5 %, 189 for 2 % and 381 for 1 %."
 						required
 						error={errors.at("autoPauseFailureRateBps")}
@@ -212,30 +205,23 @@ export function RolloutSettings({
 					/>
 					{limit(
 						"autoPauseCrashRateBps",
-						"Crash limit, in %",
 						"Devices on which the app crashed or stopped responding. Empty: crashes never stop the rollout.",
 					)}
 					{limit(
 						"autoPauseErrorRateBps",
-						"JavaScript error limit, in %",
 						"Devices with uncaught errors. Healthy apps often have some. Empty: errors never stop the rollout.",
 					)}
 					<NativeSelect
-						label="When a limit is exceeded"
+						label={FIELD_LABELS.autoPauseAction}
 						data={ACTIONS}
 						error={errors.at("autoPauseAction")}
 						value={values.autoPauseAction}
 						onChange={(event) => set({ autoPauseAction: event.currentTarget.value as Settings["autoPauseAction"] })}
 					/>
-					{number(
-						"autoPauseMinAttempts",
-						"Minimum reporting devices before a stop",
-						{ min: 0, max: 1_000_000 },
-						"With fewer reports, failures never stop the rollout.",
-					)}
-					{number("autoPauseMinFailures", "Minimum failures before a stop", { min: 0, max: 1_000_000 })}
+					{number("autoPauseMinAttempts", "With fewer reports, failures never stop the rollout.")}
+					{number("autoPauseMinFailures")}
 					<NativeSelect
-						label="Confidence"
+						label={FIELD_LABELS.autoPauseConfidence}
 						error={errors.at("autoPauseConfidence")}
 						description="How certain Capstan must be that the failure rate is above or below the limit."
 						data={[...new Set([...CONFIDENCES, channel.autoPauseConfidence])]
@@ -244,18 +230,8 @@ export function RolloutSettings({
 						value={String(values.autoPauseConfidence)}
 						onChange={(event) => set({ autoPauseConfidence: Number(event.currentTarget.value) })}
 					/>
-					{optionalNumber(
-						"autoPauseWindowMinutes",
-						"Count only reports of the last minutes",
-						10_080,
-						"Empty: counts all reports of the rollout.",
-					)}
-					{number(
-						"autoPauseCooldownMinutes",
-						"Minutes after a stop without another stop",
-						{ min: 0, max: 10_080 },
-						"Gives you time to investigate after you resume the rollout.",
-					)}
+					{optionalNumber("autoPauseWindowMinutes", "Empty: counts all reports of the rollout.")}
+					{number("autoPauseCooldownMinutes", "Gives you time to investigate after you resume the rollout.")}
 				</Stack>
 			</fieldset>
 		</FormDialog>
@@ -275,21 +251,5 @@ function stepsOf(text: string): number[] | null | undefined {
 }
 
 function pick(settings: Settings): Settings {
-	return {
-		rolloutCountNewDevices: settings.rolloutCountNewDevices,
-		rolloutDevicesPerNetwork: settings.rolloutDevicesPerNetwork,
-		rolloutSteps: settings.rolloutSteps,
-		rolloutStepMinutes: settings.rolloutStepMinutes,
-		rolloutStepMinDevices: settings.rolloutStepMinDevices,
-		autoPauseEnabled: settings.autoPauseEnabled,
-		autoPauseFailureRateBps: settings.autoPauseFailureRateBps,
-		autoPauseCrashRateBps: settings.autoPauseCrashRateBps,
-		autoPauseErrorRateBps: settings.autoPauseErrorRateBps,
-		autoPauseConfidence: settings.autoPauseConfidence,
-		autoPauseMinAttempts: settings.autoPauseMinAttempts,
-		autoPauseMinFailures: settings.autoPauseMinFailures,
-		autoPauseAction: settings.autoPauseAction,
-		autoPauseWindowMinutes: settings.autoPauseWindowMinutes,
-		autoPauseCooldownMinutes: settings.autoPauseCooldownMinutes,
-	};
+	return Object.fromEntries(RULES.map(({ field }) => [field, settings[field]])) as Settings;
 }

@@ -7,7 +7,7 @@ type Channel = Extract<AnswerOf<"GET /channel">, readonly unknown[]>[number];
 
 export type Way = "all" | "share" | "steps";
 
-export interface PlannedPromotion {
+interface PlannedPromotion {
 	readonly version: string;
 	readonly way: Way;
 	readonly percentage: number;

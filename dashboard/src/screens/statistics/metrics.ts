@@ -198,7 +198,7 @@ export interface Usage {
 }
 
 /** Devices by version on the last day that has any, the most first. */
-export function usageOfLastDay({ datasets }: BundleUsage): { readonly index: number; readonly versions: Usage[] } {
+function usageOfLastDay({ datasets }: BundleUsage): { readonly index: number; readonly versions: Usage[] } {
 	const days = datasets[0]?.metaCounts.length ?? 0;
 	let index = days - 1;
 	while (index > 0 && datasets.every(({ metaCounts }) => (metaCounts[index] ?? 0) === 0)) index--;
@@ -300,7 +300,7 @@ function lines(
 /** Events that arrived while the buffer or the database was full; 0 as a rule. */
 export const lostEvents = ({ daily }: Period) => sum(daily.map(({ lost_events }) => lost_events ?? 0));
 
-export interface BundleOutcome {
+interface BundleOutcome {
 	readonly version: string;
 	readonly install: number;
 	readonly fail: number;

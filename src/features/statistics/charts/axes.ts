@@ -5,7 +5,7 @@
 import { scaleLinear } from "d3-scale";
 import { estimatedWidthPx, formatFixed, type Unit } from "./text";
 
-export interface ValueAxis {
+interface ValueAxis {
 	readonly low: number;
 	readonly high: number;
 	readonly ticks: readonly { readonly value: number; readonly text: string }[];
@@ -88,7 +88,7 @@ export interface Label {
 	readonly widthPx: number;
 }
 
-export interface DayAxis {
+interface DayAxis {
 	readonly tickIndexes: readonly number[];
 	readonly labels: readonly Label[];
 	readonly contextLabels: readonly Label[];

@@ -2,7 +2,9 @@
  * The model of a chart before it is drawn: the series that are kept, their unit and stack, and a description in words. Values are in the unit
  * of the axis, so that even the greatest finite numbers add up without overflow.
  */
+
 import { stack } from "d3-shape";
+import { DAY_MS } from "../../../domain/time";
 import { formatDay, formatDays, parseDay } from "./axes";
 import { CATEGORIES, OTHER_TONE, type Tone, versionTones } from "./palette";
 import { cleanName, formatQuantity, quotedName, type Unit, unitScale } from "./text";
@@ -92,7 +94,7 @@ function validate({ days, series }: ChartOptions): void {
 	days.forEach((day, index) => {
 		parseDay(day);
 		const before = days[index - 1];
-		if (before !== undefined && Date.parse(day) - Date.parse(before) !== 86_400_000) {
+		if (before !== undefined && Date.parse(day) - Date.parse(before) !== DAY_MS) {
 			throw new RangeError(`the days of a chart are consecutive, but ${day} follows ${before}`);
 		}
 	});

@@ -85,7 +85,7 @@ export function fitText(
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** A positive power of ten, such as ×10¹⁸. */
-export function powerOfTen(exponent: number): string {
+function powerOfTen(exponent: number): string {
 	return `×10${String(exponent).replace(/\d/g, (digit) => SUPERSCRIPTS.charAt(Number(digit)))}`;
 }
 
@@ -122,7 +122,7 @@ export function formatQuantity(unit: Unit, value: number): string {
 	return `${trimmed(scaled, 2)} ${BYTE_UNITS[index]}`;
 }
 
-export interface UnitScale {
+interface UnitScale {
 	/** One unit of the axis in the unit of the values. */
 	readonly factor: number;
 	/** Name of the unit: "", "thousand", "GiB", "%". */
@@ -164,7 +164,7 @@ export function unitScale(unit: Unit, magnitude: number): UnitScale {
 /** Rounds a coordinate to 0.1 pixels. The addition turns -0 into 0. */
 export const round = (value: number) => Math.round(value * 10) / 10 + 0;
 
-export interface TextOptions {
+interface TextOptions {
 	readonly x: number;
 	readonly y: number;
 	readonly sizePx: number;

@@ -1,0 +1,33 @@
+/**
+ * Facts about an app that its snapshot does not hold because there are too many: they are read from D1 one by one and kept with the snapshot,
+ * as long as it is valid.
+ */
+import type { Override } from "../domain/update-model";
+import { type AppSnapshot, overrideFrom } from "./app-snapshot";
+import type { Database } from "./client";
+import { MOST_HELD_OVERRIDES, overrideOf, readyBundle } from "./snapshot-load";
+
+/** The override that an operator set for the device. */
+export async function overrideIn(db: Database, snapshot: AppSnapshot, deviceId: string): Promise<Override | undefined> {
+	if (snapshot.overrides !== null) return snapshot.overrides.get(deviceId);
+	const { askedOverrides } = snapshot;
+	const known = askedOverrides.get(deviceId);
+	if (known !== undefined) return known ?? undefined;
+	const [found] = await db.batch([overrideOf(snapshot.app.id, deviceId)]);
+	const [row] = found.rows;
+	const override = row === undefined ? undefined : overrideFrom(row, snapshot);
+	if (askedOverrides.size >= MOST_HELD_OVERRIDES) askedOverrides.clear();
+	askedOverrides.set(deviceId, override ?? null);
+	return override;
+}
+
+/** Whether a ready bundle has this version. */
+export async function hasReadyBundle(db: Database, snapshot: AppSnapshot, version: string): Promise<boolean> {
+	const { readyVersions } = snapshot;
+	const known = readyVersions.get(version);
+	if (known !== undefined) return known;
+	const [found] = await db.batch([readyBundle(snapshot.app.id, version)]);
+	const exists = found.rows.length > 0;
+	readyVersions.set(version, exists);
+	return exists;
+}

@@ -1,0 +1,54 @@
+/**
+ * Limits on unknown keys and sessions of an address whose authentications failed too often, before D1 is read. A credential that was valid here
+ * is never refused for failures of its address.
+ */
+import type { Deps } from "../deps";
+import { recentMap } from "../domain/recent";
+import { type AddressCounters, REFUSED_MS } from "./address-counters";
+import { tooManyFailures } from "./request-limits";
+
+/** Unknown keys that are still looked up for an address with too many failures, because one may be valid. */
+const MOST_LOOK_UPS = 40;
+/** Hashes of keys and sessions that were valid recently. */
+const MOST_GOOD = 5_000;
+
+/** One per isolate. */
+export function createCredentialLimits(deps: Deps, { counterOf, counterBy }: AddressCounters) {
+	/** Credentials that were valid here recently; false: the last request exceeded their own limit. */
+	const good = recentMap<boolean>(MOST_GOOD);
+	const failuresOf = (address: string | null, nowMs: number) => counterBy(`keys ${counterOf(address, nowMs).key}`);
+
+	return {
+		/**
+		 * Refuses an unknown key or session of an address with too many failed authentications.
+		 * @throws {ApiError} `too_many_requests`
+		 */
+		admitCredential(address: string | null, hash: string, nowMs: number): void {
+			if (deps.config.addressLimitScale === 0 || good.get(hash) !== undefined) return;
+			const counter = failuresOf(address, nowMs);
+			if (nowMs >= counter.refusedUntilMs) return;
+			counter.questions += 1;
+			if (counter.questions > MOST_LOOK_UPS) throw tooManyFailures(deps);
+		},
+
+		/** Records a valid key or session. */
+		noteValid: (hash: string): void => good.set(hash, true),
+
+		/** Records that a key or session exceeded its own limit. */
+		noteLimited(hash: string): void {
+			if (good.get(hash) !== undefined) good.set(hash, false);
+		},
+
+		/** Whether D1 may be read before the limit of the key or session is known. A refused caller thus reads at most once. */
+		mayReadEarly: (hash: string): boolean => good.get(hash) === true,
+
+		/** Records that the address has failed to authenticate too often. */
+		noteFailing(address: string | null): void {
+			const nowMs = deps.now();
+			const counter = failuresOf(address, nowMs);
+			if (nowMs < counter.refusedUntilMs) return;
+			counter.refusedUntilMs = nowMs + REFUSED_MS;
+			counter.questions = 0;
+		},
+	};
+}
