@@ -17,6 +17,8 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 
 	const get = async (path: string) => (await stage.product.api("GET", path)).body;
 	const button = (name: string | RegExp) => admin.page.getByRole("button", { name, exact: true });
+	/** A button of the page itself, because a dialog that closes has one of the same name. */
+	const pageButton = (name: string) => admin.page.locator("#content").getByRole("button", { name, exact: true });
 	const dialogButton = (name: string) => admin.page.getByRole("dialog").getByRole("button", { name, exact: true });
 	const choose = async (label: string, version: string) => {
 		await admin.page.getByRole("combobox", { name: label }).fill(version);
@@ -53,13 +55,13 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		await button("Open device").click();
 		await admin.page.getByText("At its next check, the device gets no update").waitFor();
 		// There is no override to remove.
-		expect(await button("Remove override").count()).toBe(0);
+		expect(await pageButton("Remove override").count()).toBe(0);
 		const waits: (string | undefined)[] = [];
 		admin.page.on("request", (request) => {
 			if (["POST", "DELETE"].includes(request.method()) && new URL(request.url()).pathname === "/device")
 				waits.push(request.headers()["x-capstan-wait"]);
 		});
-		await button("Set override").click();
+		await pageButton("Set override").click();
 		// A bundle that does not exist is refused at its field, in words of the screen.
 		await admin.page.getByRole("combobox", { name: "Bundle" }).fill("9.9.9");
 		await admin.page.keyboard.press("Escape");
@@ -82,17 +84,17 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		await passed.click();
 		await rule.waitFor();
 		await expectSound(admin);
-		await button("Remove override").click();
+		await pageButton("Remove override").click();
 		const goes = admin.page.getByRole("dialog").getByRole("listitem");
 		await expect.poll(() => goes.allInnerTexts()).toEqual(["the bundle 1.1.0"]);
 		await dialogButton("Remove override").click();
 		await admin.page.getByText("At its next check, the device gets no update").waitFor();
 		expect(await get(`/device?app_id=${APP}&device_id=${deviceId(0)}`)).toMatchObject({ override_version: null });
-		await button("Remove override").waitFor({ state: "detached" });
-		await button("Set override").click();
+		await pageButton("Remove override").waitFor({ state: "detached" });
+		await pageButton("Set override").click();
 		await admin.page.getByRole("textbox", { name: "Channel" }).fill("beta");
 		await dialogButton("Set override").click();
-		await button("Remove override").waitFor();
+		await pageButton("Remove override").waitFor();
 		// The list shows devices with a channel override.
 		await admin.open(`/apps/${APP}/devices`, "Devices");
 		const set = admin.page.getByRole("row").filter({ hasText: "Channel override: beta" });
@@ -100,9 +102,9 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		expect(await admin.page.getByText(/ override: /).count()).toBe(1);
 		await set.getByRole("link").click();
 		// A channel override can be removed alone.
-		await button("Remove override").click();
+		await pageButton("Remove override").click();
 		await dialogButton("Remove override").click();
-		await button("Remove override").waitFor({ state: "detached" });
+		await pageButton("Remove override").waitFor({ state: "detached" });
 		expect(waits).toEqual(["visible", "visible", "visible", "visible"]);
 	});
 
@@ -158,12 +160,12 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		const query = `app_id=${APP}&device_id=${deviceId(7)}`;
 		await stage.product.api("POST", "/device", { app_id: APP, device_id: deviceId(7), channel: "beta" });
 		await admin.open(`/apps/${APP}/devices/${deviceId(7)}`, "Device");
-		await button("Remove override").waitFor();
+		await pageButton("Remove override").waitFor();
 		await stage.product.api("DELETE", `/device?${query}`);
 		await admin.page.reload();
 		await admin.page.getByText("Never", { exact: true }).waitFor();
 		await admin.page.waitForLoadState("networkidle");
-		expect(await button("Remove override").count()).toBe(0);
+		expect(await pageButton("Remove override").count()).toBe(0);
 	});
 
 	test("lists the possible actions for a device that was never seen", async () => {

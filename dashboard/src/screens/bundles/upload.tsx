@@ -143,7 +143,8 @@ export default function Upload({
 						label="Version"
 						description="Semantic version, e.g. 1.4.0. Must be unique."
 						required
-						disabled={isBusy}
+						// A proposal that arrives while somebody types would mix with it.
+						disabled={isBusy || bundles.isPending}
 						value={version}
 						onChange={(event) => setVersion(event.currentTarget.value)}
 					/>
