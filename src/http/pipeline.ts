@@ -111,7 +111,8 @@ async function answer(
 	const access = endpoint.access;
 	const nowMs = deps.now();
 	const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
-	const origin = deps.config.publicUrl ?? new URL(c.req.url).origin;
+	const url = new URL(c.req.url);
+	const origin = deps.config.publicUrl ?? url.origin;
 	const isUncounted = "public" in access && c.env.isCounted !== true;
 	if (isUncounted && !strangers.takeRequest(ipAddress, nowMs)) throw strangers.tooMany();
 	const sources = { ownSession: "ownSession" in access, keyOnly: endpoint.keyOnly === true };
@@ -122,7 +123,7 @@ async function answer(
 	const counting = credential === undefined ? undefined : countCaller(deps, credential, strangers);
 	// The platform's counter and D1 are asked at the same time, if D1 would probably be read anyway.
 	if (credential !== undefined && !strangers.mayReadEarly(credential.hash)) await counting;
-	const { raw, issues: readIssues, failure } = await readInput(endpoint, c);
+	const { raw, issues: readIssues, failure } = await readInput(endpoint, c, url.searchParams);
 	const { input, issues } = validate(endpoint, raw, readIssues);
 
 	// Devices read the primary too, because a replica may be behind the change feed.

@@ -17,17 +17,18 @@ interface ReadInput {
 	readonly failure: ApiError | undefined;
 }
 
-export async function readInput(endpoint: AnyEndpoint, c: RequestContext): Promise<ReadInput> {
+export async function readInput(
+	endpoint: AnyEndpoint,
+	c: RequestContext,
+	parameters: URLSearchParams,
+): Promise<ReadInput> {
 	const issues: RequestIssue[] = [];
-	const fields: Record<string, unknown> = {};
-	const set = (name: string, value: unknown) =>
-		Object.defineProperty(fields, name, { value, enumerable: true, configurable: true, writable: true });
-	const known = fieldsOf(endpoint.query);
-	for (const [name, value] of new URL(c.req.url).searchParams) {
-		if (Object.hasOwn(fields, name) && known.has(name)) {
+	const fields = new Map<string, unknown>();
+	for (const [name, value] of parameters) {
+		if (fields.has(name) && fieldsOf(endpoint.query).has(name)) {
 			issues.push({ path: name, message: "is given more than once; give it once" });
 		}
-		set(name, value);
+		fields.set(name, value);
 	}
 	let body: unknown;
 	let failure: ApiError | undefined;
@@ -43,16 +44,17 @@ export async function readInput(endpoint: AnyEndpoint, c: RequestContext): Promi
 		for (const [name, value] of Object.entries(body)) {
 			if (value === null) continue;
 			const asText = typeof value === "number" || typeof value === "boolean" ? String(value) : value;
-			if (Object.hasOwn(fields, name) && fields[name] !== asText) {
+			if (fields.has(name) && fields.get(name) !== asText) {
 				failure = new ApiError(
 					"conflicting_parameters",
 					`${name} differs between the query and the body; send it once.`,
 				);
 			}
-			set(name, asText);
+			fields.set(name, asText);
 		}
 	}
-	return { raw: { params: c.req.param(), query: fields, body, headers: c.req.raw.headers }, issues, failure };
+	const query = Object.fromEntries(fields);
+	return { raw: { params: c.req.param(), query, body, headers: c.req.raw.headers }, issues, failure };
 }
 
 /** Field names of an object schema. */

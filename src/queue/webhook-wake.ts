@@ -59,5 +59,16 @@ export function wakingWrites(
 		}
 		return results as never;
 	};
-	return Object.create(db, { batch: { value: batch } });
+	const { unlimited, refund } = db;
+	return {
+		get trips() {
+			return db.trips;
+		},
+		get sizeBytes() {
+			return db.sizeBytes;
+		},
+		...(unlimited === undefined ? {} : { unlimited }),
+		...(refund === undefined ? {} : { refund }),
+		batch,
+	};
 }
