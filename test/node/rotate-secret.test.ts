@@ -8,11 +8,11 @@ import { join } from "node:path";
 import type { D1Database } from "@cloudflare/workers-types";
 import { beforeEach, expect, test } from "vitest";
 import { parseSecret } from "../../src/domain/secrets";
+import { DAY_MS } from "../../src/domain/time";
 import { rotateSecret } from "../../src/operator/rotate-secret";
 import { fakeAccountScene } from "./support/fake-account";
 
 const NOW_MS = Date.UTC(2026, 10, 21, 8);
-const DAY_MS = 86_400_000;
 
 const scene = fakeAccountScene();
 let directory: string;

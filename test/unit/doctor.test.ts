@@ -1,10 +1,10 @@
 /** Lines of `npm run doctor` about the last run of the clean-up, and of deliveries to webhooks. */
 import { describe, expect, test } from "vitest";
+import { MINUTE_MS } from "../../src/domain/time";
 import type { DoctorOptions, Status } from "../../src/operator/doctor-types";
 import { cleanUp, webhooks } from "../../src/operator/doctor-work";
 
 const NOW_MS = Date.parse("2026-11-21T08:00:00.000Z");
-const MINUTE_MS = 60_000;
 const found = (last_sweep_at: Status["last_sweep_at"], isLocal = false) =>
 	cleanUp({ nowMs: () => NOW_MS, isLocal } as DoctorOptions, { last_sweep_at } as Status);
 const ranAgo = (minutes: number) => new Date(NOW_MS - minutes * MINUTE_MS).toISOString();

@@ -2,9 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { bucketOf } from "../../src/domain/duration-histogram";
 import { type InstallTimeChange, RecentReports } from "../../src/domain/recent-reports";
+import { DAY_MS } from "../../src/domain/time";
 import type { CountedEvent } from "../../src/messages";
 
-const DAY_MS = 86_400_000;
 const TODAY = 20_000;
 const event = (metric: CountedEvent["metric"], secondsLater: number, fields: Partial<CountedEvent> = {}) => {
 	const atMs = TODAY * DAY_MS + secondsLater * 1_000;

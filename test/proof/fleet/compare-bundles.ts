@@ -1,10 +1,11 @@
 /** Compares adoption, success rates and install times of every app's bundles with the truth. */
+import { DAY_MS } from "../../../src/domain/time";
 import type { AppWorld } from "./app-world";
 import { queryOf, rangesOf } from "./compare-statistics";
 import { addPair, distinctly, exactly, groupBy, type Line, type Pairs, within } from "./comparison";
 import type { SimulatedProduct } from "./product";
 import type { Fleet } from "./simulate";
-import { type Counted, DAY_MS } from "./truth";
+import type { Counted } from "./truth";
 
 type Range = ReturnType<typeof rangesOf>[number];
 

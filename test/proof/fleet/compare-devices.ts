@@ -1,9 +1,10 @@
 /** Compares GET /device with the truth: every device of every app, each field, and every filter. */
+import { DAY_MS } from "../../../src/domain/time";
 import type { AppWorld } from "./app-world";
 import { addPair, exactly, type Line, type Pairs } from "./comparison";
 import { jsonOf } from "./http";
 import type { SimulatedProduct } from "./product";
-import { DAY_MS, type KnownDevice } from "./truth";
+import type { KnownDevice } from "./truth";
 
 /** Larger lists are compared without filters, because each filter reads the whole list. */
 const MOST_FOR_FILTERS = 10_000;

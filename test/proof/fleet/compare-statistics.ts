@@ -2,11 +2,11 @@
  * Compares every figure of every statistics endpoint with the truth: each day of several ranges, running totals and daily figures, for each app, each
  * organization and everything that the key may read, as JSON and as CSV.
  */
+import { DAY_MS } from "../../../src/domain/time";
 import type { AppWorld } from "./app-world";
 import { addPair, distinctly, exactly, groupBy, type Line, type Pairs } from "./comparison";
 import type { SimulatedProduct } from "./product";
 import type { Fleet } from "./simulate";
-import { DAY_MS } from "./truth";
 
 const FIGURES = ["mau", "storage", "bandwidth", "get", "install", "fail"] as const;
 type Figure = (typeof FIGURES)[number];

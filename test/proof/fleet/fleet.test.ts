@@ -3,13 +3,14 @@
  * devices did, though the Queue delivers repeatedly, in another order and twice at the same time. `npm run test:fleet` does the same with a large one.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DAY_MS } from "../../../src/domain/time";
 import { compareFleet } from "./compare";
 import { distinctly, exactly, type Line, table } from "./comparison";
 import { FAULTS } from "./control";
 import { parseOptions } from "./options";
 import { RolloutTruth, wilson } from "./rollout-truth";
 import { type Fleet, simulate } from "./simulate";
-import { AppTruth, DAY_MS, type KnownDevice } from "./truth";
+import { AppTruth, type KnownDevice } from "./truth";
 
 const quietly = () => undefined;
 /** A loaded machine is no defect. */

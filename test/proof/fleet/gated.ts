@@ -2,6 +2,7 @@
  * Rollouts that the service advances automatically, in a dedicated app: the phones, the operator, a script that reports falsely, and the comparison
  * of the product's figures and actions with the truth. `staged.ts` and `signals.ts` have the stories.
  */
+import { DAY_MS } from "../../../src/domain/time";
 import { AppWorld } from "./app-world";
 import { addPair, type Pairs } from "./comparison";
 import { newPhone, type Phone } from "./phone";
@@ -9,7 +10,6 @@ import { reportFalsely } from "./phone-reports";
 import type { SimulatedProduct } from "./product";
 import { oneOf, type Stream } from "./random";
 import { CONFIDENCE, type Gate, RolloutTruth, type Trouble } from "./rollout-truth";
-import { DAY_MS } from "./truth";
 
 const CHANNEL = "production";
 /** Shorter than the interval between two waves of checks, and longer than a wave takes. */

@@ -2,10 +2,11 @@
  * Reports of a device: the plugin's queue, reports that are sent alone or twice, and what the truth records when the product first receives
  * them. A repetition is not recorded.
  */
+import { DAY_MS } from "../../../src/domain/time";
 import { infoOf, type Phone } from "./phone";
 import { post, type SessionContext } from "./phone-requests";
 import { below, happens } from "./random";
-import { DAY_MS, type ReportedEvent } from "./truth";
+import type { ReportedEvent } from "./truth";
 
 /** Size of the plugin's report queue. */
 const MOST_PENDING = 200;

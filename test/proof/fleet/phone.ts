@@ -2,6 +2,7 @@
  * A device and the state of its plugin. It follows the published clients: when they check, what they report, in which order and under which
  * version, and what they send again.
  */
+import { DAY_MS } from "../../../src/domain/time";
 import type { AppWorld, Platform } from "./app-world";
 import { below, draw, happens, oneOf, type Stream, uuidOf } from "./random";
 import type { KnownDevice, ReportedEvent } from "./truth";
@@ -71,7 +72,6 @@ const STORES: Readonly<Record<Platform, readonly string[]>> = {
 };
 /** First byte of the address. */
 const FIRST_NETWORK = 11;
-const DAY_MS = 24 * 60 * 60 * 1000;
 /** Some clocks are slightly wrong, a few by years. */
 const CLOCKS_MS = [0, 0, 0, 0, 0, 0, 2_000, -90_000, 3 * DAY_MS, -400 * DAY_MS, -58 * 365 * DAY_MS];
 

@@ -2,6 +2,7 @@
  * One session of the app: the check, the download, the new bundle and the reports, in the order of the plugin of the device's platform. The truth
  * records a report when the product first receives it; a repetition is not recorded.
  */
+import { MINUTE_MS } from "../../../src/domain/time";
 import { type Bundle, sha256 } from "./app-world";
 import { jsonOf } from "./http";
 import { BUILTIN, infoOf, nameOf, type Phone } from "./phone";
@@ -42,7 +43,6 @@ interface UpdateAnswer {
 }
 
 const SECOND_MS = 1_000;
-const MINUTE_MS = 60 * SECOND_MS;
 
 /** Time passes, at least a millisecond. */
 function pass(phone: Phone, context: SessionContext, mostMs: number): void {

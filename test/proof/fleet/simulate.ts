@@ -2,6 +2,7 @@
  * The days of a fleet: operators work, devices check, some join and some leave. The Worker's clock jumps from one time of the day to the next while
  * no request is in progress, and each phone's requests arrive at a moment that is known to the millisecond.
  */
+import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { AppWorld, type Platform } from "./app-world";
 import type { ControlState } from "./control";
 import { BETA, openShop, workDay } from "./operators";
@@ -11,7 +12,6 @@ import { below, draw, happens, oneOf, type Stream, streamOf } from "./random";
 import { openApp } from "./session";
 import { SignalRollouts } from "./signals";
 import { StagedRollouts } from "./staged";
-import { DAY_MS } from "./truth";
 
 export interface FleetOptions {
 	readonly devices: number;
@@ -48,7 +48,6 @@ const WAVE_MS = 5 * 60 * 1000;
 const AGAIN_MS = 20 * 60 * 1000;
 /** Two weeks before the leap day. */
 const FIRST_DAY = Date.UTC(2028, 1, 15) / DAY_MS;
-const HOUR_MS = 60 * 60 * 1000;
 /** Times of the waves; some of the last sessions end on the next day. */
 const TIMES_MS = [0, 8 * HOUR_MS, 14 * HOUR_MS, 23.25 * HOUR_MS];
 /** After the last wave, for the nightly clean-up. */

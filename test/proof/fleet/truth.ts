@@ -2,8 +2,8 @@
  * The true figures, in the simplest form: a bit for each device and day, and sums. The definitions follow the documentation and share no code with
  * the product.
  */
+import { DAY_MS } from "../../../src/domain/time";
 
-export const DAY_MS = 24 * 60 * 60 * 1000;
 export const METRICS = ["get", "install", "fail"] as const;
 export type Metric = (typeof METRICS)[number];
 

@@ -5,13 +5,13 @@
 import * as v from "valibot";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
+import { MINUTE_MS } from "../../../src/domain/time";
 import { endpoint } from "../../../src/http/endpoint";
 import { type Bent, createAuthenticator } from "../support/authenticator";
 import { OWN_PAGE, sessionOf, sessionTokenOf, signIn, signInByPasskey, type TestSession } from "../support/sessions";
 import { createTestMember, createWorld, ORIGIN, requestThrough, testEnv, type World } from "../support/world";
 
 type Authenticator = Awaited<ReturnType<typeof createAuthenticator>>;
-const MINUTE_MS = 60_000;
 
 let world: World;
 let session: TestSession;

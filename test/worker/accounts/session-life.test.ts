@@ -1,6 +1,7 @@
 /** The life of a session: cookie, expiry, sign-out, and changes that require a recent sign-in. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { mintSessionToken } from "../../../src/authz/secrets";
+import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import { databaseText } from "../support/database-text";
 import {
 	askForCode,
@@ -13,7 +14,6 @@ import {
 } from "../support/sessions";
 import { createTestMember, createWorld, makeOperator, testEnv, type World } from "../support/world";
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 let world: World;
 
 beforeAll(async () => {
@@ -138,7 +138,6 @@ describe("a session", () => {
 });
 
 describe("a change that outlives a session", () => {
-	const MINUTE_MS = 60_000;
 	const dangerous = (email: string): readonly (readonly [string, string, object])[] => [
 		["POST", "/account/passkey-options", { body: {} }],
 		["POST", "/account/email", { body: { email: "elsewhere@example.com" } }],

@@ -3,6 +3,7 @@
  * gives an account that was used without proof back to the owner of its address.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { createAuthenticator } from "../support/authenticator";
 import { invitedToken } from "../support/people";
@@ -18,8 +19,6 @@ import {
 } from "../support/sessions";
 import { createTestMember, createWorld, ORIGIN, testEnv, type World } from "../support/world";
 
-const MINUTE_MS = 60_000;
-const DAY_MS = 24 * 60 * MINUTE_MS;
 let world: World;
 
 beforeEach(async () => {

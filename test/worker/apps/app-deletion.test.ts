@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { putBytes, register, rows, run, storedKeys } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
@@ -22,7 +23,6 @@ import {
 import { bundleOf } from "../support/zip";
 
 const DEVICES = 2_500;
-const DAY_MS = 86_400_000;
 const RESTORABLE_DAYS = 30;
 let world: World;
 let app: TestApp;

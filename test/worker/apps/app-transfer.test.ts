@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { purgeOrganizations } from "../../../src/features/organizations/purge";
 import { putBytes, register, rows, tusCreate, zipName } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
@@ -15,7 +16,6 @@ import {
 	accept,
 	app,
 	check,
-	DAY_MS,
 	giver,
 	NOT_FOUND,
 	offer,

@@ -5,6 +5,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
 import { checkBundleArchive } from "../../../src/domain/bundle-archive";
+import { DAY_MS } from "../../../src/domain/time";
 import { TABLES_OF_APP } from "../../../src/features/organizations/purge";
 import { sweep } from "../../../src/schedule";
 import type { AnyAnswer } from "../support/actors";
@@ -13,7 +14,6 @@ import { violations } from "../support/invariants";
 import { addWebhook, createScene, deliveriesOf } from "../support/webhook-scene";
 import { createTestApp, createTestKey, createWorld, NOW_MS, testEnv, type World } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const CLEAN_UP_MS = 15 * 60_000;
 
 const add = (world: World, key = world.adminKey): Promise<AnyAnswer> =>

@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { run } from "../support/bytes";
 import { databaseText } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
@@ -12,7 +13,6 @@ import { createTestApp, createTestKey, createTestMember, createWorld } from "../
 import {
 	accept,
 	app,
-	DAY_MS,
 	decline,
 	giver,
 	NOT_FOUND,

@@ -3,6 +3,7 @@
  */
 import { expect } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { purgeOrganizations } from "../../../src/features/organizations/purge";
 import { rows } from "../support/bytes";
 import {
@@ -13,8 +14,6 @@ import {
 	uploadTestBundle,
 	type World,
 } from "../support/world";
-
-export const DAY_MS = 86_400_000;
 
 export let giver: World;
 export let receiver: World;

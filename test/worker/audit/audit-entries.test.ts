@@ -5,6 +5,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { allEndpoints } from "../../../src/endpoints";
 import { purgeOrganizations } from "../../../src/features/organizations/purge";
 import { sweep } from "../../../src/schedule";
@@ -25,8 +26,6 @@ import {
 	type World,
 } from "../support/world";
 import { bundleOf } from "../support/zip";
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 let world: World;
 let app: TestApp;

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { ConfigError, parseConfig } from "../../../src/config";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import {
 	complete,
@@ -39,7 +40,6 @@ import {
 } from "../support/world";
 import { bundleOf, joined, zipOf } from "../support/zip";
 
-const DAY_MS = 86_400_000;
 const SEGMENT_BYTES = 8 * 1024 * 1024;
 const TEXT = new TextEncoder().encode("hello");
 const IN_FOLDER = zipOf([{ name: "dist/index.html", content: patterned(3000) }]);

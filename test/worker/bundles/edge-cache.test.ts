@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
 import type { Deps } from "../../../src/deps";
+import { HOUR_MS } from "../../../src/domain/time";
 import { downloadUrl, rows } from "../support/bytes";
 import {
 	createTestApp,
@@ -21,7 +22,6 @@ import { bundleOf } from "../support/zip";
 
 const SIZE = 1000;
 const LARGE = 300 * 1024;
-const HOUR_MS = 3_600_000;
 const edge = (globalThis as unknown as { readonly caches: { readonly default: Cache } }).caches.default;
 
 let world: World;

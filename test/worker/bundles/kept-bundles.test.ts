@@ -3,6 +3,7 @@
  * channel, to which it can be rolled back.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { DAY_MS } from "../../../src/domain/time";
 import { JOBS, sweep } from "../../../src/schedule";
 import { storedKeys } from "../support/bytes";
 import { beforeSecondTrip } from "../support/interleave";
@@ -11,7 +12,6 @@ import { setTestChannel, testEnv } from "../support/world";
 import {
 	app,
 	changeApp,
-	DAY_MS,
 	DEVICE,
 	KEPT_DAYS,
 	prepareRetention,

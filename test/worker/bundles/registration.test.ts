@@ -1,5 +1,6 @@
 /** POST /bundle: registration of a version, repeated, by another key, and with values that are refused. */
 import { beforeAll, describe, expect, test } from "vitest";
+import { DAY_MS } from "../../../src/domain/time";
 import { bundleOf, complete, newestBundle, putBytes, register } from "../support/bytes";
 import { violations } from "../support/invariants";
 import {
@@ -16,8 +17,6 @@ import {
 let world: World;
 let app: TestApp;
 let ci: TestKey;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 beforeAll(async () => {
 	world = await createWorld();

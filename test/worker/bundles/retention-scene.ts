@@ -5,11 +5,10 @@
 import { expect } from "vitest";
 import { expiredBundlesOfApps } from "../../../src/db/bundles";
 import { query } from "../../../src/db/client";
+import { HOUR_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { createTestApp, createWorld, type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
 
-export const HOUR_MS = 3_600_000;
-export const DAY_MS = 24 * HOUR_MS;
 /** The default of an app. */
 export const KEPT_DAYS = 30;
 /** A device that changes nothing may have been seen this long after its row says. */

@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { JOBS, sweep } from "../../../src/schedule";
 import { register, rows, run, storedKeys } from "../support/bytes";
 import { beforeSecondTrip } from "../support/interleave";
@@ -12,10 +13,8 @@ import { setTestChannel, testEnv } from "../support/world";
 import {
 	app,
 	changeApp,
-	DAY_MS,
 	DEVICE,
 	deletions,
-	HOUR_MS,
 	KEPT_DAYS,
 	manyOld,
 	prepareRetention,

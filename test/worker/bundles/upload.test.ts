@@ -5,6 +5,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
 import { query } from "../../../src/db/client";
+import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { collectGarbage } from "../../../src/queue/garbage";
 import { sweep } from "../../../src/schedule";
 import {
@@ -34,8 +35,6 @@ import {
 let world: World;
 let app: TestApp;
 let ci: TestKey;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 beforeAll(async () => {
 	world = await createWorld();

@@ -13,10 +13,10 @@ import {
 } from "../../../src/db/channel-history";
 import { openDb, query } from "../../../src/db/client";
 import { RESTORABLE_MS } from "../../../src/db/organizations";
+import { HOUR_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { rows } from "../support/bytes";
 import { historyViolations } from "../support/invariants";
-import { HOUR_MS } from "../support/rollout-scene";
 import {
 	createTestApp,
 	createTestKey,

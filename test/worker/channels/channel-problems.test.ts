@@ -4,9 +4,9 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { DAY_MS } from "../../../src/domain/time";
 import { createTestApp, createWorld, type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 let world: World;
 let app: TestApp;
 beforeAll(async () => {

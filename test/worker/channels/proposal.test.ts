@@ -3,6 +3,7 @@
  * one that devices get.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { DAY_MS } from "../../../src/domain/time";
 import { addTestFiles, removeTestZip } from "../support/delta-files";
 import { signIn, signInByPasskey } from "../support/sessions";
 import { createTestApp, createTestKey, setTestChannel, testEnv, uploadTestBundle } from "../support/world";
@@ -11,7 +12,6 @@ import {
 	app,
 	approver,
 	channelId,
-	DAY_MS,
 	decide,
 	keyed,
 	needs,

@@ -18,7 +18,6 @@ import {
 	type World,
 } from "../support/world";
 
-export const DAY_MS = 24 * 60 * 60 * 1000;
 export let world: World;
 export let app: TestApp;
 /** Its account is the administrator's. */

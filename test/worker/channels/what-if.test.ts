@@ -4,6 +4,7 @@
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { DAY_MS } from "../../../src/domain/time";
 import { databaseText } from "../support/database-text";
 import {
 	createTestApp,
@@ -16,7 +17,6 @@ import {
 	type World,
 } from "../support/world";
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 const VERSIONS = ["1.0.1", "1.1.0", "2.0.0"];
 const PLATFORMS = ["ios", "android", "electron"] as const;
 const ROLLOUT_ID = "00000000-0000-4000-8000-00000000cafe";

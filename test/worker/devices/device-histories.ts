@@ -4,12 +4,11 @@
  */
 import fc from "fast-check";
 import { expect } from "vitest";
+import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import type { DeviceEvents, DeviceSeen } from "../../../src/messages";
 import { createEventBuffer } from "../../../src/queue/event-buffer";
 import { NOW_MS } from "../support/world";
 
-export const DAY_MS = 86_400_000;
-export const MINUTE_MS = 60_000;
 const DEVICES = 2;
 export const BUNDLES = ["1.0.1", "1.0.2"];
 export const FACTS = {

@@ -10,6 +10,7 @@ import { consume } from "../../../src/consumer";
 import type { VersionSketchRow } from "../../../src/db/statistics";
 import { DeviceRecord, type RecordRow } from "../../../src/domain/device-record";
 import { addDevice, emptySketch, encodeSketch } from "../../../src/domain/distinct-count";
+import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import { adoption } from "../../../src/features/statistics/active-devices";
 import type { DeviceEvents, DeviceSeen } from "../../../src/messages";
 import { beforeSecondTrip } from "../support/interleave";
@@ -25,14 +26,12 @@ import {
 import {
 	BUNDLES,
 	countedAs,
-	DAY_MS,
 	delivered,
 	expectAtMost,
 	FACTS,
 	fate,
 	hasClearVersions,
 	history,
-	MINUTE_MS,
 	messagesOf,
 	PLAIN,
 	type Report,

@@ -3,6 +3,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { HOUR_MS } from "../../../src/domain/time";
 import { createAuthenticator } from "../support/authenticator";
 import { askForCode, codeFor, OWN_PAGE, signIn, signInByPasskey } from "../support/sessions";
 import {
@@ -16,7 +17,6 @@ import {
 	type World,
 } from "../support/world";
 
-const HOUR_MS = 3_600_000;
 let world: World;
 let app: TestApp;
 beforeEach(async () => {

@@ -7,11 +7,10 @@ import type { MintedKey } from "../../../src/authz/secrets";
 import { bootstrapStatements, replaceFirstKeyStatements } from "../../../src/db/bootstrap";
 import { openDb, query } from "../../../src/db/client";
 import { FIRST_ACCOUNT_EMAIL } from "../../../src/domain/reserved-address";
+import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { auditEntries, newId, newKey } from "../support/people";
 import { createWorld, NOW_MS, testEnv, tokenOf, type World } from "../support/world";
-
-const DAY_MS = 86_400_000;
 
 let orgId: string;
 let firstKey: MintedKey;

@@ -1,6 +1,7 @@
 /** Permissions of callers on keys: no caller changes a stronger key. The time of the last use of a key. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { DAY_MS, MINUTE_MS } from "../../../src/domain/time";
 import type { QueueMessage } from "../../../src/messages";
 import { readThenWrite } from "../support/interleave";
 import { at, onOrganization } from "../support/people";
@@ -15,9 +16,6 @@ import {
 	type World,
 } from "../support/world";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 let world: World;
 let app: TestApp;
 

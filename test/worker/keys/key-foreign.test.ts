@@ -3,12 +3,11 @@
  * and learns nothing about the other; neither can leave the key beyond repair.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { DAY_MS } from "../../../src/domain/time";
 import { databaseText } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
 import { at } from "../support/people";
 import { createTestApp, createTestKey, createWorld, type TestKey, type World } from "../support/world";
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 let home: World;
 /** An org_admin key of `home` that created the organization `awayId`. */

@@ -4,13 +4,11 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { mintKey } from "../../../src/authz/secrets";
+import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { readThenWrite } from "../support/interleave";
 import { at, onApp, onOrganization } from "../support/people";
 import { createTestApp, createTestKey, createWorld, type TestApp, testEnv, type World } from "../support/world";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 let world: World;
 let app: TestApp;
 

@@ -6,13 +6,12 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { firstRangeOutside, isInRanges, normalizedRange } from "../../../src/domain/ip-allow-list";
 import { brokenPolicy, type KeyPolicy } from "../../../src/domain/key-policy";
+import { DAY_MS } from "../../../src/domain/time";
 import { allEndpoints } from "../../../src/endpoints";
 import { databaseText } from "../support/database-text";
 import { at } from "../support/people";
 import { REQUESTS } from "../support/requests";
 import { createTestApp, createTestKey, createWorld, NOW_MS, testEnv, type World } from "../support/world";
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** Sets policies in the database, because the API refuses to lock out the last administrator. */
 async function setPolicy(world: World, policy: Record<string, number | null>): Promise<void> {

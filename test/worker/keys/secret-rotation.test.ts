@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { parseConfig } from "../../../src/config";
 import { query } from "../../../src/db/client";
 import { parseSecret, type Secret, type Secrets, signingSecret } from "../../../src/domain/secrets";
+import { MINUTE_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { downloadUrl, putBytes, register, rows } from "../support/bytes";
 import { askForCode, codeFor, OWN_PAGE } from "../support/sessions";
@@ -21,7 +22,6 @@ import {
 
 const OLD = testEnv.CAPSTAN_SECRET ?? "";
 const NEW = "a7".repeat(32);
-const MINUTE_MS = 60_000;
 const SIGNS_FROM_MS = NOW_MS + 10 * MINUTE_MS;
 const ROTATING = { CAPSTAN_SECRET_2: `${NEW}@${SIGNS_FROM_MS / 1000}` };
 const AFTERWARDS = { CAPSTAN_SECRET: "", CAPSTAN_SECRET_2: ROTATING.CAPSTAN_SECRET_2 };

@@ -3,6 +3,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
 import {
@@ -15,7 +16,6 @@ import {
 	type World,
 } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const EMAIL = "ada@example.com";
 let world: World;
 let email: string;

@@ -3,6 +3,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { databaseText } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
@@ -19,7 +20,6 @@ import {
 	type World,
 } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const PATH = "/organization/members";
 let world: World;
 /** The first member's address. */

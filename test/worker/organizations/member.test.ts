@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { OrgId } from "../../../src/authz/decide";
 import { query } from "../../../src/db/client";
 import { membersOf } from "../../../src/db/members";
+import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { databaseText } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
@@ -23,7 +24,6 @@ import {
 	type World,
 } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const PATH = "/organization/members";
 let world: World;
 

@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { allEndpoints } from "../../../src/endpoints";
 import { bundleOf, putBytes, register, rows, run } from "../support/bytes";
 import { databaseText } from "../support/database-text";
@@ -65,7 +66,6 @@ async function furnish(): Promise<void> {
 }
 
 describe("GET /organization?deleted=true", () => {
-	const DAY_MS = 24 * 60 * 60 * 1000;
 	const listed = async (caller: object, query: Record<string, string> = {}) => {
 		const answer = await world.request("GET", "/organization", { query: { deleted: "true", ...query }, ...caller });
 		expect(answer).toMatchObject({ status: 200, trips: 2 });

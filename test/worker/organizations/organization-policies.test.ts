@@ -1,6 +1,7 @@
 /** Changes of an organization's key policies, and what a dry run shows of them. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "../support/bytes";
 import { databaseText } from "../support/database-text";
 import { readThenWrite } from "../support/interleave";
@@ -8,7 +9,6 @@ import { bind } from "../support/people";
 import { signIn } from "../support/sessions";
 import { createTestApp, createTestKey, createTestMember, createWorld, NOW_MS, type World } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const at = (days: number) => new Date(NOW_MS + days * DAY_MS).toISOString();
 let world: World;
 

@@ -1,6 +1,7 @@
 /** POST /organization/restore, and the clean-up that ends the time for a restoration. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { bundleOf, rows, run, storedKeys } from "../support/bytes";
 import { databaseText, tableNames } from "../support/database-text";
@@ -20,7 +21,6 @@ import {
 	type World,
 } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const THIRTY_DAYS_MS = 30 * DAY_MS;
 let world: World;
 let app: TestApp;

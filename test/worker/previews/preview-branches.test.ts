@@ -4,6 +4,7 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { rows } from "../support/bytes";
 import { createTestApp } from "../support/world";
@@ -12,7 +13,6 @@ import {
 	bundleNamed,
 	CLOSED,
 	close,
-	DAY_MS,
 	exchanged,
 	github,
 	gitlab,

@@ -3,6 +3,7 @@
  * another order, twice or late do.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { HOUR_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import {
 	createTestApp,
@@ -15,7 +16,6 @@ import {
 	type World,
 } from "../support/world";
 
-const HOUR_MS = 3_600_000;
 let world: World;
 let app: TestApp;
 let ci: string;

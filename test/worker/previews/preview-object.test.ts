@@ -4,6 +4,7 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { complete, putBytes, register, rows, storedKeys } from "../support/bytes";
 import { violations } from "../support/invariants";
@@ -19,7 +20,6 @@ import {
 } from "../support/world";
 import { bundleOf } from "../support/zip";
 
-const DAY_MS = 86_400_000;
 let world: World;
 let app: TestApp;
 let ci: string;

@@ -4,6 +4,7 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../src/app";
+import { DAY_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { beforeEachTrip } from "../support/interleave";
 import { violations } from "../support/invariants";
@@ -15,7 +16,6 @@ import {
 	type Client,
 	channelNames,
 	close,
-	DAY_MS,
 	exchanged,
 	type Fields,
 	github,

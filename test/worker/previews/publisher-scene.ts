@@ -17,7 +17,6 @@ import {
 } from "../support/world";
 import { bundleOf } from "../support/zip";
 
-export const DAY_MS = 86_400_000;
 export const REPOSITORY = "octo-org/octo-repo";
 const BYTES = bundleOf(300);
 export let world: World;

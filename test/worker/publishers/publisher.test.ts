@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { DAY_MS } from "../../../src/domain/time";
 import { createIssuer, IDS, networkOf } from "../support/issuer";
 import { signIn, signInByPasskey, type TestSession } from "../support/sessions";
 import {
@@ -15,7 +16,6 @@ import {
 } from "../support/world";
 
 const github = createIssuer("github", "https://token.actions.githubusercontent.com");
-const DAY_MS = 86_400_000;
 
 let world: World;
 let app: TestApp;

@@ -3,6 +3,7 @@
  * every order and repetition of messages, and looser rules of the channel count them.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { MOST_SAMPLED } from "../../../src/features/rollouts/samples";
 import type { QueueMessage } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
@@ -13,10 +14,8 @@ import {
 	check,
 	deliver,
 	deviceIds,
-	HOUR_MS,
 	known,
 	later,
-	MINUTE_MS,
 	messages,
 	NEW,
 	prepareRollout,

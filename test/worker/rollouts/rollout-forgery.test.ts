@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { deleteEarlyOutcomes, deleteEndedRollouts } from "../../../src/db/rollouts";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { recordSamples } from "../../../src/features/rollouts/samples";
 import { isRolloutEvent } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
@@ -15,10 +16,8 @@ import {
 	deliver,
 	deviceIds,
 	fleetAsks,
-	HOUR_MS,
 	known,
 	later,
-	MINUTE_MS,
 	messages,
 	NEW,
 	prepareRollout,

@@ -3,6 +3,7 @@
  * nobody but devices that run the bundle has a say.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import {
 	about,
@@ -12,10 +13,8 @@ import {
 	check,
 	deliver,
 	deviceIds,
-	HOUR_MS,
 	known,
 	later,
-	MINUTE_MS,
 	NEW,
 	prepareRollout,
 	report,

@@ -3,6 +3,7 @@
  * costs, and the entries that its automatic steps write to the channel's history.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { HOUR_MS } from "../../../src/domain/time";
 import { recordSamples } from "../../../src/features/rollouts/samples";
 import { isRolloutEvent } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
@@ -15,7 +16,6 @@ import {
 	check,
 	deliver,
 	fleetAsks,
-	HOUR_MS,
 	known,
 	later,
 	messages,

@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { stepRollouts } from "../../../src/features/rollouts/steps";
 import { beforeSecondTrip, readThenWrite } from "../support/interleave";
 import {
@@ -14,10 +15,8 @@ import {
 	check,
 	deliver,
 	fleetAsks,
-	HOUR_MS,
 	known,
 	later,
-	MINUTE_MS,
 	messages,
 	NEW,
 	newId,

@@ -2,6 +2,7 @@
  * Health samples of rollouts: which devices count, with which outcome, and what they cost.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { rolloutNetworkOf } from "../../../src/features/rollouts/reports";
 import type { QueueMessage } from "../../../src/messages";
 import { sweep } from "../../../src/schedule";
@@ -14,10 +15,8 @@ import {
 	deliver,
 	deviceIds,
 	fleetAsks,
-	HOUR_MS,
 	known,
 	later,
-	MINUTE_MS,
 	messages,
 	NEW,
 	newId,

@@ -3,6 +3,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { isInRollout } from "../../../src/domain/rollout";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { stepRollouts } from "../../../src/features/rollouts/steps";
 import { sweep } from "../../../src/schedule";
 import { withFault } from "../support/faults";
@@ -15,10 +16,8 @@ import {
 	check,
 	deliver,
 	fleetAsks,
-	HOUR_MS,
 	known,
 	later,
-	MINUTE_MS,
 	messages,
 	NEW,
 	prepareRollout,

@@ -2,6 +2,7 @@
  * Rollouts that people control: shares, pauses, promotions, settings and the end of a rollout, checked by the answers to devices.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import {
 	app,
@@ -11,10 +12,8 @@ import {
 	check,
 	deliver,
 	deviceIds,
-	HOUR_MS,
 	known,
 	later,
-	MINUTE_MS,
 	NEW,
 	prepareRollout,
 	report,

@@ -3,6 +3,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { HOUR_MS } from "../../../src/domain/time";
 import { stepRollouts } from "../../../src/features/rollouts/steps";
 import { deltaName, locationOf, putBytes, register, rows, tusCreate, tusPatch } from "../support/bytes";
 import { readThenWrite } from "../support/interleave";
@@ -225,11 +226,11 @@ describe("a promotion while signatures are required", () => {
 			body: { orgId: own.orgId, name: "Release key", public_key: signer.publicKey },
 		});
 		expect((await policy(true)).status).toBe(200);
-		scene.later(scene.HOUR_MS);
+		scene.later(HOUR_MS);
 		await stepRollouts(own.deps);
 		expect(await share()).toBe(5_000);
 		expect((await policy(false)).status).toBe(200);
-		scene.later(scene.HOUR_MS);
+		scene.later(HOUR_MS);
 		await stepRollouts(own.deps);
 		expect(await share()).toBe(10_000);
 	});

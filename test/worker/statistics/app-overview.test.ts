@@ -1,9 +1,8 @@
 /** The apps list with the live bundle and figures of each app, compared with requests of devices. */
 import { expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { DAY_MS } from "../../../src/domain/time";
 import { createTestApp, createTestKey, createWorld, setTestChannel, uploadTestBundle } from "../support/world";
-
-const DAY_MS = 86_400_000;
 
 test("GET /statistics/apps shows live bundle, devices, failures and last release of each readable app in two round trips", async () => {
 	const world = await createWorld();

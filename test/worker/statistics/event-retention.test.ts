@@ -1,6 +1,7 @@
 /** Retention and storage of events: the time until each kind is deleted, and the rows that a day of events costs. */
 import { describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { DAY_MS } from "../../../src/domain/time";
 import {
 	deleteOldDevices,
 	deleteOldEvents,
@@ -15,7 +16,6 @@ import { notingStatements, plansOf, scansIn } from "../support/plans";
 import { NOW_MS, testEnv, uploadTestBundle } from "../support/world";
 import { bundleOf, testBundle } from "../support/zip";
 
-const DAY_MS = 86_400_000;
 const TODAY = Math.floor(NOW_MS / DAY_MS);
 prepareEventScene();
 

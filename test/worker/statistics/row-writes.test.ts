@@ -4,6 +4,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
+import { DAY_MS } from "../../../src/domain/time";
 import { consumeDeviceEvents } from "../../../src/features/statistics/device-events";
 import { deleteOldEvents, deleteOldInstallSteps } from "../../../src/features/statistics/retention";
 import type { CountedEvent, DeviceEvent, DeviceSeen } from "../../../src/messages";
@@ -19,7 +20,6 @@ import {
 	type World,
 } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const TODAY = Math.floor(NOW_MS / DAY_MS);
 const FLEET = 200;
 

@@ -5,6 +5,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { BatchFailed, consume } from "../../../src/consumer";
+import { DAY_MS } from "../../../src/domain/time";
 import { moveTelemetry } from "../../../src/features/telemetry/move";
 import type { QueueMessage } from "../../../src/messages";
 import { withFault } from "../support/faults";
@@ -22,7 +23,6 @@ import { bundleOf } from "../support/zip";
 const { TELEMETRY: telemetry } = testEnv;
 if (telemetry === undefined) throw new Error("wrangler.toml has no telemetry database");
 const bindings = { telemetry: { TELEMETRY: telemetry } };
-const DAY_MS = 86_400_000;
 const DAYS = 4;
 const DEVICES = 24;
 const VERSIONS = ["1.0.1", "1.0.2"];

@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { AppId, OrgId } from "../../../src/authz/decide";
 import { consume } from "../../../src/consumer";
 import { storedNow } from "../../../src/db/statistics";
+import { DAY_MS } from "../../../src/domain/time";
 import { bundleOf, storedKeys } from "../support/bytes";
 import { plansOf, scansIn } from "../support/plans";
 import {
@@ -20,7 +21,6 @@ import {
 } from "../support/world";
 import { testBundle } from "../support/zip";
 
-const DAY_MS = 86_400_000;
 let world: World;
 let app: TestApp;
 beforeEach(async () => {

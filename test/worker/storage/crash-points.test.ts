@@ -1,6 +1,7 @@
 /** One failing call in every flow (support/crashes.ts), and proofs that the checker reports each violation. */
 import { describe, expect, test } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { collectGarbage } from "../../../src/queue/garbage";
 import { sweep } from "../../../src/schedule";
 import { downloadUrl, register, rows, run } from "../support/bytes";
@@ -8,7 +9,6 @@ import { describeCrashes } from "../support/crashes";
 import { violations } from "../support/invariants";
 import { createTestApp, createWorld, setTestChannel, testEnv, uploadTestBundle } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const VERSION = "1.0.0";
 const CHANNEL = "pr-1";
 

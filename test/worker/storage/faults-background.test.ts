@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vit
 import { consume } from "../../../src/consumer";
 import { query } from "../../../src/db/client";
 import type { Env } from "../../../src/deps";
+import { DAY_MS } from "../../../src/domain/time";
 import type { QueueMessage } from "../../../src/messages";
 import { JOBS, sweep } from "../../../src/schedule";
 import worker from "../../../src/worker";
@@ -56,7 +57,6 @@ const UNAVAILABLE = {
 };
 
 describe("the background work", () => {
-	const DAY_MS = 86_400_000;
 	const garbageAt = (nowMs: number) =>
 		run(
 			query

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { removeTombstones } from "../../../src/db/bundle-deletion";
 import { openDb } from "../../../src/db/client";
 import { removeUnusedDeltaFiles } from "../../../src/db/delta-files";
+import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { removeAuditEntries } from "../../../src/features/audit/retention";
 import { JOBS, sweep } from "../../../src/schedule";
 import { countingRows } from "../support/counting";
@@ -19,8 +20,6 @@ import {
 	type World,
 } from "../support/world";
 
-const DAY_MS = 86_400_000;
-const HOUR_MS = 3_600_000;
 const FILES = 10_000;
 const APPS = 3;
 

@@ -5,6 +5,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../../src/consumer";
 import { query } from "../../../src/db/client";
+import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import type { QueueMessage } from "../../../src/messages";
 import { collectGarbage } from "../../../src/queue/garbage";
 import { sweep } from "../../../src/schedule";
@@ -26,9 +27,6 @@ import { withFault } from "../support/faults";
 import { violations } from "../support/invariants";
 import { createTestApp, createWorld, type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
 import { bundleOf } from "../support/zip";
-
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 let world: World;
 let app: TestApp;

@@ -4,6 +4,7 @@
 
 import { expect } from "vitest";
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { JOBS } from "../../../src/schedule";
 import {
 	bundleOf,
@@ -17,15 +18,7 @@ import {
 	tusPatch,
 	zipName,
 } from "./bytes";
-import {
-	bundleRow,
-	DAY_MS,
-	expectFreeUnlessReady,
-	expectNoBundle,
-	type Flow,
-	type Stage,
-	VERSION,
-} from "./crash-stage";
+import { bundleRow, expectFreeUnlessReady, expectNoBundle, type Flow, type Stage, VERSION } from "./crash-stage";
 import { type Answer, setTestChannel, uploadTestBundle } from "./world";
 
 const CHANNEL = "pr-1";

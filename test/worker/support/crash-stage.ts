@@ -9,7 +9,6 @@ import type { Deps } from "../../../src/deps";
 import { bundleOf, register, rows } from "./bytes";
 import { type Answer, requestThrough, type TestApp, type World } from "./world";
 
-export const DAY_MS = 86_400_000;
 export const VERSION = "1.0.0";
 export const BYTES = bundleOf(3000);
 

@@ -7,10 +7,11 @@
  */
 
 import { describe, expect, test } from "vitest";
+import { DAY_MS } from "../../../src/domain/time";
 import { sweep } from "../../../src/schedule";
 import { IS_PROOF, sampleOf } from "../../proof-sample";
 import { CHANGES } from "./crash-changes";
-import { BYTES, clientOf, DAY_MS, type Ending, type Flow, type Stage, WITHOUT_MEMORY } from "./crash-stage";
+import { BYTES, clientOf, type Ending, type Flow, type Stage, WITHOUT_MEMORY } from "./crash-stage";
 import { UPLOADS } from "./crash-uploads";
 import { emptyDatabase } from "./database-text";
 import { type FaultKind, withFault } from "./faults";

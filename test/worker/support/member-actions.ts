@@ -1,10 +1,10 @@
 /** Actions of the tests about members, in the world of the running test. */
 import { query } from "../../../src/db/client";
+import { DAY_MS } from "../../../src/domain/time";
 import { rows, run } from "./bytes";
 import { invitedToken } from "./people";
 import { createTestMember, NOW_MS, type TestMember, type World } from "./world";
 
-const DAY_MS = 86_400_000;
 const PATH = "/organization/members";
 
 /** @param current the world of the running test */

@@ -4,6 +4,7 @@
  */
 import { expect } from "vitest";
 import { consume } from "../../../src/consumer";
+import { HOUR_MS } from "../../../src/domain/time";
 import type { QueueMessage } from "../../../src/messages";
 import {
 	createTestApp,
@@ -15,8 +16,6 @@ import {
 	type World,
 } from "./world";
 
-export const MINUTE_MS = 60_000;
-export const HOUR_MS = 60 * MINUTE_MS;
 export const STABLE = "1.0.1";
 export const NEW = "1.1.0";
 

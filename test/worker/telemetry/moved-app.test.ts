@@ -7,6 +7,7 @@ import { createApp } from "../../../src/app";
 import { BatchFailed, consume } from "../../../src/consumer";
 import { bindingFor } from "../../../src/db/telemetry-homes";
 import type { Deps } from "../../../src/deps";
+import { DAY_MS, HOUR_MS } from "../../../src/domain/time";
 import { purgeOrganizations } from "../../../src/features/organizations/purge";
 import { moveTelemetry } from "../../../src/features/telemetry/move";
 import { nameDevices } from "../../../src/features/telemetry/named";
@@ -24,8 +25,6 @@ import {
 	type World,
 } from "../support/world";
 
-const DAY_MS = 86_400_000;
-const HOUR_MS = 3_600_000;
 const deviceId = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`;
 const { TELEMETRY } = testEnv;
 if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");

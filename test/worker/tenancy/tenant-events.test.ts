@@ -5,6 +5,7 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { countDistinct, decodeSketch, mergeSketches } from "../../../src/domain/distinct-count";
+import { DAY_MS } from "../../../src/domain/time";
 import { outcomeStatements } from "../../../src/features/rollouts/outcomes";
 import { MOST_SAMPLED, recordSamples } from "../../../src/features/rollouts/samples";
 import { consumeDeviceEvents } from "../../../src/features/statistics/device-events";
@@ -24,7 +25,6 @@ import { changesBy } from "../support/tenant-statements";
 import { A, B, type TenantRows } from "../support/tenants";
 import { createWorld, NOW_MS, testEnv, type World } from "../support/world";
 
-const DAY_MS = 86_400_000;
 const TODAY = Math.floor(NOW_MS / DAY_MS);
 /** A version that only the apps of this tenant have. */
 const onlyOf = ({ name }: TenantRows) => `7.0.0-${name}`;
