@@ -293,10 +293,15 @@ describe("a promotion to a channel that requires approval", () => {
 		expect(await proposals({ id: third })).toMatchObject([{ state: "pending" }]);
 	});
 
-	test("names nobody to callers without the audit log, and the stock CLI announces it", async () => {
+	test("does not name the proposer to callers that may not read the audit log", async () => {
 		await propose();
 		const ci = await createTestKey(world, "app_preview", app);
 		expect((await proposals({}, keyed(ci.text)))[0]).toMatchObject({ proposed_by: { name: null }, what_if: null });
+	});
+
+	test("is announced by the stock CLI to callers that may promote to the channel", async () => {
+		await propose();
+		const ci = await createTestKey(world, "app_preview", app);
 		const warn = (key: string) =>
 			world.request("POST", "/compat/capgo-cli/rest/v1/rpc/get_organization_cli_warnings", {
 				key,

@@ -82,8 +82,8 @@ const counted = (fields: Partial<CountedEvent> = {}): CountedEvent => ({
 });
 const count = (list: readonly (CountedEvent | BytesServed)[]) => consumeDeviceEvents(world.deps, list);
 
-describe("a count", () => {
-	test("is of a version that the app itself has, else of the app alone", async () => {
+describe("counting an event", () => {
+	test("adds to a version only if the app has it, and otherwise to the app", async () => {
 		await count(["1.0.0", onlyOf(A), onlyOf(B), "9.9.9"].map((versionName) => counted({ versionName })));
 		expect(
 			await rowsOf("SELECT app_id, version_name, amount FROM daily_counts WHERE day = ? ORDER BY 1, 2", TODAY),
@@ -94,7 +94,7 @@ describe("a count", () => {
 		]);
 	});
 
-	test("of bytes is of a bundle of the app itself, else of the app alone", async () => {
+	test("adds served bytes to a bundle only if the app has it, and otherwise to the app", async () => {
 		const bytes = { [`${A.app}/${A.stable}`]: 5, [`${B.app}/${B.next}`]: 7 };
 		await count([{ type: "served", id: "served", appUuid: A.app, atMs: NOW_MS, bytes }]);
 		expect(
@@ -106,7 +106,7 @@ describe("a count", () => {
 	});
 });
 
-describe("the time of an install", () => {
+describe("install times", () => {
 	const step = (metric: "start" | "install", secondsLater: number, fields: Partial<CountedEvent> = {}) =>
 		counted({ metric, timed: true, atMs: NOW_MS + secondsLater * 1_000, ...fields });
 	const steps = () =>
@@ -114,7 +114,7 @@ describe("the time of an install", () => {
 			FROM devices, json_each(recent_reports, '$.steps') AS version, json_each(version.value) AS step ORDER BY 1, 2, 3, 4`);
 	const timed = () => rowsOf("SELECT app_id, version_name, amount FROM daily_install_times WHERE day = ?", TODAY);
 
-	test("is taken of versions that the app itself has", async () => {
+	test("are recorded only for ready versions of the app", async () => {
 		const events = [onlyOf(B), "9.9.9", "2.0.0"].flatMap((versionName) => [
 			step("start", 0, { versionName }),
 			step("install", 5, { versionName }),
@@ -123,7 +123,7 @@ describe("the time of an install", () => {
 		expect([await steps(), await timed()]).toEqual([[], []]);
 	});
 
-	test("deduplicates a step that another event reported, and no step of another device or version at the same time", async () => {
+	test("deduplicate a repeated step, but not the same step of another device, version or app", async () => {
 		await count([step("start", 0), step("install", 5)]);
 		await count([step("start", 0), step("install", 5)]);
 		const first = { app_id: A.app, device_id: "device-1", version_name: "1.0.0" };
@@ -143,7 +143,7 @@ describe("the time of an install", () => {
 		]);
 	});
 
-	test("is found without reading what other devices did", async () => {
+	test("are computed without reading the steps of other devices", async () => {
 		await run(
 			`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 			INSERT INTO install_steps (app_id, device_id, version_name, step, at_ms) SELECT ?, 'other-' || i, '1.0.0', 'start', 1 FROM n`,
@@ -155,8 +155,8 @@ describe("the time of an install", () => {
 	});
 });
 
-describe("a dead message", () => {
-	test("is deleted when it was resent", async () => {
+describe("dead messages", () => {
+	test("are deleted once they are resent, and stay if the Queue refuses them", async () => {
 		const body = { kind: "collect_garbage" } as const;
 		await bury(
 			world.deps,
@@ -170,7 +170,7 @@ describe("a dead message", () => {
 	});
 });
 
-describe("a device that was there", () => {
+describe("counting a device", () => {
 	const seen = (fields: Partial<DeviceSeen> = {}): DeviceSeen => ({
 		...{ type: "seen", appId: A.publicAppId, deviceId: "device-3", atMs: NOW_MS, platform: "ios", keyId: "" },
 		...{ versionName: "1.0.0", versionBuild: "1", osVersion: "18", pluginVersion: "8.0.0", isProd: true },
@@ -191,7 +191,7 @@ describe("a device that was there", () => {
 		]);
 	};
 
-	test("counts under a version that the app itself has, or under none", async () => {
+	test("adds it to a version only if the app has that version", async () => {
 		const reported = { "device-3": onlyOf(A), "device-4": onlyOf(B), "device-5": "9.9.9" };
 		await consume(Object.entries(reported).map(([deviceId, versionName]) => seen({ deviceId, versionName })));
 		expect(
@@ -211,7 +211,7 @@ describe("a device that was there", () => {
 		]);
 	});
 
-	test("is added to the sketches of its app only", async () => {
+	test("adds it to the sketches of its own app only", async () => {
 		await consume([seen(), seen({ appId: B.publicAppId })]);
 		await consume([seen({ deviceId: "device-4" })]);
 		expect(await counts()).toEqual([
@@ -220,7 +220,7 @@ describe("a device that was there", () => {
 		]);
 	});
 
-	test("is not lost when another consumer writes the same slot at once, whatever another app's is", async () => {
+	test("keeps it when another consumer writes the same slot at the same time", async () => {
 		const deps = { ...world.deps, randomBytes: (length: number) => new Uint8Array(length) };
 		await consume([seen(), seen({ appId: B.publicAppId })], deps);
 		const early = interruptedAt(/^update device_sketches/i, () => consume([seen({ deviceId: "device-5" })], deps));
@@ -232,8 +232,8 @@ describe("a device that was there", () => {
 	});
 });
 
-describe("what an app stores", () => {
-	test("is what its own ready bundles and files take", async () => {
+describe("daily storage of an app", () => {
+	test("is the size of its own ready bundles and files", async () => {
 		world.clock.nowMs = (TODAY + 0.5) * DAY_MS;
 		await measureStorage(world.deps);
 		const stored = (of: TenantRows) => of.stable + of.next + of.unused + (of.stable + of.next + of.unused);
@@ -249,17 +249,17 @@ describe("what an app stores", () => {
 	});
 });
 
-describe("a device that was not seen for long", () => {
+describe("deletion of old devices", () => {
 	const left = async () =>
 		(await rowsOf("SELECT app_id, device_id FROM devices ORDER BY 1, 2")).map((row) => Object.values(row).join(" "));
 
-	test("stays where something is set for it in that app alone", async () => {
+	test("keeps a device that has an override in the same app", async () => {
 		await run("DELETE FROM device_overrides WHERE app_id = ? OR device_id = 'device-2'", B.app);
 		await deleteOldDevices(world.deps);
 		expect(await left()).toEqual(["app-a device-1", "app-x device-1"]);
 	});
 
-	test("stays until a run comes by it", async () => {
+	test("continues after the stored position, and the next run starts again", async () => {
 		await run("DELETE FROM device_overrides");
 		await run("DELETE FROM sweep_positions");
 		await run(`INSERT INTO sweep_positions (step, position) VALUES ('devices', '["app-b","device-1"]')`);
@@ -271,7 +271,7 @@ describe("a device that was not seen for long", () => {
 	});
 });
 
-describe("what a rollout is judged by", () => {
+describe("rollout health samples", () => {
 	const NETWORK = "192.0.2.0/24";
 	const served = (fields: Partial<RolloutServed> = {}): RolloutServed => ({
 		...{ type: "rollout_served", appId: A.publicAppId, rolloutId: A.rollout, deviceId: "device-3" },
@@ -304,7 +304,7 @@ describe("what a rollout is judged by", () => {
 		}
 	});
 
-	test("is served by an app to its own devices, those that were known before; no event of one app is about another's rollout", async () => {
+	test("include only devices of the rollout's app, and count only those that are older than the rollout", async () => {
 		await recordSamples(world.deps, [
 			served(),
 			served({ deviceId: "device-4" }),
@@ -314,7 +314,7 @@ describe("what a rollout is judged by", () => {
 		expect(await judged()).toEqual([`${A.rollout} device-3 counts`, `${A.rollout} device-4 newer`]);
 	});
 
-	test("is recorded for a rollout of the event's app only, even if the event is matched with another rollout", async () => {
+	test("record outcomes only for rollouts of the event's app", async () => {
 		const report = {
 			type: "rollout_reported",
 			appId: A.publicAppId,
@@ -330,27 +330,27 @@ describe("what a rollout is judged by", () => {
 		expect(await changesBy(about(A.rollout))).toHaveLength(1);
 	});
 
-	describe("is enough", () => {
+	describe("sampling", () => {
 		const MANY = 500;
 		const many = (fields: Partial<RolloutServed> = {}) =>
 			Array.from({ length: MANY }, (_, index) => served({ deviceId: `absent-${index}`, ...fields }));
 		const sampling = async () =>
 			(await rowsOf("SELECT id FROM rollouts WHERE sampling = 0 ORDER BY id")).map(({ id }) => id);
 
-		test("for the rollout that was served alone, by its own devices", async () => {
+		test("ends for the rollout of the event when it has enough devices, and for no other", async () => {
 			for (const of of [A, B]) for (const id of [of.rollout, of.pausedRollout]) await sample(id, MOST_SAMPLED);
 			await recordSamples(world.deps, many());
 			expect(await sampling()).toEqual([A.rollout]);
 		});
 
-		test("not by the devices of another rollout", async () => {
+		test("does not count devices of another rollout", async () => {
 			await sample(B.rollout, MOST_SAMPLED);
 			await sample(A.pausedRollout, MOST_SAMPLED);
 			await recordSamples(world.deps, many());
 			expect(await sampling()).toEqual([]);
 		});
 
-		test("not by an event of another app", async () => {
+		test("does not end by an event of another app", async () => {
 			await sample(B.rollout, MOST_SAMPLED);
 			await recordSamples(world.deps, many({ rolloutId: B.rollout }));
 			expect(await sampling()).toEqual([]);

@@ -36,7 +36,7 @@ const OWN: Readonly<Record<string, (of: TenantRows, thing: TenantRows) => Expres
 	channelStillPointsTo: (of, { channel, stable, next }) => channelStillPointsTo(of.app, channel, stable, next),
 	channelPlatformsAre: (of, { channel }) =>
 		channelPlatformsAre(of.app, channel, { public: 1, ios: 1, android: 1, electron: 1 }),
-	"bundleUnusedExceptBy, inverted": (of, { stable }) => sql<boolean>`NOT ${bundleUnusedExceptBy(of.app, stable, 0)}`,
+	"not bundleUnusedExceptBy": (of, { stable }) => sql<boolean>`NOT ${bundleUnusedExceptBy(of.app, stable, 0)}`,
 	uploadExists: (of, { upload }) => uploadExists(of.app, upload),
 	uploadIsOpen: (of, { upload }) => uploadIsOpen(of.app, upload),
 	manifestIsStored: (of, { name, key }) => manifestIsStored(of.app, storedManifest(`only-${name}`), key),
@@ -47,10 +47,10 @@ const OWN: Readonly<Record<string, (of: TenantRows, thing: TenantRows) => Expres
 	signingKeyExists: (of, { name }) => signingKeyExists(of.org, `signing-${name}`),
 };
 
-describe("a guard", () => {
+describe("guards", () => {
 	beforeAll(insertTenants);
 
-	test.each(Object.entries(OWN))("%s holds for the tenant's object only", async (_, condition) => {
+	test.each(Object.entries(OWN))("%s holds only for the tenant's object", async (_, condition) => {
 		expect(await holds(condition(B, B)), "the control").toBe(true);
 		for (const [of, thing] of WRONG_PAIRS) {
 			expect(await holds(condition(of, thing)), `${of.org} with ${thing.org}`).toBe(false);
@@ -58,7 +58,7 @@ describe("a guard", () => {
 	});
 
 	test.each(Object.entries({ ...GUARDS_OF_CONTENTS, ...GUARDS_OF_PEOPLE }))(
-		"%s holds for this state of the object and no other",
+		"%s holds only for the expected state",
 		async (_, conditions) => {
 			const { yes, no } = conditions();
 			for (const [index, condition] of yes.entries()) expect(await holds(condition), `${index} of yes`).toBe(true);
@@ -66,7 +66,7 @@ describe("a guard", () => {
 		},
 	);
 
-	test("on a row that another statement read holds for exactly that row", async () => {
+	test("with a row as argument hold only for exactly that row", async () => {
 		const [[member] = [], [standing] = [], policies, keys] = await rowsOfAll([
 			membershipByEmail(B.org, B.email, NOW_MS),
 			activeRollout(B.publicAppId, "production", NOW_MS),

@@ -67,25 +67,22 @@ const CHANGES: Readonly<
 		(of, thing) => endPublisherRights(of.org, of.app, idOf(thing), true),
 		["- ci_keys job-of-b", "- role_bindings b-publisher"],
 	],
-	"endPublisherRights, of jobs alone": [
+	"endPublisherRights of jobs only": [
 		(of, thing) => endPublisherRights(of.org, of.app, idOf(thing), false),
 		["- ci_keys job-of-b"],
 	],
 };
 
-describe("a statement about publishers", () => {
-	describe("that changes rows", () => {
+describe("publishers", () => {
+	describe("writes", () => {
 		beforeEach(insertPublishers);
 
-		test.each(Object.entries(CHANGES))(
-			"%s changes the tenant's own publisher alone",
-			async (_, [statement, changes]) => {
-				for (const [of, thing] of WRONG_PAIRS) expect(await changesBy(statement(of, thing))).toEqual([]);
-				expect(await changesBy(statement(B, B))).toEqual(changes);
-			},
-		);
+		test.each(Object.entries(CHANGES))("%s changes only the tenant's publisher", async (_, [statement, changes]) => {
+			for (const [of, thing] of WRONG_PAIRS) expect(await changesBy(statement(of, thing))).toEqual([]);
+			expect(await changesBy(statement(B, B))).toEqual(changes);
+		});
 
-		test("insertPublisherChannel binds a channel of the app", async () => {
+		test("insertPublisherChannel binds only a channel of the app", async () => {
 			const binding = (channel: string) =>
 				insertPublisherChannel(
 					{
@@ -101,15 +98,15 @@ describe("a statement about publishers", () => {
 		});
 	});
 
-	describe("that reads", () => {
+	describe("reads", () => {
 		beforeAll(insertPublishers);
 
 		test.each<[string, (of: TenantRows, thing: TenantRows) => CompiledQuery]>([
 			["publishersPage", (of) => publishersPage(of.publicAppId, 100, 0)],
 			["publisherOfApp", (of, thing) => publisherOfApp(of.publicAppId, idOf(thing))],
 			["candidatePublishers", (of) => candidatePublishers(ISSUER, ["id=1"], of.publicAppId, 100)],
-			["candidatePublishers, by owner", (of) => candidatePublishers(ISSUER, ["owner=1"], of.publicAppId, 100)],
-		])("%s finds the tenant's own publisher alone", async (_, statement) => {
+			["candidatePublishers by owner", (of) => candidatePublishers(ISSUER, ["owner=1"], of.publicAppId, 100)],
+		])("%s finds only the tenant's publisher", async (_, statement) => {
 			const [rows = []] = await rowsOfAll([statement(B, B)]);
 			expect(rows.map(({ id }) => id)).toEqual(["publisher-b"]);
 		});
@@ -118,7 +115,7 @@ describe("a statement about publishers", () => {
 			expect(await rowsOfAll([publisherOfApp(B.publicAppId, idOf(A))])).toEqual([[]]);
 		});
 
-		test("candidatePublishers, without an app, finds those of all tenants", async () => {
+		test("candidatePublishers without an app finds publishers of all tenants", async () => {
 			const [rows = [], others = []] = await rowsOfAll([
 				candidatePublishers(ISSUER, ["id=1"], undefined, 100),
 				candidatePublishers("https://other.example.com", ["id=1"], undefined, 100),
@@ -130,7 +127,7 @@ describe("a statement about publishers", () => {
 			expect(others).toEqual([]);
 		});
 
-		test("principalStatement: a job's key is the tenant's publisher with its roles", async () => {
+		test("principalStatement finds the tenant's publisher and its roles for a job's key", async () => {
 			const [rows = []] = await rowsOfAll([principalStatement(hashOf(B), NOW_MS)]);
 			expect(rows).toMatchObject([
 				{ id: keyOf(B), org_id: B.org, publisher_id: "publisher-b", secret_is_replaced: 0, expires_at_ms: NOW_MS + 1 },
@@ -138,7 +135,7 @@ describe("a statement about publishers", () => {
 			expect(JSON.parse(String(rows[0]?.bindings)).map(({ id }: { id: string }) => id)).toEqual(["b-publisher"]);
 		});
 
-		test("guards hold for the tenant's own publisher and channels alone", async () => {
+		test("guards hold only for the tenant's own publisher and channels", async () => {
 			const read = (of: TenantRows) => ({ id: idOf(of), updated_at_ms: 1 });
 			expect(await holds(publisherUnchanged(B.app, read(B)))).toBe(true);
 			for (const [of, thing] of WRONG_PAIRS) expect(await holds(publisherUnchanged(of.app, read(thing)))).toBe(false);

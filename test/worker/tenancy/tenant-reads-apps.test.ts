@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, test } from "vitest";
 import { cliChannels, deltaObject, missingDeltaPaths } from "../../../src/compat/capgo-cli/queries";
-import { type BundleFilter, foundBundles } from "../../../src/db/bundle-list";
+import { type BUNDLE_STATES, type BundleFilter, foundBundles } from "../../../src/db/bundle-list";
 import {
 	bundleById,
 	bundleByName,
@@ -42,39 +42,55 @@ const bundle = (of: TenantRows, id: number, ...channels: string[]): Row => {
 	return { id, app_id: of.app, public_app_id: of.publicAppId, channels: JSON.stringify(channels) };
 };
 
+type BundleState = (typeof BUNDLE_STATES)[number];
+/** The bundles of each state. */
+const FOUND: Readonly<Record<BundleState, Read[1]>> = {
+	live: (of) => [
+		{ ...bundle(of, of.next, "production"), total: 2 },
+		{ ...stable(of), total: 2 },
+	],
+	unused: (of) => [{ ...bundle(of, of.unused), total: 1 }],
+	preview: () => [],
+	unfinished: (of) => [{ id: of.pending, total: 1 }],
+	deleted: (of) => [{ id: of.deleted, total: 1 }],
+};
+
 const BUNDLES: Readonly<Record<string, Read>> = {
 	bundlesPage: [
 		(of) => bundlesPage(of.publicAppId, undefined, ALL.limit, ALL.offset),
 		(of) => [bundle(of, of.unused), bundle(of, of.next, "production"), stable(of)],
 	],
-	"bundlesPage, of one version": [
+	"bundlesPage of one version": [
 		(of) => bundlesPage(of.publicAppId, "1.0.0", ALL.limit, ALL.offset),
 		(of) => [stable(of)],
 	],
 	bundleByName: [(of) => bundleByName(of.publicAppId, "1.0.0"), (of) => [stable(of)]],
 	bundlesByNames: [(of) => bundlesByNames(of.publicAppId, ["1.0.0", "absent"]), (of) => [stable(of)]],
 	bundleById: [(of) => bundleById(of.publicAppId, of.stable), (of) => [stable(of)]],
-	"bundleById, of another's": [(of) => bundleById(of.publicAppId, otherThan(of).stable), () => []],
-	"bundleById, of a deleted one": [(of) => bundleById(of.publicAppId, of.deleted), () => []],
+	"bundleById of another tenant's bundle": [(of) => bundleById(of.publicAppId, otherThan(of).stable), () => []],
+	"bundleById of a deleted bundle": [(of) => bundleById(of.publicAppId, of.deleted), () => []],
 	bundleOfScope: [(of) => bundleOfScope(of.stable), (of) => [stable(of)]],
-	"bundleOfScope, of a deleted one": [(of) => bundleOfScope(of.deleted), () => []],
+	"bundleOfScope of a deleted bundle": [(of) => bundleOfScope(of.deleted), () => []],
 	bundleRecord: [(of) => bundleRecord(of.app, "1.0.0"), (of) => [stable(of)]],
-	"bundleRecord, of a name that the app does not have": [(of) => bundleRecord(of.emptyApp, "1.0.0"), () => []],
+	"bundleRecord of a name that the app does not have": [(of) => bundleRecord(of.emptyApp, "1.0.0"), () => []],
 	doomedBundles: [
 		(of) => doomedBundles(unusedBundles(of.app), ALL.limit),
 		(of) => [{ id: of.unused, bundles: 1, bundle_bytes: of.unused, device_overrides: 0 }],
 	],
-	"doomedBundles, one that is used": [
+	"doomedBundles of a bundle in use": [
 		(of) => doomedBundles(liveBundles(of.app, [of.stable]), ALL.limit),
 		(of) => [{ id: of.stable, bundles: 1, bundle_bytes: of.stable, device_overrides: 1 }],
 	],
-	"doomedBundles, another's": [(of) => doomedBundles(liveBundles(of.app, [otherThan(of).stable]), ALL.limit), () => []],
-	"doomedBundles, a deleted one": [(of) => doomedBundles(liveBundles(of.app, [of.deleted]), ALL.limit), () => []],
-	"bundlesPage, of a signed one": [
+	"doomedBundles of another tenant's bundle": [
+		(of) => doomedBundles(liveBundles(of.app, [otherThan(of).stable]), ALL.limit),
+		() => [],
+	],
+	"doomedBundles of a deleted bundle": [(of) => doomedBundles(liveBundles(of.app, [of.deleted]), ALL.limit), () => []],
+	"bundlesPage of a signed bundle": [
 		(of) => bundlesPage(of.publicAppId, "1.0.0", ALL.limit, ALL.offset),
 		(of) => [{ id: of.stable, signer: KEY_ID }],
 	],
-	"bundlesPage, of one that another tenant's key signed": [
+	"bundlesPage of a bundle that another tenant's key signed": [
 		(of) => bundlesPage(of.publicAppId, "1.1.0", ALL.limit, ALL.offset),
 		(of) => [{ id: of.next, signer: null }],
 	],
@@ -88,24 +104,27 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => unsignedChannels(of.org, "", ALL.limit),
 		(of) => [{ app_id: of.publicAppId, channel: "production", version: "1.1.0", total: 1 }],
 	],
-	"unsignedChannels, without a signing key of the organization": [
+	"unsignedChannels without a signing key of the organization": [
 		(of) => unsignedChannels(of.org, `signing-${of.name}`, ALL.limit),
 		() => [
 			{ version: "1.0.0", total: 2 },
 			{ version: "1.1.0", total: 2 },
 		],
 	],
-	"unsignedChannels, without a key of another tenant": [
+	"unsignedChannels without a key of another tenant": [
 		(of) => unsignedChannels(of.org, `signing-${otherThan(of).name}`, ALL.limit),
 		() => [{ version: "1.1.0", total: 1 }],
 	],
-	"unsignedChannels, not wanted": [(of) => unsignedChannels(of.org, "", ALL.limit, false), () => []],
+	"unsignedChannels when the caller does not request them": [
+		(of) => unsignedChannels(of.org, "", ALL.limit, false),
+		() => [],
+	],
 	devicesByKey: [
 		(of) => devicesByKey(of.publicAppId),
 		() => [{ key_id: KEY_ID, devices: 1, signing_key_name: "Same" }],
 	],
-	"devicesByKey, of an app without any": [() => devicesByKey(CROSSED.publicAppId), () => []],
-	"devicesPage, of a key": [
+	"devicesByKey of an app without devices": [() => devicesByKey(CROSSED.publicAppId), () => []],
+	"devicesPage of a key": [
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, keyId: KEY_ID }, ALL.limit, ALL.offset),
 		() => [{ device_id: "device-1" }],
 	],
@@ -113,12 +132,17 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => foundBundles(of.publicAppId, ANY_BUNDLE, ALL.limit, ALL.offset),
 		(of) => [bundle(of, of.unused), bundle(of, of.next, "production"), stable(of)],
 	],
-	"foundBundles, of each state": [
-		(of) => foundBundles(of.publicAppId, { ...ANY_BUNDLE, state: "deleted" }, ALL.limit, ALL.offset),
-		(of) => [{ id: of.deleted, total: 1 }],
-	],
+	...Object.fromEntries(
+		Object.entries(FOUND).map(([state, expected]): [string, Read] => [
+			`foundBundles of state ${state}`,
+			[
+				(of) => foundBundles(of.publicAppId, { ...ANY_BUNDLE, state: state as BundleState }, ALL.limit, ALL.offset),
+				expected,
+			],
+		]),
+	),
 	manifestFiles: [(of) => manifestFiles(of.app, of.stable, "", ALL.limit), () => [{ files: 1, found: 1 }]],
-	"manifestFiles, of another's": [
+	"manifestFiles of another tenant's bundle": [
 		(of) => manifestFiles(of.app, otherThan(of).stable, "", ALL.limit),
 		() => [{ files: 0, found: 0, file_name: null }],
 	],
@@ -127,11 +151,11 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 		(of) => packagesOfChannel(of.publicAppId, { name: "production" }),
 		(of) => [{ id: of.stable }, { id: of.next }],
 	],
-	"packagesOfChannel, by its id": [
+	"packagesOfChannel by its id": [
 		(of) => packagesOfChannel(of.publicAppId, { id: of.channel }),
 		(of) => [{ id: of.stable }, { id: of.next }],
 	],
-	"packagesOfChannel, of another's": [
+	"packagesOfChannel by the id of another tenant's channel": [
 		(of) => packagesOfChannel(of.publicAppId, { id: otherThan(of).channel }),
 		() => [],
 	],
@@ -141,15 +165,18 @@ const BUNDLES: Readonly<Record<string, Read>> = {
 	],
 	storeBuildsRunning: [(of) => storeBuildsRunning(of.app, ["1.0.0", "1.1.0"]), () => []],
 	liveAppWithId: [(of) => liveAppWithId(of.app), () => [{ live: 1 }]],
-	"liveAppWithId, of a deleted organization": [(of) => liveAppWithId(of.deletedApp), () => []],
-	"objectIsNamed, a bundle": [(of) => objectIsNamed(of.app, `${of.app}/${of.stable}`), () => [{ named: 1 }]],
-	"objectIsNamed, another's bundle": [
+	"liveAppWithId of a deleted organization": [(of) => liveAppWithId(of.deletedApp), () => []],
+	"objectIsNamed of a bundle": [(of) => objectIsNamed(of.app, `${of.app}/${of.stable}`), () => [{ named: 1 }]],
+	"objectIsNamed of another tenant's bundle": [
 		(of) => objectIsNamed(of.app, `${otherThan(of).app}/${otherThan(of).stable}`),
 		() => [],
 	],
-	"objectIsNamed, a file": [(of) => objectIsNamed(of.app, `${of.app}/delta/shared`), () => [{ named: 1 }]],
-	"objectIsNamed, another's file": [(of) => objectIsNamed(of.app, `${otherThan(of).app}/delta/shared`), () => []],
-	"objectIsNamed, of a deleted organization": [
+	"objectIsNamed of a file": [(of) => objectIsNamed(of.app, `${of.app}/delta/shared`), () => [{ named: 1 }]],
+	"objectIsNamed of another tenant's file": [
+		(of) => objectIsNamed(of.app, `${otherThan(of).app}/delta/shared`),
+		() => [],
+	],
+	"objectIsNamed of a deleted organization": [
 		(of) => objectIsNamed(of.deletedApp, `${of.deletedApp}/delta/shared`),
 		() => [],
 	],
@@ -185,19 +212,19 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 		// Both devices: one has the channel, the other one the bundle.
 		() => [{ api_key_bindings: 1, device_overrides: 2, rollouts: 1 }],
 	],
-	"channelContents, with another's bundle": [
+	"channelContents with another tenant's bundle": [
 		(of) => channelContents(of.app, of.channel, [otherThan(of).stable, of.unused]),
 		// With a rollout that the channel does not name.
 		() => [{ api_key_bindings: 0, device_overrides: 0, rollouts: 3 }],
 	],
-	"channelContents, of another's channel": [
+	"channelContents of another tenant's channel": [
 		(of) => channelContents(of.app, otherThan(of).beta, []),
 		() => [{ api_key_bindings: 0, device_overrides: 0, rollouts: 0 }],
 	],
 	channelsPage: [(of) => channelsPage({ publicAppId: of.publicAppId, ...ALL }), (of) => [production(of), beta(of)]],
 	writtenChannel: [(of) => writtenChannel(of.app, of.channel), (of) => [{ id: of.channel, public: 1 }]],
-	"writtenChannel, by name": [(of) => writtenChannel(of.app, { name: "beta" }), (of) => [{ id: of.beta, public: 0 }]],
-	"writtenChannel, of another app": [(of) => writtenChannel(of.app, otherThan(of).channel), () => []],
+	"writtenChannel by name": [(of) => writtenChannel(of.app, { name: "beta" }), (of) => [{ id: of.beta, public: 0 }]],
+	"writtenChannel of another app": [(of) => writtenChannel(of.app, otherThan(of).channel), () => []],
 	cliChannels: [
 		(of) => cliChannels(of.publicAppId, {}),
 		(of) => [
@@ -205,39 +232,39 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 			{ ...beta(of), owner_org: of.org },
 		],
 	],
-	"cliChannels, by name": [(of) => cliChannels(of.publicAppId, { name: "beta" }), (of) => [beta(of)]],
-	"cliChannels, by another name": [
-		(of) => cliChannels(of.publicAppId, { nameIsNot: "beta" }),
-		(of) => [production(of)],
-	],
-	"cliChannels, by their bundle": [
+	"cliChannels by name": [(of) => cliChannels(of.publicAppId, { name: "beta" }), (of) => [beta(of)]],
+	"cliChannels except one name": [(of) => cliChannels(of.publicAppId, { nameIsNot: "beta" }), (of) => [production(of)]],
+	"cliChannels by their live bundle": [
 		(of) => cliChannels(of.publicAppId, { usesBundle: of.stable }),
 		(of) => [production(of)],
 	],
-	"cliChannels, by their rollout's bundle": [
+	"cliChannels by their rollout's bundle": [
 		(of) => cliChannels(of.publicAppId, { usesBundle: of.next }),
 		(of) => [production(of)],
 	],
-	"missingDeltaPaths, by the key's own secret": [
+	"missingDeltaPaths by the key's own secret": [
 		(of) => missingDeltaPaths(of.publicAppId, paths("shared", "own", "only-a", "only-b"), of.keyHash),
 		(of) => [{ path: `only-${otherThan(of).name}` }],
 	],
-	"missingDeltaPaths, by the key's previous secret": [
+	"missingDeltaPaths by the key's previous secret": [
 		(of) => missingDeltaPaths(of.publicAppId, paths("own"), of.previousKeyHash),
 		() => [],
 	],
-	"missingDeltaPaths, by another's key": [
+	"missingDeltaPaths by another tenant's key": [
 		(of) => missingDeltaPaths(of.publicAppId, paths("shared", "own"), otherThan(of).keyHash),
 		() => [{ path: "own" }],
 	],
 	deltaObject: [(of) => deltaObject(of.publicAppId, "shared", of.keyHash), (of) => [{ size_bytes: of.stable }]],
-	"deltaObject, of the key": [
+	"deltaObject of the key": [
 		(of) => deltaObject(of.publicAppId, "own", of.keyHash),
 		(of) => [{ size_bytes: of.unused }],
 	],
-	"deltaObject, of another's key": [(of) => deltaObject(of.publicAppId, "own", otherThan(of).keyHash), () => []],
+	"deltaObject with another tenant's key": [
+		(of) => deltaObject(of.publicAppId, "own", otherThan(of).keyHash),
+		() => [],
+	],
 	deviceById: [(of) => deviceById(of.publicAppId, "device-1"), (of) => [setDevice(of)]],
-	"deviceById, whose channel is another app's": [
+	"deviceById of a device on another app's channel": [
 		() => deviceById(CROSSED.publicAppId, "device-1"),
 		() => [{ device_id: "device-1", channel: null }],
 	],
@@ -245,27 +272,27 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 		(of) => devicesPage(of.publicAppId, ANY_DEVICE, ALL.limit, ALL.offset),
 		(of) => [setDevice(of), otherDevice(of)],
 	],
-	"devicesPage, of a channel": [
+	"devicesPage of a channel": [
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "production" }, ALL.limit, ALL.offset),
 		(of) => [otherDevice(of)],
 	],
-	"devicesPage, of a channel that was set": [
+	"devicesPage of a channel that an override sets": [
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, channel: "beta" }, ALL.limit, ALL.offset),
 		(of) => [setDevice(of)],
 	],
-	"devicesPage, of a channel, where another app's is set": [
+	"devicesPage of a channel with another app's channel in the override": [
 		() => devicesPage(CROSSED.publicAppId, { ...ANY_DEVICE, channel: "beta" }, ALL.limit, ALL.offset),
 		() => [],
 	],
-	"devicesPage, of a version": [
+	"devicesPage of a version": [
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, version: "1.0.0" }, ALL.limit, ALL.offset),
 		(of) => [setDevice(of)],
 	],
-	"devicesPage, of a custom id with another version": [
+	"devicesPage of a custom id with another version": [
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, customId: "somebody", version: "9" }, ALL.limit, ALL.offset),
 		() => [],
 	],
-	"devicesPage, of a custom id": [
+	"devicesPage of a custom id": [
 		(of) => devicesPage(of.publicAppId, { ...ANY_DEVICE, customId: "somebody" }, ALL.limit, ALL.offset),
 		(of) => [setDevice(of)],
 	],
@@ -280,11 +307,11 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 			{ ...{ device_id: "device-2", runs_ready_bundle: 0 }, override_channel_id: null, override_version_id: of.stable },
 		],
 	],
-	"fleetPage, whose bundles are other apps'": [
+	"fleetPage with bundles of other apps": [
 		() => fleetPage(CROSSED.app, "device-1", ALL.limit),
 		() => [{ device_id: "device-2", runs_ready_bundle: 0 }],
 	],
-	"fleetPage, from a device on": [
+	"fleetPage after a device": [
 		(of) => fleetPage(of.app, "device-1", ALL.limit),
 		() => [{ device_id: "device-2", override_channel_id: null }],
 	],
@@ -293,8 +320,9 @@ const CHANNELS_AND_DEVICES: Readonly<Record<string, Read>> = {
 
 beforeAll(insertTenants);
 
-describe.each(Object.entries({ BUNDLES, CHANNELS_AND_DEVICES }))("a statement that reads of %s", (_, reads) => {
-	test.each(Object.entries(reads))("%s answers with these rows of the tenant and no others", (_, read) =>
-		expectReads(read),
-	);
+describe.each([
+	["bundles", BUNDLES],
+	["channels and devices", CHANNELS_AND_DEVICES],
+])("reads of %s", (_, reads) => {
+	test.each(Object.entries(reads))("%s returns only the tenant's rows", (_, read) => expectReads(read));
 });

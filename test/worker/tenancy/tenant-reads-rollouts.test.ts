@@ -36,16 +36,16 @@ const standing = (of: TenantRows): Row => ({
 
 const ROLLOUTS: Readonly<Record<string, Read>> = {
 	activeRollout: [(of) => activeRollout(of.publicAppId, "production", NOW_MS), (of) => [standing(of)]],
-	"activeRollout, that another app's channel names": [
+	"activeRollout that another app's channel names too": [
 		(of) => activeRollout(of.publicAppId, "beta", NOW_MS),
 		(of) => [{ id: of.beta, served: 1 }],
 	],
 	dueRollouts: [() => dueRollouts(NOW_MS, 2, NOW_MS), () => [standing(A), standing(B)]],
-	"dueRollouts, of deleted organizations": [
+	"dueRollouts of deleted organizations": [
 		() => dueRollouts(NOW_MS, ALL.limit, NOW_MS),
 		() => [standing(A), standing(B)],
 	],
-	"activeRollout, of a deleted organization": [
+	"activeRollout of a deleted organization": [
 		(of) => activeRollout(of.deletedPublicAppId, "production", NOW_MS),
 		() => [],
 	],
@@ -53,7 +53,7 @@ const ROLLOUTS: Readonly<Record<string, Read>> = {
 		(of) => lastEndedRollout(of.publicAppId, "production"),
 		(of) => [{ version_name: `${of.endedRollout} of 1.1.0` }],
 	],
-	"lastEndedRollout, of a channel without": [(of) => lastEndedRollout(of.publicAppId, "beta"), () => []],
+	"lastEndedRollout of a channel without one": [(of) => lastEndedRollout(of.publicAppId, "beta"), () => []],
 };
 
 const served = (of: TenantRows): Row[] => [
@@ -63,17 +63,17 @@ const served = (of: TenantRows): Row[] => [
 
 const SNAPSHOTS: Readonly<Record<string, Read>> = {
 	snapshotBundles: [(of) => snapshotBundles(of.app, [A.stable, B.stable, of.next]), (of) => served(of)],
-	"snapshotStatements, the app": [
+	"snapshotStatements for the app": [
 		(of) => snapshotStatements(of.publicAppId)[0],
 		(of) => [{ id: of.app, owner_org: of.org }],
 	],
-	"snapshotStatements, channels": [
+	"snapshotStatements for channels": [
 		(of) => snapshotStatements(of.publicAppId)[1],
 		(of) => [{ id: of.channel, version_id: of.stable }, { id: of.beta }],
 	],
-	"snapshotStatements, bundles": [(of) => snapshotStatements(of.publicAppId)[2], (of) => served(of)],
-	"snapshotStatements, bundles that belong to other apps": [() => snapshotStatements(CROSSED.publicAppId)[2], () => []],
-	"snapshotStatements, overrides": [
+	"snapshotStatements for bundles": [(of) => snapshotStatements(of.publicAppId)[2], (of) => served(of)],
+	"snapshotStatements for bundles of other apps": [() => snapshotStatements(CROSSED.publicAppId)[2], () => []],
+	"snapshotStatements for overrides": [
 		(of) => snapshotStatements(of.publicAppId)[3],
 		(of) => [
 			{ device_id: "device-1", channel_id: of.beta, version_id: of.next },
@@ -81,13 +81,13 @@ const SNAPSHOTS: Readonly<Record<string, Read>> = {
 		],
 	],
 	overrideOf: [(of) => overrideOf(of.app, "device-1"), (of) => [{ device_id: "device-1", version_id: of.next }]],
-	"overrideOf, of a device without": [(of) => overrideOf(of.app, "device-3"), () => []],
+	"overrideOf a device without an override": [(of) => overrideOf(of.app, "device-3"), () => []],
 	readyBundle: [(of) => readyBundle(of.app, "1.0.0"), (of) => [{ id: of.stable }]],
-	"snapshotStatements, the app of a deleted organization": [
+	"snapshotStatements for the app of a deleted organization": [
 		(of) => snapshotStatements(of.deletedPublicAppId)[0],
 		() => [],
 	],
-	"snapshotStatements, names of ready bundles": [
+	"snapshotStatements for names of ready bundles": [
 		(of) => snapshotStatements(of.publicAppId)[4],
 		() => [{ name: "1.0.0" }, { name: "1.1.0" }, { name: "1.2.0" }],
 	],
@@ -99,7 +99,7 @@ const SNAPSHOTS: Readonly<Record<string, Read>> = {
 		(of) => manifestOf(of.app, of.stable),
 		(of) => [{ file_name: "a.js", object_key: `${of.app}/delta/shared` }],
 	],
-	"manifestOf, of files in another app": [(of) => manifestOf(of.app, of.unused), () => []],
+	"manifestOf a bundle with files of another app": [(of) => manifestOf(of.app, of.unused), () => []],
 };
 const RANGE = { firstDay: DAY, lastDay: DAY };
 
@@ -113,18 +113,18 @@ const inOrg = (of: TenantRows): StatisticsOf => ({ orgIds: [of.org], appIds: [] 
 const inApp = (of: TenantRows): StatisticsOf => ({ orgIds: [], appIds: [of.app] });
 
 const STATISTICS: Readonly<Record<string, Read>> = {
-	"statisticsApps, of an organization": [
+	"statisticsApps of an organization": [
 		(of) => statisticsApps(inOrg(of)),
 		(of) => [{ id: of.app }, { id: of.emptyApp }],
 	],
-	"statisticsApps, of one app": [(of) => statisticsApps(inApp(of)), (of) => [{ id: of.app, app_id: of.publicAppId }]],
+	"statisticsApps of one app": [(of) => statisticsApps(inApp(of)), (of) => [{ id: of.app, app_id: of.publicAppId }]],
 	dailyTotals: [(of) => dailyTotals(inOrg(of), RANGE, true), (of) => [{ app: of.app, day: DAY, get_count: of.stable }]],
 	dailyStorage: [
 		(of) => dailyStorage(inOrg(of), RANGE, true),
 		(of) => [{ app: of.app, day: DAY, size_bytes: of.stable }],
 	],
-	"storedNow, of an organization": [(of) => storedNow(inOrg(of)), (of) => [stored(of)]],
-	"storedNow, of one app": [(of) => storedNow(inApp(of)), (of) => [stored(of)]],
+	"storedNow of an organization": [(of) => storedNow(inOrg(of)), (of) => [stored(of)]],
+	"storedNow of one app": [(of) => storedNow(inApp(of)), (of) => [stored(of)]],
 	dailySketches: [
 		(of) => dailySketches(inApp(of), RANGE),
 		(of) => [`slot ${of.stable}`, `sketch ${of.stable}`].map((sketch) => ({ app: of.app, day: DAY, sketch })),
@@ -154,15 +154,18 @@ const UPLOADS: Readonly<Record<string, Read>> = {
 		(of) => uploadByLink(of.upload, NOW_MS),
 		(of) => [{ ...uploadRow(of, of.upload, "2.0.0"), uploader_name: "Same" }],
 	],
-	"uploadByLink, of a person": [
+	"uploadByLink of a person": [
 		(of) => uploadByLink(`${of.upload}-of-user`, NOW_MS),
 		(of) => [{ id: `${of.upload}-of-user`, uploader_name: of.email }],
 	],
-	"uploadByLink, of a person who has no part in it": [(of) => uploadByLink(`${of.upload}-of-other`, NOW_MS), () => []],
-	"uploadByLink, of a person whose part ran out": [(of) => uploadByLink(`${of.upload}-of-gone`, NOW_MS), () => []],
-	"uploadByLink, of a key that ran out": [(of) => uploadByLink(`${of.upload}-expired`, NOW_MS), () => []],
-	"uploadByLink, of a deleted organization": [(of) => uploadByLink(`${of.upload}-in-deleted`, NOW_MS), () => []],
-	"latestUploadOf, whose name a deleted bundle had": [
+	"uploadByLink of a person without a role in the organization": [
+		(of) => uploadByLink(`${of.upload}-of-other`, NOW_MS),
+		() => [],
+	],
+	"uploadByLink of a person whose role expired": [(of) => uploadByLink(`${of.upload}-of-gone`, NOW_MS), () => []],
+	"uploadByLink of an expired key": [(of) => uploadByLink(`${of.upload}-expired`, NOW_MS), () => []],
+	"uploadByLink of a deleted organization": [(of) => uploadByLink(`${of.upload}-in-deleted`, NOW_MS), () => []],
+	"latestUploadOf a version that a deleted bundle had": [
 		(of) => latestUploadOf(of.publicAppId, "1.0.0"),
 		(of) => [uploadRow(of, `${of.upload}-stable`, "1.0.0")],
 	],
@@ -171,11 +174,11 @@ const UPLOADS: Readonly<Record<string, Read>> = {
 
 beforeAll(insertTenants);
 
-describe.each(Object.entries({ ROLLOUTS, SNAPSHOTS, STATISTICS, UPLOADS }))(
-	"a statement that reads of %s",
-	(_, reads) => {
-		test.each(Object.entries(reads))("%s answers with these rows of the tenant and no others", (_, read) =>
-			expectReads(read),
-		);
-	},
-);
+describe.each([
+	["rollouts", ROLLOUTS],
+	["snapshots", SNAPSHOTS],
+	["statistics", STATISTICS],
+	["uploads", UPLOADS],
+])("reads of %s", (_, reads) => {
+	test.each(Object.entries(reads))("%s returns only the tenant's rows", (_, read) => expectReads(read));
+});

@@ -37,23 +37,23 @@ const own = (of: TenantRows) => [{ name: "1.0.0" }, { name: `9.0.${of.name}` }];
 const REPORTS: Readonly<Record<string, Read>> = {
 	reportedDevice: [(of) => reportedDevice(of.app, "device-1"), () => [{ device_id: "device-1", custom_id_devices: 1 }]],
 	reportedDevices: [list({}), () => both],
-	"reportedDevices, of a version": [list({ version: "1.0.0" }), () => both.slice(0, 1)],
-	"reportedDevices, of a custom id": [list({ customId: "somebody" }), () => both.slice(0, 1)],
-	"reportedDevices, of a key": [list({ keyId: KEY_ID }), () => both.slice(0, 1)],
-	"reportedDevices, of a channel": [
+	"reportedDevices of a version": [list({ version: "1.0.0" }), () => both.slice(0, 1)],
+	"reportedDevices of a custom id": [list({ customId: "somebody" }), () => both.slice(0, 1)],
+	"reportedDevices of a key": [list({ keyId: KEY_ID }), () => both.slice(0, 1)],
+	"reportedDevices of a channel": [
 		list({ channel: "production" }, (of) => ({ channelId: of.channel, set: [], overridden: ["device-1"] })),
 		() => both.slice(1),
 	],
-	"reportedDevices, of a channel that was set": [
+	"reportedDevices of a channel that an override sets": [
 		list({ channel: "beta" }, (of) => ({ channelId: of.beta, set: ["device-1"], overridden: ["device-1"] })),
 		() => both.slice(0, 1),
 	],
-	"reportedDevices, of another's channel": [
+	"reportedDevices of another tenant's channel": [
 		list({ channel: "beta" }, (of) => ({ channelId: otherThan(of).channel, set: [], overridden: [] })),
 		() => [],
 	],
 	reportedPage: [(of) => reportedPage(of.app, "", ALL.limit), () => both],
-	"reportedPage, from a device on": [(of) => reportedPage(of.app, "device-1", ALL.limit), () => both.slice(1)],
+	"reportedPage after a device": [(of) => reportedPage(of.app, "device-1", ALL.limit), () => both.slice(1)],
 	reportedVersions: [
 		(of) => reportedVersions(of.app, versions(of)),
 		(of) => own(of).map((row) => ({ ...row, devices: 1 })),
@@ -61,7 +61,7 @@ const REPORTS: Readonly<Record<string, Read>> = {
 	lastSeenRunning: [(of) => lastSeenRunning(of.app, versions(of), 10), own],
 	versionsSeenSince: [(of) => versionsSeenSince(of.app, versions(of), NOW_MS), () => []],
 	devicesByKeyThere: [(of) => devicesByKeyThere(of.app), () => [{ key_id: KEY_ID, devices: 1 }]],
-	"devicesByKeyThere, of an app without any": [() => devicesByKeyThere(CROSSED.app), () => []],
+	"devicesByKeyThere of an app without devices": [() => devicesByKeyThere(CROSSED.app), () => []],
 	storeBuildsOf: [(of) => storeBuildsOf(of.app), () => [{ store_builds: "[]" }]],
 	countDevicesNaming: [(of) => countDevicesNaming(of.app, "beta", NOW_MS), () => [{ devices: 0 }]],
 };
@@ -76,7 +76,7 @@ const FACTS: Readonly<Record<string, Read>> = {
 			{ channel: "production", override_channel_id: null, override_version_id: of.stable },
 		],
 	],
-	"joinedColumns, whose channel is another app's": [
+	"joinedColumns of a device on another app's channel": [
 		(of) => joinedColumns(CROSSED.app, devices(of).slice(0, 1)),
 		() => [{ channel: null }],
 	],
@@ -95,8 +95,9 @@ const FACTS: Readonly<Record<string, Read>> = {
 
 beforeAll(insertTenants);
 
-describe.each(Object.entries({ REPORTS, FACTS }))("a statement that reads of %s", (_, reads) => {
-	test.each(Object.entries(reads))("%s answers with these rows of the tenant and no others", (_, read) =>
-		expectReads(read),
-	);
+describe.each([
+	["reports", REPORTS],
+	["facts of the main database", FACTS],
+])("reads of %s", (_, reads) => {
+	test.each(Object.entries(reads))("%s returns only the tenant's rows", (_, read) => expectReads(read));
 });

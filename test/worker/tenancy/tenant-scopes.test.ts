@@ -21,14 +21,14 @@ import { A, B, CROSSED, DAY, otherThan, type TenantRows } from "../support/tenan
 
 const inApp = (of: TenantRows): StatisticsOf => ({ orgIds: [], appIds: [of.app] });
 
-/** A statement of a scope, for a request that says this. */
+/** The statement of a scope, for a request with this body. */
 function scoped(
 	source: { statement: (raw: RawInput) => CompiledQuery | undefined },
 	body: (of: TenantRows) => Row,
 ): (of: TenantRows) => CompiledQuery {
 	return (of) => {
 		const statement = source.statement({ params: {}, query: {}, body: body(of), headers: new Headers() });
-		if (statement === undefined) throw new Error("the request says no target");
+		if (statement === undefined) throw new Error("the request names no target");
 		return statement;
 	};
 }
@@ -42,25 +42,28 @@ const scopeRow = (of: TenantRows, rest: Row = {}): Row => ({
 
 const SCOPES: Readonly<Record<string, Read>> = {
 	orgScope: [scoped(orgScope("body.org"), ({ org }) => ({ org })), (of) => [{ id: of.org }]],
-	"orgScope, of a deleted one": [scoped(orgScope("body.org"), ({ deletedOrg }) => ({ org: deletedOrg })), () => []],
-	"orgScope, among the deleted": [
+	"orgScope of a deleted organization": [
+		scoped(orgScope("body.org"), ({ deletedOrg }) => ({ org: deletedOrg })),
+		() => [],
+	],
+	"orgScope among deleted organizations": [
 		scoped(orgScope("body.org", true), ({ deletedOrg }) => ({ org: deletedOrg })),
 		(of) => [{ id: of.deletedOrg }],
 	],
-	"orgScope, among the deleted, of one that is not": [
+	"orgScope among deleted organizations for one that is not deleted": [
 		scoped(orgScope("body.org", true), ({ org }) => ({ org })),
 		() => [],
 	],
 	appScope: [scoped(appScope("body.app"), ({ publicAppId }) => ({ app: publicAppId })), (of) => [scopeRow(of)]],
-	"channelScope, by name": [
+	"channelScope by name": [
 		scoped(channelScope("body.app", { name: "body.name" }), (of) => ({ app: of.publicAppId, name: "beta" })),
 		(of) => [scopeRow(of, { channel_id: of.beta })],
 	],
-	"channelScope, by id": [
+	"channelScope by id": [
 		scoped(channelScope("body.app", { id: "body.id" }), (of) => ({ app: of.publicAppId, id: of.beta })),
 		(of) => [scopeRow(of, { channel_id: of.beta })],
 	],
-	"channelScope, by another's id": [
+	"channelScope by the id of another tenant's channel": [
 		scoped(channelScope("body.app", { id: "body.id" }), (of) => ({ app: of.publicAppId, id: otherThan(of).beta })),
 		(of) => [scopeRow(of, { channel_id: null })],
 	],
@@ -72,14 +75,12 @@ const SCOPES: Readonly<Record<string, Read>> = {
 
 beforeAll(insertTenants);
 
-describe.each(Object.entries({ SCOPES }))("a statement that reads of %s", (_, reads) => {
-	test.each(Object.entries(reads))("%s answers with these rows of the tenant and no others", (_, read) =>
-		expectReads(read),
-	);
+describe("targets of requests", () => {
+	test.each(Object.entries(SCOPES))("%s returns only the tenant's rows", (_, read) => expectReads(read));
 });
 
-describe("a value that a write reads in its batch", () => {
-	test.each([A, B])("bundleIdNamed and channelIdNamed: finds the app's own ($name)", async (of) => {
+describe("values that a write reads in its batch", () => {
+	test.each([A, B])("bundleIdNamed and channelIdNamed find the app's own ids, for tenant $name", async (of) => {
 		expect(await readValue(bundleIdNamed(of.app, "1.0.0"))).toBe(`${of.stable}`);
 		expect(await readValue(bundleIdNamed(of.app, "1.1.0"))).toBe(`${of.next}`);
 		expect(await readValue(channelIdNamed(of.app, "beta"))).toBe(`${of.beta}`);
@@ -93,7 +94,7 @@ describe("a value that a write reads in its batch", () => {
 			(endpoint as { load: (input: unknown, nowMs: number, keyHash: string) => CompiledQuery[] }).load(input, 0, ""),
 		);
 
-	test.each([A, B])("promoteBundle and deleteChannel: load what the app itself has ($name)", async (of) => {
+	test.each([A, B])("promoteBundle and deleteChannel load only the app's own rows, for tenant $name", async (of) => {
 		const other = otherThan(of);
 		const promoted = async (channel_id: number) => {
 			const body = { app_id: of.publicAppId, version_id: of.next, channel_id };
@@ -113,7 +114,7 @@ describe("a value that a write reads in its batch", () => {
 		await rowsOfAll([pointTo(A.unused)]);
 	});
 
-	test.each([A, B])("auditedAppNow: describes the one app ($name)", async (of) => {
+	test.each([A, B])("auditedAppNow describes only the named app, for tenant $name", async (of) => {
 		const [own, empty] = [
 			await readValue(auditedAppNow(of.app, EVERYTHING_AUDITED)),
 			await readValue(auditedAppNow(of.emptyApp, EVERYTHING_AUDITED)),
@@ -123,18 +124,21 @@ describe("a value that a write reads in its batch", () => {
 		expect(await readValue(auditedAppNow("absent" as AppId, EVERYTHING_AUDITED))).toBe(null);
 	});
 
-	test.each([A, B])("wholeChannelNow: describes the one channel and its bundles ($name)", async (of) => {
-		const [own, others] = [
-			await readValue(wholeChannelNow(of.app, of.beta)),
-			await readValue(wholeChannelNow(of.app, otherThan(of).channel)),
-		];
-		expect(JSON.parse(String(own))).toMatchObject({ public: false, version: null, rolloutVersion: null });
-		expect(others).toBe(null);
-		const serving = await readValue(wholeChannelNow(of.app, of.channel));
-		expect(JSON.parse(String(serving))).toMatchObject({ public: true, version: "1.0.0", rolloutVersion: "1.1.0" });
-	});
+	test.each([A, B])(
+		"wholeChannelNow describes only the named channel and its bundles, for tenant $name",
+		async (of) => {
+			const [own, others] = [
+				await readValue(wholeChannelNow(of.app, of.beta)),
+				await readValue(wholeChannelNow(of.app, otherThan(of).channel)),
+			];
+			expect(JSON.parse(String(own))).toMatchObject({ public: false, version: null, rolloutVersion: null });
+			expect(others).toBe(null);
+			const serving = await readValue(wholeChannelNow(of.app, of.channel));
+			expect(JSON.parse(String(serving))).toMatchObject({ public: true, version: "1.0.0", rolloutVersion: "1.1.0" });
+		},
+	);
 
-	test("sketchesFit: counts the sketches of the apps on the days alone", async () => {
+	test("sketchesFit counts only the sketches of the named apps and days", async () => {
 		const doTheyFit = async (of: TenantRows, lastDay: number) => {
 			return rowsOfAll([sketchesFit(inApp(of), { firstDay: DAY, lastDay }, conflict)]).then(
 				() => true,

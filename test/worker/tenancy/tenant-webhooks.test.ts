@@ -29,18 +29,18 @@ const hook = ({ name }: TenantRows) => `webhook-${name}`;
 const READS: Readonly<Record<string, Read>> = {
 	webhooksOf: [(of) => webhooksOf(of.org), (of) => [{ id: hook(of), public_app_id: of.publicAppId }]],
 	webhookById: [(of) => webhookById(of.org, hook(of)), (of) => [{ id: hook(of) }]],
-	"webhookById, another's": [(of) => webhookById(of.org, hook(otherThan(of))), () => []],
-	"webhookById, a person's choice of mails": [(of) => webhookById(of.org, `mail-${of.name}`), () => []],
-	"webhooksOf, of an app": [(of) => webhooksOf(of.org, of.publicAppId), (of) => [{ id: hook(of) }]],
-	"webhooksOf, of another's app": [(of) => webhooksOf(of.org, otherThan(of).publicAppId), () => []],
+	"webhookById of another tenant's webhook": [(of) => webhookById(of.org, hook(otherThan(of))), () => []],
+	"webhookById of a person's mail settings": [(of) => webhookById(of.org, `mail-${of.name}`), () => []],
+	"webhooksOf an app": [(of) => webhooksOf(of.org, of.publicAppId), (of) => [{ id: hook(of) }]],
+	"webhooksOf another tenant's app": [(of) => webhooksOf(of.org, otherThan(of).publicAppId), () => []],
 	webhookTarget: [(of) => webhookTarget(of.org, hook(of)), (of) => [{ org_id: of.org, app_uuid: of.app }]],
-	"webhookTarget, another's": [(of) => webhookTarget(of.org, hook(otherThan(of))), () => []],
-	"webhookTarget, a person's choice of mails": [(of) => webhookTarget(of.org, `mail-${of.name}`), () => []],
+	"webhookTarget of another tenant's webhook": [(of) => webhookTarget(of.org, hook(otherThan(of))), () => []],
+	"webhookTarget of a person's mail settings": [(of) => webhookTarget(of.org, `mail-${of.name}`), () => []],
 	webhookTargetOfDelivery: [
 		(of) => webhookTargetOfDelivery(of.org, `delivery-${of.name}`),
 		(of) => [{ org_id: of.org, app_uuid: of.app }],
 	],
-	"webhookTargetOfDelivery, another's": [
+	"webhookTargetOfDelivery of another tenant's delivery": [
 		(of) => webhookTargetOfDelivery(of.org, `delivery-${otherThan(of).name}`),
 		() => [],
 	],
@@ -48,28 +48,35 @@ const READS: Readonly<Record<string, Read>> = {
 		(of) => webhookTargetOfNew(of.org, of.publicAppId),
 		(of) => [{ org_id: of.org, app_uuid: of.app }],
 	],
-	"webhookTargetOfNew, of the organization": [
+	"webhookTargetOfNew of the organization": [
 		(of) => webhookTargetOfNew(of.org, undefined),
 		(of) => [{ org_id: of.org, app_uuid: null }],
 	],
-	"webhookTargetOfNew, another's app": [(of) => webhookTargetOfNew(of.org, otherThan(of).publicAppId), () => []],
-	"webhookTargetOfNew, a deleted organization": [(of) => webhookTargetOfNew(of.deletedOrg, undefined), () => []],
+	"webhookTargetOfNew of another tenant's app": [
+		(of) => webhookTargetOfNew(of.org, otherThan(of).publicAppId),
+		() => [],
+	],
+	"webhookTargetOfNew of a deleted organization": [(of) => webhookTargetOfNew(of.deletedOrg, undefined), () => []],
 	deliveriesOf: [
 		(of) => deliveriesOf(of.org, hook(of), undefined, ...ALL),
 		(of) => [{ id: `delivery-${of.name}`, type: "channel.promoted" }],
 	],
-	"deliveriesOf, another's": [(of) => deliveriesOf(of.org, hook(otherThan(of)), undefined, ...ALL), () => []],
+	"deliveriesOf another tenant's webhook": [
+		(of) => deliveriesOf(of.org, hook(otherThan(of)), undefined, ...ALL),
+		() => [],
+	],
 	deliveryById: [(of) => deliveryById(of.org, `delivery-${of.name}`), (of) => [{ id: `delivery-${of.name}` }]],
-	"deliveryById, another's": [(of) => deliveryById(of.org, `delivery-${otherThan(of).name}`), () => []],
+	"deliveryById of another tenant's delivery": [
+		(of) => deliveryById(of.org, `delivery-${otherThan(of).name}`),
+		() => [],
+	],
 };
 
-describe("a statement that reads webhooks", () => {
+describe("reads of webhooks", () => {
 	beforeAll(insertTenants);
-	test.each(Object.entries(READS))("%s answers with these rows of the tenant and no others", (_, read) =>
-		expectReads(read),
-	);
+	test.each(Object.entries(READS))("%s returns only the tenant's rows", (_, read) => expectReads(read));
 
-	test("claimDeliveries: returns the deliveries of the webhook only, also under a claim that another tenant has", async () => {
+	test("claimDeliveries returns only deliveries of the webhook, even if another tenant uses the same claim", async () => {
 		const [, claimed] = claimDeliveries(hook(B), "same", 0, 10);
 		const [rows] = await rowsOfAll([claimed]);
 		expect(rows).toMatchObject([{ id: "delivery-b", org_id: B.org, sealed: "sealed-b" }]);
@@ -105,9 +112,9 @@ const WRITES: Readonly<Record<string, Change>> = {
 	],
 };
 
-describe("a statement that writes webhooks", () => {
+describe("writes to webhooks", () => {
 	beforeEach(insertTenants);
-	test.each(Object.entries(WRITES))("%s changes these rows and no others", (_, change) => expectChanges(change));
+	test.each(Object.entries(WRITES))("%s changes only the expected rows", (_, change) => expectChanges(change));
 });
 
 const GUARDS = {
@@ -115,9 +122,9 @@ const GUARDS = {
 	deliveryCanRun: (of: TenantRows, { name }: TenantRows) => deliveryCanRun(of.org, `delivery-${name}`),
 };
 
-describe("a guard on webhooks", () => {
+describe("guards on webhooks", () => {
 	beforeAll(insertTenants);
-	test.each(Object.entries(GUARDS))("%s holds for the tenant's own thing", async (_, condition) => {
+	test.each(Object.entries(GUARDS))("%s holds only for the tenant's object", async (_, condition) => {
 		expect(await holds(condition(B, B)), "the control").toBe(true);
 		for (const [of, thing] of WRONG_PAIRS) expect(await holds(condition(of, thing))).toBe(false);
 	});

@@ -65,11 +65,11 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 			"- role_bindings b-user-ending",
 		],
 	],
-	"removeMember, with a key from elsewhere": [
+	"removeMember with a foreign key": [
 		() => removeMember(B.org, A.user, ADMINISTERING, ACTOR, NOW_MS),
 		["+ audit_log org-b binding.delete key-a a-key-elsewhere", "- role_bindings a-key-elsewhere"],
 	],
-	"removeMember, who was invited": [
+	"removeMember with an open invitation for the member": [
 		() => removeMember(B.org, B.user, ADMINISTERING, ACTOR, NOW_MS),
 		[
 			"+ audit_log deleted-org-b binding.delete key-b b-key-deleted",
@@ -93,7 +93,7 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 		],
 	],
 	deleteMemberRoles: [() => deleteMemberRoles(B.org, "user-shared"), ["- role_bindings b-shared"]],
-	"deleteMemberRoles, but for those on apps": [
+	"deleteMemberRoles of a member with a role on an app": [
 		() => deleteMemberRoles(B.org, B.user),
 		["- role_bindings b-user", "- role_bindings b-user-ending"],
 		[sql`UPDATE role_bindings SET scope_type = 'app', app_id = ${B.app} WHERE id = 'b-user-ended'`],
@@ -111,7 +111,7 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 			"- role_bindings x-b-ended",
 		],
 	],
-	"removeForeignBindings, the last that administers": [
+	"removeForeignBindings of the last administrator role of a key": [
 		() => removeForeignBindings(B.org, sql`1`, ADMINISTERING, ACTOR, NOW_MS),
 		[
 			"+ audit_log org-a api_key.update key-a {global_permissions:[org.create]} {global_permissions:[]}",
@@ -123,7 +123,7 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 		],
 		ADMINISTERS_ELSEWHERE_ALONE,
 	],
-	"removeForeignBindings, beside a role that ran out": [
+	"removeForeignBindings beside an expired role": [
 		() => removeForeignBindings(B.org, sql`1`, ADMINISTERING, ACTOR, NOW_MS),
 		[
 			"+ audit_log org-a api_key.update key-a {global_permissions:[org.create]} {global_permissions:[]}",
@@ -135,7 +135,7 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 		],
 		[ADMINISTERS_ELSEWHERE, sql`UPDATE role_bindings SET expires_at_ms = ${NOW_MS} WHERE id = 'a-key'`],
 	],
-	"removeForeignBindings, beside a role that will run out": [
+	"removeForeignBindings beside a role that expires later": [
 		() => removeForeignBindings(B.org, sql`1`, ADMINISTERING, ACTOR, NOW_MS),
 		[
 			"+ audit_log org-b binding.delete key-a a-key-elsewhere",
@@ -145,7 +145,7 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 		],
 		[ADMINISTERS_ELSEWHERE, sql`UPDATE role_bindings SET expires_at_ms = ${NOW_MS + 1} WHERE id = 'a-key'`],
 	],
-	"removeForeignBindings, beside a role on an app": [
+	"removeForeignBindings beside a role on an app": [
 		() => removeForeignBindings(B.org, sql`1`, ADMINISTERING, ACTOR, NOW_MS),
 		[
 			"+ audit_log org-a api_key.update key-a {global_permissions:[org.create]} {global_permissions:[]}",
@@ -165,17 +165,17 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 		],
 		ADMINISTERS_ELSEWHERE_ALONE,
 	],
-	"takeGlobalPermissionsWith, of other bindings": [
+	"takeGlobalPermissionsWith other bindings": [
 		() => takeGlobalPermissionsWith(B.org, sql`('b-key', 'x-key')`, ADMINISTERING, ACTOR, NOW_MS),
 		[],
 		ADMINISTERS_ELSEWHERE_ALONE,
 	],
-	"takeGlobalPermissionsWith, where another role goes": [
+	"takeGlobalPermissionsWith the removal of another role": [
 		() => takeGlobalPermissionsWith(B.org, sql`(SELECT id FROM role_bindings)`, ADMINISTERING, ACTOR, NOW_MS),
 		[],
 		[sql`UPDATE role_bindings SET role_name = 'org_member' WHERE id = 'a-key'`],
 	],
-	"takeGlobalPermissionsWith, where a role on an app goes": [
+	"takeGlobalPermissionsWith the removal of a role on an app": [
 		() => takeGlobalPermissionsWith(B.org, sql`(SELECT id FROM role_bindings)`, ADMINISTERING, ACTOR, NOW_MS),
 		[],
 		[
@@ -187,7 +187,7 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 		() => setMemberPermissions(B.org, "user-shared", ["org.create"]),
 		['~ users user-shared global_permissions=["org.create"]'],
 	],
-	"setMemberPermissions, of somebody with a role on an app alone": [
+	"setMemberPermissions of a person with a role on an app only": [
 		() => setMemberPermissions(B.org, "user-shared", ["org.create"]),
 		[],
 		[sql`UPDATE role_bindings SET scope_type = 'app', app_id = ${B.app} WHERE id = 'b-shared'`],
@@ -197,16 +197,16 @@ const MEMBERS: Readonly<Record<string, Change>> = {
 		["~ invitations invitation-b role_name=org_admin token_hash=new invited_by=user-shared"],
 	],
 	deleteInvitation: [() => deleteInvitation(B.org, "late@example.com"), ["- invitations invitation-b-late"]],
-	"deleteInvitation, of an address without one": [() => deleteInvitation(B.org, "absent@example.com"), []],
+	"deleteInvitation of an address without an invitation": [() => deleteInvitation(B.org, "absent@example.com"), []],
 	auditBindingGiven: [
 		() => auditBindingGiven(ACTOR, 2, B.org, "b-key"),
 		["+ audit_log org-b binding.create key-b b-key"],
 	],
-	"auditBindingGiven, to a person": [
+	"auditBindingGiven to a person": [
 		() => auditBindingGiven(ACTOR, 2, B.org, "b-user", { userId: B.user, keyId: null }),
 		["+ audit_log org-b binding.create user-b b-user"],
 	],
-	"auditBindingGiven, in another organization": [
+	"auditBindingGiven in another organization": [
 		() => auditBindingGiven(ACTOR, 2, B.org, "a-user", { userId: A.user, keyId: null }),
 		[],
 	],
@@ -266,26 +266,26 @@ const KEYS: Readonly<Record<string, Change>> = {
 		() => deleteBindings(B.org, B.key, ["b-key", "a-key", "a-key-elsewhere", "b-key-elsewhere", "b-key-shared"]),
 		["- role_bindings b-key"],
 	],
-	"deleteBindings, of the tenant's key": [
+	"deleteBindings of the tenant's key": [
 		(of, thing) => deleteBindings(of.org, thing.key, [`${thing.name}-key`]),
 		["- role_bindings b-key"],
 	],
-	"deleteBindings, of another key": [() => deleteBindings(B.org, A.key, ["b-key"]), []],
+	"deleteBindings of another key": [() => deleteBindings(B.org, A.key, ["b-key"]), []],
 	insertChannelBinding: [() => onChannel(B.key, "b-key"), ["+ role_bindings org-b app-b 201"]],
-	"insertChannelBinding, from another key's": [() => onChannel(B.key, "b-key-shared"), []],
-	"insertChannelBinding, to another key": [() => onChannel(A.key, "b-key"), []],
-	"insertChannelBinding, from a binding that does not exist": [() => onChannel(B.key, "absent"), []],
-	"insertChannelBinding, on an app without the channel": [() => onChannel(B.key, "b-key", "", B.emptyApp), []],
-	"insertChannelBinding, on a channel of another app": [
+	"insertChannelBinding from another key's binding": [() => onChannel(B.key, "b-key-shared"), []],
+	"insertChannelBinding to another key": [() => onChannel(A.key, "b-key"), []],
+	"insertChannelBinding from a binding that does not exist": [() => onChannel(B.key, "absent"), []],
+	"insertChannelBinding on an app without the channel": [() => onChannel(B.key, "b-key", "", B.emptyApp), []],
+	"insertChannelBinding on a channel of another app": [
 		() => onChannel(B.key, "b-key", "", CROSSED.app, "production"),
 		[],
 	],
-	"insertChannelBinding, to a person": [() => onChannel(null, "b-user", B.user), ["+ role_bindings org-b app-b 201"]],
-	"insertChannelBinding, from another person's": [() => onChannel(null, "b-shared", B.user), []],
+	"insertChannelBinding to a person": [() => onChannel(null, "b-user", B.user), ["+ role_bindings org-b app-b 201"]],
+	"insertChannelBinding from another person's binding": [() => onChannel(null, "b-shared", B.user), []],
 };
 
 const ACCOUNTS: Readonly<Record<string, Change>> = {
-	"deleteAccountStatements, what the account made": [
+	"deleteAccountStatements for what the account created": [
 		() => deleteAccountStatements({ id: B.user, email: B.email }, [], ROLES, ACTOR, 2).slice(0, 1),
 		["~ organizations org-b created_by=user-shared"],
 		[
@@ -294,7 +294,7 @@ const ACCOUNTS: Readonly<Record<string, Change>> = {
 			sql`UPDATE role_bindings SET created_at_ms = 2 WHERE id = 'b-shared'`,
 		],
 	],
-	"deleteAccountStatements, where nobody else owns": [
+	"deleteAccountStatements without another owner": [
 		() => deleteAccountStatements({ id: B.user, email: B.email }, [], ROLES, ACTOR, 2).slice(0, 1),
 		[],
 	],
@@ -314,7 +314,7 @@ const ACCOUNTS: Readonly<Record<string, Change>> = {
 			"~ users user-b email=new@example.com email_verified_at_ms=2",
 		],
 	],
-	"changeEmail, in another's session": [
+	"changeEmail in another person's session": [
 		() => changeEmail({ userId: B.user, sessionId: A.session }, "new@example.com", "new", yes, 2, conflict),
 		[
 			"- sessions other-session-b",
@@ -322,12 +322,15 @@ const ACCOUNTS: Readonly<Record<string, Change>> = {
 			"~ users user-b email=new@example.com email_verified_at_ms=2",
 		],
 	],
-	"changeEmail, the session's token": [
+	"changeEmail's replacement of the session's token": [
 		() => changeEmail({ userId: B.user, sessionId: B.session }, "new@example.com", "new", yes, 2, conflict).slice(2),
 		["~ sessions session-b token_hash=new"],
 	],
 	updateOrganization: [() => updateOrganization(B.org, { name: "changed" }), ["~ organizations org-b name=changed"]],
-	"updateOrganization, a deleted one": [() => updateOrganization(B.deletedOrg as OrgId, { name: "changed" }), []],
+	"updateOrganization of a deleted organization": [
+		() => updateOrganization(B.deletedOrg as OrgId, { name: "changed" }),
+		[],
+	],
 	markOrganizationDeleted: [
 		() => markOrganizationDeleted(B.org, 5),
 		["+ changes app-b", "+ changes empty-app-b", "~ organizations org-b deleted_at_ms=5"],
@@ -336,13 +339,17 @@ const ACCOUNTS: Readonly<Record<string, Change>> = {
 		() => restoreOrganization(B.deletedOrg as OrgId, NOW_MS - 1),
 		["+ changes deleted-app-b", "~ organizations deleted-org-b deleted_at_ms="],
 	],
-	"restoreOrganization, too late": [() => restoreOrganization(B.deletedOrg as OrgId, NOW_MS), []],
-	"restoreOrganization, one that is not deleted": [() => restoreOrganization(B.org, NOW_MS - 1), []],
-	"markOrganizationDeleted, a deleted one": [() => markOrganizationDeleted(B.deletedOrg as OrgId, 5), []],
+	"restoreOrganization after the restoration period": [() => restoreOrganization(B.deletedOrg as OrgId, NOW_MS), []],
+	"restoreOrganization of an organization that is not deleted": [() => restoreOrganization(B.org, NOW_MS - 1), []],
+	"markOrganizationDeleted of a deleted organization": [() => markOrganizationDeleted(B.deletedOrg as OrgId, 5), []],
 };
 
-describe.each(Object.entries({ MEMBERS, KEYS, ACCOUNTS }))("a statement that writes %s", (_, changes) => {
+describe.each([
+	["members", MEMBERS],
+	["keys", KEYS],
+	["accounts", ACCOUNTS],
+])("writes to %s", (_, changes) => {
 	beforeEach(insertTenants);
 
-	test.each(Object.entries(changes))("%s changes these rows and no others", (_, change) => expectChanges(change));
+	test.each(Object.entries(changes))("%s changes only the expected rows", (_, change) => expectChanges(change));
 });

@@ -68,7 +68,7 @@ const PENDING_DROPPED = [
 ];
 
 const BUNDLES: Readonly<Record<string, Change>> = {
-	"deleteBundles, that a device was given": [
+	"deleteBundles of a bundle in a device's override": [
 		() => deleteBundles(DELETION, liveBundles(B.app, [A.unused, B.next])),
 		[
 			"+ audit_log org-b bundle.delete 212 {version:1.1.0,checksum:null,size:212,status:ready} app-b com.example.b",
@@ -78,7 +78,7 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"~ device_overrides app-b device-1 version_id=",
 		],
 	],
-	"deleteBundles, with a manifest": [
+	"deleteBundles of a bundle with a manifest": [
 		(of, thing) => deleteBundles(deletionIn(of), liveBundles(of.app, [thing.stable])),
 		[
 			"+ audit_log org-b bundle.delete 211 {version:1.0.0,checksum:null,size:211,status:ready} app-b com.example.b",
@@ -90,12 +90,15 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"~ bundles 211 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 		],
 	],
-	"deleteBundles, that is pending": [() => deleteBundles(DELETION, liveBundles(B.app, [B.pending])), PENDING_DROPPED],
-	"deleteBundles, of another tenant": [() => deleteBundles(DELETION, liveBundles(B.app, [A.unused])), []],
-	"deleteBundles, of a deleted one": [() => deleteBundles(DELETION, liveBundles(B.app, [B.deleted])), []],
+	"deleteBundles of a pending bundle": [
+		() => deleteBundles(DELETION, liveBundles(B.app, [B.pending])),
+		PENDING_DROPPED,
+	],
+	"deleteBundles of another tenant's bundle": [() => deleteBundles(DELETION, liveBundles(B.app, [A.unused])), []],
+	"deleteBundles of a deleted bundle": [() => deleteBundles(DELETION, liveBundles(B.app, [B.deleted])), []],
 	dropRegistration: [(of, thing) => dropRegistration(deletionIn(of), thing.pending), PENDING_DROPPED],
-	"dropRegistration, of a ready bundle": [() => dropRegistration(DELETION, B.unused), []],
-	"deleteBundles, unused ones": [
+	"dropRegistration of a ready bundle": [() => dropRegistration(DELETION, B.unused), []],
+	"deleteBundles of unused bundles": [
 		() => deleteBundles(DELETION, unusedBundles(B.app)),
 		[
 			"+ audit_log org-b bundle.delete 213 {version:1.2.0,checksum:null,size:213,status:ready} app-b com.example.b",
@@ -104,11 +107,11 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 			"~ bundles 213 status=deleted object_key= deleted_at_ms=2 updated_at_ms=2",
 		],
 	],
-	"deleteBundles, expired ones": [
+	"deleteBundles of expired bundles": [
 		() => deleteBundles(DELETION, expiredBundles(B.app, [A.unused, B.stable, B.unused], 2)),
 		[],
 	],
-	"deleteBundles, unused ones that devices were given": [
+	"deleteBundles of unused bundles in overrides of devices": [
 		() => deleteBundles(DELETION, unusedBundles(B.app)),
 		[
 			"+ audit_log org-b bundle.delete 212 {version:1.1.0,checksum:null,size:212,status:ready} app-b com.example.b",
@@ -126,7 +129,7 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		(of, thing) => updateBundle(of.app, thing.unused, { comment: "changed" }),
 		["~ bundles 213 comment=changed"],
 	],
-	"updateBundle, of a deleted one": [() => updateBundle(B.app, B.deleted, { comment: "changed" }), []],
+	"updateBundle of a deleted bundle": [() => updateBundle(B.app, B.deleted, { comment: "changed" }), []],
 	setDeleteMark: [
 		(of, thing) => setDeleteMark(of.app, [thing.unused, thing.deleted], 2),
 		["~ bundles 213 delete_marked_at_ms=2"],
@@ -135,21 +138,21 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		() => auditBundleDeletions(ACTOR, 2, liveBundles(B.app, [A.unused, B.unused])),
 		["+ audit_log org-b bundle.delete 213 {version:1.2.0,checksum:null,size:213,status:ready} app-b com.example.b"],
 	],
-	"auditBundleDeletions, a pending one": [
+	"auditBundleDeletions of a pending bundle": [
 		() => auditBundleDeletions(ACTOR, 2, pendingBundle(B.app, B.pending)),
 		["+ audit_log org-b bundle.delete 215 {version:2.0.0,checksum:null,size:null,status:pending} app-b com.example.b"],
 	],
-	"auditDeleteMarks, set": [
+	"auditDeleteMarks of a new mark": [
 		() => auditDeleteMarks(ACTOR, 2, true, liveBundles(B.app, [B.unused, B.deleted])),
 		[
 			"+ audit_log org-b bundle.mark_for_deletion 213 {marked_for_deletion:false} {marked_for_deletion:true} app-b com.example.b",
 		],
 	],
-	"auditDeleteMarks, taken back": [
+	"auditDeleteMarks of a mark that was never set": [
 		() => auditDeleteMarks(ACTOR, 2, false, liveBundles(B.app, [B.unused, B.deleted])),
 		[],
 	],
-	"auditDeleteMarks, of a live bundle": [
+	"auditDeleteMarks of a live bundle": [
 		() => auditDeleteMarks(ACTOR, 2, true, liveBundles(B.app, [B.unused])),
 		[
 			"+ audit_log org-b bundle.mark_for_deletion 213 {marked_for_deletion:false} {marked_for_deletion:true} app-b com.example.b",
@@ -159,16 +162,16 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 		(of, thing) => auditManifest(ACTOR, 2, of.app, thing.next, 1),
 		["+ audit_log org-b bundle.set_manifest 212 {manifest_files:1} app-b com.example.b"],
 	],
-	"auditManifest, of one that has it": [() => auditManifest(ACTOR, 2, B.app, B.stable, 1), []],
+	"auditManifest of a bundle that has a manifest": [() => auditManifest(ACTOR, 2, B.app, B.stable, 1), []],
 	insertManifest: [
 		() => insertManifest(B.app, B.next, MANIFEST, B.key),
 		["+ bundle_files 212 app-b key-b:own", "+ bundle_files 212 app-b shared"],
 	],
-	"insertManifest, by another's key": [
+	"insertManifest by another tenant's key": [
 		() => insertManifest(B.app, B.next, SHARED, A.key),
 		["+ bundle_files 212 app-b shared"],
 	],
-	"claimDeltaObject, of those that all may use": [
+	"claimDeltaObject of an object that all may use": [
 		() => claimDeltaObject(B.app, "shared", B.key, 2),
 		["~ delta_objects app-b shared last_claimed_at_ms=2"],
 	],
@@ -198,20 +201,20 @@ const BUNDLES: Readonly<Record<string, Change>> = {
 	],
 	completeUpload: [(of, thing) => completeUpload(of.app, thing.upload, 2), ["~ uploads upload-b completed_at_ms=2"]],
 	insertUploadForNewBundle: [() => insertUploadForNewBundle(B.app, "2.0.0", UPLOAD), ["+ uploads app-b 215 prefix/"]],
-	"insertUploadForNewBundle, of a name that is not pending": [
+	"insertUploadForNewBundle of a name that is not pending": [
 		() => insertUploadForNewBundle(B.emptyApp, "2.0.0", UPLOAD),
 		[],
 	],
-	"redundantDeltaObjectToGarbage, the object that the app uses": [() => redundant(B.app, "shared", "shared"), []],
-	"redundantDeltaObjectToGarbage, of another app": [
+	"redundantDeltaObjectToGarbage of the object that the app uses": [() => redundant(B.app, "shared", "shared"), []],
+	"redundantDeltaObjectToGarbage of another app": [
 		() => redundant(A.app, "shared", "shared"),
 		["+ garbage_objects p/"],
 	],
-	"redundantDeltaObjectToGarbage, of another path": [
+	"redundantDeltaObjectToGarbage of another path": [
 		() => redundant(B.app, "absent", "shared"),
 		["+ garbage_objects p/"],
 	],
-	"redundantDeltaObjectToGarbage, another object": [
+	"redundantDeltaObjectToGarbage of another object": [
 		() => redundant(B.app, "shared", "another"),
 		["+ garbage_objects p/"],
 	],
@@ -240,7 +243,7 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 			"- rollouts paused-b",
 		],
 	],
-	"updateChannel, to what it is": [() => updateChannel(B.app, B.beta, { allow_dev: 1 }, 2), []],
+	"updateChannel to the current value": [() => updateChannel(B.app, B.beta, { allow_dev: 1 }, 2), []],
 	auditChannelChange: [
 		(of, { channel }) => {
 			const scope = { orgId: of.org, appId: of.app, channelId: channel, publicAppId: of.publicAppId };
@@ -248,15 +251,15 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 		},
 		["+ audit_log org-b channel.update 201 {allow_dev:true} {allow_dev:false} app-b com.example.b"],
 	],
-	"auditChannelChange, of the rollout's bundle": [
+	"auditChannelChange of the rollout's bundle": [
 		() => auditChannelChange(ACTOR, 2, "channel.update", CHANNEL_SCOPE, { rollout_version_id: null }, new Map()),
 		["+ audit_log org-b channel.update 201 {rolloutVersion:1.1.0} {rolloutVersion:null} app-b com.example.b"],
 	],
-	"auditChannelChange, to what it is": [
+	"auditChannelChange to the current value": [
 		() => auditChannelChange(ACTOR, 2, "channel.update", CHANNEL_SCOPE, { allow_dev: 1 }, new Map()),
 		[],
 	],
-	"auditChannelChange, of bundles": [
+	"auditChannelChange of the live bundle": [
 		() =>
 			auditChannelChange(
 				ACTOR,
@@ -272,7 +275,10 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 		() => yieldPublicPlatforms(B.app, "another", PLATFORMS, 2),
 		["~ channels 201 public=0 ios=0 android=0 electron=0 updated_at_ms=2"],
 	],
-	"yieldPublicPlatforms, but for the one": [() => yieldPublicPlatforms(B.app, "production", PLATFORMS, 2), []],
+	"yieldPublicPlatforms except for the channel that takes them": [
+		() => yieldPublicPlatforms(B.app, "production", PLATFORMS, 2),
+		[],
+	],
 	yieldingChannels: [
 		() =>
 			auditEach(
@@ -285,7 +291,7 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 			"+ audit_log org-b channel.update 201 {public:true,ios:true,android:true,electron:true} {public:false,ios:false,android:false,electron:false} app-b com.example.b",
 		],
 	],
-	"yieldingChannels, but for the one": [
+	"yieldingChannels except for the channel that takes them": [
 		() =>
 			auditEach(
 				ACTOR,
@@ -295,17 +301,17 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 			),
 		[],
 	],
-	"followRollout, that ended": [
+	"followRollout of an ended rollout": [
 		() => followRollout(B.app, B.channel, 3),
 		["~ rollouts 0-b ended_at_ms=3 ended_as=rolled_back", "~ rollouts rollout-b ended_at_ms=3 ended_as=rolled_back"],
 		[sql`UPDATE channels SET rollout_id = NULL`],
 	],
-	"followRollout, that changed": [
+	"followRollout of a changed rollout": [
 		() => followRollout(B.app, { name: "production" }, 3),
 		["~ rollouts 0-b ended_at_ms=3 ended_as=replaced", "~ rollouts rollout-b percentage_bps=2 step_at_ms=3"],
 		[sql`UPDATE channels SET rollout_percentage_bps = 2`],
 	],
-	"followRollout, that is another": [
+	"followRollout of a new rollout": [
 		() => followRollout(B.app, B.channel, 3),
 		[
 			"+ rollouts app-b 201",
@@ -314,7 +320,7 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 		],
 		[sql`UPDATE channels SET rollout_id = 'new-' || app_id WHERE rollout_id IS NOT NULL`],
 	],
-	"followRollout, where there is none": [() => followRollout(B.app, B.beta, 3), []],
+	"followRollout of a channel without a rollout": [() => followRollout(B.app, B.beta, 3), []],
 	recountExcluded: [
 		() => [recountExcluded(B.app, B.channel)],
 		["~ rollout_devices rollout-b device-1 not_counted="],
@@ -323,7 +329,7 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 			sql`UPDATE rollouts SET started_at_ms = ${2 * 86_400_000}`,
 		],
 	],
-	"recountExcluded, of another app's channel": [
+	"recountExcluded of another app's channel": [
 		() => [recountExcluded(A.app, B.channel)],
 		[],
 		[sql`UPDATE rollout_devices SET not_counted = 'newer'`, sql`UPDATE rollouts SET started_at_ms = ${2 * 86_400_000}`],
@@ -344,19 +350,19 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 			"- rollouts ended-b",
 		],
 	],
-	"deleteEndedRollouts, with devices left": [() => deleteEndedRollouts(2, 10).slice(1), []],
+	"deleteEndedRollouts with devices left": [() => deleteEndedRollouts(2, 10).slice(1), []],
 	rolloutChecked: [() => rolloutChecked(STANDING, NOTING, false, 2), ["~ rollouts rollout-b checked_at_ms=2"]],
-	"rolloutChecked, of another app": [() => rolloutChecked({ ...STANDING, app_id: A.app }, NOTING, false, 2), []],
-	"rolloutChecked, of a step that is over": [
-		() => rolloutChecked({ ...STANDING, step_at_ms: 7 }, NOTING, false, 2),
-		[],
-	],
+	"rolloutChecked of another app": [() => rolloutChecked({ ...STANDING, app_id: A.app }, NOTING, false, 2), []],
+	"rolloutChecked of an ended step": [() => rolloutChecked({ ...STANDING, step_at_ms: 7 }, NOTING, false, 2), []],
 	deleteOverride: [() => deleteOverride(B.app, "device-1"), ["- device_overrides app-b device-1"]],
-	"deleteOverride, of a device without": [() => deleteOverride(B.app, "device-3"), []],
+	"deleteOverride of a device without an override": [() => deleteOverride(B.app, "device-3"), []],
 };
 
-describe.each(Object.entries({ BUNDLES, CHANNELS }))("a statement that writes %s", (_, changes) => {
+describe.each([
+	["bundles", BUNDLES],
+	["channels", CHANNELS],
+])("writes to %s", (_, changes) => {
 	beforeEach(insertTenants);
 
-	test.each(Object.entries(changes))("%s changes these rows and no others", (_, change) => expectChanges(change));
+	test.each(Object.entries(changes))("%s changes only the expected rows", (_, change) => expectChanges(change));
 });

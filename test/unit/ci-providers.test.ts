@@ -1,5 +1,5 @@
 /**
- * The repository and the pull request that the claims of a CI job's token name, by which a keyless upload opens a preview.
+ * Reads repository and pull request from the token of a CI job.
  */
 import { describe, expect, test } from "vitest";
 import type { Claims } from "../../src/domain/ci-claims";
@@ -10,20 +10,20 @@ const ofCircle = (claims: Claims) => ciContextOf("circleci", claims, "https://oi
 
 describe("the token of a CircleCI job", () => {
 	test.each(["refs/heads/pull/7", "refs/pull/7/head", "pull/7", "pull/7/head"])(
-		"names pull request 7 with %s",
+		"names pull request 7 by the ref %s",
 		(ref) => {
 			expect(ofCircle({ [`${CIRCLE}vcs-ref`]: ref }).number).toBe(7);
 		},
 	);
 
 	test.each(["refs/heads/feature/pull/7", "refs/heads/hotpull/7", "refs/heads/pull/7-fix", "refs/heads/main"])(
-		"names no pull request with %s",
+		"names no pull request by the ref %s",
 		(ref) => {
 			expect(ofCircle({ [`${CIRCLE}vcs-ref`]: ref }).number).toBeNull();
 		},
 	);
 
-	test.each(["github.com", "bitbucket.org"])("names a repository of %s without the host", (host) => {
+	test.each(["github.com", "bitbucket.org"])("names a repository of %s without its host", (host) => {
 		expect(ofCircle({ [`${CIRCLE}vcs-origin`]: `${host}/acme/shop` }).repository).toBe("acme/shop");
 	});
 });
