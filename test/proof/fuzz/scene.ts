@@ -38,7 +38,7 @@ export interface Target {
 	readonly known: KnownIds;
 }
 
-/** Requests over HTTP, as the makers of scenes send them. */
+/** Requests over HTTP, as the functions of scenes send them. */
 export function requestOver(origin: string): Scene["request"] {
 	return async <Body>(method: string, path: string, options: RequestOptions = {}): Promise<Answer<Body>> => {
 		const { key, query = {}, body, rawBody, headers } = options;

@@ -165,21 +165,21 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 	"PUT /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}`, body: { name: fresh("name") } }),
 	"DELETE /app/:app_id": async (_, app) => ({ path: `/app/${app.appId}` }),
 	"GET /channel": async (_, app) => ({ path: "/channel", query: { app_id: app.appId } }),
-	"GET /channel/rollout": async (world, app, makers) => {
+	"GET /channel/rollout": async (world, app, creators) => {
 		const channel = fresh("staged");
-		await madeChannel(world, app, channel, makers);
+		await madeChannel(world, app, channel, creators);
 		return { path: "/channel/rollout", query: { app_id: app.appId, channel } };
 	},
-	"GET /channel/history": async (world, app, makers) => {
+	"GET /channel/history": async (world, app, creators) => {
 		const channel = fresh("chronicled");
-		await madeChannel(world, app, channel, makers);
+		await madeChannel(world, app, channel, creators);
 		return { path: "/channel/history", query: { app_id: app.appId, channel } };
 	},
 	"GET /app/:app_id/releases": async (_world, app) => ({ path: `/app/${app.appId}/releases` }),
-	"POST /channel/rollback": async (world, app, makers) => {
+	"POST /channel/rollback": async (world, app, creators) => {
 		const channel = fresh("mistaken");
-		await madeChannel(world, app, channel, makers);
-		const { version } = await uploaded(world, app, makers);
+		await madeChannel(world, app, channel, creators);
+		const { version } = await uploaded(world, app, creators);
 		const body = { app_id: app.appId, channel, version };
 		return { path: "/channel/rollback", body, thing: channelThing(app, channel) };
 	},
@@ -191,9 +191,9 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/channel/what_if",
 		body: { app_id: app.appId, channel: fresh("pondered"), public: true },
 	}),
-	"DELETE /channel": async (world, app, makers) => {
+	"DELETE /channel": async (world, app, creators) => {
 		const channel = fresh("doomed");
-		await madeChannel(world, app, channel, makers);
+		await madeChannel(world, app, channel, creators);
 		return { path: "/channel", query: { app_id: app.appId, channel }, thing: channelThing(app, channel) };
 	},
 	"GET /preview": async (_, app) => ({ path: "/preview", query: { app_id: app.appId } }),
@@ -202,17 +202,17 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 		// The first preview of a repository stores its name as well.
 		body: { app_id: app.appId, repository: fresh("acme/shop"), number: nextNumber() },
 	}),
-	"DELETE /preview": async (world, app, makers) => ({
+	"DELETE /preview": async (world, app, creators) => ({
 		path: "/preview",
 		query: {
 			app_id: app.appId,
 			repository: "acme/shop",
-			number: (await openedPreview(world, app, makers)).number,
+			number: (await openedPreview(world, app, creators)).number,
 		},
 	}),
-	"POST /preview/page": async (world, app, makers) => ({
+	"POST /preview/page": async (world, app, creators) => ({
 		path: "/preview/page",
-		body: { app_id: app.appId, channel: (await openedPreview(world, app, makers)).channel },
+		body: { app_id: app.appId, channel: (await openedPreview(world, app, creators)).channel },
 	}),
 	"GET /preview/hook": async (_, app) => ({ path: "/preview/hook", query: { app_id: app.appId } }),
 	"POST /preview/hook": async (_, app) => ({
@@ -227,8 +227,8 @@ export const APP_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: "/preview/hook",
 		query: { app_id: app.appId, id: (await previewHook(world, app)).id },
 	}),
-	"GET /preview/link": async (world, app, makers) => {
-		const { id, version } = await uploaded(world, app, makers);
+	"GET /preview/link": async (world, app, creators) => {
+		const { id, version } = await uploaded(world, app, creators);
 		return { path: "/preview/link", query: { app_id: app.appId, version }, thing: bundleThing(app, id, version) };
 	},
 	"GET /device": async (_, app) => ({ path: "/device", query: { app_id: app.appId } }),

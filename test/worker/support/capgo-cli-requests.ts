@@ -39,14 +39,14 @@ export const CAPGO_CLI_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: `${RPC}/exist_app_versions`,
 		body: { appid: app.appId, name_version: "1.0.0" },
 	}),
-	[`POST ${RPC}/get_app_versions`]: async (world, app, makers) => {
-		const { version } = await uploaded(world, app, makers);
+	[`POST ${RPC}/get_app_versions`]: async (world, app, creators) => {
+		const { version } = await uploaded(world, app, creators);
 		const body = { appid: app.appId, name_version: version };
 		return { path: `${RPC}/get_app_versions`, body, thing: bundleThing(app, version) };
 	},
-	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app, makers) => {
+	[`POST ${RPC}/get_channel_current_bundle_rbac`]: async (world, app, creators) => {
 		const name = fresh("current");
-		const id = await madeChannel(world, app, name, makers);
+		const id = await madeChannel(world, app, name, creators);
 		const body = { p_app_id: app.appId, p_channel_id: id };
 		return { path: `${RPC}/get_channel_current_bundle_rbac`, body, thing: channelThing(app, id, name) };
 	},
@@ -54,9 +54,9 @@ export const CAPGO_CLI_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: `${PREFIX}/rest/v1/channels`,
 		query: { select: "id,version", app_id: `eq.${app.appId}` },
 	}),
-	[`PATCH ${PREFIX}/rest/v1/channels`]: async (world, app, makers) => {
+	[`PATCH ${PREFIX}/rest/v1/channels`]: async (world, app, creators) => {
 		const name = fresh("patched");
-		await madeChannel(world, app, name, makers);
+		await madeChannel(world, app, name, creators);
 		return {
 			path: `${PREFIX}/rest/v1/channels`,
 			query: { app_id: `eq.${app.appId}`, name: `eq.${name}` },
@@ -94,8 +94,8 @@ export const CAPGO_CLI_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: `${PREFIX}/rest/v1/app_versions`,
 		body: { app_id: app.appId, name: freshVersion(), storage_provider: "r2-direct" },
 	}),
-	[`PATCH ${PREFIX}/rest/v1/app_versions`]: async (world, app, makers) => {
-		const { version } = await uploaded(world, app, makers);
+	[`PATCH ${PREFIX}/rest/v1/app_versions`]: async (world, app, creators) => {
+		const { version } = await uploaded(world, app, creators);
 		return {
 			path: `${PREFIX}/rest/v1/app_versions`,
 			query: { app_id: `eq.${app.appId}`, name: `eq.${version}` },

@@ -224,13 +224,13 @@ export async function prepareRequest(
 	world: World,
 	app: TestApp,
 	endpoint: AnyEndpoint,
-	makers?: { readonly bundle: string; readonly channel: string },
+	creators?: { readonly bundle: string; readonly channel: string },
 ): Promise<PreparedRequest> {
 	const prepare = REQUESTS[keyOf(endpoint)];
 	if (prepare === undefined) {
 		throw new Error(`add a request for "${keyOf(endpoint)}" to test/worker/support/requests.ts`);
 	}
-	return prepare(world, app, makers);
+	return prepare(world, app, creators);
 }
 
 export function send(world: World, method: string, { path, thing: _, ...options }: PreparedRequest, key?: string) {

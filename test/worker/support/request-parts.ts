@@ -1,6 +1,6 @@
 /**
  * Parts of the requests of the authorization tests: their shape, names that nothing else has, and the bundles, channels and previews that
- * they are about. Each is made with the keys in `makers`, because some endpoints are for the maker alone.
+ * they are about. They are created with the keys in `creators`, because some endpoints are for the creator alone.
  */
 import { type RequestOptions, type Scene, setTestChannel, type TestApp, uploadTestBundle } from "./scene";
 
@@ -19,16 +19,16 @@ export interface Thing {
 	readonly removal: Omit<RequestOptions, "key"> & { readonly method: string; readonly path: string };
 }
 
-/** Whose key makes the bundles and files, and the channels, that a request is about. */
-interface Makers {
+/** The keys that create the bundles and files, and the channels, that a request is about. */
+interface Creators {
 	readonly bundle: string;
 	readonly channel: string;
 }
 
-/** Without makers the administrator makes everything. */
-export type Prepare = (world: Scene, app: TestApp, makers?: Makers) => Promise<PreparedRequest>;
+/** Without creators the administrator creates everything. */
+export type Prepare = (world: Scene, app: TestApp, creators?: Creators) => Promise<PreparedRequest>;
 
-export const byAdmin = (world: Scene): Makers => ({ bundle: world.adminKey, channel: world.adminKey });
+export const byAdmin = (world: Scene): Creators => ({ bundle: world.adminKey, channel: world.adminKey });
 
 let counter = 0;
 
@@ -54,10 +54,10 @@ export const tusHeaders = (world: Scene, app: TestApp, version: string, length: 
 	"upload-metadata": `filename ${btoa(`orgs/${world.orgId}/apps/${app.appId}/${version}.zip`)}`,
 });
 
-export async function registered(world: Scene, app: TestApp, makers = byAdmin(world)): Promise<string> {
+export async function registered(world: Scene, app: TestApp, creators = byAdmin(world)): Promise<string> {
 	const version = freshVersion();
 	const { status, body } = await world.request("POST", "/bundle", {
-		key: makers.bundle,
+		key: creators.bundle,
 		body: { app_id: app.appId, version },
 	});
 	if (status !== 201) throw new Error(`bundle not registered: ${JSON.stringify(body)}`);
@@ -67,25 +67,30 @@ export async function registered(world: Scene, app: TestApp, makers = byAdmin(wo
 export async function uploaded(
 	world: Scene,
 	app: TestApp,
-	makers = byAdmin(world),
+	creators = byAdmin(world),
 ): Promise<{ id: number; version: string }> {
 	const version = freshVersion();
-	return { id: await uploadTestBundle(world, app, version, makers.bundle), version };
+	return { id: await uploadTestBundle(world, app, version, creators.bundle), version };
 }
 
-export async function madeChannel(world: Scene, app: TestApp, name: string, makers = byAdmin(world)): Promise<number> {
-	return setTestChannel(world, app, name, {}, makers.channel);
+export async function madeChannel(
+	world: Scene,
+	app: TestApp,
+	name: string,
+	creators = byAdmin(world),
+): Promise<number> {
+	return setTestChannel(world, app, name, {}, creators.channel);
 }
 
 /** The number of an open preview. */
 export async function openedPreview(
 	world: Scene,
 	app: TestApp,
-	makers = byAdmin(world),
+	creators = byAdmin(world),
 ): Promise<{ readonly number: string; readonly channel: string }> {
 	const number = ++counter;
 	const { status, body } = await world.request("POST", "/preview", {
-		key: makers.channel,
+		key: creators.channel,
 		body: { app_id: app.appId, repository: "acme/shop", number },
 	});
 	if (status !== 201) throw new Error("preview not opened");
@@ -121,7 +126,7 @@ export async function deviceOf(world: Scene, app: TestApp) {
 
 export const registeredProcedure =
 	(path: string): Prepare =>
-	async (world, app, makers) => {
-		const name = await registered(world, app, makers);
+	async (world, app, creators) => {
+		const name = await registered(world, app, creators);
 		return { path, body: { app_id: app.appId, name }, thing: bundleThing(app, name) };
 	};

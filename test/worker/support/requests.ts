@@ -1,9 +1,9 @@
 /**
- * One request for every endpoint, for the authorization tests. Each entry makes what it needs and gives back a request that succeeds
- * with enough rights. A new endpoint needs an entry in the table of its area, `"METHOD path": async (world, app, makers) => ({ path, query?,
- * body? })`, or, if it is public, its name in PUBLIC_ENDPOINTS: the coverage test fails and names it. Whatever an entry makes for its request is made
- * by the keys in `makers`, because some endpoints are for the maker alone. A request about something smaller than an organization or an
- * app names it in `thing`, so that the tests can delete it first.
+ * One request for every endpoint, for the authorization tests. Each entry creates what it needs and returns a request that succeeds
+ * with enough rights. A new endpoint needs an entry in the table of its area, `"METHOD path": async (world, app, creators) => ({ path, query?,
+ * body? })`, or, if it is public, its name in PUBLIC_ENDPOINTS: the coverage test fails and names it. An entry creates things with the keys
+ * in `creators`, because some endpoints are for the creator alone. A request about something smaller than an organization or an app names it
+ * in `thing`, so that the tests can delete it first.
  */
 import { APP_REQUESTS } from "./app-requests";
 import { BUNDLE_REQUESTS } from "./bundle-requests";
@@ -12,7 +12,7 @@ import { ORGANIZATION_REQUESTS } from "./organization-requests";
 import { deviceOf, fresh, type Prepare, uploaded } from "./request-parts";
 import { createTestKey, setTestChannel } from "./scene";
 
-/** Endpoints whose answer depends on the caller's own work: roles that may call them get 403 or 404 for another's. */
+/** The requests of all areas, by "METHOD path". */
 export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	...ORGANIZATION_REQUESTS,
 	...APP_REQUESTS,
@@ -20,7 +20,7 @@ export const REQUESTS: Readonly<Record<string, Prepare>> = {
 	...CAPGO_CLI_REQUESTS,
 };
 
-/** Other requests of the same endpoints, where they go another way through the code: `"METHOD path": { what: … }`. */
+/** Further requests of the same endpoints that take another path through the code: `"METHOD path": { what: … }`. */
 export const MORE_REQUESTS: Readonly<Record<string, Readonly<Record<string, Prepare>>>> = {
 	"DELETE /organization": {
 		"in earnest": async (world) => {
