@@ -16,7 +16,7 @@ import type { AccessDenied, DeviceEvent, DeviceEvents, KeyUsed, QueueMessage } f
 import { deniedStatement } from "./queue/access-denied";
 import { collectGarbage, collectGarbageSoon } from "./queue/garbage";
 
-/** Longest retry delay. With twenty retries (wrangler.toml) a message is given up after about nine hours. */
+/** Longest retry delay. With twenty retries (wrangler.toml) a message becomes a dead letter after about ten hours. */
 const LONGEST_DELAY_SECONDS = 60 * 60;
 
 /**

@@ -92,7 +92,7 @@ function requested(field: ChannelField): v.GenericSchema {
 		case "steps":
 			return nullable(steps);
 		default:
-			throw new Error(`${field.field} needs a schema in channelBody`);
+			throw new Error(`no request schema for ${field.field}; add a case for the kind ${field.kind} to requested()`);
 	}
 }
 
