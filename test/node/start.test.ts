@@ -43,7 +43,7 @@ describe("npm start", () => {
 		state = await scene.newState();
 	});
 
-	test("first run: prints where it runs, and keeps the key and the sign-in link in files that only their owner reads", async () => {
+	test("the first run prints its address, and stores the key and the sign-in link in files that only their owner can read", async () => {
 		await restart();
 		key = await keyOf(state);
 		expect(run.output()).not.toMatch(/cap_|sil_/);
@@ -63,14 +63,14 @@ describe("npm start", () => {
 		expect((await (await fetch(`${url}/openapi.json`)).json()) as object).toMatchObject({ openapi: "3.1.0" });
 	});
 
-	test("SIGINT stops everything that was started and releases the directory", async () => {
+	test("SIGINT stops every started process and releases the directory", async () => {
 		const children = await childrenOf(run);
 		expect(await run.stop("SIGINT")).toBe(0);
 		expect(run.output()).toContain("Capstan has stopped.");
 		await expectAllStopped(children);
 	});
 
-	test("second run: keeps the key and the data, and creates and migrates nothing again", async () => {
+	test("the second run keeps the key and the data, and migrates nothing again", async () => {
 		await restart("--json");
 		expect(JSON.parse(run.output())).toMatchObject({ created: false, migrationsApplied: [] });
 		expect(await keyOf(state)).toBe(key);
@@ -84,7 +84,7 @@ describe("npm start", () => {
 		expect(await readdir(state)).toContain("lock");
 	});
 
-	test("the next start takes the directory over, and reports a lost key file with the option that creates a new key", async () => {
+	test("the next start uses the directory, and reports a lost key file with the option that creates a new key", async () => {
 		// Already ended where the test above runs.
 		await run.stop();
 		await rm(join(state, "admin.key"));
@@ -97,7 +97,7 @@ describe("npm start", () => {
 		expect(await refusalOf({ stateDirectory: state })).toContain("Another Capstan");
 	});
 
-	test("SIGTERM stops everything that was started and releases the directory", async () => {
+	test("SIGTERM stops every started process and releases the directory", async () => {
 		const children = await childrenOf(run);
 		expect(await run.stop("SIGTERM")).toBe(0);
 		await expectAllStopped(children);
@@ -108,7 +108,7 @@ describe("a start on a state directory", () => {
 	const serve = async (options: { readonly stateDirectory: string; readonly newAdminKey?: boolean }) =>
 		await serveCapstan({ port: 0, ...options });
 
-	test("that is new, but for the lock of a process number that now belongs to another program, creates the first organization and applies every migration", async () => {
+	test("that holds only a stale lock creates the first organization and applies every migration", async () => {
 		const migrations = await readdir(join(PROJECT, "src/db/migrations"));
 		expect(migrations.length).toBeGreaterThan(1);
 		const stateDirectory = await scene.newState();
@@ -121,7 +121,7 @@ describe("a start on a state directory", () => {
 		await first.stop();
 	});
 
-	test("whose first run was cut short after the key was written continues with that key", async () => {
+	test("whose first run stopped after writing the key continues with that key", async () => {
 		const state = await scene.copiedState();
 		const key = await keyOf(state);
 		await rm(join(state, "d1"), { recursive: true });
@@ -132,7 +132,7 @@ describe("a start on a state directory", () => {
 		await capstan.stop();
 	});
 
-	test("keeps the Queue's connections open, also when they are idle, and replaces the admin key by one that the organization's key policies do not suspend", async () => {
+	test("keeps idle connections of the Queue open, and replaces the admin key by one that the key policies accept", async () => {
 		const state = await scene.copiedState();
 		const status = async ({ url, adminKey }: RunningCapstan) => (await organizationsAt(url, adminKey ?? "")).status;
 		const idleLimitsMs = new Set<number>();
@@ -160,7 +160,7 @@ describe("a start on a state directory", () => {
 });
 
 describe("npm start -- --background", () => {
-	test("returns when it serves, with a new admin key if it is asked for, reports the address the second time, and npm stop ends it", async () => {
+	test("returns when the server answers, creates a new admin key on request, and reports its address when run again until npm stop", async () => {
 		const state = await scene.copiedState();
 		const key = await keyOf(state);
 		const first = scene.start({ CAPSTAN_STATE: state }, "--background", "--new-admin-key");

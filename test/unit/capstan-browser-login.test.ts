@@ -48,7 +48,7 @@ test("the address names the port, the computer and a state, and no key", () => {
 	expect(state).toMatch(/^[\w-]{43}$/);
 });
 
-test("the page runs its script alone, and is in no cache, frame or referrer", async () => {
+test("the page runs only its own script, and appears in no cache, frame or referrer", async () => {
 	const { status, headers, body } = await asked("GET", "/", own());
 	expect(status).toBe(200);
 	expect(headers).toMatchObject({
@@ -61,13 +61,13 @@ test("the page runs its script alone, and is in no cache, frame or referrer", as
 	expect(body).not.toContain(state);
 });
 
-test("a key with the state is handed over once", async () => {
+test("a key with the right state is accepted once", async () => {
 	expect((await post()).status).toBe(204);
 	expect(await handOver.key).toBe("cap_handed_over");
 	await expect(post({}, { key: "cap_second", state })).rejects.toThrow("ECONNREFUSED");
 });
 
-describe("refuses, and goes on waiting,", () => {
+describe("refuses a request and keeps waiting", () => {
 	test.each<[string, () => Promise<Answer>]>([
 		["a wrong state", () => post({}, { key: "cap_other", state: "A".repeat(43) })],
 		["no state", () => post({}, { key: "cap_other" })],
@@ -89,7 +89,7 @@ describe("refuses, and goes on waiting,", () => {
 	});
 });
 
-test("ends when nobody confirms in time", async () => {
+test("ends with login_timeout if no key arrives in time", async () => {
 	const short = await startHandOver("https://updates.example.com", 1);
 	await expect(short.key).rejects.toMatchObject({ code: "login_timeout", exitCode: 4 });
 });

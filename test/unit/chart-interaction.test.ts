@@ -60,7 +60,7 @@ describe("the cursor", () => {
 		expect([dayAt(scales, -50, 15), dayAt(scales, 5000, 15)]).toEqual([0, 14]);
 	});
 
-	test("lies in the band of its day where days are bars", () => {
+	test("lies in the band of its day in a bar chart", () => {
 		const { scales } = draw({ ...adoption, kind: "bars" });
 		for (const day of [0, 7, 14]) {
 			expect(dayAt(scales, scales.left + (day + 0.05) * scales.dayPx, 15)).toBe(day);
@@ -68,7 +68,7 @@ describe("the cursor", () => {
 		}
 	});
 
-	test("moves by keys and stops at the ends", () => {
+	test("moves by keys and stops at both ends", () => {
 		expect(dayAfterKey("ArrowLeft", undefined, 15)).toBe(14);
 		expect(dayAfterKey("ArrowLeft", 0, 15)).toBe(0);
 		expect(dayAfterKey("ArrowRight", 3, 15)).toBe(4);
@@ -79,7 +79,7 @@ describe("the cursor", () => {
 		expect(dayAfterKey("End", undefined, 0)).toBeUndefined();
 	});
 
-	test("one day is one place", () => {
+	test("chooses the only day of a chart at every position", () => {
 		const { comparison: _, ...alone } = installs;
 		const { scales } = draw({ ...alone, days: ["2026-11-08"], series: [{ name: "Installs", values: [3] }] });
 		expect(dayAt(scales, 9999, 1)).toBe(0);
@@ -88,7 +88,7 @@ describe("the cursor", () => {
 });
 
 describe("the scale", () => {
-	test("has room for the period before, and names its unit at the ticks", () => {
+	test("includes the previous period and names its unit at the ticks", () => {
 		const { scales, model } = draw(installs);
 		expect(model.series.map(({ name }) => name)).toEqual(["Installs"]);
 		expect(scales.toY(4000 / model.factor)).toBeGreaterThanOrEqual(AREA.top - 0.1);
@@ -104,7 +104,7 @@ describe("the scale", () => {
 		expect(draw(many).scales.ticks.at(-1)?.text).toBe("40k");
 	});
 
-	test("a hidden series leaves the others their colours", () => {
+	test("keeps the colours of other series when one is hidden", () => {
 		const { shown } = draw(adoption);
 		expect(shown.map(({ tone }) => tone)).toEqual(["s2", "s4", "ro"]);
 		const { model } = draw(adoption, new Set(["2.2.1"]));
@@ -117,7 +117,7 @@ describe("the scale", () => {
 });
 
 describe("the tooltip", () => {
-	test("has the day, the value, the day before, and the release that explains it", () => {
+	test("shows the day, its value, the day before and the release that explains it", () => {
 		const tip = tipOf(installs, shownSeries(installs), NOTHING, 6);
 		expect(tip).toEqual({
 			day: "Sat, 14 Nov 2026",
@@ -132,7 +132,7 @@ describe("the tooltip", () => {
 		expect(tipOf(installs, shownSeries(installs), NOTHING, 0).note).toBe("");
 	});
 
-	test("says that a day has no data rather than 0", () => {
+	test("shows no data instead of 0 for a day without data", () => {
 		expect(tipOf(installs, shownSeries(installs), NOTHING, 3).rows[0]?.text).toBe("no data");
 	});
 
@@ -146,7 +146,7 @@ describe("the tooltip", () => {
 });
 
 describe("a click", () => {
-	test("in a stack means the band under the pointer", () => {
+	test("in a stack selects the band under the pointer", () => {
 		const { model, scales } = draw(adoption);
 		expect(seriesAt(model, scales, 14, scales.bottom - 5)).toBe("2.3.1");
 		expect(seriesAt(model, scales, 14, scales.top + 5)).toBe("2.4.0");
@@ -154,7 +154,7 @@ describe("a click", () => {
 		expect(seriesAt(model, scales, 0, 3)).toBeUndefined();
 	});
 
-	test("on a day means the last release until then", () => {
+	test("on a day selects the last release up to that day", () => {
 		const markers = [
 			{ day: "2026-11-13", label: "2.3.1" },
 			{ day: "2026-11-10", label: "2.3.0" },
@@ -165,7 +165,7 @@ describe("a click", () => {
 	});
 });
 
-test("flags of releases do not touch: the newest has its name, with the number of the others", () => {
+test("flags of releases that would overlap merge into the newest, with the number of the others", () => {
 	const markers = [
 		{ day: "2026-11-08", label: "2.2.0" },
 		{ day: "2026-11-15", label: "2.3.0" },
@@ -182,8 +182,8 @@ test("flags of releases do not touch: the newest has its name, with the number o
 	expect(flagsOf(model, narrow).map(({ text }) => text)).toEqual(["2.3.1 +2"]);
 });
 
-describe("the table and the file", () => {
-	test("have a row for each day: the newest first on the screen, the oldest first in the file", () => {
+describe("table and CSV file", () => {
+	test("have a row for each day, newest first on the screen and oldest first in the file", () => {
 		const shown = shownSeries(installs);
 		const table = tableOf(installs, shown);
 		expect(table.columns).toEqual(["Day", "Installs", "15 days before"]);
@@ -193,8 +193,8 @@ describe("the table and the file", () => {
 	});
 });
 
-describe("little data", () => {
-	test("no days, no series, nulls and zeros are drawn without a broken number", () => {
+describe("charts with little data", () => {
+	test("have finite coordinates without days, with nulls and with zeros", () => {
 		const values: (number | null)[][] = [
 			[],
 			DAYS.map(() => null),
@@ -219,7 +219,7 @@ describe("little data", () => {
 		}
 	});
 
-	test("a chart without figures says so: zeros are figures of a line only", () => {
+	test("have figures if a value is set; zeros count only in a line chart", () => {
 		const of = (kind: ChartData["kind"], values: (number | null)[]) =>
 			hasFigures({
 				title: "t",

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the source under test is written as text
 /**
- * `npm run test:mutation` is run at night; here it is held to finding the conditions that it is there for, and to making of each a
- * mutant that is good source. Its list of mutants that cannot be caught is held to naming mutants that exist.
+ * `npm run test:mutation` takes hours, so this file tests its parts: it finds the conditions of code that decides or queries the database, and
+ * each mutant is valid source. Its list of mutants that no test can catch names only mutants that exist.
  */
 
 import { readFileSync } from "node:fs";
@@ -16,8 +16,8 @@ const mutants = allMutants();
 const found = (source: string, file = "src/db/example.ts") =>
 	findConditions(file, source).map(({ kind, text, becomes }) => `${kind}: ${text} -> ${becomes}`);
 
-describe("the conditions that are found", () => {
-	test("of Kysely's statements are each where, on, join on two columns, and each of several beside `and`", () => {
+describe("findConditions", () => {
+	test("finds each where, on and two-column join of Kysely, and each operand of `and`", () => {
 		const source = `query.selectFrom("apps").innerJoin("channels", "channels.app_id", "apps.id")
 			.leftJoin("bundles", (join) => join.onRef("bundles.id", "=", "channels.version_id").on("bundles.name", "=", name))
 			.where("apps.id", "=", id).where((eb) => eb.and([eb("owner_org", "=", org), eb("status", "=", "ready")]))`;
@@ -31,7 +31,7 @@ describe("the conditions that are found", () => {
 		]);
 	});
 
-	test("of SQL are the parts beside AND and OR, in joins, subqueries and parentheses", () => {
+	test("finds the operands of AND and OR in SQL, in joins, subqueries and parentheses", () => {
 		const source =
 			"sql`UPDATE a SET b = CASE WHEN c = ${1} THEN 1 END FROM d INNER JOIN e ON e.id = d.id AND e.org_id = ${org}" +
 			" WHERE (a.id = ${id} OR a.app_id = ${app}) AND a.key_id BETWEEN 1 AND 2" +
@@ -53,7 +53,7 @@ describe("the conditions that are found", () => {
 		expect(found("sql<string>`SELECT ${text}`"), "a text is no condition").toEqual([]);
 	});
 
-	test("of guards are whole, and of deciding code are what refuses and what allows", () => {
+	test("finds whole guards, and conditions of code that refuses or allows", () => {
 		expect(found("guard(exists(id), notFound)")).toEqual(["guard: exists(id) -> true"]);
 		const source = `function refuseOthers(key: Key) {
 			if (key.expired || !key.ids.includes(id)) throw new Error();
@@ -73,7 +73,7 @@ describe("the conditions that are found", () => {
 		expect(found(source.replace("refuseOthers", "renderOthers"), "src/api/example.ts")).toEqual([]);
 	});
 
-	test("of the product are of every kind, in every file that decides or asks the database, and where they are known to be", () => {
+	test("finds conditions of every kind in the product, including known ones", () => {
 		expect(mutants.length).toBeGreaterThan(600);
 		for (const kind of KINDS) expect(mutants.filter((mutant) => mutant.kind === kind).length, kind).toBeGreaterThan(15);
 		const known = [
@@ -95,8 +95,8 @@ describe("the conditions that are found", () => {
 	});
 });
 
-describe("the mutants", () => {
-	test("are valid source that keeps every condition, each behind a separate switch", () => {
+describe("mutants", () => {
+	test("are valid source with each condition behind a separate switch", () => {
 		for (const file of new Set(mutants.map((mutant) => mutant.file))) {
 			const source = readFileSync(`${ROOT}${file}`, "utf8");
 			const mutated = mutatedSource(mutants, file, source) ?? "";
@@ -108,7 +108,7 @@ describe("the mutants", () => {
 		}
 	});
 
-	test("change what a condition does when they are on, and nothing when they are off", () => {
+	test("change a condition only while their switch is on", () => {
 		const source = "const allowed = (key) => { if (key.org !== org || key.expired) return false; return true; };";
 		const conditions = findConditions("src/authz/decide.ts", source);
 		const code = withSwitches(source, conditions, 1, "switch").replace(/^import .*?; /, "");
@@ -134,7 +134,7 @@ describe("the mutants", () => {
 		expect(keys.map((key) => allowed(3, key))).toEqual([true, false, true]);
 	});
 
-	test("that no test can catch are listed with a reason, and exist", () => {
+	test("that no test can catch exist and are listed with a reason", () => {
 		const entries = readEquivalents();
 		expect(staleEquivalents(entries, mutants), "remove these from test/proof/mutation/equivalent.txt").toEqual([]);
 		for (const { mutant, reason } of entries) expect(reason, mutant).toMatch(/^[A-Z].{20,}\.$/);

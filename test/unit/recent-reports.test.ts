@@ -65,7 +65,7 @@ describe("steps of installs", () => {
 		expect(merged([...events, ...events].map((one) => [one]))).toMatchObject({ counted: 6, times: expected });
 	});
 
-	test("are timed by the device's clock if it reported both, and not if that one ran backwards", () => {
+	test("use the device's clock if it reported both times and ran forwards", () => {
 		const byDevice = (start: number | null, set: number | null) =>
 			merged([[event("start", 0, { deviceAtMs: start }), event("install", 60, { deviceAtMs: set })]]).times;
 		expect(byDevice(1_000, 3_000)).toEqual([[`0 1.0.0 ${bucketOf(2_000)}`, 1]]);
@@ -73,7 +73,7 @@ describe("steps of installs", () => {
 		expect(byDevice(3_000, 1_000)).toEqual([]);
 	});
 
-	test("count for no time if the app does not have the version, or the device reports no starts", () => {
+	test("give no time if the app lacks the version or the device reports no start", () => {
 		const reports = new RecentReports(null, TODAY);
 		expect(reports.add(event("start", 0), false)).toBe(true);
 		expect(reports.add(event("install", 5), false)).toBe(true);
@@ -84,7 +84,7 @@ describe("steps of installs", () => {
 });
 
 describe("ids", () => {
-	test("are dropped with their day, later if the device's clock is ahead", () => {
+	test("expire with their day, or later if the device's clock is ahead", () => {
 		const { text } = merged([[event("get", 0), event("fail", 1, { deviceAtMs: (TODAY + 3) * DAY_MS })]]);
 		const ids = (firstDay: number) => {
 			const reports = new RecentReports(text, firstDay);
@@ -95,7 +95,7 @@ describe("ids", () => {
 		expect(ids(TODAY + 4)).toEqual([]);
 	});
 
-	test("of a device are at most a thousand, and steps at most 64, so that its row stays small", () => {
+	test("are at most 1,000 for each device, with at most 64 steps, so that the row stays small", () => {
 		const many = Array.from({ length: 3_000 }, (_, index) => event(index % 2 === 0 ? "start" : "install", index));
 		const { text } = merged([many]);
 		const { ids, steps } = JSON.parse(text ?? "");
@@ -111,6 +111,6 @@ test.each([
 	[1.05, 1],
 	[1.06, 2],
 	[1_000, 142],
-])("a duration of %d ms is in bucket %i", (durationMs, bucket) => {
+])("bucketOf puts %d ms into bucket %i", (durationMs, bucket) => {
 	expect(bucketOf(durationMs)).toBe(bucket);
 });

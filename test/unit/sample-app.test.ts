@@ -16,7 +16,7 @@ const fleetOf = (index: number, atMs: number) => sampleFleet(idOf(index), atMs, 
 
 describe("the history of a sample app", () => {
 	test.each(Array.from({ length: 12 }, (_, index) => index))(
-		"holds together for app %d at another time of the week",
+		"is consistent for app %d at another time of the week",
 		(index) => {
 			const nowMs = TODAY + index * 14.3 * 3_600_000;
 			const { devices, offers, days } = fleetOf(index, nowMs);
@@ -40,12 +40,12 @@ describe("the history of a sample app", () => {
 		},
 	);
 
-	test("is the same for the same app and time, and another one for another app", () => {
+	test("depends only on the app and the time", () => {
 		expect(fleetOf(1, TODAY)).toEqual(fleetOf(1, TODAY));
 		expect(fleetOf(1, TODAY).devices).not.toEqual(fleetOf(2, TODAY).devices);
 	});
 
-	test("is of an app whose id marks it, whatever its case", () => {
+	test("isSampleAppId recognizes a sample app by its id in any case", () => {
 		expect(isSampleAppId(sampleAppId(idOf(1)).toUpperCase())).toBe(true);
 		expect(isSampleAppId("com.sample.capstan.app")).toBe(false);
 	});

@@ -49,7 +49,7 @@ describe("a sample app", () => {
 		expect(app_id).toMatch(/^sample\.capstan\.[0-9a-f]{12}$/);
 	});
 
-	test("keeps the rules of every other app, and its bundles are zips that devices can start", async () => {
+	test("satisfies the invariants of every app, and its bundles are valid zips", async () => {
 		expect(await violations(uuid, { settled: true })).toEqual([]);
 		const bundles = await get("/bundle", { app_id });
 		expect(bundles).toHaveLength(9);
@@ -67,7 +67,7 @@ describe("a sample app", () => {
 		]);
 	});
 
-	test("has a running rollout, one that its health gate paused, a rollback and a preview in its timeline", async () => {
+	test("has a running rollout, a rollout paused by the health gate, a rollback and a preview in its timeline", async () => {
 		const channels = await get("/channel", { app_id });
 		expect(channels).toMatchObject([
 			{ name: "beta", version: { name: "2.3.1" }, rollout_version_info: { name: "2.4.0-beta.1" } },
@@ -104,7 +104,7 @@ describe("a sample app", () => {
 		expect(target).toMatchObject({ status: 200, body: { version: "2.2.1" } });
 	});
 
-	test("counts in its figures what its devices tell in their stories", async () => {
+	test("has figures that match the stories of its devices", async () => {
 		const from = new Date(NOW_MS - 30 * DAY_MS).toISOString();
 		const installs = await get(`/statistics/app/${app_id}/installs`, { from });
 		const days = await get(`/statistics/app/${app_id}`, { from, noAccumulate: "true" });
@@ -130,7 +130,7 @@ describe("a sample app", () => {
 		expect(monday.mau).toBeGreaterThan(70);
 	});
 
-	test("says of a device what the service would decide for it", async () => {
+	test("explains each device as the service would decide", async () => {
 		const devices = await rows(query.selectFrom("devices").selectAll().where("app_id", "=", uuid));
 		const upToDate = devices.filter(({ recent_reports }) => {
 			const { decision } = JSON.parse(recent_reports ?? "{}").story;
@@ -150,7 +150,7 @@ describe("a sample app", () => {
 		for (const kind of ["check", "download", "install", "fail"]) expect(await countOf(kind), kind).toBeGreaterThan(0);
 	});
 
-	test("is refused a second time in its organization, and leaves no bytes then", async () => {
+	test("is refused a second time in its organization, and stores no bytes", async () => {
 		const before = await testEnv.BUNDLES.list();
 		expect(await add(world)).toMatchObject({
 			status: 409,
@@ -160,7 +160,7 @@ describe("a sample app", () => {
 	});
 });
 
-test("POST /app/sample writes one app for two requests at once, and a clean-up removes the bytes of the other", async () => {
+test("POST /app/sample creates one app for two simultaneous requests, and the clean-up removes the bytes of the other", async () => {
 	const world = await createWorld();
 	const answers = await Promise.all([add(world), add(world)]);
 	expect(answers.map(({ status }) => status).sort()).toEqual([201, 409]);
@@ -177,7 +177,7 @@ test("POST /app/sample writes one app for two requests at once, and a clean-up r
 	expect(await violations(apps[0]?.id ?? "", { settled: true })).toEqual([]);
 });
 
-test("POST /app/sample takes few statements, and the same app and time give the same history", async () => {
+test("POST /app/sample needs few statements, and its history depends only on the app and the time", async () => {
 	let statements = 0;
 	const counted = (d1: D1Database) => ({
 		withSession(constraint: D1SessionConstraint) {

@@ -130,7 +130,7 @@ describe("a second download within the hour", () => {
 		expect(reads).toEqual([]);
 	});
 
-	test("of a large object follows one copy, however many devices began at once", async () => {
+	test("of a large object is served from one copy, even after simultaneous first downloads", async () => {
 		const bytes = bundleOf(LARGE);
 		const url = await downloadUrl(world, await uploaded("1.0.0", bytes));
 		const client = through();
@@ -159,8 +159,8 @@ describe("a second download within the hour", () => {
 	});
 });
 
-describe("a copy", () => {
-	test("is named by the object's key alone and kept for an hour", async () => {
+describe("a cached copy", () => {
+	test("has the object's key as its only name and is kept for an hour", async () => {
 		const key = await uploaded("1.0.0", bundleOf(SIZE));
 		await seen(through(), await downloadUrl(world, key));
 		expect(copies).toEqual([
@@ -172,7 +172,7 @@ describe("a copy", () => {
 		expect((await world.request("GET", `/edge-cache/${key}`)).status).toBe(404);
 	});
 
-	test("opens to no link that is expired, altered, or of another object or a deleted app", async () => {
+	test("is not served for an expired or altered link, another object or a deleted app", async () => {
 		const key = await uploaded("1.0.0", bundleOf(SIZE));
 		const url = await downloadUrl(world, key);
 		// Waits for the database, however long it takes.
@@ -190,7 +190,7 @@ describe("a copy", () => {
 		expect(await refused(otherUrl)).toBe(403);
 	});
 
-	test("is made by whole downloads only", async () => {
+	test("is created by complete downloads only", async () => {
 		const url = await downloadUrl(world, await uploaded("1.0.0", bundleOf(SIZE)));
 		await seen(through(), url, { range: "bytes=0-9" });
 		await seen(through(), url, {}, "HEAD");

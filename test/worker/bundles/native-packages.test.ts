@@ -46,7 +46,7 @@ const live = async () =>
 		.body;
 
 describe("POST /bundle", () => {
-	test("keeps native packages, by name and without unknown fields; GET /bundle shows them of one version", async () => {
+	test("stores native packages by name without unknown fields, and GET /bundle shows them for one version", async () => {
 		const packages = [
 			{ name: "z-plugin", version: "^1.0.0", requested_version: "^1.0.0", other: "dropped" },
 			{ ...CAMERA, ios_checksum: IOS },
@@ -121,7 +121,7 @@ describe("GET /bundle/compatibility", () => {
 		expect((await compare("1.0.2")).body.store_builds).toEqual(["2.10.0", "2.9.0"]);
 	});
 
-	test("says why nothing is compared", async () => {
+	test("gives the reason if nothing can be compared", async () => {
 		await upload("1.0.0");
 		await upload("1.1.0", [CAMERA]);
 		await setTestChannel(world, app, "production");
@@ -134,7 +134,7 @@ describe("GET /bundle/compatibility", () => {
 		expect((await compare("1.0.0", "none")).body.error).toBe("channel_not_found");
 	});
 
-	test("a bundle for newer store builds only is not held against older ones", async () => {
+	test("does not compare a bundle with store builds older than its minimum", async () => {
 		await upload("1.0.0", [], { min_update_version: "1.0.0" });
 		await upload("2.0.0", [CAMERA], { min_update_version: "2.0.0" });
 		await upload("2.0.1", [CAMERA], { min_update_version: "1.0.0" });
@@ -164,7 +164,7 @@ describe("a channel that requires compatible bundles", () => {
 	const REFUSED = [409, "bundle_incompatible"];
 	const result = ({ status, body }: { status: number; body: unknown }) => [status, (body as { error?: string }).error];
 
-	test("refuses another one by every way to promote, and says which packages and what to do", async () => {
+	test("refuses an incompatible bundle by every way to promote, and names the packages and the remedy", async () => {
 		const refused = await set({ version: "2.0.0" });
 		expect(result(refused)).toEqual(REFUSED);
 		expect(refused.body.message).toMatch(
@@ -195,7 +195,7 @@ describe("a channel that requires compatible bundles", () => {
 		expect(result(await set({ version: "1.0.0" }))).toEqual([200, undefined]);
 	});
 
-	test("lets only those who may change its settings turn it off, in the same request if they like", async () => {
+	test("lets only callers that may change its settings turn the rule off, also in the promoting request", async () => {
 		const uploader = await createTestKey(world, "app_uploader", app);
 		const turnedOff = { version: "2.0.0", requireCompatibleBundle: false };
 		expect(result(await set(turnedOff, uploader.text))).toEqual([403, "permission_denied"]);
@@ -203,7 +203,7 @@ describe("a channel that requires compatible bundles", () => {
 		expect((await live()).version.name).toBe("2.0.0");
 	});
 
-	test("never refuses a rollback to a bundle that was live, a rollout that goes on, or an empty channel", async () => {
+	test("never refuses a rollback to a bundle that was live, a continued rollout or an empty channel", async () => {
 		await set({ requireCompatibleBundle: false });
 		await set({ rolloutVersion: "2.0.0", rolloutPercentage: 5, rolloutEnabled: true, require_compatible_bundle: true });
 		expect(await live()).toMatchObject({ rolloutEnabled: false, requireCompatibleBundle: false });

@@ -49,7 +49,7 @@ const sentence = ({ action, channel, version, previous_version, rollout_percenta
 describe("GET /app/:app_id/releases", () => {
 	beforeEach(prepareChannel);
 
-	test("tells who released what to which channel, newest first, over all channels", async () => {
+	test("lists the actor, bundle and channel of each release, newest first, over all channels", async () => {
 		world.clock.nowMs += 1000;
 		await setTestChannel(world, app, "beta", { version: "1.2.0" });
 		world.clock.nowMs += 1000;
@@ -106,7 +106,7 @@ describe("GET /app/:app_id/releases", () => {
 		expect((await ask({ before: "yesterday" })).status).toBe(400);
 	});
 
-	test("shows a proposal, and both people of its approval", async () => {
+	test("shows a proposal, its proposer and its approver", async () => {
 		await protect({ requires_approval: true });
 		world.clock.nowMs += 1000;
 		const id = await propose();
@@ -131,7 +131,7 @@ describe("GET /app/:app_id/releases", () => {
 		]);
 	});
 
-	test("keeps the names of people from a preview key, and other apps' releases from everybody", async () => {
+	test("hides names of people from a preview key, and releases of other apps from every caller", async () => {
 		const preview = await createTestKey(world, "app_preview", app);
 		const { body } = await ask({}, preview.text);
 		expect(body.map(({ actor }: Item) => actor.name)).toEqual([null, null]);
@@ -141,7 +141,7 @@ describe("GET /app/:app_id/releases", () => {
 		expect((await ask({}, world.adminKey, second.appId)).body).toEqual([]);
 	});
 
-	test("shows a deleted bundle as deleted, and the notes and commit of one with a link", async () => {
+	test("marks a deleted bundle, and shows the notes and commit of a bundle with a link", async () => {
 		await testEnv.DB.prepare("UPDATE bundles SET link = ?, comment = ? WHERE id = ?")
 			.bind("https://github.com/acme/shop/commit/9c1e44f", "Search with suggestions", nextId)
 			.run();

@@ -95,7 +95,7 @@ describe("GET /device/events", () => {
 	test.each([
 		["main", {}],
 		["telemetry", { bindings: { telemetry: { TELEMETRY: telemetry } } }],
-	])("tells what a device did, once, newest first, from the %s database", async (_, options) => {
+	])("lists each event of a device once, newest first, from the %s database", async (_, options) => {
 		await prepare(options);
 		await moveTelemetry(world.deps);
 		const device = newDevice();
@@ -128,7 +128,7 @@ describe("GET /device/events", () => {
 		expect(kindsOf(await events()).sort(), "the log of the app").toEqual(expected.toSorted());
 	});
 
-	test("tells when a refusal begins and ends, and a returning device without news writes no row", async () => {
+	test("lists the start and end of a refusal, and writes no row for a returning device without news", async () => {
 		const device = newDevice();
 		await update(device, "1.0.1");
 		const revision = async () =>

@@ -178,7 +178,7 @@ describe("the home organization of a foreign key", () => {
 		expect([again.status, again.body.global_permissions ?? []]).not.toEqual([200, ["org.create"]]);
 	});
 
-	test("keeps a key from removing its own administering role because it administers another organization", async () => {
+	test("does not let a key remove its own administering role because it administers another organization", async () => {
 		expect(await as(roamer.text, "PUT", `/apikey/${roamer.id}`, { bindings: [] })).toMatchObject({
 			status: 409,
 			body: { error: "cannot_delete_own_api_key" },
@@ -187,7 +187,7 @@ describe("the home organization of a foreign key", () => {
 });
 
 describe("a change between reading and writing", () => {
-	test("keeps a weaker caller from regenerating or revoking a key that became stronger", async () => {
+	test("prevents a weaker caller from regenerating or revoking a key that became stronger", async () => {
 		const weak = await createTestKey(home, "org_admin");
 		for (const request of [
 			{ method: "PUT", body: { body: { regenerate: true } } },
@@ -209,7 +209,7 @@ describe("a change between reading and writing", () => {
 		}
 	});
 
-	test("keeps a caller from regenerating a key that created an organization where the caller has no rights", async () => {
+	test("prevents a caller from regenerating a key that created an organization where the caller has no rights", async () => {
 		const target = await createTestKey(home, "org_admin", undefined, { global_permissions: ["org.create"] });
 		const answer = await readThenWrite(
 			home,
@@ -223,7 +223,7 @@ describe("a change between reading and writing", () => {
 		["another expiry", { expires_at: at(DAY_MS) }],
 		["another address list", { ip_allow_list: ["192.0.2.0/24"] }],
 		["a weaker role", "org_member"],
-	])("of the caller's key to %s keeps it from creating keys", async (_, body) => {
+	])("of the caller's key to %s prevents it from creating keys", async (_, body) => {
 		const caller = await createTestKey(home, "org_admin");
 		const change =
 			typeof body === "string" ? { bindings: [{ role_name: body, scope_type: "org", org_id: home.orgId }] } : body;
@@ -236,7 +236,7 @@ describe("a change between reading and writing", () => {
 		expect(answer).toMatchObject({ status: 401, body: { error: "invalid_api_key" } });
 	});
 
-	test("of a policy that suspends the caller keeps it from revoking and creating keys", async () => {
+	test("of a policy that suspends the caller prevents it from revoking and creating keys", async () => {
 		const world = await createWorld();
 		const hashed = await createTestKey(world, "org_super_admin");
 		const plain = await createTestKey(world, "org_super_admin", undefined, { hashed: false });
@@ -320,7 +320,7 @@ describe("a change that would violate a policy of another organization in which 
 		{ enforce_hashed_api_keys: true },
 		{ require_apikey_expiration: true },
 		{ max_apikey_expiration_days: 30 },
-	])("is refused if the policy %j was set at the same moment", async (policy) => {
+	])("is refused if the policy %j is set at the same time", async (policy) => {
 		await as(roamer.text, "PUT", `/apikey/${awayKey.id}`, { expires_at: at(20 * DAY_MS) });
 		await change({ regenerate: true, hashed: true, expires_at: at(10 * DAY_MS) });
 		const answer = await readThenWrite(
@@ -331,7 +331,7 @@ describe("a change that would violate a policy of another organization in which 
 		expect(answer).toMatchObject({ status: 409, body: { error: "api_key_changed" } });
 	});
 
-	test("is made if that organization already suspends the key, or is deleted", async () => {
+	test("succeeds if that organization already suspends the key, or is deleted", async () => {
 		expect(await policyAway({ enforce_hashed_api_keys: true })).toMatchObject({ status: 200 });
 		expect(await works()).toBe(401);
 		expect(await change({ regenerate: true, hashed: false })).toMatchObject({ status: 200 });

@@ -102,7 +102,7 @@ describe("a script that knows the ids of real devices", () => {
 	});
 });
 
-describe("a script that made up ids the day before", () => {
+describe("a script that invented device ids the day before", () => {
 	test("cannot stop a healthy rollout from one machine with the default settings", async () => {
 		const ids = await known(60);
 		const own = deviceIds(60);
@@ -124,7 +124,7 @@ describe("a script that made up ids the day before", () => {
 	});
 });
 
-test("made-up devices use up no place of known ones that check from the same network at the same time", async () => {
+test("invented devices do not displace known devices that check from the same network at the same time", async () => {
 	const ids = await known(2);
 	await begin({ rolloutSteps: [100], rolloutDevicesPerNetwork: 3 });
 	for (const id of [...deviceIds(20), ...ids]) await check(id, STABLE, SCRIPT);
@@ -145,7 +145,7 @@ describe("devices that change their network", () => {
 		expect((await show()).devices).toEqual({ served: 2, installed: 1, failed: 1, silent: 0 });
 	});
 
-	test("count with reports from a busy network: devices that were offered the bundle there use up no place", async () => {
+	test("count with reports from a busy network, even if many devices were offered the bundle there", async () => {
 		const [moved = "", ...busy] = await known(12);
 		const busyNetwork = "198.51.100.1";
 		await begin({ rolloutSteps: [100], rolloutDevicesPerNetwork: 3 });

@@ -72,8 +72,8 @@ const install = (): CountedEvent => ({
 });
 const add = (...events: (DeviceSeen | CountedEvent)[]) => buffer.add(events, () => undefined);
 
-describe("signs of devices", () => {
-	test("are sent as one message when no other came for 20 seconds", async () => {
+describe("sightings of devices", () => {
+	test("are sent as one message when no other arrived for 20 seconds", async () => {
 		add(seen());
 		await pass(19_999);
 		expect(sent).toEqual([]);
@@ -89,7 +89,7 @@ describe("signs of devices", () => {
 		expect(sent[1]?.atMs).toBeGreaterThan(20_000 + 90_000 + 14_000);
 	});
 
-	test("wait for two minutes while others come", async () => {
+	test("wait for two minutes while others arrive", async () => {
 		for (let second = 0; second < 300; second++) {
 			add(seen());
 			await pass(1_000);
@@ -133,7 +133,7 @@ describe("signs of devices", () => {
 });
 
 describe("a download", () => {
-	test("waits like a sign, because the consumer writes it with the install that follows", async () => {
+	test("waits like a sighting, because the consumer writes it with the install that follows", async () => {
 		add({ ...install(), metric: "start" });
 		await pass(5_000);
 		add({ ...install(), metric: "get" });
@@ -150,7 +150,7 @@ describe("a download", () => {
 });
 
 describe("installs", () => {
-	test("are sent after a second together with the signs that wait", async () => {
+	test("are sent after a second, together with waiting sightings", async () => {
 		add(seen());
 		await pass(5_000);
 		add(install());
@@ -164,7 +164,7 @@ describe("installs", () => {
 });
 
 describe("a Queue that fails", () => {
-	test("gets the events again after some seconds, without another request", async () => {
+	test("receives the events again after some seconds, without another request", async () => {
 		isQueueDown = true;
 		add(install());
 		await pass(1_000);
@@ -178,7 +178,7 @@ describe("a Queue that fails", () => {
 		expect(attempts).toBe(3);
 	});
 
-	test("is asked a bounded number of times, and then with the next events", async () => {
+	test("is retried a bounded number of times, and then with the next events", async () => {
 		isQueueDown = true;
 		add(install());
 		await pass(60_000);

@@ -73,7 +73,7 @@ describe("rows written", () => {
 	const A_BATCH = 14;
 
 	// In the main database, an index for the Worker of the release before is a third one.
-	test("for a first-ever device are 2, for one that returns without news none", async () => {
+	test("are 2 for a new device, and none for a device that returns without news", async () => {
 		const { TELEMETRY } = testEnv;
 		if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");
 		await TELEMETRY.prepare("INSERT INTO apps VALUES (?, ?)").bind(app.uuid, app.appId).run();
@@ -85,7 +85,7 @@ describe("rows written", () => {
 		expect(await consumed(ofFleet((device) => [seen(device)]))).toBeLessThanOrEqual(A_BATCH);
 	});
 
-	test("for an update are at most 4, even if each of its reports comes in a separate batch, and none is deleted", async () => {
+	test("are at most 4 for an update whose reports arrive in separate batches, with none deleted", async () => {
 		await consumed(ofFleet((device) => [seen(device)]));
 		world.clock.nowMs += 3_600_000;
 		let rows = 0;
@@ -108,7 +108,7 @@ describe("rows written", () => {
 		expect(await written(deleteOldInstallSteps)).toBeLessThanOrEqual(1);
 	});
 
-	test("for an update whose reports come in one batch are 2", async () => {
+	test("are 2 for an update whose reports arrive in one batch", async () => {
 		await consumed(ofFleet((device) => [seen(device)]));
 		world.clock.nowMs += 60_000;
 		const rows = await consumed(
@@ -133,7 +133,7 @@ describe("a repeated report", () => {
 		expect(await totals()).toEqual({ get_count: 1, install_count: 1 });
 	});
 
-	test("is counted once if its device is not known yet, and becomes a device within the limit of new ones", async () => {
+	test("is counted once if its device is unknown, and creates a device within the limit of new devices only", async () => {
 		for (let again = 0; again < 2; again++) await consumed([counted(7, "install")]);
 		await consumed([counted(8, "install", { crowded: true })]);
 		expect(await totals()).toEqual({ get_count: 0, install_count: 1 });
@@ -145,7 +145,7 @@ describe("a repeated report", () => {
 		expect(rows.results).toEqual([{ device_id: "device-7", last_seen_at_ms: null, created_at_ms: NOW_MS }]);
 	});
 
-	test("is counted once if the release before counted it, and its steps continue", async () => {
+	test("is counted once if the previous release of the Worker counted it, and its steps continue", async () => {
 		await consumed([seen(1)]);
 		await testEnv.DB.batch([
 			testEnv.DB.prepare("INSERT INTO counted_events VALUES (?, 'get-1')").bind(TODAY),
