@@ -160,7 +160,7 @@ describe("a second download within the hour", () => {
 });
 
 describe("a cached copy", () => {
-	test("has the object's key as its only name and is kept for an hour", async () => {
+	test("is stored under the object's key only, for an hour", async () => {
 		const key = await uploaded("1.0.0", bundleOf(SIZE));
 		await seen(through(), await downloadUrl(world, key));
 		expect(copies).toEqual([
