@@ -92,9 +92,9 @@ export const DELIVERY_FIELDS = {
 	electron: opening("electron", 1, "Electron"),
 	allow_device_self_set: opening("allow_device_self_set", 0, "Devices can join"),
 	allow_emulator: opening("allow_emulator", 1, "Emulators"),
-	allow_device: opening("allow_device", 1, "Real devices"),
+	allow_device: opening("allow_device", 1, "Physical devices"),
 	allow_dev: opening("allow_dev", 1, "Development builds"),
-	allow_prod: opening("allow_prod", 1, "Store builds"),
+	allow_prod: opening("allow_prod", 1, "Production builds"),
 	disable_auto_update: {
 		field: "disableAutoUpdate",
 		label: "Allowed updates",
@@ -191,14 +191,13 @@ export const PROTECTION_FIELDS = {
 	protected: flag("protected", 0, "Protected channel"),
 	promoters: {
 		field: "promoters",
-		label: "Who may release",
-		noun: "Roles that may release",
+		label: "Promoters",
 		kind: "names",
 		default: "[]",
 	},
 	requires_approval: {
-		...flag("requires_approval", 0, "Releases need approval"),
-		noun: "Approval of releases",
+		...flag("requires_approval", 0, "Promotions need approval"),
+		noun: "Approval of promotions",
 		audit: "requiresApproval",
 	},
 } as const satisfies Fields;

@@ -3,6 +3,7 @@
  * an override begins with the person or key that set it. A sentence is a list of parts, so that a screen can link versions and channels.
  */
 import type { EventKind } from "./device-story";
+import { refusalWords } from "./refusal-words";
 import { type SentencePart, STORE_BUILD } from "./release-sentences";
 
 interface EventFacts {
@@ -20,34 +21,6 @@ const UP_TO_DATE: ReadonlySet<string | null> = new Set(["no_new_version_availabl
 /** Whether the event is a check that got nothing although there was something to get. */
 export function isRefusal({ kind, detail }: Pick<EventFacts, "kind" | "detail">): boolean {
 	return kind === "check" && detail !== "update" && detail !== "builtin" && !UP_TO_DATE.has(detail);
-}
-
-const REFUSALS: Readonly<Record<string, string>> = {
-	no_channel: "no channel serves it",
-	no_bundle: "the bundle has no files for it",
-	key_id_mismatch: "the bundle is encrypted with another key",
-	unsupported_plugin_version: "its plugin is too old",
-	revert_to_builtin_plugin_version_too_old: "its plugin is too old to go back to the store build",
-	unknown_version_build: "it did not report the version of its store build",
-	semver_error: "the version of its store build is not a version number",
-	disable_auto_update_to_metadata: "its store build is too old",
-	disable_auto_update_to_major: "the bundle is of another major version",
-	disable_auto_update_to_minor: "the bundle is of another minor version",
-	disable_auto_update_to_patch: "the bundle is of another patch version",
-	disable_auto_update_under_native: "the bundle is older than its store build",
-	disable_prod_build: "the channel is off for production builds",
-	disable_dev_build: "the channel is off for development builds",
-	disable_device: "the channel is off for physical devices",
-	disable_emulator: "the channel is off for emulators",
-	disabled_platform_ios: "the channel is off for iOS",
-	disabled_platform_android: "the channel is off for Android",
-	disabled_platform_electron: "the channel is off for Electron",
-	misconfigured_channel: "the channel is misconfigured",
-};
-
-/** Why an update check got nothing. */
-function refusalWords(code: string): string {
-	return Object.hasOwn(REFUSALS, code) ? (REFUSALS[code] ?? code) : code.replaceAll("_", " ");
 }
 
 const FAILURES: Readonly<Record<string, string>> = {

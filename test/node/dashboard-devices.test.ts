@@ -118,7 +118,7 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 		await stage.product.api("POST", "/updates", { ...asking, ...build });
 		const query = `app_id=${APP}&device_id=${device}`;
 		await expect.poll(async () => (await get(`/device?${query}`)).channel).toBe(channel);
-		const title = "Store builds and development builds are off";
+		const title = "Production builds and development builds are off";
 		await admin.open(`/apps/${APP}/channels`, "Channels");
 		const row = admin.page.getByRole("row").filter({ hasText: title });
 		await row.getByText("Misconfigured", { exact: true }).waitFor();
@@ -132,10 +132,10 @@ describe.skipIf(chromium === undefined)("devices in the dashboard", () => {
 				"At its next check, the device gets no update, because channel misconfigured is off for production builds.",
 			)
 			.waitFor();
-		await admin.page.getByRole("alert").getByText("Turn on store builds on channel misconfigured.").waitFor();
+		await admin.page.getByRole("alert").getByText("Turn on production builds on channel misconfigured.").waitFor();
 		// One click solves it, and the device gets the bundle.
 		await admin.open(`/apps/${APP}/channels/${channel}`, channel);
-		await button("Turn on store builds").click();
+		await button("Turn on production builds").click();
 		await problem.waitFor({ state: "detached" });
 		const { body: offered } = await stage.product.api("POST", "/updates", { ...asking, ...build });
 		expect(offered).toMatchObject({ version: "1.1.0" });

@@ -23,7 +23,7 @@ describe("screenWords", () => {
 			"this person is already a member. Change their role with PUT /organization/members.",
 			"This person is already a member.",
 		],
-		["Turn on allow_prod on channel beta.", "Turn on store builds on channel beta."],
+		["Turn on allow_prod on channel beta.", "Turn on production builds on channel beta."],
 		[
 			"Promote a bundle of at least 2.0.0 to channel beta, or set disableAutoUpdate to none on channel beta.",
 			"Promote a bundle of at least 2.0.0 to channel beta, or allow all updates on channel beta.",

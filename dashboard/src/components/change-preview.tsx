@@ -6,6 +6,7 @@ import { Alert, Button, Checkbox, Group, Loader, Stack, Text } from "@mantine/co
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
+import { refusalWords } from "../../../src/domain/refusal-words";
 import { type AnswerOf, ask, CapstanError, type RequestOf } from "../api";
 import { Problem } from "./answer";
 import { Misfits } from "./native-packages";
@@ -200,34 +201,10 @@ function unreachedOf({ outcomes }: Plan, channel: string) {
 	const reasons = new Map<string, number>();
 	for (const { after, devices } of outcomes) {
 		if (after.channel !== channel || (after.kind !== "blocked" && after.kind !== "failed")) continue;
-		const reason = unreachedText(after.error ?? "");
+		const reason = refusalWords(after.error ?? "");
 		reasons.set(reason, (reasons.get(reason) ?? 0) + devices);
 	}
 	return [...reasons]
 		.map(([reason, devices]) => ({ reason, devices }))
 		.sort((left, right) => right.devices - left.devices);
-}
-
-const UNREACHED: Readonly<Record<string, string>> = {
-	disable_auto_update_to_major: "the channel allows no new major version",
-	disable_auto_update_to_minor: "the channel allows no new minor version",
-	disable_auto_update_to_patch: "the channel allows no new patch version",
-	disable_auto_update_to_metadata: "the bundle needs a newer store build",
-	misconfigured_channel: "the channel updates by minimum store version, and the bundle has none",
-	disable_auto_update_under_native: "the bundle is older than their store build",
-	disable_prod_build: "the channel is off for builds from the store",
-	disable_dev_build: "the channel is off for development builds",
-	disable_device: "the channel is off for real devices",
-	disable_emulator: "the channel is off for emulators",
-	key_id_mismatch: "the bundle is encrypted with a different key",
-	no_bundle: "the bundle has no file",
-	unknown_version_build: "they did not report a store build version",
-	semver_error: "their store build version is not a valid version",
-	unsupported_plugin_version: "their updater plugin is too old",
-	revert_to_builtin_plugin_version_too_old: "their updater plugin is too old to revert to the store build",
-};
-
-function unreachedText(error: string): string {
-	if (Object.hasOwn(UNREACHED, error)) return UNREACHED[error] ?? error;
-	return error.startsWith("disabled_platform") ? "the channel is off for their platform" : error.replaceAll("_", " ");
 }

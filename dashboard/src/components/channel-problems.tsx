@@ -43,19 +43,19 @@ function shownProblem(channel: Channel, { code, message }: ProblemOf): Shown {
 			};
 		case "no_device_kind":
 			return {
-				title: "Real devices and emulators are off",
+				title: "Physical devices and emulators are off",
 				text: effect,
 				remedies: [
-					{ action: "Turn on real devices", settings: { allow_device: true } },
+					{ action: "Turn on physical devices", settings: { allow_device: true } },
 					{ action: "Turn on emulators", settings: { allow_emulator: true } },
 				],
 			};
 		case "no_build_kind":
 			return {
-				title: "Store builds and development builds are off",
+				title: "Production builds and development builds are off",
 				text: effect,
 				remedies: [
-					{ action: "Turn on store builds", settings: { allow_prod: true } },
+					{ action: "Turn on production builds", settings: { allow_prod: true } },
 					{ action: "Turn on development builds", settings: { allow_dev: true } },
 				],
 			};

@@ -1,6 +1,7 @@
 /** Rolls a channel back to a bundle that was live on it. Says first how many devices change version, and which keep what they run. */
 import { Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
+import { refusalWords } from "../../../src/domain/refusal-words";
 import { STORE_BUILD } from "../../../src/domain/release-sentences";
 import { CapstanError, useChange } from "../api";
 import { type RollbackPlan, useRollbackPlan } from "../dry-runs";
@@ -86,11 +87,6 @@ export function RollBack({
 	);
 }
 
-const REFUSALS: Readonly<Record<string, string>> = {
-	disable_auto_update_under_native: "the bundle is older than their store build",
-	disable_auto_update_to_major: "the bundle has a different major version than their store build",
-};
-
 function Plan({ plan, version }: { readonly plan: RollbackPlan; readonly version: string | null }) {
 	const { devices, devices_changed, sampled, refused, rollout_ended, previous_version } = plan;
 	return (
@@ -114,7 +110,7 @@ function Plan({ plan, version }: { readonly plan: RollbackPlan; readonly version
 			</Text>
 			{refused?.map(({ error, devices: count }) => (
 				<Text size="sm" key={error}>
-					{countOf(count, "device")} will keep what they run: {REFUSALS[error] ?? error.replaceAll("_", " ")}.
+					{countOf(count, "device")} will keep what they run: {refusalWords(error)}.
 				</Text>
 			))}
 			{devices === null ? null : (

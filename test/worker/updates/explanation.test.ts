@@ -4,7 +4,9 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { isRefusal } from "../../../src/domain/event-sentences";
 import { explainDecision } from "../../../src/domain/explanation";
+import { refusalWords } from "../../../src/domain/refusal-words";
 import type { ChannelSettings } from "../../../src/domain/remedy";
 import { decideUpdate, type Snapshot } from "../../../src/domain/update-decision";
 import type { Channel, Device } from "../../../src/domain/update-model";
@@ -47,6 +49,10 @@ describe("the remedy of a refusal", () => {
 			message,
 			settings: settings ?? null,
 		});
+		// Screens have words for it, too.
+		if (isRefusal({ kind: "check", detail: error })) {
+			expect(refusalWords(error)).not.toBe(error.replaceAll("_", " "));
+		}
 		expect(done ?? settings, "a row says what to do").toBeDefined();
 		if (done !== undefined) {
 			const after = snapshotOf({ ...on, ...done.on }, done.override ?? override);

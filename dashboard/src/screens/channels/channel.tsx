@@ -187,9 +187,9 @@ function Details({
 
 function Settings({ channel }: { readonly channel: ChannelOf }) {
 	const kinds = [
-		channel.allow_prod ? "store builds" : "",
+		channel.allow_prod ? "production builds" : "",
 		channel.allow_dev ? "development builds" : "",
-		channel.allow_device ? "real devices" : "",
+		channel.allow_device ? "physical devices" : "",
 		channel.allow_emulator ? "emulators" : "",
 	].filter((kind) => kind !== "");
 	const limit = UPDATE_LIMITS.find(({ value }) => value === channel.disableAutoUpdate)?.label;
