@@ -13,8 +13,8 @@ const wants = (type: EventType): RawBuilder<unknown> =>
 	sql`w.disabled_at_ms IS NULL AND (w.events = '[]' OR EXISTS (SELECT 1 FROM json_each(w.events) WHERE value = ${type}))`;
 
 /**
- * Reports that a device runs each of the bundles, to the webhooks that are older than the bundle; once for each bundle. The second statement
- * says whether any webhook wants this event.
+ * Reports that a device runs each of the bundles, once for each bundle, if any webhook that takes the event is older than the bundle. The second
+ * statement says whether any webhook wants this event.
  * @param bundles public ids of apps and versions, as devices report them
  * @param createdAfterMs older bundles are not reported
  */

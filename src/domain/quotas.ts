@@ -59,15 +59,15 @@ export const QUOTA_TEXTS: Readonly<Record<QuotaName, { readonly counts: string; 
 	},
 	channels_per_preview_key: {
 		counts: "channels of this preview key",
-		remedy: "delete channels of closed previews",
+		remedy: "close previews that are not needed, or delete channels that this key created",
 	},
 	bundles_per_preview_key: {
 		counts: "bundles of this preview key",
-		remedy: "delete bundles of closed previews",
+		remedy: "close previews that are not needed, or delete bundles that this key uploaded",
 	},
 	storage_bytes_per_preview_key: {
 		counts: "bytes of bundles and unfinished uploads of this preview key",
-		remedy: "delete bundles of closed previews",
+		remedy: "close previews that are not needed, or delete bundles that this key uploaded",
 	},
 };
 

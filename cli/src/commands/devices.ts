@@ -144,7 +144,7 @@ export const whatIf: Command = {
 	options: {
 		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
 		rollout: { type: "string", value: "percent", help: "As a rollout to this share" },
-		days: { type: "string", value: "days", help: "Count devices seen in the last days (default 30)" },
+		days: { type: "string", value: "days", help: "Count devices seen in this many days (default 30)" },
 	},
 	examples: ["capstan what-if 1.4.0", "capstan what-if 1.4.0 --channel production --rollout 5"],
 	async run(run) {

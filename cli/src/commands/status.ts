@@ -67,6 +67,17 @@ async function rolloutsOf(
 	return new Map(found.map((rollout) => [rollout.channel, rollout]));
 }
 
+const PLATFORMS = { ios: "iOS", android: "Android", electron: "Electron" } as const;
+
+/** The devices that start on a public channel, or how devices get to a private one. */
+function audienceOf(channel: Channel): string {
+	if (!channel.public) return channel.allow_device_self_set ? "devices that join" : "builds and overrides";
+	const names = (["ios", "android", "electron"] as const)
+		.filter((name) => channel[name])
+		.map((name) => PLATFORMS[name]);
+	return names.length === 3 ? "every device" : names.join(", ");
+}
+
 function show(
 	terminal: Terminal,
 	origin: string,
@@ -84,7 +95,7 @@ function show(
 				channel.name,
 				channel.version?.name ?? "store build",
 				rolloutText(rollouts.get(channel.name)),
-				[channel.public ? "every device" : "testers", ...(channel.protected ? ["protected"] : [])].join(", "),
+				[audienceOf(channel), ...(channel.protected ? ["protected"] : [])].join(", "),
 			]),
 		]);
 	}

@@ -2,7 +2,7 @@
  * How old the shown data is. Data counts as stale after a minute; a click loads it again. Without a network an amber strip says when the page was
  * loaded, and every button that changes something is disabled until the network is back.
  */
-import { useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { Dot } from "../components/badge";
@@ -20,22 +20,23 @@ function ageText(ageMs: number): string {
 	return ageMs < HOUR_MS ? `${Math.floor(ageMs / MINUTE_MS)} min` : `${Math.floor(ageMs / HOUR_MS)} h`;
 }
 
+const newestAnswerMs = (client: QueryClient) =>
+	Math.max(
+		0,
+		...client
+			.getQueryCache()
+			.findAll({ type: "active" })
+			.map(({ state }) => state.dataUpdatedAt),
+	);
+
 /** When the newest answer on the screen arrived; 0 while nothing has. */
 function useLoadedAtMs(): number {
 	const client = useQueryClient();
-	const newest = () =>
-		Math.max(
-			0,
-			...client
-				.getQueryCache()
-				.findAll({ type: "active" })
-				.map(({ state }) => state.dataUpdatedAt),
-		);
-	const [loadedAtMs, setLoadedAtMs] = useState(newest);
+	const [loadedAtMs, setLoadedAtMs] = useState(() => newestAnswerMs(client));
 	useEffect(() => {
-		const timer = setInterval(() => setLoadedAtMs(newest()), TICK_MS);
+		const timer = setInterval(() => setLoadedAtMs(newestAnswerMs(client)), TICK_MS);
 		return () => clearInterval(timer);
-	});
+	}, [client]);
 	return loadedAtMs;
 }
 

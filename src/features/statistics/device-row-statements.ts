@@ -1,5 +1,5 @@
 /**
- * Statements about the rows that a batch of reports changes (rows.ts). Devices are named by the public id of their app and their own id, and
+ * Statements about the rows that a batch of reports changes (device-rows.ts). Devices are named by the public id of their app and their own id, and
  * rows of apps that do not exist are left out.
  */
 import { type CompiledQuery, sql } from "kysely";
@@ -81,7 +81,7 @@ export function addedToday(appIds: readonly string[], today: number): CompiledQu
 }
 
 /**
- * Ids that the previous release counted in a separate table. The days are listed, because the primary key begins with the day.
+ * Ids that were counted in a separate table before migration 0033, and that retention has not removed yet. The days are listed, because the primary key begins with the day.
  * @param firstDay earlier days may be removed already
  */
 export function countedBefore(
@@ -94,7 +94,7 @@ export function countedBefore(
 		WHERE EXISTS (SELECT 1 FROM counted_events c WHERE c.day IN (${sql.join(days)}) AND c.id = value)`.compile(query);
 }
 
-/** Steps of installs that the previous release stored in a separate table. */
+/** Steps of installs that were stored in a separate table before migration 0033, and that retention has not removed yet. */
 export function stepsBefore(
 	devices: readonly NamedDevice[],
 ): CompiledQuery<InstallStep & { readonly position: number }> {

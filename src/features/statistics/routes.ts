@@ -66,7 +66,7 @@ const queryFields = {
 const querySchema = v.object(queryFields);
 type Query = v.InferOutput<typeof querySchema>;
 
-const DESCRIPTION = `Figures by day. Each is the total since the first day of the range; with \`noAccumulate=true\` it is the figure of that day. \`format=csv\` returns a table, \`graph=<figure>\` a chart of that figure. A day with losses has \`lost_events\` (events that arrived while the app's buffer or the database was full) or \`refused_devices\` (new devices beyond the daily limit).\n\n${definitionsOf(METRICS)}`;
+const DESCRIPTION = `Figures by day. Each is the total since the first day of the range; with \`noAccumulate=true\` it is the figure of that day. \`format=csv\` returns a table, \`graph=<figure>\` a chart of that figure. A day with losses has \`lost_events\` (events that were not counted: beyond a limit of the device or its address, of a refused device, or while the buffer or the database was full) or \`refused_devices\` (new devices beyond the daily limit).\n\n${definitionsOf(METRICS)}`;
 
 const EXAMPLE_ITEM = {
 	date: "2026-11-01T00:00:00.000Z",

@@ -49,7 +49,10 @@ const MOST_OVERLAP_HOURS = 7 * 24;
 const DEFAULT_OVERLAP_HOURS = 24;
 
 export const webhookChanged = () =>
-	new ApiError("webhook_changed", "The webhook was changed by another request; read it again with GET /webhook.");
+	new ApiError(
+		"webhook_changed",
+		"The webhook was changed by another request; read it again with GET /webhook, and repeat the request.",
+	);
 
 export const listWebhooks = endpoint({
 	method: "GET",

@@ -108,7 +108,7 @@ const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] as const;
 
 /** One figure with its unit, for a sentence. */
 export function formatQuantity(unit: Unit, value: number): string {
-	// Two digits, and a third near 0 % and 100 %, where it distinguishes values.
+	// A decimal near 0 % and 100 %, where it distinguishes values.
 	if (unit === "percent") return `${trimmed(value, value < 10 || value > 99 ? 1 : 0)} %`;
 	if (unit === "milliseconds")
 		return Math.abs(value) < 10_000 ? `${trimmed(value, 1)} ms` : `${trimmed(value / 1000, 1)} s`;
