@@ -62,11 +62,16 @@ const storeBuilds = (appId: RawBuilder<unknown>) =>
 				WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})
 			WHERE version_build IS NOT NULL AND last_seen_at_ms IS NOT NULL GROUP BY version_build))`;
 
+interface StoreBuildsRow extends Pick<ListedChannelRow, "store_builds"> {
+	/** The app has at least as many devices as the sample. */
+	readonly is_full: Flag;
+}
+
 /** `store_builds` from a telemetry database. */
-export function storeBuildsOf(appId: AppId): CompiledQuery<Pick<ListedChannelRow, "store_builds">> {
-	return sql<Pick<ListedChannelRow, "store_builds">>`SELECT ${storeBuilds(sql`${appId}`)} AS store_builds`.compile(
-		query,
-	);
+export function storeBuildsOf(appId: AppId): CompiledQuery<StoreBuildsRow> {
+	return sql<StoreBuildsRow>`SELECT ${storeBuilds(sql`${appId}`)} AS store_builds,
+		(SELECT count(*) FROM (SELECT 1 FROM devices WHERE app_id = ${appId} LIMIT ${sql.lit(SAMPLED_DEVICES)}))
+			= ${sql.lit(SAMPLED_DEVICES)} AS is_full`.compile(query);
 }
 
 const listedRows = (publicAppId: string) =>

@@ -4,8 +4,7 @@
  */
 import * as v from "valibot";
 import { channelOf } from "../../db/app-snapshot";
-import { channelsPage, type ListedChannelRow, listedChannelByName, storeBuildsOf } from "../../db/channels";
-import { tryTelemetry } from "../../db/telemetry-reads";
+import { channelsPage, type ListedChannelRow, listedChannelByName } from "../../db/channels";
 import { DELIVERY_FIELDS, defaultsOf } from "../../domain/channel-fields";
 import { CHANNEL_PROBLEMS, channelProblems } from "../../domain/channel-problems";
 import { DAY_MS } from "../../domain/time";
@@ -26,6 +25,7 @@ import {
 import { answerOf, ROLLOUT_FIELDS, RULE_FIELDS, shown } from "./fields";
 import { pendingApproval, pendingApprovalAnswer } from "./propose";
 import { loosensProtection } from "./protection";
+import { reportedStoreBuilds } from "./store-builds";
 
 const linkedBundle = v.nullable(v.strictObject({ id: v.number(), name: v.string() }));
 
@@ -136,8 +136,8 @@ export const listChannels = endpoint({
 	},
 	async handle({ deps, loaded, input, scope, scopeRow, request, origin, nowMs }) {
 		const { telemetry } = scopeRow;
-		const builds = telemetry == null ? undefined : await tryTelemetry(deps, telemetry, storeBuildsOf(scope.appId));
-		const rows = loaded[0].rows.map((row) => (builds?.[0] === undefined ? row : { ...row, ...builds[0] }));
+		const builds = telemetry == null ? undefined : await reportedStoreBuilds(deps, telemetry, scope.appId, nowMs);
+		const rows = loaded[0].rows.map((row) => ({ ...row, ...builds }));
 		if (input.query.channel === undefined) {
 			const shown = (row: ListedChannelRow) => channelAnswer(row, scopeRow.app_id, nowMs);
 			return pageReply({ request, origin }, input.query.page, rows, shown);

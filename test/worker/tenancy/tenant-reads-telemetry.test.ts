@@ -62,7 +62,7 @@ const REPORTS: Readonly<Record<string, Read>> = {
 	versionsSeenSince: [(of) => versionsSeenSince(of.app, versions(of), NOW_MS), () => []],
 	devicesByKeyThere: [(of) => devicesByKeyThere(of.app), () => [{ key_id: KEY_ID, devices: 1 }]],
 	"devicesByKeyThere of an app without devices": [() => devicesByKeyThere(CROSSED.app), () => []],
-	storeBuildsOf: [(of) => storeBuildsOf(of.app), () => [{ store_builds: "[]" }]],
+	storeBuildsOf: [(of) => storeBuildsOf(of.app), () => [{ store_builds: "[]", is_full: 0 }]],
 	countDevicesNaming: [(of) => countDevicesNaming(of.app, "beta", NOW_MS), () => [{ devices: 0 }]],
 };
 

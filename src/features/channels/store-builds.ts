@@ -1,0 +1,37 @@
+/**
+ * The store builds of an app's devices, for the problems of its channels, from the database of its reports. They come from a sample of the
+ * devices, which changes slowly once it is full; so an isolate keeps a full sample for a minute and saves most requests a second round trip.
+ */
+import type { AppId } from "../../authz/decide";
+import { type ListedChannelRow, storeBuildsOf } from "../../db/channels";
+import { tryTelemetry } from "../../db/telemetry-reads";
+import type { Deps } from "../../deps";
+import { recentMap } from "../../domain/recent";
+import { MINUTE_MS } from "../../domain/time";
+
+type Builds = Pick<ListedChannelRow, "store_builds">;
+
+const KEPT_MS = MINUTE_MS;
+/** About a kilobyte each. */
+const MOST_APPS = 500;
+
+const sampleMap = () => recentMap<{ readonly builds: Builds; readonly untilMs: number }>(MOST_APPS);
+const samplesOf = new WeakMap<Deps, ReturnType<typeof sampleMap>>();
+
+/** Undefined if the database of the reports does not answer. */
+export async function reportedStoreBuilds(
+	deps: Deps,
+	telemetry: string,
+	appId: AppId,
+	nowMs: number,
+): Promise<Builds | undefined> {
+	const samples = samplesOf.get(deps) ?? sampleMap();
+	samplesOf.set(deps, samples);
+	const known = samples.get(appId);
+	if (known !== undefined && nowMs < known.untilMs) return known.builds;
+	const [row] = (await tryTelemetry(deps, telemetry, storeBuildsOf(appId))) ?? [];
+	if (row === undefined) return undefined;
+	const builds = { store_builds: row.store_builds };
+	if (row.is_full === 1) samples.set(appId, { builds, untilMs: nowMs + KEPT_MS });
+	return builds;
+}

@@ -1,0 +1,57 @@
+/** The store builds that GET /channel judges channels by: an app with many devices is not read again with each request. */
+import { expect, test } from "vitest";
+import { createApp } from "../../../src/app";
+import { consume } from "../../../src/consumer";
+import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
+import { moveTelemetry } from "../../../src/features/telemetry/move";
+import { createTestApp, createWorld, requestThrough, testEnv, type World } from "../support/world";
+
+const { TELEMETRY } = testEnv;
+if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");
+const telemetry: D1Database = TELEMETRY;
+
+/** Counts the reads of the database. */
+function countingReads() {
+	const counted = { reads: 0 };
+	const withSession = (consistency: D1SessionConstraint) => {
+		counted.reads += 1;
+		return telemetry.withSession(consistency);
+	};
+	return { counted, database: { withSession } as unknown as D1Database };
+}
+
+async function appWith(world: World, devices: number): Promise<string> {
+	const app = await createTestApp(world);
+	for (let device = 0; device < devices; device++) {
+		await world.request("POST", "/updates", {
+			body: {
+				...{ app_id: app.appId, device_id: crypto.randomUUID(), platform: "ios", version_name: "builtin" },
+				...{ version_build: "1.0.0", plugin_version: "8.51.23" },
+			},
+		});
+	}
+	const messages = world.deps.sent.splice(0).filter(({ kind }) => kind === "device_events");
+	await consume(world.deps, { messages: messages.map((body) => ({ body })) });
+	return app.appId;
+}
+
+test("GET /channel reads those of an app with 100 devices once a minute, and those of fewer each time", async () => {
+	const world = await createWorld({ bindings: { telemetry: { TELEMETRY } } });
+	const { counted, database } = countingReads();
+	const [few, many] = [await appWith(world, 99), await appWith(world, 100)];
+	for (let run = 0; run < 4; run++) {
+		await moveTelemetry(world.deps);
+		world.clock.nowMs += HOUR_MS;
+	}
+	const request = requestThrough(createApp({ ...world.deps, telemetry: { TELEMETRY: database } }));
+	const readsOfTwo = async (app_id: string) => {
+		counted.reads = 0;
+		for (let turn = 0; turn < 2; turn++) {
+			expect((await request("GET", "/channel", { key: world.adminKey, query: { app_id } })).status).toBe(200);
+		}
+		return counted.reads;
+	};
+	expect([await readsOfTwo(few), await readsOfTwo(many)]).toEqual([2, 1]);
+	world.clock.nowMs += MINUTE_MS;
+	expect(await readsOfTwo(many)).toBe(1);
+});
