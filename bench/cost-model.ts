@@ -2,6 +2,7 @@
  * Dollars per million checks from measured counts (cost.ts) and list prices (prices.ts), for fleets of several sizes. Pure arithmetic, so that it
  * can be checked by hand; `costLines` prints it. Allowances and the monthly fee are left out.
  */
+import { DAY_MS } from "../src/domain/time";
 import { dollarsPerMillion, PRICES, type Usage } from "./prices";
 
 /** Per operation, over the whole platform: the request, its Queue messages and their consumer, and later deletions. */
@@ -93,7 +94,7 @@ export const ASSUMED = {
 	urgentReports: 1,
 } as const;
 
-const DAY_SECONDS = 86_400;
+const DAY_SECONDS = DAY_MS / 1000;
 /** Downloads and installs of the measured updates are in batches of their own. */
 const BATCHES_OF_UPDATE = 2;
 
