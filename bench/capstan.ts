@@ -8,12 +8,15 @@ import type { D1Database } from "@cloudflare/workers-types";
 import { Response as MiniflareResponse } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
 import { bootstrapStatements } from "../src/db/bootstrap";
+import { isTelemetryBinding } from "../src/deps";
+import { DAY_MS } from "../src/domain/time";
+import { moveTelemetry } from "../src/features/telemetry/move";
 import { createAdminKey } from "../src/operator/admin-key";
 import { buildAssets, buildWorker, type WorkerModules } from "../src/operator/build";
 import { migrate } from "../src/operator/migrate";
 import { PROJECT_DIRECTORY } from "../src/operator/project";
 import { bundleOf, SMALL_BUNDLE_BYTES } from "./bundle";
-import { bundle, type WorkerDefinition } from "./runtime";
+import { bundle, type OpenDatabase, type WorkerDefinition } from "./runtime";
 import { deviceId } from "./scenarios";
 
 export interface CapstanFacts {
@@ -23,7 +26,7 @@ export interface CapstanFacts {
 	readonly newestVersion: string;
 	/** Bundle of the channel in the overrides. */
 	readonly overrideVersion: string;
-	/** Number of devices with an override, from device 0 on; 0 if the product has no overrides. */
+	/** Number of devices with an override, from device 0 on. */
 	readonly overriddenDevices: number;
 	/** No device has asked for apps `<prefix>1` to `<prefix><count>`. */
 	readonly freshApps: { readonly prefix: string; readonly count: number };
@@ -40,6 +43,8 @@ const ENTRY = "worker.js";
 const APP_ID = "com.example.fleet";
 const FRESH_PREFIX = "com.example.fresh";
 const JSON_TYPE = { "content-type": "application/json" };
+/** So long ago that the consumer no longer looks in the main database for events from before the move (EVENT_MEMORY_DAYS). */
+const MOVED_BEFORE_MS = 60 * DAY_MS;
 
 export async function capstanScript(): Promise<WorkerModules> {
 	await buildAssets();
@@ -47,16 +52,25 @@ export async function capstanScript(): Promise<WorkerModules> {
 	return modules;
 }
 
-const { workerOptions } = unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml"));
+/** Bindings of wrangler.toml. Wrangler reads them only after `capstanScript` has built the assets. */
+let workerOptions: ReturnType<typeof unstable_getMiniflareWorkerOptions>["workerOptions"] | undefined;
+function deployedOptions() {
+	workerOptions ??= unstable_getMiniflareWorkerOptions(join(PROJECT_DIRECTORY, "wrangler.toml")).workerOptions;
+	return workerOptions;
+}
 
-const consumers = Object.entries(workerOptions.queueConsumers ?? {}) as [string, { maxBatchTimeout?: number }][];
+const databaseBindings = () => Object.keys(deployedOptions().d1Databases ?? {});
+
+const consumers = () =>
+	Object.entries(deployedOptions().queueConsumers ?? {}) as [string, { maxBatchTimeout?: number }][];
 
 /** How long the deployed Queue collects messages for a batch, unless a hundred have come. */
-export const BATCH_SECONDS = consumers.find(([queue]) => queue === "capstan-events")?.[1].maxBatchTimeout ?? Number.NaN;
+export const batchSeconds = () =>
+	consumers().find(([queue]) => queue === "capstan-events")?.[1].maxBatchTimeout ?? Number.NaN;
 
 export function capstan(script: WorkerModules, size: CapstanSize): WorkerDefinition<CapstanFacts> {
 	// On Cloudflare, a separate router serves static assets. The local stand-in runs in the Worker's process and would be measured too.
-	const { modulesRules: _, assets: __, ...options } = workerOptions;
+	const { modulesRules: _, assets: __, ...options } = deployedOptions();
 	const simple = { limit: Number.MAX_SAFE_INTEGER, period: 60 };
 	return {
 		script,
@@ -70,18 +84,18 @@ export function capstan(script: WorkerModules, size: CapstanSize): WorkerDefinit
 				ADDRESS_LIMIT_SCALE: "1000",
 			},
 			serviceBindings: { ASSETS: () => new MiniflareResponse(null, { status: 404 }) },
-			d1Databases: { DB: "DB" },
+			d1Databases: Object.fromEntries(databaseBindings().map((binding) => [binding, binding])),
 			r2Buckets: { BUNDLES: "BUNDLES" },
 			// Results wait for the consumer.
 			queueConsumers: Object.fromEntries(
-				consumers.map(([queue, consumer]) => [queue, { ...consumer, maxBatchTimeout: 1 }]),
+				consumers().map(([queue, consumer]) => [queue, { ...consumer, maxBatchTimeout: 1 }]),
 			),
 			// The load uses one key, so its limit must not apply.
 			ratelimits: Object.fromEntries(
 				Object.entries(options.ratelimits ?? {}).map(([name, limiter]) => [name, { ...(limiter as object), simple }]),
 			),
 		},
-		seed: (database, origin) => seed(database, origin, size),
+		seed: (open, origin) => seed(open, origin, size),
 	};
 }
 
@@ -98,8 +112,14 @@ export function withoutConsumer<Facts>(definition: WorkerDefinition<Facts>): Wor
 	return { ...definition, options };
 }
 
-async function seed(database: D1Database, origin: string, size: CapstanSize): Promise<CapstanFacts> {
+async function seed(open: OpenDatabase, origin: string, size: CapstanSize): Promise<CapstanFacts> {
+	const database = await open("DB");
 	await migrate(database);
+	const telemetry: Record<string, D1Database> = {};
+	for (const binding of databaseBindings().filter(isTelemetryBinding)) {
+		telemetry[binding] = await open(binding);
+		await migrate(telemetry[binding], "telemetry");
+	}
 	const key = createAdminKey();
 	const { statements, organizationId } = bootstrapStatements(key, randomUUID, Date.now());
 	await database.batch(statements.map(({ sql, parameters }) => database.prepare(sql).bind(...parameters)));
@@ -130,21 +150,23 @@ async function seed(database: D1Database, origin: string, size: CapstanSize): Pr
 	// Last and through the API, so that derived state of the app is up to date.
 	await send("POST", "/channel", { app_id: APP_ID, channel: `channel-${size.bundles}`, public: true });
 	const overrideVersion = "1.0.2";
-	let overriddenDevices = 0;
-	if (size.overrides !== undefined && (await hasDevices(origin))) {
-		for (; overriddenDevices < size.overrides; overriddenDevices += 1) {
-			await send("POST", "/device", { app_id: APP_ID, device_id: deviceId(overriddenDevices), channel: "channel-2" });
-		}
+	await moveReports(database, telemetry);
+	const overriddenDevices = size.overrides ?? 0;
+	for (let device = 0; device < overriddenDevices; device += 1) {
+		await send("POST", "/device", { app_id: APP_ID, device_id: deviceId(device), channel: "channel-2" });
 	}
 	const freshApps = { prefix: FRESH_PREFIX, count: size.freshApps ?? 0 };
-	if (freshApps.count > 0) await copyApps(database, freshApps.count);
+	if (freshApps.count > 0) await copyApps(database, Object.values(telemetry), freshApps.count);
 	return { appId: APP_ID, key: key.text, newestVersion, overrideVersion, overriddenDevices, freshApps };
 }
 
-/** Sends no key: an existing path answers that one is required. */
-async function hasDevices(origin: string): Promise<boolean> {
-	const response = await fetch(`${origin}/device`, { method: "POST", headers: JSON_TYPE, body: "{}" });
-	return response.status !== 404 && response.status !== 405;
+/** As two runs of the clean-up do: the first moves the app's reports to a telemetry database, the second deletes the old rows. */
+async function moveReports(d1: D1Database, telemetry: Readonly<Record<string, D1Database>>): Promise<void> {
+	const log = (_level: string, event: string, facts?: object) => {
+		throw new Error(`${event}: ${JSON.stringify(facts)}`);
+	};
+	const movedAtMs = Date.now() - MOVED_BEFORE_MS;
+	for (let run = 0; run < 2; run += 1) await moveTelemetry({ d1, telemetry, log, now: () => movedAtMs });
 }
 
 /** Copies every row of the table `count` times. `changed` has SQL for columns that differ, over the row and `copy.number`. */
@@ -172,8 +194,8 @@ async function copyRows(
 		.run();
 }
 
-/** Copies the app with its bundles and channels under other names. */
-async function copyApps(database: D1Database, count: number): Promise<void> {
+/** Copies the app with its bundles, its channels and its place in a telemetry database under other names. */
+async function copyApps(database: D1Database, telemetry: readonly D1Database[], count: number): Promise<void> {
 	const original = `(SELECT id FROM apps WHERE app_id = '${APP_ID}')`;
 	const copyId = "printf('00000000-0000-4000-8000-%012d', copy.number)";
 	await copyRows(database, "apps", count, { id: copyId, app_id: `'${FRESH_PREFIX}' || copy.number` });
@@ -187,4 +209,18 @@ async function copyApps(database: D1Database, count: number): Promise<void> {
 	const sameBundle = `(SELECT id FROM bundles WHERE app_id = ${copyId}
 		AND name = (SELECT name FROM bundles WHERE id = original.version_id) AND deleted_at_ms IS NULL)`;
 	await copyRows(database, "channels", count, { app_id: copyId, version_id: sameBundle }, `app_id = ${original}`);
+	await copyRows(database, "telemetry_homes", count, { app_id: copyId }, `app_id = ${original}`);
+	// Only one of them has the app.
+	for (const one of telemetry) {
+		const originalId = await one.prepare("SELECT id FROM apps").first<string>("id");
+		if (originalId === null) continue;
+		await copyRows(one, "apps", count, { id: copyId, app_id: copyId });
+		await copyRows(
+			one,
+			"bundles",
+			count,
+			{ app_id: copyId, name: "original.name", object_key: "original.object_key || '-app-' || copy.number" },
+			`app_id = '${originalId}'`,
+		);
+	}
 }

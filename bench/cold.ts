@@ -3,12 +3,20 @@
  * Worker that makes one D1 query and answers JSON. Both kinds of Worker run in one process over one database, several isolates of each, and
  * take turns, so other load on the machine affects both. The local D1 is warm before the first figure, because D1 is a separate service.
  */
-import type { D1Database } from "@cloudflare/workers-types";
 import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
 import { capstan } from "./capstan";
 import { openConnection } from "./connection";
-import { bundle, cpuMsOf, runtimePids, singleModule, startRuntime, type WorkerDefinition, workerOf } from "./runtime";
+import {
+	bundle,
+	cpuMsOf,
+	databasesOf,
+	runtimePids,
+	singleModule,
+	startRuntime,
+	type WorkerDefinition,
+	workerOf,
+} from "./runtime";
 import { operationOf, type Scenario } from "./scenarios";
 import { median, percentile } from "./statistics";
 
@@ -83,8 +91,7 @@ async function measureProcess(product: WorkerDefinition<unknown>, floor: WorkerD
 		const { miniflare, pid } = started;
 		const originOf = async (kind: number, index: number) =>
 			(await miniflare.unsafeGetDirectURL(nameOf(kind, index))).origin;
-		const database = (await miniflare.getD1Database("DB", nameOf(0, 0))) as unknown as D1Database;
-		await product.seed(database, await originOf(0, 0));
+		await product.seed(databasesOf(miniflare, nameOf(0, 0)), await originOf(0, 0));
 		for (let index = 0; index <= isolates; index += 1) {
 			for (const kind of index % 2 === 0 ? [0, 1] : [1, 0]) {
 				const operation = operationOf(SCENARIOS[kind] ?? CHECK);

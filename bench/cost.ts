@@ -5,8 +5,9 @@
 
 import { createHash } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
+import { DAY_MS } from "../src/domain/time";
 import type { WorkerModules } from "../src/operator/build";
-import { BATCH_SECONDS, type CapstanFacts, capstan } from "./capstan";
+import { batchSeconds, type CapstanFacts, capstan } from "./capstan";
 import type { CostCounts, Rows, Update } from "./cost-model";
 import { COUNTS_PATH, type Counts } from "./counts";
 import { type RunningWorker, startWorker } from "./runtime";
@@ -21,12 +22,11 @@ const LONGEST_WAIT_MS = 10 * 60_000;
 const CPU_CHECKS = 1_000;
 const DELTA_FILES = 100;
 const POLL_MS = 200;
-/** Longer than any buffer; the runtime ends work after an answer at 30 s. */
+/** An event without others after it waits 20 seconds, and the runtime ends work after an answer at 30 s. */
 const LONGEST_WINDOW_MS = 35_000;
 /** The consumer's batch timeout and its work. */
 const CONSUMER_MS = 3_500;
 const JSON_TYPE = { "content-type": "application/json" };
-const DAY_MS = 86_400_000;
 /** Reports of the stock plugin about an update. */
 const ACTIONS = {
 	zip: ["download_zip_start", "download_complete", "set"],
@@ -112,7 +112,7 @@ class CostRun {
 		const [logsAfter, cpuAfter] = [(await worker.counts()).logLines, await worker.cpuMs()];
 		return {
 			checkCpuMs: round(((cpuAfter ?? Number.NaN) - (cpuBefore ?? Number.NaN)) / CPU_CHECKS),
-			...{ pauseSeconds, longestSeconds, urgentSeconds, batchSeconds: BATCH_SECONDS, isolateReports },
+			...{ pauseSeconds, longestSeconds, urgentSeconds, batchSeconds: batchSeconds(), isolateReports },
 			...{ firstEver: firstEver.each, returning: returning.each, noNews: noNews.each },
 			...{ checkBatch: returning.batch, zip, delta, deltaFiles: DELTA_FILES, question, sharesQuestions },
 			cold: { ...rowsOf(cold), r2ClassA: cold.r2ClassA, r2ClassB: cold.r2ClassB },

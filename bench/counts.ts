@@ -15,6 +15,9 @@ export interface Counts {
 /** Path that reports them. */
 export const COUNTS_PATH = "/bench-counts";
 
+/** Binding of a counting copy: its timers wait at most so many milliseconds. */
+export const LONGEST_DELAY = "BENCH_LONGEST_DELAY_MS";
+
 export const NOTHING: Readonly<Counts> = {
 	d1Trips: 0,
 	d1RowsRead: 0,

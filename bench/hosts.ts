@@ -22,7 +22,7 @@ export interface Hosts {
 	readonly capstanApps: Host<CapstanFacts>;
 	/** For reports: without a consumer, whose work would count as that of the requests. */
 	readonly capstanReports: Host<CapstanFacts>;
-	/** Capstan, with a path that runs only the statements of GET /channel, over the same database. */
+	/** Capstan, with a path that runs only the statements of GET /channel, over the same databases. */
 	readonly raw: Host<CapstanFacts>;
 	readonly hono: Host<null>;
 	/** Undefined if the package cannot be fetched. */
@@ -39,6 +39,8 @@ export interface Sources {
 
 const OVERRIDDEN_DEVICES = 100;
 const BASELINE_ROWS = 1000;
+/** Counting copies send the events of devices after a second instead of 20, so that their messages and rows are counted. */
+export const LONGEST_DELAY_MS = 1_000;
 
 /** Builds the Workers without starting them. */
 export async function prepareHosts(apps: number): Promise<Sources> {
@@ -85,7 +87,8 @@ function hono(script: string): WorkerDefinition<null> {
 			d1Databases: { DB: "DB" },
 			r2Buckets: { BUCKET: "BUCKET" },
 		},
-		async seed(database) {
+		async seed(open) {
+			const database = await open("DB");
 			await database.prepare("CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT NOT NULL)").run();
 			await database
 				.prepare(
@@ -107,7 +110,7 @@ function host<Facts>(
 	let timed: Promise<RunningWorker<Facts>> | undefined;
 	let nextNumber = 1;
 	const counting = () => {
-		seeded ??= Promise.resolve(define()).then(startWorker);
+		seeded ??= Promise.resolve(define()).then((definition) => startWorker(definition, LONGEST_DELAY_MS));
 		return seeded;
 	};
 	return {

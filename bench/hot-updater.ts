@@ -73,7 +73,8 @@ export function hotUpdater(shipped: HotUpdaterPackage, bundles: number): WorkerD
 	return {
 		script: singleModule(shipped.script),
 		options: shipped.options,
-		async seed(database) {
+		async seed(open) {
+			const database = await open("DB");
 			for (const migration of shipped.migrations) {
 				await database.batch(unstable_splitSqlQuery(migration).map((statement) => database.prepare(statement)));
 			}

@@ -2,9 +2,8 @@
  * Runs the product as several isolates over one database: Workers of one runtime, each with its own memory and socket, as Cloudflare runs one
  * per location. The caller chooses the isolate of each request.
  */
-import type { D1Database } from "@cloudflare/workers-types";
 import { miniflareModules } from "../src/operator/local-build";
-import { bundle, startRuntime, type WorkerDefinition, workerOf } from "./runtime";
+import { bundle, databasesOf, startRuntime, type WorkerDefinition, workerOf } from "./runtime";
 
 export interface Isolates<Facts> {
 	readonly origins: readonly string[];
@@ -37,8 +36,7 @@ export async function startIsolates<Facts>(
 		const origins = urls.map(({ origin }) => origin);
 		const [first] = origins;
 		if (first === undefined) throw new Error("no isolates requested");
-		const database = (await miniflare.getD1Database("DB", names[0])) as unknown as D1Database;
-		return { origins, facts: await definition.seed(database, first), stop };
+		return { origins, facts: await definition.seed(databasesOf(miniflare, names[0]), first), stop };
 	} catch (error) {
 		await stop();
 		throw error;

@@ -8,6 +8,7 @@ import type { Case, Contender, Lane } from "./cases";
 import { type Counts, NOTHING } from "./counts";
 import type { LoadOrder, LoadResult } from "./load";
 import { dollarsPerMillion } from "./prices";
+import type { Scenario } from "./scenarios";
 import { median, percentile } from "./statistics";
 
 export interface Effort {
@@ -62,10 +63,13 @@ export interface Measured {
 	readonly dollarsPerMillion: number | undefined;
 }
 
-export type CaseResult = { readonly name: string; readonly title: string } & (
-	| { readonly skipped: string }
-	| { readonly way: Case["way"]; readonly rounds: number; readonly contenders: readonly Measured[] }
-);
+export interface CaseResult {
+	readonly name: string;
+	readonly title: string;
+	readonly way: Case["way"];
+	readonly rounds: number;
+	readonly contenders: readonly Measured[];
+}
 
 export interface Load {
 	run(order: LoadOrder): Promise<Extract<LoadResult, { latenciesMs: readonly number[] }>>;
@@ -95,25 +99,20 @@ export function startLoad(): Load {
 	};
 }
 
-/** Longer than the Worker buffers events, and longer than the Queue waits for a batch. */
+/** Longer than counting copies buffer events (LONGEST_DELAY_MS of hosts.ts), and longer than their Queue waits for a batch. */
 const SETTLED_MS = 2_500;
 const REFRESHED_MS = 300;
 
-/** Platform operations per operation of a warm Worker; undefined if there is nothing to measure. */
+/** Platform operations per operation of a warm Worker. */
 export async function count(
 	load: Load,
 	{ way, name }: Case,
 	{ label, host, open }: Contender,
 	effort: Effort,
-): Promise<Counts | undefined> {
+): Promise<Counts> {
 	const lane = await open("counting");
-	if (typeof lane === "string") return undefined;
 	const { worker } = lane;
-	// Returning devices return during the count.
-	const scenario =
-		lane.scenario.kind === "check" && lane.scenario.devices < MANY_OPERATIONS
-			? { ...lane.scenario, devices: Math.min(lane.scenario.devices, effort.counted) }
-			: lane.scenario;
+	const scenario = returning(lane.scenario, effort.counted);
 	const run = (operations: number) =>
 		load
 			.run({
@@ -144,6 +143,12 @@ export async function count(
 	return Object.fromEntries(
 		Object.keys(NOTHING).map((kind) => [kind, each(kind as keyof Counts)]),
 	) as unknown as Counts;
+}
+
+/** Returning devices return during the count. */
+function returning(scenario: Scenario, devices: number): Scenario {
+	const areMany = (scenario.kind === "check" || scenario.kind === "report") && scenario.devices < MANY_OPERATIONS;
+	return areMany ? { ...scenario, devices: Math.min(scenario.devices, devices) } : scenario;
 }
 
 /** Waits until background work of the operations is finished and counted. */
@@ -178,7 +183,6 @@ export async function measure(
 	for (const contender of measured.contenders) {
 		progress(`starting ${contender.host.name}`);
 		const lane = await contender.open("timed");
-		if (typeof lane === "string") return { name, title, skipped: lane };
 		tallies.push({ contender, lane, rates: [], latenciesMs: [], cpuMsOfRounds: [] });
 	}
 	progress("warming up");

@@ -9,7 +9,7 @@ import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
 import { type CapstanFacts, capstan } from "./capstan";
 import { openConnection, type Question } from "./connection";
-import { runtimePids } from "./runtime";
+import { databasesOf, runtimePids } from "./runtime";
 import { deviceId } from "./scenarios";
 
 export interface MemoryEffort {
@@ -182,7 +182,7 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 		await miniflare.ready;
 		const pid = (await runtimePids()).find((candidate) => !before.has(candidate));
 		const { origin } = await miniflare.unsafeGetDirectURL();
-		const facts = await definition.seed((await miniflare.getD1Database("DB")) as never, origin);
+		const facts = await definition.seed(databasesOf(miniflare), origin);
 		const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => reopening(origin)));
 		const statuses: Record<string, number> = {};
 		const send = async (connection: Reopening, number: number) => {

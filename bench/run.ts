@@ -14,7 +14,7 @@ import { type ConsumersResult, FULL_CONSUMERS, measureConsumers, QUICK_CONSUMERS
 import { measureCost } from "./cost";
 import type { CostCounts } from "./cost-model";
 import { type Counts, NOTHING } from "./counts";
-import { type Host, prepareHosts } from "./hosts";
+import { type Host, prepareHosts, type Sources } from "./hosts";
 import { FULL_ISOLATE_LOAD, type IsolateLoadResult, measureIsolateLoad, QUICK_ISOLATE_LOAD } from "./isolate-load";
 import { type CaseResult, count, type Effort, FULL, type Load, measure, QUICK, startLoad } from "./measure";
 import { FULL_MEMORY, type MemoryResult, measureMemory, QUICK_MEMORY } from "./memory";
@@ -41,18 +41,19 @@ async function run(options: BenchOptions): Promise<Report> {
 	const loadBefore = loadavg()[0] ?? 0;
 	say("building");
 	const { hosts, scripts, missing } = await prepareHosts(effort.apps);
+	const product = productOf(scripts);
 	if (missing !== undefined) note(`hot-updater is left out: ${missing}`);
 	const cases = casesOf(hosts, effort.freshAppsPerRound).filter(({ name }) => options.only.includes(name));
 	const load = startLoad();
 	try {
 		const counts = await countAll(load, cases, effort);
 		const results = await measureAll(load, cases, counts, effort, startMs + effort.limitMs);
-		const visible = options.only.includes("visible") ? await visibleAfter(scripts, options) : undefined;
-		const isolates = options.only.includes("isolates") ? await isolatesAfter(scripts, options) : undefined;
-		const memory = options.only.includes("memory") ? await memoryAfter(scripts, options) : undefined;
-		const consumers = options.only.includes("consumers") ? await consumersAfter(options) : undefined;
-		const cost = options.only.includes("cost") ? await costAfter(scripts) : undefined;
-		const cold = options.only.includes("cold") ? await coldAfter(scripts, options) : undefined;
+		const visible = options.only.includes("visible") ? await runVisible(product, options) : undefined;
+		const isolates = options.only.includes("isolates") ? await runIsolates(product, options) : undefined;
+		const memory = options.only.includes("memory") ? await runMemory(product, options) : undefined;
+		const consumers = options.only.includes("consumers") ? await runConsumers(options) : undefined;
+		const cost = options.only.includes("cost") ? await runCost(product) : undefined;
+		const cold = options.only.includes("cold") ? await runCold(product, options) : undefined;
 		const chosen = ["bench", ...(options.quick ? ["--quick"] : []), ...onlyOf(options)];
 		return {
 			command: `npm run ${chosen.length > 1 ? [chosen[0], "--", ...chosen.slice(1)].join(" ") : "bench"}`,
@@ -100,8 +101,7 @@ async function countAll(load: Load, cases: readonly Case[], effort: Effort): Pro
 		if (counts.has(contender)) continue;
 		stopping.signal.throwIfAborted();
 		say(`counting ${measured.name}: ${contender.label}`);
-		const counted = await count(load, measured, contender, effort);
-		if (counted !== undefined) counts.set(contender, counted);
+		counts.set(contender, await count(load, measured, contender, effort));
 	}
 	return counts;
 }
@@ -130,7 +130,6 @@ async function measureAll(
 				say(`${index + 1}/${cases.length} ${measured.name}: ${text}`);
 			},
 		);
-		if ("skipped" in result) note(`skipped: ${measured.name}: ${result.skipped}`);
 		results.push(result);
 		const needed = new Set(after.flatMap(({ contenders }) => contenders.map(({ host }) => host)));
 		for (const { host } of measured.contenders) if (!needed.has(host)) await host.stop();
@@ -138,62 +137,43 @@ async function measureAll(
 	return results;
 }
 
-/** Runs alone, because it measures time. */
-async function visibleAfter(
-	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
-	{ quick }: BenchOptions,
-): Promise<VisibleResult> {
+/** The built Worker, for measurements that start dedicated isolates of it. */
+function productOf(scripts: Sources["scripts"]): WorkerModules {
 	const product = scripts.find(({ name }) => name === "Capstan");
 	if (product === undefined) throw new Error("the product was not built");
-	say("visible: changes under load");
-	return measureVisible(product.script, quick ? QUICK_VISIBLE : FULL_VISIBLE, stopping.signal);
+	return product.script;
 }
 
-async function isolatesAfter(
-	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
-	{ quick }: BenchOptions,
-): Promise<IsolateLoadResult[]> {
-	const product = scripts.find(({ name }) => name === "Capstan");
-	if (product === undefined) throw new Error("the product was not built");
+/** Runs alone, because it measures time. */
+async function runVisible(product: WorkerModules, { quick }: BenchOptions): Promise<VisibleResult> {
+	say("visible: changes under load");
+	return measureVisible(product, quick ? QUICK_VISIBLE : FULL_VISIBLE, stopping.signal);
+}
+
+async function runIsolates(product: WorkerModules, { quick }: BenchOptions): Promise<IsolateLoadResult[]> {
 	say("isolates: many isolates over one database");
 	const effort = quick ? QUICK_ISOLATE_LOAD : FULL_ISOLATE_LOAD;
 	const results: IsolateLoadResult[] = [];
 	for (const hasCache of [false, true]) {
-		results.push(await measureIsolateLoad(product.script, effort, hasCache, stopping.signal));
+		results.push(await measureIsolateLoad(product, effort, hasCache, stopping.signal));
 	}
 	return results;
 }
 
-async function memoryAfter(
-	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
-	{ quick }: BenchOptions,
-): Promise<MemoryResult | undefined> {
-	const product = scripts.find(({ name }) => name === "Capstan");
-	if (product === undefined) throw new Error("the product was not built");
-	return measureMemory(product.script, quick ? QUICK_MEMORY : FULL_MEMORY, stopping.signal, (text) =>
-		say(`memory: ${text}`),
-	);
+async function runMemory(product: WorkerModules, { quick }: BenchOptions): Promise<MemoryResult | undefined> {
+	return measureMemory(product, quick ? QUICK_MEMORY : FULL_MEMORY, stopping.signal, (text) => say(`memory: ${text}`));
 }
 
-async function consumersAfter({ quick }: BenchOptions): Promise<ConsumersResult> {
+async function runConsumers({ quick }: BenchOptions): Promise<ConsumersResult> {
 	return measureConsumers(quick ? QUICK_CONSUMERS : FULL_CONSUMERS, (text) => say(`consumers: ${text}`));
 }
 
-async function costAfter(
-	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
-): Promise<CostCounts> {
-	const product = scripts.find(({ name }) => name === "Capstan");
-	if (product === undefined) throw new Error("the product was not built");
-	return measureCost(product.script, stopping.signal, (text) => say(`cost: ${text}`));
+async function runCost(product: WorkerModules): Promise<CostCounts> {
+	return measureCost(product, stopping.signal, (text) => say(`cost: ${text}`));
 }
 
-async function coldAfter(
-	scripts: readonly { readonly name: string; readonly script: WorkerModules }[],
-	{ quick }: BenchOptions,
-): Promise<ColdResult | undefined> {
-	const product = scripts.find(({ name }) => name === "Capstan");
-	if (product === undefined) throw new Error("the product was not built");
-	return measureCold(product.script, quick ? QUICK_COLD : FULL_COLD, stopping.signal, (text) => say(`cold: ${text}`));
+async function runCold(product: WorkerModules, { quick }: BenchOptions): Promise<ColdResult | undefined> {
+	return measureCold(product, quick ? QUICK_COLD : FULL_COLD, stopping.signal, (text) => say(`cold: ${text}`));
 }
 
 function textOf(script: WorkerModules): string {

@@ -10,18 +10,26 @@ import { build } from "esbuild";
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
 import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
-import { COUNTS_PATH, type Counts } from "./counts";
+import { COUNTS_PATH, type Counts, LONGEST_DELAY } from "./counts";
 
 const HOST = "127.0.0.1";
 /** Exports only the handlers, because workerd refuses other exports such as constants. */
 const PLAIN_ENTRY = `export { default } from "./worker.js";`;
+
+/** A database of the Worker by its binding. */
+export type OpenDatabase = (binding: string) => Promise<D1Database>;
+
+/** @param worker its name, if the runtime has several */
+export function databasesOf(miniflare: Miniflare, worker?: string): OpenDatabase {
+	return async (binding) => (await miniflare.getD1Database(binding, worker)) as unknown as D1Database;
+}
 
 /** A Worker and its data. `Facts` is what a client needs to know about the data. */
 export interface WorkerDefinition<Facts> {
 	readonly script: WorkerModules;
 	/** Compatibility, bindings and limits of its deployment. */
 	readonly options: Record<string, unknown>;
-	seed(database: D1Database, origin: string): Promise<Facts>;
+	seed(open: OpenDatabase, origin: string): Promise<Facts>;
 }
 
 export interface RunningWorker<Facts> {
@@ -61,8 +69,15 @@ export function workerOf(name: string, modules: readonly object[], options: obje
 	return { ...options, name, modules, modulesRoot: "/", unsafeDirectSockets: [{ host: HOST, port: 0 }] };
 }
 
-/** Starts a counting copy and seeds it. */
-export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): Promise<RunningWorker<Facts>> {
+/**
+ * Starts a counting copy and seeds it.
+ *
+ * @param longestDelayMs limits the timers of the counting copy, so that buffered events are sent and counted soon
+ */
+export async function startWorker<Facts>(
+	definition: WorkerDefinition<Facts>,
+	longestDelayMs?: number,
+): Promise<RunningWorker<Facts>> {
 	const directory = await mkdtemp(join(tmpdir(), "capstan-bench-"));
 	const [seeded, counted] = [join(directory, "seeded"), join(directory, "counted")];
 	const countingEntry = await bundle("worker/counting.ts", ["./worker.js"]);
@@ -71,6 +86,9 @@ export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): P
 		const state = counting ? counted : seeded;
 		return {
 			...definition.options,
+			...(counting && longestDelayMs !== undefined
+				? { bindings: { ...(definition.options.bindings as object), [LONGEST_DELAY]: longestDelayMs } }
+				: {}),
 			name: "measured",
 			modules: [
 				{ type: "ESModule", path: "/entry.js", contents: counting ? countingEntry : PLAIN_ENTRY },
@@ -103,8 +121,7 @@ export async function startWorker<Facts>(definition: WorkerDefinition<Facts>): P
 	const miniflare = new Miniflare(options());
 	try {
 		await start(() => miniflare.ready);
-		const database = (await miniflare.getD1Database("DB")) as unknown as D1Database;
-		const facts = await definition.seed(database, origin);
+		const facts = await definition.seed(databasesOf(miniflare), origin);
 		await cp(counted, seeded, { recursive: true });
 		return {
 			get origin() {

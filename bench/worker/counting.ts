@@ -2,7 +2,8 @@
  * Wraps a Worker and counts its platform operations: D1 round trips and rows, Queue messages, R2 operations. It runs in a copy that is not
  * timed, so counting does not affect measurements.
  */
-import { COUNTS_PATH, type Counts, NOTHING } from "../counts";
+import { isTelemetryBinding } from "../../src/deps";
+import { COUNTS_PATH, type Counts, LONGEST_DELAY, NOTHING } from "../counts";
 // Added beside this module when the Worker starts.
 // @ts-expect-error
 import measured from "./worker.js";
@@ -21,6 +22,11 @@ for (const level of ["log", "info", "warn", "error"] as const) {
 let clockMs = 0;
 const realNow = Date.now.bind(Date);
 Date.now = () => realNow() + clockMs;
+
+let longestDelayMs = Number.POSITIVE_INFINITY;
+const realSetTimeout = setTimeout;
+globalThis.setTimeout = ((work: () => void, ms?: number) =>
+	realSetTimeout(work, Math.min(ms ?? 0, longestDelayMs))) as typeof setTimeout;
 
 type Method = (...parameters: unknown[]) => unknown;
 
@@ -131,9 +137,14 @@ type Environment = Record<string, unknown>;
 let environment: Environment | undefined;
 
 function counted(env: Environment): Environment {
+	longestDelayMs = Number(env[LONGEST_DELAY] ?? Number.POSITIVE_INFINITY);
 	environment ??= {
 		...env,
-		...(env.DB === undefined ? {} : { DB: database(env.DB as D1Database) }),
+		...Object.fromEntries(
+			Object.entries(env)
+				.filter(([name]) => name === "DB" || isTelemetryBinding(name))
+				.map(([name, value]) => [name, database(value as D1Database)]),
+		),
 		...(env.BUNDLES === undefined ? {} : { BUNDLES: bucket(env.BUNDLES as R2Bucket) }),
 		...(env.BUCKET === undefined ? {} : { BUCKET: bucket(env.BUCKET as R2Bucket) }),
 		...(env.EVENTS === undefined ? {} : { EVENTS: queue(env.EVENTS as Queue) }),
