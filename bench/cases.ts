@@ -65,7 +65,7 @@ const OURS_COUNT = "Capstan, an install that is counted";
 const BARE = "Hono, bare route";
 const BARE_BODY = "Hono, reads a JSON body";
 const ROW = "Hono, one D1 query";
-const RAW = "its four statements raw, in the same two trips";
+const RAW = "its three statements raw in one batch";
 const THEIRS = "hot-updater 0.35.8, 10 bundles";
 const THEIRS_1000 = "hot-updater 0.35.8, 1,000 bundles";
 
