@@ -18,7 +18,7 @@ export interface Counter {
 	questions: number;
 	newDevices: number;
 	reports: number;
-	/** Requests are refused until then without another look. */
+	/** Until then the platform's counter, which refused, is not asked again; of failed credentials, only a few are looked up. */
 	refusedUntilMs: number;
 }
 
