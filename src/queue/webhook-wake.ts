@@ -59,16 +59,5 @@ export function wakingWrites(
 		}
 		return results as never;
 	};
-	const { unlimited, refund } = db;
-	return {
-		get trips() {
-			return db.trips;
-		},
-		get sizeBytes() {
-			return db.sizeBytes;
-		},
-		...(unlimited === undefined ? {} : { unlimited }),
-		...(refund === undefined ? {} : { refund }),
-		batch,
-	};
+	return Object.create(db, { batch: { value: batch } });
 }
