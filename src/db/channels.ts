@@ -55,11 +55,14 @@ export interface ListedChannelRow extends ChannelRow {
 /** Device ids are random, so the first ones are a fair sample of a constant cost. */
 const SAMPLED_DEVICES = 100;
 
-const storeBuilds = (appId: RawBuilder<unknown>) =>
+const sampledDevices = (appId: RawBuilder<unknown>) =>
+	sql`(SELECT version_build, last_seen_at_ms FROM devices
+				WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})`;
+
+/** @param sample a table of `sampledDevices` */
+const storeBuilds = (sample: RawBuilder<unknown>) =>
 	sql<string>`(SELECT json_group_array(json_array(version_build, seen_at_ms)) FROM (
-			SELECT version_build, max(last_seen_at_ms) AS seen_at_ms FROM (
-				SELECT version_build, last_seen_at_ms FROM devices
-				WHERE app_id = ${appId} ORDER BY device_id LIMIT ${sql.lit(SAMPLED_DEVICES)})
+			SELECT version_build, max(last_seen_at_ms) AS seen_at_ms FROM ${sample}
 			WHERE version_build IS NOT NULL AND last_seen_at_ms IS NOT NULL GROUP BY version_build))`;
 
 interface StoreBuildsRow extends Pick<ListedChannelRow, "store_builds"> {
@@ -69,15 +72,15 @@ interface StoreBuildsRow extends Pick<ListedChannelRow, "store_builds"> {
 
 /** `store_builds` from a telemetry database. */
 export function storeBuildsOf(appId: AppId): CompiledQuery<StoreBuildsRow> {
-	return sql<StoreBuildsRow>`SELECT ${storeBuilds(sql`${appId}`)} AS store_builds,
-		(SELECT count(*) FROM (SELECT 1 FROM devices WHERE app_id = ${appId} LIMIT ${sql.lit(SAMPLED_DEVICES)}))
-			= ${sql.lit(SAMPLED_DEVICES)} AS is_full`.compile(query);
+	return sql<StoreBuildsRow>`WITH sample AS MATERIALIZED ${sampledDevices(sql`${appId}`)}
+		SELECT ${storeBuilds(sql`sample`)} AS store_builds,
+			(SELECT count(*) FROM sample) = ${sql.lit(SAMPLED_DEVICES)} AS is_full`.compile(query);
 }
 
 const listedRows = (publicAppId: string) =>
 	// The subquery is independent of the row, so SQLite evaluates it once for the list.
 	channelRows(sql`, stable.min_update_version AS version_min_update_version,
-		rollout.min_update_version AS rollout_min_update_version, ${storeBuilds(appIdOf(publicAppId))} AS store_builds`);
+		rollout.min_update_version AS rollout_min_update_version, ${storeBuilds(sampledDevices(appIdOf(publicAppId)))} AS store_builds`);
 
 /** One channel as lists show it; for loading beside the decision. */
 export const listedChannelByName = prepared<{ publicAppId: string; name: string }, ListedChannelRow>((value) =>

@@ -4,21 +4,12 @@ import { createApp } from "../../../src/app";
 import { consume } from "../../../src/consumer";
 import { HOUR_MS, MINUTE_MS } from "../../../src/domain/time";
 import { moveTelemetry } from "../../../src/features/telemetry/move";
+import { countingRows } from "../support/counting";
 import { createTestApp, createWorld, requestThrough, testEnv, type World } from "../support/world";
 
 const { TELEMETRY } = testEnv;
 if (TELEMETRY === undefined) throw new Error("wrangler.toml has no telemetry database");
 const telemetry: D1Database = TELEMETRY;
-
-/** Counts the reads of the database. */
-function countingReads() {
-	const counted = { reads: 0 };
-	const withSession = (consistency: D1SessionConstraint) => {
-		counted.reads += 1;
-		return telemetry.withSession(consistency);
-	};
-	return { counted, database: { withSession } as unknown as D1Database };
-}
 
 async function appWith(world: World, devices: number): Promise<string> {
 	const app = await createTestApp(world);
@@ -37,19 +28,19 @@ async function appWith(world: World, devices: number): Promise<string> {
 
 test("GET /channel reads those of an app with 100 devices once a minute, and those of fewer each time", async () => {
 	const world = await createWorld({ bindings: { telemetry: { TELEMETRY } } });
-	const { counted, database } = countingReads();
+	const counted = countingRows(telemetry);
 	const [few, many] = [await appWith(world, 99), await appWith(world, 100)];
 	for (let run = 0; run < 4; run++) {
 		await moveTelemetry(world.deps);
 		world.clock.nowMs += HOUR_MS;
 	}
-	const request = requestThrough(createApp({ ...world.deps, telemetry: { TELEMETRY: database } }));
+	const request = requestThrough(createApp({ ...world.deps, telemetry: { TELEMETRY: counted.d1 } }));
 	const readsOfTwo = async (app_id: string) => {
-		counted.reads = 0;
+		const before = counted.trips;
 		for (let turn = 0; turn < 2; turn++) {
 			expect((await request("GET", "/channel", { key: world.adminKey, query: { app_id } })).status).toBe(200);
 		}
-		return counted.reads;
+		return counted.trips - before;
 	};
 	expect([await readsOfTwo(few), await readsOfTwo(many)]).toEqual([2, 1]);
 	world.clock.nowMs += MINUTE_MS;
