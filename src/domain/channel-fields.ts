@@ -1,6 +1,6 @@
 /**
  * The columns of a channel, listed once: the API field of each, its label, its kind, the default of schema.sql, and the name in the audit log
- * where that differs. Request bodies, answers, the OpenAPI example, audit entries, dry runs, forms and sentences derive from these tables. Each
+ * if it is another one. Request bodies, answers, the OpenAPI example, audit entries, dry runs, forms and sentences derive from these tables. Each
  * table needs one permission.
  */
 import { UPDATE_PACKAGES } from "./update-package";

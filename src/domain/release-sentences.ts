@@ -22,6 +22,12 @@ export const SERVICE_NAME = "Capstan";
 /** Basis points as a share: `25 %`, with a no-break space. */
 export const shareText = (bps: number) => `${bps / 100}\u00a0%`;
 
+/** The platforms of a channel. */
+export function platformNames(channel: Readonly<Record<"ios" | "android" | "electron", boolean>>): string[] {
+	const { ios, android, electron } = channel;
+	return [ios && "iOS", android && "Android", electron && "Electron"].filter((name) => name !== false);
+}
+
 /** E.g. `raised the rollout of 2.4.0 on production to 25 %`. */
 export function releaseSentence(facts: ReleaseFacts): SentencePart[] {
 	const { action, channel, previousVersion, rolloutPercentageBps } = facts;

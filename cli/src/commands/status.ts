@@ -2,7 +2,7 @@
  * `capstan status`: what every channel serves, how its rollout goes, and what devices could not install.
  */
 import type { AnswerOf } from "../../../src/client/client";
-import { plainSentence, releaseSentence } from "../../../src/domain/release-sentences";
+import { plainSentence, platformNames, releaseSentence } from "../../../src/domain/release-sentences";
 import { type Channel, channelsOf } from "../channels";
 import { type Command, text } from "../command";
 import { EXIT } from "../failure";
@@ -67,14 +67,10 @@ async function rolloutsOf(
 	return new Map(found.map((rollout) => [rollout.channel, rollout]));
 }
 
-const PLATFORMS = { ios: "iOS", android: "Android", electron: "Electron" } as const;
-
 /** The devices that start on a public channel, or how devices get to a private one. */
 function audienceOf(channel: Channel): string {
 	if (!channel.public) return channel.allow_device_self_set ? "devices that join" : "builds and overrides";
-	const names = (["ios", "android", "electron"] as const)
-		.filter((name) => channel[name])
-		.map((name) => PLATFORMS[name]);
+	const names = platformNames(channel);
 	return names.length === 3 ? "every device" : names.join(", ");
 }
 

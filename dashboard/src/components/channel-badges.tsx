@@ -1,12 +1,13 @@
 /** Summary badges of a channel: its audience, whether it reaches any device, and whether its rollout is running. */
+import { platformNames } from "../../../src/domain/release-sentences";
 import type { AnswerOf } from "../api";
 import { Badge } from "./badge";
 import { percentText } from "./size";
 
 export type Channel = Extract<AnswerOf<"GET /channel">, readonly unknown[]>[number];
 
-export function platformsOf({ ios, android, electron }: Channel): string {
-	const names = [ios && "iOS", android && "Android", electron && "Electron"].filter((name) => name !== false);
+export function platformsOf(channel: Channel): string {
+	const names = platformNames(channel);
 	return names.length === 0 ? "no platform" : names.join(", ");
 }
 

@@ -1,6 +1,6 @@
 /**
- * Statements about the rows that a batch of reports changes (device-rows.ts). Devices are named by the public id of their app and their own id, and
- * rows of apps that do not exist are left out.
+ * Statements about the rows that a batch of reports changes (device-rows.ts). Devices are named by the public id of their app and their own id,
+ * and rows of apps that do not exist are left out.
  */
 import { type CompiledQuery, sql } from "kysely";
 import type { Flag } from "../../authz/principal";
@@ -81,7 +81,8 @@ export function addedToday(appIds: readonly string[], today: number): CompiledQu
 }
 
 /**
- * Ids that were counted in a separate table before migration 0033, and that retention has not removed yet. The days are listed, because the primary key begins with the day.
+ * Ids that were counted in a separate table before migration 0033, and that retention has not removed yet. The days are listed, because the
+ * primary key begins with the day.
  * @param firstDay earlier days may be removed already
  */
 export function countedBefore(
