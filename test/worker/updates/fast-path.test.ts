@@ -73,16 +73,13 @@ function same({ status, body }: { status: number; body: unknown }) {
 }
 
 describe("the fast path", () => {
-	test("answers a plain check of an app in memory without a database call, with a new request id", async () => {
+	test("answers a plain check of an app in memory without a database call", async () => {
 		await ask(encoded(plain()));
-		const answers = [await ask(encoded(plain())), await ask(encoded(plain()))];
-		for (const answer of answers) {
-			expect(answer).toMatchObject({ status: 200, trips: 0, body: { version: "1.0.1" } });
-			expect(tookFastPath(answer)).toBe(true);
-			expect(answer.headers.get("cache-control")).toBe("private, no-store");
-			expect(answer.headers.get("content-type")).toBe("application/json");
-		}
-		expect(new Set(answers.map(({ headers }) => headers.get("x-request-id"))).size).toBe(2);
+		const answer = await ask(encoded(plain()));
+		expect(answer).toMatchObject({ status: 200, trips: 0, body: { version: "1.0.1" } });
+		expect(tookFastPath(answer)).toBe(true);
+		expect(answer.headers.get("cache-control")).toBe("private, no-store");
+		expect(answer.headers.get("content-type")).toBe("application/json");
 	});
 
 	test("answers the first check of an isolate, and checks of a stale snapshot, from the database", async () => {
