@@ -202,10 +202,11 @@ function limitFrom(row: PrincipalRow): JobLimit | null | undefined {
 /** @param json the `bindings` of a row of db/principals.ts */
 export function bindingsFrom(json: string, brokenBy: (policy: KeyPolicy) => KeyPolicyName | undefined): Binding[] {
 	const bindings: BindingRow[] = JSON.parse(json);
-	return bindings.flatMap(({ id, role, scopeType, orgId, appId, channelId, deleted, ...policy }): Binding[] => {
+	return bindings.flatMap((row): Binding[] => {
+		const { id, role, scopeType, orgId, appId, channelId, deleted } = row;
 		// A role that only a newer version knows grants nothing.
 		if (!isRoleName(role)) return [];
-		const suspendedBy = brokenBy(policyOf(policy));
+		const suspendedBy = brokenBy(policyOf(row));
 		return [
 			{
 				...{ id, role, scopeType, orgId, appId, channelId },

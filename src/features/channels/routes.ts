@@ -53,7 +53,11 @@ const channelSchema = v.strictObject({
 /** Store builds that no device reported for longer than this are ignored, because such devices rarely return. */
 const SEEN_LATELY_MS = 30 * DAY_MS;
 
-function problemsOf(row: ListedChannelRow, nowMs: number): v.InferOutput<typeof channelSchema>["misconfigured"] {
+function problemsOf(
+	row: ListedChannelRow,
+	storeBuilds: string,
+	nowMs: number,
+): v.InferOutput<typeof channelSchema>["misconfigured"] {
 	const bundle = (id: number | null, version: string | null, minUpdateVersion: string | null): Bundle | null =>
 		id === null || version === null
 			? null
@@ -61,13 +65,19 @@ function problemsOf(row: ListedChannelRow, nowMs: number): v.InferOutput<typeof 
 	const stable = bundle(row.version_id, row.version_name, row.version_min_update_version);
 	const rollout = bundle(row.rollout_version_id, row.rollout_version_name, row.rollout_min_update_version);
 	if (stable === null && rollout === null) return [];
-	const seen = JSON.parse(row.store_builds) as [string, number][];
+	const seen = JSON.parse(storeBuilds) as [string, number][];
 	const builds = seen.filter(([, seenAtMs]) => seenAtMs > nowMs - SEEN_LATELY_MS).map(([build]) => build);
 	const problems = channelProblems(channelOf(row, stable, rollout), builds);
 	return problems.map(({ code, message }) => ({ code, message }));
 }
 
-function channelAnswer(row: ListedChannelRow, publicId: string, nowMs: number): v.InferOutput<typeof channelSchema> {
+/** @param storeBuilds as `ListedChannelRow` has them */
+function channelAnswer(
+	row: ListedChannelRow,
+	storeBuilds: string,
+	publicId: string,
+	nowMs: number,
+): v.InferOutput<typeof channelSchema> {
 	const linked = (id: number | null, name: string | null) => (id === null || name === null ? null : { id, name });
 	return {
 		id: row.id,
@@ -88,7 +98,7 @@ function channelAnswer(row: ListedChannelRow, publicId: string, nowMs: number): 
 				? null
 				: { at: rfc3339(row.rollout_notice_at_ms), reason: row.rollout_notice },
 		...shown(RULE_FIELDS, row),
-		misconfigured: problemsOf(row, nowMs),
+		misconfigured: problemsOf(row, storeBuilds, nowMs),
 	};
 }
 
@@ -137,14 +147,12 @@ export const listChannels = endpoint({
 	async handle({ deps, loaded, input, scope, scopeRow, request, origin, nowMs }) {
 		const { telemetry } = scopeRow;
 		const builds = telemetry == null ? undefined : await reportedStoreBuilds(deps, telemetry, scope.appId, nowMs);
-		const rows = loaded[0].rows.map((row) => ({ ...row, ...builds }));
-		if (input.query.channel === undefined) {
-			const shown = (row: ListedChannelRow) => channelAnswer(row, scopeRow.app_id, nowMs);
-			return pageReply({ request, origin }, input.query.page, rows, shown);
-		}
+		const shown = (row: ListedChannelRow) => channelAnswer(row, (builds ?? row).store_builds, scopeRow.app_id, nowMs);
+		const { rows } = loaded[0];
+		if (input.query.channel === undefined) return pageReply({ request, origin }, input.query.page, rows, shown);
 		const [channel] = rows;
 		if (channel === undefined) throw channelNotFound();
-		return channelAnswer(channel, scopeRow.app_id, nowMs);
+		return shown(channel);
 	},
 });
 

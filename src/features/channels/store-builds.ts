@@ -1,6 +1,7 @@
 /**
- * The store builds of an app's devices, for the problems of its channels, from the database of its reports. They come from a sample of the
- * devices, which changes slowly once it is full; so an isolate keeps a full sample for a minute and saves most requests a second round trip.
+ * The store builds of an app's devices, for the problems of its channels, from the database of its reports. An isolate keeps the sample of
+ * devices that they come from, and so saves most requests a second round trip: for two seconds, or for a minute once the sample is full,
+ * because it hardly changes then.
  */
 import type { AppId } from "../../authz/decide";
 import { type ListedChannelRow, storeBuildsOf } from "../../db/channels";
@@ -11,7 +12,8 @@ import { MINUTE_MS } from "../../domain/time";
 
 type Builds = Pick<ListedChannelRow, "store_builds">;
 
-const KEPT_MS = MINUTE_MS;
+const KEPT_MS = 2_000;
+const KEPT_FULL_MS = MINUTE_MS;
 /** About a kilobyte each. */
 const MOST_APPS = 500;
 
@@ -32,6 +34,6 @@ export async function reportedStoreBuilds(
 	const [row] = (await tryTelemetry(deps, telemetry, storeBuildsOf(appId))) ?? [];
 	if (row === undefined) return undefined;
 	const builds = { store_builds: row.store_builds };
-	if (row.is_full === 1) samples.set(appId, { builds, untilMs: nowMs + KEPT_MS });
+	samples.set(appId, { builds, untilMs: nowMs + (row.is_full === 1 ? KEPT_FULL_MS : KEPT_MS) });
 	return builds;
 }
