@@ -731,8 +731,16 @@ CREATE TABLE device_overrides (
 CREATE INDEX device_overrides_by_channel ON device_overrides (channel_id);
 CREATE INDEX device_overrides_by_version ON device_overrides (version_id);
 
--- Deduplication of events that are not about one device: the row and the count are written in one batch. A day is deleted only when the
--- consumer accepts no events of that day. Ids of devices' reports are in devices.recent_reports; those here are from the release before.
+-- Deduplication of events that are not about one device: the ids and the count are written in one batch. A row is deleted only when the
+-- consumer accepts no events of that day. Ids of devices' reports are in devices.recent_reports.
+CREATE TABLE counted_ids (
+  -- Five minutes since 1970-01-01, UTC, by the time of the event.
+  period INTEGER PRIMARY KEY,
+  -- Each between spaces.
+  ids TEXT NOT NULL
+) STRICT;
+
+-- Ids from earlier releases, by day; nothing is added.
 CREATE TABLE counted_events (
   -- Days since 1970-01-01, UTC.
   day INTEGER NOT NULL,

@@ -47,6 +47,7 @@ import type {
 } from "./schema/people";
 import type {
 	CountedEventsTable,
+	CountedIdsTable,
 	DailyCountsTable,
 	DailyDevicesTable,
 	DailyHealthTable,
@@ -106,6 +107,7 @@ export interface Schema {
 	devices: DevicesTable;
 	device_overrides: DeviceOverridesTable;
 	counted_events: CountedEventsTable;
+	counted_ids: CountedIdsTable;
 	daily_counts: DailyCountsTable;
 	daily_totals: DailyTotalsTable;
 	install_steps: InstallStepsTable;

@@ -35,6 +35,11 @@ export interface CountedEventsTable {
 	id: string;
 }
 
+export interface CountedIdsTable {
+	period: number;
+	ids: string;
+}
+
 export interface DailyCountsTable {
 	app_id: string;
 	day: number;

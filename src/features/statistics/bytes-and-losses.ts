@@ -1,46 +1,28 @@
 /**
- * Counts of bytes served and of lost events. Counting is idempotent: the batch that counts an event also writes its id, and
- * an event whose id exists is not counted. So messages may be delivered twice, in any order and at the same time.
+ * Counts of bytes served and of lost events. Counting is idempotent: the batch that counts an event also stores its id, and
+ * an event whose id is stored is not counted. So messages may be delivered twice, in any order and at the same time.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { chunksOf } from "../../db/chunks";
 import { query } from "../../db/client";
+import { isCounted, type KeptDays, storeIds } from "../../db/counted-events";
 import { DAY_MS } from "../../domain/time";
 import type { BytesServed, EventsLost } from "../../messages";
-
-/** Days whose event ids are kept. */
-interface KeptDays {
-	readonly first: number;
-	readonly last: number;
-}
 
 /** In the order in which they must run, in one batch. */
 export function countStatements(events: readonly (BytesServed | EventsLost)[], kept: KeptDays): CompiledQuery[] {
 	const once = [...new Map(events.map((event) => [event.id, event])).values()];
-	const isNew = notCounted(kept);
+	const isNew = sql<boolean>`NOT ${isCounted(sql`event.value ->> 'id'`, sql`(event.value ->> 'atMs')`, kept)}`;
 	return [
 		...chunksOf(once.filter((event) => event.type === "served")).flatMap((chunk) => {
 			const served = JSON.stringify(chunk);
-			return [addBytesByBundle(served, isNew), addBytes(served, isNew), writeIds(chunk, isNew)];
+			return [addBytesByBundle(served, isNew), addBytes(served, isNew), storeIds(chunk, kept)];
 		}),
 		...chunksOf(once.filter((event) => event.type === "lost")).flatMap((chunk) => [
 			addLost(JSON.stringify(chunk), isNew),
-			writeIds(chunk, isNew),
+			storeIds(chunk, kept),
 		]),
 	];
-}
-
-/** Lists the days, because the primary key begins with the day: one lookup per day, and no other index to write. */
-function notCounted({ first, last }: KeptDays): RawBuilder<boolean> {
-	const days = Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => sql.lit(first + index));
-	return sql`NOT EXISTS (SELECT 1 FROM counted_events c WHERE c.day IN (${sql.join(days)}) AND c.id = event.value ->> 'id')`;
-}
-
-function writeIds(events: readonly { readonly id: string; readonly atMs: number }[], isNew: RawBuilder<boolean>) {
-	const ids = JSON.stringify(events.map(({ id, atMs }) => ({ id, atMs })));
-	return sql`INSERT INTO counted_events (day, id)
-		SELECT (event.value ->> 'atMs') / ${sql.lit(DAY_MS)}, event.value ->> 'id' FROM json_each(${ids}) AS event WHERE ${isNew}
-		ON CONFLICT (day, id) DO NOTHING`.compile(query);
 }
 
 const DAY = sql`(event.value ->> 'atMs') / ${sql.lit(DAY_MS)}`;

@@ -6,6 +6,7 @@ import { type CompiledQuery, sql } from "kysely";
 import type { Flag } from "../../authz/principal";
 import { jsonChunks } from "../../db/chunks";
 import { guard, query } from "../../db/client";
+import { isInCountedEvents, type KeptDays } from "../../db/counted-events";
 import { conflict } from "../../db/optimistic";
 import { FIELD_NAMES, type RecordRow } from "../../domain/device-record";
 import type { InstallStep } from "../../domain/recent-reports";
@@ -80,19 +81,13 @@ export function addedToday(appIds: readonly string[], today: number): CompiledQu
 		CROSS JOIN daily_totals t ON t.app_id = apps.id AND t.day = ${today}`.compile(query);
 }
 
-/**
- * Ids that were counted in a separate table before migration 0033, and that retention has not removed yet. The days are listed, because the
- * primary key begins with the day.
- * @param firstDay earlier days may be removed already
- */
+/** Ids that were counted in a separate table before migration 0033, and that retention has not removed yet. */
 export function countedBefore(
 	events: readonly { readonly id: string }[],
-	firstDay: number,
-	lastDay: number,
+	days: KeptDays,
 ): CompiledQuery<{ id: string }> {
-	const days = Array.from({ length: Math.max(0, lastDay - firstDay + 1) }, (_, index) => sql.lit(firstDay + index));
 	return sql<{ id: string }>`SELECT value AS id FROM json_each(${JSON.stringify(events.map(({ id }) => id))})
-		WHERE EXISTS (SELECT 1 FROM counted_events c WHERE c.day IN (${sql.join(days)}) AND c.id = value)`.compile(query);
+		WHERE ${isInCountedEvents(sql`value`, days)}`.compile(query);
 }
 
 /** Steps of installs that were stored in a separate table before migration 0033, and that retention has not removed yet. */

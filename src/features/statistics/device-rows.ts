@@ -126,7 +126,7 @@ async function writeChunk(
 			chunk.map(({ appId }) => appId),
 			today,
 		),
-		countedBefore(counted, firstDay, lastDay),
+		countedBefore(counted, { first: firstDay, last: lastDay }),
 		stepsBefore(stepsOf),
 	]);
 	const known = new Set(versions.rows.map(({ app, version }) => `${app} ${version}`));

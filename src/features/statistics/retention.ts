@@ -4,6 +4,7 @@
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import { openDb, query } from "../../db/client";
+import { deleteIdsBefore } from "../../db/counted-events";
 import { deleteLogBefore } from "../../db/device-events";
 import { type Walk, walk } from "../../db/table-walk";
 import type { Deps } from "../../deps";
@@ -58,6 +59,7 @@ export async function measureStorage(deps: Deps): Promise<void> {
 export async function deleteOldEvents(deps: Deps): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");
 	const firstDay = firstRememberedDay(deps.config, deps.now());
+	await db.batch([deleteIdsBefore(startOfDayMs(firstDay))]);
 	for (let statement = 0; statement < MOST_EVENT_STATEMENTS; statement++) {
 		const [removed] = await db.batch([
 			sql`DELETE FROM counted_events WHERE (day, id) IN

@@ -5,12 +5,19 @@
 import { type CompiledQuery, sql } from "kysely";
 import { chunk, chunksOf, utf8Length } from "../../db/chunks";
 import { openDb, query } from "../../db/client";
+import { isCounted } from "../../db/counted-events";
 import { type TelemetryHome, telemetryD1 } from "../../db/telemetry-homes";
 import type { Deps } from "../../deps";
-import { firstRememberedDay, startOfDayMs } from "../../domain/days";
-import { DAY_MS } from "../../domain/time";
+import { dayOf, firstRememberedDay, startOfDayMs } from "../../domain/days";
 import { BUILTIN } from "../../domain/update-model";
-import { type DeviceEvent, isRolloutEvent, type RolloutEvent, rolloutDeviceKey } from "../../messages";
+import {
+	type DeviceEvent,
+	type DeviceSeen,
+	isRolloutEvent,
+	type OverrideChanged,
+	type RolloutEvent,
+	rolloutDeviceKey,
+} from "../../messages";
 
 type Report = Exclude<DeviceEvent, RolloutEvent>;
 
@@ -218,23 +225,20 @@ async function withoutCounted(
 	homes: ReadonlyMap<string, Home>,
 ): Promise<Report[]> {
 	const firstDay = firstRememberedDay(deps.config, deps.now());
-	const idOf = (event: Report): string | undefined =>
+	const mayBeCounted = (event: Report): event is Exclude<Report, DeviceSeen | OverrideChanged> =>
 		event.type !== "seen" &&
 		event.type !== "override" &&
-		(homes.get(appNameOf(event))?.moved_at_ms ?? 0) >= startOfDayMs(firstDay)
-			? event.id
-			: undefined;
-	const ids = [...new Set(events.map(idOf).filter((id) => id !== undefined))];
-	if (ids.length === 0) return [...events];
-	const last = Math.floor(deps.now() / DAY_MS) + 1;
-	const days = Array.from({ length: last - firstDay + 1 }, (_, index) => sql.lit(firstDay + index));
-	const reads = chunksOf(ids).map((part) =>
-		sql<{ id: string }>`SELECT value AS id FROM json_each(${JSON.stringify(part)})
-			WHERE EXISTS (SELECT 1 FROM counted_events c WHERE c.day IN (${sql.join(days)}) AND c.id = value)`.compile(query),
+		(homes.get(appNameOf(event))?.moved_at_ms ?? 0) >= startOfDayMs(firstDay);
+	const asked = [...new Map(events.filter(mayBeCounted).map(({ id, atMs }) => [id, [id, atMs] as const])).values()];
+	if (asked.length === 0) return [...events];
+	const days = { first: firstDay, last: dayOf(deps.now()) + 1 };
+	const reads = chunksOf(asked).map((part) =>
+		sql<{ id: string }>`SELECT value ->> 0 AS id FROM json_each(${JSON.stringify(part)})
+			WHERE ${isCounted(sql`value ->> 0`, sql`(value ->> 1)`, days)}`.compile(query),
 	);
 	const found = await openDb(deps.d1, "first-primary").batch(reads);
 	const counted = new Set(found.flatMap(({ rows }) => rows.map(({ id }) => id)));
-	return events.filter((event) => !counted.has(idOf(event) ?? ""));
+	return events.filter((event) => !(mayBeCounted(event) && counted.has(event.id)));
 }
 
 /** For the devices of rollout events, with public ids. */

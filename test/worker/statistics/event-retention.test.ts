@@ -41,10 +41,10 @@ describe("retention", () => {
 		await consume(world.deps, { messages: [{ body: message(served) }] });
 		world.clock.nowMs = (TODAY + 14) * DAY_MS;
 		await deleteOldEvents(world.deps);
-		expect(await rowsOf("counted_events")).toHaveLength(1);
+		expect(await rowsOf("counted_ids")).toHaveLength(1);
 		world.clock.nowMs += DAY_MS;
 		await deleteOldEvents(world.deps);
-		expect(await rowsOf("counted_events")).toHaveLength(0);
+		expect(await rowsOf("counted_ids")).toHaveLength(0);
 	});
 
 	test("removes statistics by day, and devices without an override by their last check or report", async () => {
@@ -246,7 +246,7 @@ describe("the cost", () => {
 		expect(statements.filter(({ sql }) => sql.startsWith("UPDATE devices SET"))).toHaveLength(1);
 		const written = new Set(statements.map(({ sql }) => /(?:INSERT INTO|UPDATE) (\w+)/.exec(sql)?.[1]));
 		expect([...written].filter((table) => table !== undefined).sort()).toEqual([
-			...["api_keys", "counted_events", "daily_counts", "daily_install_times", "daily_totals", "device_events"],
+			...["api_keys", "counted_ids", "daily_counts", "daily_install_times", "daily_totals", "device_events"],
 			...["device_sketches", "devices", "rollout_devices"],
 		]);
 		const made = ["served", "ranked", "placed"];

@@ -30,7 +30,8 @@ beforeEach(async () => {
 	app = await createTestApp(world);
 	for (const version of ["1.0.1", "1.0.2"]) await uploadTestBundle(world, app, version);
 	await setTestChannel(world, app, "production", { version: "1.0.1", public: true });
-	for (const table of ["counted_events", "install_steps"]) await testEnv.DB.prepare(`DELETE FROM ${table}`).run();
+	for (const table of ["counted_events", "counted_ids", "install_steps"])
+		await testEnv.DB.prepare(`DELETE FROM ${table}`).run();
 });
 
 const seen = (device: number, fields: Partial<DeviceSeen> = {}): DeviceSeen => ({
@@ -163,5 +164,37 @@ describe("a repeated report", () => {
 		await consumed([seen(1)]);
 		await Promise.all([consumed([counted(1, "get")]), consumed([counted(1, "get"), counted(1, "install")])]);
 		expect(await totals()).toEqual({ get_count: 1, install_count: 1 });
+	});
+});
+
+describe("bytes that many isolates served", () => {
+	const served = (isolate: number, atMs = NOW_MS): DeviceEvent => ({
+		...{ type: "served", id: `bytes-${isolate}`, appUuid: app.uuid, atMs },
+		bytes: { "bundles/unknown": 10 },
+	});
+	const bytes = async () =>
+		(await testEnv.DB.prepare("SELECT sum(bandwidth_bytes) AS sum FROM daily_totals WHERE app_id = ?")
+			.bind(app.uuid)
+			.first<number>("sum")) ?? 0;
+
+	test("cost a row of ids for five minutes, beside the two of their sums", async () => {
+		const events = Array.from({ length: 60 }, (_, isolate) => served(isolate));
+		expect(await consumed(events)).toBe(3);
+		expect(await bytes()).toBe(600);
+	});
+
+	test("count once, whatever arrives again with something new", async () => {
+		await Promise.all([consumed([served(1), served(12)]), consumed([served(1), served(2)])]);
+		expect(await bytes()).toBe(30);
+		await consumed([served(2), served(3), served(3), served(4, NOW_MS - 300_000)]);
+		expect(await bytes()).toBe(50);
+		await consumed([served(4, NOW_MS - 300_000), served(12), served(2)]);
+		expect(await bytes()).toBe(50);
+	});
+
+	test("count once if the previous release counted them", async () => {
+		await testEnv.DB.prepare("INSERT INTO counted_events VALUES (?, 'bytes-1')").bind(TODAY).run();
+		await consumed([served(1), served(2)]);
+		expect(await bytes()).toBe(10);
 	});
 });

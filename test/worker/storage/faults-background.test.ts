@@ -104,6 +104,7 @@ describe("the background work", () => {
 		const atMs = world.clock.nowMs;
 		await run(
 			query.insertInto("counted_events").values({ id: crypto.randomUUID(), day: 1 }),
+			query.insertInto("counted_ids").values({ period: 1, ids: " a " }),
 			query.insertInto("daily_counts").values({ ...old, version_name: "", channel_name: "", metric: "get", amount: 1 }),
 			query
 				.insertInto("devices")
