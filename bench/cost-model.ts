@@ -88,8 +88,6 @@ export const ASSUMED = {
 	/** Events of about 450 bytes, of which 64 kB are sent at once. */
 	eventsPerMessage: 140,
 	messagesPerBatch: 100,
-	/** The id of an event about served bytes, and its deletion. An isolate sends one event with each message that follows downloads. */
-	rowsPerServed: 2,
 	/** Reports of an update that are sent at once: the install. */
 	urgentReports: 1,
 } as const;
@@ -134,8 +132,10 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 	const reports = updates * update.reports;
 	const waiting = reports - urgent;
 	const waitingLambda = (checks + waiting) / DAY_SECONDS / isolates;
-	const perWaiting = messagesPerEvent(waitingLambda, counts);
-	const perUrgent = 1 / (1 + (urgent / DAY_SECONDS / isolates) * counts.urgentSeconds);
+	const urgentLambda = urgent / DAY_SECONDS / isolates;
+	const openSeconds = secondsOpen(waitingLambda, urgentLambda, counts);
+	const perWaiting = messagesPerEvent(waitingLambda, urgentLambda, counts);
+	const perUrgent = 1 / (1 + urgentLambda * counts.urgentSeconds);
 	const fresh = devices * ASSUMED.newDevices;
 	const asking = counts.sharesQuestions ? 1 : apps;
 	const checkMessages = (counts.isolateReports ? checks : fresh + devices) * perWaiting;
@@ -144,8 +144,6 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 	const perBatch = Math.min(ASSUMED.messagesPerBatch, 1 + (messages / DAY_SECONDS) * counts.batchSeconds);
 	const batches = messages / perBatch;
 	const updateBatches = Math.min(batches, reportMessages);
-	const secondsPerMessage = 1 / (waitingLambda * perWaiting);
-	const perServed = 1 / (1 + (updates / DAY_SECONDS / isolates) * secondsPerMessage);
 	const questions = (isolates * asking * DAY_SECONDS) / (ASSUMED.freshSeconds + asking / lambda);
 	const starts = isolates * ASSUMED.isolateStartsPerDay;
 	const coldLoads = starts * Math.min(apps, Math.max(1, checks / starts));
@@ -164,7 +162,7 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 		{
 			name: "messages of checks",
 			arithmetic: counts.isolateReports
-				? `e^-(${text(waitingLambda)}/s x ${counts.pauseSeconds} s) + 1 / (1 + ${text(waitingLambda)}/s x ${counts.longestSeconds} s), at least 1 / ${ASSUMED.eventsPerMessage} = ${text(perWaiting)} x $${text(PRICES.queueMessage)}`
+				? `open for ${text(openSeconds)} s: (1 - ${text(urgentLambda)}/s x ${text(openSeconds)} s) / (1 + ${text(waitingLambda)}/s x ${text(openSeconds)} s), at least 1 / ${ASSUMED.eventsPerMessage} = ${text(perWaiting)} x $${text(PRICES.queueMessage)}`
 				: "no message without news",
 			dollars: price({ queueMessages: checkMessages }),
 		},
@@ -182,11 +180,6 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 			name: "rows of updates",
 			arithmetic: `${text(updates)} updates x ${text(update.d1RowsWritten)} written`,
 			dollars: rows(updates, update),
-		},
-		{
-			name: "ids of served updates",
-			arithmetic: `${text(updates)} x ${text(perServed)} events x ${ASSUMED.rowsPerServed} rows`,
-			dollars: price({ d1RowsWritten: updates * perServed * ASSUMED.rowsPerServed }),
 		},
 		{
 			name: "daily figures",
@@ -235,16 +228,30 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 	];
 }
 
+type Buffer = Pick<CostCounts, "pauseSeconds" | "longestSeconds">;
+
+/** e^700 is still a number. */
+const MOST_EXPONENT = 700;
+
 /**
- * A message ends with a pause or at its longest time, or is full. Adding the chances of both ends is at most what a simulation of random arrivals
- * gives: too high rather than too low.
+ * Mean time from the first event of a message to its end, of events that may wait: the first pause, which random arrivals of λ a second leave after
+ * (e^(λ x pause) - 1) / λ seconds on average, an urgent event, or the longest time. A test compares it with the buffer of the Worker.
  */
-export function messagesPerEvent(
+export function secondsOpen(
 	perSecond: number,
-	{ pauseSeconds, longestSeconds }: Pick<CostCounts, "pauseSeconds" | "longestSeconds">,
+	urgentPerSecond: number,
+	{ pauseSeconds, longestSeconds }: Buffer,
 ): number {
-	const ends = Math.exp(-perSecond * pauseSeconds) + 1 / (1 + perSecond * longestSeconds);
-	return Math.min(1, Math.max(1 / ASSUMED.eventsPerMessage, ends));
+	const untilPause = Math.expm1(Math.min(perSecond * pauseSeconds, MOST_EXPONENT)) / perSecond;
+	const untilEnd = 1 / (1 / untilPause + urgentPerSecond);
+	return -untilEnd * Math.expm1(-longestSeconds / untilEnd);
+}
+
+/** Messages for each event that may wait. An urgent event ends a message, too, but that one is counted as its own. */
+export function messagesPerEvent(perSecond: number, urgentPerSecond: number, buffer: Buffer): number {
+	const seconds = secondsOpen(perSecond, urgentPerSecond, buffer);
+	const messages = (1 - urgentPerSecond * seconds) / (1 + perSecond * seconds);
+	return Math.min(1, Math.max(1 / ASSUMED.eventsPerMessage, messages));
 }
 
 export const totalOf = (parts: readonly Part[]) => parts.reduce((sum, { dollars }) => sum + dollars, 0);

@@ -43,15 +43,12 @@ function replaced<Value extends object>(value: Value, methods: Record<string, (o
 	});
 }
 
-function note(result: D1Result, text: string): void {
+function note(result: D1Result): void {
 	counts.d1RowsRead += result.meta.rows_read;
 	counts.d1RowsWritten += result.meta.rows_written;
-	// Clean-up deletes each of these rows two weeks later.
-	if (/^INSERT INTO counted_events/.test(text)) counts.d1RowsWritten += result.meta.rows_written;
 }
 
 const originals = new WeakMap<object, D1PreparedStatement>();
-const texts = new WeakMap<object, string>();
 
 /** Those that read the channels of an app for its snapshot. */
 const loading = new WeakSet<object>();
@@ -60,7 +57,7 @@ function statement(original: D1PreparedStatement, text: string): D1PreparedState
 	const all = async () => {
 		counts.d1Trips += 1;
 		const result = await original.all<Record<string, unknown>>();
-		note(result, text);
+		note(result);
 		return result;
 	};
 	const counted = replaced(original, {
@@ -79,7 +76,6 @@ function statement(original: D1PreparedStatement, text: string): D1PreparedState
 		raw: () => async () => (await all()).results.map((row) => Object.values(row)),
 	});
 	originals.set(counted, original);
-	texts.set(counted, text);
 	if (/^SELECT [^?]* is_preview,[^?]* FROM channels WHERE/.test(text)) loading.add(counted);
 	return counted;
 }
@@ -92,7 +88,7 @@ function database<Value extends object>(value: Value): Value {
 			const given = statements as D1PreparedStatement[];
 			if (given.some((one) => loading.has(one))) counts.appLoads += 1;
 			const results = (await batch(given.map((counted) => originals.get(counted) ?? counted))) as D1Result[];
-			for (const [index, result] of results.entries()) note(result, texts.get(given[index] ?? {}) ?? "");
+			for (const result of results) note(result);
 			return results;
 		},
 		withSession: (withSession) => (constraint) => database(withSession(constraint) as object),

@@ -21,8 +21,8 @@ const FLUSH_AFTER_MS = 1_000;
 /** Events that may wait are sent when nothing else came for so long: work after an answer may last 30 seconds, retries included. */
 const FLUSH_SEEN_AFTER_MS = 20_000;
 const LONGEST_WAIT_MS = 2 * MINUTE_MS;
-/** Requests that follow each other keep the flush waiting; each of them could, but a timer costs. */
-const POSTPONE_EVERY_MS = 5_000;
+/** Requests that follow each other keep the flush waiting; each of them could, but a timer costs. So a pause may be shorter by this time. */
+const POSTPONE_EVERY_MS = 2_000;
 const RETRY_AFTER_MS = [1_000, 2_000, 4_000];
 /** The Queue bills 64 kB as one operation. */
 const FLUSH_AT_BYTES = 64_000;

@@ -3,6 +3,7 @@
  * full, and again after the Queue failed, without waiting for another request.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { messagesPerEvent } from "../../../bench/cost-model";
 import type { CountedEvent, DeviceEvents, DeviceSeen } from "../../../src/messages";
 import { createEventBuffer } from "../../../src/queue/event-buffer";
 import { NOW_MS } from "../support/world";
@@ -213,4 +214,24 @@ describe("a Queue that fails", () => {
 		await pass(1_000);
 		expect(sent).toEqual([{ atMs: 17_999, events: 2 }]);
 	});
+});
+
+test("a fleet costs as many messages as the bench computes", async () => {
+	const [perSecond, urgentPerSecond, seconds] = [0.115, 0.005, 40_000];
+	let seed = 1;
+	const random = () => {
+		seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
+		return (seed + 0.5) / 2 ** 32;
+	};
+	let [waited, urgent] = [0, 0];
+	for (const endMs = nowMs + seconds * 1_000; nowMs < endMs; ) {
+		await pass((-Math.log(random()) / (perSecond + urgentPerSecond)) * 1_000);
+		const isUrgent = random() < urgentPerSecond / (perSecond + urgentPerSecond);
+		if (isUrgent) urgent += 1;
+		else waited += 1;
+		add(isUrgent ? install() : seen());
+	}
+	const computed = messagesPerEvent(perSecond, urgentPerSecond, { pauseSeconds: 20, longestSeconds: 120 });
+	expect((sent.length - urgent) / waited / computed).toBeGreaterThan(0.85);
+	expect((sent.length - urgent) / waited / computed).toBeLessThan(1.15);
 });
