@@ -1,7 +1,7 @@
 /**
- * How much memory requests without a key can make an isolate use. Each attack runs against a separate Worker process. The Queue refuses every
- * message, so events pile up, and client addresses vary as if a thousand machines sent. Cloudflare ends an isolate at 128 MB. D1 and R2 share
- * the process here, but no attack writes to them.
+ * How much memory requests without a key can make an isolate hold. Each attack runs against a separate Worker process. The Queue refuses every
+ * message, so events pile up, and client addresses vary as if a thousand machines sent. Cloudflare ends an isolate at 128 MB, before which V8
+ * collects what is not needed; so the heap counts after a collection. The process is more than the isolate.
  */
 import { readFile } from "node:fs/promises";
 import { Log, LogLevel, Miniflare, type MiniflareOptions } from "miniflare";
@@ -9,6 +9,7 @@ import type { WorkerModules } from "../src/operator/build";
 import { miniflareModules } from "../src/operator/local-build";
 import { type CapstanFacts, capstan } from "./capstan";
 import { openConnection, type Question } from "./connection";
+import { heapMegabytes } from "./heap";
 import { databasesOf, runtimePids } from "./runtime";
 import { deviceId } from "./scenarios";
 
@@ -25,19 +26,22 @@ export interface MemoryAttack {
 	readonly requests: number;
 	/** Answers by status; `closed`: the connection ended without an answer. */
 	readonly statuses: Readonly<Record<string, number>>;
-	/** Memory of the process above its level after one check. */
+	/** Of the isolate at the end, after a collection. */
+	readonly heapMegabytes: number;
+	/** Memory of the process above its level after 200 checks. */
 	readonly peakMegabytes: number;
-	readonly afterMegabytes: number;
 }
 
 export interface MemoryResult {
+	/** Of the process. */
 	readonly idleMegabytes: number;
 	readonly attacks: readonly MemoryAttack[];
 }
 
-/** Goal for the growth of memory. */
-export const MEMORY_GOAL_MEGABYTES = 100;
+/** Goal for the heap of the isolate. */
+export const HEAP_GOAL_MEGABYTES = 100;
 
+const NAME = "measured";
 const CONNECTIONS = 8;
 const SAMPLE_MS = 50;
 const REQUESTS_AN_ADDRESS = 500;
@@ -169,12 +173,13 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 	const before = new Set(await runtimePids());
 	const miniflare = new Miniflare({
 		...options,
-		name: "measured",
+		name: NAME,
 		modules: [{ type: "ESModule", path: "/entry.js", contents: ENTRY }, ...miniflareModules(script)],
 		modulesRoot: "/",
 		host: "127.0.0.1",
 		port: 0,
 		unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+		inspectorPort: 0,
 		cf: false,
 		log: new Log(LogLevel.ERROR),
 	} as unknown as MiniflareOptions);
@@ -214,17 +219,16 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 			}),
 		);
 		clearInterval(sampling);
-		const after = (await megabytesOf(pid)) ?? 0;
+		peak = Math.max(peak, (await megabytesOf(pid)) ?? 0);
 		for (const connection of connections) connection.close();
-		peak = Math.max(peak, after);
 		return {
 			idleMegabytes: idle,
 			attack: {
 				title: attack.title,
 				requests,
 				statuses,
+				heapMegabytes: await heapMegabytes(miniflare, NAME),
 				peakMegabytes: peak - idle,
-				afterMegabytes: after - idle,
 			},
 		};
 	} finally {
@@ -261,17 +265,17 @@ async function megabytesOf(pid: string | undefined): Promise<number | undefined>
 }
 
 export function memoryLines({ idleMegabytes, attacks }: MemoryResult): string[] {
-	const worst = Math.max(...attacks.map(({ peakMegabytes }) => peakMegabytes));
+	const worst = Math.max(...attacks.map((attack) => attack.heapMegabytes));
 	return [
-		`Memory of the Worker's process above its start (${idleMegabytes} MB), while the Queue refuses everything. Goal: below ${MEMORY_GOAL_MEGABYTES} MB; worst: ${worst} MB, ${worst < MEMORY_GOAL_MEGABYTES ? "met" : "**missed**"}.`,
+		`Heap of the isolate after a collection, while the Queue refuses everything. Goal: below ${HEAP_GOAL_MEGABYTES} MB; worst: ${worst} MB, ${worst < HEAP_GOAL_MEGABYTES ? "met" : "**missed**"}. The process has ${idleMegabytes} MB at its start, and collects late.`,
 		"",
-		"| attack | requests | answers | at most, MB | at the end, MB |",
+		"| attack | requests | answers | heap, MB | growth of the process at most, MB |",
 		"|---|--:|---|--:|--:|",
 		...attacks.map(
-			({ title, requests, statuses, peakMegabytes, afterMegabytes }) =>
+			({ title, requests, statuses, heapMegabytes, peakMegabytes }) =>
 				`| ${title} | ${requests} | ${Object.entries(statuses)
 					.map(([status, count]) => `${status}: ${count}`)
-					.join(", ")} | ${peakMegabytes} | ${afterMegabytes} |`,
+					.join(", ")} | ${heapMegabytes} | ${peakMegabytes} |`,
 		),
 	];
 }
