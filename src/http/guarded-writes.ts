@@ -32,7 +32,7 @@ export function guardedWrites(
 					),
 				]
 			: []),
-		guard(callerUnchanged({ ...principal, bindings: decidingBindings(principal, target) }), callerGone(principal)),
+		...callerGuards(principal, decidingBindings(principal, target)),
 		...previewGuards(principal, target),
 	];
 	return {
@@ -47,6 +47,23 @@ export function guardedWrites(
 			return db.batch(statements, { before: [...guardsOfWrite(), ...before], after });
 		},
 	};
+}
+
+/** A person whose roles change stays signed in, unless the session has ended. */
+function callerGuards(principal: Principal, bindings: Principal["bindings"]): Statement[] {
+	const gone = callerGone(principal);
+	if (principal.kind === "key") return [guard(callerUnchanged({ ...principal, bindings }), gone)];
+	return [
+		guard(callerUnchanged({ ...principal, bindings: [] }), gone),
+		guard(callerUnchanged({ ...principal, bindings }), rolesChanged),
+	];
+}
+
+function rolesChanged(): ApiError {
+	return new ApiError(
+		"permission_denied",
+		"Your roles changed during this request, and nothing was written; repeat the request.",
+	);
 }
 
 const rolesIn = ({ accountRoles }: KeyPrincipal, orgId: string) =>

@@ -186,3 +186,26 @@ describe("a session that ends between a request's decision and its write", () =>
 		expect(keys.body.map((row: { name: string }) => row.name)).not.toContain("late");
 	});
 });
+
+test("a person whose role changes between a request's decision and its write stays signed in, and nothing is written", async () => {
+	const { email } = await createTestMember(world, "org_admin");
+	const theirs = await signIn(world, email);
+	const appId = `com.example.n${crypto.randomUUID().replaceAll("-", "")}`;
+	const create = (by: Pick<World, "request">) =>
+		by.request("POST", "/app", {
+			headers: theirs.headers,
+			body: { app_id: appId, name: "Late", owner_org: world.orgId },
+		});
+	const answer = await readThenWrite(world, create, () =>
+		world.request("PUT", "/organization/members", {
+			key: world.adminKey,
+			body: { orgId: world.orgId, email, role: "org_member" },
+		}),
+	);
+	const message = expect.stringContaining("repeat the request");
+	expect(answer).toMatchObject({ status: 403, body: { error: "permission_denied", message } });
+	expect(answer.headers.get("set-cookie")).toBeNull();
+	expect((await world.request("GET", `/app/${appId}`, { key: world.adminKey })).status).toBe(404);
+	// The new role allows it as well.
+	expect((await create(world)).status).toBe(201);
+});
