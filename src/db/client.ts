@@ -1,7 +1,7 @@
 /**
  * Builds and compiles the statements of management requests, including guards and the errors of unique indexes. batch.ts runs them.
  */
-import { type Expression, Kysely, type SqlBool, sql } from "kysely";
+import { type Expression, Kysely, type RawBuilder, type SqlBool, sql } from "kysely";
 import { D1Dialect } from "kysely-d1";
 import { OWN_INDEX, type Statement } from "./batch";
 import type { Schema } from "./schema";
@@ -44,4 +44,22 @@ export const RANDOM_UUID = sql<string>`lower(printf('%s-%s-4%s-8%s-%s', hex(rand
 /** A JSON array as a list for IN: one parameter, because D1 allows at most a hundred. */
 export function jsonList(json: string) {
 	return sql<string>`(SELECT value FROM json_each(${json}))`;
+}
+
+/** With one more argument, below the 32 that the documentation of D1 allows a function. */
+const MOST_MEMBERS = 15;
+
+/** SQL: a JSON object of any number of members. Values are columns, numbers, texts, or JSON by SQLite's functions. */
+export function jsonObject(
+	members: readonly (readonly [name: string, value: Expression<unknown>])[],
+): RawBuilder<string> {
+	const part = (start: number, prefix = "") =>
+		sql.join(
+			members.slice(start, start + MOST_MEMBERS).map(([name, value]) => sql`${sql.lit(prefix + name)}, ${value}`),
+		);
+	let object = sql<string>`json_object(${part(0)})`;
+	for (let start = MOST_MEMBERS; start < members.length; start += MOST_MEMBERS) {
+		object = sql<string>`json_insert(${object}, ${part(start, "$.")})`;
+	}
+	return object;
 }

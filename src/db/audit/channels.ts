@@ -6,6 +6,7 @@ import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId, ChannelId, OrgId } from "../../authz/decide";
 import { CHANNEL_FIELDS, type ChannelField } from "../../domain/channel-fields";
 import { type ChannelValues, differsFrom, type Platforms } from "../channels";
+import { jsonObject } from "../client";
 import { type Actor, auditEach } from "./entries";
 
 const FIELDS: Readonly<Record<string, ChannelField>> = CHANNEL_FIELDS;
@@ -81,15 +82,16 @@ function whereDifferent(object: RawBuilder<string>, other: RawBuilder<string>): 
 }
 
 function settingsNow(columns: readonly string[]): RawBuilder<string> {
-	const members = columns.flatMap((column) => {
-		const name = auditName(column);
-		if (name === undefined) return [];
-		const kind = FIELDS[column]?.kind;
-		if (kind === "flag") return [sql`${sql.lit(name)}, ${flag(column)}`];
-		if (kind !== "bundle") return [sql`${sql.lit(name)}, ${sql.ref(column)}`];
-		return [sql`${sql.lit(name)}, (SELECT name FROM bundles WHERE bundles.id = ${sql.ref(column)})`];
-	});
-	return sql<string>`json_object(${sql.join(members)})`;
+	return jsonObject(
+		columns.flatMap((column) => {
+			const name = auditName(column);
+			if (name === undefined) return [];
+			const kind = FIELDS[column]?.kind;
+			if (kind === "flag") return [[name, flag(column)] as const];
+			if (kind !== "bundle") return [[name, sql.ref(column)] as const];
+			return [[name, sql`(SELECT name FROM bundles WHERE bundles.id = ${sql.ref(column)})`] as const];
+		}),
+	);
 }
 
 /** Public channels that lose platforms to another one, before and after; run it before `yieldPublicPlatforms`. */

@@ -11,6 +11,7 @@ import { openDb, query } from "../../../src/db/client";
 import type { Deps, Env, RequestLimit } from "../../../src/deps";
 import type { QueueMessage } from "../../../src/messages";
 import { type Actors, actors } from "./actors";
+import { withinLimits } from "./d1-limits";
 import type { Scene, TestApp } from "./scene";
 
 export * from "./scene";
@@ -64,7 +65,7 @@ export async function createWorld(options: WorldOptions = {}): Promise<World> {
 	const denials: QueueMessage[] = [];
 	const woken: string[] = [];
 	const deps: World["deps"] = {
-		d1: testEnv.DB,
+		d1: withinLimits(testEnv.DB),
 		// Most tests look into the rows of the main database; test/worker/telemetry moves them.
 		telemetry: {},
 		bundles: testEnv.BUNDLES,

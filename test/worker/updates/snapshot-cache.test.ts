@@ -134,26 +134,22 @@ describe("a snapshot", () => {
 		expect(await asked(), "ten seconds later").toEqual({ loads: 1, refunds: 1 });
 	});
 
-	test("costs one row if it is still current", async () => {
-		const { world, app } = await scene();
+	test("costs one statement if it is still current", async () => {
+		const statements: string[] = [];
+		const withSession = (constraint: D1SessionConstraint) => {
+			const session = testEnv.DB.withSession(constraint);
+			const prepare = (text: string) => {
+				statements.push(text);
+				return session.prepare(text);
+			};
+			return { prepare, batch: session.batch.bind(session) };
+		};
+		const { world, app } = await scene({ bindings: { d1: { withSession } as unknown as D1Database } });
 		await check(world, app);
 		world.clock.nowMs += 60_000;
-		const counted: string[] = [];
-		const original = world.deps.d1.withSession.bind(world.deps.d1);
-		world.deps.d1.withSession = ((constraint: D1SessionConstraint) => {
-			const session = original(constraint);
-			return {
-				...session,
-				prepare: (text: string) => {
-					counted.push(text);
-					return session.prepare(text);
-				},
-				batch: session.batch.bind(session),
-			};
-		}) as never;
+		statements.length = 0;
 		expect((await check(world, app)).trips).toBe(1);
-		world.deps.d1.withSession = original;
-		expect(counted).toHaveLength(1);
+		expect(statements).toHaveLength(1);
 	});
 
 	test("answers with its age when the database does not, and retries a second later", async () => {
