@@ -64,6 +64,7 @@ const OURS_REPORT = "Capstan, an event that starts no message";
 const OURS_COUNT = "Capstan, an install that is counted";
 const BARE = "Hono, bare route";
 const BARE_BODY = "Hono, reads a JSON body";
+const ALIKE = "no library, the same body and as many bytes";
 const ROW = "Hono, one D1 query";
 const RAW = "its three statements raw in one batch";
 const THEIRS = "hot-updater 0.35.8, 10 bundles";
@@ -80,6 +81,7 @@ const goal = (title: string, caseName: string, ours: string, theirs: string, atL
 export const GOALS: readonly Goal[] = [
 	goal("warm check against a Hono route that reads JSON", "check", OURS, BARE_BODY, 0.9),
 	goal("the same, 3,000 kinds of devices in turn", "check", OURS_KINDS, BARE_BODY, 0.9),
+	goal("the floor of a check against that route: what a check could reach", "check", ALIKE, BARE_BODY, 0.9),
 	goal("warm check against hot-updater, 10 bundles", "check", OURS, THEIRS, 30),
 	goal("warm check against hot-updater, 1,000 bundles", "check", OURS_1000, THEIRS_1000, 100),
 	goal("warm check, 1,000 bundles against 10", "check", OURS_1000, OURS, 0.9),
@@ -128,6 +130,7 @@ export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 				contender(OURS_KINDS, hosts.capstan10, kinds),
 				bare,
 				bareBody,
+				contender(ALIKE, hosts.alike, () => checkOf(ALIKE_FACTS, "builtin", update(ALIKE_FACTS))),
 				row,
 				...optional(THEIRS, hosts.hotUpdater10, theirCheck),
 				...optional(THEIRS_1000, hosts.hotUpdater1000, theirCheck),
@@ -237,6 +240,8 @@ export function casesOf(hosts: Hosts, freshAppsPerRound: number): Case[] {
 
 const JSON_TYPE = { "content-type": "application/json" };
 
+const ALIKE_FACTS = { appId: "com.example.fleet", newestVersion: "1.0.1", overriddenDevices: 0 } as const;
+
 /** As long as a device's body. */
 const CHECK_SIZED_BODY = JSON.stringify({ app_id: "com.example.fleet", number: ":n", rest: "-".repeat(240) });
 
@@ -268,11 +273,15 @@ function numberedGet(path: string, contains: readonly string[]): Scenario {
 	return { kind: "numbered", question: { method: "GET", path }, status: 200, contains };
 }
 
-const update = ({ newestVersion }: CapstanFacts) => [`"version":"${newestVersion}"`, "/files/download/", "&signature="];
+const update = ({ newestVersion }: Pick<CapstanFacts, "newestVersion">) => [
+	`"version":"${newestVersion}"`,
+	"/files/download/",
+	"&signature=",
+];
 
 /** For devices without an override. */
 function checkOf(
-	{ appId, overriddenDevices }: CapstanFacts,
+	{ appId, overriddenDevices }: Pick<CapstanFacts, "appId" | "overriddenDevices">,
 	versionName: string,
 	contains: readonly string[],
 ): Scenario & { kind: "check" } {

@@ -25,6 +25,8 @@ export interface Hosts {
 	/** Capstan, with a path that runs only the statements of GET /channel, over the same databases. */
 	readonly raw: Host<CapstanFacts>;
 	readonly hono: Host<null>;
+	/** A bare Worker that answers as many bytes as a check. */
+	readonly alike: Host<null>;
 	/** Undefined if the package cannot be fetched. */
 	readonly hotUpdater10: Host<HotUpdaterFacts> | undefined;
 	readonly hotUpdater1000: Host<HotUpdaterFacts> | undefined;
@@ -44,9 +46,10 @@ export const LONGEST_DELAY_MS = 1_000;
 
 /** Builds the Workers without starting them. */
 export async function prepareHosts(apps: number): Promise<Sources> {
-	const [product, baseline, fetched] = await Promise.all([
+	const [product, baseline, alike, fetched] = await Promise.all([
 		capstanScript(),
 		bundle("worker/baseline.ts"),
+		bundle("worker/alike.ts"),
 		fetchHotUpdater().catch((error: Error) => error.message),
 	]);
 	const shipped = typeof fetched === "string" ? undefined : fetched;
@@ -63,7 +66,8 @@ export async function prepareHosts(apps: number): Promise<Sources> {
 			),
 			capstanReports: host("Capstan, reports", () => withoutConsumer(capstan(product, { bundles: 10 }))),
 			raw: host("raw statements", () => rawCapstan(product, { bundles: 10, overrides: OVERRIDDEN_DEVICES })),
-			hono: host("Hono", () => hono(baseline)),
+			hono: host("Hono", () => floor(baseline)),
+			alike: host("bare Worker", () => floor(alike)),
 			hotUpdater10: incumbent(10),
 			hotUpdater1000: incumbent(1000),
 		},
@@ -78,7 +82,7 @@ export async function prepareHosts(apps: number): Promise<Sources> {
 
 const scriptOf = ({ script }: HotUpdaterPackage) => ({ name: "hot-updater", script: singleModule(script) });
 
-function hono(script: string): WorkerDefinition<null> {
+function floor(script: string): WorkerDefinition<null> {
 	return {
 		script: singleModule(script),
 		options: {

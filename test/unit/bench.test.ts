@@ -77,9 +77,12 @@ describe("the price of a million checks", () => {
 		partsOf(of, measured, form).find((one) => one.name === name)?.dollars;
 
 	test("follows its arithmetic by hand", () => {
-		expect(messagesPerEvent(10, counts)).toBeCloseTo(1 / 140, 9);
-		expect(messagesPerEvent(0.5, counts)).toBeCloseTo(Math.exp(-10) + 1 / 61, 9);
-		expect(messagesPerEvent(0.001, counts)).toBe(1);
+		expect(messagesPerEvent(10, 0, counts)).toBeCloseTo(1 / 140, 9);
+		// Twenty seconds without an event hardly happen, so each message is open for two minutes and has 61 events.
+		expect(messagesPerEvent(0.5, 0, counts)).toBeCloseTo(1 / 61, 4);
+		expect(messagesPerEvent(0.0001, 0, counts)).toBeCloseTo(1, 2);
+		// Urgent events end two thirds of the messages.
+		expect(messagesPerEvent(0.5, 0.01, counts)).toBeCloseTo((1 - 0.01 * 69.9) / (1 + 0.5 * 69.9), 4);
 		expect(part("requests of checks")).toBeCloseTo(0.3, 9);
 		expect(part("CPU of checks")).toBeCloseTo(0.01, 9);
 		expect(part("messages of checks")).toBeCloseTo(1.2 / 140, 9);
@@ -89,8 +92,6 @@ describe("the price of a million checks", () => {
 		// Two reports an update; one waits, and of the other there are 10 / 7 a second, buffered for a second.
 		const messages = 1 / 140 / 7 + 1 / 7 / (1 + 10 / 7);
 		expect(part("reports of updates")).toBeCloseTo((2 / 7) * 0.3 + 1.2 * messages, 9);
-		// 10 / 7 updates a second, and a message of checks and waiting reports every 140 / (80 / 7) seconds.
-		expect(part("ids of served updates")).toBeCloseTo(2 / 7 / (1 + (10 / 7) * (140 / (80 / 7))), 9);
 		// 0.07 + 0.6 messages a second: batches of seven and a half, each with checks and updates.
 		const batches = (1 / 140 + messages) / (1 + 100 * (1 / 140 + messages));
 		expect(part("daily figures")).toBeCloseTo(Math.min(batches, 1 / 140) * 2 + batches * 3, 9);
@@ -107,7 +108,8 @@ describe("the price of a million checks", () => {
 	test("grows with isolates, and with apps only if each app has its own questions", () => {
 		const spread = { ...fleet, isolates: 1_000 };
 		// 0.01 checks a second and isolate, and a seventh as many reports that wait.
-		expect(part("messages of checks", "zip", spread)).toBeCloseTo(1.2 * messagesPerEvent(0.08 / 7, counts), 9);
+		const perEvent = messagesPerEvent(0.08 / 7, 0.01 / 7, counts);
+		expect(part("messages of checks", "zip", spread)).toBeCloseTo(1.2 * perEvent, 9);
 		const many = { ...fleet, apps: 1_000 };
 		expect(part("questions for changes", "zip", many)).toBe(part("questions for changes"));
 		const own = part("questions for changes", "zip", many, { ...counts, sharesQuestions: false }) ?? 0;
@@ -152,6 +154,7 @@ describe("options", () => {
 			capstanReports: host,
 			raw: host,
 			hono: host,
+			alike: host,
 			hotUpdater10: host,
 			hotUpdater1000: host,
 		};
