@@ -26,14 +26,14 @@ export interface MemoryAttack {
 	readonly requests: number;
 	/** Answers by status; `closed`: the connection ended without an answer. */
 	readonly statuses: Readonly<Record<string, number>>;
-	/** Of the isolate at the end, after a collection. */
+	/** Heap of the isolate at the end, after a collection. */
 	readonly heapMegabytes: number;
 	/** Memory of the process above its level after 200 checks. */
 	readonly peakMegabytes: number;
 }
 
 export interface MemoryResult {
-	/** Of the process. */
+	/** Memory of the process. */
 	readonly idleMegabytes: number;
 	readonly attacks: readonly MemoryAttack[];
 }
