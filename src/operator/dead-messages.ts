@@ -3,10 +3,10 @@
  * is safe to repeat, because consuming a message twice counts it once.
  */
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
 import { type Chosen, type DeadMessage, deadMessages, dropDeadMessages, resendDeadMessages } from "../db/dead-messages";
 import { Failure } from "./failure";
+import { readOptions } from "./options";
 import { PROJECT_DIRECTORY } from "./project";
 import { type Statement, sqlText } from "./sql-text";
 import {
@@ -75,15 +75,11 @@ export async function runDeadMessages({ argv, execute, print }: DeadMessageOptio
 }
 
 function optionsOf(argv: readonly string[]) {
-	try {
-		return parseArgs({
-			args: [...argv],
-			allowPositionals: true,
-			options: { help: { type: "boolean" }, json: { type: "boolean" }, all: { type: "boolean" } },
-		});
-	} catch {
-		throw new Failure("Unknown option. See npm run dead-messages -- --help.");
-	}
+	return readOptions("npm run dead-messages", {
+		args: [...argv],
+		allowPositionals: true,
+		options: { help: { type: "boolean" }, json: { type: "boolean" }, all: { type: "boolean" } },
+	});
 }
 
 function listOf(messages: readonly DeadMessage[]): string[] {

@@ -11,7 +11,6 @@ import { mkdir, mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
 import { SECRET_NAMES } from "../domain/secrets";
 import { SIGN_IN_LINK_MINUTES } from "../domain/time";
@@ -20,6 +19,7 @@ import { buildAssets, writeWorker } from "./build";
 import { DEPLOYED_URL_FILE } from "./doctor";
 import { Failure } from "./failure";
 import { ensureKey, type KeyOptions, type KeyState } from "./first-key";
+import { readOptions } from "./options";
 import { PROJECT_DIRECTORY } from "./project";
 import { writePrivately } from "./state";
 import {
@@ -329,20 +329,16 @@ function locationNamed(text: string): Location {
 }
 
 function parseOptions() {
-	try {
-		return parseArgs({
-			options: {
-				help: { type: "boolean" },
-				"dry-run": { type: "boolean" },
-				location: { type: "string" },
-				"new-admin-key": { type: "boolean" },
-				"sign-in-link": { type: "boolean" },
-				"sign-in-link-for": { type: "string" },
-			},
-		});
-	} catch {
-		throw new Failure("Unknown option. See npm run deploy -- --help.");
-	}
+	return readOptions("npm run deploy", {
+		options: {
+			help: { type: "boolean" },
+			"dry-run": { type: "boolean" },
+			location: { type: "string" },
+			"new-admin-key": { type: "boolean" },
+			"sign-in-link": { type: "boolean" },
+			"sign-in-link-for": { type: "string" },
+		},
+	});
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -5,11 +5,11 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { VERSION } from "../config";
 import { examine } from "./doctor-checks";
 import type { Finding } from "./doctor-types";
 import { Failure } from "./failure";
+import { readOptions } from "./options";
 import { PROJECT_DIRECTORY } from "./project";
 import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
 
@@ -129,19 +129,15 @@ function linesOf({ check, state, detail, remedy }: Finding): string[] {
 }
 
 function optionsOf(argv: readonly string[]) {
-	try {
-		return parseArgs({
-			args: [...argv],
-			options: {
-				help: { type: "boolean" },
-				json: { type: "boolean" },
-				local: { type: "boolean" },
-				url: { type: "string" },
-			},
-		}).values;
-	} catch {
-		throw new Failure("Unknown option. See npm run doctor -- --help.");
-	}
+	return readOptions("npm run doctor", {
+		args: [...argv],
+		options: {
+			help: { type: "boolean" },
+			json: { type: "boolean" },
+			local: { type: "boolean" },
+			url: { type: "string" },
+		},
+	}).values;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

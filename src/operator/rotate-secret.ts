@@ -11,11 +11,11 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { experimental_readRawConfig } from "wrangler";
 import { parseSecret, SECRET_NAMES } from "../domain/secrets";
 import { deployedDatabase, type Execute } from "./dead-messages";
 import { Failure } from "./failure";
+import { readOptions } from "./options";
 import { PROJECT_DIRECTORY } from "./project";
 import { isCode, writePrivately } from "./state";
 import { findAccount, installedWrangler, must, onAccount, parse, type Wrangler } from "./wrangler";
@@ -140,11 +140,10 @@ async function readRotation(path: string): Promise<Rotation | undefined> {
 const timeText = (seconds: number) => new Date(seconds * 1000).toISOString().replace(".000", "");
 
 function optionsOf(argv: readonly string[]) {
-	try {
-		return parseArgs({ args: [...argv], options: { help: { type: "boolean" }, status: { type: "boolean" } } }).values;
-	} catch {
-		throw new Failure("Unknown option. See npm run rotate-secret -- --help.");
-	}
+	return readOptions("npm run rotate-secret", {
+		args: [...argv],
+		options: { help: { type: "boolean" }, status: { type: "boolean" } },
+	}).values;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -212,7 +212,9 @@ describe("without anything to examine", () => {
 	test.each([
 		[[], /address of the deployment is not known[\s\S]*--url/],
 		[["--local"], /No local run is known here/],
-		[["--fast"], /Unknown option/],
+		[["--fast"], /^Unknown option '--fast'\. See npm run doctor -- --help\.$/],
+		[["https://updates.example.com"], /^Unexpected argument 'https:\/\/updates\.example\.com'/],
+		[["--url"], /^Option '--url' .*See npm run doctor -- --help/],
 	])("%j says what to do", async (argv, message) => {
 		const state = await mkdtemp(join(tmpdir(), "capstan-doctor-"));
 		await expect(examined(state, argv)).rejects.toThrow(message);

@@ -28,6 +28,7 @@ describe("webhooks", () => {
 
 	test("are ok while deliveries wait for less than three periods of the clean-up, and fail then", () => {
 		expect(foundDue(0, null)).toEqual({ check: "webhooks", state: "ok", detail: "0 deliveries are due" });
+		expect(foundDue(1, ranAgo(0))).toMatchObject({ detail: "1 delivery is due, the oldest for 0 s" });
 		expect(foundDue(3, ranAgo(1))).toMatchObject({ state: "ok", detail: "3 deliveries are due, the oldest for 60 s" });
 		expect(foundDue(3, ranAgo(46))).toMatchObject({ state: "failed", remedy: expect.stringContaining("clean-up") });
 	});
