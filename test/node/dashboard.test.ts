@@ -2,6 +2,7 @@
  * The dashboard in a real browser against the running product: each screen's main path, as an administrator, as a member with few rights
  * and without any; keyboard and screen reader can use every screen, and the script of the first screen stays small.
  */
+import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -136,7 +137,14 @@ describe.skipIf(chromium === undefined)("the dashboard", () => {
 	test("shows what is live, which devices run it and what was changed", async () => {
 		const visitor = await stage.admin();
 		const { page } = visitor;
+		const device = { app_id: APP, device_id: randomUUID(), platform: "ios", plugin_version: "8.51.23" };
+		const preview = { ...device, version_name: "1.2.0-pr.128", version_build: "1.0.0" };
+		expect((await stage.product.api("POST", "/updates", preview)).status).toBe(200);
+		const { product } = stage;
+		const found = () => product.api("GET", `/device?app_id=${APP}&device_id=${device.device_id}`);
+		await expect.poll(async () => (await found()).status).toBe(200);
 		await visitor.open(`/apps/${APP}/overview`, "Example shop");
+		await page.getByRole("figure").getByText("1.2.0-pr.128").first().waitFor();
 		const live = page.getByRole("figure", { name: /Bundles live on each channel/ });
 		await live.getByRole("listitem").filter({ hasText: "production: 1.0.0" }).waitFor({ state: "attached" });
 		const releases = page.getByRole("list", { name: "Releases" });

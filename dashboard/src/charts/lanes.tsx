@@ -41,8 +41,9 @@ const LANE_PX = 24;
 const LANE_STEP_PX = 34;
 const FONT_PX = 12;
 const LEFT_PX = 132;
-const RIGHT_PX = 112;
-/** The share at the right of a version, and the gaps around it. */
+const RIGHT_PX = 148;
+const VERSION_GAP_PX = 14;
+/** The share at the right of a version, and the gap before it. */
 const SHARE_PX = 42;
 /** Estimates of widths are generous, and nothing stands beside these texts. */
 const NARROW = 0.9;
@@ -161,10 +162,10 @@ function RowHead({
 		return (
 			<>
 				<text className="chart-name" x={0} y={top + 12}>
-					{name}
+					{fitText(name, FONT_PX, widthPx / 2 - 8, "middle")}
 				</text>
 				<text x={widthPx - 5} y={top + 12} textAnchor="end">
-					{[now, nowNote].filter(Boolean).join(" · ")}
+					{fitText([now, nowNote].filter(Boolean).join(" · "), FONT_PX, widthPx / 2 - 8, "middle")}
 				</text>
 			</>
 		);
@@ -173,13 +174,13 @@ function RowHead({
 	return (
 		<>
 			<text className="chart-name" x={0} y={top + (isDouble ? 10 : 16)}>
-				{name}
+				{fitText(name, FONT_PX * NARROW, LEFT_PX - 8, "middle")}
 			</text>
 			<text x={0} y={top + 24}>
 				{note}
 			</text>
 			<text className="chart-name" x={widthPx} y={top + (nowNote === undefined ? 16 : 10)} textAnchor="end">
-				{now}
+				{fitText(now, FONT_PX * NARROW, RIGHT_PX - 8, "middle")}
 			</text>
 			<text x={widthPx} y={top + 24} textAnchor="end">
 				{nowNote === undefined ? null : fitText(nowNote, FONT_PX * NARROW, RIGHT_PX - 8, "middle")}
@@ -295,8 +296,8 @@ function Adoption({
 					))}
 					{now.map(({ series, share }, index) => (
 						<g key={series.name}>
-							<text className="chart-name" x={scale.right + 14} y={(places[index] ?? 0) + 4}>
-								{fitText(versionText(series.name), FONT_PX * NARROW, RIGHT_PX - SHARE_PX, "middle")}
+							<text className="chart-name" x={scale.right + VERSION_GAP_PX} y={(places[index] ?? 0) + 4}>
+								{fitText(versionText(series.name), FONT_PX * NARROW, RIGHT_PX - VERSION_GAP_PX - SHARE_PX, "middle")}
 							</text>
 							<text x={widthPx} y={(places[index] ?? 0) + 4} textAnchor="end">
 								{shareText(share)}

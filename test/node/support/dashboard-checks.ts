@@ -15,7 +15,22 @@ export async function expectSound(visitor: Visitor): Promise<void> {
 	expect(visitor.complaints).toEqual([]);
 	expect(await visitor.page.title()).not.toBe("taken");
 	expect(await overflowOf(visitor)).toBeLessThanOrEqual(0);
+	expect(await visitor.page.evaluate(OVERLAPPING_CHART_TEXTS)).toEqual([]);
 }
+
+/** Pairs of texts of charts that cover each other by more than a pixel. */
+const OVERLAPPING_CHART_TEXTS = `[...document.querySelectorAll("svg.chart-drawing")].flatMap((drawing) => {
+	const texts = [...drawing.querySelectorAll("text")]
+		.map((text) => ({ text: text.textContent, box: text.getBoundingClientRect() }))
+		.filter(({ text, box }) => text !== "" && box.width > 0);
+	return texts.flatMap((one, index) =>
+		texts.slice(index + 1).flatMap((other) => {
+			const across = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
+			const down = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
+			return across > 1 && down > 4 ? [one.text + " / " + other.text] : [];
+		}),
+	);
+})`;
 
 /** Nothing is wider than a phone. Only the layout differs there, so that axe looks at one width. */
 export async function expectFitsPhone(visitor: Visitor): Promise<void> {
