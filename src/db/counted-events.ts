@@ -7,7 +7,11 @@ import { MINUTE_MS } from "../domain/time";
 import { query } from "./client";
 
 const PERIOD_MS = 5 * MINUTE_MS;
-/** A row may have a hundred kilobytes. */
+/**
+ * About 10,000 ids, because each event of a batch searches the row, and D1 allows two megabytes. Beyond it, an event whose message arrives
+ * again is counted again.
+ */
+const MOST_CHARACTERS = 400_000;
 const MOST_ROWS_DELETED = 1_000;
 
 type Value<Type> = RawBuilder<Type>;
@@ -49,7 +53,9 @@ export function storeIds(
 	return sql`INSERT INTO counted_ids (period, ids)
 		SELECT ${periodOf(atMs)}, ${spaced(sql`group_concat(${id}, ' ')`)} FROM json_each(${list}) AS event
 		WHERE NOT ${isCounted(id, atMs, days)} GROUP BY 1
-		ON CONFLICT (period) DO UPDATE SET ids = ids || excluded.ids`.compile(query);
+		ON CONFLICT (period) DO UPDATE SET ids = ids || excluded.ids WHERE length(ids) < ${sql.lit(MOST_CHARACTERS)}`.compile(
+		query,
+	);
 }
 
 /** @param startOfDayMs the consumer counts no event of an earlier day */

@@ -192,6 +192,16 @@ describe("bytes that many isolates served", () => {
 		expect(await bytes()).toBe(50);
 	});
 
+	test("count even if the row of their ids is full", async () => {
+		const ids = "x".repeat(400_000);
+		await testEnv.DB.prepare("INSERT INTO counted_ids VALUES (?, ?)")
+			.bind(NOW_MS / 300_000, ids)
+			.run();
+		await consumed([served(1), served(2)]);
+		expect(await bytes()).toBe(20);
+		expect(await testEnv.DB.prepare("SELECT ids FROM counted_ids").first("ids")).toBe(ids);
+	});
+
 	test("count once if the previous release counted them", async () => {
 		await testEnv.DB.prepare("INSERT INTO counted_events VALUES (?, 'bytes-1')").bind(TODAY).run();
 		await consumed([served(1), served(2)]);
