@@ -13,6 +13,8 @@ const accepted = new Set<string>();
 export function withinLimits(d1: D1Database): D1Database {
 	const checked = <Value extends D1Database | D1DatabaseSession>(value: Value): Value =>
 		new Proxy(value, {
+			// The binding is shared by every file of the run: a method replaced here would stay replaced.
+			set: () => false,
 			get(target, name) {
 				const member: unknown = Reflect.get(target, name);
 				if (typeof member !== "function") return member;
