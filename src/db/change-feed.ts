@@ -12,6 +12,7 @@ import { startFeed } from "./change-triggers";
 import type { Database } from "./client";
 import type { FeedSharing } from "./feed-sharing";
 import { FRESH_MS, PATIENCE_MS, pauseAfterMs, STALE_MS } from "./freshness";
+import { LATE, within } from "./patience";
 import { plain } from "./plain";
 
 /** A question that began this long ago has ended with its request. */
@@ -68,16 +69,6 @@ export interface Question {
 interface Clock {
 	readonly now: () => number;
 	readonly deadline: (ms: number) => Promise<void>;
-}
-
-export const LATE = "late";
-
-export async function within<Value>(
-	{ deadline }: Pick<Clock, "deadline">,
-	ms: number,
-	work: Promise<Value>,
-): Promise<Value | typeof LATE> {
-	return Promise.race([work, deadline(ms).then((): typeof LATE => LATE)]);
 }
 
 /** The rows from the position on, or the newest one if the position is beyond it. */

@@ -6,9 +6,10 @@ import type { CompiledQuery } from "kysely";
 import type { AppId } from "../authz/decide";
 import type { Log } from "../deps";
 import { causeText } from "../errors";
-import { type ChangeFeed, createChangeFeed, LATE, within } from "./change-feed";
+import { type ChangeFeed, createChangeFeed } from "./change-feed";
 import type { Database } from "./client";
 import { PATIENCE_MS } from "./freshness";
+import { LATE, within } from "./patience";
 import { plain } from "./plain";
 
 /** About 150 bytes each. */

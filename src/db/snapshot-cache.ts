@@ -13,9 +13,10 @@
 
 import { ApiError, causeText } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
-import { type ChangeFeed, createChangeFeed, LATE, within } from "./change-feed";
+import { type ChangeFeed, createChangeFeed } from "./change-feed";
 import type { Database } from "./client";
 import { PATIENCE_MS, pauseAfterMs } from "./freshness";
+import { createPatience, LATE, type Patience, within } from "./patience";
 import type { SnapshotSource } from "./snapshot-entry";
 import { hasReadyBundle, overrideIn } from "./snapshot-lookups";
 import { createManifests } from "./snapshot-manifests";
@@ -43,6 +44,7 @@ export function createSnapshotCache(
 	const { storeLater, replaceShared, fromSource, storedManifest } = createReplacements(clock, feed, store, source);
 	const { load, loadShared, invalidateLoads } = createLoads(clock, feed, store, storeLater);
 	const manifests = createManifests(clock, store, storedManifest);
+	const patience = (waitUntil: WaitUntil) => createPatience(clock, feed.isPaused, waitUntil);
 
 	feed.listen({
 		changed({ appId, publicIds, pointer }) {
@@ -70,6 +72,7 @@ export function createSnapshotCache(
 		publicAppIds: readonly string[],
 		waitUntil: WaitUntil,
 		mayBeOld = false,
+		waits = patience(waitUntil),
 	): Promise<ReadSnapshot[]> {
 		// A check after a change of this isolate waits for the feed and shares the load of the app; other readers load it in one trip.
 		const isUsable = (entry: Held) =>
@@ -83,11 +86,13 @@ export function createSnapshotCache(
 			return entry === undefined ? !store.isAbsent(id) : !isUsable(entry);
 		});
 		const loaded =
-			missing.length === 0 ? new Map<string, Held | null>() : await loadPatiently(db, missing, waitUntil, mayBeOld);
+			missing.length === 0
+				? new Map<string, Held | null>()
+				: await loadPatiently(db, missing, waitUntil, mayBeOld, waits);
 		return Promise.all(
 			publicAppIds.map(async (id) => {
 				const entry = loaded.get(id) ?? store.get(id);
-				return entry === undefined ? { snapshot: null, ageMs: 0 } : readHeld(db, entry, waitUntil);
+				return entry === undefined ? { snapshot: null, ageMs: 0 } : readHeld(db, entry, waitUntil, waits);
 			}),
 		);
 	}
@@ -98,13 +103,15 @@ export function createSnapshotCache(
 		ids: readonly string[],
 		waitUntil: WaitUntil,
 		mayBeOld: boolean,
+		waits: Patience,
 	): Promise<Map<string, Held | null>> {
 		const byId = (entries: readonly (Held | null)[]) => new Map(ids.map((id, index) => [id, entries[index] ?? null]));
 		const work = loadShared(db, ids, waitUntil);
 		if (!mayBeOld) return byId(await work);
+		const coldPatienceMs = feed.isPaused() ? PATIENCE_MS : COLD_PATIENCE_MS;
 		const isHeld = ids.every((id) => store.get(id) !== undefined);
 		try {
-			const loaded = await within(clock, isHeld ? PATIENCE_MS : COLD_PATIENCE_MS, work);
+			const loaded = await (isHeld ? waits.wait(work) : within(clock, coldPatienceMs, work));
 			if (loaded !== LATE) return byId(loaded);
 			clock.log("warn", "answered_from_stored_snapshot", { cause: "D1 did not answer in time" });
 		} catch (error) {
@@ -117,12 +124,12 @@ export function createSnapshotCache(
 		return stored.every((entry) => entry !== undefined) ? byId(stored) : byId(await work);
 	}
 
-	async function readHeld(db: Database, entry: Held, waitUntil: WaitUntil): Promise<ReadSnapshot> {
+	async function readHeld(db: Database, entry: Held, waitUntil: WaitUntil, waits: Patience): Promise<ReadSnapshot> {
 		const { supersededBy } = entry;
 		if (store.get(entry.snapshot.publicAppId) === entry) store.touch(entry.snapshot.publicAppId, entry);
 		if (supersededBy === undefined || now() < entry.retryAtMs) return withAge(entry);
 		try {
-			const replaced = await within(clock, PATIENCE_MS, replaceShared(db, entry, supersededBy, waitUntil));
+			const replaced = await waits.wait(replaceShared(db, entry, supersededBy, waitUntil));
 			if (replaced !== LATE) return replaced === null ? { snapshot: null, ageMs: 0 } : withAge(replaced);
 		} catch {
 			// Answered with what is held.
@@ -140,11 +147,18 @@ export function createSnapshotCache(
 	return {
 		/**
 		 * @param mayBeOld takes the app's last stored snapshot if the database does not answer
+		 * @param waits the patience of a check that reads more afterwards
 		 * @param db must read from the primary, because a replica may be behind the feed
 		 * @throws {ApiError} `service_unavailable` if the database does not answer and nothing is in memory or stored
 		 */
-		async read(db: Database, publicAppId: string, waitUntil: WaitUntil, mayBeOld = false): Promise<ReadSnapshot> {
-			const [read] = await readAll(db, [publicAppId], waitUntil, mayBeOld);
+		async read(
+			db: Database,
+			publicAppId: string,
+			waitUntil: WaitUntil,
+			mayBeOld = false,
+			waits?: Patience,
+		): Promise<ReadSnapshot> {
+			const [read] = await readAll(db, [publicAppId], waitUntil, mayBeOld, waits);
 			return read ?? { snapshot: null, ageMs: 0 };
 		},
 
@@ -165,6 +179,9 @@ export function createSnapshotCache(
 		async readNow(db: Database, publicAppId: string): Promise<AppSnapshot | null> {
 			return (await load(db, [publicAppId], () => true))[0]?.entry?.snapshot ?? null;
 		},
+
+		/** For a check, which passes it to all that it reads. */
+		patience,
 
 		override: overrideIn,
 		hasReadyBundle,

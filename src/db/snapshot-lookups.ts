@@ -7,12 +7,19 @@ import { type AppSnapshot, overrideFrom } from "./app-snapshot";
 import type { Database } from "./client";
 import { MOST_HELD_OVERRIDES, overrideOf, readyBundle } from "./snapshot-load";
 
+/** The device's override in memory: null if it has none, undefined if the database must be asked. */
+export function heldOverride(
+	{ overrides, askedOverrides }: AppSnapshot,
+	deviceId: string,
+): Override | null | undefined {
+	return overrides === null ? askedOverrides.get(deviceId) : (overrides.get(deviceId) ?? null);
+}
+
 /** The override that an operator set for the device. */
 export async function overrideIn(db: Database, snapshot: AppSnapshot, deviceId: string): Promise<Override | undefined> {
-	if (snapshot.overrides !== null) return snapshot.overrides.get(deviceId);
+	const held = heldOverride(snapshot, deviceId);
+	if (held !== undefined) return held ?? undefined;
 	const { askedOverrides } = snapshot;
-	const known = askedOverrides.get(deviceId);
-	if (known !== undefined) return known ?? undefined;
 	const [found] = await db.batch([overrideOf(snapshot.app.id, deviceId)]);
 	const [row] = found.rows;
 	const override = row === undefined ? undefined : overrideFrom(row, snapshot);

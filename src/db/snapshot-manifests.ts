@@ -2,11 +2,10 @@
  * Files of the bundles in snapshots (manifests). They are read when a device is first offered them, because most bundles of an app are offered to
  * none, and kept with the snapshot. Requests that miss the same manifest share one reading.
  */
-import { ApiError, serviceUnavailable } from "../errors";
+import { serviceUnavailable } from "../errors";
 import type { AppSnapshot } from "./app-snapshot";
-import { LATE, within } from "./change-feed";
 import type { Database } from "./client";
-import { PATIENCE_MS } from "./freshness";
+import { createPatience, LATE } from "./patience";
 import { manifestOf, type SnapshotFile } from "./snapshot-load";
 import type { Outside } from "./snapshot-replacement";
 import { bytesOf, filesOfHeld, type SnapshotStore } from "./snapshot-store";
@@ -50,26 +49,39 @@ export function createManifests(
 		/** The files of a bundle if they are in memory. */
 		cachedManifest,
 
-		/** The files of a bundle, from memory or from the database. */
-		async manifest(db: Database, snapshot: AppSnapshot, bundleId: number): Promise<readonly SnapshotFile[]> {
+		/**
+		 * The files of a bundle, from memory or from the database; if that does not answer, as they were stored last.
+		 * @throws {ApiError} `service_unavailable` if they are not stored either
+		 */
+		async manifest(
+			db: Database,
+			snapshot: AppSnapshot,
+			bundleId: number,
+			patience = createPatience(
+				clock,
+				() => false,
+				() => undefined,
+			),
+		): Promise<readonly SnapshotFile[]> {
 			const cached = cachedManifest(snapshot, bundleId);
 			if (cached !== undefined) return cached;
 			const key = `${snapshot.app.id} ${bundleId}`;
 			const shared = reading.get(key);
-			const work = shared ?? readManifest(db, snapshot, bundleId, key);
-			if (shared === undefined) {
+			const begin = () => {
+				if (shared !== undefined) return shared;
+				const work = readManifest(db, snapshot, bundleId, key);
 				reading.set(key, work);
 				const done = () => void reading.delete(key);
 				work.then(done, done);
-			}
+				return work;
+			};
 			try {
-				const read = await within(clock, PATIENCE_MS, work);
+				const read = await patience.attempt(begin);
 				if (read !== LATE) return read;
 			} catch (error) {
-				const isLimit = error instanceof ApiError && error.code !== "service_unavailable";
 				// A limit on the other request's address must not fail this request.
-				if (isLimit && shared !== undefined) return readManifest(db, snapshot, bundleId, key);
-				if (isLimit) throw error;
+				if (shared !== undefined) return readManifest(db, snapshot, bundleId, key);
+				throw error;
 			}
 			reading.delete(key);
 			const stored = await storedManifest(snapshot, bundleId);

@@ -3,8 +3,9 @@
  * this isolate answers its requests, but is not kept.
  */
 import { ApiError, causeText } from "../errors";
-import { type ChangeFeed, LATE, within } from "./change-feed";
+import type { ChangeFeed } from "./change-feed";
 import type { Database } from "./client";
+import { LATE, within } from "./patience";
 import { entryFromRows, readApps } from "./snapshot-entry";
 import { type Loaded, type Outside, SHARED_LOAD_MS, type WaitUntil } from "./snapshot-replacement";
 import type { Held, SnapshotStore } from "./snapshot-store";

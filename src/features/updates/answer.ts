@@ -4,6 +4,7 @@
  */
 import type { AppSnapshot, SnapshotBundle } from "../../db/app-snapshot";
 import type { Database } from "../../db/batch";
+import type { Patience } from "../../db/patience";
 import type { SnapshotCache } from "../../db/snapshot-cache";
 import type { SnapshotFile } from "../../db/snapshot-load";
 import type { Deps } from "../../deps";
@@ -73,7 +74,8 @@ export async function answerCheck(
 	body: DeviceBody,
 ): Promise<{ readonly answer: CheckAnswer; readonly headers: Readonly<Record<string, string>> }> {
 	const { deps, db, request, snapshots, eventBuffer, strangers, address, nowMs, waitUntil } = context;
-	const { snapshot, ageMs } = await snapshots.read(db, body.app_id, waitUntil, true);
+	const patience = snapshots.patience(waitUntil);
+	const { snapshot, ageMs } = await snapshots.read(db, body.app_id, waitUntil, true, patience);
 	const headers: Readonly<Record<string, string>> =
 		ageMs > REPORTED_AGE_MS ? { "x-capstan-snapshot-age": String(Math.floor(ageMs / 1000)) } : {};
 	if (snapshot === null) {
@@ -84,7 +86,7 @@ export async function answerCheck(
 	const report = recordedReport(body, snapshot);
 	const { app_id, device_id } = report;
 	if (!eventBuffer.knows(app_id, device_id)) await strangers.admitNewDevices(address, app_id, 1, nowMs);
-	const { decision, answer } = await answerTo(context, snapshot, deviceOf(body));
+	const { decision, answer } = await answerTo({ ...context, patience }, snapshot, deviceOf(body));
 	const events = eventsOfCheck(report, nowMs, decision, address);
 	eventBuffer.add(strangers.markCrowded(events, address, nowMs), waitUntil);
 	return { answer, headers };
@@ -96,16 +98,18 @@ interface AnswerContext {
 	readonly snapshots: SnapshotCache;
 	readonly origin: string;
 	readonly nowMs: number;
+	/** A check has it; an explanation waits as long as D1 takes. */
+	readonly patience?: Patience;
 }
 
 /** The answer to the device and its decision, for the update check and its explanation. */
 export async function answerTo(
-	{ deps, db, snapshots, origin, nowMs }: AnswerContext,
+	{ deps, db, snapshots, origin, nowMs, patience }: AnswerContext,
 	snapshot: AppSnapshot,
 	device: Device,
 	withManifest = true,
 ): Promise<{ readonly decision: Decision; readonly answer: CheckAnswer }> {
-	const { decision } = await resolve(snapshots, db, snapshot, device);
+	const { decision } = await resolve(snapshots, db, snapshot, device, patience);
 	if (decision.outcome === "builtin") return { decision, answer: { version: BUILTIN } };
 	if (decision.outcome === "none") return { decision, answer: refusalOf(decision) };
 
@@ -114,7 +118,7 @@ export async function answerTo(
 	const withFiles = withManifest && decision.form !== "zip";
 	const manifest = async () => {
 		try {
-			return await snapshots.manifest(db, snapshot, bundle.id);
+			return await snapshots.manifest(db, snapshot, bundle.id, patience);
 		} catch (error) {
 			// The device can do without the manifest if it may get the zip.
 			if (decision.form === "delta" || !bundle.hasZip) throw error;

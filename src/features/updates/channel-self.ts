@@ -5,6 +5,7 @@
  */
 import * as v from "valibot";
 import type { AppSnapshot, SnapshotChannel } from "../../db/app-snapshot";
+import { heldOverride } from "../../db/snapshot-lookups";
 import { resolveChannel } from "../../domain/update-decision";
 import type { Asking, Override, Platform } from "../../domain/update-model";
 import { atLeastForMajor } from "../../domain/version";
@@ -150,8 +151,8 @@ async function overrideOf(
 	snapshot: AppSnapshot,
 	deviceId: string,
 ): Promise<Override | undefined> {
-	const { app, overrides, askedOverrides } = snapshot;
-	const isHeld = overrides !== null || askedOverrides.has(deviceId);
+	const { app } = snapshot;
+	const isHeld = heldOverride(snapshot, deviceId) !== undefined;
 	if (!isHeld && !eventBuffer.knows(app.publicId, deviceId)) {
 		await strangers.admitNewDevices(actor.ipAddress, app.publicId, 1, nowMs);
 	}

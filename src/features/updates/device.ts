@@ -5,9 +5,12 @@
 import type { Config } from "../../config";
 import type { AppSnapshot } from "../../db/app-snapshot";
 import type { Database } from "../../db/batch";
+import { LATE, type Patience } from "../../db/patience";
 import type { SnapshotCache } from "../../db/snapshot-cache";
+import { heldOverride } from "../../db/snapshot-lookups";
 import { type Decision, decideUpdate, type Snapshot } from "../../domain/update-decision";
 import { type Asking, BUILTIN, type Device, type Override } from "../../domain/update-model";
+import { serviceUnavailable } from "../../errors";
 import type { DeviceSeen } from "../../messages";
 import type { DeviceBody } from "./device-body";
 
@@ -64,26 +67,39 @@ export interface Resolved {
 	readonly override: Override | undefined;
 }
 
-/** The decision for the device, from memory; the rare fact that is not in memory is read from the database. */
+/**
+ * The decision for the device, from memory; the rare fact that is not in memory is read from the database.
+ * @param patience of a check; without it the database may take as long as it needs
+ * @throws {ApiError} `service_unavailable` if the check would change the device's bundle, and its override did not arrive in time
+ */
 export async function resolve(
 	snapshots: SnapshotCache,
 	db: Database,
 	snapshot: AppSnapshot,
 	device: Device,
+	patience?: Patience,
 ): Promise<Resolved> {
+	const attempt = <Value>(begin: () => Promise<Value>) => (patience === undefined ? begin() : patience.attempt(begin));
+	const held = heldOverride(snapshot, device.deviceId);
 	// The limit on device ids per address bounds this query.
-	const override = await snapshots.override(db.unlimited ?? db, snapshot, device.deviceId);
+	const readOverride = () => snapshots.override(db.unlimited ?? db, snapshot, device.deviceId);
+	const found = held === undefined ? await attempt(readOverride) : held;
+	const override = found === LATE ? undefined : (found ?? undefined);
 	const decision = decideUpdate(decisionInput(snapshot, device, override), device);
+	// An operator may have withheld the bundle from this device.
+	if (found === LATE && decision.outcome !== "none") throw serviceUnavailable(new Error("the override is not known"));
 	if (!decision.dependsOnCurrentBundle) return { decision, override };
-	const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
-	if (exists) return { decision, override };
+	const known = snapshot.readyVersions.get(device.versionName);
+	const exists = known ?? (await attempt(() => snapshots.hasReadyBundle(db, snapshot, device.versionName)));
+	if (exists !== false) return { decision, override };
 	return { decision: decideUpdate(decisionInput(snapshot, device, override, false), device), override };
 }
 
 /** The same without the database; undefined if it needs the database. */
 export function resolveFromMemory(snapshot: AppSnapshot, device: Device): Decision | undefined {
-	if (snapshot.overrides === null) return undefined;
-	const override = snapshot.overrides.get(device.deviceId);
+	const held = heldOverride(snapshot, device.deviceId);
+	if (held === undefined) return undefined;
+	const override = held ?? undefined;
 	const decision = decideUpdate(decisionInput(snapshot, device, override), device);
 	if (!decision.dependsOnCurrentBundle) return decision;
 	const exists = snapshot.readyVersions.get(device.versionName);

@@ -81,8 +81,9 @@ export async function scene(
 	return { world, one, two, three };
 }
 
-export const ask = (of: Pick<World, "request">, app: TestApp, fields: object = {}) =>
+export const ask = (of: Pick<World, "request">, app: TestApp, fields: object = {}, answered?: () => void) =>
 	of.request("POST", "/updates", {
+		...(answered === undefined ? {} : { answered }),
 		body: {
 			...{ app_id: app.appId, device_id: crypto.randomUUID(), version_name: "builtin", version_build: "1.0.0" },
 			...{ platform: "android", plugin_version: "8.51.23", ...fields },
@@ -93,3 +94,17 @@ export const offered = async (of: Pick<World, "request">, app: TestApp) => (awai
 
 export const publish = (world: World, app: TestApp, version: string) =>
 	setTestChannel(world, app, "production", { version });
+
+/** Overrides of devices that no test asks for; above 5,000 a snapshot does not hold them. */
+export async function addOverrides(app: TestApp, count: number): Promise<void> {
+	const many = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
+	await testEnv.DB.batch([
+		testEnv.DB.prepare(
+			`${many} INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, 0, 0 FROM n`,
+		).bind(app.uuid),
+		testEnv.DB.prepare(
+			`${many} INSERT INTO device_overrides (app_id, device_id, version_id, created_by, created_at_ms, updated_at_ms)
+				SELECT ?1, 'device-' || i, (SELECT max(id) FROM bundles WHERE app_id = ?1), 'test', 0, 0 FROM n`,
+		).bind(app.uuid),
+	]);
+}

@@ -215,7 +215,11 @@ export async function makeOperator({ userId, orgId }: Pick<World, "userId" | "or
 
 /** Sends requests through one application; holds answers to their schema and to two round trips. */
 export function requestThrough(app: ReturnType<typeof createApp>): World["request"] {
-	return async (method, path, { key, query: parameters, body, rawBody, headers, cf, mostTrips = MOST_TRIPS } = {}) => {
+	return async (
+		method,
+		path,
+		{ key, query: parameters, body, rawBody, headers, cf, mostTrips = MOST_TRIPS, answered } = {},
+	) => {
 		const url = path.startsWith("http") ? new URL(path) : new URL(path, ORIGIN);
 		for (const [name, value] of Object.entries(parameters ?? {})) url.searchParams.set(name, value);
 		const text = body === undefined ? undefined : JSON.stringify(body);
@@ -233,6 +237,7 @@ export function requestThrough(app: ReturnType<typeof createApp>): World["reques
 		const ctx = createExecutionContext();
 		const response = await app.fetch(request, testEnv, ctx);
 		const bytes = await response.arrayBuffer();
+		answered?.();
 		await waitOnExecutionContext(ctx);
 		const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
 		const timing = /trips=(\d+)/.exec(response.headers.get("server-timing") ?? "")?.[1];

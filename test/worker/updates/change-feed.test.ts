@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { addTestFiles } from "../support/delta-files";
-import { ask, isolate, loads, offered, publish, scene } from "../support/isolates";
+import { addOverrides, ask, isolate, loads, offered, publish, scene } from "../support/isolates";
 import { type TestApp, testEnv, uploadTestBundle, type World } from "../support/world";
 
 async function deltaBundle(world: World, app: TestApp, version: string): Promise<void> {
@@ -214,14 +214,102 @@ describe("a database that does not answer", () => {
 		expect(Math.max(...waits)).toBe(500);
 	});
 
-	test("does not lose a manifest that is stored: it comes after half a second", async () => {
+	/** An isolate that records how long a check waits once `hang` is called: for the statements that it names, for all by default. */
+	function hanging(world: World) {
+		const waits: number[] = [];
+		const ends: (() => void)[] = [];
+		let hangs: RegExp | undefined;
+		let isAnswered = false;
+		const other = isolate(world, {
+			deadline: (ms) => {
+				if (hangs === undefined) return new Promise(() => undefined);
+				waits.push(ms);
+				return Promise.resolve();
+			},
+		});
+		other.before = async (texts) => {
+			if (!texts.some((text) => hangs?.test(text))) return;
+			// The hang ends with an error, so that the test does not wait for it.
+			if (!isAnswered) await new Promise<void>((end) => void ends.push(end));
+			throw new Error("D1 DB is overloaded.");
+		};
+		return {
+			other,
+			hang(named: RegExp = /./) {
+				hangs = named;
+			},
+			/** Milliseconds that a check waited for D1, and its answer. */
+			async waited(app: TestApp, fields?: object) {
+				waits.length = 0;
+				isAnswered = false;
+				const answered = () => {
+					isAnswered = true;
+					for (const end of ends.splice(0)) end();
+				};
+				const answer = await ask(other, app, fields, answered);
+				return { answer, waitedMs: waits.reduce((sum, ms) => sum + ms, 0) };
+			},
+		};
+	}
+
+	test("delays no check of a changed app beyond half a second, whatever it still needs", async () => {
+		const { world, one } = await scene(deltaBundle);
+		const { other, hang, waited } = hanging(world);
+		await ask(other, one);
+		await publish(world, one, "1.0.2");
+		world.clock.nowMs += 4_000;
+		hang(/FROM channels/);
+		expect(await waited(one), "the load").toMatchObject({ waitedMs: 500, answer: { body: { version: "1.0.1" } } });
+		hang();
+		world.clock.nowMs += 4_000;
+		expect(await waited(one), "the feed, and the load").toMatchObject({ waitedMs: 500, answer: { status: 200 } });
+		expect(await waited(one), "known to hang").toMatchObject({ waitedMs: 0, answer: { status: 200 } });
+	});
+
+	test("delays no check of an app with many overrides, and no device gets a bundle that may not be its own", async () => {
+		const { world, one } = await scene();
+		await addOverrides(one, 5_001);
+		const { other, hang, waited } = hanging(world);
+		const known = crypto.randomUUID();
+		await ask(other, one, { device_id: known });
+		hang();
+		const current = { version_name: "1.0.1" };
+		expect(await waited(one), "may have an override").toMatchObject({ waitedMs: 500, answer: { status: 503 } });
+		expect(await waited(one, current), "needs nothing").toMatchObject({ waitedMs: 500, answer: { status: 200 } });
+		expect(await waited(one, { device_id: known })).toMatchObject({
+			waitedMs: 0,
+			answer: { body: { version: "1.0.1" } },
+		});
+		world.clock.nowMs += 4_000;
+		expect(await waited(one, current), "the feed, and the override").toMatchObject({
+			...{ waitedMs: 500, answer: { status: 200, body: { error: "no_new_version_available" } } },
+		});
+		other.asked();
+		expect(await waited(one), "known to hang").toMatchObject({ waitedMs: 0, answer: { status: 503 } });
+		expect(other.asked(), "it is left alone").toEqual([]);
+	});
+
+	test("delays a cold isolate two seconds, and half a second once it is known to hang", async () => {
+		const { world, one, two } = await scene();
+		for (const app of [one, two]) await ask(world, app);
+		const { hang, waited } = hanging(world);
+		hang();
+		expect(await waited(one)).toMatchObject({ waitedMs: 2_000, answer: { body: { version: "1.0.1" } } });
+		expect(await waited(two)).toMatchObject({ waitedMs: 500, answer: { body: { version: "1.0.1" } } });
+	});
+
+	test("does not lose a manifest that is stored: it comes after half a second, and at once if D1 is known to hang", async () => {
 		const { world, one } = await scene(deltaBundle);
 		await ask(world, one);
-		const other = isolate(world, { deadline: async () => undefined });
+		const { other, hang, waited } = hanging(world);
 		// An app without its manifests.
 		await ask(other, one, { platform: "electron", plugin_version: "0.0.1" });
-		other.before = (texts) => (texts.some((text) => /f\.file_name/.test(text)) ? new Promise(() => {}) : undefined);
-		const { status, body } = await ask(other, one);
-		expect({ status, files: body.manifest.length > 0 }).toEqual({ status: 200, files: true });
+		hang(/f\.file_name/);
+		const first = await waited(one);
+		expect({ ...first, files: first.answer.body.manifest.length }).toMatchObject({ waitedMs: 500, files: 2 });
+		hang();
+		world.clock.nowMs += 4_000;
+		const later = await waited(one);
+		expect({ ...later, files: later.answer.body.manifest.length }).toMatchObject({ waitedMs: 500, files: 2 });
 	});
 });

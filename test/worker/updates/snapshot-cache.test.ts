@@ -7,6 +7,7 @@ import { type Database, openDb } from "../../../src/db/client";
 import { createSnapshotCache } from "../../../src/db/snapshot-cache";
 import { allEndpoints } from "../../../src/endpoints";
 import { beforeEachTrip } from "../support/interleave";
+import { addOverrides } from "../support/isolates";
 import { PUBLIC_REQUESTS } from "../support/public-requests";
 import { REQUESTS } from "../support/requests";
 import { SESSION_REQUESTS } from "../support/session-requests";
@@ -79,16 +80,7 @@ describe("a snapshot", () => {
 		const { world, app } = await scene();
 		const [set, plain] = [crypto.randomUUID(), crypto.randomUUID()];
 		const bundleId = await uploadTestBundle(world, app, "1.0.3");
-		const many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5001)";
-		await testEnv.DB.batch([
-			testEnv.DB.prepare(
-				`${many} INSERT INTO devices (app_id, device_id, created_at_ms, updated_at_ms) SELECT ?, 'device-' || i, 0, 0 FROM n`,
-			).bind(app.uuid),
-			testEnv.DB.prepare(
-				`${many} INSERT INTO device_overrides (app_id, device_id, version_id, created_by, created_at_ms, updated_at_ms)
-					SELECT ?, 'device-' || i, ?, 'test', 0, 0 FROM n`,
-			).bind(app.uuid, bundleId),
-		]);
+		await addOverrides(app, 5_001);
 		// After a change: the feed, the app, and the override.
 		const asked = async (device_id: string) => (await check(world, app, device_id, 3)).body.version;
 		expect(await asked(plain)).toBe("1.0.1");
