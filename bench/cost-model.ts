@@ -37,6 +37,9 @@ export interface CostCounts {
 	readonly isolateReports: boolean;
 	/** Daily figures that a batch with checks writes, whatever the number of its devices. */
 	readonly checkBatch: Rows;
+	/** Bytes in D1 of a device, as long as it is kept, and of an update of it, for about a month. */
+	readonly deviceBytes: number;
+	readonly updateBytes: number;
 	readonly firstEver: Rows;
 	/** First check of another day. */
 	readonly returning: Rows;
@@ -88,11 +91,15 @@ export const ASSUMED = {
 	/** Events of about 450 bytes, of which 64 kB are sent at once. */
 	eventsPerMessage: 140,
 	messagesPerBatch: 100,
+	/** Days for which devices are kept (`DEVICE_DAYS`), and events of updates. */
+	deviceDays: 400,
+	updateDays: 30,
 	/** Reports of an update that are sent at once: the install. */
 	urgentReports: 1,
 } as const;
 
 const DAY_SECONDS = DAY_MS / 1000;
+const DAYS_OF_MONTH = 30;
 /** Downloads and installs of the measured updates are in batches of their own. */
 const BATCHES_OF_UPDATE = 2;
 
@@ -151,6 +158,8 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 	const copies = ASSUMED.dataCenters * 24 * apps * update.downloads;
 	const misses = Math.min(downloads, copies);
 	const perDownload = (reads: number) => (update.downloads === 0 ? 0 : reads / update.downloads);
+	const held = devices + fresh * ASSUMED.deviceDays;
+	const gigabytes = (held * counts.deviceBytes + updates * ASSUMED.updateDays * counts.updateBytes) / 1e9;
 	const text = (value: number) => Number(value.toPrecision(3)).toLocaleString("en-US");
 	return [
 		{ name: "requests of checks", arithmetic: `1 x $${PRICES.request}`, dollars: price({ requests: checks }) },
@@ -219,6 +228,11 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 			arithmetic: `${ASSUMED.sweepsPerDay} runs x ${text(counts.sweep.d1RowsRead)} rows read`,
 			dollars:
 				rows(ASSUMED.sweepsPerDay, counts.sweep) + price({ r2ClassA: ASSUMED.sweepsPerDay * counts.sweep.r2ClassA }),
+		},
+		{
+			name: "storage of devices",
+			arithmetic: `${text(devices)} + ${text(fresh)} new a day x ${ASSUMED.deviceDays} days = ${text(held)} x ${counts.deviceBytes} bytes, ${text(updates)} updates x ${ASSUMED.updateDays} days x ${counts.updateBytes} bytes: ${text(gigabytes)} GB x $${PRICES.d1Storage} a month`,
+			dollars: (gigabytes * PRICES.d1Storage * 1e6) / (checks * DAYS_OF_MONTH),
 		},
 		{
 			name: "log lines",

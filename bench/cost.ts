@@ -3,7 +3,7 @@
  * and a counting copy counts. A restarted process is an isolate that has seen nothing; its clock can be moved by days.
  */
 
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { DAY_MS } from "../src/domain/time";
 import type { WorkerModules } from "../src/operator/build";
@@ -21,6 +21,8 @@ const STEADY_MS = 5_000;
 const LONGEST_WAIT_MS = 10 * 60_000;
 const CPU_CHECKS = 1_000;
 const DELTA_FILES = 100;
+/** Devices whose rows are weighed. Their ids are random, as those of real devices, so that pages are as full as theirs. */
+const WEIGHED = 3_000;
 const POLL_MS = 200;
 /** An event without others after it waits 20 seconds, and the runtime ends work after an answer at 30 s. */
 const LONGEST_WINDOW_MS = 35_000;
@@ -88,6 +90,9 @@ class CostRun {
 		await this.anotherIsolate();
 		const returning = await this.fitted((devices) => this.each(devices, check));
 
+		this.say("storage");
+		const { deviceBytes, updateBytes } = await this.bytes();
+
 		this.say("updates");
 		const zip = await this.updateOf("zip", "1.0.1", "builtin", { defaultChannel: "zip" });
 		const delta = await this.updateOf("delta", "1.1.0", worker.facts.newestVersion, { defaultChannel: "delta" });
@@ -113,7 +118,7 @@ class CostRun {
 		return {
 			checkCpuMs: round(((cpuAfter ?? Number.NaN) - (cpuBefore ?? Number.NaN)) / CPU_CHECKS),
 			...{ pauseSeconds, longestSeconds, urgentSeconds, batchSeconds: batchSeconds(), isolateReports },
-			...{ firstEver: firstEver.each, returning: returning.each, noNews: noNews.each },
+			...{ deviceBytes, updateBytes, firstEver: firstEver.each, returning: returning.each, noNews: noNews.each },
 			...{ checkBatch: returning.batch, zip, delta, deltaFiles: DELTA_FILES, question, sharesQuestions },
 			cold: { ...rowsOf(cold), r2ClassA: cold.r2ClassA, r2ClassB: cold.r2ClassB },
 			sweep: { ...rowsOf(sweep), r2ClassA: sweep.r2ClassA },
@@ -200,6 +205,26 @@ class CostRun {
 		return {
 			each: { d1RowsRead: each("d1RowsRead"), d1RowsWritten: each("d1RowsWritten") },
 			batch: { d1RowsRead: own("d1RowsRead"), d1RowsWritten: own("d1RowsWritten") },
+		};
+	}
+
+	/** Growth of the databases by a device that checks, and by its update. */
+	private async bytes(): Promise<{ readonly deviceBytes: number; readonly updateBytes: number }> {
+		const devices = Array.from({ length: WEIGHED }, () => ({ device_id: randomUUID() }));
+		const grown = async (work: (device: object) => Promise<unknown>) => {
+			const { d1Bytes } = await this.counted(async () => {
+				for (const device of devices) await work(device);
+				// As many messages and batches as there may be.
+				for (let batch = 0; batch < 3; batch += 1) await this.settle();
+			});
+			return Math.round(d1Bytes / WEIGHED);
+		};
+		return {
+			deviceBytes: await grown((device) => this.check(0, device)),
+			updateBytes: await grown(async (device) => {
+				const installed = { ...device, version_name: "1.0.1", old_version_name: this.worker.facts.newestVersion };
+				for (const action of ACTIONS.zip) await this.report(0, action, installed);
+			}),
 		};
 	}
 

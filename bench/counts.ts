@@ -10,6 +10,8 @@ export interface Counts {
 	logLines: number;
 	/** Batches that read a whole app for update checks; not billed as such. */
 	appLoads: number;
+	/** Size of the databases that were asked: a state, whose difference is growth. */
+	d1Bytes: number;
 }
 
 /** Path that reports them. */
@@ -27,4 +29,5 @@ export const NOTHING: Readonly<Counts> = {
 	r2ClassB: 0,
 	logLines: 0,
 	appLoads: 0,
+	d1Bytes: 0,
 };

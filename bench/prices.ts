@@ -7,6 +7,8 @@ export const PRICES = {
 	cpuMs: 0.02,
 	d1RowRead: 0.001,
 	d1RowWritten: 1,
+	/** A gigabyte for a month. */
+	d1Storage: 0.75,
 	/** A message is written, read and acknowledged: three operations. */
 	queueMessage: 3 * 0.4,
 	r2ClassA: 4.5,

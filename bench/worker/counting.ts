@@ -43,9 +43,13 @@ function replaced<Value extends object>(value: Value, methods: Record<string, (o
 	});
 }
 
-function note(result: D1Result): void {
+const sizes = new Map<string, number>();
+
+function note(result: D1Result, binding: string): void {
 	counts.d1RowsRead += result.meta.rows_read;
 	counts.d1RowsWritten += result.meta.rows_written;
+	sizes.set(binding, result.meta.size_after);
+	counts.d1Bytes = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 
 const originals = new WeakMap<object, D1PreparedStatement>();
@@ -53,18 +57,18 @@ const originals = new WeakMap<object, D1PreparedStatement>();
 /** Those that read the channels of an app for its snapshot. */
 const loading = new WeakSet<object>();
 
-function statement(original: D1PreparedStatement, text: string): D1PreparedStatement {
+function statement(original: D1PreparedStatement, text: string, binding: string): D1PreparedStatement {
 	const all = async () => {
 		counts.d1Trips += 1;
 		const result = await original.all<Record<string, unknown>>();
-		note(result);
+		note(result, binding);
 		return result;
 	};
 	const counted = replaced(original, {
 		bind:
 			(bind) =>
 			(...values) =>
-				statement(bind(...values) as D1PreparedStatement, text),
+				statement(bind(...values) as D1PreparedStatement, text, binding),
 		all: () => all,
 		run: () => all,
 		// `first` and `raw` report no row counts, but `all` of the same statement does.
@@ -80,18 +84,18 @@ function statement(original: D1PreparedStatement, text: string): D1PreparedState
 	return counted;
 }
 
-function database<Value extends object>(value: Value): Value {
+function database<Value extends object>(value: Value, binding: string): Value {
 	return replaced(value, {
-		prepare: (prepare) => (sql) => statement(prepare(sql) as D1PreparedStatement, String(sql)),
+		prepare: (prepare) => (sql) => statement(prepare(sql) as D1PreparedStatement, String(sql), binding),
 		batch: (batch) => async (statements) => {
 			counts.d1Trips += 1;
 			const given = statements as D1PreparedStatement[];
 			if (given.some((one) => loading.has(one))) counts.appLoads += 1;
 			const results = (await batch(given.map((counted) => originals.get(counted) ?? counted))) as D1Result[];
-			for (const result of results) note(result);
+			for (const result of results) note(result, binding);
 			return results;
 		},
-		withSession: (withSession) => (constraint) => database(withSession(constraint) as object),
+		withSession: (withSession) => (constraint) => database(withSession(constraint) as object, binding),
 	});
 }
 
@@ -139,7 +143,7 @@ function counted(env: Environment): Environment {
 		...Object.fromEntries(
 			Object.entries(env)
 				.filter(([name]) => name === "DB" || isTelemetryBinding(name))
-				.map(([name, value]) => [name, database(value as D1Database)]),
+				.map(([name, value]) => [name, database(value as D1Database, name)]),
 		),
 		...(env.BUNDLES === undefined ? {} : { BUNDLES: bucket(env.BUNDLES as R2Bucket) }),
 		...(env.BUCKET === undefined ? {} : { BUCKET: bucket(env.BUCKET as R2Bucket) }),

@@ -229,7 +229,7 @@ function bindings({ missing_bindings: missing, bucket }: Status): Finding {
 		const remedy = "Check that the bucket of wrangler.toml exists (npx wrangler r2 bucket list), then deploy again.";
 		return { check, state: "failed", detail: "the bucket does not answer", remedy };
 	}
-	return { check, state: "ok", detail: "database, bucket, queue, assets and rate limits answer" };
+	return { check, state: "ok", detail: "all are set, and the bucket answers" };
 }
 
 function database({ database: { size_bytes: bytes, telemetry_max_bytes: limit } }: Status): Finding {

@@ -65,7 +65,7 @@ describe("the price of a million checks", () => {
 	const update = { ...rows(4), batch: rows(6), downloads: 1, reports: 2, cpuMs: 0, r2ClassB: 1, r2ClassBAgain: 0 };
 	const counts: CostCounts = {
 		...{ checkCpuMs: 0.5, pauseSeconds: 20, longestSeconds: 120, urgentSeconds: 1, batchSeconds: 10 },
-		...{ isolateReports: true, checkBatch: rows(2) },
+		...{ isolateReports: true, checkBatch: rows(2), deviceBytes: 700, updateBytes: 100 },
 		...{ firstEver: rows(2), returning: rows(1), noNews: rows(0), question: rows(0, 1), sharesQuestions: true },
 		...{ zip: update, delta: { ...update, downloads: 100, r2ClassB: 100 }, deltaFiles: 100 },
 		...{ cold: { ...rows(0, 10), r2ClassA: 0, r2ClassB: 1 }, sweep: { ...rows(0, 5_000), r2ClassA: 0 } },
@@ -102,6 +102,9 @@ describe("the price of a million checks", () => {
 		expect(part("questions for changes")).toBeCloseTo((86_400 / 2.1) * (0.001 / 864_000), 9);
 		expect(part("cold isolates")).toBeCloseTo((24 * (10 * 0.001 + 0.36)) / 864_000, 9);
 		expect(part("clean-up")).toBeCloseTo((96 * 5_000 * 0.001) / 864_000, 9);
+		// 864,000 devices and 400 days of 17,280 new ones, and 30 days of updates, for 25.92 million checks a month.
+		const gigabytes = (7_776_000 * 700 + (864_000 / 7) * 30 * 100) / 1e9;
+		expect(part("storage of devices")).toBeCloseTo((gigabytes * 0.75) / 25.92, 9);
 		expect(part("log lines")).toBe(0);
 	});
 
