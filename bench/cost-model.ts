@@ -71,8 +71,8 @@ export interface Fleet {
 export const FLEETS: readonly Fleet[] = [
 	{ name: "hobbyist", devices: 1_000, checksPerDevice: 3, apps: 1, isolates: 30 },
 	{ name: "1 M devices", devices: 1_000_000, checksPerDevice: 3, apps: 1, isolates: 330, goal: 0.6 },
-	{ name: "10 M devices", devices: 10_000_000, checksPerDevice: 3, apps: 1, isolates: 600, goal: 0.8 },
-	{ name: "50 M devices", devices: 50_000_000, checksPerDevice: 2, apps: 1, isolates: 1_000 },
+	{ name: "10 M devices", devices: 10_000_000, checksPerDevice: 3, apps: 10, isolates: 600, goal: 0.8 },
+	{ name: "50 M devices", devices: 50_000_000, checksPerDevice: 2, apps: 50, isolates: 1_000 },
 	{ name: "10,000 apps", devices: 7_000_000, checksPerDevice: 3, apps: 10_000, isolates: 330 },
 ];
 
@@ -231,7 +231,7 @@ export function partsOf(fleet: Fleet, counts: CostCounts, form: Form): Part[] {
 		},
 		{
 			name: "storage of devices",
-			arithmetic: `${text(devices)} + ${text(fresh)} new a day x ${ASSUMED.deviceDays} days = ${text(held)} x ${counts.deviceBytes} bytes, ${text(updates)} updates x ${ASSUMED.updateDays} days x ${counts.updateBytes} bytes: ${text(gigabytes)} GB x $${PRICES.d1Storage} a month`,
+			arithmetic: `${text(devices)} + ${text(fresh)} new a day x ${ASSUMED.deviceDays} days = ${text(held)} x ${counts.deviceBytes} bytes, ${text(updates)} updates x ${ASSUMED.updateDays} days x ${counts.updateBytes} bytes: ${text(gigabytes)} GB x $${PRICES.d1Storage} a month; ${text(gigabytes / apps)} GB of 10 GB an app`,
 			dollars: (gigabytes * PRICES.d1Storage * 1e6) / (checks * DAYS_OF_MONTH),
 		},
 		{
