@@ -20,8 +20,6 @@ export async function within<Value>(
 }
 
 export interface Patience {
-	/** Nothing more is waited for. */
-	isSpent(): boolean;
 	/** The value of the work, if it arrives in time. The work goes on. */
 	wait<Value>(work: Promise<Value>): Promise<Value | typeof LATE>;
 	/** The same for work that is not begun in vain; a database that does not answer is late. */
@@ -35,6 +33,7 @@ export function createPatience(
 	waitUntil: (work: Promise<unknown>) => void,
 ): Patience {
 	let hasWaited = false;
+	/** Nothing more is waited for. */
 	const isSpent = () => hasWaited || isPaused();
 
 	async function wait<Value>(work: Promise<Value>): Promise<Value | typeof LATE> {
@@ -44,7 +43,6 @@ export function createPatience(
 	}
 
 	return {
-		isSpent,
 		wait,
 		async attempt(begin) {
 			if (isSpent()) return LATE;

@@ -109,7 +109,7 @@ export async function answerTo(
 	device: Device,
 	withManifest = true,
 ): Promise<{ readonly decision: Decision; readonly answer: CheckAnswer }> {
-	const { decision } = await resolve(snapshots, db, snapshot, device, patience);
+	const decision = await resolve(snapshots, db, snapshot, device, patience);
 	if (decision.outcome === "builtin") return { decision, answer: { version: BUILTIN } };
 	if (decision.outcome === "none") return { decision, answer: refusalOf(decision) };
 

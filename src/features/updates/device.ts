@@ -61,12 +61,6 @@ export function seenOf(body: DeviceBody, atMs: number, decision: Decision): Devi
 	};
 }
 
-export interface Resolved {
-	readonly decision: Decision;
-	/** Set by an operator for the device. */
-	readonly override: Override | undefined;
-}
-
 /**
  * The decision for the device, from memory; the rare fact that is not in memory is read from the database.
  * @param patience of a check; without it the database may take as long as it needs
@@ -78,7 +72,7 @@ export async function resolve(
 	snapshot: AppSnapshot,
 	device: Device,
 	patience?: Patience,
-): Promise<Resolved> {
+): Promise<Decision> {
 	const attempt = <Value>(begin: () => Promise<Value>) => (patience === undefined ? begin() : patience.attempt(begin));
 	const held = heldOverride(snapshot, device.deviceId);
 	// The limit on device ids per address bounds this query.
@@ -88,11 +82,11 @@ export async function resolve(
 	const decision = decideUpdate(decisionInput(snapshot, device, override), device);
 	// An operator may have withheld the bundle from this device.
 	if (found === LATE && decision.outcome !== "none") throw serviceUnavailable(new Error("the override is not known"));
-	if (!decision.dependsOnCurrentBundle) return { decision, override };
+	if (!decision.dependsOnCurrentBundle) return decision;
 	const known = snapshot.readyVersions.get(device.versionName);
 	const exists = known ?? (await attempt(() => snapshots.hasReadyBundle(db, snapshot, device.versionName)));
-	if (exists !== false) return { decision, override };
-	return { decision: decideUpdate(decisionInput(snapshot, device, override, false), device), override };
+	if (exists !== false) return decision;
+	return decideUpdate(decisionInput(snapshot, device, override, false), device);
 }
 
 /** The same without the database; undefined if it needs the database. */
