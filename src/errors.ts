@@ -87,6 +87,7 @@ export const ERROR_STATUS = {
 	cannot_remove_last_super_admin: 409,
 	policy_stops_every_admin_key: 409,
 	channel_changed: 409,
+	rollout_running: 409,
 	channel_name_reserved: 409,
 	preview_closed: 409,
 	preview_changed: 409,

@@ -21,7 +21,7 @@ const RULES: readonly (readonly [Exclude<EventType, "bundle.first_device">, stri
 	["channel.rolled_back", isAction("channel.rollback")],
 	[
 		"channel.promoted",
-		`${PROMOTING} AND ${set("version")} IS NOT NULL AND (${set("version")} <> 'null' OR NEW.action <> 'channel.create')`,
+		`${isAction("channel.rollout_finish")} OR ${PROMOTING} AND ${set("version")} IS NOT NULL AND (${set("version")} <> 'null' OR NEW.action <> 'channel.create')`,
 	],
 	["rollout.started", `${PROMOTING} AND ${set("rolloutVersion")} = 'text'`],
 	[
@@ -51,7 +51,7 @@ const TYPE = `CASE ${RULES.map(([type, condition]) => `WHEN ${condition} THEN '$
 const NEW_EVENT_ID = "'msg_' || lower(hex(randomblob(16)))";
 
 const WEBHOOK_TRIGGERS: readonly string[] = [
-	`CREATE TRIGGER IF NOT EXISTS webhook_events_of_audit_1 AFTER INSERT ON audit_log
+	`CREATE TRIGGER IF NOT EXISTS webhook_events_of_audit_2 AFTER INSERT ON audit_log
 		WHEN EXISTS (SELECT 1 FROM webhooks WHERE org_id = NEW.org_id AND disabled_at_ms IS NULL)
 		BEGIN
 		  INSERT INTO webhook_events (id, org_id, app_id, type, at_ms, data)

@@ -75,7 +75,7 @@ interface NextStep {
 }
 
 export interface Judgement {
-	readonly verdict: "hold" | "advance" | FailureAction;
+	readonly verdict: "hold" | "advance" | "finish" | FailureAction;
 	readonly reason: string;
 	readonly figures: Figures;
 	/** The rates that have a limit: failed installs first. */
@@ -119,11 +119,19 @@ export function judge(gate: GateSettings, state: RolloutState, samples: HealthSa
 		return { verdict: isQuiet ? "hold" : gate.action, reason: sentence(bad, "lower"), ...judged };
 	}
 	if (next === null) {
-		const reason =
-			gate.stepsBps === null
-				? "You set the share of devices; it does not grow by itself."
-				: "The last step is reached.";
-		return { verdict: "hold", reason, ...judged };
+		if (gate.stepsBps === null) {
+			const reason = isFull(state)
+				? "Every device is offered the bundle. The rollout is ready to finish, which makes the bundle stable."
+				: "You set the share of devices; it does not grow by itself.";
+			return { verdict: "hold", reason, ...judged };
+		}
+		if (!isFull(state)) return { verdict: "hold", reason: "The last step is reached.", ...judged };
+		const { waitingFor } = conditionsOfStep(gate, state, samples, rates, nowMs);
+		if (waitingFor.length > 0) {
+			const reason = `Waiting for ${waitingFor.join(", and for ")}. Then the rollout finishes, and its bundle becomes stable.`;
+			return { verdict: "hold", reason, ...judged };
+		}
+		return { verdict: "finish", reason: rates.map((rate) => sentence(rate, "upper")).join(" "), ...judged };
 	}
 	if (next.waitingFor.length > 0) {
 		return { verdict: "hold", reason: `Waiting for ${next.waitingFor.join(", and for ")}.`, ...judged };
@@ -152,6 +160,19 @@ function nextStep(
 ): NextStep | null {
 	const percentageBps = gate.stepsBps?.find((step) => step > state.percentageBps);
 	if (percentageBps === undefined) return null;
+	return { percentageBps, ...conditionsOfStep(gate, state, samples, rates, nowMs) };
+}
+
+const isFull = ({ percentageBps }: RolloutState): boolean => percentageBps >= 10_000;
+
+/** What the present step needs before the next one, or before the rollout finishes. */
+function conditionsOfStep(
+	gate: GateSettings,
+	state: RolloutState,
+	samples: HealthSamples,
+	rates: readonly JudgedRate[],
+	nowMs: number,
+): Omit<NextStep, "percentageBps"> {
 	const atMs = state.stepAtMs + gate.stepMinutes * MINUTE_MS;
 	const missingInStep = Math.max(0, gate.stepMinDevices - samples.sinceStep);
 	const waitingFor: string[] = [];
@@ -169,7 +190,7 @@ function nextStep(
 				: `${missing} more devices to report without ${WITHOUT[what]}, which would show that fewer than ${limit} ${DO[what]}`,
 		);
 	}
-	return { percentageBps, atMs, devicesNeeded, waitingFor };
+	return { atMs, devicesNeeded, waitingFor };
 }
 
 /** No step records as many devices. */

@@ -31,6 +31,7 @@ const ROLLOUT: RolloutAnswer = {
 	notCounted: { newer: 0, sharedNetwork: 0, more: false },
 	sampleFull: false,
 	health: { failureRate: 0.034286, lowerBound: 0.0158, upperBound: 0.07291, limit: 0.02, confidence: 0.95 },
+	readyToFinish: false,
 	verdict: "hold",
 	reason: "",
 	next: { percentageBps: 10_000, at: "2026-11-22T08:58:00.000Z", devicesNeeded: 50, waitingFor: [] },

@@ -65,6 +65,7 @@ import {
 	refuseNonPromoter,
 	requireRecentPromoter,
 } from "./protection";
+import { type RolloutEnded, rolloutEnded } from "./served-bundles";
 import {
 	changedByAnother,
 	channelChanged,
@@ -144,6 +145,7 @@ export const CHANNEL_CHANGE_ERRORS = [
 	"channel_protected",
 	"channel_zip_required",
 	"missing_rollout_version",
+	"rollout_running",
 	"approval_required",
 	"preview_channel_must_be_private",
 	"preview_closed",
@@ -170,6 +172,8 @@ interface ChangedChannel extends WrittenChannel {
 	readonly created: boolean;
 	/** Set if nothing was changed, because the change waits for approval. */
 	readonly proposal?: Proposed;
+	/** Set if the change ended a rollout whose bundle did not become stable. */
+	readonly rolloutEnded?: RolloutEnded;
 }
 
 /**
@@ -204,7 +208,9 @@ export async function changeChannel(
 		refuseNonPromoter(principal, channel, scope);
 		if (!onlySlowsDown(change.bundles, channel)) requireRecentPromoter(principal, channel, nowMs);
 	}
-	return { ...answer, ...(await changeExisting(context, request, change, channel, action)) };
+	const ended = rolloutEnded(change.bundles, channel);
+	const written = await changeExisting(context, request, change, channel, action, ended);
+	return { ...answer, ...written, ...(ended === null ? {} : { rolloutEnded: ended }) };
 }
 
 /** Versions of the bundles that the request or the channel names, by id. */
@@ -252,6 +258,7 @@ async function changeExisting(
 	change: ChannelChange,
 	channel: ChannelRow,
 	action: "channel.update" | "channel.promote",
+	ended: RolloutEnded | null,
 ): Promise<WrittenChannel> {
 	const { scope, nowMs, actor } = context;
 	const { appId, channelId } = scope;
@@ -282,13 +289,13 @@ async function changeExisting(
 	return writeChannel(context, {
 		channel,
 		values,
-		audit: { action, versions: versionsOf(request) },
+		audit: { action, versions: versionsOf(request), ...(ended === null ? {} : { details: { rollout_ended: ended } }) },
 		guards: [
 			...channelGuards(appId, channelId, channel),
 			...compatibilityGuards(appId, channelId, values, channel, changedByAnother),
 			...guards,
-			// The service may have ended the rollout, and the request must not apply to another one.
-			...(touchesRollout(change.bundles)
+			// The service or another request may have ended or started a rollout, and the request must not apply to another one.
+			...(touchesRollout(change.bundles) || change.bundles.version_id !== undefined
 				? [guard(rolloutIs(appId, channelId, channel.rollout_id), rolloutChanged)]
 				: []),
 			...(movesPlatforms ? [guard(channelPlatformsAre(appId, channelId, channel), changedByAnother)] : []),

@@ -119,7 +119,7 @@ type SnakeCase<Name extends string> = Name extends `${infer First}${infer Rest}`
 	: Name;
 type SnakeCased<Entries> = { [Name in keyof Entries & string as SnakeCase<Name>]: Entries[Name] };
 
-const snakeName = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+export const snakeName = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** The entries under their names, and then under the same names in snake_case. */
 function inBothSpellings<const Entries extends v.ObjectEntries>(entries: Entries) {

@@ -5,14 +5,14 @@
 import type { Permission } from "../../authz/permissions";
 import type { BundleRow } from "../../db/bundles";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
-import { NO_NOTICE, NO_ROLLOUT } from "../../db/rollouts";
+import { NO_NOTICE } from "../../db/rollouts";
 import type { Flag } from "../../db/schema";
 import { columnsOf, PROTECTION_FIELDS } from "../../domain/channel-fields";
 import { ApiError, invalidRequest } from "../../errors";
-import { bundleNotFound } from "../../http/scope";
-import { type ChannelBody, rolloutOf } from "./body";
-import { firstStepBps, requestedColumns } from "./fields";
+import type { ChannelBody } from "./body";
+import { requestedColumns } from "./fields";
 import { type ProtectedPublicRow, protectedThatYield, requestedProtection } from "./protection";
+import { servedBundles } from "./served-bundles";
 
 export type LoadedBundle = BundleRow & {
 	readonly public_app_id: string;
@@ -76,82 +76,6 @@ function platformsOfPublic(body: ChannelBody, settings: ChannelValues, channel: 
 	return channel?.public === 1 ? { public: 0 } : {};
 }
 
-/** @throws {ApiError} for a bundle that does not exist or is not ready */
-function requestedBundles(request: ChannelRequest, newRolloutId: string, nowMs: number): ChannelValues {
-	const { body, channel } = request;
-	const rollout = rolloutOf(body);
-	const values: ChannelValues = {};
-	if (body.version !== undefined) values.version_id = body.version === null ? null : readyBundle(request.stable).id;
-	if (rollout.version !== undefined) {
-		const id = rollout.version === null ? null : readyBundle(request.rollout).id;
-		if (id === null) Object.assign(values, NO_ROLLOUT);
-		else {
-			values.rollout_version_id = id;
-			if (id !== channel?.rollout_version_id) {
-				// Another bundle draws another cohort, and starts unpaused.
-				Object.assign(values, { rollout_id: newRolloutId, rollout_paused_at_ms: null, rollout_pause_reason: null });
-				const first = firstStepBps(body, channel);
-				if (first !== undefined) values.rollout_percentage_bps = first;
-			}
-		}
-	}
-	if (rollout.advance) Object.assign(values, advanced(request));
-	if (rollout.bps !== undefined) values.rollout_percentage_bps = rollout.bps;
-	if (rollout.enabled !== undefined) values.rollout_enabled = flag(rollout.enabled);
-	if (rollout.paused === true) values.rollout_paused_at_ms = channel?.rollout_paused_at_ms ?? nowMs;
-	if (rollout.paused === false) Object.assign(values, { rollout_paused_at_ms: null, rollout_pause_reason: null });
-	if (rollout.pauseReason !== undefined) values.rollout_pause_reason = rollout.pauseReason;
-	const rolloutId = values.rollout_version_id !== undefined ? values.rollout_version_id : channel?.rollout_version_id;
-	if ((rolloutId ?? null) === null && (rollout.enabled === true || rollout.promoteToStable)) {
-		throw new ApiError("missing_rollout_version", "The channel has no rollout bundle; send rolloutVersion as well.");
-	}
-	const finishesRollout =
-		typeof values.version_id === "number" &&
-		values.version_id === channel?.rollout_version_id &&
-		rollout.version === undefined;
-	if (finishesRollout) Object.assign(values, NO_ROLLOUT);
-	if (rollout.promoteToStable) Object.assign(values, NO_ROLLOUT, { version_id: rolloutId ?? null });
-	if (rollout.rollback) Object.assign(values, NO_ROLLOUT);
-	if (rollout.rollback && rollout.promoteToStable) {
-		const message = "must not be sent with promoteToStable: one ends the rollout, the other makes it stable";
-		throw invalidRequest([{ path: "rollback", message }]);
-	}
-	return values;
-}
-
-/** The bundle of the rollout becomes stable, because the request starts the next rollout. A repeated request changes nothing. */
-function advanced({ body, channel, rollout }: ChannelRequest): ChannelValues {
-	if (body.version !== undefined || rolloutOf(body).version == null) {
-		const message = "needs rolloutVersion, the bundle to roll out next, and no version";
-		throw invalidRequest([{ path: "advanceRollout", message }]);
-	}
-	if (channel === undefined || channel.rollout_version_id === null) {
-		throw new ApiError(
-			"missing_rollout_version",
-			"The channel has no rollout to advance; leave advanceRollout out to start one.",
-		);
-	}
-	if (channel.rollout_version_id === rollout?.id) return {};
-	const startsAtFullShare = channel.rollout_percentage_bps === 10_000 && firstStepBps(body, channel) === undefined;
-	if (startsAtFullShare && rolloutOf(body).bps === undefined) {
-		const message = "is required with advanceRollout after a rollout to 100 %: the first share of the next rollout";
-		throw invalidRequest([{ path: "rolloutPercentage", message }]);
-	}
-	return { version_id: channel.rollout_version_id };
-}
-
-/** @throws {ApiError} for a bundle that does not exist or is not ready */
-export function readyBundle(bundle: LoadedBundle | undefined): LoadedBundle {
-	if (bundle === undefined) throw bundleNotFound();
-	if (bundle.status !== "ready") {
-		throw new ApiError(
-			"bundle_not_ready",
-			"The bundle's upload is not complete; finish it with POST /bundle/complete.",
-		);
-	}
-	return bundle;
-}
-
 /** The values that the channel does not have yet. */
 export function differences(values: ChannelValues, channel: ChannelRow | undefined): ChannelValues {
 	if (channel === undefined) return values;
@@ -161,7 +85,7 @@ export function differences(values: ChannelValues, channel: ChannelRow | undefin
 
 export function changeOf(request: ChannelRequest, newRolloutId: string, nowMs: number): ChannelChange {
 	const { channel, stable, rollout } = request;
-	const bundles = differences(requestedBundles(request, newRolloutId, nowMs), channel);
+	const bundles = differences(servedBundles(request, newRolloutId, nowMs), channel);
 	if (touchesRollout(bundles) || request.body.rolloutNotice === null) {
 		Object.assign(bundles, differences(NO_NOTICE, channel));
 	}

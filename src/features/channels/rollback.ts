@@ -1,6 +1,6 @@
 /**
- * POST /channel/rollback: returns a channel to the previous live bundle, or to a named one, and ends its rollout. The write has an
- * optimistic lock on the bundles of the channel. A dry run returns the same answer, with the effect on devices.
+ * POST /channel/rollback: ends the rollout of a channel, which keeps its stable bundle; without a rollout, returns the channel to the
+ * previous live bundle, or to a named one. The write has an optimistic lock on the bundles of the channel. A dry run returns the same answer, with the effect on devices.
  *
  * Without a named bundle, a rollback skips bundles that a rollback replaced: called twice, it goes two steps back, not forward again.
  */
@@ -20,8 +20,9 @@ import { MAY_WAIT } from "../../http/wait-visible";
 import { bundleOfChoice } from "./change";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import { outcomesSchema, readEffect } from "./effect";
-import { differences, NO_PLATFORMS, readyBundle } from "./plan";
+import { differences, NO_PLATFORMS } from "./plan";
 import { refuseNonPromoter, requireRecentPromoter } from "./protection";
+import { readyBundle, rolloutEndedSchema } from "./served-bundles";
 import { changedByAnother, channelChanged, channelGuards, writeChannel } from "./write";
 
 /** A dry run counts devices that were seen in this many days. */
@@ -37,7 +38,7 @@ const rolledBack = {
 	previous_version: v.nullable(v.string()),
 	changed: v.boolean(),
 	was_live: v.boolean(),
-	rollout_ended: v.nullable(v.strictObject({ version: v.nullable(v.string()), percentage_bps: v.number() })),
+	rollout_ended: v.nullable(rolloutEndedSchema),
 };
 
 export const rollBackChannel = endpoint({
@@ -46,7 +47,7 @@ export const rollBackChannel = endpoint({
 	tag: "Channels",
 	summary: "Roll a channel back to the previous live bundle, or to a named one",
 	description:
-		'Without `version` the channel returns to the newest bundle of its history that still exists, is not live now and was not replaced by a rollback; the store build counts if it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as absent); naming the live bundle only ends a rollout, so a repeated request changes nothing. The rollout of the channel ends (`rollout_ended`). `dry_run: true` changes nothing and gives the same answer, with the effect on devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update, by reason (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is as in POST /channel/what_if. These are null for callers without app.read_devices. On a protected channel only promoters may roll back; if the channel requires approval, a rollback to a bundle that was live there needs none, and a rollback to any other bundle is refused. A bundle that was never live there is compared as POST /channel compares it, if the channel has `requireCompatibleBundle`.',
+		'While a rollout runs or is paused, a rollback without `version` ends it and keeps the stable bundle. Otherwise, without `version`, the channel returns to the newest bundle of its history that still exists, is not live now and was not replaced by a rollback; the store build counts if it was live. `version` names any ready bundle of the app by its version or id, or "builtin" for the store build (null counts as absent); naming the live bundle only ends a rollout, so a repeated request changes nothing. The rollout of the channel ends (`rollout_ended`). `dry_run: true` changes nothing and gives the same answer, with the effect on devices seen in the last 30 days: `devices_changed` of `devices` would get another version at their next check, `refused` counts the channel\'s devices that would get no update, by reason (`disable_auto_update_under_native`: the bundle is older than their store build), and `outcomes` is as in POST /channel/what_if. These are null for callers without app.read_devices. On a protected channel only promoters may roll back; if the channel requires approval, a rollback to a bundle that was live there needs none, and a rollback to any other bundle is refused. A bundle that was never live there is compared as POST /channel compares it, if the channel has `requireCompatibleBundle`.',
 	access: { permission: "channel.promote_bundle", scope: channelScope("body.app_id", { name: "body.channel" }) },
 	body: v.object({
 		app_id: publicAppId,
@@ -107,8 +108,12 @@ export const rollBackChannel = endpoint({
 		const [channel] = loaded[0].rows;
 		if (channel === undefined) throw channelNotFound();
 		const isNamed = body.version !== undefined;
+		// Devices of the rollout return to the stable bundle, which was never in doubt; a step further back would take it from all.
+		const keepsStable = !isNamed && channel.rollout_id !== null && channel.rollout_enabled === 1;
 		const target = !isNamed
-			? loaded[2].rows[0]
+			? keepsStable
+				? { ...STORE_BUILD, id: channel.version_id, name: channel.version_name }
+				: loaded[2].rows[0]
 			: body.version === "builtin" || body.version === "unknown"
 				? STORE_BUILD
 				: readyBundle(loaded[1].rows[0]);
@@ -117,7 +122,7 @@ export const rollBackChannel = endpoint({
 		if (created_by !== null) {
 			requireOwnWork(principal, "channel.promote_bundle", scope, { created_by, created_by_key });
 		}
-		const wasLive = loaded[3].rows.some(({ version_id }) => version_id === id);
+		const wasLive = keepsStable || loaded[3].rows.some(({ version_id }) => version_id === id);
 		refuseNonPromoter(principal, channel, scope);
 		if (onlyProposes(principal, scope)) throw mayOnlyPropose(channel);
 		const isOther = id !== channel.version_id;
@@ -171,7 +176,7 @@ export const rollBackChannel = endpoint({
 				guard(rolloutIs(appId, channelId, channel.rollout_id), changedByAnother),
 				...(wasLive ? [] : compatibilityGuards(appId, channelId, values, channel, changedByAnother)),
 			],
-			...(isNamed ? {} : { missing: wasDeleted }),
+			...(isNamed || keepsStable ? {} : { missing: wasDeleted }),
 		});
 		return answer;
 	},

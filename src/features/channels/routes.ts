@@ -25,6 +25,7 @@ import {
 import { answerOf, ROLLOUT_FIELDS, RULE_FIELDS, shown } from "./fields";
 import { pendingApproval, pendingApprovalAnswer } from "./propose";
 import { loosensProtection } from "./protection";
+import { rolloutEndedSchema } from "./served-bundles";
 import { reportedStoreBuilds } from "./store-builds";
 
 const linkedBundle = v.nullable(v.strictObject({ id: v.number(), name: v.string() }));
@@ -162,7 +163,7 @@ export const setChannel = endpoint({
 	tag: "Channels",
 	summary: "Create a channel, or change one",
 	description:
-		"A new name creates a channel (201); for an existing channel only the sent fields change (200). A channel that becomes public takes its platforms from the public channels that have them. A preview key is bound to the channel that it creates. That channel is private and starts with `disableAutoUpdate` `none` and `disableAutoUpdateUnderNative` `false`, so that its bundles reach every store build; a value in the request wins. `updatePackage` is the form in which devices are offered bundles: the `zip`, the single files of the manifest (`delta`) or both (`all`); `zip_from_builtin` and `delta_from_builtin` apply while a device runs its store build. A bundle that lacks the form is refused (`channel_zip_required`, `channel_delta_required`); a client that cannot read single files gets the zip in any mode. `advanceRollout` makes the bundle of the rollout stable and rolls out `rolloutVersion` next; `rolloutNotice: null` dismisses the message of the health gate. A bundle that a preview key uploaded reaches a channel outside of previews only with `allow_preview_bundle: true`, or if its version names its preview, such as 0.0.0-pr-128.7 (otherwise `bundle_from_preview`), because a pull request may choose the version of the next release. `protected: true` protects the channel: only `promoters` (roles, ids of API keys, ids of accounts; administrators by default) change what it serves, only administrators (`app.update_user_roles`) change its settings and platforms, and nobody can delete it. With `requires_approval` every caller with `channel.promote_bundle` may propose: a promotion answers 202 with `proposal_id`, and devices get nothing new until another promoter approves it (POST /proposal/approve). A change that only pauses, lowers or rolls back a rollout applies immediately. A person who loosens the protection needs a recent sign-in. `requireCompatibleBundle: true` refuses bundles whose native packages the live bundle does not have in the same version (`bundle_incompatible`, with the packages); a rollback to a bundle that was live is always possible. See GET /bundle/compatibility.",
+		"A new name creates a channel (201); for an existing channel only the sent fields change (200). A channel that becomes public takes its platforms from the public channels that have them. A preview key is bound to the channel that it creates. That channel is private and starts with `disableAutoUpdate` `none` and `disableAutoUpdateUnderNative` `false`, so that its bundles reach every store build; a value in the request wins. `updatePackage` is the form in which devices are offered bundles: the `zip`, the single files of the manifest (`delta`) or both (`all`); `zip_from_builtin` and `delta_from_builtin` apply while a device runs its store build. A bundle that lacks the form is refused (`channel_zip_required`, `channel_delta_required`); a client that cannot read single files gets the zip in any mode. `version` without rollout fields ends a rollout of another bundle (`rollout_ended`), unless `keep_rollout` is true, and finishes the rollout of the same bundle. `rolloutVersion` of another bundle is refused while a rollout runs (`rollout_running`); a rollout to 100 % becomes stable first. `advanceRollout` makes the bundle of the rollout stable at any share and rolls out `rolloutVersion` next; `rolloutNotice: null` dismisses the message of the health gate. A bundle that a preview key uploaded reaches a channel outside of previews only with `allow_preview_bundle: true`, or if its version names its preview, such as 0.0.0-pr-128.7 (otherwise `bundle_from_preview`), because a pull request may choose the version of the next release. `protected: true` protects the channel: only `promoters` (roles, ids of API keys, ids of accounts; administrators by default) change what it serves, only administrators (`app.update_user_roles`) change its settings and platforms, and nobody can delete it. With `requires_approval` every caller with `channel.promote_bundle` may propose: a promotion answers 202 with `proposal_id`, and devices get nothing new until another promoter approves it (POST /proposal/approve). A change that only pauses, lowers or rolls back a rollout applies immediately. A person who loosens the protection needs a recent sign-in. `requireCompatibleBundle: true` refuses bundles whose native packages the live bundle does not have in the same version (`bundle_incompatible`, with the packages); a rollback to a bundle that was live is always possible. See GET /bundle/compatibility.",
 	body: channelBody,
 	load: ({ body }, nowMs) => channelChangeReads(body, nowMs),
 	access: {
@@ -180,6 +181,7 @@ export const setChannel = endpoint({
 			id: v.number(),
 			public: v.boolean(),
 			preview_access_ended: v.optional(previewAccessEnded),
+			rollout_ended: v.optional(rolloutEndedSchema),
 		}),
 		v.strictObject({ ...pendingApproval, id: v.number(), public: v.boolean() }),
 	]),
@@ -189,11 +191,13 @@ export const setChannel = endpoint({
 		response: { status: "ok", id: 7, public: false },
 	},
 	async handle(context) {
-		const { id, public: isPublic, created, previewAccessEnded: ended, proposal } = await changeChannel(context);
+		const changed = await changeChannel(context);
+		const { id, public: isPublic, created, previewAccessEnded: ended, proposal, rolloutEnded } = changed;
 		if (proposal !== undefined) return new Reply(202, { ...pendingApprovalAnswer(proposal), id, public: isPublic });
 		return new Reply(created ? 201 : 200, {
 			...{ status: "ok" as const, id, public: isPublic },
 			...(ended.length === 0 ? {} : { preview_access_ended: [...ended] }),
+			...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 		});
 	},
 });

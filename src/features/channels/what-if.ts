@@ -68,6 +68,7 @@ export const whatIf = endpoint({
 		"channel_has_no_platform",
 		"channel_zip_required",
 		"missing_rollout_version",
+		"rollout_running",
 		"setting_not_supported",
 	],
 	example: {

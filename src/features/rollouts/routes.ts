@@ -45,7 +45,9 @@ const rolloutSchema = v.strictObject({
 		}),
 	),
 	rates: v.array(rate),
-	verdict: v.picklist(["hold", "advance", "pause", "rollback", "notify"]),
+	/** Every device is offered the bundle and no step follows: a person may make it stable. */
+	readyToFinish: v.boolean(),
+	verdict: v.picklist(["hold", "advance", "finish", "pause", "rollback", "notify"]),
 	reason: v.string(),
 	next: v.nullable(
 		v.strictObject({
@@ -109,6 +111,7 @@ export const showRollout = endpoint({
 			rates: [
 				{ kind: "failed" as const, devices: 2, of: 382, lowerBound: 0.001437, upperBound: 0.018892, limit: 0.05 },
 			],
+			readyToFinish: false,
 			verdict: "hold",
 			reason: "Waiting for the end of this step, which lasts 60 minutes.",
 			next: {
@@ -173,6 +176,7 @@ export const showRollout = endpoint({
 				...judged,
 				...{ lowerBound: rounded(interval.lower), upperBound: rounded(interval.upper) },
 			})),
+			readyToFinish: isRunning && active?.rollout_percentage_bps === 10_000 && active.rollout_steps === null,
 			verdict: isRunning ? (judgement?.verdict ?? "hold") : "hold",
 			reason: isRunning ? (judgement?.reason ?? NO_ROLLOUT_REASON) : stillReason(active !== undefined, isPaused),
 			next:

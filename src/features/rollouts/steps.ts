@@ -1,5 +1,5 @@
 /**
- * Automatic rollout steps: judges each active rollout by its samples and grows, pauses, rolls back or keeps it. A step is one batch with
+ * Automatic rollout steps: judges each active rollout by its samples and grows, finishes, pauses, rolls back or keeps it. A step is one batch with
  * its audit entry, guarded by the state that was judged, so concurrent runs take one step and never overrule a person. The next run
  * judges a rollout again after a failure.
  */
@@ -101,15 +101,18 @@ export function judgeRollout(row: ActiveRolloutRow, nowMs: number): Judgement {
 
 const ACTIONS = {
 	advance: "channel.rollout_advance",
+	finish: "channel.rollout_finish",
 	pause: "channel.rollout_pause",
 	rollback: "channel.rollout_rollback",
 	notify: "channel.rollout_notify",
 } as const;
 
-function changeOf(judgement: Judgement, nowMs: number): ChannelValues {
+function changeOf(judgement: Judgement, row: ActiveRolloutRow, nowMs: number): ChannelValues {
 	switch (judgement.verdict) {
 		case "advance":
 			return judgement.next === null ? {} : { ...NO_NOTICE, rollout_percentage_bps: judgement.next.percentageBps };
+		case "finish":
+			return { ...NO_ROLLOUT, version_id: row.rollout_version_id };
 		case "pause":
 			return { ...NO_NOTICE, rollout_paused_at_ms: nowMs, rollout_pause_reason: judgement.reason };
 		case "rollback":
@@ -132,8 +135,9 @@ async function move(
 	const { verdict, figures, reason } = judgement;
 	if (verdict === "hold") return false;
 	const { app_id: appId, id: channelId } = row;
-	const values = changeOf(judgement, nowMs);
+	const values = changeOf(judgement, row, nowMs);
 	const isNotice = verdict === "notify";
+	const isGood = verdict === "advance" || verdict === "finish";
 	const actor = systemActor(deps.newId(), SERVICE_NAME);
 	const versions = new Map([[row.rollout_version_id ?? 0, row.version_name]]);
 	const details = {
@@ -164,10 +168,10 @@ async function move(
 	try {
 		await db.batch([
 			guard(rolloutUnchanged(row), conflict),
-			// Under a policy that demands signatures, an unsigned rollout cannot grow; it can still pause and roll back.
-			...(verdict === "advance" ? [guard(bundlesAreSigned(appId, [row.rollout_version_id ?? 0]), conflict)] : []),
+			// Under a policy that demands signatures, an unsigned rollout cannot grow or finish; it can still pause and roll back.
+			...(isGood ? [guard(bundlesAreSigned(appId, [row.rollout_version_id ?? 0]), conflict)] : []),
 			entry,
-			rolloutChecked(row, { ...notingOf(row), counted: true }, verdict !== "advance", nowMs),
+			rolloutChecked(row, { ...notingOf(row), counted: true }, !isGood, nowMs),
 			...(isNotice ? [] : recordChannelChange(actor, nowMs, appId, channelId, values, { reason })),
 			updateChannel(appId, channelId, values, nowMs),
 			...(isNotice ? [] : [...followRollout(appId, channelId, nowMs), bumpRevision(appId)]),
@@ -183,12 +187,13 @@ async function move(
 
 /** The state of the rollout, its effect, and what a person may do. */
 const STOPS = {
+	finish: ["is finished", "It is the stable bundle now, and every device of the channel gets it"],
 	pause: ["is paused", "Its devices keep the bundle, and no others get it. Resume it or roll it back"],
 	rollback: ["is rolled back", "Its devices return to the previous bundle at their next check. See what failed"],
 	notify: ["fails", "It continues, because the channel is set to notify only. Pause it or roll it back"],
 } as const;
 
-/** Logs and mails a stop or a notice once, because only this run has written it. If the mail fails, the log still has it. */
+/** Logs and mails an end, a stop or a notice once, because only this run has written it. If the mail fails, the log still has it. */
 async function report(
 	deps: Deps,
 	db: Database,
@@ -196,7 +201,7 @@ async function report(
 	verdict: keyof typeof STOPS,
 	reason: string,
 ): Promise<void> {
-	deps.log("warn", verdict === "notify" ? "rollout_notice" : `rollout_${verdict}`, {
+	deps.log(verdict === "finish" ? "info" : "warn", verdict === "notify" ? "rollout_notice" : `rollout_${verdict}`, {
 		app: row.public_app_id,
 		channel: row.name,
 		version: row.version_name,
@@ -208,8 +213,11 @@ async function report(
 	const { publicUrl } = deps.config;
 	const [state, what] = STOPS[verdict];
 	const place = `${encodeURIComponent(row.public_app_id)}/channels/${encodeURIComponent(row.name)}`;
+	const rollout = `The rollout of ${row.version_name} on the channel ${row.name} of ${row.public_app_id}`;
 	const text = [
-		`The rollout of ${row.version_name} on the channel ${row.name} of ${row.public_app_id} fails more often than its limit allows.`,
+		verdict === "finish"
+			? `${rollout} was healthy at its last step.`
+			: `${rollout} fails more often than its limit allows.`,
 		reason,
 		`It reached ${row.rollout_percentage_bps / 100} % of the devices.`,
 		`${what}${publicUrl === undefined ? " in the dashboard." : `:\n${publicUrl}/dashboard/apps/${place}`}`,

@@ -227,7 +227,11 @@ describe("every path that changes what a channel serves writes its history", () 
 				{ version: "1.0.0", rolloutVersion: "1.2.0", rolloutPercentage: 1, rolloutEnabled: true },
 				["rollout_started 1.2.0 after 1.0.0 1 %", "promotion 1.0.0 after 1.1.0"],
 			],
-			[{ version: "1.1.0" }, ["promotion 1.1.0 after 1.0.0"]],
+			[{ version: "1.1.0" }, ["promotion 1.1.0 after 1.0.0", "rollout_rolled_back 1.2.0 after 1.0.0 1 %"]],
+			[
+				{ rolloutVersion: "1.2.0", rolloutPercentage: 1, rolloutEnabled: true },
+				["rollout_started 1.2.0 after 1.1.0 1 %"],
+			],
 			[{ version: "1.2.0" }, ["rollout_finished 1.2.0 after 1.1.0"]],
 		];
 		let expected = ["created 1.0.0"];

@@ -148,9 +148,9 @@ describe("POST /channel/rollback without a version", () => {
 		await set({ rolloutVersion: "1.2.0", rolloutPercentage: 100, rolloutEnabled: true });
 		expect(await checks("1.1.0")).toBe("1.2.0");
 		expect((await rollBack()).body).toEqual(
-			answered("1.0.0", "1.1.0", { rollout_ended: { version: "1.2.0", percentage_bps: 10_000 } }),
+			answered("1.1.0", "1.1.0", { rollout_ended: { version: "1.2.0", percentage_bps: 10_000 } }),
 		);
-		expect(await checks("1.2.0")).toBe("1.0.0");
+		expect(await checks("1.2.0"), "the stable bundle, which was never in doubt").toBe("1.1.0");
 		expect(await channelRow()).toMatchObject({ rollout_id: null, rollout_version_id: null, rollout_enabled: 0 });
 		const { body } = await world.request("GET", "/channel/rollout", {
 			key: world.adminKey,
@@ -301,7 +301,7 @@ describe("POST /channel/rollback with dry_run", () => {
 		// The older bundle is below the store build of this device.
 		await device(9, { version_name: "1.1.0", version_build: "1.0.5" });
 		const before = await channelRow();
-		const { status, body } = await rollBack({ dry_run: true });
+		const { status, body } = await rollBack({ version: "1.0.0", dry_run: true });
 		expect(status).toBe(200);
 		expect(body).toEqual({
 			...answered("1.0.0", "1.1.0", { rollout_ended: { version: "1.2.0", percentage_bps: 500 } }),
@@ -312,7 +312,7 @@ describe("POST /channel/rollback with dry_run", () => {
 		expect(await channelRow()).toEqual(before);
 		expect(await audited()).toEqual([]);
 		// The devices then get the predicted answers.
-		await rollBack();
+		await rollBack({ version: "1.0.0" });
 		expect(await checks("1.1.0")).toBe("1.0.0");
 		expect(await checks("1.0.0")).toBe("no_new_version_available");
 		expect(await checks("1.1.0", "1.0.5")).toBe("disable_auto_update_under_native");

@@ -189,7 +189,7 @@ describe("rollouts", () => {
 		expect(await show("rollout")).toMatchObject({ rollout_version: null, version: { name: "1.0.1" } });
 	});
 
-	test("end when their bundle is promoted, and continue when another one is", async () => {
+	test("end when any bundle is promoted, unless it is to keep them", async () => {
 		await post({
 			channel: "ends",
 			version: "1.0.0",
@@ -198,11 +198,21 @@ describe("rollouts", () => {
 			rolloutEnabled: true,
 		});
 		const { id, rollout_version, version } = await show("ends");
-		const promote = (version_id: number) =>
-			world.request("PUT", "/bundle", { key: world.adminKey, body: { app_id: app.appId, version_id, channel_id: id } });
-		await promote(version.id);
+		const promote = (version_id: number, more = {}) =>
+			world.request("PUT", "/bundle", {
+				key: world.adminKey,
+				body: { app_id: app.appId, version_id, channel_id: id, ...more },
+			});
+		await promote(version.id, { keep_rollout: true });
 		expect((await show("ends")).rollout_version).toBe(rollout_version);
-		await promote(rollout_version);
+		expect((await promote(version.id)).body).toMatchObject({
+			status: "success",
+			rollout_ended: { version: "1.0.1", percentage_bps: 1000 },
+		});
+		expect(await show("ends")).toMatchObject({ rollout_version: null, version: { name: "1.0.0" } });
+		await post({ channel: "ends", rolloutVersion: "1.0.1", rolloutPercentage: 10, rolloutEnabled: true });
+		const { body } = await promote(rollout_version);
+		expect(body).not.toHaveProperty("rollout_ended");
 		expect(await show("ends")).toMatchObject({ rollout_version: null, version: { name: "1.0.1" } });
 	});
 

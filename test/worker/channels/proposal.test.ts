@@ -151,11 +151,16 @@ describe("a promotion to a channel that requires approval", () => {
 		expect((await decide("approve", { headers: approver.headers }, id)).status).toBe(200);
 		for (const second of [
 			{ advanceRollout: true, rolloutVersion: "1.3.0" },
-			{ promoteToStable: true, rolloutVersion: "1.3.0" },
-			{ promoteToStable: true, version: "1.3.0" },
-			{ version: "1.3.0", rolloutPercentageBps: 9000 },
+			{ version: null, rolloutPercentageBps: 9000 },
 		]) {
 			expect(await set(by, second), JSON.stringify(second)).toMatchObject(REFUSED);
+		}
+		for (const contradictory of [
+			{ promoteToStable: true, rolloutVersion: "1.3.0" },
+			{ promoteToStable: true, version: "1.3.0" },
+		]) {
+			const answer = await set(by, contradictory);
+			expect(answer, JSON.stringify(contradictory)).toMatchObject({ status: 400, body: { error: "invalid_request" } });
 		}
 		expect((await proposals()).map(({ state }: { state: string }) => state)).toEqual(["approved"]);
 		expect((await shown()).version.name).toBe("1.1.0");

@@ -112,18 +112,28 @@ const settings = {
 	allow_dev: choice(true, false),
 	disableAutoUpdate: choice("major", "minor", "patch", "version_number", "none", "none", "none"),
 	disableAutoUpdateUnderNative: choice(true, false),
-	rolloutVersion: choice<string | null>(...VERSIONS, ...VERSIONS, null),
-	rolloutPercentage: choice(0, 12.5, 50, 100),
-	rolloutEnabled: choice(true, true, false),
-	rolloutPaused: choice(true, false),
-	rollback: choice(true),
-	promoteToStable: choice(true),
 };
+/** One intention about the rollout; two of them contradict each other. */
+const intention = fc.oneof(
+	fc.record({
+		rolloutVersion: choice<string>(...VERSIONS),
+		rolloutPercentage: choice(0, 12.5, 50, 100),
+		rolloutEnabled: choice(true, true, false),
+		rolloutPaused: choice(true, false),
+		advanceRollout: choice(true),
+	}),
+	fc.constant({}),
+	fc.constant({ rolloutVersion: null }),
+	fc.constant({ rollback: true }),
+	fc.constant({ promoteToStable: true }),
+	fc.constant({ keep_rollout: true }),
+);
+const fieldsOfChange = fc.tuple(fc.record(settings), intention).map(([fields, more]) => ({ ...fields, ...more }));
 
 describe("POST /channel/what_if", () => {
 	test("equals the answers of all devices after the change, for random changes, channels and overrides", async () => {
-		const state = fc.record({ production: fc.record(settings), beta: fc.record(settings) });
-		const changes = fc.record({ channel: fc.constantFrom("production", "beta", "new"), fields: fc.record(settings) });
+		const state = fc.record({ production: fieldsOfChange, beta: fieldsOfChange });
+		const changes = fc.record({ channel: fc.constantFrom("production", "beta", "new"), fields: fieldsOfChange });
 		const overrides = fc.array(
 			fc.record({
 				device: fc.nat(59),
@@ -187,7 +197,7 @@ describe("POST /channel/what_if", () => {
 				}
 				for (const move of Object.keys(really)) moves.add(move);
 			}),
-			{ numRuns: 25, seed: 12 },
+			{ numRuns: 40, seed: 12 },
 		);
 		Object.assign(world.deps, { newId });
 		expect(moves.size, "the cases are all alike").toBeGreaterThan(20);
@@ -336,7 +346,7 @@ describe("a POST /channel/what_if request", () => {
 	});
 
 	test("keeps the cached snapshot: the next check reads no database", async () => {
-		await change({ channel: "production", public: true });
+		await change({ channel: "production", public: true, version: "1.0.1", rollback: true });
 		const check = async () => {
 			const body = { app_id: app.appId, ...(fleet[0] as AskedDevice) };
 			return (await world.request("POST", "/updates", { body })).headers.get("server-timing");

@@ -121,7 +121,8 @@ describe("the health gate and health signals", () => {
 
 	test("ignores reports about devices that were never offered the bundle, and limits those from other networks", async () => {
 		const ids = await known(20);
-		await begin({ ...RULES, rolloutSteps: [100] });
+		// More devices than there are, so that the rollout does not finish.
+		await begin({ ...RULES, rolloutSteps: [100], rolloutStepMinDevices: 30 });
 		await live(ids, async () => undefined);
 		for (const device of [...deviceIds(30), ...ids]) await signal(device, "app_crash", {}, {}, "203.0.113.9");
 		for (const device of ids) await signal(device, "app_crash", {}, { version_name: STABLE });

@@ -59,11 +59,11 @@ describe("an active rollout", () => {
 		expect((await remove("/bundle", { version: NEW })).status).toBe(200);
 	});
 
-	test("continues beside a new stable bundle, which its devices get after a rollback", async () => {
+	test("continues with keep_rollout beside a new stable bundle, which its devices get after a rollback", async () => {
 		const [device = ""] = await known(1);
 		await begin({ rolloutSteps: [100] });
 		const { rollout_id } = await show();
-		await change({ version: null });
+		await change({ version: null, keep_rollout: true });
 		expect((await show()).rollout_id).toBe(rollout_id);
 		later(10_000);
 		expect((await check(device, NEW)).error).toBe("no_new_version_available");

@@ -83,7 +83,9 @@ describe("a request whose rollout ends in between", () => {
 	test("does not apply its share to another rollout that started in between", async () => {
 		await uploadTestBundle(world, app, "1.2.0");
 		await change({ rolloutVersion: NEW, rolloutEnabled: true, rolloutPercentage: 5 });
-		const answer = await changeWhile({ rolloutPercentage: 100 }, () => change({ rolloutVersion: "1.2.0" }));
+		const answer = await changeWhile({ rolloutPercentage: 100 }, () =>
+			change({ rolloutVersion: "1.2.0", advanceRollout: true }),
+		);
 		expect(answer.status).toBe(409);
 		expect(await show()).toMatchObject({ version: "1.2.0", percentageBps: 500 });
 	});

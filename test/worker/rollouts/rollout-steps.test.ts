@@ -31,7 +31,7 @@ import { createTestKey, testEnv } from "../support/world";
 beforeEach(prepareRollout);
 
 describe("an automatic rollout", () => {
-	test("grows from 1 to 5, 25 and 100 % while the bundle is healthy, and keeps its devices at each step", async () => {
+	test("grows from 1 to 5, 25 and 100 % while the bundle is healthy, keeps its devices at each step, and finishes", async () => {
 		const ids = await known(250);
 		// A rollout id whose first 1 % has at least one of these few devices.
 		const draws = Array.from({ length: 100 }, () => crypto.randomUUID());
@@ -43,7 +43,7 @@ describe("an automatic rollout", () => {
 		const running = new Map<string, string>();
 		const shares: number[] = [];
 		let before: string[] = [];
-		for (let hour = 0; hour < 5; hour++) {
+		for (let hour = 0; hour < 4; hour++) {
 			await fleetAsks(ids, running);
 			const state = await show();
 			shares.push(state.percentageBps);
@@ -54,10 +54,17 @@ describe("an automatic rollout", () => {
 			later(HOUR_MS);
 			await sweep(world.deps);
 		}
-		expect(shares).toEqual([100, 500, 2_500, 10_000, 10_000]);
+		expect(shares).toEqual([100, 500, 2_500, 10_000]);
 		expect(running.size).toBe(ids.length);
-		expect(await show()).toMatchObject({ state: "running", next: null, reason: "The last step is reached." });
-
+		expect(await show()).toMatchObject({
+			state: "none",
+			stableVersion: NEW,
+			previous: { version: NEW, endedAs: "promoted" },
+		});
+		const [finish, ...others] = await audited("channel.rollout_finish");
+		expect(others).toEqual([]);
+		expect(finish).toMatchObject({ actor: { type: "system", name: "Capstan" }, details: { version: NEW, failed: 0 } });
+		expect((await check(ids[0] ?? "", NEW)).error, "its devices stay on it").toBe("no_new_version_available");
 		const steps = await audited("channel.rollout_advance");
 		expect(steps.map((step) => step.after)).toEqual([10_000, 2_500, 500].map((bps) => ({ rolloutPercentageBps: bps })));
 		expect(steps[0]).toMatchObject({
@@ -66,13 +73,29 @@ describe("an automatic rollout", () => {
 			details: { version: NEW, failed: 0, limit_bps: 9_000, confidence: 0.95 },
 		});
 		expect(steps[0]?.details.upper_bound).toBeLessThan(0.9);
+	});
 
-		await change({ promoteToStable: true });
+	test("waits at 100 % for the time and the devices of the last step, and gives the reason", async () => {
+		const ids = await known(40);
+		await begin({ rolloutSteps: [100], rolloutPercentage: 100, autoPauseFailureRateBps: 3_000 });
+		await fleetAsks(ids.slice(0, 12), new Map());
 		expect(await show()).toMatchObject({
-			state: "none",
-			stableVersion: NEW,
-			previous: { version: NEW, endedAs: "promoted" },
+			verdict: "hold",
+			next: null,
+			readyToFinish: false,
+			reason: expect.stringMatching(/^Waiting for the end of this step, .* Then the rollout finishes/),
 		});
+		later(HOUR_MS);
+		await sweep(world.deps);
+		expect(await show()).toMatchObject({ state: "none", stableVersion: NEW });
+	});
+
+	test("is ready to finish by hand at 100 % without steps", async () => {
+		await begin({ rolloutSteps: null, rolloutPercentage: 100 });
+		expect(await show()).toMatchObject({ state: "running", readyToFinish: true });
+		later(10 * HOUR_MS);
+		await sweep(world.deps);
+		expect(await show(), "only a person finishes it").toMatchObject({ state: "running", readyToFinish: true });
 	});
 
 	test("waits for the time, for devices and for certainty, and gives the reason", async () => {

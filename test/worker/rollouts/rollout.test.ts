@@ -66,9 +66,9 @@ describe("a rollout that people control", () => {
 
 	test("ends as promoted by PUT /bundle with its bundle, and as replaced by another rollout version", async () => {
 		const other = await uploadTestBundle(world, app, "1.2.0");
-		await change({ rolloutVersion: NEW, rolloutEnabled: true });
+		await change({ rolloutVersion: NEW, rolloutEnabled: false });
 		later(1_000);
-		await change({ rolloutVersion: "1.2.0" });
+		await change({ rolloutVersion: "1.2.0", rolloutEnabled: true });
 		expect(await show()).toMatchObject({ version: "1.2.0", previous: { version: NEW, endedAs: "replaced" } });
 		const { body } = await world.request("GET", "/channel", {
 			key: world.adminKey,

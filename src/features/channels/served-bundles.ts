@@ -1,0 +1,187 @@
+/**
+ * What becomes of a channel's stable bundle and rollout when a request changes them. Every door that promotes, rolls out or ends a
+ * rollout calls it (POST /channel, PUT /bundle, the stock CLI, proposals, dry runs), so they agree.
+ *
+ * A channel has one stable bundle and at most one rollout. A promotion without rollout fields ends the rollout of another bundle, because
+ * its devices would not get what was promoted. A new rollout never replaces one that devices take part in below 100 %, because those
+ * devices would return to an older bundle.
+ */
+import * as v from "valibot";
+import type { ChannelRow, ChannelValues } from "../../db/channels";
+import { NO_ROLLOUT } from "../../db/rollouts";
+import type { Flag } from "../../db/schema";
+import { compareVersions, readVersion } from "../../domain/version";
+import { ApiError, invalidRequest } from "../../errors";
+import { bundleNotFound } from "../../http/scope";
+import { type ChannelBody, contradictionsOf, rolloutOf } from "./body";
+import { firstStepBps } from "./fields";
+import type { ChannelRequest, LoadedBundle } from "./plan";
+
+const FULL_SHARE_BPS = 10_000;
+
+/** The rollout that a change ended without making its bundle stable; its share in basis points. */
+export const rolloutEndedSchema = v.strictObject({ version: v.nullable(v.string()), percentage_bps: v.number() });
+export type RolloutEnded = v.InferOutput<typeof rolloutEndedSchema>;
+
+/** @throws {ApiError} for a bundle that does not exist or is not ready */
+export function readyBundle(bundle: LoadedBundle | undefined): LoadedBundle {
+	if (bundle === undefined) throw bundleNotFound();
+	if (bundle.status !== "ready") {
+		throw new ApiError(
+			"bundle_not_ready",
+			"The bundle's upload is not complete; finish it with POST /bundle/complete.",
+		);
+	}
+	return bundle;
+}
+
+/**
+ * The columns of the stable bundle and the rollout after the request, whether or not they differ from the channel.
+ * @throws {ApiError} for fields that contradict each other, a bundle that is not ready, or a rollout that must be ended first
+ */
+export function servedBundles(request: ChannelRequest, newRolloutId: string, nowMs: number): ChannelValues {
+	const { body, channel } = request;
+	const issues = contradictionsOf(body);
+	if (issues.length > 0) throw invalidRequest(issues);
+	const rollout = rolloutOf(body);
+	const running = channel?.rollout_version_id ?? null;
+	const stable = body.version === undefined ? undefined : body.version === null ? null : readyBundle(request.stable).id;
+	const next =
+		rollout.version === undefined ? undefined : rollout.version === null ? null : readyBundle(request.rollout).id;
+	const values: ChannelValues = {};
+	if (stable !== undefined) values.version_id = stable;
+	if (rollout.rollback) return { ...NO_ROLLOUT, ...values };
+	if (next === undefined) {
+		if (running === null && (rollout.enabled === true || rollout.promoteToStable)) throw missingRollout();
+		if (rollout.promoteToStable) {
+			if (stable === undefined || stable === running) return { ...NO_ROLLOUT, version_id: running };
+			const message = "must not be sent with promoteToStable: it names another bundle than the rollout's";
+			throw invalidRequest([{ path: "version", message }]);
+		}
+		if (rollout.advance) throw missingNextRollout();
+		const finishes = running !== null && stable === running;
+		if (finishes) return { ...NO_ROLLOUT, version_id: running };
+		if (stable !== undefined && running !== null && !rollout.keep && !changesRollout(body)) {
+			return { ...NO_ROLLOUT, version_id: stable };
+		}
+	} else if (next === null) {
+		Object.assign(values, NO_ROLLOUT);
+	} else {
+		if (next !== running) Object.assign(values, started(request, next, stable, newRolloutId));
+		else if (rollout.advance && stable !== undefined) throw missingNextRollout();
+		values.rollout_version_id = next;
+	}
+	if (stable !== undefined && next !== null && (next ?? running) === running) refuseNewerStable(request, stable);
+	if (rollout.bps !== undefined) values.rollout_percentage_bps = rollout.bps;
+	if (rollout.enabled !== undefined) values.rollout_enabled = flag(rollout.enabled);
+	if (rollout.paused === true) values.rollout_paused_at_ms = channel?.rollout_paused_at_ms ?? nowMs;
+	if (rollout.paused === false) Object.assign(values, { rollout_paused_at_ms: null, rollout_pause_reason: null });
+	if (rollout.pauseReason !== undefined) values.rollout_pause_reason = rollout.pauseReason;
+	return values;
+}
+
+const flag = (value: boolean): Flag => (value ? 1 : 0);
+
+/** The body changes a rollout that continues beside the stable bundle. */
+function changesRollout(body: ChannelBody): boolean {
+	const { bps, enabled, paused, pauseReason } = rolloutOf(body);
+	return [bps, enabled, paused, pauseReason].some((value) => value !== undefined);
+}
+
+/**
+ * A rollout of another bundle than the channel's: a new cohort, not paused. The bundle before becomes stable if every device has it, or if
+ * the request says so.
+ */
+function started(
+	request: ChannelRequest,
+	next: number,
+	stable: number | null | undefined,
+	newRolloutId: string,
+): ChannelValues {
+	const { body, channel } = request;
+	const rollout = rolloutOf(body);
+	const values: ChannelValues = {
+		...{ rollout_version_id: next, rollout_id: newRolloutId },
+		...{ rollout_paused_at_ms: null, rollout_pause_reason: null },
+	};
+	const first = firstStepBps(body, channel);
+	if (first !== undefined) values.rollout_percentage_bps = first;
+	const running = channel?.rollout_version_id ?? null;
+	if (running === null || channel === undefined) {
+		if (!rollout.advance) return values;
+		throw new ApiError(
+			"missing_rollout_version",
+			"The channel has no rollout to advance; leave advanceRollout out to start one.",
+		);
+	}
+	if (rollout.advance && stable !== undefined) throw missingNextRollout();
+	const promotesRunning = rollout.advance || stable === running;
+	const reachesDevices = channel.rollout_enabled === 1;
+	const isEverywhere =
+		reachesDevices &&
+		channel.rollout_paused_at_ms === null &&
+		channel.rollout_percentage_bps === FULL_SHARE_BPS &&
+		(stable === undefined || stable === channel.version_id);
+	if (!promotesRunning && !isEverywhere) {
+		if (reachesDevices) throw rolloutRunning(channel);
+		return values;
+	}
+	if (channel.rollout_percentage_bps === FULL_SHARE_BPS && first === undefined && rollout.bps === undefined) {
+		const message = "is required after a rollout to 100 %: the first share of the next rollout";
+		throw invalidRequest([{ path: "rolloutPercentage", message }]);
+	}
+	return { ...values, version_id: running };
+}
+
+/** A stable bundle that is newer than the rollout's: each device that joins the rollout later would return to an older bundle. */
+function refuseNewerStable({ channel, stable: bundle }: ChannelRequest, stable: number | null): void {
+	if (channel === undefined || bundle === undefined || channel.rollout_version_name === null) return;
+	if (stable === null || stable === channel.version_id) return;
+	const [promoted, rolledOut] = [readVersion(bundle.name), readVersion(channel.rollout_version_name)];
+	if (promoted === null || rolledOut === null || compareVersions(promoted, rolledOut) <= 0) return;
+	throw new ApiError(
+		"rollout_running",
+		`Bundle ${bundle.name} is newer than ${channel.rollout_version_name}, which is rolled out to ${shareOf(channel)}, so its devices would return to an older bundle; leave keep_rollout and the rollout fields out, which ends the rollout.`,
+		{ moreInfo: stateOf(channel) },
+	);
+}
+
+function rolloutRunning(channel: ChannelRow): ApiError {
+	const [version, stable] = [channel.rollout_version_name, channel.version_name ?? "the store build"];
+	const state = channel.rollout_paused_at_ms === null ? "is rolled out" : "has a paused rollout";
+	return new ApiError(
+		"rollout_running",
+		`Bundle ${version} ${state} to ${shareOf(channel)} on channel ${channel.name}, and ${stable} is stable. Send advanceRollout: true to make ${version} stable and start the next rollout, or end this rollout first with rollback: true, which returns its devices to ${stable}.`,
+		{ moreInfo: stateOf(channel) },
+	);
+}
+
+const shareOf = (channel: ChannelRow): string => `${channel.rollout_percentage_bps / 100} % of the devices`;
+
+const stateOf = (channel: ChannelRow) => ({
+	channel: channel.name,
+	stable_version: channel.version_name,
+	rollout_version: channel.rollout_version_name,
+	percentage_bps: channel.rollout_percentage_bps,
+	paused: channel.rollout_paused_at_ms !== null,
+});
+
+const missingRollout = () =>
+	new ApiError("missing_rollout_version", "The channel has no rollout bundle; send rolloutVersion as well.");
+
+function missingNextRollout(): ApiError {
+	const message = "needs rolloutVersion, the bundle to roll out next, and no version";
+	return invalidRequest([{ path: "advanceRollout", message }]);
+}
+
+/**
+ * The rollout that the change ends, unless its bundle becomes stable: then nothing is taken from its devices.
+ * @param bundles the columns that differ from the channel
+ */
+export function rolloutEnded(bundles: ChannelValues, channel: ChannelRow | undefined): RolloutEnded | null {
+	if (channel === undefined || channel.rollout_version_id === null) return null;
+	if (bundles.rollout_id === undefined) return null;
+	const stable = bundles.version_id === undefined ? channel.version_id : bundles.version_id;
+	if (stable === channel.rollout_version_id) return null;
+	return { version: channel.rollout_version_name, percentage_bps: channel.rollout_percentage_bps };
+}
