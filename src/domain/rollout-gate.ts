@@ -165,7 +165,7 @@ function nextStep(
 
 const isFull = ({ percentageBps }: RolloutState): boolean => percentageBps >= 10_000;
 
-/** What the present step needs before the next one, or before the rollout finishes. */
+/** Conditions of the present step for the next one, or for the end of the rollout. */
 function conditionsOfStep(
 	gate: GateSettings,
 	state: RolloutState,

@@ -178,7 +178,6 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			await choose("1.1.0");
 			await title();
 			await admin.page.getByText("This finishes the rollout of 1.1.0: it becomes the live bundle").waitFor();
-			expect(await admin.page.getByLabel(/^Also end the rollout/).count()).toBe(0);
 			await promote();
 			expect(await rolloutOf("production")).toMatchObject({
 				state: "none",
@@ -188,30 +187,13 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			expect(await checks()).toEqual(["1.1.0"]);
 		});
 
-		test("keeps running when another bundle is promoted, as the dialog says", async () => {
+		test("ends when another bundle is promoted, as the dialog says", async () => {
 			await start();
 			await openPromotion();
 			await choose("1.3.0");
-			await admin.page
-				.getByText("The rollout of 1.1.0 keeps running: its 50 % of the devices get 1.1.0, the others get 1.3.0.")
-				.waitFor();
+			await admin.page.getByText("The rollout of 1.1.0 ends: devices that run 1.1.0 get 1.3.0").waitFor();
 			await expectSound(admin);
 			await expectFitsPhone(admin);
-			await promote();
-			expect(await rolloutOf("production")).toMatchObject({
-				state: "running",
-				version: "1.1.0",
-				stableVersion: "1.3.0",
-			});
-			expect(await checks()).toEqual(["1.1.0", "1.3.0"]);
-		});
-
-		test("ends too if that is chosen", async () => {
-			await start();
-			await openPromotion();
-			await choose("1.3.0");
-			await admin.page.getByLabel("Also end the rollout of 1.1.0").check();
-			await admin.page.getByText("The rollout of 1.1.0 ends: devices that run 1.1.0 get 1.3.0").waitFor();
 			await promote();
 			expect(await rolloutOf("production")).toMatchObject({
 				state: "none",
@@ -221,21 +203,16 @@ describe.skipIf(chromium === undefined)("rollouts in the dashboard", () => {
 			expect(await checks()).toEqual(["1.3.0"]);
 		});
 
-		test("is replaced by starting another", async () => {
+		test("is not replaced below 100 %, as the dialog says", async () => {
 			await start();
 			await openPromotion();
 			await choose("1.3.0");
 			await admin.page.getByLabel("A share of the devices").check();
-			await admin.page
-				.getByText("This replaces the rollout of 1.1.0: devices that run 1.1.0 get 1.0.0 at their next check")
-				.waitFor();
-			await promote("Start rollout");
-			expect(await rolloutOf("production")).toMatchObject({
-				state: "running",
-				version: "1.3.0",
-				percentageBps: 500,
-				previous: { version: "1.1.0", endedAs: "replaced" },
-			});
+			await admin.page.getByText("The rollout of 1.1.0 has reached 50 %: finish it or roll it back before").waitFor();
+			expect(await inDialog().getByRole("button", { name: "Start rollout" }).isDisabled()).toBe(true);
+			await inDialog().getByRole("button", { name: "Cancel" }).click();
+			await closed();
+			expect(await rolloutOf("production")).toMatchObject({ state: "running", version: "1.1.0", percentageBps: 5_000 });
 		});
 
 		test("continues when its own bundle is given another share, and is steered with a count before each step", async () => {

@@ -163,9 +163,22 @@ describe("the health gate", () => {
 		// A share that a person set lies between two steps.
 		expect(judge(GATE, { ...STATE, percentageBps: 700 }, healthy(200), LATER_MS).next?.percentageBps).toBe(2_500);
 		expect(judge(GATE, { ...STATE, percentageBps: 10_000 }, healthy(200), LATER_MS)).toMatchObject({
-			verdict: "hold",
+			verdict: "finish",
 			next: null,
 		});
+	});
+
+	test("finishes only at 100 %, and only under the conditions of a step", () => {
+		const full = { ...STATE, percentageBps: 10_000 };
+		expect(judge(GATE, full, healthy(200), LATER_MS - 1)).toMatchObject({ verdict: "hold", next: null });
+		expect(judge(GATE, full, { ...healthy(200), sinceStep: 49 }, LATER_MS)).toMatchObject({ verdict: "hold" });
+		expect(judge(GATE, full, healthy(72), LATER_MS)).toMatchObject({ verdict: "hold" });
+		const partly = { ...GATE, stepsBps: [500, 5_000] };
+		expect(judge(partly, { ...STATE, percentageBps: 5_000 }, healthy(200), LATER_MS)).toMatchObject({
+			verdict: "hold",
+			reason: "The last step is reached.",
+		});
+		expect(judge({ ...GATE, stepsBps: null }, full, healthy(200), LATER_MS)).toMatchObject({ verdict: "hold" });
 	});
 
 	test("waits for each of these conditions alone", () => {

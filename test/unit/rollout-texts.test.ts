@@ -176,8 +176,8 @@ describe("the effect of a promotion on the current rollout", () => {
 	};
 	const paused = { ...running, rolloutPausedAt: "2026-11-22T08:00:00.000Z" };
 	const off = { ...running, rolloutEnabled: false };
-	const everyDevice = { version: "2.5.0", way: "all", percentage: 5, endsRollout: false } as const;
-	const share = { version: "2.5.0", way: "share", percentage: 5, endsRollout: false } as const;
+	const everyDevice = { version: "2.5.0", way: "all", percentage: 5 } as const;
+	const share = { version: "2.5.0", way: "share", percentage: 5 } as const;
 
 	test("is not shown without a rollout", () => {
 		expect(rolloutEffect({ ...running, rollout_version_info: null }, everyDevice)).toBe(undefined);
@@ -189,12 +189,20 @@ describe("the effect of a promotion on the current rollout", () => {
 			{ ...everyDevice, version: "2.4.0" },
 			/^This finishes the rollout of 2\.4\.0: .* every device gets it\.$/,
 		],
-		[running, everyDevice, /keeps running: its 25 % of the devices get 2\.4\.0, the others get 2\.5\.0\.$/],
-		[paused, everyDevice, /stays paused: devices that run 2\.4\.0 keep it, the others get 2\.5\.0\.$/],
-		[off, everyDevice, /stays switched off: every device gets 2\.5\.0/],
-		[running, { ...everyDevice, endsRollout: true }, /^The rollout of 2\.4\.0 ends: .* get 2\.5\.0/],
-		[running, share, /^This replaces the rollout of 2\.4\.0: devices that run 2\.4\.0 get 2\.3\.1 .* or 2\.5\.0/],
-		[{ ...running, version: null }, share, /get the store build at their next check/],
+		[paused, everyDevice, /^The rollout of 2\.4\.0 ends: .* get 2\.5\.0/],
+		[running, everyDevice, /^The rollout of 2\.4\.0 ends: .* get 2\.5\.0/],
+		[running, share, /^The rollout of 2\.4\.0 has reached 25 %: finish it or roll it back before/],
+		[off, share, /^This replaces the rollout of 2\.4\.0, which is switched off\.$/],
+		[
+			{ ...running, rolloutPercentageBps: 10_000 },
+			share,
+			/^2\.4\.0 .* becomes the stable bundle, and .* 2\.5\.0 starts/,
+		],
+		[
+			{ ...paused, rolloutPercentageBps: 10_000 },
+			share,
+			/^The rollout of 2\.4\.0 has reached 100 %: finish it or roll it back before/,
+		],
 		[
 			running,
 			{ ...share, version: "2.4.0" },

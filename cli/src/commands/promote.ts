@@ -64,7 +64,7 @@ export const promote: Command = {
 export const rollback: Command = {
 	name: "rollback",
 	usage: "rollback [version]",
-	summary: "Return a channel to the bundle that was live before, or to a named one. Ends a rollout.",
+	summary: "End the rollout of a channel; without one, return it to the bundle before, or to a named one.",
 	mostWords: 1,
 	options: {
 		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
@@ -87,6 +87,7 @@ export const rollback: Command = {
 		const done = isDryRun
 			? plan
 			: await server.api("POST /channel/rollback", { body: { ...named, version: plan.version ?? "builtin" } });
+		const ended = plan.rollout_ended;
 		run.terminal.result("rollback", {
 			status: isDryRun ? "planned" : "live",
 			...{ app_id: appId, channel: channel.name, version: done.version, previous_version: plan.previous_version },
@@ -100,7 +101,14 @@ export const rollback: Command = {
 				: "";
 		const from = plan.previous_version ?? "the store build";
 		if (!plan.changed) run.terminal.line(`${channel.name} is at ${to} already; nothing changed.`);
-		else if (isDryRun) run.terminal.line(`Would roll back ${channel.name} from ${from} to ${to}${devices}.`);
+		else if (ended !== null && plan.version === plan.previous_version) {
+			const rollout = `the rollout of ${ended.version} (${ended.percentage_bps / 100} %)`;
+			run.terminal.line(
+				isDryRun
+					? `Would end ${rollout} on ${channel.name}; every device gets ${to}${devices}.`
+					: `${run.terminal.style("green", "Ended")} ${rollout} on ${channel.name}; every device gets ${to}${devices}`,
+			);
+		} else if (isDryRun) run.terminal.line(`Would roll back ${channel.name} from ${from} to ${to}${devices}.`);
 		else
 			run.terminal.line(
 				`${run.terminal.style("green", "Rolled back")} ${channel.name} from ${from} to ${to}${devices}`,

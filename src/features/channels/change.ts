@@ -45,7 +45,6 @@ import { type ChannelBody, rolloutOf } from "./body";
 import { compatibilityGuards, refuseIncompatible } from "./compatibility";
 import {
 	type ChannelChange,
-	type ChannelRequest,
 	changeOf,
 	isForAdministrators,
 	NO_PLATFORMS,
@@ -65,7 +64,7 @@ import {
 	refuseNonPromoter,
 	requireRecentPromoter,
 } from "./protection";
-import { type RolloutEnded, rolloutEnded } from "./served-bundles";
+import { type ChannelRequest, type RolloutEnded, rolloutEnded } from "./served-bundles";
 import {
 	changedByAnother,
 	channelChanged,

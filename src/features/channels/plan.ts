@@ -3,7 +3,6 @@
  * from other channels, and the permissions. Pure, so POST /channel, dry runs and the stock CLI get the same plan.
  */
 import type { Permission } from "../../authz/permissions";
-import type { BundleRow } from "../../db/bundles";
 import type { ChannelRow, ChannelValues, Platforms } from "../../db/channels";
 import { NO_NOTICE } from "../../db/rollouts";
 import type { Flag } from "../../db/schema";
@@ -11,23 +10,8 @@ import { columnsOf, PROTECTION_FIELDS } from "../../domain/channel-fields";
 import { ApiError, invalidRequest } from "../../errors";
 import type { ChannelBody } from "./body";
 import { requestedColumns } from "./fields";
-import { type ProtectedPublicRow, protectedThatYield, requestedProtection } from "./protection";
-import { servedBundles } from "./served-bundles";
-
-export type LoadedBundle = BundleRow & {
-	readonly public_app_id: string;
-	readonly preview_channel_prefix: string | null;
-};
-
-/** A request, with the rows that it names. */
-export interface ChannelRequest {
-	readonly body: ChannelBody;
-	readonly channel: ChannelRow | undefined;
-	readonly stable: LoadedBundle | undefined;
-	readonly rollout: LoadedBundle | undefined;
-	/** The app's protected public channels. */
-	readonly protectedPublic: readonly ProtectedPublicRow[];
-}
+import { protectedThatYield, requestedProtection } from "./protection";
+import { type ChannelRequest, type LoadedBundle, servedBundles } from "./served-bundles";
 
 /** Columns that differ from the channel, in two groups, because each needs its own permission. */
 export interface ChannelChange {

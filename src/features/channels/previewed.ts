@@ -6,7 +6,7 @@
 import type { ChannelRow } from "../../db/channels";
 import { ApiError } from "../../errors";
 import type { ChannelBody } from "./body";
-import type { LoadedBundle } from "./plan";
+import type { LoadedBundle } from "./served-bundles";
 
 /** @throws {ApiError} `bundle_from_preview` */
 export function refusePreviewBundle(

@@ -1,5 +1,5 @@
 /**
- * What becomes of a channel's stable bundle and rollout when a request changes them. Every door that promotes, rolls out or ends a
+ * The stable bundle and the rollout of a channel after a request. Every door that promotes, rolls out or ends a
  * rollout calls it (POST /channel, PUT /bundle, the stock CLI, proposals, dry runs), so they agree.
  *
  * A channel has one stable bundle and at most one rollout. A promotion without rollout fields ends the rollout of another bundle, because
@@ -7,6 +7,7 @@
  * devices would return to an older bundle.
  */
 import * as v from "valibot";
+import type { BundleRow } from "../../db/bundles";
 import type { ChannelRow, ChannelValues } from "../../db/channels";
 import { NO_ROLLOUT } from "../../db/rollouts";
 import type { Flag } from "../../db/schema";
@@ -15,7 +16,22 @@ import { ApiError, invalidRequest } from "../../errors";
 import { bundleNotFound } from "../../http/scope";
 import { type ChannelBody, contradictionsOf, rolloutOf } from "./body";
 import { firstStepBps } from "./fields";
-import type { ChannelRequest, LoadedBundle } from "./plan";
+import type { ProtectedPublicRow } from "./protection";
+
+export type LoadedBundle = BundleRow & {
+	readonly public_app_id: string;
+	readonly preview_channel_prefix: string | null;
+};
+
+/** A request, with the rows that it names. */
+export interface ChannelRequest {
+	readonly body: ChannelBody;
+	readonly channel: ChannelRow | undefined;
+	readonly stable: LoadedBundle | undefined;
+	readonly rollout: LoadedBundle | undefined;
+	/** The app's protected public channels. */
+	readonly protectedPublic: readonly ProtectedPublicRow[];
+}
 
 const FULL_SHARE_BPS = 10_000;
 

@@ -49,7 +49,6 @@ export function Promote({
 	const [way, setWay] = useState<Way>("all");
 	const [share, setShare] = useState<number | string>(5);
 	const [limit, setLimit] = useState(String(given.autoPauseFailureRateBps));
-	const [alsoEnds, setAlsoEnds] = useState(false);
 	const [allowsPreview, setAllowsPreview] = useState(false);
 	const [skipsPackages, setSkipsPackages] = useState(false);
 	const [countsNew, setCountsNew] = useState(given.rolloutCountNewDevices);
@@ -64,13 +63,11 @@ export function Promote({
 	const errors = formErrors(change.error, [...BUNDLE_ERRORS, "rolloutPercentage", "autoPauseFailureRateBps"]);
 	const isRefusedPreview = change.error instanceof CapstanError && change.error.code === "bundle_from_preview";
 	const rollout = channel.rollout_version_info?.name;
-	const mayEnd = way === "all" && rollout !== undefined && version !== "" && version !== rollout;
-	const endsRollout = mayEnd && alsoEnds;
 	const steps = channel.rolloutSteps ?? STEPS;
 	const settings = maySet && way !== "all" ? settingsOf(way, steps, Number(limit), countsNew) : {};
 	const planned =
 		way === "all"
-			? { version, ...(endsRollout ? { rollback: true } : {}) }
+			? { version }
 			: {
 					rolloutVersion: version,
 					rolloutEnabled: true,
@@ -83,9 +80,7 @@ export function Promote({
 	};
 	const isComplete = version !== "" && (way !== "share" || share !== "");
 	const preview = useChangePreview(isComplete ? body : null, channel.public);
-	const fate = isComplete
-		? rolloutEffect(channel, { version, way, percentage: Number(share), endsRollout })
-		: undefined;
+	const fate = isComplete ? rolloutEffect(channel, { version, way, percentage: Number(share) }) : undefined;
 	return (
 		<FormDialog
 			title={`Promote bundle to ${channel.name}`}
@@ -154,16 +149,7 @@ export function Promote({
 			) : null}
 			{fate === undefined ? null : (
 				<Alert color="orange" title={`${channel.name} has a rollout of ${rollout}`}>
-					<Stack gap="xs">
-						<Text size="sm">{fate}</Text>
-						{mayEnd ? (
-							<Checkbox
-								label={`Also end the rollout of ${rollout}`}
-								checked={alsoEnds}
-								onChange={(event) => setAlsoEnds(event.currentTarget.checked)}
-							/>
-						) : null}
-					</Stack>
+					<Text size="sm">{fate}</Text>
 				</Alert>
 			)}
 			{isRefusedPreview || allowsPreview ? (

@@ -12,7 +12,6 @@ interface PlannedPromotion {
 	readonly way: Way;
 	readonly percentage: number;
 	/** Also ends the current rollout. */
-	readonly endsRollout: boolean;
 }
 
 /** The effect of a promotion on the channel's current rollout; undefined if there is none. */
@@ -21,7 +20,7 @@ export function rolloutEffect(
 		Channel,
 		"version" | "rollout_version_info" | "rolloutEnabled" | "rolloutPausedAt" | "rolloutPercentageBps"
 	>,
-	{ version, way, percentage, endsRollout }: PlannedPromotion,
+	{ version, way, percentage }: PlannedPromotion,
 ): string | undefined {
 	const rollout = channel.rollout_version_info?.name;
 	if (rollout === undefined) return undefined;
@@ -31,19 +30,14 @@ export function rolloutEffect(
 		if (version === rollout) {
 			return `This finishes the rollout of ${rollout}: it becomes the live bundle, and every device gets it.`;
 		}
-		if (endsRollout) {
-			return `The rollout of ${rollout} ends: devices that run ${rollout} get ${version} at their next check.`;
-		}
-		if (isPaused) {
-			return `The rollout of ${rollout} stays paused: devices that run ${rollout} keep it, the others get ${version}.`;
-		}
-		return channel.rolloutEnabled
-			? `The rollout of ${rollout} keeps running: its ${share} of the devices get ${rollout}, the others get ${version}.`
-			: `The rollout of ${rollout} stays switched off: every device gets ${version} until you switch it on again.`;
+		return `The rollout of ${rollout} ends: devices that run ${rollout} get ${version} at their next check.`;
 	}
 	if (version !== rollout) {
-		const stable = channel.version?.name ?? "the store build";
-		return `This replaces the rollout of ${rollout}: devices that run ${rollout} get ${stable} at their next check, or ${version} if they are among the first of the new rollout.`;
+		if (!channel.rolloutEnabled) return `This replaces the rollout of ${rollout}, which is switched off.`;
+		if (!isPaused && channel.rolloutPercentageBps === 10_000) {
+			return `${rollout} is rolled out to every device: it becomes the stable bundle, and the rollout of ${version} starts.`;
+		}
+		return `The rollout of ${rollout} has reached ${share}: finish it or roll it back before you start the rollout of ${version}.`;
 	}
 	const paused = isPaused ? " It stays paused until you resume it." : "";
 	if (way === "steps") {
