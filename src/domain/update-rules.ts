@@ -11,7 +11,7 @@ import {
 	readsManifest,
 	runsStoreBuild,
 } from "./update-model";
-import { atLeastForMajor, compareVersions, readVersion, type SemVer } from "./version";
+import { atLeastForMajor, compareVersions, equalVersion, readVersion, type SemVer } from "./version";
 
 /** Up to this version the native plugin computes its key id in another way, so the ids cannot be compared. */
 const LAST_WITH_OTHER_KEY_IDS = "8.40.7";
@@ -199,10 +199,10 @@ export function refuseRevert(device: Device): Refusal | undefined {
 	);
 }
 
-/** The store build counts as the bundle with the same version, with or without build metadata. */
-function runsTarget({ device, native }: Candidate, target: string): boolean {
+/** The store build counts as the bundle with the same version, with or without build metadata; see `equalVersion`. */
+function runsTarget({ device }: Candidate, target: string): boolean {
 	if (!runsStoreBuild(device)) return device.versionName === target;
-	return target === native.version || target === device.versionBuild;
+	return target === device.versionBuild || target === equalVersion(device.versionBuild);
 }
 
 function gate(

@@ -4,21 +4,39 @@
  */
 
 import type SemVer from "semver/classes/semver";
-import coerce from "semver/functions/coerce";
 import compare from "semver/functions/compare";
 import parse from "semver/functions/parse";
 
 /**
- * The version, coerced if it is not SemVer: "1.2" is 1.2.0, "2024.01.05-beta (77)" is 2024.1.5. Null without a number, or with one that is
- * too large.
+ * The version, coerced if it is not SemVer: "1.2" is 1.2.0, "2024.01.05-beta (77)" is 2024.1.5, "app2-1.1.0" is 1.1.0. Null without a
+ * number, or with one that a number cannot hold exactly.
  */
 export function readVersion(text: string): SemVer | null {
 	const known = READ.get(text);
 	if (known !== undefined) return known;
-	const version = parse(text) ?? coerce(text, { loose: true });
+	const version = parse(text) ?? coerced(text);
 	if (READ.size >= MOST_READ) READ.clear();
 	READ.set(text, version);
 	return version;
+}
+
+/** A text that begins with a number is read from there; a code name is read from its first group of three numbers, if it has one. */
+function coerced(text: string): SemVer | null {
+	const group = /^v?\d/i.test(text) ? undefined : text.match(/\d+\.\d+\.\d+/)?.[0];
+	const numbers = (group ?? text.match(/\d+(?:\.\d+){0,2}/)?.[0])?.split(".").map(Number);
+	if (numbers === undefined || !numbers.every(Number.isSafeInteger)) return null;
+	const [major, minor = 0, patch = 0] = numbers;
+	return parse(`${major}.${minor}.${patch}`);
+}
+
+/**
+ * The version that a store build equals, without build metadata. Null for a version with a rest ("1.0.0.57", "1.0-beta", "2.1 (77)"): it
+ * orders as its first three numbers do, and is never the same as a bundle's.
+ */
+export function equalVersion(storeVersion: string): string | null {
+	const text = storeVersion.trim();
+	const isWhole = parse(text) !== null || /^\d+(?:\.\d+){0,2}$/.test(text);
+	return isWhole ? (readVersion(text)?.version ?? null) : null;
 }
 
 /** A fleet has a few dozen versions, and each update check parses about ten. */
