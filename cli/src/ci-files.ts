@@ -4,7 +4,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { CI_SYSTEMS, type CiFacts, type CiSystem } from "../../src/client/ci-workflow";
-import { readText } from "./project";
+import { readJsonObject, readText } from "./json-file";
 
 export const isCiSystem = (name: string | undefined): name is CiSystem => CI_SYSTEMS.some((system) => system === name);
 
@@ -29,9 +29,8 @@ const LOCK_FILES = [
 
 /** How the project is installed and built, by its lock file and its scripts. */
 export async function buildSteps(directory: string): Promise<Pick<CiFacts, "steps" | "cache">> {
-	const { scripts = {} }: { readonly scripts?: Readonly<Record<string, string>> } = JSON.parse(
-		(await readText(join(directory, "package.json"))) ?? "{}",
-	);
+	const { scripts = {} } =
+		(await readJsonObject<{ readonly scripts: Readonly<Record<string, string>> }>(directory, "package.json")) ?? {};
 	const manager = (await Promise.all(LOCK_FILES.map(([file]) => readText(join(directory, file))))).findIndex(
 		(text) => text !== undefined,
 	);

@@ -7,7 +7,7 @@ import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { usage } from "./failure";
-import { readText } from "./project";
+import { readText } from "./json-file";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -14,7 +14,8 @@ import {
 import { join } from "node:path";
 import { type Run, text } from "./command";
 import { usage } from "./failure";
-import { type Project, readText } from "./project";
+import { readText } from "./json-file";
+import type { Project } from "./project";
 
 /** The file that `capgo key create` writes. */
 const KEY_FILE = ".capgo_key_v2";

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import type { RequestOf } from "../../src/client/client";
+import { readText } from "./json-file";
 import type { Project } from "./project";
 
 export type NativePackages = NonNullable<RequestOf<"POST /bundle">["body"]["native_packages"]>;
@@ -68,7 +69,7 @@ interface PackageJson {
 
 async function packageJson(folder: string): Promise<PackageJson> {
 	try {
-		return JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+		return JSON.parse((await readText(join(folder, "package.json"))) ?? "{}");
 	} catch {
 		return {};
 	}

@@ -2,9 +2,12 @@
  * The project in a directory: a Capacitor configuration, or the place where an Electron app creates its updater, with the values that
  * commands need. Configuration files are read as text and never executed.
  */
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
+import type { FoundVersions } from "./gradle-versions";
+import { jsonObject, readJsonObject, readText } from "./json-file";
 import { type Literal, NotEditable, type ObjectLiteral, objectAt, readLiteral, rootObject } from "./source-object";
+import { storeVersionsOf } from "./store-versions";
 
 /** In the order in which Capacitor looks for them. */
 const CAPACITOR_CONFIGS = ["capacitor.config.ts", "capacitor.config.js", "capacitor.config.json"] as const;
@@ -33,8 +36,8 @@ export interface Project {
 	/** Origin of the server that the app asks for updates. */
 	readonly server: string | undefined;
 	readonly packageVersion: string | undefined;
-	/** Versions of the store builds in the native projects, as they are written there. */
-	readonly storeVersions: readonly string[];
+	/** Versions of the store builds in the native projects. */
+	readonly storeVersions: FoundVersions;
 	readonly dependencies: Readonly<Record<string, string>>;
 	setting(...path: readonly string[]): Literal | undefined;
 }
@@ -47,9 +50,8 @@ interface PackageJson {
 }
 
 export async function readProject(directory: string): Promise<Project> {
-	const { version, dependencies, devDependencies, name }: PackageJson = JSON.parse(
-		(await readText(join(directory, "package.json"))) ?? "{}",
-	);
+	const { version, dependencies, devDependencies, name } =
+		(await readJsonObject<PackageJson>(directory, "package.json")) ?? {};
 	const packages = { ...dependencies, ...devDependencies };
 	const capacitor = await capacitorConfig(directory);
 	const usesElectron = packages["@capgo/electron-updater"] !== undefined || packages.electron !== undefined;
@@ -68,7 +70,7 @@ export async function readProject(directory: string): Promise<Project> {
 		webDir: textOf(setting("webDir")) ?? (await buildFolder(directory)),
 		server: originOf(plugin("localApi")) ?? originOf(plugin("updateUrl")),
 		packageVersion: version,
-		storeVersions: await storeVersions(directory, plugin("version")),
+		storeVersions: await storeVersionsOf(directory, plugin("version"), version),
 		dependencies: packages,
 		setting,
 	};
@@ -82,18 +84,12 @@ export function originOf(address: string | undefined): string | undefined {
 	return protocol === "https:" || protocol === "http:" ? origin : undefined;
 }
 
-export async function readText(path: string): Promise<string | undefined> {
-	return readFile(path, "utf8").catch((error: { readonly code?: string }) => {
-		if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
-		throw error;
-	});
-}
-
 async function capacitorConfig(directory: string): Promise<ConfigFile | undefined> {
 	for (const path of CAPACITOR_CONFIGS) {
 		const text = await readText(join(directory, path));
 		if (text === undefined) continue;
 		const isJson = path.endsWith(".json");
+		if (isJson) jsonObject(path, text);
 		return { path, text, isJson, root: found(() => rootObject(text, isJson)) };
 	}
 	return undefined;
@@ -143,15 +139,4 @@ async function buildFolder(directory: string): Promise<string | undefined> {
 		if (page?.isFile() === true) return folder;
 	}
 	return undefined;
-}
-
-/** Versions that devices report as their store build. */
-async function storeVersions(directory: string, configured: string | undefined): Promise<string[]> {
-	const gradle = (await readText(join(directory, "android/app/build.gradle"))) ?? "";
-	const xcode = (await readText(join(directory, "ios/App/App.xcodeproj/project.pbxproj"))) ?? "";
-	return [
-		configured,
-		/\bversionName\s*=?\s*["']([^"']+)["']/.exec(gradle)?.[1],
-		/\bMARKETING_VERSION\s*=\s*"?([\w.+-]+)"?\s*;/.exec(xcode)?.[1],
-	].filter((version) => version !== undefined);
 }

@@ -8,7 +8,7 @@ import { CapstanError, type RequestOf } from "../../src/client/client";
 import type { Server } from "./api";
 import { FIRST_CHANNEL } from "./channels";
 import type { Run } from "./command";
-import { readText } from "./project";
+import { readText } from "./json-file";
 
 const TIME_LIMIT_MS = 10_000;
 const STAGES = [

@@ -229,3 +229,27 @@ describe("a protected channel", () => {
 		expect((await check(appId)).version).toBe(done.json.version);
 	});
 });
+
+test("a store version that cannot be read stops a release without --bundle, before anything is uploaded", async () => {
+	const { appId, project } = await newProject();
+	await project.write(
+		"android/app/build.gradle",
+		"android {\n\tdefaultConfig {\n\t\tversionName gitVersion()\n\t}\n}\n",
+	);
+	const stopped = await project.run("release", "--json");
+	expect(stopped).toMatchObject({ code: 2, json: { error: { code: "unreadable_store_version" } } });
+	expect(stopped.json.error.message).toContain("android/app/build.gradle, line 3");
+	expect(stopped.json.error.message).toContain("--bundle X");
+	expect((await product.api("GET", `/bundle?app_id=${appId}`)).body).toEqual([]);
+	expect((await project.run("release", "--bundle", "3.2.1", "--json")).json).toMatchObject({ version: "3.2.1" });
+});
+
+test.each([
+	["android/app/build.gradle.kts", 'android {\n\tdefaultConfig {\n\t\tversionName = "3.2.0"\n\t}\n}\n'],
+	// biome-ignore lint/suspicious/noTemplateCurlyInString: Gradle expands it
+	["android/app/build.gradle", 'def v = "3.2.0"\nandroid {\n\tdefaultConfig {\n\t\tversionName "${v}-beta"\n\t}\n}\n'],
+])("the version is above the store build of %s", async (path, script) => {
+	const { project } = await newProject();
+	await project.write(path, script);
+	expect((await project.run("release", "--json")).json).toMatchObject({ status: "live", version: "3.2.1" });
+});

@@ -2,6 +2,7 @@
  * `capstan release`: a build folder becomes the bundle of a channel. Each step is safe to repeat, and devices see nothing before the last
  * one, so an interrupted release is finished by running the command again.
  */
+import coerce from "semver/functions/coerce";
 import { CapstanError } from "../../../src/client/client";
 import {
 	type App,
@@ -17,8 +18,9 @@ import {
 } from "../channels";
 import { type Command, durationOf, numberOf, type Run, text, versionOf } from "../command";
 import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
-import { EXIT, type ExitCode } from "../failure";
+import { EXIT, type ExitCode, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
+import type { Project } from "../project";
 import { resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
@@ -51,6 +53,7 @@ export const release: Command = {
 		versionOf(run.options, "bundle");
 		const settings = await resolve(run, RELEASE_STAGES);
 		const { server, project, appId } = settings;
+		if (text(run.options, "bundle") === undefined) refuseUnreadable(project);
 		const build = await buildOf(run, project);
 		run.terminal.progress(`Asking ${server.origin}`);
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
@@ -74,6 +77,19 @@ export const release: Command = {
 		return report(run, { ...content, app, target, version, uploaded, rollout, isWaiting, waiting });
 	},
 };
+
+/** A version below the store builds would reach no device, so a store version that is unknown is not guessed. */
+function refuseUnreadable({ storeVersions: { unreadable } }: Project): void {
+	if (unreadable.length === 0) return;
+	const places = unreadable.map(({ file, line }) =>
+		line === undefined ? `${file} (names no version)` : `${file}, line ${line}`,
+	);
+	throw usage(
+		"unreadable_store_version",
+		`The version of the store build cannot be read: ${places.join("; ")}. Devices refuse a bundle that is older than their store build, so name its version: capstan release --bundle X, where X is above the store build.`,
+		{ field: "bundle", unreadable },
+	);
+}
 
 interface Target {
 	readonly name: string;
@@ -144,13 +160,18 @@ async function knownVersions({ server, project }: Settings, app: App, target: Ta
 	// A preview key creates private channels only, and never changes those of others.
 	const live = channels.filter((channel) => channel.public || channel.name === target.name);
 	return {
-		current: [project.packageVersion, ...project.storeVersions, ...live.map(({ version }) => version?.name)].filter(
-			(version) => version !== undefined,
-		),
+		current: [
+			project.packageVersion,
+			...project.storeVersions.versions.map(withoutSuffix),
+			...live.map(({ version }) => version?.name),
+		].filter((version) => version !== undefined),
 		past: past.map(({ version }) => version).filter((version) => version !== null),
 		taken: bundles.map(({ name }) => name),
 	};
 }
+
+/** A store build 3.2.0-beta moves the release as 3.2.0 does. */
+const withoutSuffix = (version: string) => coerce(version)?.version;
 
 function fieldsOf(run: Run) {
 	const comment = text(run.options, "comment");

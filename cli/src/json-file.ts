@@ -1,0 +1,89 @@
+/**
+ * JSON files of the project. A file with an error is reported with its path and the position of the error, because the messages of
+ * JSON.parse differ between versions of Node.js and often have no position.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { usage } from "./failure";
+
+/** Editors on Windows write it in front of UTF-8. */
+const withoutByteOrderMark = (text: string) => (text.startsWith("\uFEFF") ? text.slice(1) : text);
+
+/** Undefined if there is no such file. */
+export async function readText(path: string): Promise<string | undefined> {
+	const text = await readFile(path, "utf8").catch((error: { readonly code?: string }) => {
+		if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
+		throw error;
+	});
+	return text === undefined ? undefined : withoutByteOrderMark(text);
+}
+
+/**
+ * The object of a file such as package.json; undefined if there is no such file.
+ * @throws {Failure} `invalid_json`
+ */
+export async function readJsonObject<Shape extends object>(
+	directory: string,
+	path: string,
+): Promise<Partial<Shape> | undefined> {
+	const text = await readText(join(directory, path));
+	return text === undefined ? undefined : jsonObject<Shape>(path, text);
+}
+
+/** @throws {Failure} `invalid_json` */
+export function jsonObject<Shape extends object>(path: string, text: string): Partial<Shape> {
+	const value = parsedOr(text, () => {
+		const before = text.slice(0, errorAt(text)).split("\n");
+		const line = before.length;
+		const column = (before.at(-1) ?? "").length + 1;
+		const message = `${path} is not valid JSON: error at line ${line}, column ${column}. Fix the file, and run the command again.`;
+		return usage("invalid_json", message, { file: path, line, column });
+	});
+	if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Partial<Shape>;
+	throw usage("invalid_json", `${path} must contain a JSON object.`, { file: path });
+}
+
+function parsedOr(text: string, failure: () => Error): unknown {
+	try {
+		return JSON.parse(text);
+	} catch {
+		throw failure();
+	}
+}
+
+const SPACE = /[ \t\r\n]*/y;
+const STRING = /"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
+const SCALAR = /(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.])/y;
+
+/** Index of the first character that cannot be JSON. */
+function errorAt(text: string): number {
+	let at = 0;
+	const take = (pattern: RegExp) => {
+		pattern.lastIndex = at;
+		const match = pattern.exec(text);
+		at += match?.[0].length ?? 0;
+		return match !== null;
+	};
+	const takeMark = (mark: string) => {
+		take(SPACE);
+		const isThere = text[at] === mark;
+		if (isThere) at += 1;
+		return isThere;
+	};
+	const list = (end: string, item: () => boolean): boolean => {
+		if (takeMark(end)) return true;
+		while (item()) {
+			if (takeMark(end)) return true;
+			if (!takeMark(",")) return false;
+		}
+		return false;
+	};
+	const value = (): boolean => {
+		take(SPACE);
+		if (takeMark("{")) return list("}", () => take(SPACE) && take(STRING) && takeMark(":") && value());
+		if (takeMark("[")) return list("]", value);
+		return take(STRING) || take(SCALAR);
+	};
+	if (value()) take(SPACE);
+	return at;
+}
