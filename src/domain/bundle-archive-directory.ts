@@ -27,7 +27,6 @@ const ZIP64_FIELD = 0x0001;
 export const FLAG_ENCRYPTED = 0x0001;
 /** Sizes follow the content instead of preceding it. */
 export const FLAG_DESCRIPTOR = 0x0008;
-const FLAG_UTF8 = 0x0800;
 export const METHOD_STORED = 0;
 export const METHOD_DEFLATE = 8;
 const UNIX_TYPE_MASK = 0xf000;
@@ -180,7 +179,7 @@ function directoryEntry(piece: Uint8Array, view: DataView, at: number): Director
 	if (recordEnd > piece.length) return undefined;
 	const nameBytes = piece.subarray(at + DIRECTORY_RECORD_BYTES, nameEnd);
 	const flags = view.getUint16(at + 8, true);
-	const name = decodeName(nameBytes, (flags & FLAG_UTF8) !== 0);
+	const name = decodeName(nameBytes);
 	const sizes = new Zip64Sizes(view, nameEnd, extraEnd);
 	// The ZIP64 field has the sizes in this order.
 	const uncompressedBytes = sizes.read(view.getUint32(at + 24, true));
@@ -232,14 +231,15 @@ class Zip64Sizes {
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Decodes a name as UTF-8, also without the UTF-8 flag. Other bytes are read as Latin-1, which keeps different names different. */
-function decodeName(bytes: Uint8Array, isUtf8: boolean): string {
+/**
+ * Decodes a name as UTF-8, also without the UTF-8 flag. Other bytes are refused, because Android's unpacker throws on them an error that
+ * ends the app.
+ */
+function decodeName(bytes: Uint8Array): string {
 	try {
 		return strictUtf8.decode(bytes);
 	} catch {
-		const name = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
-		if (isUtf8) throw entryDefect("invalid_name", name);
-		return name;
+		throw entryDefect("invalid_name", Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 	}
 }
 

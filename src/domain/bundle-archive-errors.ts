@@ -15,6 +15,7 @@ export type ArchiveReason =
 	| "drive_letter_path"
 	| "backslash_path"
 	| "invalid_name"
+	| "name_too_long"
 	| "symlink"
 	| "duplicate_name"
 	| "too_many_entries"
@@ -71,7 +72,9 @@ const ENTRY_DEFECTS = {
 	stored_with_descriptor: (name: string) =>
 		`${name} is stored without compression and its size follows its content, which Android cannot unpack. Create the zip with the Deflate method, or from files instead of a stream.`,
 	invalid_name: (name: string) =>
-		`The name ${name} is empty, contains NUL or is not valid UTF-8. Rename the file and create the zip again.`,
+		`The name ${name} is empty, contains NUL or is not valid UTF-8, which Android cannot unpack. Rename the file, or create the zip with capstan release, Python or 7-Zip.`,
+	name_too_long: (name: string) =>
+		`A part of the path ${name} has more than 255 bytes, which devices cannot write. Shorten the name and create the zip again.`,
 	backslash_path: (name: string) =>
 		`The name ${name} contains a backslash, which devices refuse. Create the zip with a tool that separates folders by "/".`,
 	absolute_path: (name: string) =>

@@ -26,7 +26,6 @@ import {
 import {
 	damaged,
 	directoryTooLarge,
-	duplicateName,
 	entryDefect,
 	missingIndexHtml,
 	quoted,
@@ -34,6 +33,8 @@ import {
 	uncompressedTooLarge,
 	unsupportedCompression,
 } from "./bundle-archive-errors";
+
+import { hasLongPart, NameIndex, pathOf } from "./bundle-names";
 
 export const MOST_ENTRIES = 50_000;
 
@@ -109,6 +110,7 @@ function refuseUnreadable(entry: DirectoryEntry): void {
 	if (name.startsWith("/")) throw entryDefect("absolute_path", name);
 	if (/^[a-z]:/i.test(name)) throw entryDefect("drive_letter_path", name);
 	if (/(^|\/)\.\.(\/|$)/.test(name)) throw entryDefect("parent_path", name);
+	if (hasLongPart(name)) throw entryDefect("name_too_long", name);
 	if (entry.isSymlink) throw entryDefect("symlink", name);
 	if (entry.isEncrypted) throw entryDefect("encrypted_entry", name);
 	if (entry.method !== METHOD_STORED && entry.method !== METHOD_DEFLATE)
@@ -116,59 +118,6 @@ function refuseUnreadable(entry: DirectoryEntry): void {
 	if (entry.method === METHOD_STORED && entry.hasDescriptor) throw entryDefect("stored_with_descriptor", name);
 	if (entry.method === METHOD_STORED && entry.compressedBytes !== entry.uncompressedBytes) {
 		throw damaged(`the sizes of ${quoted(name)} contradict each other`);
-	}
-}
-
-/** The path that an entry is unpacked to: `index.html` for `./index.html`. */
-function pathOf(name: string): string {
-	const path = name.endsWith("/") ? name.slice(0, -1) : name;
-	if (!/(^|\/)\.?(\/|$)/.test(path)) return path;
-	return path
-		.split("/")
-		.filter((segment) => segment !== "" && segment !== ".")
-		.join("/");
-}
-
-/**
- * The paths of an archive, compared as Windows and macOS compare them: without regard to case and Unicode form. Two files with the same
- * path there are refused, because they would overwrite each other on Electron.
- */
-class NameIndex {
-	/** By the compared path: the name of the file, or `true` for a folder. */
-	readonly #byPath = new Map<string, string | true>();
-	/** The path nearest to the top that may be meant as the start page. */
-	indexPath: string | undefined;
-
-	add({ name, isDirectory }: DirectoryEntry): void {
-		const path = pathOf(name);
-		if (path === "") {
-			// Some tools write an entry for the zipped folder itself.
-			if (isDirectory) return;
-			throw entryDefect("invalid_name", name);
-		}
-		const compared = (/^[\0-\x7f]*$/.test(path) ? path : path.normalize("NFC")).toLowerCase();
-		this.#addFolders(compared, name);
-		const before = this.#byPath.get(compared);
-		if (before === undefined) this.#byPath.set(compared, isDirectory ? true : name);
-		else if (before !== true || !isDirectory) throw duplicateName(name, before === true ? compared : before);
-		this.#noteIndex(path, isDirectory);
-	}
-
-	/** Adds every folder above the path. None of them may be a file. */
-	#addFolders(path: string, name: string): void {
-		for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1)) {
-			const folder = path.slice(0, end);
-			const known = this.#byPath.get(folder);
-			if (known === true) return;
-			if (known !== undefined) throw duplicateName(name, known);
-			this.#byPath.set(folder, true);
-		}
-	}
-
-	#noteIndex(path: string, isDirectory: boolean): void {
-		if (isDirectory || path.startsWith("__MACOSX/") || !/(^|\/)index\.html$/i.test(path)) return;
-		const depth = (text: string) => text.split("/").length;
-		if (this.indexPath === undefined || depth(path) < depth(this.indexPath)) this.indexPath = path;
 	}
 }
 

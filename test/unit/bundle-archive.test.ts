@@ -72,7 +72,7 @@ describe("checkBundleArchive accepts", () => {
 		["the same name in two folders", zipOf([INDEX, { name: "a/index.html" }, { name: "b/index.html" }]), 3],
 		["names with dots", zipOf([INDEX, { name: "..a/b..c" }, { name: "a/..." }]), 3],
 		["UTF-8 names without the UTF-8 flag", zipOf([INDEX, { name: "é.png", flags: 0 }]), 2],
-		["names in an older code page", zipOf([INDEX, { name: new Uint8Array([0x82, 0x2e]), flags: 0 }]), 2],
+		["a name of 255 bytes", zipOf([INDEX, { name: `a/${"é".repeat(127)}x/b.js` }]), 2],
 		["a colon later in the name", zipOf([INDEX, { name: "ab:c.js" }]), 2],
 	])("%s", async (_name, bytes, entries) => {
 		expect(await check(bytes)).toMatchObject({ entries });
@@ -145,6 +145,22 @@ describe("checkBundleArchive refuses", () => {
 			"invalid_name",
 			() => withEntry({ name: new Uint8Array([0x61, 0xff]) }),
 		],
+		[
+			"a name in a code page of DOS",
+			"invalid_name",
+			() => withEntry({ name: new Uint8Array([0x9a, 0x62, 0x65, 0x72, 0x2e, 0x68, 0x74, 0x6d, 0x6c]), flags: 0 }),
+		],
+		[
+			"a name in Shift-JIS",
+			"invalid_name",
+			() => withEntry({ name: new Uint8Array([0x83, 0x65, 0x83, 0x58, 0x83, 0x67]), flags: 0 }),
+		],
+		[
+			"a name in Latin-1",
+			"invalid_name",
+			() => withEntry({ name: new Uint8Array([0xe9, 0x2e, 0x6a, 0x73]), flags: 0 }),
+		],
+		["a part of 256 bytes", "name_too_long", () => withEntry({ name: `a/${"é".repeat(128)}/b.js` })],
 		["a symbolic link", "symlink", () => withEntry({ name: "a", unixMode: 0o120777 }), { entry: "a" }],
 		["a name twice", "duplicate_name", () => zipOf([INDEX, INDEX]), { entry: "index.html" }],
 		[
@@ -284,7 +300,7 @@ describe("checkBundleArchive reads", () => {
 	});
 
 	test("the largest directory in a few bounded reads", async () => {
-		const name = (index: number) => `${index}-${"n".repeat(260)}`;
+		const name = (index: number) => `${"n".repeat(200)}/${index}-${"n".repeat(60)}`;
 		const entries = Array.from({ length: MOST_ENTRIES - 1 }, (_, index) => ({ name: name(index) }));
 		const { source, reads } = sourceOf(zipOf([...entries, INDEX]));
 		await checkBundleArchive(source, ROOMY);

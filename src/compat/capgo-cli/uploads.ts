@@ -20,6 +20,8 @@ import {
 	type UploadWithBundle,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
+import { BundleArchiveError } from "../../domain/bundle-archive-errors";
+import { hasLongPart, manifestTarget, NameIndex } from "../../domain/bundle-names";
 import { HOUR_MS } from "../../domain/time";
 import { ApiError, invalidRequest, type RequestIssue } from "../../errors";
 import { finishUpload, receivedSoFar } from "../../features/bundles/complete";
@@ -136,9 +138,11 @@ const MANIFEST_LIMIT_BYTES = 16 * 1024 * 1024;
 const fileName = v.pipe(
 	text(512),
 	v.check(
-		(name) => !/^[/\\]|^[a-z]:|\\/i.test(name) && !name.split("/").some((part) => part === ".." || part === "."),
-		"must be a relative path without . or .. in it",
+		(name) =>
+			!/^[/\\]|^[a-z]:|\\/i.test(name) && !name.split("/").some((part) => ["", ".", "..", ".br"].includes(part)),
+		"must be a relative path without empty parts, . or .. in it",
 	),
+	v.check((name) => !hasLongPart(name), "must have at most 255 bytes between two slashes, which devices can write"),
 );
 
 /** Private files of other keys have paths with another prefix, so no manifest can name them. */
@@ -231,13 +235,22 @@ function manifestAlreadySet(): ApiError {
 	);
 }
 
+/** @throws {ApiError} for files that a device would write to one path, or one into the other */
 function refuseRepeatedFiles(manifest: readonly { readonly file_name: string }[]): void {
-	const seen = new Set<string>();
+	const names = new NameIndex();
 	const issues: RequestIssue[] = [];
 	for (const [index, { file_name }] of manifest.entries()) {
-		if (seen.has(file_name))
-			issues.push({ path: `manifest.${index}.file_name`, message: "is named twice", received: file_name });
-		seen.add(file_name);
+		try {
+			names.add({ name: manifestTarget(file_name), isDirectory: false });
+		} catch (error) {
+			if (!(error instanceof BundleArchiveError)) throw error;
+			const other = error.facts.other_entry ?? "";
+			const message =
+				other === file_name
+					? "is named twice"
+					: `is the same file as ${other} on a device, which decompresses .br and may ignore case, or one is the other's folder; rename one of them, and leave precompressed files out of the build`;
+			issues.push({ path: `manifest.${index}.file_name`, message, received: file_name });
+		}
 	}
 	if (issues.length > 0) throw invalidRequest(issues);
 }

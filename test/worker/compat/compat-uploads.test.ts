@@ -131,6 +131,28 @@ describe("registrations", () => {
 		expect((await set([file("a"), file("b"), file("a")])).body.moreInfo).toEqual({
 			issues: [{ path: "manifest.2.file_name", message: "is named twice", received: "a" }],
 		});
+		for (const name of ["a//b", "a/", "a/./b", `a/${"é".repeat(128)}`]) {
+			expect((await set([file(name)])).body.moreInfo, name).toMatchObject({
+				issues: [{ path: "manifest.0.file_name" }],
+			});
+		}
+		const SAME: readonly (readonly [string, string])[] = [
+			["app.js", "app.js.br"],
+			["app.js.br", "app.js"],
+			["a", "a/b.js"],
+			["a/b.js", "a"],
+			["a.br", "a/b.js"],
+			["Icon.png", "icon.png.br"],
+			["\u00e9.png", "e\u0301.png"],
+		];
+		for (const [one, other] of SAME) {
+			expect(await set([file("index.html"), file(one), file(other)]), `${one}, ${other}`).toMatchObject({
+				status: 400,
+				body: { moreInfo: { issues: [{ path: "manifest.2.file_name", received: other }] } },
+			});
+		}
+		const different = await set([file("a.js.br"), file("a.js.br.map"), file("b/a.js")]);
+		expect(different, "other names").toMatchObject({ status: 400, body: { error: "missing_delta_files" } });
 		expect((await set([])).status).toBe(400);
 		expect(await set([file("a")])).toMatchObject({ status: 400, body: { error: "missing_delta_files" } });
 	});
