@@ -100,8 +100,8 @@ describe("a sample app", () => {
 		const target = await world.admin("POST /channel/rollback", {
 			body: { app_id, channel: "production", dry_run: true },
 		});
-		// Production left 2.3.0 by a rollback, so its way back is the bundle before.
-		expect(target).toMatchObject({ status: 200, body: { version: "2.2.1" } });
+		// Production's rollout of 2.4.0 is what a rollback takes back; its stable bundle stays.
+		expect(target).toMatchObject({ status: 200, body: { version: "2.3.1" } });
 	});
 
 	test("has figures that match the stories of its devices", async () => {
