@@ -115,10 +115,15 @@ test("a release that is killed before any of its writes shows nothing, and the n
 		const before = await check(appId);
 		await project.write("dist/app.js", `CapacitorUpdater.notifyAppReady(); // ${killedAt}`);
 		requests = 0;
+		let isLive = false;
 		const { child, ended } = project.start(["release", "--json"]);
-		network.fault = () => {
+		network.fault = ({ method, path }) => {
 			requests += 1;
-			if (requests < killedAt) return undefined;
+			// The requests after the promotion only read.
+			if (requests < killedAt || isLive) {
+				isLive ||= method === "POST" && path === "/channel";
+				return undefined;
+			}
 			child.kill("SIGKILL");
 			return { status: 503 };
 		};
@@ -252,4 +257,50 @@ test.each([
 	const { project } = await newProject();
 	await project.write(path, script);
 	expect((await project.run("release", "--json")).json).toMatchObject({ status: "live", version: "3.2.1" });
+});
+
+describe("the store builds that devices report", () => {
+	const report = (appId: string, version_build: string) =>
+		product.api("POST", "/updates", { app_id: appId, version_name: "builtin", version_build, ...DEVICE });
+
+	test("that are all newer stop a release without --bundle, and never choose its version", async () => {
+		const { appId, project } = await newProject();
+		await project.write("package.json", '{"version":"0.0.1"}');
+		await report(appId, "3.2.0");
+		await expect
+			.poll(async () => (await product.api("GET", `/device/list?app_id=${appId}`)).body.total, { timeout: 20_000 })
+			.toBe(1);
+		const stopped = await project.run("release", "--json");
+		expect(stopped).toMatchObject({ code: 2, json: { error: { code: "older_than_store_builds" } } });
+		expect(stopped.json.error.message).toContain("capstan release --bundle 3.2.1");
+		const run = await project.run("release", "--bundle", "3.2.1", "--json");
+		expect(run, run.error).toMatchObject({ code: 0, json: { version: "3.2.1", problems: [], warnings: [] } });
+	});
+
+	test("that all refuse the bundle end release and promote with the problem and exit code 1", async () => {
+		const { appId, project } = await newProject();
+		await report(appId, "3.2.0");
+		await expect
+			.poll(async () => (await product.api("GET", `/device/list?app_id=${appId}`)).body.total, { timeout: 20_000 })
+			.toBe(1);
+		const released = await project.run("release", "--bundle", "1.0.1");
+		expect(released.code, released.out).toBe(1);
+		expect(released.out).toContain("Live");
+		expect(released.out).toContain("Problem No recent store build (3.2.0) accepts bundle 1.0.1");
+		expect(released.out).not.toContain("every device");
+		const promoted = await project.run("promote", "1.0.1", "--json");
+		expect(promoted).toMatchObject({ code: 1, json: { status: "live", problems: [{ code: "no_store_build" }] } });
+	});
+
+	test("are missing before the first report, which release says, with a warning below 1.0.0", async () => {
+		const { project } = await newProject();
+		await project.write("package.json", '{"version":"0.0.0"}');
+		const run = await project.run("release");
+		expect(run.code, run.error).toBe(0);
+		expect(run.out).toContain("The channel production is new and public.\nNo device has reported yet.\n");
+		expect(run.out).toContain("Warning New native projects start at store version 1.0 and refuse older bundles.");
+		const next = await project.run("release", "--bundle", "1.0.0");
+		expect(next.out).toContain("No device has reported yet.");
+		expect(next.out).not.toContain("Warning");
+	});
 });

@@ -5,6 +5,7 @@ import { approved, changeChannel, existingChannel } from "../channels";
 import { type Command, durationOf, numberOf, text } from "../command";
 import { EXIT, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
+import { reachOf, reportedStoreBuilds, showReach } from "../reach";
 import { resolve } from "../settings";
 
 export const promote: Command = {
@@ -26,9 +27,11 @@ export const promote: Command = {
 			throw usage("missing_version", "Name the version: capstan promote 1.4.0. capstan status lists what is live.");
 		const rollout = numberOf(run.options, "rollout", 0.01, 100);
 		const timeoutMs = durationOf(run.options, "timeout", "1h");
-		const { server, appId } = await resolve(run, RELEASE_STAGES);
+		const settings = await resolve(run, RELEASE_STAGES);
+		const { server, appId } = settings;
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const channel = await existingChannel(server, app, text(run.options, "channel"));
+		const builds = await reportedStoreBuilds(settings);
 		const waiting = await changeChannel(server, {
 			app_id: appId,
 			channel: channel.name,
@@ -43,10 +46,12 @@ export const promote: Command = {
 			await approved(server, appId, waiting, timeoutMs);
 		}
 		const isWaiting = waiting !== undefined && !waits;
+		const reach = isWaiting ? undefined : await reachOf(settings, channel.name, version, builds);
 		run.terminal.result("promote", {
 			status: isWaiting ? "waiting_for_approval" : "live",
 			...{ app_id: appId, channel: channel.name, version },
 			...(rollout === undefined ? {} : { rollout_percentage: rollout }),
+			...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
 			...(waiting === undefined
 				? {}
 				: { proposal: { id: waiting.id, url: waiting.url, expires_at: waiting.expiresAt } }),
@@ -57,7 +62,7 @@ export const promote: Command = {
 		}
 		const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
 		run.terminal.line(`${run.terminal.style("green", "Live")} ${appId} ${version} on ${channel.name}${share}`);
-		return EXIT.ok;
+		return reach === undefined ? EXIT.ok : showReach(run.terminal, reach);
 	},
 };
 

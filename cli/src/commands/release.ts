@@ -21,6 +21,7 @@ import { buildOf, CONTENT_OPTIONS, type Content, contentOf } from "../content";
 import { EXIT, type ExitCode, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
 import type { Project } from "../project";
+import { type Reach, reachOf, refuseBelowAll, reportedStoreBuilds, showReach } from "../reach";
 import { resolve, type Settings } from "../settings";
 import { counted, sizeText } from "../terminal";
 import { type Uploaded, uploadBundle } from "../upload";
@@ -59,7 +60,8 @@ export const release: Command = {
 		const app = await server.api("GET /app/:app_id", { params: { app_id: appId } });
 		const target = await targetOf(run, settings, app);
 		const content = await contentOf(run, project, build, target.channel?.updatePackage);
-		const { version, uploaded } = await bundleOf(run, settings, app, target, content);
+		const builds = await reportedStoreBuilds(settings);
+		const { version, uploaded } = await bundleOf(run, settings, app, target, content, builds ?? []);
 		run.terminal.progress(`Promoting ${version} to ${target.name}`);
 		const waiting = await changeChannel(server, {
 			app_id: appId,
@@ -74,7 +76,8 @@ export const release: Command = {
 			await approved(server, appId, waiting, timeoutMs);
 		}
 		const isWaiting = waiting !== undefined && run.options.wait !== true;
-		return report(run, { ...content, app, target, version, uploaded, rollout, isWaiting, waiting });
+		const reach = isWaiting ? undefined : await reachOf(settings, target.name, version, builds);
+		return report(run, { ...content, app, target, version, uploaded, rollout, isWaiting, waiting, reach });
 	},
 };
 
@@ -131,10 +134,12 @@ async function bundleOf(
 	app: App,
 	target: Target,
 	content: Content,
+	builds: readonly string[],
 ): Promise<{ readonly version: string; readonly uploaded: Uploaded }> {
 	const { server } = settings;
 	const named = text(run.options, "bundle");
 	const known = await knownVersions(settings, app, target);
+	if (named === undefined) refuseBelowAll(nextVersion(known), builds, target.channel);
 	for (let tried = 0; ; tried++) {
 		const version = named ?? nextVersion(known, 2 ** tried - 1);
 		try {
@@ -192,10 +197,12 @@ interface Released extends Content {
 	readonly rollout: number | undefined;
 	readonly isWaiting: boolean;
 	readonly waiting: Waiting | undefined;
+	/** Undefined before the approval. */
+	readonly reach: Reach | undefined;
 }
 
 function report(run: Run, released: Released): ExitCode {
-	const { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption } = released;
+	const { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption, reach } = released;
 	const { terminal } = run;
 	const sent = uploaded.uploadedBytes;
 	terminal.result("release", {
@@ -209,6 +216,7 @@ function report(run: Run, released: Released): ExitCode {
 		size_bytes: build.sizeBytes,
 		uploaded_files: uploaded.uploadedFiles,
 		uploaded_bytes: sent,
+		...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
 		...(rollout === undefined ? {} : { rollout_percentage: rollout }),
 		...(waiting === undefined
 			? {}
@@ -225,6 +233,6 @@ function report(run: Run, released: Released): ExitCode {
 	terminal.line(
 		`${terminal.style("green", "Live")} ${app.app_id} ${terminal.style("bold", version)} on ${target.name}${share}`,
 	);
-	if (target.isFirst) terminal.line(`The channel ${target.name} is new and public: every device gets it.`);
-	return EXIT.ok;
+	if (target.isFirst) terminal.line(`The channel ${target.name} is new and public.`);
+	return reach === undefined ? EXIT.ok : showReach(terminal, reach);
 }

@@ -1,0 +1,109 @@
+/**
+ * Whether devices can get a bundle that is live now, by what the server knows of their store builds. A release that no device accepts looks
+ * like any other until somebody asks, so the commands ask.
+ */
+import coerce from "semver/functions/coerce";
+import compare from "semver/functions/compare";
+import { CapstanError } from "../../src/client/client";
+import { type Channel, channelNamed } from "./channels";
+import { EXIT, type ExitCode, usage } from "./failure";
+import type { Settings } from "./settings";
+import type { Terminal } from "./terminal";
+
+/** Version of the store build that new Android and iOS projects have. */
+const FIRST_STORE_VERSION = "1.0";
+
+const MOST_NAMED = 3;
+
+/** The newest first. */
+const versionsOf = (texts: readonly string[]) =>
+	texts
+		.map((each) => coerce(each))
+		.filter((each) => each !== null)
+		.sort((one, other) => compare(other, one));
+
+/** Store builds of the devices that reported last; undefined for a key that may not read devices. */
+export async function reportedStoreBuilds({ server, appId }: Settings): Promise<readonly string[] | undefined> {
+	try {
+		const { devices } = await server.api("GET /device/list", { query: { app_id: appId } });
+		return [...new Set(devices.map(({ version_build }) => version_build).filter((build) => build !== null))];
+	} catch (error) {
+		if (error instanceof CapstanError && error.status === 403) return undefined;
+		throw error;
+	}
+}
+
+/**
+ * Stops a release whose version is below every reported store build. The reports do not move the version by themselves, because anybody can
+ * send one: a false 900.0.0 would become the version of the next release.
+ * @throws {Failure} `older_than_store_builds`
+ */
+export function refuseBelowAll(version: string, builds: readonly string[], channel: Channel | undefined): void {
+	if (channel?.disableAutoUpdateUnderNative === false) return;
+	const known = versionsOf(builds);
+	const [greatest] = known;
+	if (greatest === undefined || !known.every((build) => compare(build, version) > 0)) return;
+	const named = builds.slice(0, MOST_NAMED).join(", ");
+	throw usage(
+		"older_than_store_builds",
+		`The next version would be ${version}, and every store build that devices reported is newer (${named}), so no device would get it. Name a version of at least ${greatest.version}: capstan release --bundle ${greatest.inc("patch").version}`,
+		{ field: "bundle", version, store_builds: builds },
+	);
+}
+
+export interface Reach {
+	readonly problems: Channel["misconfigured"];
+	/** No known store build gets the bundle. */
+	readonly isNobody: boolean;
+	/** That no device has reported, and a warning if the version is probably too low. */
+	readonly remarks: readonly string[];
+}
+
+export async function reachOf(
+	{ server, appId, project }: Settings,
+	name: string,
+	version: string,
+	builds: readonly string[] | undefined,
+): Promise<Reach> {
+	// The bundle is live already, so a lost connection does not fail the command.
+	const channel = await channelNamed(server, appId, name).catch(() => null);
+	if (channel === null) {
+		const remark = "Whether devices can get it is not known, because the server did not answer; see capstan status.";
+		return { problems: [], isNobody: false, remarks: [remark] };
+	}
+	const problems = channel?.misconfigured ?? [];
+	// A problem of one bundle names it; the others are of the whole channel.
+	const isNobody = problems.some(
+		({ code, message }) =>
+			!["no_store_build", "no_min_update_version"].includes(code) ||
+			message.includes(`bundle ${version}: `) ||
+			message.includes(`bundle ${version} has none`),
+	);
+	return { problems, isNobody, remarks: remarksOf(version, builds, project.storeVersions.versions) };
+}
+
+function remarksOf(
+	version: string,
+	builds: readonly string[] | undefined,
+	storeVersions: readonly string[],
+): readonly string[] {
+	if (builds === undefined || builds.length > 0) return [];
+	const known = versionsOf(storeVersions);
+	const greatest = known[0] ?? coerce(FIRST_STORE_VERSION);
+	const isOlder = greatest !== null && compare(coerce(version) ?? version, greatest) < 0;
+	if (!isOlder) return ["No device has reported yet."];
+	const reason =
+		known.length === 0
+			? `New native projects start at store version ${FIRST_STORE_VERSION} and refuse older bundles.`
+			: `The store build of this project has version ${greatest.version} and refuses older bundles.`;
+	return ["No device has reported yet.", `${reason} Choose a version of at least ${greatest.version} with --bundle.`];
+}
+
+/** Prints the problems and the remarks. @returns the exit code of the command */
+export function showReach(terminal: Terminal, { problems, isNobody, remarks }: Reach): ExitCode {
+	for (const { message } of problems) terminal.line(`${terminal.style("yellow", "Problem")} ${message}`);
+	const [first, warning] = remarks;
+	if (first !== undefined && problems.length === 0) terminal.line(first);
+	if (warning !== undefined) terminal.line(`${terminal.style("yellow", "Warning")} ${warning}`);
+	return isNobody ? EXIT.failure : EXIT.ok;
+}
