@@ -30,6 +30,7 @@ import { ApiError } from "../../errors";
 import { batchInQuotas } from "../../http/quotas";
 import { collectGarbageSoon } from "../../queue/garbage";
 import {
+	flaggedObjectKey,
 	headObject,
 	joinSegments,
 	listSegments,
@@ -49,7 +50,7 @@ import {
 	unverified,
 	verifySignature,
 } from "../signing/verify";
-import { storedArchiveProblem } from "./check";
+import { checkStoredArchive, storeFlagged } from "./check";
 import {
 	bundleAlreadyReady,
 	type CompletionContext,
@@ -122,12 +123,8 @@ export async function finishUpload(
 	if (sha256 === null) throw uploadIsGone();
 	const expected = expectedSha256(upload);
 	if (expected !== undefined && expected !== sha256) throw await refuse(context, upload, checksumMismatch());
-	const stored = { objectKey, sha256, sizeBytes: received.receivedBytes };
-	if (upload.bundle_session_key === null) {
-		const problem = await storedArchiveProblem(deps, stored, uploadIsGone);
-		if (problem !== undefined) throw await refuse(context, upload, problem);
-	}
-	const signed = await signatureOfStored(deps, upload, objectKey);
+	const stored = await checked(context, upload, { objectKey, sha256, sizeBytes: received.receivedBytes });
+	const signed = await signatureOfStored(deps, upload, stored.objectKey);
 	const refusal = signatureRefusal(signed.rules, signed.signature);
 	if (refusal !== undefined) throw await refuse(context, upload, refusal);
 	try {
@@ -137,7 +134,25 @@ export async function finishUpload(
 		if (!(error instanceof ApiError && error.code === "bundle_not_signed")) throw error;
 		throw await refuse(context, upload, unverified(signed.signature.reason));
 	}
-	return { checksum: upload.bundle_checksum ?? sha256, size_bytes: received.receivedBytes };
+	return { checksum: upload.bundle_checksum ?? stored.sha256, size_bytes: stored.sizeBytes };
+}
+
+interface Stored {
+	readonly objectKey: string;
+	readonly sha256: string;
+	readonly sizeBytes: number;
+}
+
+/** The bytes for devices: the received ones, or a copy with the flag that iOS needs. */
+async function checked(context: CompletionContext, upload: UploadWithBundle, received: Stored): Promise<Stored> {
+	if (upload.bundle_session_key !== null) return received;
+	const isFixed = upload.bundle_checksum !== null;
+	const verdict = await checkStoredArchive(context.deps, received, isFixed, uploadIsGone);
+	if ("problem" in verdict) throw await refuse(context, upload, verdict.problem);
+	const { unflaggedOffsets: offsets } = verdict;
+	if (offsets.length === 0) return received;
+	const copy = { key: flaggedObjectKey(upload.object_prefix), contentType: BUNDLE_CONTENT_TYPE, offsets };
+	return storeFlagged(context.deps, received, copy, uploadIsGone);
 }
 
 /** The registered key that verifies the stored bytes. They are read again only if the organization has a key and the bundle is encrypted. */
@@ -179,15 +194,15 @@ async function makeReady(
 	{ deps, db, nowMs, actor, waitUntil }: CompletionContext,
 	upload: UploadWithBundle,
 	bundleId: number,
-	stored: {
-		readonly objectKey: string;
-		readonly sha256: string;
-		readonly sizeBytes: number;
-		readonly signedBy: string | null;
-	},
+	stored: Stored & { readonly signedBy: string | null },
 ): Promise<void> {
 	const appId = upload.app_id as AppId;
-	const joined = wasJoined(upload, stored.objectKey);
+	const isCopy = stored.objectKey === flaggedObjectKey(upload.object_prefix);
+	const isInSegments = isCopy ? upload.length_bytes !== null : wasJoined(upload, stored.objectKey);
+	const leftovers = [
+		...(isInSegments ? [segmentPrefix(upload.object_prefix)] : []),
+		...(isCopy ? [wholeObjectKey(upload.object_prefix)] : []),
+	];
 	// A size that was registered counts already.
 	const isNewSize = upload.bundle_size_bytes === null && upload.reserved_bytes === 0;
 	await onceOnly(db, deps.config.quotas, isNewSize ? [storageOfOrganization(upload.owner_org)] : [], [
@@ -207,7 +222,7 @@ async function makeReady(
 		guard(bundlesAreSigned(appId, [bundleId]), bundleNotSigned),
 		completeUpload(appId, upload.id, nowMs),
 		bumpRevision(appId),
-		...(joined ? [toGarbage(segmentPrefix(upload.object_prefix), nowMs)] : []),
+		...leftovers.map((prefix) => toGarbage(prefix, nowMs)),
 		auditStatement(actor, nowMs, {
 			orgId: upload.owner_org,
 			action: "bundle.upload",
@@ -219,7 +234,7 @@ async function makeReady(
 			...(upload.length_bytes === null ? { details: { by_link: true } } : {}),
 		}),
 	]);
-	if (joined) waitUntil(collectGarbageSoon(deps));
+	if (leftovers.length > 0) waitUntil(collectGarbageSoon(deps));
 }
 
 /** True if the object was joined from segments, which are then garbage. */

@@ -3,13 +3,23 @@
  */
 import { storageOfOrganization } from "../../db/quotas";
 import { type UploadWithBundle, uploadByLink } from "../../db/uploads";
+import type { Deps } from "../../deps";
 import { ApiError, invalidRequest } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { quotaExceeded } from "../../http/quotas";
 import { acknowledgement, linkQuery, OK } from "../../http/schemas";
 import { verifyLink } from "../../storage/links";
-import { putOnce, putOnceHashing, sha256OfObject, sha256OfStream, wholeObjectKey } from "../../storage/objects";
+import {
+	flaggedObjectKey,
+	headObject,
+	putOnce,
+	putOnceHashing,
+	sha256OfObject,
+	sha256OfStream,
+	wholeObjectKey,
+} from "../../storage/objects";
 import { SIGNATURE_ERRORS } from "../signing/verify";
+import { receivedSha256 } from "./check";
 import { BUNDLE_CONTENT_TYPE, expectedSha256, finishUpload, type Received, receivedSoFar } from "./complete";
 import {
 	bundleAlreadyReady,
@@ -59,7 +69,8 @@ export const uploadOnce = endpoint({
 		if (upload.completed_at_ms !== null) {
 			// Idempotent: the answer to an earlier try was lost, and these are the same bytes.
 			if (upload.bundle_status === "deleted") throw uploadNotFound();
-			if ((await sha256OfStream(body)) !== upload.bundle_sha256) throw bundleAlreadyReady();
+			const sent = await sha256OfStream(body);
+			if (sent !== upload.bundle_sha256 && sent !== (await sentBefore(deps, upload))) throw bundleAlreadyReady();
 			return OK;
 		}
 		const completion = { ...context, actor: { ...context.actor, ...uploaderOf(upload) } };
@@ -79,6 +90,11 @@ export const uploadOnce = endpoint({
 		return OK;
 	},
 });
+
+/** The SHA-256 of the bytes that an earlier request sent, if devices get a corrected copy of them. */
+async function sentBefore(deps: Pick<Deps, "bundles">, upload: UploadWithBundle): Promise<string | undefined> {
+	return receivedSha256(await headObject(deps.bundles, flaggedObjectKey(upload.object_prefix)));
+}
 
 /** Stores the body as one object. R2 checks the SHA-256 if it is known; otherwise the bytes are hashed as they stream by. */
 async function storeWhole(
