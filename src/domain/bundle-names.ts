@@ -8,17 +8,16 @@ import { duplicateName, entryDefect, MOST_PATH_BYTES } from "./bundle-archive-er
 const MOST_PART_BYTES = 255;
 const utf8 = new TextEncoder();
 
+export const byteLengthOf = (text: string): number => utf8.encode(text).length;
+
 /** Whether a folder or file name in the path has more UTF-8 bytes than devices can write. */
 export const hasLongPart = (path: string): boolean =>
 	path.length * 3 > MOST_PART_BYTES &&
-	path.split("/").some((part) => part.length * 3 > MOST_PART_BYTES && utf8.encode(part).length > MOST_PART_BYTES);
+	path.split("/").some((part) => part.length * 3 > MOST_PART_BYTES && byteLengthOf(part) > MOST_PART_BYTES);
 
 /** Whether the whole path has more UTF-8 bytes than iOS can write below the app's folder. */
 export const isLongPath = (path: string): boolean =>
-	path.length * 3 > MOST_PATH_BYTES && utf8.encode(path).length > MOST_PATH_BYTES;
-
-/** The file that a device writes for an entry of a manifest: it decompresses `app.js.br` to `app.js`. */
-export const manifestTarget = (fileName: string): string => fileName.replace(/\.br$/, "");
+	path.length * 3 > MOST_PATH_BYTES && byteLengthOf(path) > MOST_PATH_BYTES;
 
 /** The path that an entry is unpacked to: `index.html` for `./index.html`. */
 export function pathOf(name: string): string {
