@@ -562,9 +562,14 @@ CREATE TABLE bundles (
   -- 1: uploaded with a role that is limited to own work. A promotion to a channel outside of previews has to name it as such, unless its
   -- version does (src/features/channels/previewed.ts).
   by_preview_key INTEGER NOT NULL DEFAULT 0 CHECK (by_preview_key IN (0, 1)),
+  -- The only channel outside of previews that served the bundle; 0: several, or an override of a device. The version then stays taken, because
+  -- devices that have these bytes load no others under the same version. No foreign key: it outlives the channel.
+  used_by INTEGER,
+  -- The used version that the bundle takes again: `1.0.5` for a bundle named `1.0.5+reuse.2`. Requests may name it by either.
+  reuse_of TEXT,
   CHECK ((status = 'deleted') = (deleted_at_ms IS NOT NULL))
 ) STRICT;
--- The name of a deleted bundle can be used again.
+-- The name of a deleted bundle can be used again, unless `used_by` is set.
 CREATE UNIQUE INDEX bundles_by_name ON bundles (app_id, name) WHERE deleted_at_ms IS NULL;
 -- Includes deleted bundles: for the deletion of apps, and for the version of counted events.
 CREATE INDEX bundles_by_app ON bundles (app_id, name);
@@ -575,6 +580,7 @@ CREATE INDEX bundles_pending ON bundles (expires_at_ms) WHERE status = 'pending'
 -- For the clean-up of rows of bundles that were deleted long ago.
 CREATE INDEX bundles_deleted ON bundles (deleted_at_ms) WHERE deleted_at_ms IS NOT NULL;
 CREATE INDEX bundles_by_preview ON bundles (preview_id) WHERE preview_id IS NOT NULL;
+CREATE INDEX bundles_reused ON bundles (app_id, reuse_of) WHERE reuse_of IS NOT NULL;
 CREATE INDEX bundles_marked ON bundles (delete_marked_at_ms) WHERE delete_marked_at_ms IS NOT NULL;
 
 -- A file in the delta store of an app. The stock CLI chooses `path`, which contains a hash of the content. `object_key` is never reused, so

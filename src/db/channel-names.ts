@@ -8,6 +8,7 @@ import { DAY_MS } from "../domain/time";
 import { query } from "./client";
 import { appIdOf } from "./public-app-id";
 import { homeOf } from "./telemetry-homes";
+import { markUsedByChannel } from "./used-versions";
 
 /** More devices than this that name an absent channel are a fleet, not testers. */
 export const MOST_DEVICES_NAMING = 20;
@@ -132,6 +133,7 @@ export function endPreviewAccess(appId: AppId, name: string, nowMs: number): Com
 		sql`UPDATE channels SET is_preview = 0 WHERE app_id = ${appId} AND name = ${name} AND is_preview = 1`.compile(
 			query,
 		),
+		markUsedByChannel(appId, name),
 		reserveName(appId, name, nowMs),
 	];
 }

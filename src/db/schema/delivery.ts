@@ -151,6 +151,8 @@ export interface BundlesTable {
 	manifest_signed_by: string | null;
 	preview_id: Generated<string | null>;
 	by_preview_key: Generated<Flag>;
+	used_by: Generated<number | null>;
+	reuse_of: Generated<string | null>;
 }
 
 export interface DeltaObjectsTable {

@@ -115,7 +115,8 @@ export async function finishUpload(
 	}
 	const objectKey = received.objectKey ?? (await assemble(context, upload));
 	if (upload.bundle_id === null) {
-		if (!(await keepsPromise(deps, upload.delta_path ?? "", objectKey))) throw await refuseFile(context, upload);
+		if (!(await keepsPromise(deps, upload.delta_path ?? "", objectKey)))
+			throw await refuseFile(context, upload, objectKey);
 		await storeFile(context, upload, objectKey, received.receivedBytes);
 		return { checksum: null, size_bytes: received.receivedBytes };
 	}
@@ -272,11 +273,15 @@ export async function keepsPromise(deps: Pick<Deps, "bundles">, path: string, ob
 async function refuseFile(
 	{ deps, db, nowMs, waitUntil }: CompletionContext,
 	upload: UploadWithBundle,
+	objectKey: string,
 ): Promise<ApiError> {
 	const appId = upload.app_id as AppId;
+	const path = upload.delta_path ?? "";
+	const promised = promisedContent(path);
+	const isPacked = promised?.isBrotli === true && (await sha256OfObject(deps.bundles, objectKey)) === promised.hash;
 	await db.batch([toGarbage(upload.object_prefix, nowMs), deleteUpload(appId, upload.id)]);
 	waitUntil(collectGarbageSoon(deps));
-	return deltaHashMismatch();
+	return deltaHashMismatch(path, isPacked);
 }
 
 async function storeFile(

@@ -225,6 +225,6 @@ async function beginFile(
 	}
 	const objectKey = emptyObjectKey(scope.appId);
 	await putOnce(deps.bundles, objectKey, new Uint8Array(), { contentType: FILE_CONTENT_TYPE });
-	if (!(await keepsPromise(deps, path, objectKey))) throw deltaHashMismatch();
+	if (!(await keepsPromise(deps, path, objectKey))) throw deltaHashMismatch(path, false);
 	await db.batch([begin, upsertDeltaObject(scope.appId, { path, objectKey, sizeBytes: 0 }, nowMs)]);
 }

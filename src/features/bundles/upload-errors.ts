@@ -74,10 +74,14 @@ export function uploadIsGone(): ApiError {
 	);
 }
 
-export function deltaHashMismatch(): ApiError {
+/** @param isPacked the path ends in .br, and the bytes as they are have its hash */
+export function deltaHashMismatch(path: string, isPacked: boolean): ApiError {
+	const name = path.slice(path.lastIndexOf("/") + 1).replace(/^[^_]*_/, "");
 	return new ApiError(
 		"delta_hash_mismatch",
-		"The content does not match the SHA-256 in the path of the file. Nothing was stored; upload the file under the path with its own hash.",
+		isPacked
+			? `${name} ends in .br, which devices decompress, so the hash in its path must be that of the decompressed content. Nothing was stored; leave precompressed files out of the build.`
+			: "The content does not match the SHA-256 in the path of the file. Nothing was stored; upload the file under the path with its own hash.",
 	);
 }
 
