@@ -12,7 +12,9 @@ import {
 	channelNamed,
 	channelsOf,
 	defaultChannel,
+	endedLines,
 	FIRST_CHANNEL,
+	type RolloutEnded,
 	unknownChannel,
 	type Waiting,
 } from "../channels";
@@ -39,6 +41,7 @@ export const release: Command = {
 		channel: { type: "string", short: "c", value: "name", help: "Channel; default: the app's upload channel" },
 		bundle: { type: "string", short: "b", value: "version", help: "Version; default: the next patch" },
 		rollout: { type: "string", value: "percent", help: "Offer it to a share of the devices first" },
+		"keep-rollout": { type: "boolean", help: "Keep a running rollout of another bundle" },
 		"create-channel": { type: "boolean", help: "Create the channel if it does not exist" },
 		...CONTENT_OPTIONS,
 		comment: { type: "string", value: "text", help: "Comment, e.g. the commit message" },
@@ -63,12 +66,12 @@ export const release: Command = {
 		const builds = await reportedStoreBuilds(settings);
 		const { version, uploaded } = await bundleOf(run, settings, app, target, content, builds ?? []);
 		run.terminal.progress(`Promoting ${version} to ${target.name}`);
-		const waiting = await changeChannel(server, {
+		const { waiting, rolloutEnded } = await changeChannel(server, {
 			app_id: appId,
 			channel: target.name,
 			...(target.isFirst ? { public: true } : {}),
 			...(rollout === undefined
-				? { version }
+				? { version, ...(run.options["keep-rollout"] === true ? { keep_rollout: true } : {}) }
 				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
 		});
 		if (waiting !== undefined && run.options.wait === true) {
@@ -77,7 +80,18 @@ export const release: Command = {
 		}
 		const isWaiting = waiting !== undefined && run.options.wait !== true;
 		const reach = isWaiting ? undefined : await reachOf(settings, target.name, version, builds);
-		return report(run, { ...content, app, target, version, uploaded, rollout, isWaiting, waiting, reach });
+		return report(run, {
+			...content,
+			app,
+			target,
+			version,
+			uploaded,
+			rollout,
+			isWaiting,
+			waiting,
+			rolloutEnded,
+			reach,
+		});
 	},
 };
 
@@ -197,12 +211,14 @@ interface Released extends Content {
 	readonly rollout: number | undefined;
 	readonly isWaiting: boolean;
 	readonly waiting: Waiting | undefined;
+	readonly rolloutEnded: RolloutEnded | undefined;
 	/** Undefined before the approval. */
 	readonly reach: Reach | undefined;
 }
 
 function report(run: Run, released: Released): ExitCode {
-	const { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, encryption, reach } = released;
+	const { app, target, version, build, form, uploaded, rollout, isWaiting, waiting, rolloutEnded, encryption, reach } =
+		released;
 	const { terminal } = run;
 	const sent = uploaded.uploadedBytes;
 	terminal.result("release", {
@@ -216,6 +232,7 @@ function report(run: Run, released: Released): ExitCode {
 		size_bytes: build.sizeBytes,
 		uploaded_files: uploaded.uploadedFiles,
 		uploaded_bytes: sent,
+		...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 		...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
 		...(rollout === undefined ? {} : { rollout_percentage: rollout }),
 		...(waiting === undefined
@@ -232,6 +249,7 @@ function report(run: Run, released: Released): ExitCode {
 	const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
 	terminal.line(
 		`${terminal.style("green", "Live")} ${app.app_id} ${terminal.style("bold", version)} on ${target.name}${share}`,
+		...endedLines(rolloutEnded),
 	);
 	if (target.isFirst) terminal.line(`The channel ${target.name} is new and public.`);
 	return reach === undefined ? EXIT.ok : showReach(terminal, reach);
