@@ -201,7 +201,7 @@ async function compareContent(window: Window, entry: DirectoryEntry, offset: num
 	} catch {
 		if (fault !== undefined) throw fault.error;
 		if (!isInReach) return false;
-		throw damaged(`the content of ${quoted(entry.name)} cannot be unpacked`);
+		throw damaged(`${quoted(entry.name)} cannot be unpacked`);
 	}
 	if (!isInReach) return false;
 	if (unpackedBytes !== uncompressedBytes || checksum >>> 0 !== entry.crc32)
