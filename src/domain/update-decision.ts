@@ -140,10 +140,13 @@ const FORM_TEXTS: Readonly<Record<PackageForm, string>> = {
 function formFor({ channel, device }: Candidate, target: Bundle, trace: Trace): PackageForm {
 	const mode = channel?.updatePackage ?? "all";
 	const wanted = wantedForm(mode, runsStoreBuild(device));
-	const form = offeredForm(wanted, {
-		hasZip: target.hasZip,
-		hasManifest: target.hasManifest && readsManifest(device),
-	});
+	const hasManifest = target.hasManifest && readsManifest(device);
+	if (hasManifest && target.hasZip && device.failedFilesOf === target.version) {
+		const finding = `single files of bundle ${target.version} failed twice on this device, so it gets the zip`;
+		trace?.push({ rule: "update_package", outcome: "passed", finding });
+		return "zip";
+	}
+	const form = offeredForm(wanted, { hasZip: target.hasZip, hasManifest });
 	if (mode === "all") return form;
 	const isOther = wanted !== "all" && form !== wanted;
 	trace?.push({

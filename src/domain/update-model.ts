@@ -30,6 +30,8 @@ export interface Device {
 	/** Empty when the device has none. */
 	readonly defaultChannel: string;
 	readonly keyId: string | undefined;
+	/** The version of a bundle whose single files failed on the device more than once (failed-files.ts). */
+	readonly failedFilesOf?: string | undefined;
 }
 
 /** The properties of a device that determine its channel. */

@@ -103,7 +103,7 @@ type Untyped = Omit<AnyEndpoint, "load" | "handle" | "recentSignIn"> & {
 async function answer(
 	endpoint: AnyEndpoint,
 	c: RequestContext,
-	{ deps, noteKeyUse, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers }: Isolate,
+	{ deps, noteKeyUse, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles }: Isolate,
 	ipAddress: string | null,
 	caller: CallerSoFar,
 ): Promise<Response> {
@@ -205,6 +205,7 @@ async function answer(
 		edgeCache,
 		schemaVersion,
 		eventBuffer,
+		failedFiles,
 		strangers,
 		waitUntil,
 	});

@@ -87,7 +87,7 @@ const IN_THE_FUTURE: Remark = {
 
 const APP_NOT_FOUND: Refused = { error: "app_not_found", message: "This server has no app with this id." };
 
-type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "strangers"> & {
+type ReportContext = Pick<DeviceState, "deps" | "snapshots" | "eventBuffer" | "strangers" | "failedFiles"> & {
 	readonly request: Request;
 	readonly address: string | null;
 	readonly nowMs: number;
@@ -173,7 +173,7 @@ function admit(
 }
 
 function eventsOf(
-	{ deps, eventBuffer, strangers, address, nowMs, waitUntil }: ReportContext,
+	{ deps, eventBuffer, strangers, failedFiles, address, nowMs, waitUntil }: ReportContext,
 	snapshot: AppSnapshot,
 	sent: StatsEvent,
 ): ReadReport {
@@ -186,6 +186,7 @@ function eventsOf(
 	const sentAtMs = timeOf(report.timestamp);
 	const aheadMs = (sentAtMs ?? nowMs) - nowMs;
 	const deviceAtMs = aheadMs > MOST_AHEAD_MS ? null : sentAtMs;
+	failedFiles.note(appId, report.device_id, action, versionName, deviceAtMs);
 	const signal = signalEvent(eventBuffer, report, versionName, { address, deviceAtMs, nowMs });
 	const metric = signal?.metric ?? (Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : undefined);
 	// The id of an older event may be removed already, so the same report may have been counted before.
