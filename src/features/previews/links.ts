@@ -82,7 +82,7 @@ export const previewChannel = endpoint({
 		if (bundle?.ready !== true) {
 			throw notFound(`Channel ${name} has no bundle; promote one to preview it.`);
 		}
-		const files = await filesOf({ db, snapshots }, app, bundle);
+		const files = await filesOf({ db, snapshots, waitUntil }, app, bundle);
 		return payloadOf(await linksOf({ deps, origin, nowMs }, app), bundle, files, channel.updatePackage);
 	},
 });
@@ -108,7 +108,7 @@ export const previewBundle = endpoint({
 		const { bundle, files } =
 			onChannel === undefined
 				? await readBundle(db, app, versionId)
-				: { bundle: onChannel, files: await filesOf({ db, snapshots }, app, onChannel) };
+				: { bundle: onChannel, files: await filesOf({ db, snapshots, waitUntil }, app, onChannel) };
 		if (bundle?.ready !== true) {
 			throw notFound("The bundle of this link was deleted; ask for a new link.");
 		}
@@ -217,11 +217,16 @@ async function readBundle(db: Database, { app }: AppSnapshot, bundleId: number):
 }
 
 async function filesOf(
-	{ db, snapshots }: { readonly db: Database; readonly snapshots: SnapshotCache },
+	{
+		db,
+		snapshots,
+		waitUntil,
+	}: { readonly db: Database; readonly snapshots: SnapshotCache; readonly waitUntil: (work: Promise<unknown>) => void },
 	snapshot: AppSnapshot,
 	bundle: SnapshotBundle,
 ): Promise<readonly SnapshotFile[]> {
-	return bundle.hasManifest ? await snapshots.manifest(db, snapshot, bundle.id) : [];
+	if (!bundle.hasManifest) return [];
+	return await snapshots.manifest(db, snapshot, bundle.id, snapshots.patience(waitUntil));
 }
 
 const linksOf = (

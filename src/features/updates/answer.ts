@@ -101,7 +101,7 @@ interface AnswerContext {
 	readonly snapshots: SnapshotCache;
 	readonly origin: string;
 	readonly nowMs: number;
-	/** A check has it; an explanation waits as long as D1 takes. */
+	/** A check has it; an explanation waits as long as D1 takes, and needs no manifest. */
 	readonly patience?: Patience;
 }
 
@@ -110,7 +110,6 @@ export async function answerTo(
 	{ deps, db, snapshots, origin, nowMs, patience }: AnswerContext,
 	snapshot: AppSnapshot,
 	device: Device,
-	withManifest = true,
 ): Promise<{ readonly decision: Decision; readonly answer: CheckAnswer }> {
 	const decision = await resolve(snapshots, db, snapshot, device, patience);
 	if (decision.outcome === "builtin") return { decision, answer: { version: BUILTIN } };
@@ -118,8 +117,8 @@ export async function answerTo(
 
 	const bundle = snapshot.bundles.get(decision.bundle.id);
 	if (bundle === undefined) throw new Error("the decided bundle is not in the snapshot");
-	const withFiles = withManifest && decision.form !== "zip";
 	const manifest = async () => {
+		if (patience === undefined || decision.form === "zip") return [];
 		try {
 			return await snapshots.manifest(db, snapshot, bundle.id, patience);
 		} catch (error) {
@@ -128,7 +127,7 @@ export async function answerTo(
 			return [];
 		}
 	};
-	const files = withFiles ? await manifest() : [];
+	const files = await manifest();
 	const content = { files, withZip: decision.form !== "delta" };
 	const links = linksFor(origin, await downloadLinks(deps, origin, snapshot.app.id, nowMs));
 	return { decision, answer: successOf(bundle, content, device, metadataFor(snapshot, device), links) };

@@ -178,7 +178,7 @@ export const explainDevice = endpoint({
 		);
 		const snapshot = await snapshots.readNow(db, query.app_id);
 		if (snapshot === null) throw appNotFound();
-		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device, false);
+		const { decision, answer } = await answerTo({ deps, db, snapshots, origin, nowMs }, snapshot, device);
 		const override = await snapshots.override(db, snapshot, device.deviceId);
 		const exists = await snapshots.hasReadyBundle(db, snapshot, device.versionName);
 		const trace: TraceStep[] = [];
