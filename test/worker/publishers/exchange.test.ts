@@ -219,24 +219,6 @@ describe("POST /oidc/token › keys of issuers", () => {
 		expect(ended.headers.get("retry-after")).toBe("60");
 	});
 
-	test("are fetched by another request ten seconds after one that ended in the middle", async () => {
-		await publisher();
-		const asked = new Promise<void>((resolve) => {
-			github.fault = () => {
-				resolve();
-				return new Promise(() => undefined);
-			};
-		});
-		exchange(await github.token()).catch(() => undefined);
-		await asked;
-		expect(await exchange(await github.token())).toMatchObject({ status: 503 });
-		github.fault = undefined;
-		world.clock.nowMs += 9_999;
-		expect((await exchange(await github.token())).status).toBe(503);
-		world.clock.nowMs += 1;
-		expect((await exchange(await github.token())).status).toBe(200);
-	});
-
 	test("of an issuer that was never reached are unavailable, not invalid", async () => {
 		await publisher();
 		github.fault = async () => new Response("no", { status: 500 });
