@@ -3,6 +3,7 @@
  * translates anything. A snapshot never changes after its load, except for the two lookup tables that start empty.
  */
 import type { AppId } from "../authz/decide";
+import { DEFAULT_PREVIEW_PREFIX, hasPreviewForm } from "../domain/preview-names";
 import { type Bundle, type Channel, type Override, PLATFORMS, type Platform } from "../domain/update-model";
 import {
 	MOST_HELD_NAMES,
@@ -42,7 +43,6 @@ export interface SnapshotBundle extends Bundle {
 
 export interface SnapshotChannel extends Channel {
 	readonly bundle: SnapshotBundle | null;
-	readonly isPreview: boolean;
 }
 
 export interface AppSnapshot {
@@ -96,10 +96,9 @@ export function assembleSnapshot(
 ): AppSnapshot {
 	const bundles = new Map(bundleRows.map((row) => [row.id, bundleOf(row)]));
 	const bundle = (id: number | null) => (id === null ? null : (bundles.get(id) ?? null));
-	const channels = channelRows.map((row) => ({
-		...channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id)),
-		isPreview: row.is_preview === 1,
-	}));
+	const channels = channelRows.map((row) =>
+		channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id), app.preview_channel_prefix),
+	);
 	const publicChannels: Partial<Record<Platform, SnapshotChannel>> = {};
 	for (const platform of PLATFORMS) {
 		const open = channels.find((channel) => channel.public && channel.platforms[platform]);
@@ -157,11 +156,16 @@ export function bundleOf(row: SnapshotBundleRow): SnapshotBundle {
 	};
 }
 
-/** @param bundle the bundle of `version_id`, @param rollout the one of `rollout_version_id` */
+/**
+ * @param bundle the bundle of `version_id`
+ * @param rollout the one of `rollout_version_id`
+ * @param prefix `preview_channel_prefix` of the app
+ */
 export function channelOf<Served extends Bundle>(
 	row: SnapshotChannelRow,
 	bundle: Served | null,
 	rollout: Bundle | null,
+	prefix: string | null,
 ): Channel & { readonly bundle: Served | null } {
 	return {
 		id: row.id,
@@ -177,6 +181,13 @@ export function channelOf<Served extends Bundle>(
 		disableAutoUpdateUnderNative: row.disable_auto_update_under_native === 1,
 		updatePackage: row.update_package,
 		bundle,
+		preview:
+			row.is_preview === 1
+				? {
+						hasForm: hasPreviewForm(row.name, prefix ?? DEFAULT_PREVIEW_PREFIX),
+						isNamedByFleet: row.named_by_fleet_at_ms !== null,
+					}
+				: null,
 		rollout:
 			rollout === null
 				? null

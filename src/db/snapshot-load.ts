@@ -30,12 +30,19 @@ export interface SnapshotAppRow {
 	readonly allow_device_custom_id: Flag;
 	readonly block_provider_infra_requests: Flag;
 	readonly allow_preview: Flag;
+	readonly preview_channel_prefix: string | null;
 }
 
 const CHANNEL_COLUMNS = [
 	...(["id", "name", "version_id", "public", "ios", "android", "electron"] as const),
 	...(["allow_device_self_set", "allow_emulator", "allow_device", "allow_dev", "allow_prod"] as const),
-	...(["disable_auto_update", "disable_auto_update_under_native", "update_package", "is_preview"] as const),
+	...([
+		"disable_auto_update",
+		"disable_auto_update_under_native",
+		"update_package",
+		"is_preview",
+		"named_by_fleet_at_ms",
+	] as const),
 	...(["rollout_version_id", "rollout_id", "rollout_percentage_bps"] as const),
 	...(["rollout_enabled", "rollout_paused_at_ms"] as const),
 ] as const;
@@ -84,7 +91,7 @@ const FILES = "bundle_files f INNER JOIN delta_objects d ON d.app_id = f.app_id 
 
 const TEXTS = {
 	app: `SELECT apps.id, apps.app_id, apps.owner_org, apps.revision, apps.revision_token, apps.expose_metadata,
-			apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview,
+			apps.allow_device_custom_id, apps.block_provider_infra_requests, apps.allow_preview, apps.preview_channel_prefix,
 			EXISTS (SELECT 1 FROM apps AS twin WHERE twin.app_id = apps.app_id COLLATE NOCASE AND twin.id <> apps.id) AS has_twin
 		FROM apps INNER JOIN organizations ON organizations.id = apps.owner_org
 		WHERE apps.id = ${APP_ID} AND organizations.deleted_at_ms IS NULL`,

@@ -5,7 +5,7 @@
  */
 import * as v from "valibot";
 import type { AppId } from "../../authz/decide";
-import { requireOwnPullRequest, requireOwnWork } from "../../authz/own-work";
+import { requireOwnPreview } from "../../authz/own-work";
 import { keyedHash } from "../../authz/secrets";
 import { auditStatement } from "../../db/audit/entries";
 import { type Database, guard } from "../../db/client";
@@ -227,8 +227,7 @@ export const replacePreviewPage = endpoint({
 		if (preview === undefined) {
 			throw new ApiError("preview_not_found", "The app has no preview with this channel; list them with GET /preview.");
 		}
-		requireOwnPullRequest(principal, "bundle.delete", preview, "change");
-		requireOwnWork(principal, "bundle.delete", scope, preview);
+		requireOwnPreview(principal, "bundle.delete", scope, preview, "change");
 		const pageId = deps.newId();
 		await db.batch([
 			guard(previewIsAsRead(scope.appId, preview.id, preview.revision), previewChanged),
