@@ -95,18 +95,18 @@ describe("the name that builds send", () => {
 		await post(stored.text, "/channel", { channel, version: `1.0.0-x.${number}`, allow_device_self_set: true });
 		await addDevices(channel, 20);
 		await stopPreviewsOfFleets(world.deps);
-		world.clock.nowMs += 3_000;
+		world.clock.nowMs += 5_000;
 		expect(await offered(channel), "20 testers").toBe(`1.0.0-x.${number}`);
 		await addDevices(channel, 1);
 		await stopPreviewsOfFleets(world.deps);
-		world.clock.nowMs += 3_000;
+		world.clock.nowMs += 5_000;
 		expect(await offered(channel)).toBe("1.0.0");
 		expect((await show(channel)).misconfigured).toMatchObject([{ code: "named_by_many_devices" }]);
 		await testEnv.DB.prepare("DELETE FROM devices WHERE app_id = ? AND default_channel = ?")
 			.bind(app.uuid, channel)
 			.run();
 		await stopPreviewsOfFleets(world.deps);
-		world.clock.nowMs += 3_000;
+		world.clock.nowMs += 5_000;
 		expect(await offered(channel), "the devices come back").toBe("1.0.0");
 		const query = { app_id: app.appId, channel };
 		const link = await world.request("GET", "/preview/link", { key: stored.text, query });
