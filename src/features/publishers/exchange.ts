@@ -305,7 +305,14 @@ function spentHash({ text, issuer, claims }: UnverifiedToken): string {
 }
 
 function spendRun(row: CandidateRow, { run_id, run_attempt }: CiContext, nowMs: number): Statement[] {
-	if (row.once_per_run === 0 || run_id === null) return [];
+	if (row.once_per_run === 0) return [];
+	if (run_id === null) {
+		throw new ApiError(
+			"no_matching_publisher",
+			"The publisher allows one key for each run (once_per_run), and this token names no run; use a provider whose tokens name it, or turn once_per_run off.",
+			{ moreInfo: { claim: "run_id", expected: null, received: null } },
+		);
+	}
 	const hash = hashKey(`${row.id}\0run ${run_id} ${run_attempt ?? ""}`);
 	return [guard(isUnspent(hash), replayedToken("run_id")), spendIdentityToken(hash, nowMs + RUN_MEMORY_MS)];
 }

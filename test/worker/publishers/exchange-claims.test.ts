@@ -284,3 +284,25 @@ describe("POST /oidc/token › accepts", () => {
 		expect((await exchange(await github.token())).body).toMatchObject({ stage: "propose" });
 	});
 });
+
+describe("a token that only looks like the trusted job's", () => {
+	test("has an environment that differs by a letter outside of ASCII", async () => {
+		await publisher({ claims: { environment: "uk-production" } });
+		expect((await exchange(await github.token({ environment: "u\u212a-production" }))).status).toBe(403);
+		expect((await exchange(await github.token({ environment: "UK-Production" }))).status).toBe(200);
+	});
+
+	test("names several ids", async () => {
+		await publisher();
+		expect((await exchange(await github.token({ repository_id: ["1", "456789"] }))).status).toBe(403);
+		expect((await exchange(await github.token({ repository_id: ["456789"] }))).status).toBe(403);
+		expect((await exchange(await github.token())).status).toBe(200);
+	});
+
+	test("names no run, although the publisher allows one key for each", async () => {
+		await publisher({ once_per_run: true });
+		const refused = await exchange(await github.token({ run_id: undefined }));
+		expect(refused).toMatchObject({ status: 403, body: { moreInfo: { claim: "run_id" } } });
+		expect((await exchange(await github.token())).status).toBe(200);
+	});
+});
