@@ -19,6 +19,7 @@ export interface SnapshotApp {
 	readonly id: AppId;
 	/** Public id as it is stored; devices may send another case. */
 	readonly publicId: string;
+	readonly ownerOrg: string;
 	/** The public id of another app differs from this one only in case. */
 	readonly hasTwin: boolean;
 	readonly revision: number;
@@ -39,10 +40,14 @@ export interface SnapshotBundle extends Bundle {
 	readonly sessionKey: string | null;
 	readonly comment: string | null;
 	readonly link: string | null;
+	/** The page of its open preview. */
+	readonly pageId: string | null;
 }
 
 export interface SnapshotChannel extends Channel {
 	readonly bundle: SnapshotBundle | null;
+	/** The page of its open preview. */
+	readonly pageId: string | null;
 }
 
 export interface AppSnapshot {
@@ -96,9 +101,10 @@ export function assembleSnapshot(
 ): AppSnapshot {
 	const bundles = new Map(bundleRows.map((row) => [row.id, bundleOf(row)]));
 	const bundle = (id: number | null) => (id === null ? null : (bundles.get(id) ?? null));
-	const channels = channelRows.map((row) =>
-		channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id), app.preview_channel_prefix),
-	);
+	const channels = channelRows.map((row) => ({
+		...channelOf(row, bundle(row.version_id), bundle(row.rollout_version_id), app.preview_channel_prefix),
+		pageId: row.page_id,
+	}));
 	const publicChannels: Partial<Record<Platform, SnapshotChannel>> = {};
 	for (const platform of PLATFORMS) {
 		const open = channels.find((channel) => channel.public && channel.platforms[platform]);
@@ -126,6 +132,7 @@ function appOf(row: SnapshotAppRow): SnapshotApp {
 	return {
 		id: row.id as AppId,
 		publicId: row.app_id,
+		ownerOrg: row.owner_org,
 		hasTwin: row.has_twin === 1,
 		revision: row.revision,
 		token: row.revision_token ?? "",
@@ -153,6 +160,7 @@ export function bundleOf(row: SnapshotBundleRow): SnapshotBundle {
 		sessionKey: row.session_key,
 		comment: row.comment,
 		link: row.link,
+		pageId: row.page_id,
 	};
 }
 
@@ -162,7 +170,7 @@ export function bundleOf(row: SnapshotBundleRow): SnapshotBundle {
  * @param prefix `preview_channel_prefix` of the app
  */
 export function channelOf<Served extends Bundle>(
-	row: SnapshotChannelRow,
+	row: Omit<SnapshotChannelRow, "page_id">,
 	bundle: Served | null,
 	rollout: Bundle | null,
 	prefix: string | null,

@@ -258,3 +258,60 @@ describe("the page of a preview of others", () => {
 		await uploadTestBundle(world, app, `9.9.${number}`);
 	});
 });
+
+describe("the address of a preview's page", () => {
+	const pathOf = (url: string) => new URL(url).pathname + new URL(url).search;
+	const open = (url: string) => world.request("GET", pathOf(url));
+	const showPage = (page: string) =>
+		world.request("POST", "/preview/show", { body: { token: new URL(page).hash.slice(1) } });
+	const linkTo = async (query: object) =>
+		(await world.request("GET", "/preview/link", { key: world.adminKey, query: { app_id: app.appId, ...query } })).body
+			.payload_url as string;
+
+	/** The page of an open preview with a bundle, and every link that opens it in the app. */
+	async function opened() {
+		const key = await jobOf();
+		const version = `0.0.0-pr-${number}.1`;
+		await upload(key, version);
+		expect((await promote(key, version)).status).toBe(200);
+		const { body } = await world.request("GET", "/preview", {
+			key: world.adminKey,
+			query: { app_id: app.appId, repository: REPOSITORY, number: String(number) },
+		});
+		const page = body[0].page_url as string;
+		const links = [
+			(await showPage(page)).body.payload_url as string,
+			await linkTo({ channel: `pr-${number}` }),
+			await linkTo({ version }),
+		];
+		for (const link of links) expect((await open(link)).body.version, "it opens").toBe(version);
+		return { page, links, version };
+	}
+
+	test("ends with its replacement, and all links to the preview and its bundles with it", async () => {
+		const { page, links, version } = await opened();
+		const replaced = await post(world.adminKey, "/preview/page", { channel: `pr-${number}` });
+		expect(replaced.status).toBe(200);
+		for (const link of links) expect((await open(link)).status).toBe(404);
+		world.clock.nowMs += 6_000;
+		expect((await showPage(page)).status).toBe(404);
+		const next = (await showPage(replaced.body.page_url)).body.payload_url as string;
+		expect((await open(next)).body.version, "the new one opens").toBe(version);
+		const forged = new URL(next);
+		forged.searchParams.set("of", new URL(links[0] ?? "").searchParams.get("of") ?? "");
+		expect((await open(forged.href)).status).toBe(403);
+	});
+
+	test("ends with a transfer of the app, and so do links to bundles outside of previews", async () => {
+		const { page, links } = await opened();
+		const live = await linkTo({ version: "1.0.0" });
+		expect((await open(live)).status).toBe(200);
+		const other = await world.request("PUT", "/organization", { key: world.adminKey, body: { name: "receiver" } });
+		expect((await post(world.adminKey, "/app/transfer", { to_org: other.body.id })).status).toBeLessThan(300);
+		const accepted = await post(world.adminKey, "/app/transfer/accept", {});
+		expect(accepted.status, JSON.stringify(accepted.body)).toBeLessThan(300);
+		world.clock.nowMs += 6_000;
+		for (const link of [...links, live]) expect((await open(link)).status).toBe(404);
+		expect((await showPage(page)).status).toBe(404);
+	});
+});
