@@ -1,6 +1,6 @@
 /**
  * The form of the names of preview channels. Devices send a channel's name as `defaultChannel`, so a name is a right over them: only a name of
- * this form lets a preview serve devices that send it, whoever created the channel.
+ * this form lets a preview serve devices that send it, with any creator.
  */
 
 /** The prefix of an app without one of its own. */

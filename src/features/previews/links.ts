@@ -180,8 +180,7 @@ async function signedLink({ deps, nowMs, origin }: LinkContext, path: string) {
 }
 
 /**
- * What the right to a signed link rests on: the organization that owns the app, and the page of the preview. A link that was signed for another
- * one has ended.
+ * A signed link is bound to the organization that owns the app and to the page of the preview. It ends when either is replaced.
  */
 const rightOf = (ownerOrg: string, pageId: string | null): string =>
 	hashKey(`preview link\0${ownerOrg}\0${pageId ?? ""}`).slice(0, 16);
