@@ -169,14 +169,15 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 			continue;
 		}
 		const distance = (row.is_anchored === 1 ? 0 : 1_000) + mismatch.distance;
-		if (closest === undefined || distance < closest.distance) closest = { distance, mismatch };
+		if (closest === undefined || distance < closest.distance) closest = { distance, mismatch: toldOf(row, mismatch) };
 	}
 	matching.sort(byNarrowness);
 	const [first, second] = matching;
 	if (first === undefined) throw noMatch(ofStage.length, closest?.mismatch, token, wish);
 	const isAmbiguous =
 		matching.some(({ org_id }) => org_id !== first.org_id) ||
-		rows.length > MOST_CANDIDATES ||
+		// Publishers of other repositories of the same owner explain refusals; they make nothing ambiguous.
+		rows.filter(({ is_anchored }) => is_anchored === 1).length > MOST_CANDIDATES ||
 		(second !== undefined && second.app_id !== first.app_id && rankOf(second) === rankOf(first));
 	if (isAmbiguous) {
 		throw claimRefused("Several apps trust this job; send app_id, the app that it publishes, in the body.", {
@@ -186,6 +187,13 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 		});
 	}
 	return first;
+}
+
+/** The wanted value only if the job has the ids of the publisher's repository: it may be another tenant's. */
+function toldOf(row: CandidateRow, { claim, expected, received }: Mismatch): Mismatch {
+	const { ids } = PROVIDERS[providerOf(row)];
+	const isOfRepository = row.is_anchored === 1 && ids.length > 0 && !ids.includes(claim);
+	return { claim, expected: isOfRepository ? expected : null, received };
 }
 
 const rankOf = (row: CandidateRow) => narrowness(JSON.parse(row.claims));
