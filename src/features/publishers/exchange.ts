@@ -169,7 +169,7 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 			continue;
 		}
 		const distance = (row.is_anchored === 1 ? 0 : 1_000) + mismatch.distance;
-		if (closest === undefined || distance < closest.distance) closest = { distance, mismatch: toldOf(row, mismatch) };
+		if (closest === undefined || distance < closest.distance) closest = { distance, mismatch: shownTo(row, mismatch) };
 	}
 	matching.sort(byNarrowness);
 	const [first, second] = matching;
@@ -190,7 +190,7 @@ function chosen(rows: readonly CandidateRow[], token: UnverifiedToken, wish: Wis
 }
 
 /** The wanted value only if the job has the ids of the publisher's repository: it may be another tenant's. */
-function toldOf(row: CandidateRow, { claim, expected, received }: Mismatch): Mismatch {
+function shownTo(row: CandidateRow, { claim, expected, received }: Mismatch): Mismatch {
 	const { ids } = PROVIDERS[providerOf(row)];
 	const isOfRepository = row.is_anchored === 1 && ids.length > 0 && !ids.includes(claim);
 	return { claim, expected: isOfRepository ? expected : null, received };

@@ -335,7 +335,7 @@ describe("publishers of others", () => {
 		expect(answer).toMatchObject({ status: 200, body: { publisher_id: id } });
 	});
 
-	test("are not told to a job that lacks the ids of their repository", async () => {
+	test("are not shown to a job that lacks the ids of their repository", async () => {
 		await publisher({ claims: { repository_id: "777", environment: "secret-codename" } });
 		const refused = await exchange(await github.token({ repository_id: "1", environment: "other" }));
 		expect(refused.status).toBe(403);
