@@ -203,11 +203,12 @@ export interface RollbackTarget {
 	readonly name: string | null;
 	readonly created_by: string | null;
 	readonly created_by_key: string | null;
+	readonly preview_id: string | null;
 }
 
 /** Target of a rollback that names no version; for loading beside the decision. */
 export function previousLive(publicAppId: string, channel: string): CompiledQuery<RollbackTarget> {
-	return sql<RollbackTarget>`SELECT b.id, b.name, b.created_by, b.created_by_key FROM channels c
+	return sql<RollbackTarget>`SELECT b.id, b.name, b.created_by, b.created_by_key, b.preview_id FROM channels c
 		JOIN channel_history h INDEXED BY channel_history_targets ON h.channel_id = c.id AND h.rollback_target = 1
 		LEFT JOIN bundles b ON b.id = h.version_id
 		WHERE c.app_id = ${appIdOf(publicAppId)} AND c.name = ${channel}

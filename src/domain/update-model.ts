@@ -65,6 +65,16 @@ export interface Channel {
 	/** Null: the bundle inside the store binary. */
 	readonly bundle: Bundle | null;
 	readonly rollout: Rollout | null;
+	/** Set for the channel of a preview. */
+	readonly preview: PreviewNaming | null;
+}
+
+/** Whether a preview's channel serves devices that send its name. Operators and preview links reach it all the same. */
+export interface PreviewNaming {
+	/** The name has the form of a preview (preview-names.ts). */
+	readonly hasForm: boolean;
+	/** More devices sent the name than testers do. */
+	readonly isNamedByFleet: boolean;
 }
 
 export interface Rollout {

@@ -181,9 +181,9 @@ test("a preview key does not choose the version of the next release", async () =
 	expect((await project.run("release", "--json")).json).toMatchObject({ version: "1.0.1" });
 	const previewKey = await createProductKey(product, "app_preview", uuid);
 	for (const version of ["900.0.0", "1.0.2"]) {
-		const words = ["--bundle", version, "--channel", "own", "--create-channel", "--key", previewKey];
+		const words = ["--bundle", version, "--channel", "pr-own", "--create-channel", "--key", previewKey];
 		const own = await project.run("release", ...words, "--json");
-		expect(own.json, own.error).toMatchObject({ ok: true, channel: "own", version });
+		expect(own.json, own.error).toMatchObject({ ok: true, channel: "pr-own", version });
 	}
 	expect((await project.run("release", "--json")).json).toMatchObject({ version: "1.0.3" });
 	expect((await check(appId)).version).toBe("1.0.3");

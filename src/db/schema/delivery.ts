@@ -116,6 +116,7 @@ export interface ChannelsTable {
 	auto_pause_crash_rate_bps: number | null;
 	auto_pause_error_rate_bps: number | null;
 	require_compatible_bundle: Generated<Flag>;
+	named_by_fleet_at_ms: number | null;
 }
 
 export type BundleStatus = "pending" | "ready" | "deleted";
@@ -184,6 +185,7 @@ export interface UploadsTable {
 	expires_at_ms: number;
 	created_at_ms: number;
 	reserved_bytes: Generated<number>;
+	created_by_job: string | null;
 }
 
 export interface GarbageObjectsTable {

@@ -192,7 +192,7 @@ async function assemble(context: CompletionContext, upload: UploadWithBundle): P
 }
 
 async function makeReady(
-	{ deps, db, nowMs, actor, waitUntil }: CompletionContext,
+	{ deps, db, nowMs, actor, waitUntil, guards = [] }: CompletionContext,
 	upload: UploadWithBundle,
 	bundleId: number,
 	stored: Stored & { readonly signedBy: string | null },
@@ -208,6 +208,7 @@ async function makeReady(
 	const isNewSize = upload.bundle_size_bytes === null && upload.reserved_bytes === 0;
 	await onceOnly(db, deps.config.quotas, isNewSize ? [storageOfOrganization(upload.owner_org)] : [], [
 		guard(uploadExists(appId, upload.id), uploadIsGone),
+		...guards,
 		guard(uploadIsOpen(appId, upload.id), conflict),
 		guard(bundleIsPending(appId, bundleId), bundleAlreadyReady),
 		updateBundle(appId, bundleId, {

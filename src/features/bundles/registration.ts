@@ -6,6 +6,7 @@ import parseVersion from "semver/functions/parse";
 import * as v from "valibot";
 import type { AppId, OwnWorkOnly } from "../../authz/decide";
 import { type Caller, isOwnWork } from "../../authz/own-work";
+import type { Principal } from "../../authz/principal";
 import { auditedRegistration } from "../../db/audit/bundles";
 import { auditStatement } from "../../db/audit/entries";
 import { dropRegistration } from "../../db/bundle-deletion";
@@ -27,6 +28,7 @@ import {
 	deleteOpenUploadsOfBundle,
 	insertUpload,
 	insertUploadForNewBundle,
+	uploaderColumns,
 	uploadsOfBundleToGarbage,
 } from "../../db/uploads";
 import { versionIsUnused } from "../../db/used-versions";
@@ -203,8 +205,7 @@ export async function register(
 							insertUploadForNewBundle(scope.appId, version, {
 								id: uploadId,
 								object_prefix: uploadPrefix(scope.appId, uploadId),
-								created_by: principal.userId,
-								created_by_key: principal.keyId,
+								...uploaderColumns(principal),
 								expires_at_ms: nowMs + PENDING_LIFETIME_MS,
 								created_at_ms: nowMs,
 							}),
@@ -242,13 +243,13 @@ async function withPreviewOfJob<Result>(
 	limit: OwnWorkOnly | undefined,
 	write: (opening: PreviewOpening | undefined) => Promise<Result>,
 ): Promise<Result> {
-	const { db, nowMs, principal, scopeRow } = context;
+	const { db, principal, scopeRow } = context;
 	const publisher = principal.kind === "key" ? principal.publisher : undefined;
 	const pullRequest = publisher?.stage === "preview" ? pullRequestOf(publisher.ci) : undefined;
 	if (limit === undefined || pullRequest === undefined) return write(undefined);
 	const request = { ...pullRequest, app_id: scopeRow.app_id };
 	const opener = { ...context, publicAppId: scopeRow.app_id, limit };
-	const read = () => db.batch(openReads(request, nowMs));
+	const read = () => db.batch(openReads(request));
 	return retryOnChange(await read(), read, async ([{ rows: known }, { rows: place }]) => {
 		if (place[0] === undefined) throw appNotFound();
 		const claim = closeClaim(opener, known[0]);
@@ -271,7 +272,7 @@ export function replaceUploadStatements(
 	bundleId: number,
 	uploadId: string,
 	lengthBytes: number | null,
-	uploader: Caller,
+	uploader: Principal,
 	nowMs: number,
 	notPending: () => ApiError,
 	/** Bytes that count towards the quota until the bundle's row has a size. */
@@ -290,8 +291,7 @@ export function replaceUploadStatements(
 			delta_path: null,
 			object_prefix: uploadPrefix(appId, uploadId),
 			length_bytes: lengthBytes,
-			created_by: uploader.userId,
-			created_by_key: uploader.keyId,
+			...uploaderColumns(uploader),
 			completed_at_ms: null,
 			expires_at_ms: expiresAtMs,
 			created_at_ms: nowMs,

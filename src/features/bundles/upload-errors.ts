@@ -17,6 +17,8 @@ export interface CompletionContext {
 	readonly nowMs: number;
 	readonly actor: Actor;
 	readonly waitUntil: (work: Promise<unknown>) => void;
+	/** Conditions of the batch that makes a bundle ready. */
+	readonly guards?: readonly Statement[];
 }
 
 /** Drops the registration of an upload with everything that it stored. @returns the error to throw */

@@ -235,7 +235,7 @@ function withoutPlatforms(channel: SnapshotChannelRow, taken: Platforms): Snapsh
 function newChannel(name: string): SnapshotChannelRow {
 	return {
 		...defaultsOf(CHANNEL_FIELDS),
-		...{ id: NOT_CREATED_YET, name, is_preview: 0 },
+		...{ id: NOT_CREATED_YET, name, is_preview: 0, named_by_fleet_at_ms: null, page_id: null },
 	};
 }
 
