@@ -9,6 +9,7 @@ import { ApiError, causeText } from "./errors";
 import { recordSamples } from "./features/rollouts/samples";
 import { STEP_AT_MOST_EVERY_MS, stepRollouts } from "./features/rollouts/steps";
 import { consumeDeviceEvents } from "./features/statistics/device-events";
+import { noteDownloads } from "./features/statistics/failures";
 import { type AssignedEvents, assignEvents, postpone } from "./features/telemetry/assign";
 import { noteFirstDevices } from "./features/webhooks/first-device";
 import { keyUsageStatement } from "./http/last-used";
@@ -119,7 +120,7 @@ async function consumeGroup(
 	deps: Deps,
 	{ deps: own, reports, rolloutEvents, knownSince }: AssignedEvents,
 ): Promise<void> {
-	await consumeDeviceEvents(own, await reports());
+	await noteDownloads(deps, await consumeDeviceEvents(own, await reports()));
 	if (rolloutEvents.length > 0) await recordSamples(deps, rolloutEvents, await knownSince?.());
 }
 

@@ -86,6 +86,7 @@ import { serviceStatus } from "./features/service/status";
 import { createSigningKey, deleteSigningKey, listDeviceKeys, listSigningKeys } from "./features/signing/routes";
 import { appsOverview } from "./features/statistics/app-overview";
 import { bundleUsage, installStatistics } from "./features/statistics/bundle-routes";
+import { failureStatistics } from "./features/statistics/failure-figures";
 import { healthStatistics } from "./features/statistics/health";
 import { reportStats } from "./features/statistics/ingest";
 import { appStatistics, organizationStatistics, userStatistics } from "./features/statistics/routes";
@@ -182,6 +183,7 @@ export const allEndpoints = [
 	bundleUsage,
 	installStatistics,
 	healthStatistics,
+	failureStatistics,
 	userStatistics,
 	appsOverview,
 	organizationStatistics,

@@ -3,6 +3,7 @@
  */
 
 import type { Actor } from "./db/audit/entries";
+import type { FailureCause } from "./domain/failure-causes";
 import type { Signal } from "./domain/health-signals";
 import type { RefusedAccount } from "./errors";
 
@@ -51,8 +52,8 @@ export interface DeviceSeen {
 	readonly crowded?: true;
 }
 
-/** `start`, the start of a download, is not counted; the time of an install is measured from it. */
-export type CountedMetric = "get" | "install" | "fail" | "start" | Signal;
+/** `start`, the start of a download, is not counted; the time of an install is measured from it. `cause` counts for its cause alone. */
+export type CountedMetric = "get" | "install" | "fail" | "start" | "cause" | Signal;
 
 /** Counted once per `id`, which repeated reports of the same event share. */
 export interface CountedEvent {
@@ -75,6 +76,10 @@ export interface CountedEvent {
 	readonly durationMs?: number;
 	/** Text for people: the action of a failure, the message of an error. */
 	readonly detail?: string;
+	/** Why the update failed. */
+	readonly cause?: FailureCause;
+	/** Network of the address that reported a failed download; empty if unknown. */
+	readonly network?: string;
 	/** As for `DeviceSeen`. */
 	readonly crowded?: true;
 }

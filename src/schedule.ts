@@ -18,6 +18,7 @@ import { storeSweepRun } from "./db/sweep-runs";
 import { deleteOldWebhookEvents } from "./db/webhook-deliveries";
 import { tendWebhookTriggers } from "./db/webhook-triggers";
 import { SEALED_WEBHOOKS } from "./db/webhooks";
+import { tendZipOnly } from "./db/zip-only-devices";
 import type { Deps } from "./deps";
 import { causeText } from "./errors";
 import { deleteOldSignIns } from "./features/accounts/retention";
@@ -68,6 +69,7 @@ export const JOBS: Readonly<Record<string, (deps: Deps) => Promise<unknown>>> = 
 	"deleted organizations": purgeOrganizations,
 	rollouts: stepRollouts,
 	"ended rollouts": deleteOldRollouts,
+	"devices that get the zip": batchOf(tendZipOnly),
 	"expired bundles": deleteExpiredBundles,
 	// After the jobs whose deletions leave objects in R2.
 	garbage: collectGarbage,

@@ -12,6 +12,7 @@ import {
 	type SnapshotBundleRow,
 	type SnapshotChannelRow,
 	type SnapshotOverrideRow,
+	type SnapshotZipOnlyRow,
 } from "./snapshot-load";
 
 export interface SnapshotApp {
@@ -64,6 +65,8 @@ export interface AppSnapshot {
 	readonly overrides: ReadonlyMap<string, Override> | null;
 	/** Overrides that were looked up one by one, because there are too many to hold. Null: the device has none. */
 	readonly askedOverrides: Map<string, Override | null>;
+	/** The bundle of which the device is offered the zip, because its single files failed. */
+	readonly zipOnly: ReadonlyMap<string, number>;
 	/** Whether versions have a ready bundle. Valid as long as the snapshot is. */
 	readonly readyVersions: ReadyVersions;
 }
@@ -98,6 +101,7 @@ export function assembleSnapshot(
 	bundleRows: readonly SnapshotBundleRow[],
 	overrideRows: readonly SnapshotOverrideRow[],
 	readyNames: readonly string[] = [],
+	zipOnlyRows: readonly SnapshotZipOnlyRow[] = [],
 ): AppSnapshot {
 	const bundles = new Map(bundleRows.map((row) => [row.id, bundleOf(row)]));
 	const bundle = (id: number | null) => (id === null ? null : (bundles.get(id) ?? null));
@@ -119,6 +123,7 @@ export function assembleSnapshot(
 		bundles,
 		hasRollout: channelRows.some((row) => row.rollout_enabled === 1),
 		askedOverrides: new Map(),
+		zipOnly: new Map(zipOnlyRows.map(({ device_id, version_id }) => [device_id, version_id])),
 		readyVersions: readyVersionsOf(readyNames),
 	};
 	const overrides =

@@ -3,6 +3,7 @@
  * UUID; additions to an app that was deleted in between are dropped.
  */
 import { type CompiledQuery, sql } from "kysely";
+import type { StoredCause } from "../domain/failure-causes";
 import type { Signal } from "../domain/health-signals";
 import { query } from "./client";
 
@@ -47,7 +48,15 @@ export class DailySums {
 		this.#installTimes.add([app, day, version, bucket], amount);
 	}
 
-	addHealth(app: string, day: number, version: string, signal: Signal, bucket: number, amount: number): void {
+	/** Health signals, and causes of failures. */
+	addHealth(
+		app: string,
+		day: number,
+		version: string,
+		signal: Signal | StoredCause,
+		bucket: number,
+		amount: number,
+	): void {
 		this.#health.add([app, day, version, signal, bucket], amount);
 	}
 

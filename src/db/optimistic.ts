@@ -13,11 +13,10 @@ export class Conflict extends Error {
 
 export const conflict = () => new Conflict();
 
-export async function retryOnConflict(readAndWrite: () => Promise<void>): Promise<void> {
+export async function retryOnConflict<Result>(readAndWrite: () => Promise<Result>): Promise<Result> {
 	for (let attempt = 1; ; attempt++) {
 		try {
-			await readAndWrite();
-			return;
+			return await readAndWrite();
 		} catch (error) {
 			if (!(error instanceof Conflict) || attempt === MOST_ATTEMPTS) throw error;
 		}

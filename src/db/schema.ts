@@ -23,6 +23,7 @@ import type {
 	ProposalsTable,
 	RolloutsTable,
 	UploadsTable,
+	ZipOnlyDevicesTable,
 } from "./schema/delivery";
 import type {
 	AccountLogTable,
@@ -106,6 +107,7 @@ export interface Schema {
 	role_bindings: RoleBindingsTable;
 	devices: DevicesTable;
 	device_overrides: DeviceOverridesTable;
+	zip_only_devices: ZipOnlyDevicesTable;
 	counted_events: CountedEventsTable;
 	counted_ids: CountedIdsTable;
 	daily_counts: DailyCountsTable;

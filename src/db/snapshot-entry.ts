@@ -12,6 +12,7 @@ import {
 	type SnapshotChannelRow,
 	type SnapshotFile,
 	type SnapshotOverrideRow,
+	type SnapshotZipOnlyRow,
 	servedManifests,
 	snapshotStatements,
 } from "./snapshot-load";
@@ -38,7 +39,7 @@ export interface LoadedApp {
 	readonly content: () => Content | null;
 }
 
-const STATEMENTS = 5;
+const STATEMENTS = 6;
 
 /** Reads apps and the change feed in one batch; null for an app that does not exist. */
 export async function readApps(
@@ -55,7 +56,7 @@ export async function readApps(
 	const changes = (results[0]?.rows ?? []) as readonly ChangeRow[];
 	const count = withManifests ? STATEMENTS + 1 : STATEMENTS;
 	const apps = publicAppIds.map((_, index) => {
-		const [found, channels, bundles, overrides, names, files] = results
+		const [found, channels, bundles, overrides, names, zipOnly, files] = results
 			.slice(1 + count * index, 1 + count * (index + 1))
 			.map((result) => result.rows) as unknown as [
 			SnapshotAppRow[],
@@ -63,11 +64,12 @@ export async function readApps(
 			SnapshotBundleRow[],
 			SnapshotOverrideRow[],
 			{ readonly name: string }[],
+			SnapshotZipOnlyRow[],
 			(SnapshotFile & { readonly bundle_id: number })[]?,
 		];
 		const [app] = found;
 		if (app === undefined) return null;
-		const rows = { app, channels, bundles, overrides, names: names.map(({ name }) => name) };
+		const rows = { app, channels, bundles, overrides, names: names.map(({ name }) => name), zipOnly };
 		const hasManifests = bundles.some(({ has_manifest, external_url }) => has_manifest === 1 && external_url === null);
 		const content = () =>
 			hasManifests && files === undefined
@@ -83,12 +85,12 @@ export async function readApps(
 }
 
 function entryOf(publicAppId: string, rows: SnapshotRows, before: Held | undefined): Held {
-	const { app, channels, bundles, overrides, names } = rows;
-	const snapshot = assembleSnapshot(publicAppId, app, channels, bundles, overrides, names);
+	const { app, channels, bundles, overrides, names, zipOnly } = rows;
+	const snapshot = assembleSnapshot(publicAppId, app, channels, bundles, overrides, names, zipOnly);
 	// The manifest of a ready bundle never changes, so manifests are kept for as long as their bundles.
 	const known = before?.snapshot.app.id === app.id ? [...before.manifests] : [];
 	const manifests = new Map(known.filter(([id]) => snapshot.bundles.has(id)));
-	const lists = bytesOf(channels) + bytesOf(bundles) + bytesOf(overrides);
+	const lists = bytesOf(channels) + bytesOf(bundles) + bytesOf(overrides) + bytesOf(zipOnly);
 	const bytes = lists + names.reduce((sum, name) => sum + name.length + 50, 0) + 1_000;
 	return {
 		...{ snapshot, manifests, bytes, isUnconfirmed: false, supersededBy: undefined },

@@ -9,6 +9,8 @@ import type { BundleStatus, ChannelsTable, Flag } from "./schema";
 
 /** More overrides than this are looked up one by one instead of being held in memory. */
 export const MOST_HELD_OVERRIDES = 5_000;
+/** Devices of an app that are offered the zip after single files failed (zip-only-devices.ts). */
+export const MOST_ZIP_ONLY = 1_000;
 /** Names of ready bundles; those of an app with more are looked up one by one. */
 export const MOST_HELD_NAMES = 500;
 /** Bundles and files whose manifests are part of a stored snapshot; other manifests are read on demand. */
@@ -77,6 +79,11 @@ export interface SnapshotOverrideRow {
 	readonly version_id: number | null;
 }
 
+export interface SnapshotZipOnlyRow {
+	readonly device_id: string;
+	readonly version_id: number;
+}
+
 export interface SnapshotFile {
 	readonly file_name: string;
 	readonly file_hash: string;
@@ -113,6 +120,8 @@ const TEXTS = {
 	// Implied by the status, but the planner needs the last condition to use the partial index of names.
 	names: `SELECT name FROM bundles WHERE app_id = ${APP_ID} AND status = 'ready' AND deleted_at_ms IS NULL
 		LIMIT ${MOST_HELD_NAMES + 1}`,
+	zipOnly: `SELECT device_id, version_id FROM zip_only_devices WHERE app_id = ${APP_ID} AND ended_at_ms IS NULL
+		LIMIT ${MOST_ZIP_ONLY}`,
 	// Bundles of public channels first, then the newest ones.
 	files: `SELECT f.bundle_id, ${FILE_COLUMNS} FROM ${FILES} WHERE f.app_id = ${APP_ID} AND f.bundle_id IN (
 			SELECT served.id FROM (
@@ -131,6 +140,7 @@ export function snapshotStatements(publicAppId: string) {
 		plain<SnapshotBundleRow>(TEXTS.bundles, publicAppId),
 		plain<SnapshotOverrideRow>(TEXTS.overrides, publicAppId),
 		plain<{ readonly name: string }>(TEXTS.names, publicAppId),
+		plain<SnapshotZipOnlyRow>(TEXTS.zipOnly, publicAppId),
 	] as const;
 }
 

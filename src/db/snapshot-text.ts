@@ -8,6 +8,7 @@ import type {
 	SnapshotChannelRow,
 	SnapshotFile,
 	SnapshotOverrideRow,
+	SnapshotZipOnlyRow,
 } from "./snapshot-load";
 
 export interface SnapshotRows {
@@ -17,6 +18,7 @@ export interface SnapshotRows {
 	readonly overrides: readonly SnapshotOverrideRow[];
 	/** Names of ready bundles. */
 	readonly names: readonly string[];
+	readonly zipOnly: readonly SnapshotZipOnlyRow[];
 }
 
 interface StoredSnapshot {

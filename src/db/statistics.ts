@@ -241,7 +241,27 @@ export function dailyHealth(appId: AppId, range: DayRange, version: string | und
 	const ofVersion = version === undefined ? sql`true` : sql`version_name = ${version}`;
 	return sql<HealthRow>`SELECT version_name, day, signal, bucket, amount FROM daily_health
 		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} AND ${ofVersion}
-		ORDER BY version_name, day`.compile(query);
+			AND signal NOT LIKE 'failed~_%' ESCAPE '~' ORDER BY version_name, day`.compile(query);
+}
+
+export interface FailureRow {
+	readonly version_name: string;
+	/** See `storedCause`. */
+	readonly signal: string;
+	/** Devices, each once a day. */
+	readonly amount: number;
+}
+
+/** @param version undefined: all of them */
+export function failuresByCause(
+	appId: AppId,
+	range: DayRange,
+	version: string | undefined = undefined,
+): CompiledQuery<FailureRow> {
+	const ofVersion = version === undefined ? sql`true` : sql`version_name = ${version}`;
+	return sql<FailureRow>`SELECT version_name, signal, sum(amount) AS amount FROM daily_health
+		WHERE app_id = ${appId} AND day BETWEEN ${range.firstDay} AND ${range.lastDay} AND ${ofVersion}
+			AND signal LIKE 'failed~_%' ESCAPE '~' GROUP BY version_name, signal`.compile(query);
 }
 
 export interface InstallTimeOfDayRow {

@@ -1,9 +1,11 @@
 /**
- * Devices on which the single files of a bundle failed. The stock plugin ignores the zip whenever the answer has a manifest, so a device whose
- * network or storage breaks one of a thousand files would fail at every check. After two failed attempts it is offered the zip, until the next
- * bundle.
+ * Devices on which the single files of a bundle failed. The stock plugin ignores the zip whenever the
+ * answer has a manifest, so a device whose network or storage breaks one of a thousand files would
+ * fail at every check. After two failed attempts it is offered the zip, until the next bundle.
  *
- * The memory is that of one isolate and bounded. Another isolate offers the files until two failed attempts were reported to it, too.
+ * This memory is that of one isolate and bounded: it answers the next check of the device at once.
+ * The consumer counts the same attempts over all isolates (delta-attempts.ts), and its marks reach
+ * every isolate with the app's snapshot (src/db/zip-only-devices.ts).
  */
 
 const STARTS = "download_manifest_start";

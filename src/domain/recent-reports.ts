@@ -8,6 +8,7 @@
  */
 import type { CountedEvent } from "../messages";
 import { dayOf } from "./days";
+import type { StoredAttempts } from "./delta-attempts";
 import type { StoredStory } from "./device-story";
 import { bucketOf } from "./duration-histogram";
 import type { RunFrom } from "./health-signals";
@@ -43,6 +44,8 @@ interface Stored {
 	readonly steps: Readonly<Record<string, readonly (readonly [number, number | null, 0 | 1])[]>>;
 	/** Events for people (device-story.ts). */
 	readonly story?: StoredStory;
+	/** Failed downloads of single files. */
+	readonly attempts?: StoredAttempts;
 }
 
 const EMPTY: Stored = { ids: {}, steps: {} };
@@ -53,6 +56,8 @@ export function storyIn(text: string | null): StoredStory | undefined {
 }
 
 export class RecentReports {
+	#attempts: StoredAttempts | undefined;
+
 	readonly #ids: Map<number, string[]>;
 	readonly #known: Set<string>;
 	readonly #stepsBefore: readonly InstallStep[];
@@ -69,7 +74,8 @@ export class RecentReports {
 		readonly firstDay: number,
 		other: readonly InstallStep[] = [],
 	) {
-		const { ids, steps } = text === null ? EMPTY : (JSON.parse(text) as Stored);
+		const { ids, steps, attempts } = text === null ? EMPTY : (JSON.parse(text) as Stored);
+		this.#attempts = attempts;
 		this.#ids = new Map(Object.entries(ids).map(([day, list]) => [Number(day), [...list]]));
 		this.#known = new Set([...this.#ids.values()].flat());
 		this.#steps = Object.entries(steps).flatMap(([versionName, list]) =>
@@ -109,6 +115,16 @@ export class RecentReports {
 			}));
 	}
 
+	/** Failed downloads of single files. */
+	get attempts(): StoredAttempts | undefined {
+		return this.#attempts;
+	}
+
+	set attempts(attempts: StoredAttempts | undefined) {
+		if (JSON.stringify(attempts) !== JSON.stringify(this.#attempts)) this.#isChanged = true;
+		this.#attempts = attempts;
+	}
+
 	get text(): string | null {
 		return this.textWith(undefined);
 	}
@@ -142,7 +158,7 @@ export class RecentReports {
 			.filter(({ atMs }) => dayOf(atMs) >= this.firstDay - DAYS_AFTER_IDS)
 			.sort((one, other) => other.atMs - one.atMs)
 			.slice(0, MOST_STEPS);
-		if (ids.length === 0 && steps.length === 0 && story === undefined) return null;
+		if (ids.length === 0 && steps.length === 0 && story === undefined && this.#attempts === undefined) return null;
 		const stored: Stored = {
 			ids: grouped(
 				ids,
@@ -155,6 +171,7 @@ export class RecentReports {
 				({ atMs, deviceAtMs, isSet }) => [atMs, deviceAtMs, isSet ? 1 : 0] as const,
 			),
 			...(story === undefined ? {} : { story }),
+			...(this.#attempts === undefined ? {} : { attempts: this.#attempts }),
 		};
 		return JSON.stringify(stored);
 	}

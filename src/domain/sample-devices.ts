@@ -8,6 +8,7 @@ import { dayOf, startOfDayMs } from "./days";
 import { type EventKind, type StoredEvent, storedEvent } from "./device-story";
 import { addDevice, emptySketch, mergeSketches, type Sketch } from "./distinct-count";
 import { bucketOf } from "./duration-histogram";
+import { type StoredCause, storedCause } from "./failure-causes";
 import type { Signal } from "./health-signals";
 import { isInRollout } from "./rollout";
 import { BETA, goesLive, PRODUCTION, RELEASES, ROLLOUTS, releasedAtMs, type SampleRelease } from "./sample-releases";
@@ -75,7 +76,14 @@ export interface SampleFigures {
 	addCount(app: string, day: number, version: string, channel: string, metric: Counted, amount: number): void;
 	addTotal(app: string, day: number, total: `${Counted}_count` | "new_device_count", amount: number): void;
 	addInstallTime(app: string, day: number, version: string, bucket: number, amount: number): void;
-	addHealth(app: string, day: number, version: string, signal: Signal, bucket: number, amount: number): void;
+	addHealth(
+		app: string,
+		day: number,
+		version: string,
+		signal: Signal | StoredCause,
+		bucket: number,
+		amount: number,
+	): void;
 }
 type Counted = "get" | "install" | "fail";
 
@@ -297,6 +305,7 @@ class Phone {
 		if (fails) {
 			fleet.count(day, version, channel, "fail");
 			this.#note(doneAtMs, "fail", version, isBad ? "update_fail" : "download_fail");
+			fleet.figures.addHealth(fleet.appUuid, day, version, storedCause(isBad ? "app" : "download"), 0, 1);
 			return;
 		}
 		this.#version = version;

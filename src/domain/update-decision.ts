@@ -26,6 +26,8 @@ export interface Snapshot {
 	/** The bundle that the device runs still exists. It matters only if the decision says so (`dependsOnCurrentBundle`). */
 	readonly currentBundleExists: boolean;
 	readonly override?: Override | undefined;
+	/** The single files of this bundle failed on the device, so it is offered the zip. */
+	readonly zipOnlyBundleId?: number | undefined;
 }
 
 export interface TraceStep {
@@ -121,7 +123,7 @@ function evaluate(snapshot: Snapshot, device: Device, basis: Draft, trace: Trace
 		trace?.push({ rule: "store_build", outcome: "decided", finding: "the channel serves the store build" });
 		return { outcome: "builtin" };
 	}
-	const form = formFor(candidate, target, trace);
+	const form = formFor(candidate, target, snapshot.zipOnlyBundleId === target.id, trace);
 	trace?.push({
 		rule: "serve",
 		outcome: "decided",
@@ -137,11 +139,11 @@ const FORM_TEXTS: Readonly<Record<PackageForm, string>> = {
 };
 
 /** The form in which the device is offered the bundle: the one of the channel's update package if bundle and device have it. */
-function formFor({ channel, device }: Candidate, target: Bundle, trace: Trace): PackageForm {
+function formFor({ channel, device }: Candidate, target: Bundle, isZipOnly: boolean, trace: Trace): PackageForm {
 	const mode = channel?.updatePackage ?? "all";
 	const wanted = wantedForm(mode, runsStoreBuild(device));
 	const hasManifest = target.hasManifest && readsManifest(device);
-	if (hasManifest && target.hasZip && device.failedFilesOf === target.version) {
+	if (hasManifest && target.hasZip && (isZipOnly || device.failedFilesOf === target.version)) {
 		const finding = `single files of bundle ${target.version} failed twice on this device, so it gets the zip`;
 		trace?.push({ rule: "update_package", outcome: "passed", finding });
 		return "zip";

@@ -42,7 +42,7 @@ interface Flush {
 }
 
 /** Metrics that people wait for, and on which rollouts depend. */
-const URGENT: ReadonlySet<CountedMetric> = new Set(["install", "fail"]);
+const URGENT: ReadonlySet<CountedMetric> = new Set(["install", "fail", "cause"]);
 
 /** One for each isolate. */
 export function createEventBuffer(
@@ -156,7 +156,12 @@ export function createEventBuffer(
 			let withinMs = Number.POSITIVE_INFINITY;
 			beginWaiting();
 			for (const added of events) {
-				const event = added.type === "seen" ? repeated.withoutRepeat(added) : added;
+				const event =
+					added.type === "seen"
+						? repeated.withoutRepeat(added)
+						: added.type === "count"
+							? repeated.downloadInOrder(added)
+							: added;
 				if (event === undefined) continue;
 				if ((event.type === "rollout_served" || event.type === "rollout_runs") && repeated.isRepeatedRollout(event))
 					continue;

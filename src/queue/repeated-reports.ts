@@ -6,7 +6,7 @@ import { dayOf } from "../domain/days";
 import { fieldsOf, runsBuild } from "../domain/device-record";
 import { hashOf, recentMap } from "../domain/recent";
 import { DAY_MS, MINUTE_MS } from "../domain/time";
-import type { DeviceSeen, RolloutRuns, RolloutServed } from "../messages";
+import type { CountedEvent, DeviceSeen, RolloutRuns, RolloutServed } from "../messages";
 
 /** Devices whose last report is cached; at most about 500 bytes each. */
 const MOST_REPORTS = 20_000;
@@ -14,6 +14,8 @@ const MOST_REPORTS = 20_000;
 const MOST_ROLLOUT_REPORTS = 20_000;
 /** Rollout events of a device are repeated once a period: an offer soon, because health depends on it; that a bundle still runs, rarely. */
 const ROLLOUT_PERIOD_MS = { rollout_served: 30 * MINUTE_MS, rollout_runs: DAY_MS } as const;
+/** Files of a download that fail together are one event in this time, and a device has hundreds of files. */
+const CAUSE_PERIOD_MS = 5_000;
 /** Installs, downloads and failures of one device and day that an isolate accepts: no device installs so many bundles. */
 const MOST_REPORTS_A_DEVICE = 100;
 
@@ -35,6 +37,8 @@ export function createRepeatedReports(seed: number) {
 	const reports = recentMap<LastReport>(MOST_REPORTS);
 	/** Hash of the last rollout event of each device. */
 	const rolloutReports = recentMap<number>(MOST_ROLLOUT_REPORTS);
+	/** The last report of each device about a download; the hash is that of a cause. */
+	const downloads = recentMap<{ readonly hash: number; readonly atMs: number }>(MOST_ROLLOUT_REPORTS);
 
 	return {
 		/** The event to send; undefined if it repeats the device's last report of the day. */
@@ -66,6 +70,23 @@ export function createRepeatedReports(seed: number) {
 			return device.counted > day + MOST_REPORTS_A_DEVICE;
 		},
 
+		/**
+		 * Reports of a device about its downloads, in their order: those of one millisecond are a millisecond apart, as the consumer orders by
+		 * time. Undefined if the same cause was just reported, with no start or end of a download in between.
+		 */
+		downloadInOrder(event: CountedEvent): CountedEvent | undefined {
+			const { metric, cause, versionName, detail } = event;
+			if (metric !== "start" && cause === undefined) return event;
+			const device = deviceKey(event);
+			const before = downloads.get(device);
+			const content = JSON.stringify([Math.floor(event.atMs / CAUSE_PERIOD_MS), versionName, detail]);
+			const hash = metric === "cause" ? hashOf(content, seed) : UNKNOWN;
+			if (hash !== UNKNOWN && before?.hash === hash) return undefined;
+			const atMs = timeAfter(before, event.atMs);
+			downloads.set(device, { hash, atMs });
+			return atMs === event.atMs ? event : { ...event, atMs };
+		},
+
 		/** Rollout events are de-duplicated the same way: one per device and period. */
 		isRepeatedRollout({ atMs, ...event }: RolloutServed | RolloutRuns): boolean {
 			const device = deviceKey(event);
@@ -84,7 +105,7 @@ const deviceKey = ({ appId, deviceId }: { readonly appId: string; readonly devic
 	`${appId} ${deviceId}`;
 
 /** Reports of one request have the same time, but the consumer orders by time: the later one is a millisecond later. */
-function timeAfter(before: LastReport | undefined, atMs: number): number {
+function timeAfter(before: Pick<LastReport, "atMs"> | undefined, atMs: number): number {
 	const isSameTime = before !== undefined && atMs <= before.atMs && dayOf(before.atMs + 1) === dayOf(atMs);
 	return isSameTime ? before.atMs + 1 : atMs;
 }

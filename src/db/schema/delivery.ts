@@ -327,6 +327,17 @@ export interface ProposalsTable {
 	comment: string | null;
 }
 
+export interface ZipOnlyDevicesTable {
+	app_id: string;
+	device_id: string;
+	version_id: number;
+	network: string;
+	known_since_ms: number;
+	marked_at_ms: number;
+	published_at_ms: number | null;
+	ended_at_ms: number | null;
+}
+
 export interface DeviceOverridesTable {
 	app_id: string;
 	device_id: string;

@@ -7,6 +7,7 @@ import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { AppSnapshot } from "../../db/app-snapshot";
 import type { Database } from "../../db/batch";
 import { dayOf, firstRememberedDay, startOfDayMs } from "../../domain/days";
+import { failsSingleFiles, failureCauseOf } from "../../domain/failure-causes";
 import { happenedAtMs, type Signal, signalOf } from "../../domain/health-signals";
 import { DAY_MS } from "../../domain/time";
 import { resolveChannel } from "../../domain/update-decision";
@@ -188,7 +189,10 @@ function eventsOf(
 	const deviceAtMs = aheadMs > MOST_AHEAD_MS ? null : sentAtMs;
 	failedFiles.note(appId, report.device_id, action, versionName, deviceAtMs);
 	const signal = signalEvent(eventBuffer, report, versionName, { address, deviceAtMs, nowMs });
-	const metric = signal?.metric ?? (Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : undefined);
+	const cause = failureCauseOf(action);
+	const metric =
+		signal?.metric ??
+		(Object.hasOwn(METRIC_OF_ACTION, action) ? METRIC_OF_ACTION[action] : cause === undefined ? undefined : "cause");
 	// The id of an older event may be removed already, so the same report may have been counted before.
 	const isForgotten = deviceAtMs !== null && deviceAtMs < startOfDayMs(firstRememberedDay(deps.config, nowMs));
 	if (metric !== undefined && !isForgotten) {
@@ -208,8 +212,10 @@ function eventsOf(
 			deviceAtMs,
 			// Electron's updater does not report the start of a download.
 			timed: report.platform !== "electron",
-			detail: metric === "fail" ? action : (readMetadata(report.metadata)?.message ?? ""),
+			detail: cause !== undefined ? action : (readMetadata(report.metadata)?.message ?? ""),
 			...signal,
+			...(cause === undefined ? {} : { cause }),
+			...(cause === "download" || failsSingleFiles(action) ? { network: rolloutNetworkOf(address) } : {}),
 		});
 	}
 	const remark = metric !== undefined && isForgotten ? TOO_OLD : aheadMs > AHEAD_MS ? IN_THE_FUTURE : undefined;

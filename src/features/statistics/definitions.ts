@@ -3,7 +3,14 @@
  */
 import type { Metric } from "./figures";
 
-export type Figure = Metric | "bundle_usage" | "success_rate" | "install_time" | "health" | "launch_time";
+export type Figure =
+	| Metric
+	| "bundle_usage"
+	| "success_rate"
+	| "install_time"
+	| "health"
+	| "launch_time"
+	| "failure_cause";
 
 export const DEFINITIONS: Readonly<Record<Figure, string>> = {
 	mau: "Distinct devices, by app and device id, that checked for an update or sent a report. As a running total: distinct devices since the first day of the range, each counted once, however many days it was active. Without accumulation: distinct devices of that day. For several apps the devices of each app are added up. Both are exact to 1,000 devices per app; above that the standard error is 0.57 %, so 1,999 of 2,000 answers lie within 2 %.",
@@ -22,6 +29,8 @@ export const DEFINITIONS: Readonly<Record<Figure, string>> = {
 		"Time from the last start of a bundle's download (`download_zip_start` or `download_manifest_start`) to its `set`, by the device's clock if it reported both times, else by the times of arrival. Electron reports no starts, so its installs have no times. Percentiles come from a histogram whose buckets grow by 5 %, so they lie within 2.5 % of the true values for any number of days and bundles.",
 	health:
 		"Devices that reported the signal (stock plugins from 8.51 on): `crash` is a crash of the app or its web view, `anr` an app that stopped responding, `js_error` an uncaught JavaScript error or rejection, `launch_timeout` a launch that did not finish. A device counts once per signal, bundle and day. A crash is reported at the next start and counts for the bundle that ran when the app ended, even if the plugin rolled back in between.",
+	failure_cause:
+		"Devices whose update failed, by the cause that the plugin reports: `download` (the zip, or the download as a whole), `file` (a single file of a manifest), `checksum`, `decrypt`, `unzip` (also names that the platform cannot write), `space` (disk or memory), `refused` (the server or the channel's settings) and `app` (the new bundle did not start, so the device rolled back). A device counts once per cause, bundle and day, and under each of its causes. A failure counts for the bundle that the report names; if that is the running one, for the bundle that the device was offered last. After two downloads with failed files a device is offered the zip.",
 	launch_time:
 		"Time until the app was ready, as the plugin measures it (`app_launch_ready`), once per device and bundle. Of the launches of a day, each isolate counts the first 20 of the app, and those of one device in 32 beyond. Percentiles lie within 2.5 % of those of the counted launches.",
 };

@@ -12,12 +12,14 @@ import { isTelemetryFull } from "../../domain/quotas";
 import type { BytesServed, DeviceEvent, EventsLost, RolloutEvent } from "../../messages";
 import { countLosses, countStatements } from "./bytes-and-losses";
 import { writeDevices } from "./device-rows";
+import type { DownloadNews } from "./failures";
 import { addToSketches } from "./sketches";
 
+/** @returns what the reports say of downloads of single files, for `noteDownloads` */
 export async function consumeDeviceEvents(
 	deps: Deps,
 	events: readonly Exclude<DeviceEvent, RolloutEvent>[],
-): Promise<void> {
+): Promise<readonly DownloadNews[]> {
 	// An event of another version must fail and be repeated, not be dropped as too old.
 	if (!events.every(({ atMs }) => Number.isSafeInteger(atMs))) throw new Error("an event has no time");
 	const nowMs = deps.now();
@@ -29,12 +31,13 @@ export async function consumeDeviceEvents(
 	const isOfDevice = (event: (typeof inTime)[number]) =>
 		event.type === "seen" || event.type === "count" || event.type === "override";
 	const db = openDb(deps.d1, "first-primary");
-	await writeDevices(deps, db, inTime.filter(isOfDevice), (added) => addToSketches(deps, db, added));
+	const news = await writeDevices(deps, db, inTime.filter(isOfDevice), (added) => addToSketches(deps, db, added));
 	await writeCounts(
 		deps,
 		db,
 		inTime.filter((event) => event.type === "served" || event.type === "lost"),
 	);
+	return news;
 }
 
 /** Nothing is counted while the database is nearly full. */

@@ -18,6 +18,7 @@ import { dayOf, firstRememberedDay } from "../../domain/days";
 import { DeviceRecord, runsBuild, type SketchEntry } from "../../domain/device-record";
 import { storedEvent } from "../../domain/device-story";
 import { bucketOf } from "../../domain/duration-histogram";
+import { storedCause } from "../../domain/failure-causes";
 import { isSignal } from "../../domain/health-signals";
 import { isTelemetryFull } from "../../domain/quotas";
 import { RecentReports } from "../../domain/recent-reports";
@@ -35,6 +36,7 @@ import {
 	writeRows,
 } from "./device-row-statements";
 import { attributed, storyOf } from "./device-stories";
+import { causesOf, type DownloadNews, newsOf } from "./failures";
 
 /** The reports of one device. Events are in the order of their times. */
 interface DeviceReports {
@@ -62,15 +64,17 @@ export async function writeDevices(
 	db: Database,
 	events: readonly (DeviceSeen | CountedEvent | OverrideChanged)[],
 	addToSketches: AddToSketches,
-): Promise<void> {
+): Promise<readonly DownloadNews[]> {
 	const nowMs = deps.now();
 	const context = {
 		...{ deps, db, addToSketches, firstDay: firstRememberedDay(deps.config, nowMs), today: dayOf(nowMs) },
 	};
+	const news: DownloadNews[] = [];
 	for (const chunk of chunksOf(byDevice(events))) {
 		const moved: MovedDays = new Map();
-		await retryOnConflict(() => writeChunk(context, chunk, moved));
+		news.push(...(await retryOnConflict(() => writeChunk(context, chunk, moved))));
 	}
+	return news;
 }
 
 interface Writing {
@@ -113,7 +117,7 @@ async function writeChunk(
 	{ deps, db, firstDay, today, addToSketches }: Writing,
 	chunk: readonly DeviceReports[],
 	moved: MovedDays,
-): Promise<void> {
+): Promise<DownloadNews[]> {
 	const versionsOf = ({ appId, seen, counted }: DeviceReports) =>
 		[...seen, ...counted].map(({ versionName }) => [appId, versionName] as const);
 	const counted = chunk.flatMap((reports) => reports.counted);
@@ -137,6 +141,7 @@ async function writeChunk(
 	const sums = new DailySums();
 	const sketches = sketchesOfChunk();
 	const log = new Map<string, LoggedEvent[]>();
+	const news: DownloadNews[] = [];
 	let lost = 0;
 	const changes = rows.rows.flatMap((row): RowChange[] => {
 		const reports = chunk[row.position];
@@ -154,7 +159,7 @@ async function writeChunk(
 		const isKnownVersion = ({ appId, versionName }: CountedEvent) => known.has(`${appId} ${versionName}`);
 		const isFresh = (event: CountedEvent) => !idsBefore.has(event.id) && recent.add(event, isKnownVersion(event));
 		const [signals, others] = [true, false].map((are) =>
-			reports.counted.filter(({ metric }) => isSignal(metric) === are),
+			reports.counted.filter(({ metric }) => metric !== "cause" && isSignal(metric) === are),
 		);
 		// Signals are attributed by what was set, so they come after it.
 		const fresh = isFull
@@ -165,10 +170,18 @@ async function writeChunk(
 						.map((event) => attributed(event, row, countedVersionOfRow(row), recent, isKnownVersion))
 						.filter(isFresh),
 				];
-		for (const { atMs } of fresh) record.addOther(atMs);
+		const causes = isFull ? [] : causesOf(reports, row, isKnownVersion).filter(isFresh);
+		for (const { atMs } of [...fresh, ...causes]) record.addOther(atMs);
 		// An override of a device that never reported is in the audit log alone.
 		if (isNew && reports.seen.length + reports.counted.length === 0) return [];
-		const story = storyOf(reports, fresh, row, deps.config, deps.now());
+		const story = storyOf(
+			reports,
+			[...fresh, ...causes.filter(({ isAlone }) => isAlone)],
+			row,
+			deps.config,
+			deps.now(),
+		);
+		const ownNews = isFull ? [] : newsOf(reports, fresh, recent, row, record.row.created_at_ms);
 		const isChanged = record.needsWrite || recent.isChanged || story?.isNews === true;
 		if (isNew && (isChanged || isFull)) {
 			const isCrowded = [...reports.seen, ...reports.counted].every(({ crowded }) => crowded === true);
@@ -182,6 +195,10 @@ async function writeChunk(
 			sums.addTotal(app, today, "new_device_count", 1);
 		}
 		if (isFull) lose(reports.counted.length);
+		for (const { atMs, cause, versionName } of causes) {
+			sums.addHealth(app, dayOf(atMs), versionName, storedCause(cause), 0, 1);
+		}
+		news.push(...ownNews);
 		for (const event of fresh) addEvent(sums, app, event, isKnownVersion(event));
 		sketches.add(reports, record.sketches);
 		const movedDays = record.sketches.filter(({ kind }) => kind === "moved").map(({ day }) => day);
@@ -211,6 +228,7 @@ async function writeChunk(
 	await addToSketches(byMoved.get(true) ?? []);
 	if (statements.length > 0) await db.batch(statements);
 	await addToSketches(byMoved.get(false) ?? []);
+	return news;
 }
 
 const TOTAL_OF = { get: "get_count", install: "install_count", fail: "fail_count" } as const;
@@ -218,7 +236,7 @@ const TOTAL_OF = { get: "get_count", install: "install_count", fail: "fail_count
 /** A version that the app never had counts only for the app. */
 function addEvent(sums: DailySums, app: string, event: CountedEvent, isKnownVersion: boolean): void {
 	const { metric, atMs, versionName, channelName } = event;
-	if (metric === "start") return;
+	if (metric === "start" || metric === "cause") return;
 	const day = dayOf(atMs);
 	if (isSignal(metric)) {
 		const name = isKnownVersion || versionName === BUILTIN ? versionName : "";

@@ -17,7 +17,7 @@ interface Reports {
 }
 
 const KINDS: Readonly<Partial<Record<CountedEvent["metric"], EventKind>>> = {
-	...{ get: "download", install: "install", fail: "fail" },
+	...{ get: "download", install: "install", fail: "fail", cause: "fail" },
 	...{ crash: "crash", anr: "anr", js_error: "js_error", launch_timeout: "launch_timeout" },
 };
 

@@ -105,15 +105,16 @@ export function resolveFromMemory(snapshot: AppSnapshot, device: Device): Decisi
 
 /** Input of the decision: the two channels that can matter to the device, beside its override. */
 export function decisionInput(
-	{ channelsByName, publicChannels }: AppSnapshot,
-	device: Asking,
+	{ channelsByName, publicChannels, zipOnly }: AppSnapshot,
+	device: Asking & { readonly deviceId?: string },
 	override: Override | undefined,
 	currentBundleExists = true,
 ): Snapshot {
 	const named = channelsByName.get(device.defaultChannel);
 	const open = publicChannels[device.platform];
 	const channels = [named, open === named ? undefined : open].filter((channel) => channel !== undefined);
-	return { channels, currentBundleExists, override };
+	const zipOnlyBundleId = device.deviceId === undefined ? undefined : zipOnly.get(device.deviceId);
+	return { channels, currentBundleExists, override, zipOnlyBundleId };
 }
 
 /*

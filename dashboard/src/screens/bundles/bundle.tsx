@@ -10,6 +10,7 @@ import { KeyValues } from "../../components/card";
 import type { Channel } from "../../components/channel-badges";
 import { CopyChip } from "../../components/copy-chip";
 import { Dialog } from "../../components/dialog";
+import { FailedUpdates } from "../../components/failed-updates";
 import { Confirm } from "../../components/form-dialog";
 import { Icon } from "../../components/icon";
 import { KeptUntil, runningText } from "../../components/kept-until";
@@ -114,6 +115,7 @@ function Details({
 			/>
 			<BundleLive appId={appId} version={bundle.name} />
 			<BundleHealth appId={appId} version={bundle.name} />
+			<FailedUpdates appId={appId} title="Failed updates, last 30 days" query={{ version: bundle.name }} />
 			<BundlePackages appId={appId} version={bundle.name} />
 			<FileList appId={appId} version={bundle.name} />
 			<Compare appId={appId} bundle={bundle} />

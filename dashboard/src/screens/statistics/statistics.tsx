@@ -10,6 +10,7 @@ import { lastMarker } from "../../charts/chart-model";
 import { daysText } from "../../charts/time-axis";
 import { isBundle } from "../../charts/version-text";
 import { Answer, Loading } from "../../components/answer";
+import { FailedUpdates } from "../../components/failed-updates";
 import { Screen } from "../../components/screen";
 import { countOf } from "../../components/size";
 import { utcDay } from "../../components/time";
@@ -98,6 +99,7 @@ function AppView({
 				}}
 			/>
 			<ByBundle appId={appId} usage={usage} installs={installs} live={live} rollingOut={rollingOut} range={range} />
+			<FailedUpdates appId={appId} title="Failed updates" query={{ from: range.from, to: range.to }} />
 		</>
 	);
 }
