@@ -955,7 +955,9 @@ CREATE TABLE rollouts (
   ended_at_ms INTEGER,
   ended_as TEXT CHECK (ended_as IN ('promoted', 'rolled_back', 'replaced')),
   -- 0: enough uncounted devices are known.
-  noting_uncounted INTEGER NOT NULL DEFAULT 1 CHECK (noting_uncounted IN (0, 1))
+  noting_uncounted INTEGER NOT NULL DEFAULT 1 CHECK (noting_uncounted IN (0, 1)),
+  -- Time of the oldest report that waited too long when the gate last ran: until it is counted, the rollout neither grows nor finishes.
+  reports_delayed_since_ms INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX rollouts_by_channel ON rollouts (channel_id, ended_at_ms);
 CREATE INDEX rollouts_by_app ON rollouts (app_id);

@@ -105,9 +105,11 @@ async function consumeEvents(deps: Deps, events: readonly DeviceEvent[]): Promis
 	for (const result of results) if (result.status === "rejected") throw result.reason;
 	await postpone(deps, postponed);
 	await noteFirstDevices(deps, events);
-	if (groups.every(({ rolloutEvents }) => rolloutEvents.length === 0)) return;
+	const reported = groups.flatMap(({ rolloutEvents }) => rolloutEvents);
+	if (reported.length === 0) return;
+	const oldestAtMs = reported.reduce((oldest, { atMs }) => Math.min(oldest, atMs), Number.POSITIVE_INFINITY);
 	try {
-		await stepRollouts(deps, STEP_AT_MOST_EVERY_MS);
+		await stepRollouts(deps, STEP_AT_MOST_EVERY_MS, oldestAtMs);
 	} catch (error) {
 		// The reports are stored, and clean-up steps every rollout: one rollout that fails, perhaps of another app, must not retry the
 		// messages.

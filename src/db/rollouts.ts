@@ -9,7 +9,7 @@ import { DAY_MS } from "../domain/time";
 import type { ChannelValues } from "./channels";
 import { jsonList, query } from "./client";
 import { appIdOf } from "./public-app-id";
-import type { ChannelsTable, RolloutsTable } from "./schema";
+import type { ChannelsTable, Flag, RolloutsTable } from "./schema";
 
 /**
  * Condition on rollout `r` and channel `c`: the device predates the rollout. Compares days, because the row of a device may have the time of a
@@ -82,6 +82,7 @@ export interface ActiveRolloutRow
 			| "noting_uncounted"
 			| "checked_at_ms"
 			| "triggered_at_ms"
+			| "reports_delayed_since_ms"
 		> {
 	/** Branded without an authorization decision, because the service reads these rows for itself. */
 	readonly id: ChannelId;
@@ -106,6 +107,8 @@ export interface ActiveRolloutRow
 	/** Excluded devices by reason. */
 	readonly not_counted_newer: number;
 	readonly not_counted_network: number;
+	/** Reports of the app wait while they move to another database. */
+	readonly reports_move: Flag;
 }
 
 /** Active rollouts with their counts. `which` is a condition on `c` (channels), `r` (rollouts) and `a` (apps). */
@@ -125,7 +128,8 @@ function activeRolloutsWhere(which: RawBuilder<unknown>, nowMs: number): RawBuil
 	const counts = sql`FILTER (WHERE d.not_counted IS NULL)`;
 	return sql<ActiveRolloutRow>`
 		SELECT c.*, a.app_id AS public_app_id, a.owner_org AS org_id, r.version_name, r.started_at_ms, r.step_at_ms, r.judged_from_ms,
-			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms,
+			r.sampling, r.noting_uncounted, r.checked_at_ms, r.triggered_at_ms, r.reports_delayed_since_ms,
+			EXISTS (SELECT 1 FROM telemetry_homes t WHERE t.app_id = a.id AND t.state = 'copying') AS reports_move,
 			count(d.device_id) ${counts} AS served, coalesce(sum(d.first_served_at_ms >= r.step_at_ms) ${counts}, 0) AS served_since_step,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND NOT ${isFailed}) ${counts}, 0) AS installed,
 			coalesce(sum(${reportedAtMs} >= ${sinceMs} AND ${isFailed}) ${counts}, 0) AS failed,
@@ -188,16 +192,18 @@ export function rolloutUnchanged(row: ActiveRolloutRow) {
  * Records a check by the health gate.
  * @param noting whether the consumer records more devices that count, and more excluded ones
  * @param acted the gate changed the rollout, or reported
+ * @param delayedSinceMs time of the oldest report that waits too long; null: none
  */
 export function rolloutChecked(
 	row: ActiveRolloutRow,
 	noting: { readonly counted: boolean; readonly uncounted: boolean },
 	acted: boolean,
+	delayedSinceMs: number | null,
 	nowMs: number,
 ): CompiledQuery {
 	// A share that changed in between started a new sample, so the step must be the same.
 	return sql`UPDATE rollouts SET checked_at_ms = ${nowMs}, sampling = ${noting.counted ? 1 : 0},
-			noting_uncounted = ${noting.uncounted ? 1 : 0}, triggered_at_ms = ${acted ? nowMs : sql.ref("triggered_at_ms")}
+			noting_uncounted = ${noting.uncounted ? 1 : 0}, reports_delayed_since_ms = ${delayedSinceMs}, triggered_at_ms = ${acted ? nowMs : sql.ref("triggered_at_ms")}
 		WHERE id = ${row.rollout_id} AND app_id = ${row.app_id} AND step_at_ms = ${row.step_at_ms}`.compile(query);
 }
 

@@ -4,6 +4,7 @@
  *
  * It uses both bounds of a Wilson interval. The share grows only if the upper bound of the failure rate is below the limit, and the rollout
  * stops if the lower bound reaches the limit. Otherwise there are too few reports and the rollout waits, so chance neither grows nor stops it.
+ * While reports are delayed it does not grow either, because failures may be among them.
  */
 import { MINUTE_MS } from "./time";
 import { type Interval, wilsonInterval } from "./wilson";
@@ -48,6 +49,8 @@ interface RolloutState {
 	readonly stepAtMs: number;
 	/** Last action of the gate; null: none in this rollout. */
 	readonly triggeredAtMs: number | null;
+	/** Reports wait: for the app's move to another database, or in the queue, by the time of the oldest one. */
+	readonly delayedReports?: "move" | { readonly sinceMs: number } | undefined;
 }
 
 export interface Figures extends Interval {
@@ -178,6 +181,7 @@ function conditionsOfStep(
 	const waitingFor: string[] = [];
 	if (nowMs < atMs) waitingFor.push(`the end of this step, which lasts ${gate.stepMinutes} minutes`);
 	if (missingInStep > 0) waitingFor.push(`${missingInStep} more devices to report in this step`);
+	if (state.delayedReports !== undefined) waitingFor.push(delayText(state.delayedReports, nowMs));
 	let devicesNeeded: number | null = missingInStep;
 	for (const rate of rates) {
 		const missing = reportsUntilSure(gate.confidence, rate);
@@ -191,6 +195,12 @@ function conditionsOfStep(
 		);
 	}
 	return { atMs, devicesNeeded, waitingFor };
+}
+
+function delayText(delayed: NonNullable<RolloutState["delayedReports"]>, nowMs: number): string {
+	if (delayed === "move") return "the app's reports, which move to another database";
+	const minutes = Math.round((nowMs - delayed.sinceMs) / MINUTE_MS);
+	return `delayed reports of devices, the oldest of which has waited ${minutes} minutes`;
 }
 
 /** No step records as many devices. */

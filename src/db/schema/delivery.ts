@@ -211,6 +211,7 @@ export interface RolloutsTable {
 	ended_at_ms: number | null;
 	ended_as: "promoted" | "rolled_back" | "replaced" | null;
 	noting_uncounted: Generated<Flag>;
+	reports_delayed_since_ms: Generated<number | null>;
 }
 
 export interface ChannelHistoryTable {

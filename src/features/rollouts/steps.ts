@@ -26,8 +26,10 @@ import { bumpRevision } from "../../db/snapshot";
 import type { Deps } from "../../deps";
 import { stepsBpsOf } from "../../domain/channel-fields";
 import { type Judgement, judge } from "../../domain/rollout-gate";
+import { MINUTE_MS } from "../../domain/time";
 import { causeText } from "../../errors";
 import { sendMail } from "../../mail";
+import { readBacklog } from "../../queue/backlog";
 import { wakeDueWebhooks } from "../../queue/webhook-wake";
 import { MOST_SAMPLED } from "./samples";
 
@@ -42,20 +44,30 @@ const MOST_RECIPIENTS = 3;
 /** The actor in the audit log. */
 const SERVICE_NAME = "Capstan";
 
-/** @throws {Error} if a rollout could not be judged; the others were */
-export async function stepRollouts(deps: Deps, atMostEveryMs = 0): Promise<void> {
+/** Reports that wait longer may hide failures. They are counted within a minute as a rule. */
+const DELAYED_AFTER_MS = 10 * MINUTE_MS;
+
+/**
+ * @param oldestReportAtMs of the reports that were just counted: what follows them in the queue is late too
+ * @throws {Error} if a rollout could not be judged; the others were
+ */
+export async function stepRollouts(deps: Deps, atMostEveryMs = 0, oldestReportAtMs?: number): Promise<void> {
 	const nowMs = deps.now();
 	const db = openDb(deps.d1, "first-primary");
 	const [due] = await db.batch([dueRollouts(nowMs - atMostEveryMs, MOST_ROLLOUTS, nowMs)]);
+	if (due.rows.length === 0) return;
+	const oldestAtMs = Math.min((await readBacklog(deps))?.oldestAtMs ?? nowMs, oldestReportAtMs ?? nowMs);
+	const delayedSinceMs = nowMs - oldestAtMs > DELAYED_AFTER_MS ? oldestAtMs : null;
 	const unmoved: CompiledQuery[] = [];
 	let failure: unknown;
 	let moved = false;
-	for (const row of due.rows) {
+	for (const found of due.rows) {
+		const row = { ...found, reports_delayed_since_ms: delayedSinceMs };
 		try {
 			const judgement = judgeRollout(row, nowMs);
 			if (judgement.verdict !== "hold") {
 				moved = (await move(deps, db, row, judgement, nowMs)) || moved;
-			} else unmoved.push(rolloutChecked(row, notingOf(row), false, nowMs));
+			} else unmoved.push(rolloutChecked(row, notingOf(row), false, delayedSinceMs, nowMs));
 		} catch (error) {
 			deps.log("error", "rollout_step_failed", { rollout: row.rollout_id, cause: causeText(error) });
 			failure = error;
@@ -90,13 +102,23 @@ export function judgeRollout(row: ActiveRolloutRow, nowMs: number): Judgement {
 			stepMinutes: row.rollout_step_minutes,
 			stepMinDevices: row.rollout_step_min_devices,
 		},
-		{ percentageBps: row.rollout_percentage_bps, stepAtMs: row.step_at_ms, triggeredAtMs: row.triggered_at_ms },
+		{
+			percentageBps: row.rollout_percentage_bps,
+			stepAtMs: row.step_at_ms,
+			triggeredAtMs: row.triggered_at_ms,
+			delayedReports: delayOf(row),
+		},
 		{
 			...{ installed: row.installed, failed: row.failed, sinceStep: row.reported_since_step },
 			...{ crashed: row.crashed, errored: row.errored },
 		},
 		nowMs,
 	);
+}
+
+function delayOf({ reports_move, reports_delayed_since_ms: sinceMs }: ActiveRolloutRow) {
+	if (reports_move === 1) return "move";
+	return sinceMs === null ? undefined : { sinceMs };
 }
 
 const ACTIONS = {
@@ -171,7 +193,7 @@ async function move(
 			// Under a policy that demands signatures, an unsigned rollout cannot grow or finish; it can still pause and roll back.
 			...(isGood ? [guard(bundlesAreSigned(appId, [row.rollout_version_id ?? 0]), conflict)] : []),
 			entry,
-			rolloutChecked(row, { ...notingOf(row), counted: true }, !isGood, nowMs),
+			rolloutChecked(row, { ...notingOf(row), counted: true }, !isGood, row.reports_delayed_since_ms, nowMs),
 			...(isNotice ? [] : recordChannelChange(actor, nowMs, appId, channelId, values, { reason })),
 			updateChannel(appId, channelId, values, nowMs),
 			...(isNotice ? [] : [...followRollout(appId, channelId, nowMs), bumpRevision(appId)]),

@@ -15,6 +15,7 @@ import { causeText } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import { nullableRfc3339, nullableTime, rfc3339 } from "../../http/schemas";
 import { operatorScope } from "../../http/scope";
+import { readBacklog } from "../../queue/backlog";
 import { headObject } from "../../storage/objects";
 
 /** A database that does not answer must not hold back the other findings. */
@@ -93,10 +94,10 @@ export const serviceStatus = endpoint({
 		const { config } = deps;
 		const sizeBytes = db.sizeBytes;
 		const [dead, sweepRun, used, deliveries] = loaded;
-		const [schema, telemetry, queue, bucket, cache] = await Promise.all([
+		const [schema, telemetry, backlog, bucket, cache] = await Promise.all([
 			schemaVersion.read(db, waitUntil),
 			Promise.all(Object.keys(deps.telemetry).map((binding) => telemetryState(deps, binding))),
-			backlogOf(deps),
+			readBacklog(deps),
 			bucketWorks(deps),
 			edgeCache.probe(new URL(request.url).host),
 		]);
@@ -106,7 +107,7 @@ export const serviceStatus = endpoint({
 			now: rfc3339(nowMs),
 			database: { size_bytes: sizeBytes ?? null, telemetry_max_bytes: config.telemetryMaxBytes },
 			telemetry,
-			queue,
+			queue: backlog === null ? null : { backlog: backlog.messages, oldest_at: nullableRfc3339(backlog.oldestAtMs) },
 			dead_messages: dead.rows[0]?.dead ?? 0,
 			webhooks: {
 				due: deliveries.rows[0]?.due ?? 0,
@@ -145,18 +146,6 @@ async function telemetryState({ telemetry, deadline, log }: Deps, binding: strin
 	} catch (error) {
 		log("warn", "telemetry_not_read", { binding, cause: causeText(error) });
 		return nothing;
-	}
-}
-
-async function backlogOf({ events, log }: Deps) {
-	try {
-		const metrics = await events.metrics?.();
-		if (metrics === undefined) return null;
-		const oldest = metrics.oldestMessageTimestamp;
-		return { backlog: metrics.backlogCount, oldest_at: oldest === undefined ? null : rfc3339(oldest.getTime()) };
-	} catch (error) {
-		log("warn", "backlog_not_read", { cause: causeText(error) });
-		return null;
 	}
 }
 

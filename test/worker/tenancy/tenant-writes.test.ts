@@ -351,9 +351,9 @@ const CHANNELS: Readonly<Record<string, Change>> = {
 		],
 	],
 	"deleteEndedRollouts with devices left": [() => deleteEndedRollouts(2, 10).slice(1), []],
-	rolloutChecked: [() => rolloutChecked(STANDING, NOTING, false, 2), ["~ rollouts rollout-b checked_at_ms=2"]],
-	"rolloutChecked of another app": [() => rolloutChecked({ ...STANDING, app_id: A.app }, NOTING, false, 2), []],
-	"rolloutChecked of an ended step": [() => rolloutChecked({ ...STANDING, step_at_ms: 7 }, NOTING, false, 2), []],
+	rolloutChecked: [() => rolloutChecked(STANDING, NOTING, false, null, 2), ["~ rollouts rollout-b checked_at_ms=2"]],
+	"rolloutChecked of another app": [() => rolloutChecked({ ...STANDING, app_id: A.app }, NOTING, false, null, 2), []],
+	"rolloutChecked of an ended step": [() => rolloutChecked({ ...STANDING, step_at_ms: 7 }, NOTING, false, null, 2), []],
 	deleteOverride: [() => deleteOverride(B.app, "device-1"), ["- device_overrides app-b device-1"]],
 	"deleteOverride of a device without an override": [() => deleteOverride(B.app, "device-3"), []],
 };
