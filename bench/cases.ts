@@ -54,6 +54,7 @@ export const CASE_NAMES = [
 	"consumers",
 	"cost",
 	"cold",
+	"delivery",
 ] as const;
 
 const OURS = "Capstan, 10 bundles and channels";

@@ -3,6 +3,7 @@ import { GOALS } from "./cases";
 import { type ColdResult, coldLines } from "./cold";
 import { type ConsumersResult, consumersLines } from "./consumers";
 import { type CostCounts, costLines } from "./cost-model";
+import { type DeliveryResult, deliveryLines } from "./delivery";
 import { type IsolateLoadResult, isolateLoadLines } from "./isolate-load";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
 import { type MemoryResult, memoryLines } from "./memory";
@@ -34,6 +35,7 @@ export interface Report {
 	/** Isolates of each fleet in `cost`; undefined: a number for each. */
 	readonly costIsolates: number | undefined;
 	readonly cold: ColdResult | undefined;
+	readonly delivery: DeliveryResult | undefined;
 	readonly leftOut: string | undefined;
 }
 
@@ -79,6 +81,7 @@ export function markdown(report: Report): string {
 	if (report.consumers !== undefined) lines.push("", ...consumersLines(report.consumers));
 	if (report.cost !== undefined) lines.push("", ...costLines(report.cost, report.costIsolates));
 	if (report.cold !== undefined) lines.push("", ...coldLines(report.cold));
+	if (report.delivery !== undefined) lines.push("", ...deliveryLines(report.delivery));
 	return lines.join("\n");
 }
 

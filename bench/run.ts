@@ -14,6 +14,7 @@ import { type ConsumersResult, FULL_CONSUMERS, measureConsumers, QUICK_CONSUMERS
 import { measureCost } from "./cost";
 import type { CostCounts } from "./cost-model";
 import { type Counts, NOTHING } from "./counts";
+import { type DeliveryResult, FULL_DELIVERY, measureDelivery, QUICK_DELIVERY } from "./delivery";
 import { type Host, prepareHosts, type Sources } from "./hosts";
 import { FULL_ISOLATE_LOAD, type IsolateLoadResult, measureIsolateLoad, QUICK_ISOLATE_LOAD } from "./isolate-load";
 import { type CaseResult, count, type Effort, FULL, type Load, measure, QUICK, startLoad } from "./measure";
@@ -54,6 +55,7 @@ async function run(options: BenchOptions): Promise<Report> {
 		const consumers = options.only.includes("consumers") ? await runConsumers(options) : undefined;
 		const cost = options.only.includes("cost") ? await runCost(product) : undefined;
 		const cold = options.only.includes("cold") ? await runCold(product, options) : undefined;
+		const delivery = options.only.includes("delivery") ? await runDelivery(options) : undefined;
 		const chosen = ["bench", ...(options.quick ? ["--quick"] : []), ...onlyOf(options)];
 		return {
 			command: `npm run ${chosen.length > 1 ? [chosen[0], "--", ...chosen.slice(1)].join(" ") : "bench"}`,
@@ -80,6 +82,7 @@ async function run(options: BenchOptions): Promise<Report> {
 			cost,
 			costIsolates: options.isolates,
 			cold,
+			delivery,
 			leftOut: missing === undefined ? undefined : `hot-updater (${missing})`,
 		};
 	} finally {
@@ -174,6 +177,13 @@ async function runCost(product: WorkerModules): Promise<CostCounts> {
 
 async function runCold(product: WorkerModules, { quick }: BenchOptions): Promise<ColdResult | undefined> {
 	return measureCold(product, quick ? QUICK_COLD : FULL_COLD, stopping.signal, (text) => say(`cold: ${text}`));
+}
+
+async function runDelivery({ quick }: BenchOptions): Promise<DeliveryResult | undefined> {
+	const effort = quick ? QUICK_DELIVERY : FULL_DELIVERY;
+	const result = await measureDelivery(effort, stopping.signal, (text) => say(`delivery: ${text}`));
+	if (result === undefined) note("delivery is left out: it needs javac 17 or newer, in JAVA_HOME or on the PATH");
+	return result;
 }
 
 function textOf(script: WorkerModules): string {

@@ -1,6 +1,8 @@
 /**
- * How bundles are deleted: the statements of a batch, the same for a request, for a deleted channel and for retention. A ready bundle
- * becomes a tombstone without bytes and manifest, and its version is free again unless devices got it (used-versions.ts). A registration that never became ready leaves no row.
+ * How bundles are deleted: the statements of a batch, the same for a request, for a deleted channel
+ * and for retention. A ready bundle becomes a tombstone without bytes and manifest, and its version
+ * is free again unless devices got it (used-versions.ts). A registration that never became ready
+ * leaves no row.
  */
 import { type CompiledQuery, type RawBuilder, sql } from "kysely";
 import type { AppId } from "../authz/decide";
@@ -25,8 +27,9 @@ interface Deletion {
 }
 
 /**
- * Deletes the bundles of a condition (`liveBundles`, `unusedBundles`, `expiredBundles`), with an audit entry each. Every statement evaluates
- * the condition again, so a bundle that came into use since it was read stays.
+ * Deletes the bundles of a condition (`liveBundles`, `unusedBundles`, `expiredBundles`), with an
+ * audit entry each. Every statement evaluates the condition again, so a bundle that came into use
+ * since it was read stays.
  */
 export function deleteBundles(deletion: Deletion, which: RawBuilder<unknown>): CompiledQuery[] {
 	const { appId, nowMs } = deletion;
@@ -66,8 +69,9 @@ const TOMBSTONE_MS = 90 * DAY_MS;
 const MOST_TOMBSTONES = 500;
 
 /**
- * Removes rows of bundles that were deleted long ago. History, statistics and proposals have copies of the name. A version that a device still
- * reports keeps its row, because events of unknown versions are not counted by version, and so does a used one, which stays taken.
+ * Removes rows of bundles that were deleted long ago. History, statistics and proposals have copies
+ * of the name. A version that a device still reports keeps its row, because events of unknown
+ * versions are not counted by version, and so does a used one, which stays taken.
  */
 export async function removeTombstones(deps: TelemetryDeps, nowMs: number): Promise<void> {
 	const db = openDb(deps.d1, "first-primary");

@@ -1,9 +1,10 @@
 /**
- * Compares the files of a zip with its central directory, as Android's unpacker reads them: from the first byte on, file after file, without
- * the directory. A difference that only one of the platforms sees would give devices other files than the checked ones.
+ * Compares the files of a zip with its central directory, as Android's unpacker reads them: from
+ * the first byte on, file after file, without the directory. A difference that only one of the
+ * platforms sees would give devices other files than the checked ones.
  *
- * The cost is bounded: at most `MOST_WINDOWS` reads, and the content of the first `MOST_UNPACKED_BYTES` is unpacked. What is beyond these
- * bounds is not compared.
+ * The cost is bounded: at most `MOST_WINDOWS` reads, and the content of the first
+ * `MOST_UNPACKED_BYTES` is unpacked. What is beyond these bounds is not compared.
  */
 import crc32 from "crc-32";
 import {
@@ -39,40 +40,33 @@ interface Archive {
 	readonly source: ArchiveSource;
 	/** The central directory's offset, where the files end. */
 	readonly endOffset: number;
+	/** Offset of the entry that follows the one at this offset; undefined after the last one. */
+	readonly offsetAfter: (headerOffset: number) => number | undefined;
 }
 
 /**
- * @param entries all entries of the directory
- * @param mostCompared of an archive with more entries only the start page is compared
- * @returns entries whose own header lacks the UTF-8 flag that their name needs
+ * @param entries the start page, then the others by their offsets; of an archive with very many entries the start page alone
+ * @param onUnflagged called for an entry whose own header lacks the UTF-8 flag that its name needs
  * @throws {BundleArchiveError} for the first difference
  */
 export async function compareFiles(
-	{ source, endOffset }: Archive,
-	entries: readonly DirectoryEntry[],
-	index: DirectoryEntry,
-	mostCompared: number,
-): Promise<ReadonlySet<DirectoryEntry>> {
-	const ordered = [...entries].sort((one, two) => one.headerOffset - two.headerOffset);
+	{ source, endOffset, offsetAfter }: Archive,
+	[index, ...others]: readonly [DirectoryEntry, ...DirectoryEntry[]],
+	onUnflagged: (entry: DirectoryEntry) => void,
+): Promise<void> {
 	const window = new Window(source, endOffset);
-	const unflagged = new Set<DirectoryEntry>();
 	let unpackedBytes = 0;
-	const compare = async (position: number, entry: DirectoryEntry) => {
-		const next = ordered[position + 1];
-		const restBytes = (next?.headerOffset ?? endOffset) - headerEnd(entry) - entry.compressedBytes;
+	const compare = async (entry: DirectoryEntry) => {
+		const nextOffset = offsetAfter(entry.headerOffset);
+		const restBytes = (nextOffset ?? endOffset) - headerEnd(entry) - entry.compressedBytes;
 		const isUnpacked = unpackedBytes + entry.uncompressedBytes <= MOST_UNPACKED_BYTES;
-		const file = { entry, restBytes, isLast: next === undefined, isUnpacked };
-		const isCompared = await compareFile(window, file, unflagged);
+		const file = { entry, restBytes, isLast: nextOffset === undefined, isUnpacked };
+		const isCompared = await compareFile(window, file, onUnflagged);
 		if (isCompared && isUnpacked) unpackedBytes += entry.uncompressedBytes;
 		return isCompared;
 	};
-	const indexPosition = ordered.indexOf(index);
-	await compare(indexPosition, index);
-	if (ordered.length > mostCompared) return unflagged;
-	for (const [position, entry] of ordered.entries()) {
-		if (position !== indexPosition && !(await compare(position, entry)) && !window.isBefore(entry)) break;
-	}
-	return unflagged;
+	await compare(index);
+	for (const entry of others) if (!(await compare(entry)) && !window.isBefore(entry)) break;
 }
 
 const headerEnd = ({ headerOffset, nameBytes }: DirectoryEntry) => headerOffset + LOCAL_HEADER_BYTES + nameBytes.length;
@@ -87,7 +81,7 @@ interface File {
 }
 
 /** @returns false if the bytes are out of reach */
-async function compareFile(window: Window, file: File, unflagged: Set<DirectoryEntry>): Promise<boolean> {
+async function compareFile(window: Window, file: File, onUnflagged: (entry: DirectoryEntry) => void): Promise<boolean> {
 	const { entry, restBytes, isLast, isUnpacked } = file;
 	const { headerOffset, compressedBytes } = entry;
 	const isFar = !isUnpacked && compressedBytes > WINDOW_BYTES;
@@ -106,7 +100,7 @@ async function compareFile(window: Window, file: File, unflagged: Set<DirectoryE
 	if ((flags & FLAG_ENCRYPTED) !== 0) throw entryDefect("encrypted_entry", entry.name);
 	const hasDescriptor = (flags & FLAG_DESCRIPTOR) !== 0;
 	if (hasDescriptor && entry.method === METHOD_STORED) throw entryDefect("stored_with_descriptor", entry.name);
-	if (entry.needsUtf8Flag && (flags & FLAG_UTF8) === 0) unflagged.add(entry);
+	if (entry.needsUtf8Flag && (flags & FLAG_UTF8) === 0) onUnflagged(entry);
 	const contentOffset = headerEnd(entry) + extraBytes;
 	if (hasDescriptor) {
 		if (!(await compareDescriptor(window, entry, contentOffset, restBytes - extraBytes, isLast))) return false;

@@ -66,9 +66,10 @@ export async function checkBundleArchive(source: ArchiveSource, rules: ArchiveRu
 	if (directory.lengthBytes > MOST_DIRECTORY_BYTES) throw directoryTooLarge(MOST_DIRECTORY_BYTES);
 	const names = new NameIndex();
 	const layout = new Layout(directory.offset);
+	const unflagged = new UnflaggedNames();
 	let uncompressedBytes = 0;
 	let index: DirectoryEntry | undefined;
-	const entries: DirectoryEntry[] = [];
+	const compared: DirectoryEntry[] = [];
 	for await (const entry of readDirectory(end, directory)) {
 		refuseUnreadable(entry);
 		names.add(entry);
@@ -76,23 +77,32 @@ export async function checkBundleArchive(source: ArchiveSource, rules: ArchiveRu
 		uncompressedBytes += entry.uncompressedBytes;
 		if (uncompressedBytes > rules.mostUncompressedBytes) throw uncompressedTooLarge(rules.mostUncompressedBytes);
 		if (pathOf(entry.name) === INDEX_HTML) index = entry;
-		entries.push(entry);
+		else if (directory.entries <= MOST_COMPARED_ENTRIES) compared.push(entry);
+		if (entry.needsUtf8Flag && !entry.hasUtf8Flag) unflagged.add(entry);
 		rules.onEntry?.(entry);
 	}
 	layout.refuseOverlaps();
 	if (index === undefined || index.isDirectory) throw missingIndexHtml(names.indexPath);
-	const archive = { source: end, endOffset: directory.offset };
-	const withoutFlag = await compareFiles(archive, entries, index, MOST_COMPARED_ENTRIES);
-	const unflagged = entries.filter((entry) => (entry.needsUtf8Flag && !entry.hasUtf8Flag) || withoutFlag.has(entry));
-	const offsets = unflagged
-		.flatMap(({ headerOffset, recordOffset }) => [headerOffset + HEADER_FLAG_AT, recordOffset + RECORD_FLAG_AT])
-		.sort((one, two) => one - two);
-	const [first] = unflagged;
-	return {
-		entries: directory.entries,
-		uncompressedBytes,
-		...(first === undefined ? {} : { unflagged: { name: first.name, offsets } }),
+	compared.sort((one, two) => one.headerOffset - two.headerOffset);
+	const archive = { source: end, endOffset: directory.offset, offsetAfter: layout.offsetAfter };
+	await compareFiles(archive, [index, ...compared], unflagged.add);
+	return { entries: directory.entries, uncompressedBytes, ...unflagged.summary };
+}
+
+/** Entries whose names need the UTF-8 flag and lack it, in the directory or before the file. */
+class UnflaggedNames {
+	readonly #offsets = new Set<number>();
+	#first: string | undefined;
+
+	readonly add = ({ name, headerOffset, recordOffset }: DirectoryEntry): void => {
+		this.#first ??= name;
+		this.#offsets.add(headerOffset + HEADER_FLAG_AT).add(recordOffset + RECORD_FLAG_AT);
 	};
+
+	get summary(): Pick<ArchiveSummary, "unflagged"> {
+		if (this.#first === undefined) return {};
+		return { unflagged: { name: this.#first, offsets: [...this.#offsets].sort((one, two) => one - two) } };
+	}
 }
 
 export type ArchiveFile = Pick<ArchiveEntry, "crc32" | "uncompressedBytes" | "compressedBytes">;
@@ -137,26 +147,34 @@ function refuseUnreadable(entry: DirectoryEntry): void {
 
 /** Byte ranges of the entries. Overlapping entries indicate a zip bomb, because no archiver writes them. */
 class Layout {
-	readonly #starts: number[] = [];
-	readonly #ends: number[] = [];
+	readonly #ranges: { readonly start: number; readonly end: number }[] = [];
 	constructor(readonly directoryOffset: number) {}
 
 	add({ headerOffset, nameBytes, compressedBytes, name }: DirectoryEntry): void {
 		const end = headerOffset + LOCAL_HEADER_BYTES + nameBytes.length + compressedBytes;
 		if (end > this.directoryOffset) throw damaged(`${quoted(name)} reaches beyond the end of the file`);
-		this.#starts.push(headerOffset);
-		this.#ends.push(end);
+		this.#ranges.push({ start: headerOffset, end });
 	}
 
 	refuseOverlaps(): void {
-		const [starts, ends] = [this.#starts, this.#ends];
-		const order = starts.map((_, index) => index).sort((one, two) => (starts[one] ?? 0) - (starts[two] ?? 0));
+		this.#ranges.sort((one, two) => one.start - two.start);
 		// Devices unpack from the first byte on; bytes before the first entry hide every entry from them.
-		if ((starts[order[0] ?? 0] ?? 0) !== 0) throw damaged("its first entry does not begin at its first byte");
+		if ((this.#ranges[0]?.start ?? 0) !== 0) throw damaged("its first entry does not begin at its first byte");
 		let reached = 0;
-		for (const index of order) {
-			if ((starts[index] ?? 0) < reached) throw damaged("its entries overlap");
-			reached = ends[index] ?? 0;
+		for (const { start, end } of this.#ranges) {
+			if (start < reached) throw damaged("its entries overlap");
+			reached = end;
 		}
 	}
+
+	/** Offset of the entry that follows the one at this offset; undefined after the last one. Call it after `refuseOverlaps`. */
+	readonly offsetAfter = (headerOffset: number): number | undefined => {
+		let [from, to] = [0, this.#ranges.length];
+		while (from < to) {
+			const middle = (from + to) >> 1;
+			if ((this.#ranges[middle]?.start ?? 0) <= headerOffset) from = middle + 1;
+			else to = middle;
+		}
+		return this.#ranges[from]?.start;
+	};
 }

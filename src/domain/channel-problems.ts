@@ -1,6 +1,7 @@
 /**
- * Problems that keep every device, or those that send its name, from a channel's bundle, derived from the channel and recent store builds. A channel without a
- * bundle, or with a bundle that at least one store build accepts, has no problem.
+ * Problems that keep every device, or those that send its name, from a channel's bundle, derived
+ * from the channel and recent store builds. A channel without a bundle, or with a bundle that at
+ * least one store build accepts, has no problem.
  */
 import { explainDecision } from "./explanation";
 import { MOST_DEVICES_BY_NAME } from "./preview-names";

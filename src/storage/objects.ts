@@ -1,12 +1,16 @@
 /**
- * The bytes in R2. This file creates all keys, and no key is used twice: `<app uuid>/<upload id>/object` for a finished object,
- * `.../flagged` for its corrected copy, `<app uuid>/<upload id>/segment-<offset>` for the segments of an unfinished one. Objects are immutable: every write is create-once.
+ * The bytes in R2. This file creates all keys, and no key is used twice: `<app uuid>/<upload
+ * id>/object` for a finished object, `.../flagged` for its corrected copy, `<app uuid>/<upload
+ * id>/segment-<offset>` for the segments of an unfinished one. Objects are immutable: every write
+ * is create-once.
  *
- * Write order, and the state after a crash: the `uploads` row is written before the first byte, so D1 names every object in R2. A bundle's row
- * points to an object only after the object is complete and checked. An object is removed only after its row dropped the reference and
- * `garbage_objects` names the object. A crash at any point leaves an unfinished upload (dropped when it expires) or garbage (removed by the
- * queue consumer or the scheduled clean-up), never a bundle without its bytes. A request that is still sending while its upload is dropped may
- * store bytes after the removal, so garbage is removed a second time (src/queue/garbage.ts).
+ * Write order, and the state after a crash: the `uploads` row is written before the first byte, so
+ * D1 names every object in R2. A bundle's row points to an object only after the object is complete
+ * and checked. An object is removed only after its row dropped the reference and `garbage_objects`
+ * names the object. A crash at any point leaves an unfinished upload (dropped when it expires) or
+ * garbage (removed by the queue consumer or the scheduled clean-up), never a bundle without its
+ * bytes. A request that is still sending while its upload is dropped may store bytes after the
+ * removal, so garbage is removed a second time (src/queue/garbage.ts).
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
@@ -122,7 +126,10 @@ export async function getObject(
 	return guarded(() => bucket.get(key, range === undefined ? {} : { range }));
 }
 
-/** Exactly these bytes of an object; null if the object does not exist. The caller limits the length, because the bytes are held in memory. */
+/**
+ * Exactly these bytes of an object; null if the object does not exist. The caller limits the
+ * length, because the bytes are held in memory.
+ */
 export async function readRange(
 	bucket: Bucket,
 	key: string,

@@ -136,6 +136,7 @@ describe("options", () => {
 			quick: true,
 			only: ["check", "upload", "channel-get"],
 			isolates: undefined,
+			delivery: undefined,
 		});
 	});
 
@@ -304,6 +305,7 @@ describe("the report", () => {
 			goals: goalsOf(cases),
 			visible: undefined,
 			isolates: undefined,
+			delivery: undefined,
 			memory: undefined,
 			consumers: undefined,
 			cost: undefined,

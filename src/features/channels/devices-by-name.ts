@@ -1,7 +1,8 @@
 /**
- * Devices that a protected channel loses by a name. A device whose build sends the name of a channel is served by it as soon as the channel is
- * open to devices. So opening such a channel changes what the app's protected public channel serves, and takes the same right as changing
- * its settings.
+ * Devices that a protected channel loses by a name. A device whose build sends the name of a
+ * channel is served by it as soon as the channel is open to devices. So opening such a channel
+ * changes what the app's protected public channel serves, and takes the same right as changing its
+ * settings.
  */
 import { type AppId, decide } from "../../authz/decide";
 import { lacksPermission, type Principal } from "../../authz/principal";
@@ -10,10 +11,9 @@ import { type PreviewNameRow, withDevicesNaming } from "../../db/channel-names";
 import type { ChannelRow, ChannelValues } from "../../db/channels";
 import { guard, type Statement } from "../../db/client";
 import type { Deps } from "../../deps";
+import { PLATFORMS } from "../../domain/update-model";
 import { noProtectedPublicChannel, type ProtectedPublicRow } from "./protection";
 import { channelChanged } from "./write";
-
-const PLATFORMS = ["ios", "android", "electron"] as const;
 
 type Opening = Pick<ChannelValues, "public" | "allow_device_self_set" | (typeof PLATFORMS)[number]>;
 

@@ -1,8 +1,11 @@
 /**
- * POST /channel/rollback: ends the rollout of a channel, which keeps its stable bundle; without a rollout, returns the channel to the
- * previous live bundle, or to a named one. The write has an optimistic lock on the bundles of the channel. A dry run returns the same answer, with the effect on devices.
+ * POST /channel/rollback: ends the rollout of a channel, which keeps its stable bundle; without a
+ * rollout, returns the channel to the previous live bundle, or to a named one. The write has an
+ * optimistic lock on the bundles of the channel. A dry run returns the same answer, with the effect
+ * on devices.
  *
- * Without a named bundle, a rollback skips bundles that a rollback replaced: called twice, it goes two steps back, not forward again.
+ * Without a named bundle, a rollback skips bundles that a rollback replaced: called twice, it goes
+ * two steps back, not forward again.
  */
 import * as v from "valibot";
 import { holds, onlyProposes } from "../../authz/decide";

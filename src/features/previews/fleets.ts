@@ -1,6 +1,7 @@
 /**
- * Watches how many devices each preview channel serves by its name. A name that was free when the preview was opened may become that of a fleet, so
- * the devices are counted for as long as the channel lives. A check for an update counts nothing: it reads the result in the snapshot.
+ * Watches how many devices each preview channel serves by its name. A name that was free when the
+ * preview was opened may become that of a fleet, so the devices are counted for as long as the
+ * channel lives. A check for an update counts nothing: it reads the result in the snapshot.
  */
 import { systemActor } from "../../db/audit/entries";
 import { openDb } from "../../db/client";

@@ -1,7 +1,8 @@
 /**
- * Automatic rollout steps: judges each active rollout by its samples and grows, finishes, pauses, rolls back or keeps it. A step is one batch with
- * its audit entry, guarded by the state that was judged, so concurrent runs take one step and never overrule a person. The next run
- * judges a rollout again after a failure.
+ * Automatic rollout steps: judges each active rollout by its samples and grows, finishes, pauses,
+ * rolls back or keeps it. A step is one batch with its audit entry, guarded by the state that was
+ * judged, so concurrent runs take one step and never overrule a person. The next run judges a
+ * rollout again after a failure.
  */
 import type { CompiledQuery } from "kysely";
 import { OWNING_ROLES } from "../../authz/member-roles";
