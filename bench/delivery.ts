@@ -32,7 +32,7 @@ export interface DeliveryFigures {
 	readonly form: Form;
 	readonly phones: number;
 	readonly delivered: number;
-	/** Of all phones, delivered or not. */
+	/** Sum over all phones, updated or not. */
 	readonly receivedBytes: number;
 }
 

@@ -1,4 +1,7 @@
-/** Messages of the events queue that have not been consumed, as the platform counts them. */
+/**
+ * Messages of the events queue that have not been consumed, as the platform counts them. A local
+ * runtime may count nothing, so readers must go on without it.
+ */
 import type { Deps } from "../deps";
 import { causeText } from "../errors";
 
