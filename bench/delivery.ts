@@ -18,7 +18,7 @@ export interface DeliveryEffort {
 	readonly checks: number;
 }
 
-export const FULL_DELIVERY: DeliveryEffort = { phones: 40, checks: 4 };
+export const FULL_DELIVERY: DeliveryEffort = { phones: 20, checks: 4 };
 export const QUICK_DELIVERY: DeliveryEffort = { phones: 12, checks: 4 };
 
 const FORMS = {
@@ -46,7 +46,7 @@ const APP_ID = "com.example.delivery";
 /** Channels that serve the release before, and the new one. */
 const [BEFORE, AFTER] = ["before", "production"];
 const FILES = 60;
-const FILE_BYTES = 60_000;
+const FILE_BYTES = 250_000;
 /** Files that differ between the two releases. */
 const CHANGED = [7, 23, 41];
 /** Some networks damage it. */
@@ -54,7 +54,7 @@ const FILTERED_FILE = "asset-23.js";
 const PHONES_AT_ONCE = 3;
 /** Longest time that the app is open for a check; the downloads take a second. */
 const CHECK_LIMIT_MS = 20_000;
-/** Goal: share of phones with fallback, where the zip alone reaches about three quarters. */
+/** Goal: share of phones that get files, or the zip after two failures. */
 const GOAL_SHARE = 0.95;
 
 /** Undefined without a JDK. */
@@ -114,7 +114,7 @@ export async function measureDelivery(
 						delivered += 1;
 				} finally {
 					await network.stop();
-					await rm(home, { recursive: true, force: true });
+					await rm(home, { recursive: true, force: true, maxRetries: 5 });
 				}
 				receivedBytes += network.receivedBytes;
 				done += 1;
@@ -128,7 +128,7 @@ export async function measureDelivery(
 		return { effort, zipBytes, forms };
 	} finally {
 		await running.stop();
-		await rm(directory, { recursive: true, force: true });
+		await rm(directory, { recursive: true, force: true, maxRetries: 5 });
 	}
 }
 
@@ -200,7 +200,7 @@ export function deliveryLines({ effort, zipBytes, forms }: DeliveryResult): stri
 	};
 	const isMet = shareOf("fallback") >= GOAL_SHARE;
 	return [
-		`Phones that run the new release after at most ${effort.checks} checks over bad networks, each with the same network in all rows. The zip has ${kilobytes(zipBytes)}. Goal: ${percent(GOAL_SHARE)} with the zip as a fallback where the zip alone reaches about 75 %: ${percent(shareOf("fallback"))} and ${percent(shareOf("zip"))}, ${isMet ? "met" : "**missed**"}.`,
+		`Phones that run the new release after at most ${effort.checks} checks over bad networks, each with the same network in all rows. The zip has ${kilobytes(zipBytes)}. Goal: ${percent(GOAL_SHARE)} with the zip after two failures: ${percent(shareOf("fallback"))}, ${isMet ? "met" : "**missed**"}.`,
 		"",
 		"| offered | phones | updated | share | loaded per phone |",
 		"|---|--:|--:|--:|--:|",

@@ -32,8 +32,8 @@ const MEGABYTE = 1_000_000;
 /** Shares of phones: at home, on a train, in a basement. */
 const QUALITIES = [
 	{ share: 0.5, lost: 0.005, cutAfterBytes: 60 * MEGABYTE },
-	{ share: 0.25, lost: 0.03, cutAfterBytes: 0.6 * MEGABYTE },
-	{ share: 0.25, lost: 0.08, cutAfterBytes: 0.05 * MEGABYTE },
+	{ share: 0.25, lost: 0.03, cutAfterBytes: 2 * MEGABYTE },
+	{ share: 0.25, lost: 0.08, cutAfterBytes: 0.2 * MEGABYTE },
 ] as const;
 const WRONG_RESUME = 0.05;
 /** Phones behind a filter, such as that of a company. */

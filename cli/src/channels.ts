@@ -3,7 +3,8 @@
  */
 import { type AnswerOf, CapstanError, type RequestOf } from "../../src/client/client";
 import { type Server, sleep } from "./api";
-import { EXIT, Failure, usage } from "./failure";
+import type { Run } from "./command";
+import { EXIT, type ExitCode, Failure, usage } from "./failure";
 
 export type App = AnswerOf<"GET /app/:app_id">;
 export type Channel = Extract<AnswerOf<"GET /channel">, { readonly name: string }>;
@@ -92,6 +93,24 @@ export async function changeChannel(
 	const at = `${origin}/dashboard/apps/${encodeURIComponent(body.app_id)}/channels/${encodeURIComponent(body.channel)}`;
 	const waiting = { id: answer.proposal_id, message: answer.message, expiresAt: answer.expires_at, url: at };
 	return { waiting, rolloutEnded: undefined };
+}
+
+/** Fields of a change that serves a bundle: stable, or to a share of the devices. */
+export const servedFields = (
+	version: string,
+	{ rollout, keepsRollout }: { readonly rollout: number | undefined; readonly keepsRollout: boolean },
+) =>
+	rollout === undefined
+		? { version, ...(keepsRollout ? { keep_rollout: true } : {}) }
+		: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true };
+
+/** The proposal in the result of a command. */
+export const proposalOf = ({ id, url, expiresAt }: Waiting) => ({ id, url, expires_at: expiresAt });
+
+/** The lines and the exit code of a command whose change waits for approval. */
+export function endWaiting({ terminal }: Pick<Run, "terminal">, { message, url }: Waiting): ExitCode {
+	terminal.line(`${terminal.style("yellow", "Waiting")} ${message}`, `  ${url}`);
+	return EXIT.waiting;
 }
 
 /** One line if the change ended the rollout of another bundle. */

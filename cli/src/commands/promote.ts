@@ -1,7 +1,15 @@
 /**
  * `capstan promote` and `capstan rollback`: which of the uploaded bundles a channel serves.
  */
-import { approved, changeChannel, endedLines, existingChannel } from "../channels";
+import {
+	approved,
+	changeChannel,
+	endedLines,
+	endWaiting,
+	existingChannel,
+	proposalOf,
+	servedFields,
+} from "../channels";
 import { type Command, durationOf, numberOf, text } from "../command";
 import { EXIT, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
@@ -36,9 +44,7 @@ export const promote: Command = {
 		const { waiting, rolloutEnded } = await changeChannel(server, {
 			app_id: appId,
 			channel: channel.name,
-			...(rollout === undefined
-				? { version, ...(run.options["keep-rollout"] === true ? { keep_rollout: true } : {}) }
-				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
+			...servedFields(version, { rollout, keepsRollout: run.options["keep-rollout"] === true }),
 			...(run.options["allow-preview"] === true ? { allow_preview_bundle: true } : {}),
 		});
 		const waits = run.options.wait === true;
@@ -54,14 +60,9 @@ export const promote: Command = {
 			...(rollout === undefined ? {} : { rollout_percentage: rollout }),
 			...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 			...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
-			...(waiting === undefined
-				? {}
-				: { proposal: { id: waiting.id, url: waiting.url, expires_at: waiting.expiresAt } }),
+			...(waiting === undefined ? {} : { proposal: proposalOf(waiting) }),
 		});
-		if (isWaiting) {
-			run.terminal.line(`${run.terminal.style("yellow", "Waiting")} ${waiting.message}`, `  ${waiting.url}`);
-			return EXIT.waiting;
-		}
+		if (isWaiting) return endWaiting(run, waiting);
 		const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
 		run.terminal.line(
 			`${run.terminal.style("green", "Live")} ${appId} ${version} on ${channel.name}${share}`,

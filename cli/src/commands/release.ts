@@ -13,8 +13,11 @@ import {
 	channelsOf,
 	defaultChannel,
 	endedLines,
+	endWaiting,
 	FIRST_CHANNEL,
+	proposalOf,
 	type RolloutEnded,
+	servedFields,
 	unknownChannel,
 	type Waiting,
 } from "../channels";
@@ -73,9 +76,7 @@ export const release: Command = {
 			app_id: appId,
 			channel: target.name,
 			...(target.isFirst ? { public: true } : {}),
-			...(rollout === undefined
-				? { version, ...(run.options["keep-rollout"] === true ? { keep_rollout: true } : {}) }
-				: { rolloutVersion: version, rolloutPercentage: rollout, rolloutEnabled: true }),
+			...servedFields(version, { rollout, keepsRollout: run.options["keep-rollout"] === true }),
 		});
 		if (waiting !== undefined && run.options.wait === true) {
 			run.terminal.note(waiting.message, `  ${waiting.url}`);
@@ -241,17 +242,12 @@ function report(run: Run, released: Released): ExitCode {
 		...(rolloutEnded === undefined ? {} : { rollout_ended: rolloutEnded }),
 		...(reach === undefined ? {} : { problems: reach.problems, warnings: reach.remarks }),
 		...(rollout === undefined ? {} : { rollout_percentage: rollout }),
-		...(waiting === undefined
-			? {}
-			: { proposal: { id: waiting.id, url: waiting.url, expires_at: waiting.expiresAt, approved: !isWaiting } }),
+		...(waiting === undefined ? {} : { proposal: { ...proposalOf(waiting), approved: !isWaiting } }),
 	});
 	terminal.line(
 		`${counted(build.files.length, "file")}, ${sizeText(build.sizeBytes)}; ${sizeText(sent)} uploaded${encryption === undefined ? "" : ", encrypted"}`,
 	);
-	if (isWaiting) {
-		terminal.line(`${terminal.style("yellow", "Waiting")} ${waiting?.message ?? ""}`, `  ${waiting?.url ?? ""}`);
-		return EXIT.waiting;
-	}
+	if (isWaiting && waiting !== undefined) return endWaiting({ terminal }, waiting);
 	const share = rollout === undefined ? "" : ` for ${rollout} % of its devices`;
 	terminal.line(
 		`${terminal.style("green", "Live")} ${app.app_id} ${terminal.style("bold", version)} on ${target.name}${share}`,

@@ -2,7 +2,7 @@
  * `capstan rollout …`: shows the rollout of a channel, and changes it as the dashboard's buttons do. The words are the dashboard's.
  */
 import type { AnswerOf, RequestOf } from "../../../src/client/client";
-import { changeChannel, existingChannel } from "../channels";
+import { changeChannel, endWaiting, existingChannel, proposalOf } from "../channels";
 import { type Command, type Run, text } from "../command";
 import { EXIT, type ExitCode, usage } from "../failure";
 import { RELEASE_STAGES } from "../keyless";
@@ -114,14 +114,9 @@ export const rolloutChanges: readonly Command[] = CHANGES.map((change) => ({
 		run.terminal.result(`rollout ${change.verb}`, {
 			status: waiting === undefined ? "done" : "waiting_for_approval",
 			...{ app_id: appId, channel, version, stable_version: rollout.stableVersion },
-			...(waiting === undefined
-				? {}
-				: { proposal: { id: waiting.id, url: waiting.url, expires_at: waiting.expiresAt } }),
+			...(waiting === undefined ? {} : { proposal: proposalOf(waiting) }),
 		});
-		if (waiting !== undefined) {
-			run.terminal.line(`${run.terminal.style("yellow", "Waiting")} ${waiting.message}`, `  ${waiting.url}`);
-			return EXIT.waiting;
-		}
+		if (waiting !== undefined) return endWaiting(run, waiting);
 		run.terminal.line(change.done(existing, run));
 		return EXIT.ok;
 	},
