@@ -2,7 +2,11 @@
  * The CI jobs of an app, as the `capstan init` command writes them and the dashboard shows them: each push to the main branch is released,
  * each pull request gets a preview. They hold no secret: the server trusts the repository and gives each job a key of 15 minutes. They run
  * the command that the server itself provides, so both fit each other.
+ *
+ * One job builds and has no identity, because installing and building run code of dependencies. Another one publishes its artifact: it
+ * installs without running scripts, for the versions of native packages.
  */
+import { CHECKOUT, DOWNLOAD_ARTIFACT, SETUP_NODE, UPLOAD_ARTIFACT } from "./github-actions";
 
 export const CI_SYSTEMS = ["github", "gitlab"] as const;
 export type CiSystem = (typeof CI_SYSTEMS)[number];
@@ -11,12 +15,15 @@ export interface CiFacts {
 	/** Address of the server. */
 	readonly origin: string;
 	readonly appId: string;
-	/** Build folder; undefined: `webDir` of capacitor.config. */
-	readonly webDir?: string;
+	/** Build folder. */
+	readonly webDir: string;
 	/** Releases come from it. */
 	readonly branch: string;
-	/** Commands that install the dependencies and build. */
-	readonly steps: readonly string[];
+	/** Commands that install the dependencies. */
+	readonly install: readonly string[];
+	/** The same without running scripts of dependencies. */
+	readonly installOnly: readonly string[];
+	readonly build: readonly string[];
 	/** The package manager whose downloads may be cached. */
 	readonly cache: string | undefined;
 }
@@ -68,7 +75,7 @@ const commandOf = (
 	name: "release" | "preview upload" | "preview close",
 	more = "",
 ) => {
-	const folder = name === "preview close" || webDir === undefined ? "" : ` ${word(webDir)}`;
+	const folder = name === "preview close" ? "" : ` ${word(webDir)}`;
 	return scalar(`npx --yes ${origin}/capstan.tgz ${name}${folder} --server ${origin} --app ${word(appId)}${more}`);
 };
 
@@ -80,27 +87,45 @@ on:
     types: [opened, reopened, synchronize, closed]
 permissions:
   contents: read
+# One run at a time, so that the newest push is live in the end. The newest event of a pull request cancels the others.
+concurrency:
+  group: capstan-\${{ github.event.number || 'release' }}
+  cancel-in-progress: \${{ github.event_name == 'pull_request' }}
 jobs:
+  # Without an identity, because installing and building run code of dependencies.
+  build:
+    if: github.event_name == 'push' || (${OWN_PULL_REQUEST} && github.event.action != 'closed')
+    runs-on: ubuntu-latest
+    steps:
+${githubSetUp(facts.cache)}${githubSteps([...facts.install, ...facts.build])}      - uses: ${UPLOAD_ARTIFACT}
+        with:
+          name: ${ARTIFACT}
+          path: ${scalar(facts.webDir)}
+          include-hidden-files: true
+          if-no-files-found: error
+          retention-days: 1
   release:
     if: github.event_name == 'push'
-    # One release at a time, so that the newest push is live in the end.
-    concurrency: capstan-release
+    needs: build
     permissions:
       contents: read
       id-token: write
     runs-on: ubuntu-latest
     steps:
-${githubBuild(facts)}      - run: ${commandOf(facts, "release")}
+${githubPublish(facts)}      - run: ${commandOf(facts, "release")}
         env:
 ${GITHUB_CACHE}
   # Jobs of forks and of Dependabot have no identity.
   preview:
     if: ${OWN_PULL_REQUEST} && github.event.action != 'closed'
-${githubPreview(facts, githubBuild(facts), "preview upload")}
+    needs: build
+${githubPreview(facts, githubPublish(facts), "preview upload")}
   preview-end:
     if: ${OWN_PULL_REQUEST} && github.event.action == 'closed'
 ${githubPreview(facts, "", "preview close")}
 `;
+
+const ARTIFACT = "capstan-build";
 
 /** npx would run the command that setup-node restores from the cache of an earlier job, which may be older than the server. */
 const GITHUB_CACHE = `          npm_config_cache: \${{ runner.temp }}/capstan-npm`;
@@ -108,23 +133,33 @@ const GITHUB_CACHE = `          npm_config_cache: \${{ runner.temp }}/capstan-np
 const OWN_PULL_REQUEST =
 	"github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name == github.repository && github.actor != 'dependabot[bot]'";
 
-const githubBuild = ({ cache, steps }: CiFacts) => `      - uses: actions/checkout@v4
-      - uses: actions/setup-node@v4
+const githubSetUp = (cache?: string) => `      - uses: ${CHECKOUT}
+        with:
+          persist-credentials: false
+      - uses: ${SETUP_NODE}
         with:
           node-version: 22${cache === undefined ? "" : `\n          cache: ${cache}`}
-${steps.map((step) => `      - run: ${step}\n`).join("")}`;
+`;
 
-/** The newest event of a pull request cancels the others. */
-const githubPreview = (facts: CiFacts, build: string, name: "preview upload" | "preview close") => `    concurrency:
-      group: capstan-preview-\${{ github.event.number }}
-      cancel-in-progress: true
-    permissions:
+const githubSteps = (steps: readonly string[]) => steps.map((step) => `      - run: ${step}\n`).join("");
+
+/** Without the cache, into which the job that builds may write. */
+const githubPublish = ({
+	installOnly,
+	webDir,
+}: CiFacts) => `${githubSetUp()}${githubSteps(installOnly)}      - uses: ${DOWNLOAD_ARTIFACT}
+        with:
+          name: ${ARTIFACT}
+          path: ${scalar(webDir)}
+`;
+
+const githubPreview = (facts: CiFacts, before: string, name: "preview upload" | "preview close") => `    permissions:
       contents: read
       id-token: write
       pull-requests: write
     runs-on: ubuntu-latest
     steps:
-${build}      - run: ${commandOf(facts, name, " --post-comment")}
+${before}      - run: ${commandOf(facts, name, " --post-comment")}
         env:
           GITHUB_TOKEN: \${{ github.token }}
 ${GITHUB_CACHE}`;
@@ -133,16 +168,34 @@ ${GITHUB_CACHE}`;
 const OWN_MERGE_REQUEST =
 	'$CI_PIPELINE_SOURCE == "merge_request_event" && $CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_MERGE_REQUEST_PROJECT_ID';
 
-const gitlabJobs = (facts: CiFacts) => `capstan-release:
+const gitlabJobs = (facts: CiFacts) => `# Without an identity, because installing and building run code of dependencies.
+capstan-build:
+  stage: build
+  image: node:22
+  rules:
+    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+    - if: ${OWN_MERGE_REQUEST}
+  interruptible: true
+  script:
+${gitlabSteps([...facts.install, ...facts.build])}  artifacts:
+    paths:
+      - ${scalar(facts.webDir)}
+    expire_in: 1 day
+
+capstan-release:
+  stage: deploy
+  needs: [capstan-build]
   image: node:22
   rules:
     - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
   # One release at a time, so that the newest push is live in the end.
   resource_group: capstan-release
 ${gitlabIdentity(facts)}  script:
-${gitlabBuild(facts)}    - ${commandOf(facts, "release")}
+${gitlabSteps(facts.installOnly)}    - ${commandOf(facts, "release")}
 
 capstan-preview:
+  stage: deploy
+  needs: [capstan-build]
   image: node:22
   rules:
     - if: ${OWN_MERGE_REQUEST}
@@ -152,13 +205,15 @@ capstan-preview:
     name: capstan-preview/$CI_MERGE_REQUEST_IID
     on_stop: capstan-preview-end
 ${gitlabIdentity(facts)}  script:
-${gitlabBuild(facts)}    - ${commandOf(facts, "preview upload")}
+${gitlabSteps(facts.installOnly)}    - ${commandOf(facts, "preview upload")}
   # The preview has ended.
   allow_failure:
     exit_codes: 6
 
 # GitLab runs it when the merge request is merged or closed.
 capstan-preview-end:
+  stage: deploy
+  needs: []
   image: node:22
   rules:
     - if: ${OWN_MERGE_REQUEST}
@@ -178,4 +233,4 @@ const gitlabIdentity = ({ origin }: CiFacts) => `  id_tokens:
       aud: ${origin}
 `;
 
-const gitlabBuild = ({ steps }: CiFacts) => steps.map((step) => `    - ${step}\n`).join("");
+const gitlabSteps = (steps: readonly string[]) => steps.map((step) => `    - ${step}\n`).join("");

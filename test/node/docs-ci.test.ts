@@ -165,8 +165,8 @@ describe("src/docs/ci.md", () => {
 		(await product.api("GET", `/preview?app_id=${APP}&repository=octo-org/octo-repo&number=${number}`)).body[0];
 
 	test("the preview job of GitHub Actions uploads, and closes with the pull request", async () => {
-		const { permissions, jobs } = blockOf("Previews on GitHub Actions");
-		expect(permissions["id-token"]).toBe("write");
+		const { jobs } = blockOf("Previews on GitHub Actions");
+		expect(jobs.preview.permissions["id-token"]).toBe("write");
 		const inputs = { ...jobs.preview.steps.at(-1).with, comment: "false" };
 		expect(jobs.preview.steps.at(-1).uses).toContain("/actions/preview@");
 		issuer.job = {

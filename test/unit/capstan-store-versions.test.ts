@@ -314,7 +314,7 @@ describe("a JSON file of the project", () => {
 			"capacitor.config.json": '\uFEFF{"appId":"com.example.app"}',
 		});
 		expect(await readProject(directory)).toMatchObject({ packageVersion: "1.2.3", appId: "com.example.app" });
-		expect((await buildSteps(directory)).steps).toContain("npm run build");
+		expect((await buildSteps(directory)).build).toContain("npm run build");
 	});
 
 	test.each([

@@ -10,7 +10,7 @@ import { CI_SYSTEMS, type CiFacts, ciFiles } from "../../src/client/ci-workflow"
 
 const facts = (more: Partial<CiFacts>): CiFacts => ({
 	...{ origin: "https://updates.example.com", appId: "com.example.shop", webDir: "dist", branch: "main" },
-	...{ steps: ["npm ci"], cache: "npm", ...more },
+	...{ install: ["npm ci"], installOnly: ["npm ci --ignore-scripts"], build: ["npm run build"], cache: "npm", ...more },
 });
 
 /** The arguments of npx in each command of the file. */
@@ -19,7 +19,8 @@ function argumentsOf(system: (typeof CI_SYSTEMS)[number], more: Partial<CiFacts>
 	const jobs: { steps?: { run?: string }[]; script?: string[] }[] = Object.values(
 		system === "github" ? file.jobs : file,
 	);
-	const commands = jobs.map(({ steps, script }) => steps?.at(-1)?.run ?? script?.at(-1) ?? "");
+	const publishing = jobs.slice(1);
+	const commands = publishing.map(({ steps, script }) => steps?.at(-1)?.run ?? script?.at(-1) ?? "");
 	return commands.map((command) => {
 		const { stdout } = spawnSync("sh", ["-c", `npx() { printf '%s\\n' "$@"; }; ${command}`], { encoding: "utf8" });
 		return stdout.trimEnd().split("\n");
@@ -49,6 +50,49 @@ test.each(["main", "release/2", "1.10", "release,x", "on", "a: b", "#1"])(
 		expect(parse(ciFiles("github", facts({ branch }))[0]?.content ?? "").on.push.branches).toEqual([branch]);
 	},
 );
+
+describe("a dependency that runs code while it is installed or built", () => {
+	interface GithubJob {
+		readonly permissions?: Readonly<Record<string, string>>;
+		readonly needs?: string;
+		readonly steps: readonly {
+			readonly uses?: string;
+			readonly run?: string;
+			readonly with?: Record<string, unknown>;
+		}[];
+	}
+	const runsScripts = (command: string) =>
+		/\b(npm|pnpm|yarn) (ci|install|run)\b/.test(command) && !/ignore[-_]scripts|--global/.test(command);
+
+	test("gets no identity token on GitHub, and no credential of the repository", () => {
+		const file = parse(ciFiles("github", facts({}))[0]?.content ?? "");
+		expect(file.permissions).toEqual({ contents: "read" });
+		const jobs: readonly GithubJob[] = Object.values(file.jobs);
+		expect(jobs.filter(({ steps }) => steps.some(({ run = "" }) => runsScripts(run)))).toHaveLength(1);
+		for (const { permissions, needs, steps } of jobs) {
+			const isTrusted = permissions?.["id-token"] === "write";
+			const builds = steps.some(({ run = "" }) => runsScripts(run));
+			expect(isTrusted && builds).toBe(false);
+			for (const { uses = "", with: inputs } of steps) {
+				if (uses.startsWith("actions/checkout@")) expect(inputs).toMatchObject({ "persist-credentials": false });
+				// The job that builds may write into the cache.
+				if (isTrusted && uses.startsWith("actions/setup-node@")) expect(inputs).not.toHaveProperty("cache");
+			}
+			const takesArtifact = steps.some(({ uses = "" }) => uses.startsWith("actions/download-artifact@"));
+			if (takesArtifact) expect(needs).toBe("build");
+		}
+	});
+
+	test("gets no identity token on GitLab", () => {
+		const file = parse(ciFiles("gitlab", facts({}))[0]?.content ?? "");
+		const jobs: { readonly id_tokens?: unknown; readonly script: readonly string[] }[] = Object.values(file);
+		expect(jobs.filter(({ script }) => script.some(runsScripts))).toHaveLength(1);
+		for (const { id_tokens, script } of jobs) {
+			if (script.some(runsScripts)) expect(id_tokens).toBeUndefined();
+			else expect(id_tokens).toBeDefined();
+		}
+	});
+});
 
 describe("the token that init sends", () => {
 	const environment = { GH_TOKEN: "gh", GH_ENTERPRISE_TOKEN: "ghes", GITLAB_TOKEN: "gl" };

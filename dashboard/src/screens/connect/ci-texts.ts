@@ -3,6 +3,7 @@
  * reach devices: test/node/connect-texts.test.ts runs every workflow and asks as a device.
  */
 import type { CiSystem } from "../../../../src/client/ci-workflow";
+import { CHECKOUT, DOWNLOAD_ARTIFACT, SETUP_NODE, UPLOAD_ARTIFACT } from "../../../../src/client/github-actions";
 import type { StoreVersion } from "./store-version";
 
 /** The way a job gets its key: a stored key, or the exchange of its identity token at the server. */
@@ -193,24 +194,66 @@ function previewCleanUp(system: CiSystem, indent: string, appId: string, login: 
 	]);
 }
 
-const GITHUB_SET_UP = `    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-node@v4
-        with:
-          node-version: 22
-          cache: npm
-      - run: npm ci`;
+/** The folder of the printed configuration. */
+const BUILD_FOLDER = "dist";
+const ARTIFACT = "web-build";
 
-/** Only this step gets the key, because installing and building run code of the pull request's dependencies. */
+const githubSetUp = (cache: boolean) => `    runs-on: ubuntu-latest
+    steps:
+      - uses: ${CHECKOUT}
+        with:
+          persist-credentials: false
+      - uses: ${SETUP_NODE}
+        with:
+          node-version: 22${cache ? "\n          cache: npm" : ""}`;
+
+/** Without key and identity, because installing and building run code of dependencies. */
+const githubBuild = (condition = "") => `  build:
+${condition}${githubSetUp(true)}
+      - run: npm ci
+      - run: npm run build
+      - uses: ${UPLOAD_ARTIFACT}
+        with:
+          name: ${ARTIFACT}
+          path: ${BUILD_FOLDER}
+          include-hidden-files: true
+          if-no-files-found: error
+          retention-days: 1`;
+
+/** The CLI reads the versions of packages, so they are installed without running their scripts. */
+const GITHUB_PUBLISH = `${githubSetUp(false)}
+      - run: npm ci --ignore-scripts
+      - uses: ${DOWNLOAD_ARTIFACT}
+        with:
+          name: ${ARTIFACT}
+          path: ${BUILD_FOLDER}`;
+
+/** As `githubBuild`. */
+const gitlabBuild = (name: "release" | "preview", rule: string) => `${name}-build:
+  stage: build
+  image: node:22
+  rules:
+${rule}
+  script:
+    - npm ci
+    - npm run build
+  artifacts:
+    paths:
+      - ${BUILD_FOLDER}
+    expire_in: 1 day
+`;
+
+/** Only this step gets the key. */
 function githubKeyStep({ kind }: Login, variables: readonly string[] = []): string {
 	const all = [...(kind === "keyless" ? [] : [`CAPSTAN_KEY: \${{ secrets.CAPSTAN_KEY }}`]), ...variables];
 	if (all.length === 0) return "      - run:";
 	return `      - env:${all.map((line) => `\n          ${line}`).join("")}\n        run:`;
 }
 
-const githubPermissions = ({ kind }: Login) =>
-	kind === "keyless" ? "permissions:\n  contents: read\n  id-token: write\n" : "";
+const GITHUB_PERMISSIONS = "permissions:\n  contents: read\n";
+
+const githubIdentity = ({ kind }: Login) =>
+	kind === "keyless" ? "    permissions:\n      contents: read\n      id-token: write\n" : "";
 
 const gitlabToken = (login: Login) =>
 	login.kind === "keyless" ? `\n  id_tokens:\n    CAPSTAN_TOKEN:\n      aud: ${login.origin}` : "";
@@ -219,14 +262,16 @@ const gitlabToken = (login: Login) =>
 export function releaseWorkflow(system: CiSystem, release: Release): string {
 	const { login } = release;
 	if (system === "gitlab") {
-		return `release:
+		const rule = "    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH";
+		return `${gitlabBuild("release", rule)}release:
+  stage: deploy
+  needs: [release-build]
   image: node:22${gitlabToken(login)}
   rules:
-    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+${rule}
   resource_group: release
   script:
-    - npm ci
-    - npm run build
+    - npm ci --ignore-scripts
     - ${releaseUpload(system, "      ", release)}
 `;
 	}
@@ -234,11 +279,12 @@ export function releaseWorkflow(system: CiSystem, release: Release): string {
 on:
   push:
     branches: [main]
-${githubPermissions(login)}concurrency: release
+${GITHUB_PERMISSIONS}concurrency: release
 jobs:
+${githubBuild()}
   release:
-${GITHUB_SET_UP}
-      - run: npm run build
+    needs: build
+${githubIdentity(login)}${GITHUB_PUBLISH}
 ${githubKeyStep(login)} ${releaseUpload(system, "          ", release)}
 `;
 }
@@ -247,7 +293,9 @@ export function previewWorkflow(system: CiSystem, cliVersion: string, appId: str
 	if (system === "gitlab") {
 		const number = "$CI_MERGE_REQUEST_IID";
 		const rule = '    - if: $CI_PIPELINE_SOURCE == "merge_request_event"';
-		return `preview:
+		return `${gitlabBuild("preview", rule)}preview:
+  stage: deploy
+  needs: [preview-build]
   image: node:22${gitlabToken(login)}
   rules:
 ${rule}
@@ -256,11 +304,12 @@ ${rule}
     name: preview/${number}
     on_stop: clean-up
   script:
-    - npm ci
-    - npm run build
+    - npm ci --ignore-scripts
     - ${previewUpload(system, "      ", cliVersion, appId, login)}
 # GitLab runs it when the merge request is merged or closed.
 clean-up:
+  stage: deploy
+  needs: []
   image: node:22${gitlabToken(login)}
   rules:
 ${rule}
@@ -281,16 +330,17 @@ ${rule}
 on:
   pull_request:
     types: [opened, synchronize, reopened, closed]
-${githubPermissions(login)}concurrency: preview-\${{ github.event.number }}
+${GITHUB_PERMISSIONS}concurrency: preview-\${{ github.event.number }}
 jobs:
+${githubBuild("    if: github.event.action != 'closed'\n")}
   preview:
     if: github.event.action != 'closed'
-${GITHUB_SET_UP}
-      - run: npm run build
+    needs: build
+${githubIdentity(login)}${GITHUB_PUBLISH}
 ${githubKeyStep(login, [title])} ${previewUpload(system, "          ", cliVersion, appId, login)}
   clean-up:
     if: github.event.action == 'closed'
-    runs-on: ubuntu-latest
+${githubIdentity(login)}    runs-on: ubuntu-latest
     steps:
 ${githubKeyStep(login)} ${previewCleanUp(system, "          ", appId, login)}
 `;

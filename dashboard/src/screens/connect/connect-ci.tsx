@@ -85,7 +85,16 @@ function Choice<Value extends string>({ label, value, options, onChange }: Choic
 /** One file does both: releases and previews. */
 function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 	const { origin } = location;
-	const files = ciFiles(system, { origin, appId, branch: "main", steps: ["npm ci", "npm run build"], cache: "npm" });
+	const files = ciFiles(system, {
+		origin,
+		appId,
+		webDir: "dist",
+		branch: "main",
+		install: ["npm ci"],
+		installOnly: ["npm ci --ignore-scripts"],
+		build: ["npm run build"],
+		cache: "npm",
+	});
 	return (
 		<>
 			<Text>1. Run this in your project. It writes the workflow, and makes the app trust your repository:</Text>
@@ -99,8 +108,9 @@ function CapstanCi({ appId, system }: Omit<WorkflowProps, "login">) {
 				<TextLink to={appPath(appId, "previews")}>Previews</TextLink>
 			</Text>
 			<Text>
-				Or by hand: save the workflow, and add a publisher of the stage Promote and one of the stage Preview for your
-				repository. Its jobs then get keys of 15 minutes, and nothing is stored. <a href="/docs/ci">Other CI systems</a>
+				Or by hand: save the workflow with the build folder of your project, and add a publisher of the stage Promote
+				and one of the stage Preview for your repository. Its jobs then get keys of 15 minutes, and nothing is stored.{" "}
+				<a href="/docs/ci">Other CI systems</a>
 			</Text>
 			<ButtonLink to={appPath(appId, "publishers")} variant="default" w="fit-content">
 				Trusted publishers
