@@ -103,6 +103,26 @@ function splitFile(text: string): { readonly file: string; readonly ref: string 
 	return at === undefined ? { file: text, ref: undefined } : { file: text.slice(0, at), ref: text.slice(at + 1) };
 }
 
+/** Claims that say of a job that few people can start it: its branch or tag, its environment, or that its ref is protected. */
+export interface RefClaims {
+	/** Branches, tags and environments. */
+	readonly names: readonly string[];
+	/** `true`: the ref or the environment is protected. */
+	readonly protection: readonly string[];
+}
+
+/** Whether the wanted claims name a branch, a tag, an environment or a protected ref. A prefix that every ref has names none. */
+export function namesRef(wanted: WantedClaims, { names, protection }: RefClaims, rules: ClaimRules): boolean {
+	if (protection.some((claim) => wanted[claim] === "true")) return true;
+	return names.some((claim) => {
+		const text = wanted[claim];
+		const ref = text !== undefined && rules.files.includes(claim) ? splitFile(text).ref : text;
+		if (ref === undefined) return false;
+		if (!ref.endsWith("*")) return ref !== "";
+		return !["refs/heads/", "refs/tags/"].some((every) => every.startsWith(ref.slice(0, -1)));
+	});
+}
+
 /** Narrower publishers are larger: more claims, and then more exact ones. */
 export function narrowness(wanted: WantedClaims): number {
 	const texts = Object.values(wanted);

@@ -5,7 +5,7 @@
  * Jobs that run a stranger's code with the rights of the repository (`pull_request_target`, `workflow_run`, comments, forks) are refused, and
  * pull requests may open previews only.
  */
-import { type ClaimRules, type Claims, type Mismatch, textOf, type WantedClaims } from "./ci-claims";
+import { type ClaimRules, type Claims, type Mismatch, type RefClaims, textOf, type WantedClaims } from "./ci-claims";
 import type { CiContext, PublisherStage } from "./ci-context";
 
 export const CI_PROVIDERS = ["github", "gitlab", "circleci", "buildkite", "oidc"] as const;
@@ -28,6 +28,8 @@ export interface CiProvider extends ClaimRules {
 	readonly issuer: string | undefined;
 	/** Claims that a publisher must name, exactly. The first identifies the repository, the second its owner. */
 	readonly ids: readonly string[];
+	/** Undefined: the provider's claims are not known. */
+	readonly refs?: RefClaims;
 	readonly events?: Events;
 	/** Other jobs that are refused. */
 	readonly refusal?: (claims: Claims, wanted: WantedClaims, stage: PublisherStage) => Mismatch | undefined;
@@ -42,6 +44,7 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 	github: {
 		issuer: "https://token.actions.githubusercontent.com",
 		ids: ["repository_id", "repository_owner_id"],
+		refs: { names: ["workflow_ref", "ref", "environment"], protection: ["ref_protected"] },
 		withoutCase: ["repository", "repository_owner", "environment"],
 		files: ["workflow_ref", "job_workflow_ref"],
 		repository: "repository",
@@ -81,6 +84,10 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 	gitlab: {
 		issuer: "https://gitlab.com",
 		ids: ["project_id", "namespace_id"],
+		refs: {
+			names: ["ref_path", "ref", "environment", "ci_config_ref_uri"],
+			protection: ["ref_protected", "environment_protected"],
+		},
 		withoutCase: ["project_path", "namespace_path"],
 		files: ["ci_config_ref_uri"],
 		events: {
@@ -121,6 +128,7 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 	circleci: {
 		issuer: undefined,
 		ids: [`${CIRCLE}project-id`],
+		refs: { names: [`${CIRCLE}vcs-ref`], protection: [] },
 		withoutCase: [`${CIRCLE}vcs-origin`],
 		files: [],
 		refusal(claims, wanted, stage) {
@@ -149,6 +157,7 @@ export const PROVIDERS: Readonly<Record<CiProviderName, CiProvider>> = {
 	buildkite: {
 		issuer: "https://agent.buildkite.com",
 		ids: ["pipeline_id", "organization_id"],
+		refs: { names: ["build_branch", "build_tag"], protection: [] },
 		withoutCase: [],
 		files: [],
 		refusal(claims) {

@@ -88,8 +88,11 @@ const JOBS: readonly Job[] = [
 	{
 		heading: "GitLab CI",
 		commands: ({ release }) => release.script.slice(1).join("\n"),
-		claims: { iss: "https://gitlab.com", project_id: "20", namespace_id: "72", pipeline_source: "push" },
-		publisher: { provider: "gitlab", claims: { project_id: "20", namespace_id: "72" } },
+		claims: {
+			...{ iss: "https://gitlab.com", project_id: "20", namespace_id: "72", pipeline_source: "push" },
+			...{ ref_path: "refs/heads/main", ref_protected: "true" },
+		},
+		publisher: { provider: "gitlab", claims: { project_id: "20", namespace_id: "72", ref_protected: "true" } },
 		environment: () => ({
 			TOKEN: issuer.token({ ...issuer.job, aud: blockOf("GitLab CI").release.id_tokens.TOKEN.aud }),
 			CI_JOB_ID: "7",
@@ -99,8 +102,17 @@ const JOBS: readonly Job[] = [
 	{
 		heading: "CircleCI",
 		commands: ({ jobs }) => jobs.release.steps.at(-1).run,
-		claims: { iss: CIRCLE, "oidc.circleci.com/project-id": "p-1", "oidc.circleci.com/ssh-rerun": false },
-		publisher: { provider: "circleci", issuer: CIRCLE, claims: { "oidc.circleci.com/project-id": "p-1" } },
+		claims: {
+			iss: CIRCLE,
+			"oidc.circleci.com/project-id": "p-1",
+			"oidc.circleci.com/ssh-rerun": false,
+			"oidc.circleci.com/vcs-ref": "refs/heads/main",
+		},
+		publisher: {
+			provider: "circleci",
+			issuer: CIRCLE,
+			claims: { "oidc.circleci.com/project-id": "p-1", "oidc.circleci.com/vcs-ref": "refs/heads/main" },
+		},
 		environment: () => ({ CIRCLE_BUILD_NUM: "7" }),
 		version: "1.2.7",
 	},
@@ -109,7 +121,7 @@ const JOBS: readonly Job[] = [
 		// The agent replaces $$ by $ before the shell runs it.
 		commands: ({ steps }) => steps[0].command.replaceAll("$$", "$").split("\n").slice(1).join("\n"),
 		claims: { iss: "https://agent.buildkite.com", pipeline_id: "p-2", organization_id: "o-2", build_branch: "main" },
-		publisher: { provider: "buildkite", claims: { pipeline_id: "p-2", organization_id: "o-2" } },
+		publisher: { provider: "buildkite", claims: { pipeline_id: "p-2", organization_id: "o-2", build_branch: "main" } },
 		environment: () => ({ BUILDKITE_BUILD_NUMBER: "7" }),
 		version: "1.3.7",
 	},

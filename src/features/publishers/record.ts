@@ -4,8 +4,8 @@
  */
 import * as v from "valibot";
 import type { ListedPublisherRow, PublisherRow } from "../../db/publishers";
-import type { WantedClaims } from "../../domain/ci-claims";
-import { type CiContext, PUBLISHER_STAGES } from "../../domain/ci-context";
+import { namesRef, type WantedClaims } from "../../domain/ci-claims";
+import { type CiContext, PUBLISHER_STAGES, type PublisherStage } from "../../domain/ci-context";
 import { CI_PROVIDERS, type CiProviderName, PROVIDERS, providerOfIssuer } from "../../domain/ci-providers";
 import { issuerProblem } from "../../domain/issuer-url";
 import { DAY_MS } from "../../domain/time";
@@ -167,6 +167,19 @@ export function refuseLooseClaims(provider: CiProviderName, claims: WantedClaims
 		issues.push({ path: "claims", message: "must name a claim exactly that identifies the repository, such as an id" });
 	}
 	if (issues.length > 0) throw invalidRequest(issues);
+}
+
+/**
+ * Everybody who can push can start a job of any branch, so a publisher whose jobs change what devices get names the ref.
+ * @throws {ApiError} `invalid_request`
+ */
+export function refuseAnyRef(provider: CiProviderName, stage: PublisherStage, claims: WantedClaims): void {
+	const { refs, ...rules } = PROVIDERS[provider];
+	if (refs === undefined || (stage !== "promote" && stage !== "propose") || namesRef(claims, refs, rules)) return;
+	const names = refs.names.map((name) => (name.includes("workflow_ref") ? `${name} with its ref` : name));
+	const choices = [...names, ...refs.protection.map((name) => `${name}: "true"`)].join(", ");
+	const message = `must name the branch, the tag or the environment of the jobs at the stage ${stage}, because everybody who can push can start jobs of other branches: ${choices}`;
+	throw invalidRequest([{ path: "claims", message }]);
 }
 
 /** The claims by which a token finds the publisher: the repository's and, to explain refusals, its owner's. */

@@ -56,6 +56,7 @@ import {
 	publisherFields,
 	publisherNotFound,
 	publisherSchema,
+	refuseAnyRef,
 	refuseLooseClaims,
 } from "./record";
 
@@ -92,7 +93,7 @@ export const createPublisher = endpoint({
 	summary: "Trust the jobs of a repository, so that they publish without a secret",
 	description: [
 		"A job exchanges its identity token at POST /oidc/token for an API key of 15 minutes with the rights of `stage`: `preview` (bundles and private channels that it creates itself), `upload` (bundles), `propose` (bundles, and promotions that a person has to approve) or `promote` (bundles and promotions).",
-		"`claims` maps names of claims to the exact text that the token must have; a trailing `*` matches a prefix. Required are the ids that make the repository unique: `repository_id` and `repository_owner_id` (`github`), `project_id` and `namespace_id` (`gitlab`), `oidc.circleci.com/project-id` (`circleci`), `pipeline_id` and `organization_id` (`buildkite`), and at least one exact claim (`oidc`). `sub` is refused. For `github`, `workflow_ref` takes a file name such as `release.yml`, or `release.yml@refs/heads/main`.",
+		'`claims` maps names of claims to the exact text that the token must have; a trailing `*` matches a prefix. Required are the ids that make the repository unique: `repository_id` and `repository_owner_id` (`github`), `project_id` and `namespace_id` (`gitlab`), `oidc.circleci.com/project-id` (`circleci`), `pipeline_id` and `organization_id` (`buildkite`), and at least one exact claim (`oidc`). `sub` is refused. For `github`, `workflow_ref` takes a file name such as `release.yml`, or `release.yml@refs/heads/main`. At the stages `propose` and `promote` they name a branch, a tag, an environment or a protected ref (`workflow_ref` with its ref, `ref`, `environment`, `ref_protected: "true"` on GitHub), because everybody who can push can start jobs of other branches.',
 		"`issuer` is required for `circleci` and `oidc`, and names the server of GitHub Enterprise or a self-managed GitLab. It is https and public; a server that `npm start` runs accepts loopback as well.",
 		"`channels` limits promotions to these channels. `once_per_run` allows one exchange for each attempt of a run. Refused in any case: `pull_request_target`, `workflow_run`, comments and other events that run foreign code, and pull requests except for `preview`.",
 	].join(" "),
@@ -118,6 +119,7 @@ export const createPublisher = endpoint({
 		const { orgId, appId } = scope;
 		const issuer = issuerOf(provider, input.body.issuer, deps.localFetch !== undefined);
 		refuseLooseClaims(provider, claims);
+		refuseAnyRef(provider, stage, claims);
 		refuseChannelsOfStage(stage, channels);
 		refuseStrongerPublisher(principal, { stage, expiresAtMs: expires_at ?? null }, orgId, appId, nowMs);
 		const { anchor = "", ownerAnchor } = anchorsOf(provider, claims);
@@ -192,6 +194,7 @@ export const changePublisher = endpoint({
 		const { expires_at } = input.body;
 		const provider = providerOf(row);
 		refuseLooseClaims(provider, claims);
+		refuseAnyRef(provider, stage, claims);
 		const named =
 			channels === "all" ? undefined : (channels ?? (row.channels === null ? undefined : JSON.parse(row.channels)));
 		refuseChannelsOfStage(stage, named);

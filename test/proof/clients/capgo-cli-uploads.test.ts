@@ -270,7 +270,11 @@ test("bundle upload publishes with the key that a CI job got for its identity to
 	await scene.createChannel(appId);
 	const { status, body } = await scene.product.api("POST", "/publisher", {
 		...{ app_id: appId, name: "CI", stage: "promote", provider: "github", issuer: issuer.url },
-		claims: { repository_id: GITHUB_JOB.repository_id, repository_owner_id: GITHUB_JOB.repository_owner_id },
+		claims: {
+			repository_id: GITHUB_JOB.repository_id,
+			repository_owner_id: GITHUB_JOB.repository_owner_id,
+			ref: GITHUB_JOB.ref,
+		},
 	});
 	expect(status, JSON.stringify(body)).toBe(201);
 	const token = issuer.token({ ...GITHUB_JOB, aud: scene.product.url });

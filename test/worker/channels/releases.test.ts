@@ -161,7 +161,13 @@ test("a release by a CI job names its repository, run and commit", async () => {
 	await setTestChannel(ciWorld, ciApp, "production");
 	const created = await ciWorld.request("POST", "/publisher", {
 		key: ciWorld.adminKey,
-		body: { app_id: ciApp.appId, name: "CI", stage: "promote", provider: "github", claims: IDS.github },
+		body: {
+			app_id: ciApp.appId,
+			name: "CI",
+			stage: "promote",
+			provider: "github",
+			claims: { ...IDS.github, ref: "refs/heads/main" },
+		},
 	});
 	expect(created.status, JSON.stringify(created.body)).toBe(201);
 	const body = { token: await github.token(), app_id: ciApp.appId };

@@ -279,8 +279,9 @@ describe("POST /oidc/token › accepts", () => {
 	});
 
 	test("of two equally narrow publishers the one with fewer rights", async () => {
-		await publisher({ stage: "promote" });
-		await publisher({ stage: "propose" });
+		const claims = { ref: "refs/heads/main" };
+		await publisher({ stage: "promote", claims });
+		await publisher({ stage: "propose", claims });
 		expect((await exchange(await github.token())).body).toMatchObject({ stage: "propose" });
 	});
 });

@@ -38,7 +38,7 @@ export async function publisher(
 	const claims = { ...IDS[provider], ...(fields.claims as object) };
 	const { status, body } = await of.request("POST", "/publisher", {
 		key: of.adminKey,
-		body: { app_id: inApp.appId, name: "CI", stage: "promote", provider, ...fields, claims },
+		body: { app_id: inApp.appId, name: "CI", stage: "upload", provider, ...fields, claims },
 	});
 	if (status !== 201) throw new Error(`publisher not created: ${JSON.stringify(body)}`);
 	return body;

@@ -22,7 +22,7 @@ beforeEach(prepareExchange);
 
 describe("POST /oidc/token", () => {
 	test("gives a job a key of 15 minutes for the app and the stage of the publisher", async () => {
-		const { id } = await publisher();
+		const { id } = await publisher({ stage: "promote", claims: { ref: "refs/heads/main" } });
 		const { status, body, headers } = await exchange(await github.token());
 		expect(status).toBe(200);
 		expect(body).toEqual({
@@ -372,11 +372,12 @@ describe("POST /oidc/token › the other providers", () => {
 		"gitlab gives a child pipeline a key of the stage %s if it is named",
 		async (stage) => {
 			const child = { pipeline_source: "parent_pipeline", job_project_id: "20" };
-			const { id } = await publisher({ provider: "gitlab", stage }, { provider: "gitlab" });
+			const onMain = { ref_protected: "true" };
+			const { id } = await publisher({ provider: "gitlab", stage, claims: onMain }, { provider: "gitlab" });
 			expect((await exchange(await issuers.gitlab.token(child))).body.moreInfo).toMatchObject({
 				claim: "pipeline_source",
 			});
-			const claims = { ...IDS.gitlab, pipeline_source: "parent_pipeline" };
+			const claims = { ...IDS.gitlab, ...onMain, pipeline_source: "parent_pipeline" };
 			await world.request("PUT", "/publisher", { key: world.adminKey, body: { app_id: app.appId, id, claims } });
 			expect(await exchange(await issuers.gitlab.token(child))).toMatchObject({ status: 200, body: { stage } });
 		},

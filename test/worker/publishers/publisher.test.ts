@@ -25,8 +25,10 @@ beforeAll(async () => {
 	app = await createTestApp(world);
 });
 
+/** Claims of a publisher at the stages that change what devices get. */
+const ON_MAIN = { ...IDS.github, ref: "refs/heads/main" };
 const draft = (fields: Record<string, unknown> = {}) => ({
-	...{ app_id: app.appId, name: "Releases", stage: "promote", provider: "github", claims: IDS.github },
+	...{ app_id: app.appId, name: "Releases", stage: "promote", provider: "github", claims: ON_MAIN },
 	...fields,
 });
 const create = (fields: Record<string, unknown> = {}, key = world.adminKey) =>
@@ -41,7 +43,9 @@ let newest: { readonly id: string; readonly key_id: string };
 /** The key of a job that a new publisher of the app trusts. */
 async function keyOfJob(stage: string, fields: Record<string, unknown> = {}, of = app, claims = {}): Promise<string> {
 	const ids = { repository_id: crypto.randomUUID(), repository_owner_id: "1" };
-	const created = await create({ app_id: of.appId, stage, claims: ids, ...fields });
+	const isNarrow = stage === "promote" || stage === "propose";
+	const wanted = isNarrow ? { ...ids, ref: "refs/heads/main" } : ids;
+	const created = await create({ app_id: of.appId, stage, claims: wanted, ...fields });
 	expect(created.status).toBe(201);
 	newest = created.body;
 	const token = await github.token({ ...ids, ...claims });
@@ -51,7 +55,7 @@ async function keyOfJob(stage: string, fields: Record<string, unknown> = {}, of 
 
 describe("POST /publisher", () => {
 	test("trusts the jobs of a repository", async () => {
-		const { status, body } = await create({ claims: { ...IDS.github, workflow_ref: "release.yml" } });
+		const { status, body } = await create({ claims: { ...ON_MAIN, workflow_ref: "release.yml" } });
 		expect(status).toBe(201);
 		expect(body).toMatchObject({
 			issuer: github.issuer,
@@ -216,7 +220,7 @@ describe("PUT /publisher and DELETE /publisher", () => {
 		const member = await createTestMember(world, "org_admin");
 		const ids = { repository_id: crypto.randomUUID(), repository_owner_id: "1" };
 		const expires_at = new Date(NOW_MS + DAY_MS).toISOString();
-		const { body } = await create({ claims: ids, expires_at }, member.key.text);
+		const { body } = await create({ claims: { ...ids, ref: "refs/heads/main" }, expires_at }, member.key.text);
 		expect(body.active).toBe(true);
 		const lowered = { orgId: world.orgId, email: member.email, role: "org_member" };
 		const answer = await world.request("PUT", "/organization/members", { key: world.adminKey, body: lowered });
@@ -392,5 +396,73 @@ describe("the key of a job", () => {
 			expect((await approve(body.proposal_id, other)).status).toBe(200);
 			expect(await liveVersion("guarded")).toBe("1.0.0");
 		});
+	});
+});
+
+describe("a publisher whose jobs change what devices get", () => {
+	const GITLAB = { project_id: "20", namespace_id: "72" };
+	const CIRCLE = { "oidc.circleci.com/project-id": "p" };
+	const BUILDKITE = { pipeline_id: "p", organization_id: "o" };
+	const CASES: readonly (readonly [
+		provider: string,
+		ids: Record<string, string>,
+		more: Record<string, string>,
+		named: boolean,
+	])[] = [
+		["github", IDS.github, {}, false],
+		["github", IDS.github, { workflow_ref: "release.yml" }, false],
+		["github", IDS.github, { workflow_ref: "release.yml@*" }, false],
+		["github", IDS.github, { workflow_ref: "release.yml@refs/heads/*" }, false],
+		["github", IDS.github, { workflow_ref: "release.yml@refs/heads/main" }, true],
+		["github", IDS.github, { workflow_ref: "release.yml@refs/tags/v*" }, true],
+		[
+			"github",
+			IDS.github,
+			{ job_workflow_ref: "octo-org/shared/.github/workflows/release.yml@refs/heads/main" },
+			false,
+		],
+		["github", IDS.github, { ref: "*" }, false],
+		["github", IDS.github, { ref: "refs/*" }, false],
+		["github", IDS.github, { ref: "refs/heads/*" }, false],
+		["github", IDS.github, { ref: "refs/heads/release/*" }, true],
+		["github", IDS.github, { ref: "refs/heads/main" }, true],
+		["github", IDS.github, { environment: "*" }, false],
+		["github", IDS.github, { environment: "production" }, true],
+		["github", IDS.github, { ref_protected: "false" }, false],
+		["github", IDS.github, { ref_protected: "true" }, true],
+		["github", IDS.github, { ref_type: "branch", runner_environment: "github-hosted" }, false],
+		["gitlab", GITLAB, {}, false],
+		["gitlab", GITLAB, { ref_path: "refs/heads/*" }, false],
+		["gitlab", GITLAB, { ref_path: "refs/heads/main" }, true],
+		["gitlab", GITLAB, { ref_protected: "true" }, true],
+		["gitlab", GITLAB, { environment: "production" }, true],
+		["gitlab", GITLAB, { ci_config_ref_uri: "gitlab.com/group/project//.gitlab-ci.yml@refs/heads/main" }, true],
+		["circleci", CIRCLE, {}, false],
+		["circleci", CIRCLE, { "oidc.circleci.com/vcs-ref": "refs/heads/main" }, true],
+		["buildkite", BUILDKITE, {}, false],
+		["buildkite", BUILDKITE, { build_branch: "main" }, true],
+	];
+	const issuers: Record<string, string> = {
+		circleci: "https://oidc.circleci.com/org/8c2f0000-0000-4000-8000-000000000000",
+	};
+
+	test.each(CASES)("%s %j with %j names a ref: %j", async (provider, ids, more, named) => {
+		const of = { provider, ...(issuers[provider] === undefined ? {} : { issuer: issuers[provider] }) };
+		const claims = { ...ids, ...more };
+		for (const stage of ["promote", "propose"]) {
+			const { status, body } = await create({ ...of, claims, stage });
+			expect(status, JSON.stringify(body)).toBe(named ? 201 : 400);
+			if (!named) expect(body.moreInfo.issues).toMatchObject([{ path: "claims" }]);
+		}
+		const upload = await create({ ...of, claims, stage: "upload" });
+		expect(upload.status, "uploads reach no device").toBe(201);
+		const raised = await change(upload.body.id, { stage: "promote" });
+		expect(raised.status, "a stage that is raised later").toBe(named ? 200 : 400);
+	});
+
+	test("keeps naming a ref when its claims change", async () => {
+		const { body } = await create();
+		expect((await change(body.id, { claims: IDS.github })).status).toBe(400);
+		expect((await change(body.id, { claims: IDS.github, stage: "upload" })).status).toBe(200);
 	});
 });
