@@ -244,7 +244,9 @@ describe("a workflow without a stored key", () => {
 		const ids = system === "github" ? ["repository_id", "repository_owner_id"] : ["project_id", "namespace_id"];
 		const claims = Object.fromEntries(Object.entries(JOBS[system]).filter(([name]) => ids.includes(name)));
 		for (const stage of ["promote", "preview"]) {
-			const body = { app_id: scene.appId, name: stage, stage, provider: system, issuer: issuer.url, claims };
+			const ref = system === "github" ? { ref: "refs/heads/main" } : { ref_path: "refs/heads/main" };
+			const wanted = stage === "promote" ? { ...claims, ...ref } : claims;
+			const body = { app_id: scene.appId, name: stage, stage, provider: system, issuer: issuer.url, claims: wanted };
 			expect((await product.api("POST", "/publisher", body)).status).toBe(201);
 		}
 		const as = (job: Readonly<Record<string, unknown>>) => {

@@ -164,8 +164,9 @@ function TrustRepository({ appId, isRelease }: { readonly appId: string; readonl
 	return (
 		<>
 			<Text>
-				1. Add your repository as a publisher of the stage {isRelease ? "Promote" : "Preview"}. Its jobs then get a key
-				of 15 minutes, and nothing is stored. <a href="/docs/ci">All providers</a>
+				1. Add your repository as a publisher of the stage{" "}
+				{isRelease ? "Promote, with the branch of your releases" : "Preview"}. Its jobs then get a key of 15 minutes,
+				and nothing is stored. <a href="/docs/ci">All providers</a>
 			</Text>
 			<ButtonLink to={appPath(appId, "publishers")} variant="default" w="fit-content">
 				Publishers
