@@ -33,6 +33,7 @@ const MOST_KEYS = 100;
  */
 export const TABLES_OF_APP = [
 	{ name: "device_overrides", key: ["device_id"] },
+	{ name: "zip_only_devices", key: ["device_id"] },
 	...REPORT_TABLES,
 	{ name: "daily_storage", key: ["day"] },
 	{ name: "bundle_files", key: ["bundle_id", "file_name"] },
