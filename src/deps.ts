@@ -21,6 +21,7 @@ export interface Env extends ConfigVariables {
 	readonly SIGN_INS: Limiter;
 	readonly NEW_DEVICES: Limiter;
 	readonly QUESTIONS: Limiter;
+	readonly FETCHES: Limiter;
 	/** Reaches loopback; only a local run that serves no network has it. */
 	readonly LOCAL_ISSUERS?: Fetcher;
 }
@@ -69,6 +70,8 @@ export interface Deps {
 		readonly newDevices: RequestLimit;
 		/** Reads of D1 by requests without a key, by address. */
 		readonly questions: RequestLimit;
+		/** Requests of this server to an address that a caller chose, by caller or webhook. */
+		readonly fetches: RequestLimit;
 	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
 	/** The same for addresses on loopback, from which a local run may fetch the keys of issuers; undefined in a deployment. */
@@ -116,6 +119,7 @@ export function createDeps(env: Env): Deps {
 			signIns: { limiter: env.SIGN_INS, periodSeconds: 60 },
 			newDevices: { limiter: env.NEW_DEVICES, periodSeconds: 60 },
 			questions: { limiter: env.QUESTIONS, periodSeconds: 60 },
+			fetches: { limiter: env.FETCHES, periodSeconds: 60 },
 		},
 		fetch: (url, init) => fetch(url, init),
 		...localIssuers(env),

@@ -2,8 +2,8 @@
  * Compares the files of a zip with its central directory, as Android's unpacker reads them: from the first byte on, file after file, without
  * the directory. A difference that only one of the platforms sees would give devices other files than the checked ones.
  *
- * The cost is bounded: at most `MOST_WINDOWS` reads, and the content of the first `MOST_UNPACKED_BYTES` is unpacked. What is beyond these
- * bounds is not compared.
+ * The cost is bounded: at most `MOST_WINDOWS` reads, and the content of the first `mostUnpackedBytes` is unpacked. What is beyond these bounds is
+ * not compared.
  */
 import crc32 from "crc-32";
 import {
@@ -26,6 +26,11 @@ const WINDOW_BYTES = 1024 * 1024;
 export const MOST_WINDOWS = 64;
 /** More than most web builds have; a tenth of a second of processor time. */
 export const MOST_UNPACKED_BYTES = 16 * 1024 * 1024;
+/** Less is unpacked of a small archive, so that the work is in proportion to what was sent. Web builds have a ratio of 3 to 10. */
+const FREE_BYTES = 1024 * 1024;
+const MOST_RATIO = 64;
+export const mostUnpackedBytes = (archiveBytes: number): number =>
+	Math.min(MOST_UNPACKED_BYTES, FREE_BYTES + MOST_RATIO * archiveBytes);
 /** Deflate expands a piece at most 1,032 times, so that a bomb fills at most some megabytes before it is noticed. */
 const PIECE_BYTES = 8 * 1024;
 
@@ -56,11 +61,12 @@ export async function compareFiles(
 	const ordered = [...entries].sort((one, two) => one.headerOffset - two.headerOffset);
 	const window = new Window(source, endOffset);
 	const unflagged = new Set<DirectoryEntry>();
+	const mostBytes = mostUnpackedBytes(endOffset);
 	let unpackedBytes = 0;
 	const compare = async (position: number, entry: DirectoryEntry) => {
 		const next = ordered[position + 1];
 		const restBytes = (next?.headerOffset ?? endOffset) - headerEnd(entry) - entry.compressedBytes;
-		const isUnpacked = unpackedBytes + entry.uncompressedBytes <= MOST_UNPACKED_BYTES;
+		const isUnpacked = unpackedBytes + entry.uncompressedBytes <= mostBytes;
 		const file = { entry, restBytes, isLast: next === undefined, isUnpacked };
 		const isCompared = await compareFile(window, file, unflagged);
 		if (isCompared && isUnpacked) unpackedBytes += entry.uncompressedBytes;

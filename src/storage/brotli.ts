@@ -4,11 +4,19 @@
  */
 import { createBrotliDecompress } from "node:zlib";
 
-/** About two seconds of CPU time. A file of a few kilobytes can unpack to gigabytes. */
-export const MOST_UNPACKED_BYTES = 256 * 1024 * 1024;
+/** Every file may unpack to this size, which takes a few milliseconds of processor time. */
+const FREE_BYTES = 256 * 1024;
+/** Text of web builds has a ratio of 3 to 20. */
+const MOST_RATIO = 64;
+/** Half a second of processor time; a larger file takes no less if it is stored as it is. */
+export const MOST_UNPACKED_BYTES = 64 * 1024 * 1024;
 
-/** The unpacked stream. It fails if the bytes are not Brotli, or unpack to more than the limit. */
-export function unpackBrotli(packed: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+/** Most bytes that a file of this size may unpack to, so that the work is in proportion to what was sent. */
+export const mostUnpackedBytes = (packedBytes: number): number =>
+	Math.min(MOST_UNPACKED_BYTES, FREE_BYTES + MOST_RATIO * packedBytes);
+
+/** The unpacked stream. It fails if the bytes are not Brotli, or unpack to more than `mostBytes`. */
+export function unpackBrotli(packed: ReadableStream<Uint8Array>, mostBytes: number): ReadableStream<Uint8Array> {
 	const unpacker = createBrotliDecompress();
 	let unpackedBytes = 0;
 	async function feed(): Promise<void> {
@@ -27,8 +35,7 @@ export function unpackBrotli(packed: ReadableStream<Uint8Array>): ReadableStream
 		start(controller) {
 			unpacker.on("data", (chunk) => {
 				unpackedBytes += chunk.length;
-				if (unpackedBytes > MOST_UNPACKED_BYTES)
-					return unpacker.destroy(new Error("the file unpacks to more than the limit"));
+				if (unpackedBytes > mostBytes) return unpacker.destroy(new Error("the file unpacks to more than the limit"));
 				controller.enqueue(new Uint8Array(chunk));
 				// Resumes in `pull`, so that memory holds little of a large file.
 				if ((controller.desiredSize ?? 0) <= 0) unpacker.pause();

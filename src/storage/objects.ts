@@ -10,7 +10,7 @@
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
-import { unpackBrotli } from "./brotli";
+import { mostUnpackedBytes, unpackBrotli } from "./brotli";
 
 export type Bucket = R2Bucket;
 
@@ -181,12 +181,12 @@ export async function sha256OfObject(bucket: Bucket, key: string): Promise<strin
 	return object === null ? null : guarded(() => sha256OfStream(object.body));
 }
 
-/** The same for the unpacked bytes of a Brotli object; undefined if it is not Brotli, or unpacks to more than `MOST_UNPACKED_BYTES`. */
+/** The same for the unpacked bytes of a Brotli object; undefined if it is not Brotli, or unpacks to more than `mostUnpackedBytes`. */
 export async function sha256OfUnpacked(bucket: Bucket, key: string): Promise<string | null | undefined> {
 	const object = await getObject(bucket, key);
 	if (object === null) return null;
 	try {
-		return await sha256OfStream(unpackBrotli(object.body));
+		return await sha256OfStream(unpackBrotli(object.body, mostUnpackedBytes(object.size)));
 	} catch {
 		return undefined;
 	}

@@ -28,6 +28,7 @@ const LIMITERS = {
 	SIGN_INS: "signIns",
 	NEW_DEVICES: "newDevices",
 	QUESTIONS: "questions",
+	FETCHES: "fetches",
 } as const satisfies Record<string, keyof Deps["requestLimits"]>;
 
 const status = v.strictObject({

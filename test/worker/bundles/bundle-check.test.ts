@@ -248,7 +248,7 @@ describe("the zip check accepts", () => {
 		const file = deltaName(world, app, `aa_${version}`);
 		const location = locationOf(await tusCreate(world, ci.text, file, TEXT.length));
 		expect((await tusPatch(world, ci.text, location, 0, TEXT)).status).toBe(204);
-		const manifest = [{ file_name: "index.html", s3_path: file, file_hash: "ab" }];
+		const manifest = [{ file_name: "index.html", s3_path: file, file_hash: "ab".repeat(32) }];
 		const set = { key: ci.text, body: { app_id: app.appId, name: version, manifest } };
 		expect((await world.request("POST", "/private/set_manifest", set)).status).toBe(200);
 		expect((await cliUpsert(version, "r2")).status).toBe(201);
