@@ -138,7 +138,7 @@ const MANIFEST_LIMIT_BYTES = 8 * 1024 * 1024;
  * have a smaller limit.
  */
 export const MANIFEST_ANSWER_BYTES = { own: 2 * 1024 * 1024, others: 4 * 1024 * 1024 };
-/** Of a file in an answer, besides its name and its hash: the signed link and the names of the fields. */
+/** The signed link of a file in an answer, and the names of the fields. */
 const LINK_BYTES = 300;
 
 const fileName = v.pipe(
