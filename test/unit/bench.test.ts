@@ -162,7 +162,7 @@ describe("options", () => {
 			hotUpdater1000: host,
 		};
 		const cases = casesOf(hosts, 1);
-		const alone = ["visible", "isolates", "memory", "consumers", "cost", "cold"];
+		const alone = ["visible", "isolates", "memory", "neighbours", "consumers", "cost", "cold"];
 		expect([...cases.map(({ name }) => name), ...alone]).toEqual([...CASE_NAMES]);
 		for (const { caseName, ours, theirs } of GOALS) {
 			const labels = cases.find(({ name }) => name === caseName)?.contenders.map(({ label }) => label);
@@ -305,6 +305,7 @@ describe("the report", () => {
 			visible: undefined,
 			isolates: undefined,
 			memory: undefined,
+			neighbours: undefined,
 			consumers: undefined,
 			cost: undefined,
 			costIsolates: undefined,
