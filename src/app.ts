@@ -68,8 +68,9 @@ export function createRouter(isolate: Isolate, served: readonly AnyEndpoint[] = 
 		const request = asTusMeans(sent);
 		const requestId = deps.newId();
 		const response = await app.fetch(request, { requestId, isCounted }, ctx);
-		// Strangers wait for no answer to a large body, because reading it costs more than the answer.
-		await drain(request, response.status === 401 ? DEFAULT_LIMIT_BYTES : DRAIN_LIMIT_BYTES);
+		// No answer to an unknown or limited caller waits for a large body, because reading it costs more than the answer.
+		const isRefused = response.status === 401 || response.status === 429;
+		await drain(request, isRefused ? DEFAULT_LIMIT_BYTES : DRAIN_LIMIT_BYTES);
 		return withCommonHeaders(response, requestId, deps.config.publicUrl ?? request.url);
 	};
 }

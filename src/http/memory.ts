@@ -10,7 +10,7 @@ import { tooManyRequests } from "./request-limits";
 
 const MEBIBYTE = 1024 * 1024;
 /** Bytes under way in an isolate, of which the platform stops one at 128 MB: of one key, account or address, and of all. */
-export const CALLER_BYTES = { each: 16 * MEBIBYTE, all: 64 * MEBIBYTE };
+export const CALLER_BYTES = { each: 8 * MEBIBYTE, all: 64 * MEBIBYTE };
 export const STRANGER_BYTES = { each: 4 * MEBIBYTE, all: 12 * MEBIBYTE };
 
 /** Longer than any work that holds memory: a body has two minutes (body.ts), a fetch of a bundle half a minute. */

@@ -24,7 +24,7 @@ import { guardedWrites } from "./guarded-writes";
 import type { CapstanApp, Isolate, RequestContext } from "./isolate";
 import { noteSessionUse } from "./last-used";
 import { readInput, validate } from "./request-input";
-import { addressKey, countCallerRequest, countFailure } from "./request-limits";
+import { addressKey, countCallerRequest, countFailure, countLargeBody } from "./request-limits";
 import type { ScopeSource } from "./scope";
 import { serialize } from "./serialize";
 import type { StrangerLimits } from "./stranger-limits";
@@ -171,6 +171,7 @@ async function answer(
 	}
 	// The large limit is for callers that hold the permission somewhere; where, the body says.
 	const mayBeLarge = known?.bindings.some((binding) => grantsAny(binding, permissionsOf(access))) === true;
+	if (credential !== undefined && isLarge && mayBeLarge) await countLargeBody(deps, credential);
 	const limitBytes = isLarge && mayBeLarge ? bodyLimitBytes : Math.min(bodyLimitBytes, DEFAULT_LIMIT_BYTES);
 	const begun = { ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes };
 	const bytes = endpoint.body === undefined && endpoint.queryOrBody !== true ? 0 : memoryOfBody(c.req.raw, limitBytes);

@@ -10,7 +10,7 @@
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
-import { mostUnpackedBytes, unpackBrotli } from "./brotli";
+import { MOST_PACKED_BYTES, unpackBrotli } from "./brotli";
 
 export type Bucket = R2Bucket;
 
@@ -185,11 +185,13 @@ export async function sha256OfObject(bucket: Bucket, key: string): Promise<strin
 export async function sha256OfUnpacked(bucket: Bucket, key: string): Promise<string | null | undefined> {
 	const object = await getObject(bucket, key);
 	if (object === null) return null;
-	try {
-		return await sha256OfStream(unpackBrotli(object.body, mostUnpackedBytes(object.size)));
-	} catch {
+	if (object.size > MOST_PACKED_BYTES) {
+		await object.body.cancel();
 		return undefined;
 	}
+	const unpacked = unpackBrotli(new Uint8Array(await new Response(object.body).arrayBuffer()));
+	if (unpacked === undefined) return undefined;
+	return bytesToHex(new Uint8Array(await crypto.subtle.digest("SHA-256", unpacked as Uint8Array<ArrayBuffer>)));
 }
 
 export async function sha256OfStream(stream: ReadableStream): Promise<string> {

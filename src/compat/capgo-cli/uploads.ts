@@ -137,7 +137,7 @@ const MANIFEST_LIMIT_BYTES = 8 * 1024 * 1024;
  * Largest manifest in the answer to a device. Every device of the channel gets it, without a key, so callers that may act only on their own work
  * have a smaller limit.
  */
-export const MANIFEST_ANSWER_BYTES = { own: 2 * 1024 * 1024, others: 4 * 1024 * 1024 };
+export const MANIFEST_ANSWER_BYTES = { own: 1024 * 1024, others: 4 * 1024 * 1024 };
 /** The signed link of a file in an answer, and the names of the fields. */
 const LINK_BYTES = 300;
 

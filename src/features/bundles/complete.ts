@@ -267,7 +267,7 @@ async function onceOnly(
 
 /** Memory and work of `keepsPromise`. */
 const memoryOfPromise = (path: string, sizeBytes: number): number =>
-	promisedContent(path)?.isBrotli === true ? mostUnpackedBytes(sizeBytes) : 0;
+	promisedContent(path)?.isBrotli === true ? sizeBytes + mostUnpackedBytes(sizeBytes) : 0;
 
 /** True if a file of the delta store has the content that the hash in its path names. */
 export async function keepsPromise(deps: Pick<Deps, "bundles">, path: string, objectKey: string): Promise<boolean> {

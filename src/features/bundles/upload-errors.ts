@@ -89,7 +89,7 @@ export function deltaHashMismatch(path: string, isPacked: boolean): ApiError {
 		"delta_hash_mismatch",
 		isPacked
 			? `${name} ends in .br, which devices decompress, so the hash in its path must be that of the decompressed content. Nothing was stored; leave precompressed files out of the build.`
-			: "The content does not match the SHA-256 in the path of the file. Nothing was stored; upload the file under the path with its own hash.",
+			: `The content does not match the SHA-256 in the path of the file${name.endsWith(".br") ? ", or is no Brotli, or unpacks to more than 32 MiB or 64 times its size; upload such a version as a zip" : ""}. Nothing was stored; upload the file under the path with its own hash.`,
 	);
 }
 

@@ -40,7 +40,7 @@ import {
 } from "../support/world";
 import { bundleOf, joined, zipOf } from "../support/zip";
 
-const SEGMENT_BYTES = 8 * 1024 * 1024;
+const SEGMENT_BYTES = 4 * 1024 * 1024;
 const TEXT = new TextEncoder().encode("hello");
 const IN_FOLDER = zipOf([{ name: "dist/index.html", content: patterned(3000) }]);
 const FOLDER_REFUSED = {

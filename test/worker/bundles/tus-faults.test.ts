@@ -34,7 +34,7 @@ import {
 	type World,
 } from "../support/world";
 
-const SEGMENT_BYTES = 8 * 1024 * 1024;
+const SEGMENT_BYTES = 4 * 1024 * 1024;
 let world: World;
 let app: TestApp;
 let ci: TestKey;
@@ -63,7 +63,7 @@ describe("a lost connection", () => {
 		const bytes = bundleOf(SEGMENT_BYTES + 50_000);
 		const location = await begin("2.0.0", bytes.length, { checksum: await sha256Hex(bytes) });
 		const arrived = SEGMENT_BYTES + 20_000;
-		await tusPatch(world, ci.text, location, 0, brokenBody(bytes.slice(0, 5_000_000), bytes.slice(5_000_000, arrived)));
+		await tusPatch(world, ci.text, location, 0, brokenBody(bytes.slice(0, 3_000_000), bytes.slice(3_000_000, arrived)));
 		expect(await offsetOf(location)).toBe(arrived);
 		expect((await tusPatch(world, ci.text, location, arrived, bytes.slice(arrived))).status).toBe(204);
 		const row = await bundleRow("2.0.0");
