@@ -37,6 +37,8 @@ export interface CapstanSize {
 	readonly bundles: number;
 	readonly overrides?: number;
 	readonly freshApps?: number;
+	/** With the limits of requests by key and address that wrangler.toml has. */
+	readonly isLimited?: true;
 }
 
 const ENTRY = "worker.js";
@@ -92,7 +94,10 @@ export function capstan(script: WorkerModules, size: CapstanSize): WorkerDefinit
 			),
 			// The load uses one key, so its limit must not apply.
 			ratelimits: Object.fromEntries(
-				Object.entries(options.ratelimits ?? {}).map(([name, limiter]) => [name, { ...(limiter as object), simple }]),
+				Object.entries(options.ratelimits ?? {}).map(([name, limiter]) => [
+					name,
+					{ ...(limiter as object), ...(size.isLimited ? {} : { simple }) },
+				]),
 			),
 		},
 		seed: (open, origin) => seed(open, origin, size),

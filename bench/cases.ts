@@ -36,7 +36,7 @@ export interface Goal {
 	readonly atLeast: number;
 }
 
-/** `visible`, `isolates` (isolate-load.ts), `memory`, `consumers`, `cost` and `cold` measure dedicated isolates; all others compare. */
+/** `visible`, `isolates` (isolate-load.ts), `memory`, `neighbours`, `consumers`, `cost` and `cold` measure dedicated isolates; all others compare. */
 export const CASE_NAMES = [
 	"check",
 	"check-current",
@@ -51,6 +51,7 @@ export const CASE_NAMES = [
 	"visible",
 	"isolates",
 	"memory",
+	"neighbours",
 	"consumers",
 	"cost",
 	"cold",

@@ -236,13 +236,13 @@ async function measureAttack(script: WorkerModules, attack: Attack, effort: Memo
 	}
 }
 
-interface Reopening {
+export interface Reopening {
 	/** The status; undefined if the Worker closed the connection, as it does for a body that is too long. */
 	ask(question: Question): Promise<number | undefined>;
 	close(): void;
 }
 
-async function reopening(origin: string): Promise<Reopening> {
+export async function reopening(origin: string): Promise<Reopening> {
 	let connection = await openConnection(origin);
 	return {
 		async ask(question) {
@@ -258,7 +258,7 @@ async function reopening(origin: string): Promise<Reopening> {
 	};
 }
 
-async function megabytesOf(pid: string | undefined): Promise<number | undefined> {
+export async function megabytesOf(pid: string | undefined): Promise<number | undefined> {
 	const text = pid === undefined ? "" : await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
 	const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1];
 	return kilobytes === undefined ? undefined : Math.round(Number(kilobytes) / 1024);

@@ -7,6 +7,7 @@ import { type DeliveryResult, deliveryLines } from "./delivery";
 import { type IsolateLoadResult, isolateLoadLines } from "./isolate-load";
 import { type CaseResult, CONNECTIONS, type Effort, type Measured } from "./measure";
 import { type MemoryResult, memoryLines } from "./memory";
+import { type NeighboursResult, neighboursLines } from "./neighbours";
 import { PRICES } from "./prices";
 import { ratioOfRounds, spreadOfRounds } from "./statistics";
 import { type VisibleResult, visibleLines } from "./visible";
@@ -30,6 +31,7 @@ export interface Report {
 	readonly visible: VisibleResult | undefined;
 	readonly isolates: readonly IsolateLoadResult[] | undefined;
 	readonly memory: MemoryResult | undefined;
+	readonly neighbours: NeighboursResult | undefined;
 	readonly consumers: ConsumersResult | undefined;
 	readonly cost: CostCounts | undefined;
 	/** Isolates of each fleet in `cost`; undefined: a number for each. */
@@ -78,6 +80,7 @@ export function markdown(report: Report): string {
 	if (report.visible !== undefined) lines.push("", ...visibleLines(report.visible));
 	for (const result of report.isolates ?? []) lines.push("", ...isolateLoadLines(result));
 	if (report.memory !== undefined) lines.push("", ...memoryLines(report.memory));
+	if (report.neighbours !== undefined) lines.push("", ...neighboursLines(report.neighbours));
 	if (report.consumers !== undefined) lines.push("", ...consumersLines(report.consumers));
 	if (report.cost !== undefined) lines.push("", ...costLines(report.cost, report.costIsolates));
 	if (report.cold !== undefined) lines.push("", ...coldLines(report.cold));

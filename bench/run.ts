@@ -19,6 +19,7 @@ import { type Host, prepareHosts, type Sources } from "./hosts";
 import { FULL_ISOLATE_LOAD, type IsolateLoadResult, measureIsolateLoad, QUICK_ISOLATE_LOAD } from "./isolate-load";
 import { type CaseResult, count, type Effort, FULL, type Load, measure, QUICK, startLoad } from "./measure";
 import { FULL_MEMORY, type MemoryResult, measureMemory, QUICK_MEMORY } from "./memory";
+import { FULL_NEIGHBOURS, measureNeighbours, type NeighboursResult, QUICK_NEIGHBOURS } from "./neighbours";
 import { type BenchOptions, parseOptions } from "./options";
 import { PRICES } from "./prices";
 import { goalsOf, markdown, type Report } from "./report";
@@ -52,6 +53,7 @@ async function run(options: BenchOptions): Promise<Report> {
 		const visible = options.only.includes("visible") ? await runVisible(product, options) : undefined;
 		const isolates = options.only.includes("isolates") ? await runIsolates(product, options) : undefined;
 		const memory = options.only.includes("memory") ? await runMemory(product, options) : undefined;
+		const neighbours = options.only.includes("neighbours") ? await runNeighbours(product, options) : undefined;
 		const consumers = options.only.includes("consumers") ? await runConsumers(options) : undefined;
 		const cost = options.only.includes("cost") ? await runCost(product) : undefined;
 		const cold = options.only.includes("cold") ? await runCold(product, options) : undefined;
@@ -78,6 +80,7 @@ async function run(options: BenchOptions): Promise<Report> {
 			visible,
 			isolates,
 			memory,
+			neighbours,
 			consumers,
 			cost,
 			costIsolates: options.isolates,
@@ -165,6 +168,11 @@ async function runIsolates(product: WorkerModules, { quick }: BenchOptions): Pro
 
 async function runMemory(product: WorkerModules, { quick }: BenchOptions): Promise<MemoryResult | undefined> {
 	return measureMemory(product, quick ? QUICK_MEMORY : FULL_MEMORY, stopping.signal, (text) => say(`memory: ${text}`));
+}
+
+async function runNeighbours(product: WorkerModules, { quick }: BenchOptions): Promise<NeighboursResult | undefined> {
+	const effort = quick ? QUICK_NEIGHBOURS : FULL_NEIGHBOURS;
+	return measureNeighbours(product, effort, stopping.signal, (text) => say(`neighbours: ${text}`));
 }
 
 async function runConsumers({ quick }: BenchOptions): Promise<ConsumersResult> {

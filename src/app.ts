@@ -11,6 +11,7 @@ import { ApiError } from "./errors";
 import { FAST_ENDPOINTS } from "./fast-endpoints";
 import { asTusMeans } from "./features/bundles/tus-protocol";
 import { errorAnswer, withCommonHeaders } from "./http/answers";
+import { DEFAULT_LIMIT_BYTES } from "./http/body";
 import { KEY_HEADERS } from "./http/credentials";
 import { createDeviceState } from "./http/device-state";
 import type { AnyEndpoint } from "./http/endpoint";
@@ -67,7 +68,9 @@ export function createRouter(isolate: Isolate, served: readonly AnyEndpoint[] = 
 		const request = asTusMeans(sent);
 		const requestId = deps.newId();
 		const response = await app.fetch(request, { requestId, isCounted }, ctx);
-		await drain(request);
+		// No answer to an unknown or limited caller waits for a large body, because reading it costs more than the answer.
+		const isRefused = response.status === 401 || response.status === 429;
+		await drain(request, isRefused ? DEFAULT_LIMIT_BYTES : DRAIN_LIMIT_BYTES);
 		return withCommonHeaders(response, requestId, deps.config.publicUrl ?? request.url);
 	};
 }
@@ -83,15 +86,15 @@ export function createApp(deps: Deps, served: readonly AnyEndpoint[] = allEndpoi
 	};
 }
 
-/** Unread bodies are drained up to this size. */
+/** Unread bodies of known callers are drained up to this size. */
 const DRAIN_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /**
  * The server closes the connection after an answer to an unread body, so a client that still sends would see a network error instead of the
  * answer. Larger bodies are not worth draining.
  */
-async function drain(request: Request): Promise<void> {
+async function drain(request: Request, limitBytes: number): Promise<void> {
 	if (request.body === null || request.bodyUsed) return;
-	if (Number(request.headers.get("content-length") ?? Number.POSITIVE_INFINITY) > DRAIN_LIMIT_BYTES) return;
+	if (Number(request.headers.get("content-length") ?? Number.POSITIVE_INFINITY) > limitBytes) return;
 	await request.body.pipeTo(new WritableStream()).catch(() => undefined);
 }

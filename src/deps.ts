@@ -21,6 +21,8 @@ export interface Env extends ConfigVariables {
 	readonly SIGN_INS: Limiter;
 	readonly NEW_DEVICES: Limiter;
 	readonly QUESTIONS: Limiter;
+	readonly FETCHES: Limiter;
+	readonly LARGE_BODIES: Limiter;
 	/** Reaches loopback; only a local run that serves no network has it. */
 	readonly LOCAL_ISSUERS?: Fetcher;
 }
@@ -69,6 +71,10 @@ export interface Deps {
 		readonly newDevices: RequestLimit;
 		/** Reads of D1 by requests without a key, by address. */
 		readonly questions: RequestLimit;
+		/** Requests of this server to an address that a caller chose, by caller or webhook. */
+		readonly fetches: RequestLimit;
+		/** By hash of the key or session token. */
+		readonly largeBodies: RequestLimit;
 	};
 	readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
 	/** The same for addresses on loopback, from which a local run may fetch the keys of issuers; undefined in a deployment. */
@@ -116,6 +122,8 @@ export function createDeps(env: Env): Deps {
 			signIns: { limiter: env.SIGN_INS, periodSeconds: 60 },
 			newDevices: { limiter: env.NEW_DEVICES, periodSeconds: 60 },
 			questions: { limiter: env.QUESTIONS, periodSeconds: 60 },
+			fetches: { limiter: env.FETCHES, periodSeconds: 60 },
+			largeBodies: { limiter: env.LARGE_BODIES, periodSeconds: 10 },
 		},
 		fetch: (url, init) => fetch(url, init),
 		...localIssuers(env),

@@ -115,6 +115,11 @@ function accountHolds(principal: Principal, permission: Permission, orgId: strin
 	);
 }
 
+/** Whether the binding gives one of the permissions, wherever that is. */
+export function grantsAny(binding: Binding, permissions: readonly Permission[]): boolean {
+	return isLive(binding) && permissions.some((permission) => ROLES[binding.role].permissions.includes(permission));
+}
+
 /** Whether the principal has the permission on the target. */
 export function holds(principal: Pick<Principal, "bindings">, permission: Permission, target: Target): boolean {
 	return principal.bindings.some(

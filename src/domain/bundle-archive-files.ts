@@ -4,7 +4,7 @@
  * platforms sees would give devices other files than the checked ones.
  *
  * The cost is bounded: at most `MOST_WINDOWS` reads, and the content of the first
- * `MOST_UNPACKED_BYTES` is unpacked. What is beyond these bounds is not compared.
+ * `mostUnpackedBytes` is unpacked. What is beyond these bounds is not compared.
  */
 import crc32 from "crc-32";
 import {
@@ -27,6 +27,11 @@ const WINDOW_BYTES = 1024 * 1024;
 export const MOST_WINDOWS = 64;
 /** More than most web builds have; a tenth of a second of processor time. */
 export const MOST_UNPACKED_BYTES = 16 * 1024 * 1024;
+/** Less is unpacked of a small archive, so that the work is in proportion to what was sent. Web builds have a ratio of 3 to 10. */
+const FREE_BYTES = 1024 * 1024;
+const MOST_RATIO = 64;
+export const mostUnpackedBytes = (archiveBytes: number): number =>
+	Math.min(MOST_UNPACKED_BYTES, FREE_BYTES + MOST_RATIO * archiveBytes);
 /** Deflate expands a piece at most 1,032 times, so that a bomb fills at most some megabytes before it is noticed. */
 const PIECE_BYTES = 8 * 1024;
 
@@ -55,11 +60,12 @@ export async function compareFiles(
 	onUnflagged: (entry: DirectoryEntry) => void,
 ): Promise<void> {
 	const window = new Window(source, endOffset);
+	const mostBytes = mostUnpackedBytes(endOffset);
 	let unpackedBytes = 0;
 	const compare = async (entry: DirectoryEntry) => {
 		const nextOffset = offsetAfter(entry.headerOffset);
 		const restBytes = (nextOffset ?? endOffset) - headerEnd(entry) - entry.compressedBytes;
-		const isUnpacked = unpackedBytes + entry.uncompressedBytes <= MOST_UNPACKED_BYTES;
+		const isUnpacked = unpackedBytes + entry.uncompressedBytes <= mostBytes;
 		const file = { entry, restBytes, isLast: nextOffset === undefined, isUnpacked };
 		const isCompared = await compareFile(window, file, onUnflagged);
 		if (isCompared && isUnpacked) unpackedBytes += entry.uncompressedBytes;

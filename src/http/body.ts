@@ -1,26 +1,44 @@
 /**
- * Reads a JSON body, or a form where the endpoint accepts one. Its size is bounded while it streams, whatever Content-Length says. Its depth and number of values are bounded before
- * it is parsed, because three bytes of text can become an object of fifty.
+ * Reads a JSON body, or a form where the endpoint accepts one. Its size is bounded while it streams, whatever Content-Length says. Its depth and
+ * number of values are bounded before it is parsed, because three bytes of text can become an object of fifty.
  */
 import { ApiError, invalidRequest } from "../errors";
+import { SILENCE_MS, untilSilent } from "./silent-body";
 
-const DEFAULT_LIMIT_BYTES = 1024 * 1024;
+/** Largest body of an endpoint that declares no limit. Only callers that may use an endpoint have a larger limit (pipeline.ts). */
+export const DEFAULT_LIMIT_BYTES = 1024 * 1024;
+/** Bodies up to this size are not counted in the memory of the isolate: requests of devices, and nearly all others. */
+const UNCOUNTED_BYTES = 16 * 1024;
+/** A body is in memory as chunks, as bytes, as text and as values. */
+const COPIES = 4;
+/** A connection with a megabit a second sends 15 MB in this time. */
+const LIFETIME_PERIODS = 4;
 const MOST_LEVELS = 32;
 /** Average bytes per value; ordinary bodies have more than twenty. */
 const LEAST_BYTES_A_VALUE = 8;
 const LEAST_LIMIT_VALUES = 1_000;
 const MOST_VALUES = 200_000;
 
+/** The memory that a body takes while it is read and used; 0 for a small one, which need not be counted. */
+export function memoryOfBody(request: Request, limitBytes: number): number {
+	if (request.body === null) return 0;
+	const declared = request.headers.get("content-length");
+	const bytes = Math.min(limitBytes, declared === null ? limitBytes : Number(declared));
+	return bytes > UNCOUNTED_BYTES ? bytes * COPIES : 0;
+}
+
 /**
+ * @param deadline see `readBytes`
  * @param acceptsForm whether the body may be a form instead
  * @returns undefined when there is no body
  */
 export async function readBody(
 	request: Request,
-	limitBytes = DEFAULT_LIMIT_BYTES,
+	limitBytes: number,
+	deadline: Deadline,
 	acceptsForm = false,
 ): Promise<unknown> {
-	const bytes = await readBytes(request, limitBytes);
+	const bytes = await readBytes(request, limitBytes, deadline);
 	if (bytes.length === 0) return undefined;
 	const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
 	if (acceptsForm && type === "application/x-www-form-urlencoded") {
@@ -73,8 +91,15 @@ function refuseShape(bytes: Uint8Array, mostValues: number): void {
 	}
 }
 
-/** @throws {ApiError} `payload_too_large` */
-export async function readBytes(request: Request, limitBytes: number): Promise<Uint8Array> {
+const BROKEN_OFF = `The body is shorter than its headers declare, or nothing of it arrived for ${SILENCE_MS / 1_000} seconds; send it again.`;
+
+type Deadline = (ms: number) => Promise<void>;
+
+/**
+ * @param deadline resolves after the given time; a body that is counted ends when nothing of it arrives any more
+ * @throws {ApiError} `payload_too_large`
+ */
+export async function readBytes(request: Request, limitBytes: number, deadline: Deadline): Promise<Uint8Array> {
 	if (request.body === null) return new Uint8Array();
 	const tooLarge = () =>
 		new ApiError("payload_too_large", `The body must not have more than ${limitBytes} bytes.`, {
@@ -84,14 +109,16 @@ export async function readBytes(request: Request, limitBytes: number): Promise<U
 	const chunks: Uint8Array[] = [];
 	let length = 0;
 	try {
-		for await (const chunk of request.body as ReadableStream<Uint8Array>) {
+		const body = request.body as ReadableStream<Uint8Array>;
+		const isCounted = memoryOfBody(request, limitBytes) > 0;
+		for await (const chunk of isCounted ? untilSilent(body, deadline, LIFETIME_PERIODS) : body) {
 			length += chunk.length;
 			if (length > limitBytes) throw tooLarge();
 			chunks.push(chunk);
 		}
 	} catch (error) {
 		if (error instanceof ApiError) throw error;
-		throw invalidRequest([{ path: "", message: "The body is shorter than its headers declare; send it again." }]);
+		throw invalidRequest([{ path: "", message: BROKEN_OFF }]);
 	}
 	const bytes = new Uint8Array(length);
 	let offset = 0;

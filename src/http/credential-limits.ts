@@ -34,6 +34,11 @@ export function createCredentialLimits(deps: Deps, { counterOf, counterBy }: Add
 		/** Records a valid key or session. */
 		noteValid: (hash: string): void => good.set(hash, true),
 
+		/** Records that a key or session that was valid is so no more. */
+		noteInvalid(hash: string): void {
+			if (good.get(hash) !== undefined) good.set(hash, false);
+		},
+
 		/** Records that a key or session exceeded its own limit. */
 		noteLimited(hash: string): void {
 			if (good.get(hash) !== undefined) good.set(hash, false);

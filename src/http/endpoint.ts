@@ -18,6 +18,7 @@ import type { FailedFiles } from "../domain/failed-files";
 import type { ErrorCode } from "../errors";
 import type { EventBuffer } from "../queue/event-buffer";
 import type { EdgeCache } from "../storage/edge-cache";
+import type { Memory } from "./memory";
 import type { ScopeSource } from "./scope";
 import type { StrangerLimits } from "./stranger-limits";
 
@@ -104,6 +105,8 @@ export interface Context<Path extends string, Query, Body, Row, Load> {
 	readonly edgeCache: EdgeCache;
 	/** Cached name of the newest migration. */
 	readonly schemaVersion: SchemaVersion;
+	/** The bytes that requests under way hold. */
+	readonly memory: Memory;
 	/** Limits by address on requests without a key. */
 	readonly strangers: StrangerLimits;
 	/** Work that continues after the answer. */
@@ -172,7 +175,7 @@ interface EndpointDefinition<
 	 * `"passkey"`. A function decides per request. Keys are exempt.
 	 */
 	readonly recentSignIn?: true | "passkey" | ((input: Input<Path, Query, Body>) => RecentSignIn);
-	/** Largest JSON body, bytes. Default 1 MiB. */
+	/** Largest JSON body, bytes. Default 1 MiB; more is only for callers that hold the endpoint's permission somewhere. */
 	readonly bodyLimitBytes?: number;
 	/** A POST that only reads (its query does not fit a URL). The snapshot cache is not invalidated. */
 	readonly safe?: true;

@@ -9,6 +9,7 @@ import { createDeniedReports } from "../queue/access-denied";
 import { createEdgeCache, type EdgeCache } from "../storage/edge-cache";
 import { createDeviceState, type DeviceState } from "./device-state";
 import { createKeyUsage } from "./last-used";
+import { createMemory, type Memory } from "./memory";
 
 /** Set for every request before the router. */
 export interface RequestBindings {
@@ -25,6 +26,7 @@ export interface Isolate extends DeviceState {
 	readonly liveApps: LiveApps;
 	readonly edgeCache: EdgeCache;
 	readonly schemaVersion: SchemaVersion;
+	readonly memory: Memory;
 	readonly reportDenied: ReturnType<typeof createDeniedReports>;
 }
 
@@ -36,6 +38,7 @@ export function createIsolate(deps: Deps, devices: DeviceState = createDeviceSta
 		liveApps: createLiveApps(deps, devices.feed),
 		edgeCache: createEdgeCache(deps),
 		schemaVersion: createSchemaVersion(deps),
+		memory: createMemory(deps),
 		reportDenied: createDeniedReports(deps),
 	};
 }

@@ -3,27 +3,28 @@
  * validation errors, so a stranger learns nothing of the schema. Routes exist only through `mount`, so none can skip a step.
  */
 import type { CompiledQuery } from "kysely";
-import { holdsGlobally, type OwnWorkOnly, type Scope, type Target } from "../authz/decide";
+import { grantsAny, holdsGlobally, type OwnWorkOnly, type Scope, type Target } from "../authz/decide";
 import type { Permission } from "../authz/permissions";
 import { callerGone, type Principal, type PrincipalRow, principalFrom } from "../authz/principal";
 import { type RecentSignIn, requireRecentSignIn, type SessionRow, sessionPrincipalFrom } from "../authz/session";
 import type { Actor } from "../db/audit/entries";
-import { openDb, type StatementResult } from "../db/client";
+import { type Database, openDb, type StatementResult } from "../db/client";
 import { principalStatement, sessionStatement } from "../db/principals";
 import type { SnapshotCache } from "../db/snapshot-cache";
 import type { Deps } from "../deps";
 import { ApiError, type ErrorCode, invalidRequest } from "../errors";
 import { wakingWrites } from "../queue/webhook-wake";
 import { authorize } from "./authorize";
+import { DEFAULT_LIMIT_BYTES, memoryOfBody } from "./body";
 import { clearSessionCookie } from "./cookies";
 import { type Credential, readCredential } from "./credentials";
 import { actorOf, type CallerSoFar, noteKey, reportDenied } from "./denied-attempts";
-import type { AnyEndpoint, Method } from "./endpoint";
+import { type AnyEndpoint, type Method, permissionsOf } from "./endpoint";
 import { guardedWrites } from "./guarded-writes";
 import type { CapstanApp, Isolate, RequestContext } from "./isolate";
 import { noteSessionUse } from "./last-used";
 import { readInput, validate } from "./request-input";
-import { countCallerRequest, countFailure } from "./request-limits";
+import { addressKey, countCallerRequest, countFailure, countLargeBody } from "./request-limits";
 import type { ScopeSource } from "./scope";
 import { serialize } from "./serialize";
 import type { StrangerLimits } from "./stranger-limits";
@@ -100,14 +101,31 @@ type Untyped = Omit<AnyEndpoint, "load" | "handle" | "recentSignIn"> & {
 	readonly handle: (context: unknown) => Promise<unknown>;
 };
 
+/** The part of a request that precedes its body. */
+interface Begun {
+	readonly ipAddress: string | null;
+	readonly nowMs: number;
+	readonly url: URL;
+	readonly origin: string;
+	readonly waitUntil: (work: Promise<unknown>) => void;
+	readonly db: Database;
+	readonly credential: Credential | undefined;
+	/** The caller, if the credential was looked up before the body is read. */
+	readonly known: Principal | undefined;
+	readonly counting: Promise<void> | undefined;
+	/** Returns the caller of a row that `callerStatement` found. */
+	readonly accept: (row: unknown) => Principal;
+	readonly limitBytes: number;
+}
+
 async function answer(
 	endpoint: AnyEndpoint,
 	c: RequestContext,
-	{ deps, noteKeyUse, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles }: Isolate,
+	isolate: Isolate,
 	ipAddress: string | null,
 	caller: CallerSoFar,
 ): Promise<Response> {
-	const untyped = endpoint as unknown as Untyped;
+	const { deps, noteKeyUse, strangers, memory } = isolate;
 	const access = endpoint.access;
 	const nowMs = deps.now();
 	const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
@@ -121,22 +139,73 @@ async function answer(
 		strangers.admitCredential(ipAddress, credential.hash, nowMs);
 	}
 	const counting = credential === undefined ? undefined : countCaller(deps, credential, strangers);
-	// The platform's counter and D1 are asked at the same time, if D1 would probably be read anyway.
-	if (credential !== undefined && !strangers.mayReadEarly(credential.hash)) await counting;
-	const { raw, issues: readIssues, failure } = await readInput(endpoint, c, url.searchParams);
-	const { input, issues } = validate(endpoint, raw, readIssues);
-
 	// Devices read the primary too, because a replica may be behind the change feed.
 	const opened = openDb(deps.d1, "first-primary");
 	const isLimited = "public" in access && access.isProven !== true;
 	const db = isLimited ? strangers.database(opened, ipAddress, endpoint.tag) : opened;
+
+	const accept = (row: unknown): Principal => {
+		if (credential === undefined) throw new Error("a public endpoint has no caller");
+		noteKey(caller, credential, row);
+		try {
+			caller.principal = callerFrom(credential, row, nowMs, ipAddress);
+		} catch (error) {
+			strangers.noteInvalid(credential.hash);
+			throw error;
+		}
+		strangers.noteValid(credential.hash);
+		if (caller.principal.kind === "key") noteKeyUse(caller.principal, nowMs, waitUntil);
+		else noteSessionUse(deps, caller.principal, nowMs, waitUntil);
+		return caller.principal;
+	};
+	// A credential that was not valid here recently is looked up alone, before the body is read and before the reads of the endpoint, which may
+	// cost thousands of rows. So is that of a large body. For all others D1 is read once, while the platform's counter is asked.
+	const { bodyLimitBytes = DEFAULT_LIMIT_BYTES } = endpoint;
+	const declaredBytes = Number(c.req.raw.headers.get("content-length") ?? Number.POSITIVE_INFINITY);
+	const isLarge = bodyLimitBytes > DEFAULT_LIMIT_BYTES && !(declaredBytes <= DEFAULT_LIMIT_BYTES);
+	let known: Principal | undefined;
+	if (credential !== undefined && (isLarge || !strangers.mayReadEarly(credential.hash))) {
+		await counting;
+		const [found] = await db.batch([callerStatement(credential, nowMs)]);
+		known = accept(found.rows[0]);
+	}
+	// The large limit is for callers that hold the permission somewhere; where, the body says.
+	const mayBeLarge = known?.bindings.some((binding) => grantsAny(binding, permissionsOf(access))) === true;
+	if (credential !== undefined && isLarge && mayBeLarge) await countLargeBody(deps, credential);
+	const limitBytes = isLarge && mayBeLarge ? bodyLimitBytes : Math.min(bodyLimitBytes, DEFAULT_LIMIT_BYTES);
+	const begun = { ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes };
+	const bytes = endpoint.body === undefined && endpoint.queryOrBody !== true ? 0 : memoryOfBody(c.req.raw, limitBytes);
+	if (bytes === 0) return answerBegun(endpoint, c, isolate, begun, caller);
+	const [budget, owner] =
+		credential === undefined ? [memory.strangers, addressKey(ipAddress)] : [memory.callers, credential.hash];
+	return budget.during(owner, bytes, waitUntil, () => answerBegun(endpoint, c, isolate, begun, caller));
+}
+
+async function answerBegun(
+	endpoint: AnyEndpoint,
+	c: RequestContext,
+	isolate: Isolate,
+	{ ipAddress, nowMs, url, origin, waitUntil, db, credential, known, counting, accept, limitBytes }: Begun,
+	caller: CallerSoFar,
+): Promise<Response> {
+	const { deps, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers, failedFiles, memory } = isolate;
+	const untyped = endpoint as unknown as Untyped;
+	const access = endpoint.access;
+	const {
+		raw,
+		issues: readIssues,
+		failure,
+	} = await readInput(endpoint, c, url.searchParams, limitBytes, deps.deadline);
+	const { input, issues } = validate(endpoint, raw, readIssues);
+
 	const source = "scope" in access ? (access.scope as ScopeSource<unknown>) : undefined;
 	// A repeated parameter names no target.
 	const scopeStatement = readIssues.length > 0 || failure !== undefined ? undefined : source?.statement(raw);
 	const ownStatements =
 		input === undefined || failure !== undefined ? [] : (untyped.load?.(input, nowMs, credential?.hash ?? "") ?? []);
+	const lookUp = credential === undefined || known !== undefined ? [] : [callerStatement(credential, nowMs)];
 	const statements: CompiledQuery[] = [
-		...(credential === undefined ? [] : [callerStatement(credential, nowMs)]),
+		...lookUp,
 		...(scopeStatement === undefined ? [] : [scopeStatement]),
 		...ownStatements,
 	];
@@ -148,17 +217,11 @@ async function answer(
 	const results = await loading;
 	const loaded = results.slice(results.length - ownStatements.length);
 
-	let principal: Principal | undefined;
+	const principal = lookUp.length === 0 ? known : accept(results[0]?.rows[0]);
 	let scopeRow: unknown;
 	let target: Target | null = null;
 	const limits = new Map<Permission, OwnWorkOnly>();
-	if (credential !== undefined) {
-		noteKey(caller, credential, results[0]?.rows[0]);
-		principal = callerFrom(credential, results[0]?.rows[0], nowMs, ipAddress);
-		strangers.noteValid(credential.hash);
-		caller.principal = principal;
-		if (principal.kind === "key") noteKeyUse(principal, nowMs, waitUntil);
-		else noteSessionUse(deps, principal, nowMs, waitUntil);
+	if (principal !== undefined) {
 		if ("globalPermission" in access && !holdsGlobally(principal, access.globalPermission)) {
 			throw new ApiError(
 				"permission_denied",
@@ -170,7 +233,7 @@ async function answer(
 			if (scopeStatement === undefined) {
 				throw failure ?? invalidRequest(issues.length > 0 || source.missing === undefined ? issues : [source.missing]);
 			}
-			scopeRow = results[1]?.rows[0];
+			scopeRow = results[lookUp.length]?.rows[0];
 			target = scopeRow === undefined ? null : source.target(scopeRow);
 			if (target !== null) caller.orgId = target.orgId;
 			authorize(endpoint, principal, target, source, { raw, input, scopeRow, loaded }, limits);
@@ -207,6 +270,7 @@ async function answer(
 		eventBuffer,
 		failedFiles,
 		strangers,
+		memory,
 		waitUntil,
 	});
 	const mayWrite = endpoint.method !== "GET" && endpoint.safe !== true;

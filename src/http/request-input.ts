@@ -21,6 +21,8 @@ export async function readInput(
 	endpoint: AnyEndpoint,
 	c: RequestContext,
 	parameters: URLSearchParams,
+	limitBytes: number,
+	deadline: (ms: number) => Promise<void>,
 ): Promise<ReadInput> {
 	const issues: RequestIssue[] = [];
 	const fields = new Map<string, unknown>();
@@ -34,7 +36,7 @@ export async function readInput(
 	let failure: ApiError | undefined;
 	try {
 		if (endpoint.body !== undefined || endpoint.queryOrBody) {
-			body = await readBody(c.req.raw, endpoint.bodyLimitBytes, endpoint.formBody);
+			body = await readBody(c.req.raw, limitBytes, deadline, endpoint.formBody);
 		}
 	} catch (error) {
 		if (!(error instanceof ApiError)) throw error;

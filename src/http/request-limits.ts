@@ -1,6 +1,6 @@
 /**
  * Limits by Cloudflare's Rate Limiting binding, with the numbers in wrangler.toml: failed authentications by address (IPv6: by network,
- * because a host can use any of its addresses), and requests by key. A key that this isolate knows to be valid is never refused for
+ * because a host can use any of its addresses), requests by key, and requests of this server to addresses that callers choose. A key that this isolate knows to be valid is never refused for
  * failures of its address (credential-limits.ts), and a limiter that fails refuses nothing.
  */
 import type { Deps, Limiter } from "../deps";
@@ -33,6 +33,24 @@ export async function countSignIn(deps: Deps, ipAddress: string | null): Promise
 	const { limiter, periodSeconds } = deps.requestLimits.signIns;
 	if (await isWithinLimit(deps, limiter, addressKey(ipAddress))) return;
 	throw tooManyRequests("This address has begun too many sign-ins", periodSeconds);
+}
+
+/**
+ * Counts a request of this server to an address that the caller chose.
+ * @param key what the limit is for: the caller, or the webhook
+ * @throws {ApiError} `too_many_requests`
+ */
+export async function countFetch(deps: Deps, key: string, what: string): Promise<void> {
+	const { limiter, periodSeconds } = deps.requestLimits.fetches;
+	if (await isWithinLimit(deps, limiter, key)) return;
+	throw tooManyRequests(what, periodSeconds);
+}
+
+/** Counts a large body, which takes a third of a second of processor time. @throws {ApiError} `too_many_requests` */
+export async function countLargeBody(deps: Deps, { hash }: Credential): Promise<void> {
+	const { limiter, periodSeconds } = deps.requestLimits.largeBodies;
+	if (await isWithinLimit(deps, limiter, hash)) return;
+	throw tooManyRequests("This caller has sent too many bodies of more than 1 MB", periodSeconds);
 }
 
 /** Counts a failed authentication. Returns the given error, or `too_many_requests` when this address has failed too often. */

@@ -14,7 +14,7 @@
  */
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { ApiError, serviceUnavailable } from "../errors";
-import { unpackBrotli } from "./brotli";
+import { MOST_PACKED_BYTES, unpackBrotli } from "./brotli";
 
 export type Bucket = R2Bucket;
 
@@ -188,15 +188,17 @@ export async function sha256OfObject(bucket: Bucket, key: string): Promise<strin
 	return object === null ? null : guarded(() => sha256OfStream(object.body));
 }
 
-/** The same for the unpacked bytes of a Brotli object; undefined if it is not Brotli, or unpacks to more than `MOST_UNPACKED_BYTES`. */
+/** The same for the unpacked bytes of a Brotli object; undefined if it is not Brotli, or unpacks to more than `mostUnpackedBytes`. */
 export async function sha256OfUnpacked(bucket: Bucket, key: string): Promise<string | null | undefined> {
 	const object = await getObject(bucket, key);
 	if (object === null) return null;
-	try {
-		return await sha256OfStream(unpackBrotli(object.body));
-	} catch {
+	if (object.size > MOST_PACKED_BYTES) {
+		await object.body.cancel();
 		return undefined;
 	}
+	const unpacked = unpackBrotli(new Uint8Array(await new Response(object.body).arrayBuffer()));
+	if (unpacked === undefined) return undefined;
+	return bytesToHex(new Uint8Array(await crypto.subtle.digest("SHA-256", unpacked as Uint8Array<ArrayBuffer>)));
 }
 
 export async function sha256OfStream(stream: ReadableStream): Promise<string> {

@@ -45,6 +45,7 @@ import {
 	deltaObject,
 	hasManifest,
 	insertManifest,
+	type ManifestFile,
 	manifestChunks,
 	manifestIsNewOrHas,
 	manifestIsNewOrHolds,
@@ -130,8 +131,15 @@ export const fileExists = endpoint({
 });
 
 const MOST_FILES = 10_000;
-/** A file of an encrypted bundle takes 1.5 kB, because its hash and the session key in its path are long. */
-const MANIFEST_LIMIT_BYTES = 16 * 1024 * 1024;
+/** A file of an encrypted bundle takes 1.3 kB, because its hash and the session key in its path are long. */
+const MANIFEST_LIMIT_BYTES = 8 * 1024 * 1024;
+/**
+ * Largest manifest in the answer to a device. Every device of the channel gets it, without a key, so callers that may act only on their own work
+ * have a smaller limit.
+ */
+export const MANIFEST_ANSWER_BYTES = { own: 1024 * 1024, others: 4 * 1024 * 1024 };
+/** The signed link of a file in an answer, and the names of the fields. */
+const LINK_BYTES = 300;
 
 const fileName = v.pipe(
 	text(512),
@@ -147,6 +155,15 @@ const storedPath = v.pipe(
 	v.startsWith("orgs/", "must be orgs/<org>/apps/<app>/delta/… as the file was uploaded"),
 );
 
+/** SHA-256; of an encrypted bundle its value under an RSA key with 2,048 bits, which versions of the CLI write in hexadecimal or base64. */
+const fileHash = v.pipe(
+	text(512),
+	v.regex(
+		/^(?:[0-9A-Fa-f]{64}|[0-9A-Fa-f]{512}|[A-Za-z0-9+/]{342}==)$/,
+		"must be the SHA-256 in hexadecimal, or of an encrypted bundle its RSA value (2,048 bits) in hexadecimal or base64",
+	),
+);
+
 export const setManifest = endpoint({
 	method: "POST",
 	path: "/private/set_manifest",
@@ -157,7 +174,7 @@ export const setManifest = endpoint({
 	body: v.object({
 		...namedBundle,
 		manifest: v.pipe(
-			v.array(v.object({ file_name: fileName, s3_path: storedPath, file_hash: text(2048) })),
+			v.array(v.object({ file_name: fileName, s3_path: storedPath, file_hash: fileHash })),
 			v.minLength(1, "must not be empty"),
 			v.maxLength(MOST_FILES, `must have at most ${MOST_FILES} files`),
 		),
@@ -170,7 +187,10 @@ export const setManifest = endpoint({
 			app_id: "com.example.app",
 			name: "1.4.0",
 			manifest: [
-				{ file_name: "index.html", s3_path: "orgs/…/apps/com.example.app/delta/…_index.html", file_hash: "9f86…" },
+				{
+					...{ file_name: "index.html", s3_path: "orgs/…/apps/com.example.app/delta/…_index.html" },
+					file_hash: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+				},
 			],
 		},
 		response: OK,
@@ -181,10 +201,14 @@ export const setManifest = endpoint({
 			signingRulesOfApp(body.app_id),
 			...manifestChunks(body.manifest).map((chunk) => missingDeltaPaths(body.app_id, chunk, keyHash)),
 		] as const,
-	async handle({ db, scope, principal, loaded, input, actor, nowMs }) {
+	async handle({ db, scope, principal, loaded, input, actor, nowMs, ownWorkOnly }) {
 		const [bundle] = loaded[0].rows;
 		if (bundle === undefined) throw bundleNotFound();
 		requireCreator(principal, "app.upload_bundle", bundle);
+		refuseLargeAnswer(
+			input.body.manifest,
+			MANIFEST_ANSWER_BYTES[ownWorkOnly("app.upload_bundle") === undefined ? "others" : "own"],
+		);
 		refuseRepeatedFiles(input.body.manifest);
 		const [, rulesRows, ...missingOfChunks] = loaded;
 		const rules = signingRulesOf(rulesRows.rows[0]?.signing_rules);
@@ -229,6 +253,19 @@ function manifestAlreadySet(): ApiError {
 		"bundle_already_ready",
 		"The bundle already has another manifest, or was promoted, set for a device or proposed without one; upload another version.",
 	);
+}
+
+/** @throws {ApiError} for a manifest that makes the answer to a device larger than the limit */
+function refuseLargeAnswer(manifest: readonly ManifestFile[], limitBytes: number): void {
+	const encoder = new TextEncoder();
+	const bytes = manifest.reduce(
+		(sum, { file_name, file_hash }) =>
+			sum + LINK_BYTES + encoder.encode(JSON.stringify(file_name)).length + file_hash.length,
+		0,
+	);
+	if (bytes <= limitBytes) return;
+	const message = `makes each device download ${bytes} bytes before the files, and may have ${limitBytes}; bundle into fewer files, or upload the version as a zip`;
+	throw invalidRequest([{ path: "manifest", message }]);
 }
 
 /** @throws {ApiError} for files that a device would write to one path, or one into the other */
@@ -281,7 +318,7 @@ export const finalizeUpload = endpoint({
 
 type FinalizeContext = Pick<
 	Context<string, undefined, undefined, AppScopeRow, readonly []>,
-	"db" | "deps" | "scope" | "scopeRow" | "nowMs" | "actor" | "waitUntil"
+	"db" | "deps" | "scope" | "scopeRow" | "nowMs" | "actor" | "memory" | "waitUntil"
 >;
 
 /** Completes a pending bundle: with its zip if that has arrived, otherwise with its manifest alone. */

@@ -4,8 +4,9 @@
  */
 import type { Deps } from "../../deps";
 import { checkBundleArchive } from "../../domain/bundle-archive";
-import type { ArchiveSource } from "../../domain/bundle-archive-directory";
+import { type ArchiveSource, MOST_DIRECTORY_BYTES } from "../../domain/bundle-archive-directory";
 import { BundleArchiveError, entryDefect } from "../../domain/bundle-archive-errors";
+import { mostUnpackedBytes } from "../../domain/bundle-archive-files";
 import { ApiError } from "../../errors";
 import { getObject, putOnceHashing, readRange, sha256OfObject } from "../../storage/objects";
 
@@ -17,6 +18,10 @@ type CheckDeps = Pick<Deps, "bundles" | "config">;
 
 /** `unflaggedOffsets`: bytes whose bit 0x08 must be set before a device gets the archive. */
 type ArchiveVerdict = { readonly problem: ApiError } | { readonly unflaggedOffsets: readonly number[] };
+
+/** Memory and work of a check: the directory, its entries, and what is unpacked. */
+export const memoryOfCheck = (sizeBytes: number): number =>
+	Math.min(sizeBytes, MOST_DIRECTORY_BYTES) + mostUnpackedBytes(sizeBytes);
 
 /**
  * @param isFixed the bytes cannot be changed, because they are on another server or their checksum is given

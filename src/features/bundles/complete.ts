@@ -29,6 +29,7 @@ import type { QuotaLimits } from "../../domain/quotas";
 import { ApiError } from "../../errors";
 import { batchInQuotas } from "../../http/quotas";
 import { collectGarbageSoon } from "../../queue/garbage";
+import { mostUnpackedBytes } from "../../storage/brotli";
 import {
 	flaggedObjectKey,
 	headObject,
@@ -50,7 +51,7 @@ import {
 	unverified,
 	verifySignature,
 } from "../signing/verify";
-import { checkStoredArchive, storeFlagged } from "./check";
+import { checkStoredArchive, memoryOfCheck, storeFlagged } from "./check";
 import {
 	bundleAlreadyReady,
 	type CompletionContext,
@@ -58,6 +59,7 @@ import {
 	deltaHashMismatch,
 	refuse,
 	sizeMismatch,
+	uploaderOf,
 	uploadIsGone,
 } from "./upload-errors";
 
@@ -115,7 +117,10 @@ export async function finishUpload(
 	}
 	const objectKey = received.objectKey ?? (await assemble(context, upload));
 	if (upload.bundle_id === null) {
-		if (!(await keepsPromise(deps, upload.delta_path ?? "", objectKey)))
+		const path = upload.delta_path ?? "";
+		const check = () => keepsPromise(deps, path, objectKey);
+		const bytes = memoryOfPromise(path, received.receivedBytes);
+		if (!(await context.memory.callers.during(uploaderOf(upload), bytes, context.waitUntil, check)))
 			throw await refuseFile(context, upload, objectKey);
 		await storeFile(context, upload, objectKey, received.receivedBytes);
 		return { checksum: null, size_bytes: received.receivedBytes };
@@ -148,7 +153,9 @@ interface Stored {
 async function checked(context: CompletionContext, upload: UploadWithBundle, received: Stored): Promise<Stored> {
 	if (upload.bundle_session_key !== null) return received;
 	const isFixed = upload.bundle_checksum !== null;
-	const verdict = await checkStoredArchive(context.deps, received, isFixed, uploadIsGone);
+	const check = () => checkStoredArchive(context.deps, received, isFixed, uploadIsGone);
+	const bytes = memoryOfCheck(received.sizeBytes);
+	const verdict = await context.memory.callers.during(uploaderOf(upload), bytes, context.waitUntil, check);
 	if ("problem" in verdict) throw await refuse(context, upload, verdict.problem);
 	const { unflaggedOffsets: offsets } = verdict;
 	if (offsets.length === 0) return received;
@@ -257,6 +264,10 @@ async function onceOnly(
 		if (!(error instanceof Conflict)) throw error;
 	}
 }
+
+/** Memory and work of `keepsPromise`. */
+const memoryOfPromise = (path: string, sizeBytes: number): number =>
+	promisedContent(path)?.isBrotli === true ? sizeBytes + mostUnpackedBytes(sizeBytes) : 0;
 
 /** True if a file of the delta store has the content that the hash in its path names. */
 export async function keepsPromise(deps: Pick<Deps, "bundles">, path: string, objectKey: string): Promise<boolean> {

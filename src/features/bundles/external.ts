@@ -97,6 +97,9 @@ async function verifyExternalBundle(
 const MOST_KEPT_BYTES = MOST_DIRECTORY_BYTES + MOST_END_BYTES;
 const BLOCK_BYTES = 1024 * 1024;
 
+/** Memory of `verifyExternal`: what is kept of the file. */
+export const EXTERNAL_MEMORY_BYTES = MOST_KEPT_BYTES + 2 * BLOCK_BYTES;
+
 /** The last bytes of a streamed file: as many as the zip check may read, and at most two blocks more. */
 class KeptEnd implements ArchiveSource {
 	readonly #blocks: Uint8Array[] = [];

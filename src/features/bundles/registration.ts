@@ -37,11 +37,12 @@ import { DAY_MS } from "../../domain/time";
 import { ApiError, invalidRequest } from "../../errors";
 import type { Context } from "../../http/endpoint";
 import { batchInQuotas } from "../../http/quotas";
+import { countFetch } from "../../http/request-limits";
 import { text } from "../../http/schemas";
 import { type AppScopeRow, appNotFound } from "../../http/scope";
 import { uploadPrefix } from "../../storage/objects";
 import { refuseUnsigned } from "../signing/verify";
-import { verifyExternal } from "./external";
+import { EXTERNAL_MEMORY_BYTES, verifyExternal } from "./external";
 
 /** Time for the bytes of a registered bundle to arrive. */
 export const PENDING_LIFETIME_MS = DAY_MS;
@@ -137,8 +138,19 @@ interface Registration {
 
 type RegistrationContext = Pick<
 	Context<string, undefined, undefined, AppScopeRow, readonly []>,
-	"db" | "deps" | "principal" | "scope" | "scopeRow" | "nowMs" | "actor" | "ownWorkOnly"
+	"db" | "deps" | "principal" | "scope" | "scopeRow" | "nowMs" | "actor" | "memory" | "ownWorkOnly" | "waitUntil"
 >;
+
+/** Fetches an external bundle, which may be large and refused in the end: a few for each caller, and one at a time in an isolate. */
+async function external(
+	{ deps, principal, memory, waitUntil }: Pick<RegistrationContext, "deps" | "principal" | "memory" | "waitUntil">,
+	url: string,
+	facts: BundleFacts,
+) {
+	const caller = principal.keyId ?? principal.userId;
+	await countFetch(deps, `bundle ${caller}`, "This caller has registered too many bundles with external_url");
+	return memory.callers.during(caller, EXTERNAL_MEMORY_BYTES, waitUntil, () => verifyExternal(deps, url, facts));
+}
 
 /**
  * Registers a bundle. An earlier registration of the version that is still pending is dropped with all that it stored.
@@ -160,7 +172,7 @@ export async function register(
 	const values =
 		externalUrl === undefined
 			? ({ ...facts, ...PENDING, expires_at_ms: nowMs + PENDING_LIFETIME_MS } as const)
-			: ({ ...facts, ...EXTERNAL, ...(await verifyExternal(deps, externalUrl, facts)), signed_by: signedBy } as const);
+			: ({ ...facts, ...EXTERNAL, ...(await external(context, externalUrl, facts)), signed_by: signedBy } as const);
 	const isPreview = limit !== undefined;
 	const results = await withPreviewOfJob(context, limit, (opening) =>
 		batchInQuotas(

@@ -1,6 +1,6 @@
 /**
- * Receives the bytes of a resumable upload. Memory holds one segment; every segment that arrived is stored, so a lost connection costs at
- * most one segment.
+ * Receives the bytes of a resumable upload. Memory holds one segment, which is counted (src/http/memory.ts); every segment that arrived is
+ * stored, so a lost connection costs at most one segment.
  */
 
 import { isOwnWork } from "../../authz/own-work";
@@ -10,6 +10,7 @@ import { type UploadWithBundle, uploadById } from "../../db/uploads";
 import { ApiError } from "../../errors";
 import { endpoint } from "../../http/endpoint";
 import type { ScopeSource } from "../../http/scope";
+import { untilSilent } from "../../http/silent-body";
 import { putOnce, segmentKey } from "../../storage/objects";
 import { SIGNATURE_ERRORS } from "../signing/verify";
 import { BUNDLE_CONTENT_TYPE, FILE_CONTENT_TYPE, finishUpload, receivedSoFar } from "./complete";
@@ -23,7 +24,7 @@ import {
 	tusResponse,
 	wholeNumber,
 } from "./tus-protocol";
-import { type CompletionContext, tooLarge, uploadNotFound } from "./upload-errors";
+import { type CompletionContext, tooLarge, uploaderOf, uploadNotFound } from "./upload-errors";
 
 const appOfUpload: ScopeSource<TusScopeRow> = {
 	statement: (raw) =>
@@ -130,7 +131,7 @@ export const tusAppend = endpoint({
 	example: {},
 	load: (input) => [uploadById(input.params.id)] as const,
 	async handle(context) {
-		const { deps, request } = context;
+		const { request } = context;
 		requireTus(request.headers);
 		if (request.headers.get("content-type") !== "application/offset+octet-stream") {
 			throw new ApiError("unsupported_media_type", "Send content-type: application/offset+octet-stream.");
@@ -145,7 +146,7 @@ export const tusAppend = endpoint({
 			throw tooLarge(upload.length_bytes);
 		}
 		if (segments + Math.ceil((upload.length_bytes - offset) / SEGMENT_BYTES) > MOST_SEGMENTS) throw tooManyPieces();
-		const storing = storeSegments(deps.bundles, upload, offset, request.body as ReadableStream<Uint8Array> | null);
+		const storing = storeSegments(context, upload, offset, request);
 		// If the connection breaks off, the received bytes are still stored.
 		context.waitUntil(storing.catch(() => undefined));
 		const end = await storing;
@@ -177,46 +178,59 @@ function offsetConflict(offset: number): ApiError {
 	);
 }
 
+/** A segment that fills slowly is stored as far as it is, so that it does not hold memory for long. */
+const SEGMENT_LIFETIME_MS = 60_000;
+
 /**
- * Stores the body in segments. Each is created once under its offset, so the bytes of two writers never mix. A body that breaks off is not
- * an error: the received bytes are kept, and the client continues after them.
+ * Stores the body in segments. Each is created once under its offset, so the bytes of two writers never mix. A body that breaks off or falls
+ * silent is not an error: the received bytes are kept, and the client continues after them.
  * @returns the offset after the last stored byte
  */
 async function storeSegments(
-	bucket: R2Bucket,
+	{ deps, memory, waitUntil }: Pick<CompletionContext, "deps" | "memory" | "waitUntil">,
 	upload: UploadWithBundle & { readonly length_bytes: number },
 	start: number,
-	body: ReadableStream<Uint8Array> | null,
+	{ headers, body: sent }: Request,
 ): Promise<number> {
-	let offset = start;
-	const buffer = new Uint8Array(Math.min(SEGMENT_BYTES, upload.length_bytes - start));
-	let filled = 0;
-	const flush = async () => {
-		if (filled === 0) return;
-		const { outcome } = await putOnce(bucket, segmentKey(upload.object_prefix, offset), buffer.subarray(0, filled), {
-			contentType: upload.bundle_id === null ? FILE_CONTENT_TYPE : BUNDLE_CONTENT_TYPE,
-		});
-		if (outcome !== "stored") throw await takenOffset(bucket, upload);
-		offset += filled;
-		filled = 0;
-	};
-	try {
-		for await (const chunk of body ?? []) {
-			let rest = chunk;
-			if (offset + filled + rest.length > upload.length_bytes) throw tooLarge(upload.length_bytes);
-			while (rest.length > 0) {
-				const fitting = rest.subarray(0, buffer.length - filled);
-				buffer.set(fitting, filled);
-				filled += fitting.length;
-				rest = rest.subarray(fitting.length);
-				if (filled === buffer.length) await flush();
+	const body = sent as ReadableStream<Uint8Array> | null;
+	if (body === null || start === upload.length_bytes) return start;
+	const sentBytes = Number(headers.get("content-length") ?? SEGMENT_BYTES);
+	const bytes = Math.min(SEGMENT_BYTES, upload.length_bytes - start, Math.max(1, sentBytes));
+	return memory.callers.during(uploaderOf(upload), bytes, waitUntil, async (goesOn) => {
+		let offset = start;
+		const buffer = new Uint8Array(bytes);
+		let filled = 0;
+		let endsAtMs = deps.now() + SEGMENT_LIFETIME_MS;
+		const flush = async () => {
+			if (filled === 0) return;
+			const segment = buffer.subarray(0, filled);
+			const { outcome } = await putOnce(deps.bundles, segmentKey(upload.object_prefix, offset), segment, {
+				contentType: upload.bundle_id === null ? FILE_CONTENT_TYPE : BUNDLE_CONTENT_TYPE,
+			});
+			if (outcome !== "stored") throw await takenOffset(deps.bundles, upload);
+			offset += filled;
+			filled = 0;
+			endsAtMs = deps.now() + SEGMENT_LIFETIME_MS;
+			goesOn();
+		};
+		try {
+			for await (const chunk of untilSilent(body, deps.deadline)) {
+				let rest = chunk;
+				if (offset + filled + rest.length > upload.length_bytes) throw tooLarge(upload.length_bytes);
+				while (rest.length > 0) {
+					const fitting = rest.subarray(0, buffer.length - filled);
+					buffer.set(fitting, filled);
+					filled += fitting.length;
+					rest = rest.subarray(fitting.length);
+					if (filled === buffer.length || deps.now() >= endsAtMs) await flush();
+				}
 			}
+		} catch (error) {
+			if (error instanceof ApiError) throw error;
 		}
-	} catch (error) {
-		if (error instanceof ApiError) throw error;
-	}
-	await flush();
-	return offset;
+		await flush();
+		return offset;
+	});
 }
 
 function tooManyPieces(): ApiError {

@@ -6,7 +6,7 @@ import { ApiError, invalidRequest } from "../../errors";
 export const TUS_VERSION = "1.0.0";
 export const TUS_EXTENSIONS = "creation,expiration";
 /** Size of a segment: the most that a lost connection costs and that one upload holds in memory. */
-export const SEGMENT_BYTES = 8 * 1024 * 1024;
+export const SEGMENT_BYTES = 4 * 1024 * 1024;
 /** Joining reads each segment once from R2, and one request to a Worker may make a limited number of reads. */
 export const MOST_SEGMENTS = 900;
 

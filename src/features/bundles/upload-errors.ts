@@ -8,6 +8,7 @@ import { type Database, guard, type Statement } from "../../db/client";
 import { type UploadWithBundle, uploadIsOpen } from "../../db/uploads";
 import type { Deps } from "../../deps";
 import { ApiError } from "../../errors";
+import type { Memory } from "../../http/memory";
 import { hiddenAs } from "../../http/scope";
 import { collectGarbageSoon } from "../../queue/garbage";
 
@@ -16,10 +17,15 @@ export interface CompletionContext {
 	readonly db: Database;
 	readonly nowMs: number;
 	readonly actor: Actor;
+	readonly memory: Memory;
 	readonly waitUntil: (work: Promise<unknown>) => void;
 	/** Conditions of the batch that makes a bundle ready. */
 	readonly guards?: readonly Statement[];
 }
+
+/** Who holds the memory that an upload takes. */
+export const uploaderOf = (upload: Pick<UploadWithBundle, "created_by" | "created_by_key">): string =>
+	upload.created_by_key ?? upload.created_by;
 
 /** Drops the registration of an upload with everything that it stored. @returns the error to throw */
 export async function refuse(context: CompletionContext, upload: UploadWithBundle, error: ApiError): Promise<ApiError> {
@@ -33,7 +39,7 @@ export async function refuse(context: CompletionContext, upload: UploadWithBundl
 
 /** The same before an upload exists. */
 export async function refuseRegistration(
-	{ deps, db, nowMs, actor, waitUntil }: CompletionContext,
+	{ deps, db, nowMs, actor, waitUntil }: Omit<CompletionContext, "memory">,
 	appId: AppId,
 	bundleId: number,
 	error: ApiError,
@@ -83,7 +89,7 @@ export function deltaHashMismatch(path: string, isPacked: boolean): ApiError {
 		"delta_hash_mismatch",
 		isPacked
 			? `${name} ends in .br, which devices decompress, so the hash in its path must be that of the decompressed content. Nothing was stored; leave precompressed files out of the build.`
-			: "The content does not match the SHA-256 in the path of the file. Nothing was stored; upload the file under the path with its own hash.",
+			: `The content does not match the SHA-256 in the path of the file${name.endsWith(".br") ? ", or is no Brotli, or unpacks to more than 32 MiB or 64 times its size; upload such a version as a zip" : ""}. Nothing was stored; upload the file under the path with its own hash.`,
 	);
 }
 

@@ -79,7 +79,7 @@ export const uploadOnce = endpoint({
 			if (sent !== upload.bundle_sha256 && sent !== (await sentBefore(deps, upload))) throw bundleAlreadyReady();
 			return OK;
 		}
-		const completion = { ...context, actor: { ...context.actor, ...uploaderOf(upload) } };
+		const completion = { ...context, actor: { ...context.actor, ...auditedUploader(upload) } };
 		const { quotas } = deps.config;
 		const addsBytes = upload.bundle_size_bytes === null ? sizeBytes : 0;
 		if (addsBytes > 0 && upload.stored_bytes + addsBytes > quotas.storage_bytes_per_organization) {
@@ -151,7 +151,7 @@ async function storeWhole(
 }
 
 /** The audit log names the key or account that asked for the link. */
-function uploaderOf({
+function auditedUploader({
 	created_by,
 	created_by_key,
 	uploader_name,

@@ -23,7 +23,7 @@ import { latest, stillCloses, stillReopens } from "../../domain/preview-events";
 import { githubEvent, gitlabEvent, type PullRequestEvent } from "../../domain/pull-request-event";
 import { HOUR_MS } from "../../domain/time";
 import { ApiError } from "../../errors";
-import { parseJson, readBytes } from "../../http/body";
+import { memoryOfBody, parseJson, readBytes } from "../../http/body";
 import { type Context, endpoint } from "../../http/endpoint";
 import { collectGarbageSoon } from "../../queue/garbage";
 import { isFromProvider, isSigned, validSecrets } from "./hook-secrets";
@@ -83,17 +83,18 @@ interface Delivery extends Omit<Context<string, undefined, undefined, undefined,
 const HOOK_ID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
 async function receive(
-	context: Pick<Delivery, "db" | "deps" | "input" | "nowMs" | "request" | "requestId" | "waitUntil">,
+	context: Pick<Delivery, "db" | "deps" | "input" | "memory" | "nowMs" | "request" | "requestId" | "waitUntil">,
 	provider: "github" | "gitlab",
 	eventOf: (payload: unknown, headers: Headers) => PullRequestEvent | undefined,
 ) {
-	const { db, deps, input, nowMs, request } = context;
+	const { db, deps, input, memory, nowMs, request, waitUntil } = context;
 	const { id } = input.params;
 	if (!HOOK_ID.test(id) || !isSigned(provider, request.headers)) throw notFromProvider();
 	const [{ rows }] = await db.batch([hookById(id, provider)]);
 	const [hook] = rows;
 	if (hook === undefined) throw notFromProvider();
-	const body = await readBytes(request, MOST_BYTES);
+	const read = () => readBytes(request, MOST_BYTES, deps.deadline);
+	const body = await memory.strangers.during(id, memoryOfBody(request, MOST_BYTES), waitUntil, read);
 	const secrets = await validSecrets(deps, hook, nowMs);
 	if (!(await isFromProvider(provider, request.headers, body, secrets, nowMs))) throw notFromProvider();
 	// From here on the request is the provider's, which sends those of many repositories from few addresses.

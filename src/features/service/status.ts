@@ -29,6 +29,8 @@ const LIMITERS = {
 	SIGN_INS: "signIns",
 	NEW_DEVICES: "newDevices",
 	QUESTIONS: "questions",
+	FETCHES: "fetches",
+	LARGE_BODIES: "largeBodies",
 } as const satisfies Record<string, keyof Deps["requestLimits"]>;
 
 const status = v.strictObject({

@@ -18,6 +18,7 @@ import { eventSentence } from "../../domain/webhook-events";
 import { ApiError } from "../../errors";
 import { endpoint, Reply } from "../../http/endpoint";
 import { pageBounds, pageReply } from "../../http/paging";
+import { countFetch } from "../../http/request-limits";
 import { nullableRfc3339, nullableTime, optional, pageNumber, rfc3339, text, time, uuid } from "../../http/schemas";
 import { auditedApp, deliveryNotFound, EXAMPLE_ORG_ID, EXAMPLE_WEBHOOK, TAG, webhookNotFound } from "./record";
 import { webhookChanged } from "./routes";
@@ -75,6 +76,9 @@ const EXAMPLE_DELIVERY = {
 const webhookDisabled = () =>
 	new ApiError("webhook_disabled", "The webhook is disabled; enable it with PUT /webhook and enabled: true.");
 
+/** Tests and replays, because both send on request. */
+const TOO_MANY = "Too many tests and replays of this webhook were requested";
+
 export const listDeliveries = endpoint({
 	method: "GET",
 	path: "/webhook/delivery",
@@ -128,6 +132,7 @@ export const testWebhook = endpoint({
 		const row = loaded[0].rows[0];
 		if (row === undefined) throw webhookNotFound();
 		if (row.disabled_at_ms !== null) throw webhookDisabled();
+		await countFetch(deps, `webhook ${row.id}`, TOO_MANY);
 		const ids = { event: `msg_${deps.newId().replaceAll("-", "")}`, delivery: deps.newId() };
 		const target = { type: "webhook", id: row.id, name: row.description };
 		const data = {
@@ -169,9 +174,10 @@ export const replayWebhook = endpoint({
 		response: { status: "ok", delivery_id: EXAMPLE_DELIVERY.id },
 	},
 	load: ({ body }) => [deliveryById(body.orgId, body.id)] as const,
-	async handle({ db, scope, loaded, nowMs, actor }) {
+	async handle({ db, deps, scope, loaded, nowMs, actor }) {
 		const row = loaded[0].rows[0];
 		if (row === undefined) throw deliveryNotFound();
+		await countFetch(deps, `webhook ${row.webhook_id}`, TOO_MANY);
 		await db.batch([
 			guard(deliveryCanRun(scope.orgId, row.id), webhookDisabled),
 			replayDelivery(scope.orgId, row.id, nowMs),

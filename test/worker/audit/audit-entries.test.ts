@@ -264,7 +264,9 @@ describe("an unchanged value has no audit entry", () => {
 				body: {
 					app_id: app.appId,
 					name: "1.0.0",
-					manifest: [{ file_name: "index.html", s3_path: deltaName(world, app, "a_index.html"), file_hash: "a" }],
+					manifest: [
+						{ file_name: "index.html", s3_path: deltaName(world, app, "a_index.html"), file_hash: "ab".repeat(32) },
+					],
 				},
 			});
 		expect((await set()).status).toBe(200);

@@ -40,7 +40,7 @@ import {
 } from "../support/world";
 import { bundleOf, joined, zipOf } from "../support/zip";
 
-const SEGMENT_BYTES = 8 * 1024 * 1024;
+const SEGMENT_BYTES = 4 * 1024 * 1024;
 const TEXT = new TextEncoder().encode("hello");
 const IN_FOLDER = zipOf([{ name: "dist/index.html", content: patterned(3000) }]);
 const FOLDER_REFUSED = {
@@ -248,7 +248,7 @@ describe("the zip check accepts", () => {
 		const file = deltaName(world, app, `aa_${version}`);
 		const location = locationOf(await tusCreate(world, ci.text, file, TEXT.length));
 		expect((await tusPatch(world, ci.text, location, 0, TEXT)).status).toBe(204);
-		const manifest = [{ file_name: "index.html", s3_path: file, file_hash: "ab" }];
+		const manifest = [{ file_name: "index.html", s3_path: file, file_hash: "ab".repeat(32) }];
 		const set = { key: ci.text, body: { app_id: app.appId, name: version, manifest } };
 		expect((await world.request("POST", "/private/set_manifest", set)).status).toBe(200);
 		expect((await cliUpsert(version, "r2")).status).toBe(201);

@@ -57,7 +57,7 @@ async function store(key: string, name: string, content: string): Promise<void> 
 async function servedThrough(key: string, version: string, name: string): Promise<string> {
 	const app_id = app.appId;
 	await world.request("POST", "/bundle", { key, body: { app_id, version } });
-	const manifest = [{ file_name: "index.html", s3_path: pathOf(name), file_hash: "abc" }];
+	const manifest = [{ file_name: "index.html", s3_path: pathOf(name), file_hash: "ab".repeat(32) }];
 	expect(
 		(await world.request("POST", "/private/set_manifest", { key, body: { app_id, name: version, manifest } })).status,
 	).toBe(200);
@@ -123,7 +123,7 @@ test("a manifest with a missing file is refused with the path of that file", asy
 		body: {
 			app_id: app.appId,
 			name: "1.0.4",
-			manifest: [{ file_name: "index.html", s3_path: pathOf("hidden.js"), file_hash: "abc" }],
+			manifest: [{ file_name: "index.html", s3_path: pathOf("hidden.js"), file_hash: "ab".repeat(32) }],
 		},
 	});
 	expect(refused).toMatchObject({

@@ -34,7 +34,7 @@ import {
 	type World,
 } from "../support/world";
 
-const SEGMENT_BYTES = 8 * 1024 * 1024;
+const SEGMENT_BYTES = 4 * 1024 * 1024;
 let world: World;
 let app: TestApp;
 let ci: TestKey;
@@ -63,7 +63,7 @@ describe("a lost connection", () => {
 		const bytes = bundleOf(SEGMENT_BYTES + 50_000);
 		const location = await begin("2.0.0", bytes.length, { checksum: await sha256Hex(bytes) });
 		const arrived = SEGMENT_BYTES + 20_000;
-		await tusPatch(world, ci.text, location, 0, brokenBody(bytes.slice(0, 5_000_000), bytes.slice(5_000_000, arrived)));
+		await tusPatch(world, ci.text, location, 0, brokenBody(bytes.slice(0, 3_000_000), bytes.slice(3_000_000, arrived)));
 		expect(await offsetOf(location)).toBe(arrived);
 		expect((await tusPatch(world, ci.text, location, arrived, bytes.slice(arrived))).status).toBe(204);
 		const row = await bundleRow("2.0.0");
@@ -176,7 +176,7 @@ describe("an upload that crashed after its last byte is completed", () => {
 	test("by POST /bundle/complete, also from another key of the app, and repeatedly", async () => {
 		await crashed("4.0.2");
 		const done = await complete(world, app, "4.0.2", otherKey.text);
-		expect(done).toMatchObject({ status: 200, trips: 2, body: { name: "4.0.2", size: 1000 } });
+		expect(done).toMatchObject({ status: 200, body: { name: "4.0.2", size: 1000 } });
 		const again = await complete(world, app, "4.0.2", ci.text);
 		expect(again.body).toEqual(done.body);
 	});

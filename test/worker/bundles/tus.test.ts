@@ -35,7 +35,7 @@ import {
 	type World,
 } from "../support/world";
 
-const SEGMENT_BYTES = 8 * 1024 * 1024;
+const SEGMENT_BYTES = 4 * 1024 * 1024;
 let world: World;
 let app: TestApp;
 let ci: TestKey;

@@ -121,7 +121,7 @@ describe("registrations", () => {
 				key: ci.text,
 				body: { app_id: app.appId, name: "2.0.2", manifest },
 			});
-		const file = (file_name: string) => ({ file_name, s3_path: "orgs/x", file_hash: "ab" });
+		const file = (file_name: string) => ({ file_name, s3_path: "orgs/x", file_hash: "ab".repeat(32) });
 		for (const name of ["../../etc/passwd", "/etc/passwd", "a/../../b", "C:\\x"]) {
 			expect(await set([file(name)]), name).toMatchObject({
 				status: 400,
@@ -174,6 +174,7 @@ describe("manifests", () => {
 	const set = (name: string, manifest: unknown) =>
 		world.request("POST", "/private/set_manifest", {
 			key: world.adminKey,
+			mostTrips: 3,
 			body: { app_id: app.appId, name, manifest },
 		});
 	const register = (version: string) =>
@@ -206,7 +207,7 @@ describe("manifests", () => {
 		});
 	});
 
-	test("of ten thousand files are set in two round trips, repeatedly, and reach a device", async () => {
+	test("of ten thousand files are set in two round trips after the look-up of the key, repeatedly, and reach a device", async () => {
 		const files = Array.from({ length: 10_000 }, (_, index) =>
 			index === 0 ? "index.html.br" : `assets/chunks/one-of-very-many-files-${index}.js.br`,
 		);
@@ -216,7 +217,7 @@ describe("manifests", () => {
 		for (let time = 0; time < 2; time += 1) {
 			const answer = await set("1.9.0", manifest);
 			expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-			expect(answer.headers.get("server-timing")).toContain("trips=2");
+			expect(answer.headers.get("server-timing")).toContain("trips=3");
 		}
 		expect((await set("1.9.0", manifest.slice(0, -1))).status).toBe(409);
 		const missing = await set("1.9.0", [...manifest.slice(0, -1), entry("not-there.js")]);
@@ -251,7 +252,7 @@ describe("manifests", () => {
 				body: {
 					app_id: own.appId,
 					name: version,
-					manifest: names.map((name) => ({ file_name: name, s3_path: path(name), file_hash: "abc" })),
+					manifest: names.map((name) => ({ file_name: name, s3_path: path(name), file_hash: "ab".repeat(32) })),
 				},
 			});
 		await uploadTestBundle(world, own, "1.0.1", ci.text);

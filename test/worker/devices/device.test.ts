@@ -343,7 +343,7 @@ describe("GET /device/explain", () => {
 			plugin_version: "8.51.23",
 		};
 		const why = await request("GET", "/device/explain", { key: world.adminKey, query });
-		expect(why).toMatchObject({ status: 200, trips: 2, body: { outcome: "builtin" } });
+		expect(why).toMatchObject({ status: 200, trips: 3, body: { outcome: "builtin" } });
 	});
 
 	test("names the rule and the remedy", async () => {

@@ -127,7 +127,7 @@ test("a failing limiter refuses nothing and is logged", async () => {
 
 test("a key that was valid reads D1 while its limit is asked, and over the limit at most once", async () => {
 	let trips = 0;
-	const watched = beforeEachTrip(testEnv.DB, () => void trips++);
+	const watched = beforeEachTrip(testEnv.DB, () => void trips++, true);
 	const answers: ((result: { success: boolean }) => void)[] = [];
 	const limiter = { limit: () => new Promise<{ success: boolean }>((resolve) => answers.push(resolve)) };
 	const world = await createWorld({
@@ -169,12 +169,15 @@ test("the limiters of wrangler.toml answer 429 after the last allowed failure", 
 
 test("Retry-After is the period in wrangler.toml", () => {
 	const periods = [...wranglerToml.matchAll(/^name = "(\w+)"\nnamespace_id.+\nsimple = .+period = (\d+) }$/gm)];
-	const { failedAuthentications, perKey, signIns, newDevices, questions } = createDeps({ ...testEnv }).requestLimits;
+	const limits = createDeps({ ...testEnv }).requestLimits;
+	const { failedAuthentications, perKey, signIns, newDevices, questions, fetches, largeBodies } = limits;
 	expect(periods.map(([, name, period]) => [name, Number(period)])).toEqual([
 		["FAILED_AUTHENTICATIONS", failedAuthentications.periodSeconds],
 		["SIGN_INS", signIns.periodSeconds],
 		["KEY_REQUESTS", perKey.periodSeconds],
 		["NEW_DEVICES", newDevices.periodSeconds],
 		["QUESTIONS", questions.periodSeconds],
+		["FETCHES", fetches.periodSeconds],
+		["LARGE_BODIES", largeBodies.periodSeconds],
 	]);
 });

@@ -121,7 +121,9 @@ export const BUNDLE_REQUESTS: Readonly<Record<string, Prepare>> = {
 		path: `/files/read/attachments/${await storedFile(world, app, creators)}`,
 	}),
 	"POST /private/set_manifest": async (world, app, creators) => {
-		const manifest = [{ file_name: "index.html", s3_path: await storedFile(world, app, creators), file_hash: "ab" }];
+		const manifest = [
+			{ file_name: "index.html", s3_path: await storedFile(world, app, creators), file_hash: "ab".repeat(32) },
+		];
 		const name = await registered(world, app, creators);
 		return {
 			path: "/private/set_manifest",

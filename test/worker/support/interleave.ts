@@ -28,22 +28,48 @@ export interface WatchedDatabase {
 	readonly trips: number;
 }
 
-/** The database with `between` run before its second round trip. */
+/** The database with `between` run before its second round trip, not counting the look-up of a credential that is new to an isolate. */
 export function beforeSecondTrip(d1: D1Database, between: () => Promise<unknown>): WatchedDatabase {
-	return beforeEachTrip(d1, async (trip) => {
+	const before = async (trip: number) => {
 		if (trip === 2) await between();
-	});
+	};
+	return beforeEachTrip(d1, before);
 }
 
-/** The database with `before` called before each round trip, with its number from 1. An error that `before` throws fails the round trip. */
-export function beforeEachTrip(d1: D1Database, before: (trip: number) => Promise<void> | void): WatchedDatabase {
+/** An isolate looks a credential up alone before it reads more for it the first time. */
+const LOOK_UP = /WHERE .*\b(key_hash|token_hash) = \?/s;
+
+const WRITE = /^\s*(INSERT|UPDATE|DELETE)/;
+
+/**
+ * The database with `before` called before each round trip, with its number from 1. An error that `before` throws fails the round trip.
+ * @param withLookUps by default a look-up of a credential alone is no round trip, unless a write follows it, because then nothing else is read
+ */
+export function beforeEachTrip(
+	d1: D1Database,
+	before: (trip: number) => Promise<void> | void,
+	withLookUps = false,
+): WatchedDatabase {
 	let trips = 0;
+	let hasLookedUp = false;
 	const watched = {
 		withSession(constraint: D1SessionConstraint) {
 			const session = d1.withSession(constraint);
+			let texts: string[] = [];
 			return {
-				prepare: (text: string) => session.prepare(text),
+				prepare(text: string) {
+					texts.push(text);
+					return session.prepare(text);
+				},
 				async batch(statements: D1PreparedStatement[]) {
+					const isLookUp = texts.length === 1 && LOOK_UP.test(texts[0] ?? "");
+					const isWrite = texts.some((text) => WRITE.test(text));
+					texts = [];
+					if (isLookUp && !withLookUps) {
+						hasLookedUp = true;
+						return session.batch(statements);
+					}
+					if (trips === 0 && hasLookedUp && isWrite) trips = 1;
 					trips += 1;
 					await before(trips);
 					return session.batch(statements);

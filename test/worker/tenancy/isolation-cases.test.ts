@@ -124,7 +124,11 @@ describe("cross-tenant control", () => {
 		const manifest = (s3_path: string) => ({
 			method: "POST",
 			path: "/private/set_manifest",
-			body: { app_id: app.appId, name: "2.0.0", manifest: [{ file_name: "a.js", s3_path, file_hash: "ab" }] },
+			body: {
+				app_id: app.appId,
+				name: "2.0.0",
+				manifest: [{ file_name: "a.js", s3_path, file_hash: "ab".repeat(32) }],
+			},
 		});
 		await expectRefused(
 			world,

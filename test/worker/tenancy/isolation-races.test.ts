@@ -143,7 +143,7 @@ describe("a manifest", () => {
 	const pathOf = (file: string) => `orgs/${world.orgId}/apps/${app.appId}/delta/${file}`;
 	const ofBundle = () => ({ app_id: app.appId, name: VERSION });
 	const set = (through: Pick<World, "request">, ...files: string[]) => {
-		const manifest = files.map((file) => ({ file_name: file, s3_path: pathOf(file), file_hash: "ab" }));
+		const manifest = files.map((file) => ({ file_name: file, s3_path: pathOf(file), file_hash: "ab".repeat(32) }));
 		return by(through, "POST", "/private/set_manifest", { body: { ...ofBundle(), manifest } });
 	};
 	const finalize = (through: Pick<World, "request">) =>

@@ -116,7 +116,7 @@ describe("POST /updates", () => {
 		});
 		const named = { app_id: own.appId, name: "1.0.1" };
 		await world.request("POST", "/bundle", { key: world.adminKey, body: { app_id: own.appId, version: "1.0.1" } });
-		const manifest = [{ file_name: "index.html", s3_path: path, file_hash: "abc" }];
+		const manifest = [{ file_name: "index.html", s3_path: path, file_hash: "ab".repeat(32) }];
 		await world.request("POST", "/private/set_manifest", { key: world.adminKey, body: { ...named, manifest } });
 		await world.request("POST", "/private/finalize_bundle_upload", { key: world.adminKey, body: named });
 		await setTestChannel(world, own, "production", { public: true, version: "1.0.1" });

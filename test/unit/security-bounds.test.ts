@@ -1,0 +1,52 @@
+/** The bounds that /docs/security promises are those of the code and of wrangler.toml. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { MANIFEST_ANSWER_BYTES, setManifest } from "../../src/compat/capgo-cli/uploads";
+import { mostUnpackedBytes as mostUnpackedOfZip } from "../../src/domain/bundle-archive-files";
+import { DEFAULT_QUOTAS } from "../../src/domain/quotas";
+import { allEndpoints } from "../../src/endpoints";
+import { SEGMENT_BYTES } from "../../src/features/bundles/tus-protocol";
+import { DEFAULT_LIMIT_BYTES } from "../../src/http/body";
+import { CALLER_BYTES, STRANGER_BYTES } from "../../src/http/memory";
+import { SILENCE_MS } from "../../src/http/silent-body";
+import { mostUnpackedBytes } from "../../src/storage/brotli";
+
+const textOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
+
+const MEBIBYTE = 1024 * 1024;
+const size = (bytes: number) => (bytes < MEBIBYTE ? `${bytes / 1024} KiB` : `${bytes / MEBIBYTE} MiB`);
+const count = (value: number) => value.toLocaleString("en-US");
+const ratioOf = (most: (bytes: number) => number) => most(1_001) - most(1_000);
+
+function limitOf(name: string) {
+	const found = new RegExp(`name = "${name}"\\n.*\\nsimple = \\{ limit = (\\d+), period = (\\d+) \\}`).exec(
+		textOf("wrangler.toml"),
+	);
+	if (found === null) throw new Error(`wrangler.toml has no ${name}`);
+	return { limit: Number(found[1]), period: Number(found[2]) };
+}
+
+test("the bounds in the documentation", () => {
+	const { limit, period } = limitOf("LARGE_BODIES");
+	const fetches = limitOf("FETCHES");
+	expect(fetches.period).toBe(60);
+	const rows = [
+		`in an isolate | ${size(CALLER_BYTES.each)} or one request, ${size(CALLER_BYTES.all)} |`,
+		`per address and of all | ${size(STRANGER_BYTES.each)} or one request, ${size(STRANGER_BYTES.all)} |`,
+		`| Body of a manifest | ${size(setManifest.bodyLimitBytes ?? 0)} |`,
+		`| Bodies above ${size(DEFAULT_LIMIT_BYTES)}, per key and ${period} s | ${limit} |`,
+		`which waits in memory | ${size(SEGMENT_BYTES)} |`,
+		`| Open uploads, per app and per key | ${count(DEFAULT_QUOTAS.open_uploads_per_app)}, ${count(DEFAULT_QUOTAS.open_uploads_per_key)} |`,
+		`of a Brotli file | ${size(mostUnpackedBytes(0))} and ${ratioOf(mostUnpackedBytes)} times its size, at most ${size(mostUnpackedBytes(1e12))} |`,
+		`that are compared | ${size(mostUnpackedOfZip(0))} and ${ratioOf(mostUnpackedOfZip)} times its size, at most ${size(mostUnpackedOfZip(1e12))} |`,
+		`limited to its own work | ${size(MANIFEST_ANSWER_BYTES.others)}, ${size(MANIFEST_ANSWER_BYTES.own)} |`,
+		`| Fetches of \`external_url\`, per key and minute | ${fetches.limit} |`,
+		`| Tests and replays, per webhook and minute | ${fetches.limit} |`,
+		`sends nothing for ${SILENCE_MS / 1_000} to ${(2 * SILENCE_MS) / 1_000} seconds`,
+	];
+	const text = textOf("src/docs/security.md");
+	expect(rows.filter((row) => !text.includes(row))).toEqual([]);
+	// An endpoint with another large body needs a row of its own.
+	const large = allEndpoints.filter(({ bodyLimitBytes = 0 }) => bodyLimitBytes > DEFAULT_LIMIT_BYTES);
+	expect(large.map(({ path }) => path)).toEqual([setManifest.path]);
+});

@@ -1,0 +1,250 @@
+/**
+ * Work that a key does not pay: what callers hold in memory, have unpacked, fetched or sent to every device is bounded, while ordinary use
+ * works and other callers go on.
+ */
+import { brotliCompressSync } from "node:zlib";
+import { beforeAll, describe, expect, test } from "vitest";
+import { MANIFEST_ANSWER_BYTES } from "../../../src/compat/capgo-cli/uploads";
+import type { Limiter } from "../../../src/deps";
+import { CALLER_BYTES } from "../../../src/http/memory";
+import { mostUnpackedBytes, unpackBrotli } from "../../../src/storage/brotli";
+import { locationOf, patterned, register, tusCreate, tusHead, tusPatch } from "../support/bytes";
+import { addWebhook } from "../support/webhook-scene";
+import {
+	type Answer,
+	createTestApp,
+	createTestKey,
+	createWorld,
+	setTestChannel,
+	sha256Hex,
+	type TestApp,
+	type World,
+} from "../support/world";
+import { bundleOf } from "../support/zip";
+
+let world: World;
+let app: TestApp;
+beforeAll(async () => {
+	world = await createWorld();
+	app = await createTestApp(world);
+});
+
+const CHUNK_BYTES = 64 * 1024;
+
+describe("a compressed file", () => {
+	const pathFor = async (name: string, content: Uint8Array) =>
+		`orgs/${world.orgId}/apps/${app.appId}/delta/${await sha256Hex(content)}_${name}`;
+	const store = async (key: string, path: string, bytes: Uint8Array) => {
+		const location = locationOf(await tusCreate(world, key, path, bytes.length));
+		return tusPatch(world, key, location, 0, bytes);
+	};
+
+	test("of 100 bytes is not unpacked to 64 MB", async () => {
+		const key = await createTestKey(world, "app_preview", app);
+		const content = new Uint8Array(64 * 1024 * 1024);
+		const bomb = new Uint8Array(brotliCompressSync(content));
+		expect(bomb.length).toBeLessThan(300);
+		expect(mostUnpackedBytes(bomb.length)).toBeLessThan(512 * 1024);
+		expect(unpackBrotli(bomb)).toBeUndefined();
+		expect((await store(key.text, await pathFor("bomb.js.br", content), bomb)).status).toBe(422);
+	});
+
+	test("of a web build is unpacked and stored", async () => {
+		const key = await createTestKey(world, "app_preview", app);
+		const text = Array.from({ length: 60_000 }, (_, line) => `export const value${line} = ${line * 7919};`).join("\n");
+		const content = new TextEncoder().encode(text);
+		const packed = new Uint8Array(brotliCompressSync(content));
+		expect(unpackBrotli(packed)?.length).toBe(content.length);
+		expect((await store(key.text, await pathFor("app.js.br", content), packed)).status).toBe(204);
+	});
+});
+
+describe("a manifest", () => {
+	const HASH = "ab".repeat(32);
+	let path: string;
+	beforeAll(async () => {
+		const bytes = new TextEncoder().encode("page");
+		path = `orgs/${world.orgId}/apps/${app.appId}/delta/${await sha256Hex(bytes)}_index.html`;
+		const location = locationOf(await tusCreate(world, world.adminKey, path, bytes.length));
+		expect((await tusPatch(world, world.adminKey, location, 0, bytes)).status).toBe(204);
+	});
+	const files = (count: number, file_hash: string) =>
+		Array.from({ length: count }, (_, index) => ({
+			file_name: index === 0 ? "index.html" : `assets/${index}.js`,
+			s3_path: path,
+			file_hash,
+		}));
+	const set = async (key: string, version: string, manifest: object[]) => {
+		expect((await register(world, app, version, key)).status).toBe(201);
+		const body = { app_id: app.appId, name: version, manifest };
+		return world.request("POST", "/private/set_manifest", { key, body, mostTrips: 3 });
+	};
+
+	test.each([
+		["SHA-256", HASH, 200],
+		["an RSA value in hexadecimal", "ab".repeat(256), 200],
+		["an RSA value in base64", btoa("x".repeat(256)), 200],
+		["1,300 characters", "ab".repeat(650), 400],
+		["another text", "abc", 400],
+		["65 digits", `${HASH}a`, 400],
+	])("takes hashes that are %s, or names the field", async (what, hash, status) => {
+		const version = `7.0.${what.length}`;
+		const answer = await set(world.adminKey, version, files(1, hash));
+		expect(answer.status, JSON.stringify(answer.body)).toBe(status);
+		if (status === 400) expect(answer.body.moreInfo.issues[0].path).toBe("manifest.0.file_hash");
+	});
+
+	test("of a preview key makes no device download more than the limit", async () => {
+		const { text: key } = await createTestKey(world, "app_preview", app);
+		const refused = await set(key, "7.1.0-pr.1", files(3_000, HASH));
+		expect(refused).toMatchObject({ status: 400, body: { moreInfo: { issues: [{ path: "manifest" }] } } });
+		expect(refused.body.message + JSON.stringify(refused.body.moreInfo)).toContain("upload the version as a zip");
+		expect((await set(world.adminKey, "7.1.1", files(9_000, "ab".repeat(256)))).status).toBe(400);
+		expect((await set(key, "7.1.2-pr.1", files(2_500, HASH))).status).toBe(200);
+		const named = { app_id: app.appId, name: "7.1.2-pr.1" };
+		expect((await world.request("POST", "/private/finalize_bundle_upload", { key, body: named })).status).toBe(200);
+		await setTestChannel(world, app, "pr-7", { version: "7.1.2-pr.1", allow_device_self_set: true }, key);
+		const { body } = await world.request("POST", "/updates", {
+			body: {
+				...{ app_id: app.appId, device_id: crypto.randomUUID(), version_name: "builtin", version_build: "1.0.0" },
+				...{ platform: "android", plugin_version: "8.51.23", defaultChannel: "pr-7" },
+			},
+		});
+		expect(body.manifest).toHaveLength(2_500);
+		expect(JSON.stringify(body).length).toBeLessThan(MANIFEST_ANSWER_BYTES.own * 1.1);
+	});
+});
+
+describe("open uploads of one key", () => {
+	const BYTES = 4 * 1024 * 1024;
+
+	/** All but the last byte, and then nothing. */
+	function silent(length: number) {
+		let sent = 0;
+		return new ReadableStream<Uint8Array>({
+			async pull(controller) {
+				if (sent === length - 1) return new Promise(() => undefined);
+				const chunk = new Uint8Array(Math.min(CHUNK_BYTES, length - 1 - sent));
+				sent += chunk.length;
+				controller.enqueue(chunk);
+			},
+		});
+	}
+
+	test("hold its share of the memory, until they are silent for long; others go on", async () => {
+		const silences: (() => void)[] = [];
+		const held = await createWorld({
+			bindings: { deadline: () => new Promise((resolve) => silences.push(resolve)) },
+		});
+		const ownApp = await createTestApp(held);
+		const { text: key } = await createTestKey(held, "app_preview", ownApp);
+		const begin = async (uploader: string, version: string) => {
+			expect((await register(held, ownApp, version, uploader)).status).toBe(201);
+			const path = `orgs/${held.orgId}/apps/${ownApp.appId}/${version}.zip`;
+			return locationOf(await tusCreate(held, uploader, path, BYTES));
+		};
+		const append = (uploader: string, location: string, rawBody: ReadableStream<Uint8Array> | Uint8Array) =>
+			held.request("PATCH", new URL(location).pathname, {
+				key: uploader,
+				headers: {
+					...{ "tus-resumable": "1.0.0", "upload-offset": "0", "content-type": "application/offset+octet-stream" },
+				},
+				rawBody: rawBody as never,
+			});
+		const locations = [];
+		for (let upload = 0; upload < 8; upload += 1) locations.push(await begin(key, `1.0.${upload}-pr.1`));
+		const answers: Answer[] = [];
+		const running = locations.map((location) =>
+			append(key, location, silent(BYTES)).then((answer) => {
+				answers.push(answer);
+				return answer;
+			}),
+		);
+		const most = CALLER_BYTES.each / BYTES;
+		await until(() => answers.length === locations.length - most);
+		for (const { status, headers } of answers) {
+			expect(status).toBe(429);
+			expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+		}
+		// The control: another key uploads meanwhile.
+		const other = await createTestKey(held, "app_developer", ownApp);
+		const bytes = bundleOf(BYTES);
+		expect((await append(other.text, await begin(other.text, "2.0.0"), bytes)).status).toBe(204);
+		// Each body may be in its first period, in which something of it arrived.
+		for (let period = 0; period < 2; period += 1) {
+			for (const end of silences.splice(0)) end();
+			await new Promise((resolve) => setTimeout(resolve, 20));
+		}
+		await Promise.all(running);
+		const ended = answers.filter(({ status }) => status === 204);
+		expect(ended.map(({ headers }) => headers.get("upload-offset"))).toEqual(ended.map(() => String(BYTES - 1)));
+		expect(ended).toHaveLength(most);
+		const head = await tusHead(held, key, locations[0] ?? "");
+		expect(head.headers.get("upload-offset")).toBe(String(BYTES - 1));
+		expect((await append(key, await begin(key, "1.1.0-pr.1"), bytes)).status).toBe(204);
+	});
+});
+
+async function until(isSo: () => boolean): Promise<void> {
+	for (let tries = 0; !isSo(); tries += 1) {
+		if (tries === 2_000) throw new Error("it did not come about");
+		await new Promise((resolve) => setTimeout(resolve, 5));
+	}
+}
+
+describe("requests of the server to addresses that callers choose", () => {
+	const counting = (most: number): Limiter => {
+		const seen = new Map<string, number>();
+		return {
+			async limit({ key }) {
+				seen.set(key, (seen.get(key) ?? 0) + 1);
+				return { success: (seen.get(key) ?? 0) <= most };
+			},
+		};
+	};
+	let fetched: string[];
+	let limited: World;
+	let ownApp: TestApp;
+	beforeAll(async () => {
+		limited = await createWorld({
+			bindings: {
+				fetch: async (url) => {
+					fetched.push(url);
+					return new Response(patterned(100));
+				},
+				requestLimits: { fetches: { limiter: counting(3), periodSeconds: 60 } },
+			},
+		});
+		ownApp = await createTestApp(limited);
+	});
+
+	test("are counted by key for bundles on other servers, also if they are refused in the end", async () => {
+		const [one, other] = [
+			await createTestKey(limited, "app_preview", ownApp),
+			await createTestKey(limited, "app_developer", ownApp),
+		];
+		fetched = [];
+		const statuses: number[] = [];
+		for (let time = 0; time < 6; time += 1) {
+			const fields = { external_url: "https://cdn.example.org/a.zip" };
+			const { status, headers } = await register(limited, ownApp, `3.0.${time}-pr.1`, one.text, fields);
+			statuses.push(status);
+			if (status === 429) expect(headers.get("retry-after")).toBe("60");
+		}
+		expect(statuses).toEqual([422, 422, 422, 429, 429, 429]);
+		expect(fetched).toHaveLength(3);
+		const fields = { external_url: "https://cdn.example.org/b.zip" };
+		expect((await register(limited, ownApp, "3.1.0", other.text, fields)).status).toBe(422);
+		expect(fetched).toHaveLength(4);
+	});
+
+	test("are counted by webhook for tests and replays", async () => {
+		const [one, other] = [await addWebhook(limited), await addWebhook(limited)];
+		const send = async (id: string) =>
+			(await limited.request("POST", "/webhook/test", { key: limited.adminKey, body: { orgId: limited.orgId, id } }))
+				.status;
+		expect([await send(one.id), await send(one.id), await send(one.id)]).toEqual([202, 202, 202]);
+		expect([await send(one.id), await send(one.id)]).toEqual([429, 429]);
+		expect(await send(other.id)).toBe(202);
+	});
+});
