@@ -4,6 +4,7 @@
  */
 import { Hono } from "hono";
 import { cors } from "hono/cors";
+import { absentService } from "./compat/capgo-api/absent";
 import { refusedRequest } from "./compat/capgo-cli/service";
 import type { Deps, Env } from "./deps";
 import { allEndpoints } from "./endpoints";
@@ -56,6 +57,7 @@ export function createRouter(isolate: Isolate, served: readonly AnyEndpoint[] = 
 	app.notFound((c) => {
 		const error =
 			refusedRequest(c.req.method, c.req.path) ??
+			absentService(c.req.path) ??
 			new ApiError("not_found", "No endpoint has this path; the API is documented at /docs.");
 		return errorAnswer(deps, error, c.req.raw, c.env.requestId);
 	});

@@ -3,6 +3,7 @@
  * client derive from this list.
  */
 
+import { capgoEndpoints, withCapgoForms } from "./compat/capgo-api/endpoints";
 import { compatEndpoints } from "./compat/capgo-cli/endpoints";
 import { accountLog, deleteAccount, getAccount } from "./features/accounts/account";
 import { changeEmail, sendEmailCode } from "./features/accounts/email";
@@ -102,7 +103,7 @@ import {
 	rotateWebhookSecret,
 } from "./features/webhooks/routes";
 
-export const allEndpoints = [
+export const allEndpoints = withCapgoForms([
 	listOrganizations,
 	createOrganization,
 	updateOrganization,
@@ -137,6 +138,7 @@ export const allEndpoints = [
 	createApp,
 	createSampleApp,
 	// Before the paths with an app id, which would match these as ids.
+	...capgoEndpoints,
 	listReservations,
 	releaseReservation,
 	restoreApp,
@@ -250,4 +252,4 @@ export const allEndpoints = [
 	removePublisher,
 	exchangeToken,
 	...compatEndpoints,
-] as const;
+]);

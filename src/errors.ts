@@ -125,6 +125,7 @@ export const ERROR_STATUS = {
 	not_acceptable: 406,
 	too_many_requests: 429,
 	internal_error: 500,
+	not_on_this_server: 501,
 	service_unavailable: 503,
 	issuer_unavailable: 503,
 } as const;
@@ -158,7 +159,7 @@ export class ApiError extends Error {
 		this.code = code;
 		this.status = ERROR_STATUS[code];
 		this.moreInfo = options.moreInfo ?? {};
-		this.headers = options.headers ?? {};
+		this.headers = { ...options.headers };
 		this.account = options.account;
 	}
 }

@@ -5,6 +5,7 @@ import { toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import { RECENT_SIGN_IN_MS } from "../authz/session";
 import { ERROR_STATUS, type ErrorCode } from "../errors";
+import { KEY_HEADERS as OWN_KEY_HEADERS } from "./credentials";
 import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
 import { PIPELINE_ERRORS } from "./pipeline";
 import type { ScopeSource } from "./scope";
@@ -18,11 +19,12 @@ Send an API key in \`authorization\` (raw, or after \`Bearer \`) or in \`capstan
 
 const ERROR_SCHEMA: Json = {
 	type: "object",
-	required: ["error", "message", "moreInfo", "requestId"],
+	required: ["error", "message", "moreInfo", "status", "requestId"],
 	properties: {
 		error: { type: "string", description: "A code from the operation's list." },
 		message: { type: "string", description: "The problem, then the remedy." },
 		moreInfo: { type: "object", description: "Machine-readable details; `issues` lists invalid fields by path." },
+		status: { const: "KO" },
 		requestId: { type: "string" },
 	},
 };
@@ -44,7 +46,7 @@ const RETRY_AFTER: Json = {
 };
 
 const SESSION_COOKIE = "session";
-const KEY_HEADERS = ["authorization", "capstankey", "servicekey", "capgkey"];
+const KEY_HEADERS = ["authorization", ...OWN_KEY_HEADERS];
 
 /** The document of these endpoints, in order. */
 export function openApiDocument(endpoints: readonly AnyEndpoint[]): Json {

@@ -27,6 +27,7 @@ import { countCallerRequest, countFailure } from "./request-limits";
 import type { ScopeSource } from "./scope";
 import { serialize } from "./serialize";
 import type { StrangerLimits } from "./stranger-limits";
+import { IGNORED_HEADER, namesForHeader } from "./unknown-fields";
 import { SEEN_EVERYWHERE_AFTER_MS, wantsToWait } from "./wait-visible";
 
 /** Errors that any endpoint may answer with. */
@@ -62,12 +63,13 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 	// All methods of a path at once, so that no method of /app/restore falls through to /app/:app_id.
 	for (const [path, ofPath] of byPath) {
 		for (const endpoint of ofPath) {
-			app.on(endpoint.method, path, async (c) => {
+			app.on([endpoint.method, ...(endpoint.alsoMethods ?? [])], path, async (c) => {
 				const ipAddress = deps.config.clientAddress ?? c.req.raw.headers.get("cf-connecting-ip");
 				const caller: CallerSoFar = {};
 				try {
 					return await answer(endpoint, c, isolate, ipAddress, caller);
 				} catch (error) {
+					nameIgnored(error, caller);
 					reportDenied(error, endpoint, c, isolate, ipAddress, caller);
 					const answered = await countFailure(deps, withoutCookie(error, c, deps), ipAddress);
 					if (answered !== error && isTooMany(answered)) isolate.strangers.noteFailing(ipAddress);
@@ -82,6 +84,11 @@ export function mount(app: CapstanApp, endpoints: readonly AnyEndpoint[], isolat
 			throw new ApiError("method_not_allowed", `This path takes ${allow}.`, { headers: { Allow: allow } });
 		});
 	}
+}
+
+/** A refused request says as well which of its fields had no effect. */
+function nameIgnored(error: unknown, { ignored = [] }: CallerSoFar): void {
+	if (error instanceof ApiError && ignored.length > 0) error.headers[IGNORED_HEADER] = namesForHeader(ignored);
 }
 
 const isTooMany = (error: unknown) => error instanceof ApiError && error.code === "too_many_requests";
@@ -101,14 +108,14 @@ type Untyped = Omit<AnyEndpoint, "load" | "handle" | "recentSignIn"> & {
 };
 
 async function answer(
-	endpoint: AnyEndpoint,
+	routed: AnyEndpoint,
 	c: RequestContext,
 	{ deps, noteKeyUse, snapshots, liveApps, edgeCache, schemaVersion, eventBuffer, strangers }: Isolate,
 	ipAddress: string | null,
 	caller: CallerSoFar,
 ): Promise<Response> {
-	const untyped = endpoint as unknown as Untyped;
-	const access = endpoint.access;
+	let endpoint = routed;
+	let access = endpoint.access;
 	const nowMs = deps.now();
 	const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work);
 	const url = new URL(c.req.url);
@@ -123,8 +130,15 @@ async function answer(
 	const counting = credential === undefined ? undefined : countCaller(deps, credential, strangers);
 	// The platform's counter and D1 are asked at the same time, if D1 would probably be read anyway.
 	if (credential !== undefined && !strangers.mayReadEarly(credential.hash)) await counting;
-	const { raw, issues: readIssues, failure } = await readInput(endpoint, c, url.searchParams);
-	const { input, issues } = validate(endpoint, raw, readIssues);
+	const read = await readInput(endpoint, c, url.searchParams);
+	const { issues: readIssues, failure } = read;
+	endpoint = endpoint.forms?.instead?.(read.raw) ?? endpoint;
+	access = endpoint.access;
+	const untyped = endpoint as unknown as Untyped;
+	const raw = endpoint.forms?.read?.(read.raw) ?? read.raw;
+	const { input, issues, ignored: unknown } = validate(endpoint, raw, readIssues);
+	const ignored = [...unknown, ...(endpoint.forms?.withoutEffect?.(read.raw) ?? [])];
+	caller.ignored = ignored;
 
 	// Devices read the primary too, because a replica may be behind the change feed.
 	const opened = openDb(deps.d1, "first-primary");
@@ -214,7 +228,7 @@ async function answer(
 	}
 	// Also when nothing changed: the request may repeat one whose answer was lost.
 	if (waits) await deps.delay(SEEN_EVERYWHERE_AFTER_MS);
-	return serialize(endpoint, output, deps, db);
+	return serialize(endpoint, output, deps, db, ignored);
 }
 
 /** Counts a request of the caller. Its rejection has a handler, because it may be awaited late. */

@@ -15,7 +15,7 @@ import {
 import { openTelemetry } from "../../db/telemetry-reads";
 import { firstStatisticsDay } from "../../domain/days";
 import { endpoint } from "../../http/endpoint";
-import { optional, time } from "../../http/schemas";
+import { booleanText, optional, time } from "../../http/schemas";
 import { appScope } from "../../http/scope";
 import { adoption } from "./active-devices";
 import { CSV, csvAnswer, lineAnswer, markersOf, SVG, stackedAnswer } from "./answers";
@@ -30,11 +30,12 @@ export const bundleUsage = endpoint({
 	path: "/statistics/app/:app_id/bundle_usage",
 	tag: "Statistics",
 	summary: "Show the share of an app's devices on each bundle, by day",
-	description: `Each dataset is a bundle: \`data\` has its share of each day's devices in %, \`metaCounts\` their number. A day without devices has null shares. \`format=csv\` returns a table, \`graph=stacked\` a chart of the shares, \`graph=line\` a chart of the numbers.\n\n${definitionsOf(["bundle_usage"])}`,
+	description: `Each dataset is a bundle: \`data\` has its share of each day's devices in %, \`metaCounts\` their number. A day without devices has shares of 0, and null with \`strict=true\`. \`format=csv\` returns a table, \`graph=stacked\` a chart of the shares, \`graph=line\` a chart of the numbers.\n\n${definitionsOf(["bundle_usage"])}`,
 	access: { permission: "app.read", scope: appScope("params.app_id") },
 	query: v.object({
 		...rangeFields,
 		format,
+		strict: optional(booleanText),
 		graph: optional(v.picklist(["stacked", "line"], "must be stacked or line")),
 	}),
 	response: v.strictObject({
@@ -94,7 +95,16 @@ export const bundleUsage = endpoint({
 			);
 			return csvAnswer(`bundle-usage-${name}`, ["date", "bundle", "devices", "share_percent"], rows);
 		}
-		return { labels, datasets };
+		if (input.query.strict === true) return { labels, datasets };
+		const numbers = (values: readonly (number | null)[]) => values.map((value) => value ?? 0);
+		return {
+			labels,
+			datasets: datasets.map(({ label, data, metaCounts }) => ({
+				label,
+				data: numbers(data),
+				metaCounts: numbers(metaCounts),
+			})),
+		};
 	},
 });
 

@@ -177,6 +177,10 @@ export const ORGANIZATION_REQUESTS: Readonly<Record<string, Prepare>> = {
 		const { id } = await createTestKey(world, "app_reader", app);
 		return { path: `/apikey/${id}`, body: { name: fresh("renamed") }, thing: keyThing(id) };
 	},
+	"PUT /apikey": async (world, app) => {
+		const { id } = await createTestKey(world, "app_reader", app);
+		return { path: "/apikey", body: { id, name: fresh("renamed") }, thing: keyThing(id) };
+	},
 	"DELETE /apikey/:id": async (world, app) => {
 		const { id } = await createTestKey(world, "app_reader", app);
 		return { path: `/apikey/${id}`, thing: keyThing(id) };

@@ -116,7 +116,8 @@ export default function Members({ orgId }: OrganizationScreenProps) {
 					onClose={close}
 					onDone={(created) => {
 						close();
-						setInvitation(created);
+						// A person who is a member already gets the role and no link.
+						if ("link" in created) setInvitation(created);
 					}}
 				/>
 			) : null}
