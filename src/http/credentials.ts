@@ -81,9 +81,8 @@ export function keyHashOf(headers: Headers): string | undefined {
 /** @throws {ApiError} `ambiguous_api_key`, or `invalid_api_key` for a malformed key */
 function findKey(headers: Headers): string | undefined {
 	const values = new Set<string>();
-	const authorization = headers.get("authorization")?.replace(/^Bearer(\s+|$)/i, "");
-	for (const value of [authorization, ...KEY_HEADERS.map((name) => headers.get(name))]) {
-		const key = value?.trim() ?? "";
+	for (const name of ["authorization", ...KEY_HEADERS]) {
+		const key = (headers.get(name) ?? "").replace(/^Bearer(\s+|$)/i, "").trim();
 		if (key !== "" && key !== ANONYMOUS_VALUE) values.add(key);
 	}
 	const [key] = values;

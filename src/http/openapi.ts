@@ -7,6 +7,7 @@ import { RECENT_SIGN_IN_MS } from "../authz/session";
 import { ERROR_STATUS, type ErrorCode } from "../errors";
 import { KEY_HEADERS as OWN_KEY_HEADERS } from "./credentials";
 import { type AnyEndpoint, isRaw, permissionsOf, type RawAnswer } from "./endpoint";
+import { withNames } from "./openapi-names";
 import { PIPELINE_ERRORS } from "./pipeline";
 import type { ScopeSource } from "./scope";
 
@@ -15,7 +16,9 @@ type Json = Record<string, unknown>;
 const INTRODUCTION = `Live updates for Capacitor and Electron apps.
 
 Send an API key in \`authorization\` (raw, or after \`Bearer \`) or in \`capstankey\`. Lists are paged by \`page\` from 0, 50 items each, with
-\`Link: rel="next"\` while more follow. Unknown fields are ignored; an optional field that is null is absent.`;
+\`Link: rel="next"\` while more follow. An optional field that is null is absent. Fields that an operation does not know have no effect and are
+named in the header \`x-ignored-fields\`, and in \`ignored\` of an answer that is an object; in deletions, in requests that give rights, and where
+a name says that it limits something, they are refused.`;
 
 const ERROR_SCHEMA: Json = {
 	type: "object",
@@ -55,6 +58,7 @@ export function openApiDocument(endpoints: readonly AnyEndpoint[]): Json {
 		const path = endpoint.path.replace(/\{.+?\}$/, "").replace(/:(\w+)/g, "{$1}");
 		paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint) };
 	}
+	const named = withNames(paths);
 	return {
 		openapi: "3.1.0",
 		info: {
@@ -63,10 +67,11 @@ export function openApiDocument(endpoints: readonly AnyEndpoint[]): Json {
 			description: INTRODUCTION,
 			license: { name: "MIT", identifier: "MIT" },
 		},
+		servers: [{ url: "/", description: "The server that answers with this document." }],
 		tags: [...new Set(endpoints.map((endpoint) => endpoint.tag))].map((name) => ({ name })),
-		paths,
+		paths: named.paths,
 		components: {
-			schemas: { Error: ERROR_SCHEMA },
+			schemas: { Error: ERROR_SCHEMA, ...named.schemas },
 			securitySchemes: {
 				...Object.fromEntries(
 					KEY_HEADERS.map((name) => [name, { type: "apiKey", in: "header", name, description: "An API key." }]),
@@ -228,11 +233,17 @@ function rawContent(answer: RawAnswer): Json {
 
 function successContent({ response, rawResponse, example }: AnyEndpoint): Json {
 	if (isRaw(response)) return rawContent(response);
-	const schema = schemaOf(response, "output");
+	const schema = withIgnored(schemaOf(response, "output"));
 	return {
 		"application/json": { schema, ...(example.response === undefined ? {} : { example: example.response }) },
 		...Object.assign({}, ...[rawResponse ?? []].flat().map(rawContent)),
 	};
+}
+
+/** An answer that is an object names the ignored fields of its request; records in lists and choices are left as they are. */
+function withIgnored(schema: Json): Json {
+	if (schema.type !== "object" || typeof schema.properties !== "object") return schema;
+	return { ...schema, properties: { ...schema.properties, ignored: { type: "array", items: { type: "string" } } } };
 }
 
 /** Errors of the pipeline that this endpoint can answer with. */

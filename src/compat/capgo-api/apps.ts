@@ -8,7 +8,7 @@ import type { AnyEndpoint } from "../../http/endpoint";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, type Fields, recordsWith, withForm, withRecordFields } from "./form";
 
-/** What this server does not have: versions live on channels, apps belong to no person, and nobody is guided through a first start. */
+/** Fields that this server does not have: versions live on channels, apps belong to no person, and nobody is guided through a first start. */
 const ABSENT = {
 	user_id: v.null(),
 	last_version: v.null(),

@@ -8,7 +8,7 @@ import { listDevices, setDevice } from "../../features/devices/routes";
 import type { RawInput } from "../../http/scope";
 import { bodyOf, digits, type Fields, isForCapgo, recordsWith, withForm, withRecordFields } from "./form";
 
-/** What devices do not report, and the id of a bundle whose version they do. */
+/** Fields that devices do not report, and the id of a bundle whose version they do. */
 const ABSENT = { version: v.null(), install_source: v.null(), country_code: v.null() } as const;
 const withAbsent = () => ({ version: null, install_source: null, country_code: null });
 

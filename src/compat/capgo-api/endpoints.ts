@@ -70,7 +70,6 @@ export const withCapgoForms = <const List extends readonly AnyEndpoint[]>(list: 
 export const capgoEndpoints = [
 	changeNamedKey,
 	alias(createSampleApp, "POST", "/app/demo", {
-		summary: createSampleApp.summary,
-		example: createSampleApp.example,
+		summary: "Add a sample app, like POST /app/sample",
 	}),
 ] as const;

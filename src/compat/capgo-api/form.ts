@@ -6,6 +6,9 @@ import * as v from "valibot";
 import { type AnyEndpoint, Reply, type RequestForms } from "../../http/endpoint";
 import type { RawInput, ScopeSource } from "../../http/scope";
 
+/** The group of the paths that only those scripts know, in the documentation. */
+export const TAG = "Capgo's scripts";
+
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** Further fields of a query or a body, and the endpoint's own fields in their place. */
@@ -18,11 +21,8 @@ interface FurtherFields {
 
 /** A request as the shape of its answer depends on it. */
 export interface Asked {
-	readonly request: Request;
 	readonly input: { readonly query: Fields | undefined; readonly body: Fields | undefined };
 	readonly scope: { readonly orgId: string };
-	readonly scopeRow: Fields | undefined;
-	readonly nowMs: number;
 }
 
 export interface Form {
@@ -38,10 +38,17 @@ export interface Form {
 	readonly description?: string;
 }
 
+/** The request of an endpoint's example. */
+const EXAMPLE: Asked = {
+	input: { query: undefined, body: undefined },
+	scope: { orgId: "b7c1d3de-8f5a-4f43-93d3-1b0f6a4c9e21" },
+};
+
 /** The endpoint with the form; its own forms of request and answer stay. */
 export function withForm<const Own extends AnyEndpoint>(own: Own, form: Form): Own {
 	const { answer } = form;
 	const handle = own.handle as (context: unknown) => Promise<unknown>;
+	const { response } = own.example;
 	const changed: Partial<AnyEndpoint> = {
 		...(form.query === undefined ? {} : { query: withFields(own.query, form.query) }),
 		...(form.body === undefined ? {} : { body: withFields(own.body, form.body) }),
@@ -51,6 +58,9 @@ export function withForm<const Own extends AnyEndpoint>(own: Own, form: Form): O
 		...(form.description === undefined
 			? {}
 			: { description: [own.description, form.description].filter(Boolean).join(" ") }),
+		...(answer === undefined || response === undefined
+			? {}
+			: { example: { ...own.example, response: answer(response, EXAMPLE) } }),
 		...(answer === undefined
 			? {}
 			: {
@@ -78,10 +88,15 @@ export function alias<const Method_ extends AnyEndpoint["method"], const Path ex
 	own: AnyEndpoint,
 	method: Method_,
 	path: Path,
-	form: Form & Pick<AnyEndpoint, "summary" | "example"> & { readonly status?: AnyEndpoint["status"] },
+	form: Form & Partial<Pick<AnyEndpoint, "example" | "status">> & Pick<AnyEndpoint, "summary">,
 ): AnyEndpoint & { readonly method: Method_; readonly path: Path; readonly types?: AliasTypes } {
 	const { summary, example, status } = form;
-	return { ...withForm(own, form), method, path, summary, example, ...(status === undefined ? {} : { status }) };
+	const formed = withForm(own, form);
+	return {
+		...formed,
+		...{ method, path, summary, tag: TAG, example: { ...formed.example, ...example } },
+		...(status === undefined ? {} : { status }),
+	};
 }
 
 /**

@@ -30,7 +30,7 @@ const scopeOfKey = (id: KeyId) =>
 		.where("api_keys.id", "=", id)
 		.compile();
 
-/** The key of a path that names it by its id, or by its secret: whoever holds the secret may ask to have it revoked. */
+/** The key of a path that names it by its id, or by its secret. */
 export const keyNamed = (name: string | undefined): KeyId =>
 	name !== undefined && isWellFormedKey(name) ? keyIdOfSecret(hashKey(name)) : (name ?? "").toLowerCase();
 

@@ -21,7 +21,7 @@ type Body = any;
 interface Operation {
 	readonly request: () => Promise<{ path: string } & RequestOptions> | ({ path: string } & RequestOptions);
 	readonly shape: v.GenericSchema;
-	/** What the request brought about. */
+	/** Checks the effect of the request. */
 	readonly effect?: (answer: Answer<Body>, sent: Body) => Promise<void> | void;
 }
 
