@@ -83,7 +83,7 @@ function bodyFieldsOf({ query, body }: AnyEndpoint, fields: ReadonlyMap<string, 
 	const [inQuery, entries] = [fieldsOf(query), entriesOf(body)];
 	return [...fields].flatMap(([name, text]) => {
 		const schema = Object.hasOwn(entries, name) ? entries[name] : undefined;
-		if (schema === undefined || inQuery.has(name) || typeof text !== "string") return [];
+		if (schema === undefined || name === DRY_RUN || inQuery.has(name) || typeof text !== "string") return [];
 		const number = text === "" ? Number.NaN : Number(text);
 		const others = [
 			...(text === "true" || text === "false" ? [text === "true"] : []),

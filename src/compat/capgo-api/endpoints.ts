@@ -5,6 +5,7 @@
 
 import { createApp, getApp, listApps, updateApp } from "../../features/apps/routes";
 import { createSampleApp } from "../../features/apps/sample";
+import { organizationAudit } from "../../features/audit/routes";
 import { listBundles } from "../../features/bundles/list";
 import { changeMetadata } from "../../features/bundles/metadata";
 import { promoteBundle } from "../../features/bundles/promote";
@@ -23,6 +24,7 @@ import { listOrganizations } from "../../features/organizations/read";
 import { health } from "../../features/service/routes";
 import type { AnyEndpoint } from "../../http/endpoint";
 import { createAppForm, getAppForm, listAppsForm, updateAppForm } from "./apps";
+import { organizationAuditForm } from "./audit";
 import { changeMetadataForm, listBundlesForm, promoteBundleForm, registerBundleForm } from "./bundles";
 import { listChannelsForm, setChannelForm } from "./channels";
 import { listDevicesForm, setDeviceForm } from "./devices";
@@ -35,9 +37,11 @@ import {
 	updateMemberForm,
 	updateOrganizationForm,
 } from "./organizations";
+import { webhookEndpoints } from "./webhooks";
 
 const FORMS = new Map<AnyEndpoint, AnyEndpoint>([
 	[listOrganizations, listOrganizationsForm],
+	[organizationAudit, organizationAuditForm],
 	[createOrganization, createOrganizationForm],
 	[updateOrganization, updateOrganizationForm],
 	[inviteMember, inviteMemberForm],
@@ -72,4 +76,5 @@ export const capgoEndpoints = [
 	alias(createSampleApp, "POST", "/app/demo", {
 		summary: "Add a sample app, like POST /app/sample",
 	}),
+	...webhookEndpoints,
 ] as const;

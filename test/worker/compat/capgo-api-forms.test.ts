@@ -328,6 +328,36 @@ describe("services that are not here", () => {
 	});
 });
 
+describe("the audit log by record", () => {
+	const read = (query: Record<string, string>) =>
+		scene.send("GET", "/organization/audit", { query: { ...ofOrg(), ...query } });
+
+	test("has pages with the number of entries, by table and operation", async () => {
+		const all = (await read({ limit: "100" })).body;
+		expect(all).toMatchObject({ page: 0, limit: 100, total: all.data.length });
+		const [first] = (await read({ tableName: "channels", operation: "INSERT", limit: "1" })).body.data;
+		expect(first).toMatchObject({
+			...{ table_name: "channels", operation: "INSERT", org_id: scene.world.orgId, old_record: null },
+			...{ actor_type: "apikey", actor_apikey_id: scene.world.adminKeyId, changed_fields: expect.any(Array) },
+		});
+		for (const tableName of ["apps", "app_versions", "channels", "org_users", "orgs"]) {
+			const { body } = await read({ tableName, limit: "1" });
+			const expected = all.data.filter((entry: { table_name: string }) => entry.table_name === tableName);
+			expect(body.total, tableName).toBe(expected.length);
+			expect(body.data, tableName).toEqual(expected.slice(0, 1));
+		}
+		expect(Array.isArray((await read({})).body)).toBe(true);
+		for (const query of [{ tableName: "users" }, { operation: "READ" }, { limit: "101" }]) {
+			expect(pathsOf((await read(query as Record<string, string>)).body)).toEqual(Object.keys(query));
+		}
+		const stranger = await createWorld();
+		const foreign = await stranger.request("GET", "/organization/audit", {
+			...{ key: stranger.adminKey, query: { ...ofOrg(), limit: "10" } },
+		});
+		expect(foreign.status).toBe(404);
+	});
+});
+
 describe("a field that is not known", () => {
 	test("is named in the header, and in an answer that is an object", async () => {
 		const changed = await scene.send("POST", "/channel", {
