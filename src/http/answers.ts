@@ -13,7 +13,8 @@ export function errorAnswer(deps: Deps, error: unknown, request: Request, reques
 			? error
 			: new ApiError("internal_error", "Something went wrong on our side; include the requestId when you report it.");
 	const path = new URL(request.url).pathname;
-	if (known.status >= 500) {
+	// A service that is absent on purpose is no fault.
+	if (known.status >= 500 && known.status !== 501) {
 		deps.log("error", "request_failed", { requestId, method: request.method, path, cause: causeText(error) });
 	}
 	// TUS requires its version in every answer of its paths.

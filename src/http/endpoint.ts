@@ -137,6 +137,8 @@ export interface RequestForms {
 	readonly read?: (raw: RawInput) => RawInput;
 	/** The endpoint of the same path that the request is for, if it is another one. */
 	readonly instead?: (raw: RawInput) => AnyEndpoint | undefined;
+	/** Names of unknown fields that the endpoint's own client always sends, and that ask for nothing. */
+	readonly expected?: readonly string[];
 	/** Names of accepted fields whose values have no effect. */
 	readonly withoutEffect?: (raw: RawInput) => readonly string[];
 }

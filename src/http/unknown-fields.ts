@@ -53,8 +53,9 @@ export function unknownFields(
 }
 
 /** Names of the fields of a request that have no effect. */
-export function ignoredFields(endpoint: AnyEndpoint, { query, body }: RawInput): string[] {
-	return [...new Set([...unknownFields(endpoint.query, query), ...unknownFields(endpoint.body, body)])];
+export function ignoredFields({ query, body, forms }: AnyEndpoint, raw: RawInput): string[] {
+	const unknown = [...unknownFields(query, raw.query), ...unknownFields(body, raw.body)];
+	return [...new Set(unknown)].filter((name) => forms?.expected?.includes(name) !== true);
 }
 
 /** Issues for fields that must not be ignored, and for empty parameters of a deletion. */
