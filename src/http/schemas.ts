@@ -224,6 +224,10 @@ export const pageLimit = (most: number) =>
 		v.maxValue(most, `must be a whole number from 1 to ${most}`),
 	);
 
+/** Items on a page of a list that has rows of a few hundred bytes. */
+export const MOST_ITEMS_PER_PAGE = 100;
+export const itemsPerPage = optional(pageLimit(MOST_ITEMS_PER_PAGE));
+
 /** The query of a signed link. Without a signature the link is invalid, not the request. */
 export const linkQuery = v.object({
 	expires: v.pipe(v.optional(v.string(), "0"), v.regex(/^\d{1,12}$/, "must be as in the link")),

@@ -13,6 +13,13 @@ class UndeclaredAnswer extends Error {
 	override readonly name = "UndeclaredAnswer";
 }
 
+/** The limit on a key or session, and its period. The platform does not tell how much of it is left. */
+function limitHeaders({ requestLimits: { perKey } }: Deps): Record<string, string> {
+	const { limit, periodSeconds } = perKey;
+	if (limit === undefined) return {};
+	return { "RateLimit-Limit": String(limit), "RateLimit-Policy": `${limit};w=${periodSeconds}` };
+}
+
 export function serialize(
 	endpoint: AnyEndpoint,
 	output: unknown,
@@ -22,6 +29,7 @@ export function serialize(
 ): Response {
 	const counters: Record<string, string> = {
 		...(deps.config.diagnostics ? { "Server-Timing": `d1;desc="trips=${db.trips}"` } : {}),
+		...("public" in endpoint.access ? {} : limitHeaders(deps)),
 		...(ignored.length === 0 ? {} : { [IGNORED_HEADER]: namesForHeader(ignored) }),
 	};
 	const statuses: readonly number[] = endpoint.status ?? [200];

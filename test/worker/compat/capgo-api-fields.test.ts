@@ -118,6 +118,50 @@ describe("a field that is not known", () => {
 	});
 });
 
+describe("a list", () => {
+	test("takes a page size, and its last page has the number of items", async () => {
+		for (const name of ["one", "two", "three"])
+			await scene.send("POST", "/channel", { body: { ...ofApp(), channel: name } });
+		const all = await scene.send("GET", "/channel", { query: ofApp() });
+		const total = all.body.length;
+		expect(all.headers.get("x-total-count")).toBe(String(total));
+		for (const path of ["/channel", "/bundle", "/apikey", "/organization"]) {
+			const query = path === "/channel" || path === "/bundle" ? ofApp() : {};
+			const first = await scene.send("GET", path, { query: { ...query, limit: "1" } });
+			expect(first.body, path).toHaveLength(1);
+			expect((await scene.send("GET", path, { query: { ...query, limit: "101" } })).status, path).toBe(400);
+		}
+		const last = await scene.send("GET", "/channel", {
+			query: { ...ofApp(), limit: "2", page: String(Math.ceil(total / 2) - 1) },
+		});
+		expect({ total: last.headers.get("x-total-count"), next: last.headers.get("link") }).toEqual({
+			...{ total: String(total), next: null },
+		});
+		const beyond = await scene.send("GET", "/channel", { query: { ...ofApp(), page: "9" } });
+		expect({ body: beyond.body, total: beyond.headers.get("x-total-count") }).toEqual({ body: [], total: null });
+	});
+
+	test("says which limit its key has, where the server has one", async () => {
+		const limiter = { limit: async () => ({ success: true }) };
+		const limited = await createWorld({
+			bindings: { requestLimits: { perKey: { limiter, limit: 1_000, periodSeconds: 10 } } },
+		});
+		const { headers } = await limited.request("GET", "/app", { key: limited.adminKey });
+		expect([headers.get("ratelimit-limit"), headers.get("ratelimit-policy")]).toEqual(["1000", "1000;w=10"]);
+		const refusing = await createWorld({
+			bindings: {
+				requestLimits: { perKey: { limiter: { limit: async () => ({ success: false }) }, periodSeconds: 10 } },
+			},
+		});
+		const refused = await refusing.request("GET", "/app", { key: refusing.adminKey });
+		const resetMs = refusing.clock.nowMs + 10_000;
+		expect(refused).toMatchObject({
+			...{ status: 429, body: { moreInfo: { retryAfterSeconds: 10, rateLimitResetAt: resetMs } } },
+		});
+		expect(refused.headers.get("x-ratelimit-reset")).toBe(String(resetMs / 1000));
+	});
+});
+
 describe("a page of another origin", () => {
 	test("may send a key and no cookie", async () => {
 		const origin = "https://tools.example.org";
